@@ -35,7 +35,7 @@ func (u user) items() map[string]string {
 	return all
 }
 
-// edit changes an attribute of an item behind the back of all.
+// edit changes an attribute of an item directly in the table.
 func (u user) edit(instance, attribute string, value types.AttributeValue) {
 	u.t.Helper()
 	_, err := dynamodb.NewFromConfig(u.stack.AWS()).UpdateItem(u.t.Context(), &dynamodb.UpdateItemInput{
@@ -48,7 +48,7 @@ func (u user) edit(instance, attribute string, value types.AttributeValue) {
 	}
 }
 
-// populate makes four instances of signup, one of them done, one of job, and an alias.
+// populate creates four instances of signup, one of them done, one instance of job, and an alias.
 func (u user) populate() {
 	u.t.Helper()
 	for _, id := range []string{"1", "2", "3", "4"} {
@@ -59,7 +59,7 @@ func (u user) populate() {
 	u.edit("alias/x", "owner", &types.AttributeValueMemberS{Value: "signup/1"})
 }
 
-func TestCheckFindsThatEverythingFitsAndWritesNothing(t *testing.T) {
+func TestCheckCountsFittingInstancesAndWritesNothing(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		if got, want := u.must("check", "--local", "-o", "json"), "[]\n"; got != want {
@@ -75,15 +75,15 @@ func TestCheckFindsThatEverythingFitsAndWritesNothing(t *testing.T) {
 			u.t.Errorf("expected\n%s\ngot\n%s", want, got)
 		}
 		if got := u.must("check", "--local", "--machine", "signup", "--status", "active"); strings.Count(got, "\n") != 2 || !strings.Contains(got, "awaiting_verification  3 ") {
-			u.t.Errorf("expected the line of active sign-ups alone, got\n%s", got)
+			u.t.Errorf("expected only the line of active sign-ups, got\n%s", got)
 		}
 		if after := u.items(); !maps.Equal(after, before) || len(after) != 6 {
-			u.t.Errorf("expected the 6 items to stay as they were, %v, got %v", before, after)
+			u.t.Errorf("expected 6 unchanged items, %v, got %v", before, after)
 		}
 	})
 }
 
-func TestCheckTellsWhatBreaksAndExitsWithOne(t *testing.T) {
+func TestCheckReportsBreakingInstancesAndExitsWithOne(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.populate()
@@ -110,16 +110,16 @@ func TestCheckTellsWhatBreaksAndExitsWithOne(t *testing.T) {
 				"signup   2        active  unverified.awaiting_verification  0    0        1\n"+
 				"\nghost/7 breaks\n  unknown machine: expected one of ",
 			"\nsignup/4 breaks\n  decoding signup/4 in table settle: unreadable item, nothing is touched: mend it, or restore it from a backup: attribute \"revision\": expected a number (N), got a string (S)\n",
-			" and 1 more of its line break\n  unreadable snapshot of chart signup: this version has no state \"gone\"; add a migration or host the old version too\n",
+			" and 1 more of the same row break\n  unreadable snapshot of chart signup: this version has no state \"gone\"; add a migration or host the old version too\n",
 			"\nsignup/1 breaks\n  unreadable snapshot of machine signup: a newer version has stored it: expected at most version 1, the newest that this process hosts, got 2; deploy version 2 again\n")
-		if want := "settle: 5 of 6 instances could not go on with this build: bring migrations, or host their versions too; mend the items of 1, or restore them from a backup\n"; got.code != command.ExitFailed || got.err != want {
+		if want := "settle: 5 of 6 instances cannot run on this build: add migrations, or host their versions too; repair the items of 1, or restore them from a backup\n"; got.code != command.ExitFailed || got.err != want {
 			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, got.code, got.err)
 		}
 		u.edit("job/run-1-job-2", "context", &types.AttributeValueMemberS{Value: "four"})
-		spoilt := u.run("check", "--local", "--machine", "job")
-		contains(u.t, spoilt.out, "\njob/run-1-job-2 breaks\n  unreadable snapshot of chart job: context: expected an object, got a string; mend it, or restore it from a backup\n")
-		if want := "settle: 1 of 1 instances could not go on with this build: mend their items, or restore them from a backup\n"; spoilt.code != command.ExitFailed || spoilt.err != want {
-			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, spoilt.code, spoilt.err)
+		damaged := u.run("check", "--local", "--machine", "job")
+		contains(u.t, damaged.out, "\njob/run-1-job-2 breaks\n  unreadable snapshot of chart job: context: expected an object, got a string; mend it, or restore it from a backup\n")
+		if want := "settle: 1 of 1 instances cannot run on this build: repair their items, or restore them from a backup\n"; damaged.code != command.ExitFailed || damaged.err != want {
+			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, damaged.code, damaged.err)
 		}
 		u.edit("job/run-1-job-2", "context", whole)
 		asJSON := u.run("check", "--local", "-o", "json", "--machine", "job")
@@ -129,12 +129,12 @@ func TestCheckTellsWhatBreaksAndExitsWithOne(t *testing.T) {
 			u.t.Errorf("expected one job that fits and exit code 0, got %+v and %d", rows, asJSON.code)
 		}
 		if after := u.items(); !maps.Equal(after, before) {
-			u.t.Errorf("expected the items to stay as they were, %v, got %v", before, after)
+			u.t.Errorf("expected unchanged items, %v, got %v", before, after)
 		}
 	})
 }
 
-// movedSignUp is the command of a build in which sign-ups have another chart, with a migration to it.
+// movedSignUp returns the command of a build with another chart for sign-ups and a migration to it.
 func movedSignUp() command.Config {
 	type (
 		none  struct{}
@@ -168,7 +168,7 @@ func TestCheckMigratesInMemoryAndShowsProgress(t *testing.T) {
 			u.t.Errorf("expected the progress %q, got %q", want, got)
 		}
 		if after := u.items(); !maps.Equal(after, before) {
-			u.t.Errorf("expected the items to stay as they were, %v, got %v", before, after)
+			u.t.Errorf("expected unchanged items, %v, got %v", before, after)
 		}
 	})
 }

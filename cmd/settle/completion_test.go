@@ -15,7 +15,7 @@ func (u user) completions(words ...string) []string {
 	return strings.Fields(u.must(append([]string{"__complete"}, words...)...))
 }
 
-func TestCompletionKnowsCommandsFlagsAndMachines(t *testing.T) {
+func TestCompletionOffersCommandsFlagsAndMachines(t *testing.T) {
 	t.Parallel()
 	u := user{t: t}
 	for _, c := range []struct {
@@ -59,7 +59,7 @@ func TestCompletionKnowsCommandsFlagsAndMachines(t *testing.T) {
 	}
 }
 
-// inBash runs a script in bash, with this program as settle on the PATH, and returns what it prints.
+// inBash runs a bash script with this program as settle in PATH, and returns its output.
 func inBash(t *testing.T, script string, args ...string) (string, error) {
 	t.Helper()
 	program, err := os.Executable()
@@ -72,14 +72,14 @@ func inBash(t *testing.T, script string, args ...string) (string, error) {
 	}
 	bash := exec.CommandContext(t.Context(), "bash", append([]string{"--norc", "-c", script, "bash"}, args...)...)
 	bash.Env = append(os.Environ(), actAsSettle+"=1", "LC_ALL=C", "PATH="+folder+string(os.PathListSeparator)+os.Getenv("PATH"))
-	if _, err := bash.StdinPipe(); err != nil { // It lives as long as its input does; see TestMain.
+	if _, err := bash.StdinPipe(); err != nil { // The process ends with its input. See TestMain.
 		t.Fatal(err)
 	}
 	out, err := bash.CombinedOutput()
 	return string(out), err
 }
 
-// TestBashCompletes has bash itself complete lines, with the script, as its completion calls it.
+// TestBashCompletes completes lines in bash with the script, called as bash's completion does.
 func TestBashCompletes(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "settle.bash")
@@ -94,7 +94,7 @@ func TestBashCompletes(t *testing.T) {
 		"settle graph signup --format x":  "xstate",
 		"settle dlq drop --instance job/": "job/",
 	} {
-		// What readline does before it calls the function: COMP_WORDS, split also at = and :, and COMP_CWORD.
+		// readline sets COMP_WORDS, also split at = and :, and COMP_CWORD before it calls the function.
 		out, err := inBash(t, `
 			source "$1"
 			read -ra COMP_WORDS <<< "$2"
@@ -108,14 +108,15 @@ func TestBashCompletes(t *testing.T) {
 	}
 }
 
-func TestCompletionScriptsAskThisProgram(t *testing.T) {
+func TestCompletionScriptsCallThisProgram(t *testing.T) {
 	t.Parallel()
 	u := user{t: t}
-	// Read from $fpath by the first completion, zsh's script has to complete it; sourced, it must not.
+	// zsh loads the script from $fpath at the first completion, which it must answer. When sourced, it must not
+	// complete.
 	contains(t, u.must("completion", "zsh"), "#compdef settle\n", `"$program" __complete "${(@Q)words[2,CURRENT]}"`,
 		"if [[ $funcstack[1] == _settle ]]; then\n\t_settle \"$@\"", "else\n\tcompdef _settle settle\nfi\n")
 	contains(t, u.must("completion", "fish"), "set -l last (commandline -ct)\n\tsettle __complete (commandline -opc)[2..-1] \"$last\"", "complete -c settle -f -a '(__settle_complete)'\n", "from simulate dev' -F\n")
 	if got := u.run("completion", "tcsh"); got.code != 2 || !strings.Contains(got.err, `must be one of "bash","zsh","fish"`) {
-		t.Errorf("expected exit code 2 for a shell that is not known, got %+v", got)
+		t.Errorf("expected exit code 2 for an unknown shell, got %+v", got)
 	}
 }

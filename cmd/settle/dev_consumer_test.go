@@ -15,9 +15,9 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 )
 
-// TestDevRunsTheConsumerThatIsDeployed builds functions/consumer and has it take the settings of the flags, those
-// that are given for it, and its events; and tells how long the queue hides them.
-func TestDevRunsTheConsumerThatIsDeployed(t *testing.T) {
+// TestDevRunsTheDeployedConsumer builds functions/consumer. It checks that the consumer receives its settings and
+// events, and checks the queue's visibility timeout.
+func TestDevRunsTheDeployedConsumer(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "bootstrap")
 	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", path, "../../functions/consumer")
@@ -33,7 +33,7 @@ func TestDevRunsTheConsumerThatIsDeployed(t *testing.T) {
 		}
 	}
 	send("job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")
-	// The process logs JSON, as on Lambda. Its first runner is its last.
+	// The process logs JSON, as on Lambda. It launches one runner only.
 	launched := strings.Join(dev.screen.await(t, `"from":["queued"],"to":["not_picked_up"]`), "\n")
 	if launches := strings.Count(launched, `"msg":"demo: a runner would be launched now"`); launches != 1 {
 		t.Errorf("expected 1 launch, got %d in:\n%s", launches, launched)
@@ -51,7 +51,7 @@ func TestDevRunsTheConsumerThatIsDeployed(t *testing.T) {
 	}
 }
 
-func TestDevGoesOnWithAnotherFunctionTimeout(t *testing.T) {
+func TestDevContinuesWithAnotherFunctionTimeout(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, step := range [][2]string{{"10s", "60"}, {"1m", "360"}} {
@@ -67,7 +67,7 @@ func TestDevGoesOnWithAnotherFunctionTimeout(t *testing.T) {
 	}
 }
 
-func TestDevSaysThatTheConsumerIsNoExecutable(t *testing.T) {
+func TestDevReportsAConsumerThatIsNotExecutable(t *testing.T) {
 	t.Parallel()
 	got := user{t: t}.run("dev", "--aws-port", "0", "--http-port", "0", "--consumer", "nowhere/bootstrap")
 	if got.code != command.ExitFailed || strings.Count(got.err, "\n") != 1 {
@@ -76,7 +76,7 @@ func TestDevSaysThatTheConsumerIsNoExecutable(t *testing.T) {
 	contains(t, got.err, "running the consumer: ", "expected an executable", "nowhere/bootstrap")
 }
 
-// visibilityTimeout returns for how many seconds the FIFO queue hides a message.
+// visibilityTimeout returns the visibility timeout of the FIFO queue, in seconds.
 func visibilityTimeout(t *testing.T, endpoint string) string {
 	t.Helper()
 	config := aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")}

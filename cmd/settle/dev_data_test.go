@@ -28,24 +28,24 @@ import (
 	"github.com/settle-run/settle/machines/signup"
 )
 
-// With this variable the test program is not a test but settle itself, to be killed.
+// With this environment variable, the test program runs as settle, so that tests can kill it.
 const actAsSettle = "SETTLE_TEST_ACT_AS_SETTLE"
 
-// actOnTerminal is the value of the variable for a process that reads its input itself.
+// actOnTerminal is the variable's value for a process that reads its input itself.
 const actOnTerminal = "terminal"
 
-// devKills says how often TestDevGoesOnAfterKills kills settle dev; make kills sets it.
+// devKills is how often TestDevGoesOnAfterKills kills settle dev. make kills sets it.
 const devKills = "SETTLE_TEST_DEV_KILLS"
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(actAsSettle) {
 	case "":
 		forgetSettings()
-	case actOnTerminal: // It ends with the terminal.
+	case actOnTerminal: // The process ends with the terminal.
 		main()
 	default:
 		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin) // It ends with the test, however that ends.
+			_, _ = io.Copy(io.Discard, os.Stdin) // The process ends with the test, even if that crashes.
 			os.Exit(command.ExitFailed)
 		}()
 		main()
@@ -53,38 +53,38 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// forgetSettings takes what this program and the SDK read from the environment out of it: whoever runs the tests may have a stack of their own.
+// forgetSettings removes the environment variables that this program and the SDK read, because the developer may have
+// set them for another stack.
 func forgetSettings() {
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		own := strings.HasPrefix(name, "SETTLE_") && !strings.HasPrefix(name, "SETTLE_TEST_")
 		if own || strings.HasPrefix(name, "AWS_") || name == "COLUMNS" || name == "NO_COLOR" || name == "TERM" || name == "BASH_ENV" || strings.HasPrefix(name, "LC_") {
-			_ = os.Unsetenv(name) // It cannot fail for a name that was listed.
+			_ = os.Unsetenv(name) // It cannot fail for a listed name.
 		}
 	}
 }
 
-// errBadRequest is wrapped when the gateway will never take a request.
+// errBadRequest is wrapped when the gateway will never accept a request.
 var errBadRequest = errors.New("bad request")
 
-// mortal is a settle dev that is killed and started again on the same data folder.
+// mortal is a settle dev that is killed and restarted on the same data folder.
 type mortal struct {
 	dir string
 
 	mu sync.Mutex
-	// gateway is where the gateway is now; empty between two lives.
+	// gateway is the current address of the gateway. It is empty while settle dev is down.
 	gateway string
-	// codes are those that were mailed, by address, each once.
+	// codes are the mailed codes by address, without duplicates.
 	codes map[string][]string
-	// output is what all lives have printed.
+	// output is the output of all runs.
 	output bytes.Buffer
 }
 
-// mailLine is the log line of a mail, with its address and its code.
+// mailLine matches the log line of a mail, with its address and its code.
 var mailLine = regexp.MustCompile(`a mail would be sent now .*\bto=(\S+) .*\bcode=(\d+)`)
 
-// live runs settle dev until it has served for so long, and kills it. A process that ends by
-// itself is an error.
+// live runs settle dev, lets it serve for some time, and kills it. It is an error if the process ends by itself.
 func (m *mortal) live(program string, served <-chan time.Time, ready func()) error {
 	command := exec.Command(program, "dev", "--data", m.dir, "--aws-port", "0", "--http-port", "0", "--job-pick-up-timeout", "1s")
 	command.Env = append(os.Environ(), actAsSettle+"=1")
@@ -110,7 +110,7 @@ func (m *mortal) live(program string, served <-chan time.Time, ready func()) err
 	}()
 	select {
 	case <-ended:
-		return fmt.Errorf("it has ended by itself: %w", end)
+		return fmt.Errorf("it ended by itself: %w", end)
 	case <-served:
 	}
 	err = command.Process.Kill()
@@ -134,8 +134,9 @@ func (m *mortal) note(line string, ready func()) {
 	}
 }
 
-// mailed returns the code that the instance waits for, once its mail is printed. It is the one with the stored hash: the line of a mail may come
-// after the instance has the state that follows, and after a kill another mail may follow.
+// mailed returns the code that the instance expects, once its mail is printed. It compares the codes with the stored
+// hash, because a mail may be printed after the instance has reached the next state, and a kill may cause a second
+// mail.
 func (m *mortal) mailed(ctx context.Context, instance, address string) (string, error) {
 	answer, err := m.request(ctx, http.MethodGet, "/instances/"+instance, "", http.StatusOK)
 	if err != nil {
@@ -150,17 +151,17 @@ func (m *mortal) mailed(ctx context.Context, instance, address string) (string, 
 		codes := m.codes[address]
 		m.mu.Unlock()
 		for _, code := range codes {
-			mac := hmac.New(sha256.New, nil) // The machines in the process of dev have no key.
+			mac := hmac.New(sha256.New, nil) // The machines inside dev use no key.
 			mac.Write([]byte(instance + "\n" + code))
 			if hex.EncodeToString(mac.Sum(nil)) == shown.Context.CodeHash {
 				return code, nil
 			}
 		}
 	}
-	return "", fmt.Errorf("%s: no mail with the code that it waits for: %w", instance, ctx.Err())
+	return "", fmt.Errorf("%s: no mail with the expected code: %w", instance, ctx.Err())
 }
 
-// request makes a request of the gateway until it is answered with the status wanted.
+// request repeats a request to the gateway until the response has the wanted status.
 func (m *mortal) request(ctx context.Context, method, path, body string, want int) ([]byte, error) {
 	last := fmt.Errorf("settle dev did not start")
 	for {
@@ -205,20 +206,19 @@ func tryRequest(ctx context.Context, method, url, body string, want int) ([]byte
 	return answer, err
 }
 
-// step is an event that is sent to an instance, and what the instance must come to before the
-// next one is.
+// step is an event for an instance, and the state to wait for before the next step.
 type step struct {
-	event string                            // as JSON; play adds an ID if it is missing; empty: play sends nothing
-	state string                            // empty: play does not wait
-	holds func(context map[string]any) bool // nil: nothing else
+	event string                            // as JSON; play adds an ID if it has none; if empty, play sends nothing
+	state string                            // if empty, play does not wait
+	holds func(context map[string]any) bool // nil: no further condition
 }
 
-// play takes an instance through its steps.
+// play runs the steps of an instance.
 func (m *mortal) play(ctx context.Context, instance string, steps ...func() step) error {
 	for i, next := range steps {
 		s := next()
 		if s.event != "" {
-			// Repeated until it is taken, it is recognised by its ID.
+			// The ID makes a repeated request a duplicate.
 			event := s.event
 			if !strings.Contains(event, `"$id"`) {
 				event = strings.Replace(event, "{", fmt.Sprintf(`{"$id": "%s-%d", `, strings.ReplaceAll(instance, "/", "-"), i), 1)
@@ -244,7 +244,7 @@ func (m *mortal) play(ctx context.Context, instance string, steps ...func() step
 	return nil
 }
 
-// round plays the three scenes of the demo with instances of its own.
+// round plays the three scenes of the demo with its own instances.
 func (m *mortal) round(ctx context.Context, number int) error {
 	at := func(event, state string) func() step { return func() step { return step{event: event, state: state} } }
 	ids := fmt.Sprintf(`"run_id": %d, "job_id": 1`, number)
@@ -254,7 +254,8 @@ func (m *mortal) round(ctx context.Context, number int) error {
 	if err := m.play(ctx, fmt.Sprintf("job/run-%d-job-2", number), at(fmt.Sprintf(`{"type": "queued", "run_id": %d, "job_id": 2}`, number), "")); err != nil {
 		return err
 	}
-	// A runner has a second to pick a job up, which a busy machine can take. This job is not queued first, so that it needs none.
+	// A runner has only a second to pick up a queued job, which is too short on a busy machine. So this job starts in
+	// progress.
 	if err := m.play(ctx, fmt.Sprintf("job/run-%d-job-1", number),
 		job("in_progress", "in_progress"),
 		at(fmt.Sprintf(`{"type": "completed", "conclusion": "success", %s}`, ids), "success")); err != nil {
@@ -302,14 +303,14 @@ func TestDevGoesOnAfterKills(t *testing.T) {
 	defer cancel()
 	go func() {
 		select {
-		case <-timeUp(t): // The rounds end, and the test reports what was printed.
+		case <-timeUp(t): // Ends the rounds, and the test reports the output.
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
 
 	played := make(chan struct{}) // closed when the rounds are over
-	killed := make(chan struct{}) // closed when the last kill is done
+	killed := make(chan struct{}) // closed after the last kill
 	var lives sync.WaitGroup
 	lives.Go(func() {
 		for life := range kills + 1 {
@@ -348,11 +349,11 @@ func TestDevGoesOnAfterKills(t *testing.T) {
 	}
 }
 
-func TestDevNamesTheFolderThatIsInUse(t *testing.T) {
+func TestDevReportsADataFolderInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	dev := startDev(t, "--data", dir)
-	contains(t, strings.Join(dev.welcome, "\n"), "Ctrl-C stops; what is in "+dir+" goes on when it is given with --data again.")
+	contains(t, strings.Join(dev.welcome, "\n"), "Ctrl-C stops; to continue later, run settle dev with --data "+dir+" again.")
 	got := user{t: t}.run("dev", "--aws-port", "0", "--http-port", "0", "--data", dir)
 	want := "settle: the data folder " + dir + " is in use by another process: stop that one, or choose another folder\n"
 	if got.code != command.ExitFailed || got.err != want {

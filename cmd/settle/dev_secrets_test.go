@@ -23,7 +23,7 @@ func secretShown(t *testing.T, dev devRun) string {
 	return secret
 }
 
-// keptSecrets returns what is in the folder's file.
+// keptSecrets returns the secrets in the folder's file.
 func keptSecrets(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	path := filepath.Join(dir, "secrets.json")
@@ -40,12 +40,12 @@ func keptSecrets(t *testing.T, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	if mode := info.Mode().Perm(); mode != 0o600 {
-		t.Errorf("expected a file that its owner alone reads, got the mode %v", mode)
+		t.Errorf("expected a file that only its owner can read, got the mode %v", mode)
 	}
 	return kept
 }
 
-func TestDevKeepsMadeUpSecretsInTheDataFolder(t *testing.T) {
+func TestDevKeepsGeneratedSecretsInTheDataFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new", "folder")
 	first := startDev(t, "--data", dir)
@@ -56,15 +56,15 @@ func TestDevKeepsMadeUpSecretsInTheDataFolder(t *testing.T) {
 		t.Errorf("expected the three secrets of this module's machines, got %q", names)
 	}
 	if kept["github-secret"] != secret || len(secret) != 26 || kept["enrich-callback-key"] == secret || kept["signup-code-key"] == secret {
-		t.Errorf("expected the secret that was shown, %q, and two others, got %q", secret, kept)
+		t.Errorf("expected the printed secret, %q, and two others, got %q", secret, kept)
 	}
 
-	if err := os.Chmod(filepath.Join(dir, "secrets.json"), 0o644); err != nil { // As a copy may have.
+	if err := os.Chmod(filepath.Join(dir, "secrets.json"), 0o644); err != nil { // as after a copy
 		t.Fatal(err)
 	}
 	given := startDev(t, "--data", dir, "--github-secret", "one-of-mine")
 	if got := secretShown(t, given); got != "that was given" {
-		t.Errorf("expected the secret that was given to be used, got %q", got)
+		t.Errorf("expected the given secret to be used, got %q", got)
 	}
 	given.end(t)
 	again := startDev(t, "--data", dir)
@@ -73,7 +73,7 @@ func TestDevKeepsMadeUpSecretsInTheDataFolder(t *testing.T) {
 	}
 	again.end(t)
 	if got := keptSecrets(t, dir); !maps.Equal(got, kept) {
-		t.Errorf("expected the secrets to stay %q, got %q", kept, got)
+		t.Errorf("expected unchanged secrets %q, got %q", kept, got)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 2 {
@@ -87,7 +87,7 @@ func TestDevKeepsMadeUpSecretsInTheDataFolder(t *testing.T) {
 	elsewhere.end(t)
 }
 
-func TestTheMachinesUseTheSecretsThatAreKept(t *testing.T) {
+func TestMachinesUseTheKeptSecrets(t *testing.T) {
 	t.Parallel()
 	madeUp := func(name string) (string, error) { return "kept-for-" + name, nil }
 	h := &hosted{flags: devFlags{JobPickUpTimeout: 1, JobLaunchesMax: 1, JobTimeLimit: 1, SignupDeadline: 1}}
@@ -96,7 +96,7 @@ func TestTheMachinesUseTheSecretsThatAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if gateway.GitHubSecret != "kept-for-github-secret" {
-		t.Errorf("expected the secret for GitHub that is kept, got %q", gateway.GitHubSecret)
+		t.Errorf("expected the kept secret for GitHub, got %q", gateway.GitHubSecret)
 	}
 	env := h.consumerEnv("http://127.0.0.1:1")
 	for _, want := range []string{"SETTLE_SIGNUP_CODE_KEY=kept-for-signup-code-key", "SETTLE_ENRICH_CALLBACK_KEY=kept-for-enrich-callback-key"} {
@@ -106,11 +106,11 @@ func TestTheMachinesUseTheSecretsThatAreKept(t *testing.T) {
 	}
 	_, err = (&hosted{flags: h.flags}).prepare(func(string) (string, error) { return "", errors.New("the disk is full") })
 	if err == nil || err.Error() != "the disk is full" {
-		t.Errorf("expected that the secrets cannot be kept, got %v", err)
+		t.Errorf("expected an error about storing the secrets, got %v", err)
 	}
 }
 
-// firstWord is an output that calls its function when something is written.
+// firstWord is an output that calls a function at the first write.
 type firstWord func()
 
 func (f firstWord) Write(p []byte) (int, error) {
@@ -118,7 +118,7 @@ func (f firstWord) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// startThatFails runs dev on a folder. If dev starts nevertheless, it stops when it prints its welcome.
+// startThatFails runs dev on a folder. If dev starts after all, it stops after its welcome.
 func startThatFails(t *testing.T, dir string) answer {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -128,11 +128,11 @@ func startThatFails(t *testing.T, dir string) answer {
 	return answer{err: errOut.String(), code: code}
 }
 
-func TestDevSaysThatTheSecretsCannotBeKept(t *testing.T) {
+func TestDevReportsUnusableSecretsFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "secrets.json")
-	damaged := "settle: " + path + ": expected a JSON object of texts of at least 16 bytes, the secrets that were made up, got something else; mend it, or remove it to have new ones made up\n"
+	damaged := "settle: " + path + ": expected a JSON object of generated secrets, each a string of at least 16 bytes, got something else; repair the file, or remove it to generate new secrets\n"
 	for text, want := range map[string]string{`{"github-secret": "SHORT`: damaged, "null": damaged, "": damaged, `{"github-secret": 1}`: damaged, `{"enrich-callback-key": "short"}`: damaged} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -155,10 +155,10 @@ func TestDevSaysThatTheSecretsCannotBeKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := startThatFails(t, dir); got.code != command.ExitFailed || !strings.Contains(got.err, "in use by another process") {
-		t.Errorf("expected exit code 1, as the folder is in use, got %d and %q", got.code, got.err)
+		t.Errorf("expected exit code 1 because the folder is in use, got %d and %q", got.code, got.err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) || len(kept) != 3 {
-		t.Errorf("expected no secrets of a process that may not use the folder, got %v and %q", err, kept)
+		t.Errorf("expected no secrets from a process without access to the folder, got %v and %q", err, kept)
 	}
 	running.end(t)
 	file := filepath.Join(dir, "file")
@@ -167,6 +167,6 @@ func TestDevSaysThatTheSecretsCannotBeKept(t *testing.T) {
 	}
 	got = startThatFails(t, file)
 	if got.code != command.ExitFailed || !strings.HasPrefix(got.err, "settle: reading the secrets of the data folder: ") {
-		t.Errorf("expected exit code 1 and that the folder is none, got %d and %q", got.code, got.err)
+		t.Errorf("expected exit code 1 because the path is not a folder, got %d and %q", got.code, got.err)
 	}
 }

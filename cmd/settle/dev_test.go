@@ -11,12 +11,12 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// devRun is settle dev on free ports.
+// devRun is a running settle dev on free ports.
 type devRun struct {
 	screen screen
 	stop   context.CancelFunc
 	ended  chan int
-	// aws and gateway are the addresses that it has printed.
+	// aws and gateway are the addresses that it printed.
 	aws, gateway string
 	welcome      []string
 	config       command.Config
@@ -27,7 +27,7 @@ func startDev(t *testing.T, flags ...string) devRun {
 	return startDevOf(t, settle(), flags...)
 }
 
-// startDevOf is startDev of another command.
+// startDevOf is startDev for another command.
 func startDevOf(t *testing.T, config command.Config, flags ...string) devRun {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -67,7 +67,7 @@ func (d devRun) end(t *testing.T) {
 	}
 }
 
-// settle runs a command line against it and returns the exit code and what was said of errors.
+// settle runs a command line against it, and returns the exit code and standard error.
 func (d devRun) settle(t *testing.T, args ...string) (code int, errOut string) {
 	t.Helper()
 	var said bytes.Buffer
@@ -84,7 +84,7 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 		"--queue-url "+dev.aws+"/000000000000/settle.fifo", "curl -i "+dev.gateway+"/instances/signup/44/events",
 		"signed with the secret that was given", "machines "+strings.Join(machineIDs(t), ", ")+"\n")
 	if strings.Contains(welcome, "do-not-print-me") {
-		t.Errorf("expected the secret that was given to stay unprinted, got:\n%s", welcome)
+		t.Errorf("expected the given secret not to be printed, got:\n%s", welcome)
 	}
 
 	if code, errOut := dev.settle(t, "send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada"); code != command.ExitDone {
@@ -106,11 +106,11 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 			t.Errorf("expected the port of %s to be free again, got %v", url, err)
 			continue
 		}
-		_ = listener.Close() // It has served its purpose.
+		_ = listener.Close() // The context has served its purpose.
 	}
 }
 
-func TestDevTakesTheTimingsOfItsFlags(t *testing.T) {
+func TestDevAppliesTheTimingFlags(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t, "--job-pick-up-timeout", "10ms", "--job-launches-max", "1")
 	contains(t, strings.Join(dev.welcome, "\n"), "signed with the secret ")
@@ -123,7 +123,7 @@ func TestDevTakesTheTimingsOfItsFlags(t *testing.T) {
 	}
 }
 
-func TestDevTellsTheThirdPartyWhereItListensOnAFreePort(t *testing.T) {
+func TestCallbackAddressHasTheFreePortOfDev(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t)
 	if code, errOut := dev.settle(t, "send", "--local", "enrich/7", "ENRICH", "subject=https://example.com/company/7"); code != command.ExitDone {
@@ -136,7 +136,7 @@ func TestDevTellsTheThirdPartyWhereItListensOnAFreePort(t *testing.T) {
 	}
 }
 
-func TestDevNamesThePortThatIsTaken(t *testing.T) {
+func TestDevReportsAPortInUse(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -159,13 +159,13 @@ func TestDevNamesThePortThatIsTaken(t *testing.T) {
 func TestDemoEndsWithZero(t *testing.T) {
 	t.Parallel()
 	config, out := settle(), ""
-	config.Commands[0].Run = playTour("") // On ports, its timers of a second would be real.
+	config.Commands[0].Run = playTour("") // On ports, its timers of a second would take real time.
 	synctest.Test(t, func(t *testing.T) { out = user{t: t, config: config}.must("demo") })
 	contains(t, out, "in_progress → success", "queued → not_picked_up", "provisioning → active",
 		"waiting → succeeded", "409 Conflict", "sla.meeting → met", "sla.breaching → breached",
-		"open.sales.processing → processed", "All 11 ended where they should", "status         S     \"done\"")
-	// Each is told as it happens, and by the history.
+		"open.sales.processing → processed", "All 11 ended as expected", "status         S     \"done\"")
+	// Each launch is printed when it happens and in the history.
 	if launches := strings.Count(out, "launching → queued"); launches != 2*(1+3) {
-		t.Errorf("expected 1 launch for the first job and 3 for the second, each told twice, got %d", launches)
+		t.Errorf("expected 1 launch for the first job and 3 for the second, each printed twice, got %d", launches)
 	}
 }

@@ -21,7 +21,7 @@ func isSend(operation, body, id string) bool {
 	return operation == "SendMessage" && strings.Contains(body, `\"$id\":\"`+id+`\"`)
 }
 
-// parkedIDs returns the IDs of the events that are parked of an instance, which are to be seen at once.
+// parkedIDs returns the IDs of the instance's parked events. All of them must be visible at once.
 func (u user) parkedIDs(instance string) []string {
 	u.t.Helper()
 	var ids []string
@@ -31,8 +31,8 @@ func (u user) parkedIDs(instance string) []string {
 	return ids
 }
 
-// checkRedriven checks what work/1 has counted and which of its events are parked still; then it redrives the rest, and
-// checks that each of the four was counted once, in order.
+// checkRedriven checks what work/1 has counted and which of its events are still parked. Then it redrives the rest, and
+// checks that each of the four events was counted once, in order.
 func (u user) checkRedriven(counted, parked []string) {
 	u.t.Helper()
 	time.Sleep(time.Minute)
@@ -42,18 +42,18 @@ func (u user) checkRedriven(counted, parked []string) {
 	if got := u.parkedIDs("work/1"); !slices.Equal(got, parked) {
 		u.t.Errorf("expected %v of work/1 to stay parked, got %v", parked, got)
 	}
-	time.Sleep(10 * time.Minute) // The queue's deduplication is over.
+	time.Sleep(10 * time.Minute) // the end of the queue's deduplication period
 	u.must("dlq", "redrive", "--local", "--all")
 	time.Sleep(time.Minute)
 	if got, want := u.counted("work/1"), []string{"0", "2", "4", "6"}; !slices.Equal(got, want) {
-		u.t.Errorf("expected each to be counted once, in order, %v, got %v", want, got)
+		u.t.Errorf("expected each event to be counted once, in order, %v, got %v", want, got)
 	}
 	if got, want := u.counted("work/2"), []string{"1", "3"}; !slices.Equal(got, want) {
 		u.t.Errorf("expected work/2 to have counted %v, got %v", want, got)
 	}
 }
 
-// withParked runs the test with four events of work/1 and two of work/2 parked, and the chart mended.
+// withParked runs the test with four parked events of work/1 and two of work/2, and with the chart repaired.
 func withParked(t *testing.T, test func(user)) {
 	t.Helper()
 	w := &work{}
@@ -73,14 +73,14 @@ func TestRedriveStopsAnInstanceAtAnEventThatCannotBeSent(t *testing.T) {
 			}
 			return nil
 		}, nil), "dlq", "redrive", "--local", "--all")
-		if got.code != command.ExitFailed || got.out != "3 events are in settle.fifo again\n" || !strings.Contains(got.err, "settle: sending message ") {
-			u.t.Errorf("expected 3 to be sent, and exit code 1 with the one that could not, got %+v", got)
+		if got.code != command.ExitFailed || got.out != "3 events sent to settle.fifo\n" || !strings.Contains(got.err, "settle: sending message ") {
+			u.t.Errorf("expected 3 events to be sent, and exit code 1 with the failed one, got %+v", got)
 		}
 		u.checkRedriven([]string{"0"}, []string{"e2", "e4", "e6"})
 	})
 }
 
-func TestRedriveSendsNothingBehindAnEventThatItCannotDelete(t *testing.T) {
+func TestRedriveStopsAnInstanceAtAnEventThatCannotBeDeleted(t *testing.T) {
 	t.Parallel()
 	withParked(t, func(u user) {
 		culprit, sent := "", false
@@ -96,7 +96,7 @@ func TestRedriveSendsNothingBehindAnEventThatItCannotDelete(t *testing.T) {
 			sent = sent || isSend(operation, body, "e2")
 			return nil
 		}), "dlq", "redrive", "--local", "--all")
-		contains(u.t, got.err, " was sent to http://aws.local/000000000000/settle.fifo, and is parked still: deleting message ")
+		contains(u.t, got.err, " was sent to http://aws.local/000000000000/settle.fifo, but is still parked: deleting message ")
 		if got.code != command.ExitFailed {
 			u.t.Errorf("expected exit code 1, got %+v", got)
 		}
@@ -104,7 +104,7 @@ func TestRedriveSendsNothingBehindAnEventThatItCannotDelete(t *testing.T) {
 	})
 }
 
-func TestRedriveThatIsInterruptedLeavesNoEventHalfWay(t *testing.T) {
+func TestInterruptedRedriveFinishesTheCurrentEvent(t *testing.T) {
 	t.Parallel()
 	for _, operation := range []string{"SendMessage", "DeleteMessage"} {
 		withParked(t, func(u user) {
@@ -118,24 +118,24 @@ func TestRedriveThatIsInterruptedLeavesNoEventHalfWay(t *testing.T) {
 				}
 				return nil
 			}, nil), "dlq", "redrive", "--local", "--instance", "work/1")
-			if got.code != command.ExitInterrupted || got.out != "2 events are in settle.fifo again\n" || got.err != "settle: interrupted\n" {
-				u.t.Errorf("%s: expected 2 to be sent and exit code 130, got %+v", operation, got)
+			if got.code != command.ExitInterrupted || got.out != "2 events sent to settle.fifo\n" || got.err != "settle: interrupted\n" {
+				u.t.Errorf("%s: expected 2 events to be sent and exit code 130, got %+v", operation, got)
 			}
 			u.checkRedriven([]string{"0", "2"}, []string{"e4", "e6"})
 		})
 	}
 }
 
-func TestRedriveDoesNotSendWhatItHasHeldForTooLong(t *testing.T) {
+func TestRedriveDoesNotSendMessagesWhoseVisibilityTimeoutIsEnding(t *testing.T) {
 	t.Parallel()
 	for slept, want := range map[time.Duration]struct {
 		parked []string
 		said   string
 	}{
-		// Another minute, and the next one could be received by somebody else before it is deleted.
-		270 * time.Second: {[]string{"e4", "e6"}, " was not sent: it was in hand for too long, as if this machine had slept; call the command again"},
-		// It is to be seen in the queue already while it is sent.
-		400 * time.Second: {[]string{"e2", "e4", "e6"}, ", and is parked still: "},
+		// One minute later, another consumer could receive the next message before it is deleted.
+		270 * time.Second: {[]string{"e4", "e6"}, " was not sent: its visibility timeout is about to end, as after a sleep of this machine; run the command again"},
+		// The message may already reappear while it is sent.
+		400 * time.Second: {[]string{"e2", "e4", "e6"}, ", but is still parked: "},
 	} {
 		withParked(t, func(u user) {
 			got := u.runAs(u.faultily(func(operation, body string) error {
@@ -146,14 +146,14 @@ func TestRedriveDoesNotSendWhatItHasHeldForTooLong(t *testing.T) {
 			}, nil), "dlq", "redrive", "--local", "--instance", "work/1")
 			contains(u.t, got.err, want.said)
 			if got.code != command.ExitFailed || strings.Contains(got.err, "putting messages back") {
-				u.t.Errorf("after %v: expected exit code 1 and no word of what is back already, got %+v", slept, got)
+				u.t.Errorf("after %v: expected exit code 1 and no error about visible messages, got %+v", slept, got)
 			}
 			u.checkRedriven([]string{"0", "2"}, want.parked)
 		})
 	}
 }
 
-func TestAnswerThatGetsLostHidesNothing(t *testing.T) {
+func TestLostResponseLeavesNoMessageHidden(t *testing.T) {
 	t.Parallel()
 	withParked(t, func(u user) {
 		lost := 0
@@ -165,12 +165,12 @@ func TestAnswerThatGetsLostHidesNothing(t *testing.T) {
 			return nil
 		}), "dlq", "list", "--local", "-o", "json")
 		if shown := strings.Count(got.out, "message_id"); shown != 6 || got.err != "" {
-			u.t.Errorf("expected all 6, got %d and %q", shown, got.err)
+			u.t.Errorf("expected 6 events, got %d and %q", shown, got.err)
 		}
 	})
 }
 
-func TestDropThatIsInterruptedDropsNothingMore(t *testing.T) {
+func TestInterruptedDropStops(t *testing.T) {
 	t.Parallel()
 	withParked(t, func(u user) {
 		ctx, stop := context.WithCancel(u.t.Context())
@@ -181,16 +181,16 @@ func TestDropThatIsInterruptedDropsNothingMore(t *testing.T) {
 			}
 			return nil
 		}, nil), "dlq", "drop", "--local", "--instance", "work/1", "--yes")
-		if got.code != command.ExitInterrupted || got.out != "1 event is gone\n" || got.err != "settle: interrupted\n" {
-			u.t.Errorf("expected one to be gone and exit code 130, got %+v", got)
+		if got.code != command.ExitInterrupted || got.out != "1 event dropped\n" || got.err != "settle: interrupted\n" {
+			u.t.Errorf("expected one event to be dropped and exit code 130, got %+v", got)
 		}
 		if left := u.parkedIDs("work/1"); !slices.Equal(left, []string{"e2", "e4", "e6"}) {
-			u.t.Errorf("expected the others to be to be seen at once, got %v", left)
+			u.t.Errorf("expected the others to be visible at once, got %v", left)
 		}
 	})
 }
 
-// seenBack is an output that looks, when it is written to, whether the queue has all its messages back.
+// seenBack is an output that checks at each write whether all messages of the queue are visible.
 type seenBack struct {
 	u        user
 	inFlight []string
@@ -206,7 +206,7 @@ func (s *seenBack) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-func TestMessagesAreBackBeforeAnythingIsPrinted(t *testing.T) {
+func TestMessagesAreVisibleAgainBeforeOutputIsPrinted(t *testing.T) {
 	t.Parallel()
 	withParked(t, func(u user) {
 		id := u.parked()[0].MessageID
@@ -215,20 +215,20 @@ func TestMessagesAreBackBeforeAnythingIsPrinted(t *testing.T) {
 			args := append([]string{"dlq"}, strings.Fields(line)...)
 			code := command.Run(u.t.Context(), u.config, command.Process{Out: out, Endpoint: "http://aws.local", HTTP: u.stack.AWS().HTTPClient}, append(args, "--local"))
 			if code != command.ExitDone || len(out.inFlight) == 0 || slices.ContainsFunc(out.inFlight, func(n string) bool { return n != "0" }) {
-				u.t.Errorf("dlq %s: expected no message in hand when the answer is printed, got %v and exit code %d", line, out.inFlight, code)
+				u.t.Errorf("dlq %s: expected no message in flight when the answer is printed, got %v and exit code %d", line, out.inFlight, code)
 			}
 		}
 	})
 }
 
-func TestRedriveRefusesAQueueThatCannotTakeTheEvents(t *testing.T) {
+func TestRedriveRefusesAQueueOfTheOtherKind(t *testing.T) {
 	t.Parallel()
 	withParked(t, func(u user) {
 		for flags, want := range map[string]string{
 			"--queue " + stack.DeadLetterQueue: "settle: usage: --queue and --dead-letter-queue: expected a queue and its dead-letter queue, got settle-dlq.fifo for both; " +
 				"they default to SETTLE_QUEUE_URL and SETTLE_DEAD_LETTER_QUEUE_URL\n",
-			"--queue " + stack.DelayQueue:                       "settle: usage: --queue: expected a FIFO queue, as the dead-letter queue settle-dlq.fifo is one, got settle-delay\n",
-			"--dead-letter-queue " + stack.DelayDeadLetterQueue: "settle: usage: --queue: expected a standard queue, as the dead-letter queue settle-delay-dlq is one, got settle.fifo\n",
+			"--queue " + stack.DelayQueue:                       "settle: usage: --queue: expected a FIFO queue like the dead-letter queue settle-dlq.fifo, got settle-delay\n",
+			"--dead-letter-queue " + stack.DelayDeadLetterQueue: "settle: usage: --queue: expected a standard queue like the dead-letter queue settle-delay-dlq, got settle.fifo\n",
 		} {
 			got := u.run(append([]string{"dlq", "redrive", "--local", "--all"}, strings.Fields(flags)...)...)
 			if got.code != command.ExitUsage || got.err != want || got.out != "" {
@@ -236,26 +236,26 @@ func TestRedriveRefusesAQueueThatCannotTakeTheEvents(t *testing.T) {
 			}
 		}
 		if left := u.parked(); len(left) != 6 {
-			u.t.Errorf("expected all to stay parked, got %+v", left)
+			u.t.Errorf("expected all events to stay parked, got %+v", left)
 		}
 	})
 }
 
-func TestMessagesThatAreNamedTwiceOrAreCopiesAreFound(t *testing.T) {
+func TestRepeatedIDsAndCopiesAreFound(t *testing.T) {
 	t.Parallel()
 	withParked(t, func(u user) {
 		ids := u.parked("--instance", "work/1")
 		twice := u.must("dlq", "redrive", "--local", ids[0].MessageID, ids[0].MessageID)
-		if want := "1 event is in settle.fifo again\n"; twice != want {
+		if want := "1 event sent to settle.fifo\n"; twice != want {
 			u.t.Errorf("expected %q, got %q", want, twice)
 		}
 		missing := u.run("dlq", "drop", "--local", "--yes", "nope", ids[1].MessageID, ids[0].MessageID)
-		contains(u.t, missing.err, "settle: not found: the queue does not show 2 of the 3 messages, ", ids[0].MessageID, "nope")
-		if missing.code != command.ExitNotFound || missing.out != "1 event is gone\n" || strings.Contains(missing.err, ids[1].MessageID) {
-			u.t.Errorf("expected one to be dropped, and the others to be named, got %+v", missing)
+		contains(u.t, missing.err, "settle: not found: the queue does not offer 2 of the 3 messages, ", ids[0].MessageID, "nope")
+		if missing.code != command.ExitNotFound || missing.out != "1 event dropped\n" || strings.Contains(missing.err, ids[1].MessageID) {
+			u.t.Errorf("expected one event to be dropped, and the others to be named, got %+v", missing)
 		}
 		few := u.run("dlq", "list", "--local", "--limit", "2")
-		if want := "The queue has about 4 events, and these are the first 2: raise --limit for more.\n"; few.err != want {
+		if want := "The queue has about 4 events. These are the first 2: raise --limit for more.\n"; few.err != want {
 			u.t.Errorf("expected %q, got %q", want, few.err)
 		}
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 )
 
-// parkedEvent is one of those that dlq list prints as JSON.
+// parkedEvent is an event in the JSON of dlq list.
 type parkedEvent struct {
 	MessageID      string `json:"message_id"`
 	Instance       string
@@ -29,7 +29,7 @@ type parkedEvent struct {
 	Body           map[string]any
 }
 
-// tried is longer than the tries of all events of an instance take, which are received again with those before them.
+// tried is long enough for all tries of an instance's events. Each try also receives the earlier ones again.
 const tried = 24 * time.Hour
 
 // parked lists the dead-letter queue.
@@ -44,7 +44,7 @@ func (u user) parked(flags ...string) []parkedEvent {
 	return events
 }
 
-// park has events parked, for two instances alternately, with what they count as their IDs.
+// park parks events of two instances in turn. Each event counts its own ID.
 func (u user) park(w *work, numbers ...int) {
 	u.t.Helper()
 	w.broken.Store(false)
@@ -66,14 +66,14 @@ func (u user) counted(instance string) []string {
 	return shown.Context.Counted
 }
 
-func TestParkedEventsAreListedShownAndPutBack(t *testing.T) {
+func TestParkedEventsAreListedShownAndReturned(t *testing.T) {
 	t.Parallel()
 	w := &work{}
 	withWork(t, w, func(u user) {
-		if got, want := u.must("dlq", "list", "--local"), "Nothing is parked.\n"; got != want {
+		if got, want := u.must("dlq", "list", "--local"), "No parked events.\n"; got != want {
 			u.t.Errorf("expected %q of an empty queue, got %q", want, got)
 		}
-		if got, want := u.must("dlq", "list", "--local", "--instance", "work/1"), "Nothing of work/1 is parked.\n"; got != want {
+		if got, want := u.must("dlq", "list", "--local", "--instance", "work/1"), "No parked events of work/1.\n"; got != want {
 			u.t.Errorf("expected %q of an instance without any, got %q", want, got)
 		}
 		u.park(w, 0, 1, 2)
@@ -95,7 +95,7 @@ func TestParkedEventsAreListedShownAndPutBack(t *testing.T) {
 		k := slices.IndexFunc(listed, func(e parkedEvent) bool { return e.EventID == "e1" })
 		if e := listed[k]; e.Instance != "work/2" || e.Event != "COUNT" || !strings.Contains(e.Reason, "action note: panic: a value of the type string") ||
 			e.SourceQueue != "arn:aws:sqs:us-east-1:000000000000:settle.fifo" || e.SequenceNumber == "" || e.ReceiveCount != "3" || e.Body != nil {
-			u.t.Errorf("expected the attributes that e1 was parked with, and no payload, got %+v", e)
+			u.t.Errorf("expected the attributes of e1, and no payload, got %+v", e)
 		}
 		var shown parkedEvent
 		unmarshal(u.t, []byte(u.must("dlq", "show", "--local", "-o", "json", listed[k].MessageID)), &shown)
@@ -109,45 +109,45 @@ func TestParkedEventsAreListedShownAndPutBack(t *testing.T) {
 		for _, event := range listed {
 			all += u.must("dlq", "show", "--local", event.MessageID) + u.must("dlq", "show", "--local", "-o", "json", event.MessageID)
 		}
-		contains(u.t, all, `"token": "(hidden)"`, `"state": "Wait"`, "36 bytes that are no JSON object and may hold the token of a task: not shown")
+		contains(u.t, all, `"token": "(hidden)"`, `"state": "Wait"`, "36 bytes, not a JSON object, hidden because they may contain a task token")
 		if strings.Contains(all, "do-not-print-me") {
 			u.t.Errorf("expected no token, got\n%s", all)
 		}
 		if missing := u.run("dlq", "show", "--local", "nope"); missing.code != command.ExitNotFound {
-			u.t.Errorf("expected exit code 3 for a message that is not there, got %+v", missing)
+			u.t.Errorf("expected exit code 3 for an unknown message, got %+v", missing)
 		}
 		if limited := u.run("dlq", "list", "--local", "--limit", "2", "-o", "json"); strings.Count(limited.out, "message_id") != 2 {
 			u.t.Errorf("expected 2 events, got %+v", limited)
 		}
 		if again := u.parked(); len(again) != 5 {
-			u.t.Errorf("expected all to be put back, got %+v", again)
+			u.t.Errorf("expected all messages to be visible, got %+v", again)
 		}
 	})
 }
 
-func TestRedriveAppliesWhatWasParkedOnceInOrder(t *testing.T) {
+func TestRedrivenEventsAreAppliedOnceInOrder(t *testing.T) {
 	t.Parallel()
 	w := &work{}
 	withWork(t, w, func(u user) {
-		numbers := make([]int, 50) // 25 of each instance: the queue shows ten at a time
+		numbers := make([]int, 50) // 25 of each instance: the queue offers ten at a time
 		for i := range numbers {
 			numbers[i] = i
 		}
 		u.park(w, numbers...)
 		got := u.run("dlq", "list", "--local", "-o", "json")
 		if shown := strings.Count(got.out, "message_id"); shown != 20 {
-			u.t.Errorf("expected the first ten of both, got %d", shown)
+			u.t.Errorf("expected the first ten events of both instances, got %d", shown)
 		}
-		contains(u.t, got.err, "The queue has about 50 events, and 20 were received: of an instance it shows up to ten at a time")
+		contains(u.t, got.err, "The queue has about 50 events, and offered 20: at most ten of an instance at a time")
 
 		again := u.must("dlq", "redrive", "--local", "--instance", "work/1")
-		contains(u.t, again, "events are in settle.fifo again\n")
+		contains(u.t, again, "events sent to settle.fifo\n")
 		time.Sleep(tried)
 		if got := u.counted("work/1"); len(got) != 0 {
 			u.t.Errorf("while the chart is broken: expected nothing to be applied, got %v", got)
 		}
 		w.broken.Store(false)
-		contains(u.t, u.must("dlq", "redrive", "--local", "--all"), "50 events are in settle.fifo again\n")
+		contains(u.t, u.must("dlq", "redrive", "--local", "--all"), "50 events sent to settle.fifo\n")
 		time.Sleep(time.Minute)
 		for k, instance := range []string{"work/1", "work/2"} {
 			var want []string
@@ -155,7 +155,7 @@ func TestRedriveAppliesWhatWasParkedOnceInOrder(t *testing.T) {
 				want = append(want, fmt.Sprint(i))
 			}
 			if got := u.counted(instance); !slices.Equal(got, want) {
-				u.t.Errorf("%s: expected each once, in order, got %v", instance, got)
+				u.t.Errorf("%s: expected each event once, in order, got %v", instance, got)
 			}
 		}
 		if left := u.parked(); len(left) != 0 {
@@ -164,12 +164,12 @@ func TestRedriveAppliesWhatWasParkedOnceInOrder(t *testing.T) {
 	})
 }
 
-func TestRedriveKeepsAttributesSoThatACopyIsNotAppliedAgain(t *testing.T) {
+func TestRedriveKeepsTheAttributesThatIdentifyDuplicates(t *testing.T) {
 	t.Parallel()
 	w := &work{}
 	withWork(t, w, func(u user) {
 		u.park(w, 0)
-		// Its producer gave it no ID: a copy of what was parked is recognised by its attributes alone.
+		// The event has no idempotency key, so a duplicate is recognized by its attributes alone.
 		u.must("send", "--local", "work/1", "COUNT", "what=bare")
 		time.Sleep(time.Hour)
 		client := sqs.NewFromConfig(u.stack.AWS())
@@ -187,8 +187,8 @@ func TestRedriveKeepsAttributesSoThatACopyIsNotAppliedAgain(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		w.broken.Store(false)
-		contains(u.t, u.must("dlq", "redrive", "--local", "--all"), "2 events are in settle.fifo again\n2 of them were parked again")
-		contains(u.t, u.must("dlq", "redrive", "--local", "--all"), "2 events are in settle.fifo again\n")
+		contains(u.t, u.must("dlq", "redrive", "--local", "--all"), "2 events sent to settle.fifo\n2 of them were parked again")
+		contains(u.t, u.must("dlq", "redrive", "--local", "--all"), "2 events sent to settle.fifo\n")
 		time.Sleep(time.Minute)
 		if got, want := u.counted("work/1"), []string{"0", "bare"}; !slices.Equal(got, want) {
 			u.t.Errorf("expected %v, got %v", want, got)
@@ -196,7 +196,7 @@ func TestRedriveKeepsAttributesSoThatACopyIsNotAppliedAgain(t *testing.T) {
 	})
 }
 
-func TestRedriveTakesWhatItIsTold(t *testing.T) {
+func TestRedriveSendsOnlyTheChosenEvents(t *testing.T) {
 	t.Parallel()
 	w := &work{}
 	withWork(t, w, func(u user) {
@@ -209,15 +209,15 @@ func TestRedriveTakesWhatItIsTold(t *testing.T) {
 			u.t.Errorf("expected %v, got %v", want, got)
 		}
 		got := u.run("dlq", "redrive", "--local", "-o", "json", listed[0].MessageID, listed[1].MessageID)
-		contains(u.t, got.err, "settle: not found: the queue does not show 1 of the 2 messages, "+listed[1].MessageID+": ")
+		contains(u.t, got.err, "settle: not found: the queue does not offer 1 of the 2 messages, "+listed[1].MessageID+": ")
 		if got.code != command.ExitNotFound || !strings.Contains(got.out, `"redriven": 1`) {
-			u.t.Errorf("expected one to be redriven and exit code 3 for the other, got %+v", got)
+			u.t.Errorf("expected one event to be redriven and exit code 3 for the other, got %+v", got)
 		}
 		for _, move := range [][]string{{"redrive"}, {"drop", "--yes"}} {
 			got := u.run(slices.Concat([]string{"dlq"}, move, []string{"--local", "nope"})...)
-			const want = "settle: not found: the queue does not show message nope: it shows up to ten of an instance, and none that somebody else has in hand; see settle dlq list --local\n"
+			const want = "settle: not found: the queue does not offer message nope: it offers at most ten events of an instance at a time, and none that are in flight; see settle dlq list --local\n"
 			if got.code != command.ExitNotFound || got.out != "" || got.err != want {
-				u.t.Errorf("dlq %v: expected exit code 3 and nothing but %q, got %+v", move, want, got)
+				u.t.Errorf("dlq %v: expected exit code 3 and only %q, got %+v", move, want, got)
 			}
 		}
 		for _, flags := range []string{"", "--all --instance work/1", "--all x"} {
@@ -231,40 +231,40 @@ func TestRedriveTakesWhatItIsTold(t *testing.T) {
 	})
 }
 
-func TestDropAsksAndThenDeletesForGood(t *testing.T) {
+func TestDropAsksAndThenDeletes(t *testing.T) {
 	t.Parallel()
 	w := &work{}
 	withWork(t, w, func(u user) {
 		u.park(w, 0, 1, 2)
 		got := u.run("dlq", "drop", "--local", "--all")
-		if want := "settle: usage: expected --yes, as there is no terminal to ask on\n"; got.code != command.ExitUsage || got.err != want {
+		if want := "settle: usage: expected --yes, because there is no terminal to ask for confirmation\n"; got.code != command.ExitUsage || got.err != want {
 			u.t.Errorf("expected exit code 2 and %q, got %+v", want, got)
 		}
 		declined := u.runAs(command.Process{Terminal: true, Asked: true, In: strings.NewReader("n\n")}, "dlq", "drop", "--local", "--all")
-		if want := "Drop all events in settle-dlq.fifo, about 3, for good? [y/N] settle: not confirmed, nothing was dropped\n"; declined.err != want || declined.code != command.ExitFailed {
+		if want := "Permanently drop all events in settle-dlq.fifo, about 3? [y/N] settle: not confirmed, nothing was dropped\n"; declined.err != want || declined.code != command.ExitFailed {
 			u.t.Errorf("expected exit code 1 and %q, got %+v", want, declined)
 		}
 		for _, answer := range []string{"\n", "n\n", "y\n"} {
 			dropped := answer == "y\n"
 			before := len(u.parked())
 			got := u.runAs(command.Process{Terminal: true, Asked: true, In: strings.NewReader(answer)}, "dlq", "drop", "--local", "--instance", "work/2")
-			contains(u.t, got.err, "Drop all events of work/2 in settle-dlq.fifo for good? [y/N] ")
+			contains(u.t, got.err, "Permanently drop all events of work/2 in settle-dlq.fifo? [y/N] ")
 			if left := u.parked("--instance", "work/2"); (got.code == command.ExitDone) != dropped || (len(left) == 0) != dropped {
 				u.t.Errorf("answered %q, of %d: expected them to be dropped: %t, got %+v and %+v", answer, before, dropped, got, left)
 			}
 		}
-		contains(u.t, u.must("dlq", "drop", "--local", "--yes", u.parked()[0].MessageID), "1 event is gone\n")
-		contains(u.t, u.must("dlq", "drop", "--local", "--yes", "--all"), "1 event is gone\n")
+		contains(u.t, u.must("dlq", "drop", "--local", "--yes", u.parked()[0].MessageID), "1 event dropped\n")
+		contains(u.t, u.must("dlq", "drop", "--local", "--yes", "--all"), "1 event dropped\n")
 		if left := u.parked(); len(left) != 0 {
-			u.t.Errorf("expected none to be left, got %+v", left)
+			u.t.Errorf("expected an empty queue, got %+v", left)
 		}
-		// There is nothing to ask about.
+		// If the queue is empty, drop does not ask.
 		for line, want := range map[string]answer{
-			"--all":             {out: "Nothing is parked.\n"},
-			"--instance work/1": {out: "Nothing of work/1 is parked.\n"},
+			"--all":             {out: "No parked events.\n"},
+			"--instance work/1": {out: "No parked events of work/1.\n"},
 			"--all -o json":     {out: "{\n  \"dropped\": 0\n}\n"},
-			"nope": {code: command.ExitNotFound, err: "settle: not found: the queue does not show message nope: it shows up to ten of an instance, " +
-				"and none that somebody else has in hand; see settle dlq list --local\n"},
+			"nope": {code: command.ExitNotFound, err: "settle: not found: the queue does not offer message nope: it offers at most ten events of an instance at a time, " +
+				"and none that are in flight; see settle dlq list --local\n"},
 		} {
 			got := u.runAs(command.Process{Terminal: true, Asked: true, In: strings.NewReader("y\n")}, append([]string{"dlq", "drop", "--local"}, strings.Fields(line)...)...)
 			if got != want {
@@ -274,7 +274,7 @@ func TestDropAsksAndThenDeletesForGood(t *testing.T) {
 	})
 }
 
-func TestWhatTheDelayQueueGaveUpIsRedrivenToo(t *testing.T) {
+func TestDeadLettersOfTheDelayQueueAreRedriven(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")
@@ -289,9 +289,9 @@ func TestWhatTheDelayQueueGaveUpIsRedrivenToo(t *testing.T) {
 		}
 		listed := u.parked("--dead-letter-queue", stack.DelayDeadLetterQueue)
 		if len(listed) != 1 || listed[0].Instance != "" || listed[0].Reason != "" {
-			u.t.Errorf("expected what the queue gave up, got %+v", listed)
+			u.t.Errorf("expected a timer without a reason, got %+v", listed)
 		}
 		contains(u.t, u.must("dlq", "redrive", "--local", "--all", "--dead-letter-queue", stack.DelayDeadLetterQueue, "--queue", stack.DelayQueue),
-			"1 event is in settle-delay again\n")
+			"1 event sent to settle-delay\n")
 	})
 }

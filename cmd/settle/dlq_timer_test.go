@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 )
 
-// misdirect has the only schedule that there is send to a queue that is not there, at one attempt, and returns the queue that it names
-// for dead letters.
+// misdirect points the only schedule at a queue that does not exist, with one attempt. It returns the schedule's
+// dead-letter queue.
 func (u user) misdirect() string {
 	u.t.Helper()
 	client := scheduler.NewFromConfig(u.stack.AWS())
@@ -42,7 +42,7 @@ func (u user) misdirect() string {
 	return aws.ToString(target.DeadLetterConfig.Arn)
 }
 
-func TestATimerThatSchedulerCannotBringIsShownAndFiresOnceItIsRedriven(t *testing.T) {
+func TestTimerThatSchedulerCannotDeliverFiresAfterRedrive(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		const ofTimers = "--dead-letter-queue=" + stack.DelayDeadLetterQueue
@@ -55,8 +55,8 @@ func TestATimerThatSchedulerCannotBringIsShownAndFiresOnceItIsRedriven(t *testin
 
 		listed := u.parked(ofTimers)
 		if len(listed) != 1 || listed[0].Instance != "signup/7" || listed[0].Event != "settle.timer" ||
-			!strings.HasPrefix(listed[0].Reason, "EventBridge could not bring it: AWS.SimpleQueueService.NonExistentQueue: The specified queue does not exist") {
-			u.t.Fatalf("expected the timer of signup/7 with what Scheduler says, got %+v", listed)
+			!strings.HasPrefix(listed[0].Reason, "EventBridge could not deliver it: AWS.SimpleQueueService.NonExistentQueue: The specified queue does not exist") {
+			u.t.Fatalf("expected the timer of signup/7 with Scheduler's error, got %+v", listed)
 		}
 		contains(u.t, u.must("dlq", "list", "--local", ofTimers), "signup/7  settle.timer  4m")
 		contains(u.t, u.must("dlq", "show", "--local", ofTimers, listed[0].MessageID), "signup/7\n  event     settle.timer\n", `"MessageBody"`)
@@ -65,26 +65,26 @@ func TestATimerThatSchedulerCannotBringIsShownAndFiresOnceItIsRedriven(t *testin
 		}
 
 		again := u.must("dlq", "redrive", "--local", ofTimers, "--queue", stack.DelayQueue, "--instance", "signup/7")
-		if again != "1 event is in settle-delay again\n" {
-			u.t.Errorf("expected one to be sent, got %q", again)
+		if again != "1 event sent to settle-delay\n" {
+			u.t.Errorf("expected one timer to be sent, got %q", again)
 		}
 		time.Sleep(time.Minute)
 		contains(u.t, u.must("get", "--local", "signup/7"), "expired")
 		if left := u.parked(ofTimers); len(left) != 0 {
-			u.t.Errorf("expected none to be left, got %+v", left)
+			u.t.Errorf("expected an empty queue, got %+v", left)
 		}
 	})
 }
 
-// What a rule of EventBridge could not bring to its queue has attributes of the same names, and no instance.
-func TestWhatARuleCouldNotBringIsShown(t *testing.T) {
+// A dead letter of an EventBridge rule has the same attributes, and no instance.
+func TestUndeliveredEventOfARuleIsShown(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		attributes := map[string]string{"ERROR_CODE": "NO_PERMISSIONS", "ERROR_MESSAGE": "not authorized", "RULE_ARN": "arn:aws:events:us-east-1:000000000000:rule/ends"}
 		u.putInto(stack.ExecutionsDeadLetterQueue, `{"source": "aws.states", "detail": {"status": "SUCCEEDED"}}`, attributes)
 		listed := u.parked("--dead-letter-queue", stack.ExecutionsDeadLetterQueue)
-		if len(listed) != 1 || listed[0].Instance != "" || listed[0].Reason != "EventBridge could not bring it: NO_PERMISSIONS: not authorized" {
-			u.t.Errorf("expected what EventBridge says, got %+v", listed)
+		if len(listed) != 1 || listed[0].Instance != "" || listed[0].Reason != "EventBridge could not deliver it: NO_PERMISSIONS: not authorized" {
+			u.t.Errorf("expected EventBridge's error, got %+v", listed)
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// grammar returns the commands, such as "list" and "dlq list", with the flags of each.
+// grammar returns the commands, such as "list" and "dlq list", with their flags.
 func (u user) grammar() map[string][]string {
 	u.t.Helper()
 	all := map[string][]string{}
@@ -24,7 +24,7 @@ func (u user) grammar() map[string][]string {
 	return all
 }
 
-// called returns the command that a line calls, and the flags that it gives it; no command if it calls none.
+// called returns the command that a line calls, and its flags. It returns "" if the line calls none.
 func called(line string, grammar map[string][]string) (name string, flags []string) {
 	_, line, ok := strings.Cut(" "+line, " settle ")
 	if !ok {
@@ -66,7 +66,7 @@ func reference(t *testing.T) string {
 	return all.String()
 }
 
-func TestTheDocumentHasAllCommandsAndNoOtherFlags(t *testing.T) {
+func TestCLIDocumentsAllCommandsAndOnlyTheirFlags(t *testing.T) {
 	t.Parallel()
 	text := reference(t)
 	grammar := user{t: t}.grammar()
@@ -105,7 +105,7 @@ func TestHelpHasAnExampleOfEachCommand(t *testing.T) {
 		_, detail, _ := strings.Cut(u.must(append(strings.Fields(name), "--help")...), "\n")
 		examples := 0
 		for line := range strings.Lines(detail) {
-			if !strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "     ") { // Not set off as an example is.
+			if !strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "     ") { // not indented as an example is
 				continue
 			}
 			if of, _ := called(line, grammar); of == name {
@@ -148,7 +148,7 @@ var (
 	variablesNamed = regexp.MustCompile(`= "(SETTLE_\w+)"`)
 )
 
-// variables returns those that functions read, by the constants that name them.
+// variables returns the environment variables that functions read, by their Go constants.
 func variables(t *testing.T) map[string]bool {
 	t.Helper()
 	read := map[string]bool{}

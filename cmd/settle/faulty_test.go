@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// faulty passes a command's calls to AWS on, with what the test does before and after each. Either may be nil; an error of
-// theirs is the call's. A call is its operation and its body.
+// faulty is an HTTP client that calls before and after around each AWS call, with the operation and the request body.
+// Either may be nil. Their error becomes the error of the call.
 type faulty struct {
 	aws.HTTPClient
 	before, after func(operation, body string) error
@@ -34,19 +34,19 @@ func (f faulty) Do(r *http.Request) (*http.Response, error) {
 	response, err := f.HTTPClient.Do(r)
 	if err == nil && f.after != nil {
 		if err := f.after(operation, string(body)); err != nil {
-			_ = response.Body.Close() // Nobody reads the answer.
+			_ = response.Body.Close() // The response is lost.
 			return nil, err
 		}
 	}
 	return response, err
 }
 
-// faultily is a terminal whose command meets the faults.
+// faultily returns a process whose AWS calls go through faulty.
 func (u user) faultily(before, after func(operation, body string) error) command.Process {
 	return command.Process{Terminal: true, HTTP: faulty{u.stack.AWS().HTTPClient, before, after}}
 }
 
-// withoutIndex answers as a table does that has no index.
+// withoutIndex answers queries as a table without an index does.
 type withoutIndex struct{ aws.HTTPClient }
 
 // Do implements aws.HTTPClient.

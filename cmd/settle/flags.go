@@ -14,17 +14,17 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// example is what settle dev shows people to try.
+// example is the event that settle dev suggests to send.
 var example = command.Example{
 	Machine: "signup", Event: "SIGN_UP", Payload: [][2]string{{"email", "ada@example.com"}, {"name", "Ada"}},
-	Next: "Then send VERIFY with code=, the code that is printed below instead of being mailed.",
+	Next: "Then send VERIFY with code= and the code. It is printed below instead of being mailed.",
 }
 
-// devFlags are the flags of settle dev that this module's machines have.
+// devFlags are the flags that this module's machines add to settle dev.
 type devFlags struct {
-	GitHubSecret string `name:"github-secret" env:"SETTLE_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET" help:"What GitHub's webhooks are signed with. One is made up if none is given, and kept in the folder of --data."`
+	GitHubSecret string `name:"github-secret" env:"SETTLE_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET" help:"The secret that signs GitHub's webhooks. Generated if you give none, and kept in the folder of --data."`
 
-	EnrichCallbackKey string `name:"enrich-callback-key" env:"SETTLE_ENRICH_CALLBACK_KEY" placeholder:"KEY" help:"What the addresses are made with that enrich's third party calls back, at least 16 bytes. One is made up if none is given, and kept in the folder of --data."`
+	EnrichCallbackKey string `name:"enrich-callback-key" env:"SETTLE_ENRICH_CALLBACK_KEY" placeholder:"KEY" help:"The key that signs the callback addresses of enrich's third party, at least 16 bytes. Generated if you give none, and kept in the folder of --data."`
 
 	JobPickUpTimeout time.Duration `default:"5m" help:"How long a runner may take to pick a job up before the next one is launched (${default})."`
 	JobLaunchesMax   int           `default:"3" help:"How many runners are launched for one job (${default})."`
@@ -32,7 +32,7 @@ type devFlags struct {
 	SignupDeadline   time.Duration `default:"24h" help:"How long a user may take to send the code (${default})."`
 }
 
-// validate refuses flags that make no sense.
+// validate checks the flags.
 func (f devFlags) validate() error {
 	for _, flag := range []struct {
 		name string
@@ -50,15 +50,15 @@ func (f devFlags) validate() error {
 	return nil
 }
 
-// hosted is this module's machines as the flags have them.
+// hosted configures this module's machines from the flags.
 type hosted struct {
 	flags     devFlags
 	callbacks enrich.Callbacks
-	// codeKey is what --consumer keys the hashes of signup's codes with.
+	// codeKey is the key for the hashes of signup's codes, for --consumer.
 	codeKey string
 }
 
-// machines returns the machines. The addresses that enrich's third party calls back lead to the gateway.
+// machines returns the machines. The callback addresses of enrich lead to the gateway.
 func (h *hosted) machines(environment command.Environment) []durable.Machine {
 	settings := machines.Settings{
 		Job:    job.Config{PickUpTimeout: h.flags.JobPickUpTimeout, LaunchesMax: h.flags.JobLaunchesMax, TimeLimit: h.flags.JobTimeLimit},
@@ -71,8 +71,8 @@ func (h *hosted) machines(environment command.Environment) []durable.Machine {
 	return hostedMachines(environment.Logger, settings)
 }
 
-// prepare has the secrets made up that were not given.
-func (h *hosted) prepare(madeUp func(name string) (string, error)) (command.Gateway, error) {
+// prepare generates the secrets that were not given.
+func (h *hosted) prepare(generate func(name string) (string, error)) (command.Gateway, error) {
 	if err := h.flags.validate(); err != nil {
 		return command.Gateway{}, err
 	}
@@ -85,11 +85,11 @@ func (h *hosted) prepare(madeUp func(name string) (string, error)) (command.Gate
 			continue
 		}
 		var err error
-		if *wanted.into, err = madeUp(wanted.name); err != nil {
+		if *wanted.into, err = generate(wanted.name); err != nil {
 			return command.Gateway{}, err
 		}
 	}
-	// The address is known once the gateway listens.
+	// The base address is set once the gateway listens.
 	h.callbacks = enrich.Callbacks{Base: "http://127.0.0.1", Key: []byte(key)}
 	if err := h.callbacks.Validate(); err != nil {
 		return command.Gateway{}, fmt.Errorf("--enrich-callback-key: %w", err)
@@ -99,12 +99,12 @@ func (h *hosted) prepare(madeUp func(name string) (string, error)) (command.Gate
 	}
 	return command.Gateway{
 		GitHubSecret: secret, Note: "POST /webhooks/github, signed with the secret " + shown,
-		// The gateway takes what the addresses were made for.
+		// Verify must use the same key as the addresses.
 		Callbacks: map[string]httpapi.Callback{enrich.ProviderName: {Machine: "enrich", Verify: h.callbacks.Verify, Read: enrich.ReadCallback}},
 	}, nil
 }
 
-// consumerEnv makes the settings into the variables that the consumer's executable reads.
+// consumerEnv returns the settings as environment variables of the consumer's executable.
 func (h *hosted) consumerEnv(gatewayURL string) []string {
 	return []string{
 		"SETTLE_JOB_PICK_UP_TIMEOUT=" + h.flags.JobPickUpTimeout.String(),

@@ -17,11 +17,11 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// TestHintsMayBePasted has each command that says which one to call next name the stack that it was given itself.
-func TestHintsMayBePasted(t *testing.T) {
+// TestHintsRepeatTheStackFlags checks that suggested commands name the same stack as the command that printed them.
+func TestHintsRepeatTheStackFlags(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
-		const missing = "in hand; see settle dlq list "
+		const missing = "in flight; see settle dlq list "
 		for line, want := range map[string]string{
 			"dlq show nope --local":           missing + "--local\n",
 			"dlq redrive nope --local":        missing + "--local\n",
@@ -29,10 +29,10 @@ func TestHintsMayBePasted(t *testing.T) {
 			"dlq show nope --local=true":      missing + "--local\n",
 			"dlq show nope --local --queue q": missing + "--local --queue q\n",
 			"dlq drop nope --local --yes --dead-letter-queue settle-delay-dlq --queue settle-delay": missing + "--local --queue settle-delay --dead-letter-queue settle-delay-dlq\n",
-			"send --local signup/1 CANCEL --wait settled":                                           "; settle dlq list --local --instance signup/1 finds it\n",
-			"send --local signup/$2 CANCEL --wait settled":                                          "; settle dlq list --local --instance 'signup/$2' finds it\n",
-			"send --local --table settle signup/3 CANCEL --wait settled":                            "; settle dlq list --local --instance signup/3 finds it\n",
-			"send --local --queue settle.fifo signup/4 CANCEL --wait settled":                       "; settle dlq list --local --queue settle.fifo --dead-letter-queue settle-dlq.fifo --instance signup/4 finds it\n",
+			"send --local signup/1 CANCEL --wait settled":                                           "; see settle dlq list --local --instance signup/1\n",
+			"send --local signup/$2 CANCEL --wait settled":                                          "; see settle dlq list --local --instance 'signup/$2'\n",
+			"send --local --table settle signup/3 CANCEL --wait settled":                            "; see settle dlq list --local --instance signup/3\n",
+			"send --local --queue settle.fifo signup/4 CANCEL --wait settled":                       "; see settle dlq list --local --queue settle.fifo --dead-letter-queue settle-dlq.fifo --instance signup/4\n",
 			"send --local signup/5 CANCEL --wait settled --timeout 1s":                              ", see settle dlq list --local\n",
 		} {
 			if got := u.run(strings.Fields(line)...); got.code == command.ExitDone || !strings.HasSuffix(got.err, want) {
@@ -42,8 +42,8 @@ func TestHintsMayBePasted(t *testing.T) {
 	})
 }
 
-// TestTheHintOfAnInterruptedSendNamesTheTable stops a command after SQS has its event.
-func TestTheHintOfAnInterruptedSendNamesTheTable(t *testing.T) {
+// TestHintOfAnInterruptedSendNamesTheTable stops a command after SQS has accepted its event.
+func TestHintOfAnInterruptedSendNamesTheTable(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		ctx, stop := context.WithCancel(u.t.Context())
@@ -56,13 +56,13 @@ func TestTheHintOfAnInterruptedSendNamesTheTable(t *testing.T) {
 			return nil
 		})
 		got := u.runUntil(ctx, process, "send", "--local", "--table", "other", "signup/1", "CANCEL")
-		if want := "settle get --local --table other signup/1 tells what became of it\n"; got.code != command.ExitInterrupted || !strings.HasSuffix(got.err, want) {
+		if want := "; check with settle get --local --table other signup/1\n"; got.code != command.ExitInterrupted || !strings.HasSuffix(got.err, want) {
 			u.t.Errorf("expected exit code 130 and %q, got %+v", want, got)
 		}
 	})
 }
 
-func TestTheHintOfMigrateNamesTheTable(t *testing.T) {
+func TestHintOfMigrateNamesTheTable(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		client := dynamodb.NewFromConfig(u.stack.AWS())
@@ -80,14 +80,14 @@ func TestTheHintOfMigrateNamesTheTable(t *testing.T) {
 			u.t.Fatal(err)
 		}
 		got := u.run("migrate", "--dry-run", "--local", "--table", "other")
-		if want := "settle: 1 instance is read by no version of this build: settle check --local --table other tells why\n"; got.err != want {
+		if want := "settle: no version of this build can read 1 instance: see settle check --local --table other\n"; got.err != want {
 			u.t.Errorf("expected %q, got %+v", want, got)
 		}
 	})
 }
 
-// TestALiveQueueIsNoDeadLetterQueue has an event wait in the queue that every dlq command is told to take for a dead-letter queue.
-func TestALiveQueueIsNoDeadLetterQueue(t *testing.T) {
+// TestLiveQueueIsRefusedAsDeadLetterQueue passes a live queue with a waiting event to each dlq command.
+func TestLiveQueueIsRefusedAsDeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 10 * time.Second}, func(u user) {
 		u.must("send", "--local", "work/1", "START")
@@ -110,9 +110,9 @@ func TestALiveQueueIsNoDeadLetterQueue(t *testing.T) {
 			"--dead-letter-queue settle.fifo":                                  both,
 			"--dead-letter-queue " + url + "settle.fifo":                       both,
 			"--dead-letter-queue settle.fifo --queue " + url + "settle.fifo/":  both,
-			"--dead-letter-queue settle.fifo --queue other.fifo":               local + "settle.fifo, whose messages are still to be handled\n",
-			"--dead-letter-queue " + url + "settle-delay":                      local + "settle-delay, whose messages are still to be handled\n",
-			"--dead-letter-queue settle-executions":                            local + "settle-executions, whose messages are still to be handled\n",
+			"--dead-letter-queue settle.fifo --queue other.fifo":               local + "settle.fifo, which is a live queue\n",
+			"--dead-letter-queue " + url + "settle-delay":                      local + "settle-delay, which is a live queue\n",
+			"--dead-letter-queue settle-executions":                            local + "settle-executions, which is a live queue\n",
 			"--dead-letter-queue other.fifo --queue other-dlq.fifo":            swapped,
 			"--dead-letter-queue other.fifo --queue " + url + "other-dlq.fifo": swapped,
 		} {
@@ -125,14 +125,14 @@ func TestALiveQueueIsNoDeadLetterQueue(t *testing.T) {
 			}
 		}
 		if calls != 0 {
-			u.t.Errorf("expected nothing to be received, got %d calls that do more than ask about a queue", calls)
+			u.t.Errorf("expected nothing to be received, got %d calls other than queue lookups", calls)
 		}
 		time.Sleep(time.Minute)
 		contains(u.t, u.must("get", "--local", "work/1"), "state     over\n")
 	})
 }
 
-// makeQueues makes a FIFO queue with its dead-letter queue.
+// makeQueues creates a FIFO queue with its dead-letter queue.
 func (u user) makeQueues(queue, deadLetters string) {
 	u.t.Helper()
 	client := sqs.NewFromConfig(u.stack.AWS())

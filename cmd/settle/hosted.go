@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/xstatejson"
 )
 
-// hostedMachines returns the machines with services that write to the log what they would do.
+// hostedMachines returns the machines with simulated services that only log.
 func hostedMachines(logger *slog.Logger, settings machines.Settings) []durable.Machine {
 	plant := &demo.Plant{Logger: logger}
 	return machines.All(machines.Services{
@@ -27,8 +27,8 @@ func hostedMachines(logger *slog.Logger, settings machines.Settings) []durable.M
 	}, settings)
 }
 
-// writers write the charts of machines.All as configs of XState, by the IDs of their machines. A
-// durable.Machine hides the type of its contexts, so each chart stands here once more.
+// writers write the charts of machines.All as XState configs, by machine ID. A durable.Machine hides its context type,
+// so each chart is listed here again.
 var writers = map[string]func() ([]byte, error){
 	"enrich": func() ([]byte, error) { return xstatejson.Write(enrich.New(nil, enrich.Callbacks{}, enrich.Config{})) },
 	"job":    func() ([]byte, error) { return xstatejson.Write(job.New(nil, job.Config{})) },

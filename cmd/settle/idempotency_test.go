@@ -11,11 +11,11 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// deduplicationPeriod is for how long SQS remembers a deduplication ID: Amazon SQS Developer Guide, "Using the message
+// deduplicationPeriod is how long SQS remembers a deduplication ID: Amazon SQS Developer Guide, "Using the message
 // deduplication ID in Amazon SQS".
 const deduplicationPeriod = 5 * time.Minute
 
-// postWithKey posts an event to signup/42 under an Idempotency-Key, and returns status and body.
+// postWithKey posts an event to signup/42 with an Idempotency-Key, and returns status and body.
 func (u user) postWithKey(key, event string) (status int, body string) {
 	u.t.Helper()
 	r, err := http.NewRequestWithContext(u.t.Context(), http.MethodPost, u.stack.HTTPURL()+"/instances/signup/42/events", strings.NewReader(event))
@@ -35,12 +35,12 @@ func (u user) postWithKey(key, event string) (status int, body string) {
 	return answer.StatusCode, string(text)
 }
 
-// signUp is an event that begins signup/42.
+// signUp is an event that starts signup/42.
 const signUp = `{"type": "SIGN_UP", "email": "ada@example.com", "name": "Ada"}`
 
-// The gateway answers 409 to a key that comes with another body, while SQS remembers the first one and after. It queues
-// nothing then. The same event under the key counts once, however it is spelled.
-func TestTheGatewayRefusesAKeyThatWasUsedForAnotherEvent(t *testing.T) {
+// The gateway responds with 409 to a key with another body and queues nothing, both within SQS's deduplication period
+// and later. The same event under the key is applied once, however its JSON is written.
+func TestGatewayRefusesAKeyUsedForAnotherEvent(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		if status, body := u.postWithKey("form-7", signUp); status != http.StatusAccepted {
@@ -58,12 +58,12 @@ func TestTheGatewayRefusesAKeyThatWasUsedForAnotherEvent(t *testing.T) {
 		if got := u.run("history", "--local", "signup/42"); strings.Count(got.out, "SIGN_UP") != 1 || strings.Contains(got.out, "CANCEL") {
 			u.t.Errorf("expected SIGN_UP once and no CANCEL, got:\n%s", got.out)
 		}
-		contains(u.t, u.must("dlq", "list", "--local"), "Nothing is parked")
+		contains(u.t, u.must("dlq", "list", "--local"), "No parked events")
 	})
 }
 
-// settle send --id ends with an exit code of its own if the ID was used for another event.
-func TestSendRefusesAnIDThatWasUsedForAnotherEvent(t *testing.T) {
+// settle send --id has its own exit code for an ID that was used for another event.
+func TestSendRefusesAnIDUsedForAnotherEvent(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		sent := []string{"send", "--local", "signup/42", "SIGN_UP", "name=Ada", "email=ada@example.com", "--id", "form-7"}
@@ -78,31 +78,31 @@ func TestSendRefusesAnIDThatWasUsedForAnotherEvent(t *testing.T) {
 		}
 		contains(u.t, u.must("get", "--local", "signup/42"), "unverified")
 		if listed := u.must("export", "--local"); strings.Count(listed, "\n") != 1 {
-			u.t.Errorf("expected signup/42 alone, got:\n%s", listed)
+			u.t.Errorf("expected only signup/42, got:\n%s", listed)
 		}
 	})
 }
 
-// Without a table, settle send --id cannot check the ID. It says so and sends the event.
+// Without a table, settle send --id cannot check the ID. It warns and sends the event.
 func TestSendWarnsIfItCannotCheckTheID(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/42", "SIGN_UP", "name=Ada", "email=ada@example.com", "--id", "form-7")
 		got := u.run("send", "--local", "--table", "nowhere", "signup/42", "RESEND", "--id", "form-8")
-		for _, part := range []string{"settle: warning: cannot check whether --id form-8 was used for another event: ", "no such table", "in table nowhere", "sent without the check"} {
+		for _, part := range []string{"settle: warning: cannot check whether --id form-8 was used for another event: ", "no such table", "in table nowhere", "sending the event without the check"} {
 			contains(u.t, got.err, part)
 		}
 		if got.code != command.ExitDone || !strings.HasPrefix(got.out, "sent RESEND to signup/42") || strings.Count(got.err, "\n") != 1 {
-			u.t.Errorf("expected exit code 0, one warning and that the event was sent, got %+v", got)
+			u.t.Errorf("expected exit code 0, one warning and a sent event, got %+v", got)
 		}
 		contains(u.t, u.must("history", "--local", "signup/42"), "RESEND")
-		// Without --id nothing is checked, and nothing is said.
+		// Without --id there is no check and no warning.
 		u.must("send", "--local", "--table", "nowhere", "signup/42", "CANCEL")
 	})
 }
 
-// A command that dies before or after either of its two writes, or loses the answer, may be repeated: the event counts once.
-func TestSendMayBeRepeatedWhicheverCallFails(t *testing.T) {
+// If a command dies before or after one of its two writes, or loses the response, a repeat applies the event once.
+func TestSendCanBeRepeatedAfterAnyFailedCall(t *testing.T) {
 	t.Parallel()
 	for _, failing := range []string{"UpdateItem", "SendMessage"} {
 		for _, when := range []string{"before", "after"} {

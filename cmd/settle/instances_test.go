@@ -34,7 +34,7 @@ func TestSignUpIsSentSeenAndFinished(t *testing.T) {
 		contains(u.t, shown,
 			"state     unverified.awaiting_verification\n",
 			"since     2000-01-01 00:00:00 UTC (1h00m ago)\n",
-			"status    active, settled: nothing runs until an event or a timer comes\n",
+			"status    active, settled: nothing runs until the next event or timer\n",
 			"next      CANCEL, CHANGE_ADDRESS, RESEND, VERIFY\n",
 			"timers    deadline of unverified: 2000-01-02 00:00:00 UTC (in 23h00m)\n",
 			`"email": "ada@example.com"`,
@@ -46,7 +46,7 @@ func TestSignUpIsSentSeenAndFinished(t *testing.T) {
 		contains(u.t, shown, "state     active\n", "status    done\n", "next      nothing: further events are ignored\n",
 			`"outcome": "active"`, "expires   2000-01-16 01:00:00 UTC (in 15d00h)\n")
 		if strings.Contains(shown, "timers") {
-			u.t.Errorf("expected no timers of an instance that is done, got:\n%s", shown)
+			u.t.Errorf("expected no timers for a finished instance, got:\n%s", shown)
 		}
 	})
 }
@@ -68,7 +68,7 @@ func TestGetAsJSONAgreesWithTheGateway(t *testing.T) {
 	})
 }
 
-func TestEventWithAnIDCountsOnceAndOthersAsOftenAsSent(t *testing.T) {
+func TestEventWithAnIDIsAppliedOnceAndOthersEachTime(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		for _, id := range []string{"1", "2"} {
@@ -83,7 +83,7 @@ func TestEventWithAnIDCountsOnceAndOthersAsOftenAsSent(t *testing.T) {
 		if again := u.must("send", "--local", "--id", "again-1", "signup/2", "RESEND"); again != first {
 			u.t.Errorf("expected the queue to know the event by its ID, got %q and then %q", first, again)
 		}
-		time.Sleep(10 * time.Minute) // The queue forgets after five; the instance does not.
+		time.Sleep(10 * time.Minute) // The queue's deduplication ends after five minutes. The instance still knows the ID.
 		if later := u.must("send", "--local", "--id", "again-1", "signup/2", "RESEND"); later == first {
 			u.t.Errorf("expected another message after ten minutes, got %q", later)
 		}
@@ -212,7 +212,7 @@ func TestGetFindsAnInstanceByItsAlias(t *testing.T) {
 	})
 }
 
-func TestGetShowsWhoWaitsAndNoToken(t *testing.T) {
+func TestGetShowsWaitingTasksButNoToken(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")
@@ -238,7 +238,7 @@ func TestGetShowsWhoWaitsAndNoToken(t *testing.T) {
 	})
 }
 
-// overHTTP returns what the gateway answers to a GET.
+// overHTTP returns the gateway's response to a GET.
 func (u user) overHTTP(path string) map[string]any {
 	u.t.Helper()
 	answer, err := u.stack.HTTPClient().Get(u.stack.HTTPURL() + path)

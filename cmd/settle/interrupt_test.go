@@ -11,20 +11,20 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// silent is an input on which nobody answers until it is closed.
+// silent is an input without data until it is closed.
 func silent() (*io.PipeReader, func()) {
 	r, w := io.Pipe()
 	return r, func() { _ = w.Close() } // A pipe's Close returns no error.
 }
 
-func TestCommandsThatWaitForInputAreInterrupted(t *testing.T) {
+func TestCommandsWaitingForInputCanBeInterrupted(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
 		u.must("send", "--local", "signup/none", "CANCEL")
 		before := u.items()
 		for line, said := range map[string]string{
-			"dlq drop --local --all":                            "Drop all events in settle-dlq.fifo, about 1, for good? [y/N] \nsettle: interrupted\n",
+			"dlq drop --local --all":                            "Permanently drop all events in settle-dlq.fifo, about 1? [y/N] \nsettle: interrupted\n",
 			"send --local signup/1 CHANGE_ADDRESS --json -":     "\nsettle: interrupted\n",
 			"send --local signup/1 VERIFY code=1 --wait failed": "",
 		} {
@@ -48,12 +48,12 @@ func TestCommandsThatWaitForInputAreInterrupted(t *testing.T) {
 			synctest.Wait()
 		}
 		if after := u.items(); strings.Contains(after["signup/1"], `"address_changes":{"Value":"1"}`) || len(after) != len(before) {
-			u.t.Errorf("expected no event to be sent before its payload is whole, got %v", after)
+			u.t.Errorf("expected no event to be sent before its payload is complete, got %v", after)
 		}
 	})
 }
 
-func TestCommandsThatReadAreInterruptedInAWord(t *testing.T) {
+func TestInterruptedReadsReportOnlyTheInterruption(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.populate()
@@ -64,13 +64,13 @@ func TestCommandsThatReadAreInterruptedInAWord(t *testing.T) {
 			stop()
 			got := u.runUntil(ctx, command.Process{Terminal: true}, append(strings.Fields(line), "--local")...)
 			if got.code != command.ExitInterrupted || got.err != "settle: interrupted\n" || got.out != "" {
-				u.t.Errorf("%s: expected exit code 130 and one word, got %+v", line, got)
+				u.t.Errorf("%s: expected exit code 130 and only the interruption, got %+v", line, got)
 			}
 		}
 	})
 }
 
-func TestCauseOfASignalIsAnInterruptionToo(t *testing.T) {
+func TestSignalCauseCountsAsInterruption(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		ctx, stop := context.WithCancelCause(u.t.Context())

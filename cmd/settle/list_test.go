@@ -12,15 +12,14 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// listed is what a list command prints as JSON.
+// listed is the JSON of a list command.
 type listed struct {
 	Instances []struct{ Instance string }
 	Source    string
 	Cursor    string
 }
 
-// list runs a list command and returns the names that it printed. On standard error it may only tell
-// how to go on.
+// list runs a list command and returns the listed names. Standard error may only say how to continue.
 func (u user) list(flags ...string) ([]string, listed) {
 	u.t.Helper()
 	got := u.run(append([]string{"list", "--local", "-o", "json"}, flags...)...)
@@ -29,12 +28,12 @@ func (u user) list(flags ...string) ([]string, listed) {
 	}
 	var page listed
 	unmarshal(u.t, []byte(got.out), &page)
-	told := ""
+	note := ""
 	if page.Cursor != "" {
-		told = "There are more: go on with --cursor " + page.Cursor + "\n"
+		note = "There are more: continue with --cursor " + page.Cursor + "\n"
 	}
-	if got.err != told {
-		u.t.Errorf("list %v: expected %q on standard error, got %q", flags, told, got.err)
+	if got.err != note {
+		u.t.Errorf("list %v: expected %q on standard error, got %q", flags, note, got.err)
 	}
 	var names []string
 	for _, instance := range page.Instances {
@@ -43,7 +42,7 @@ func (u user) list(flags ...string) ([]string, listed) {
 	return names, page
 }
 
-func TestListGoesOnByCursorUntilTheEnd(t *testing.T) {
+func TestListContinuesByCursorUntilTheEnd(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		var want []string
@@ -69,14 +68,14 @@ func TestListGoesOnByCursorUntilTheEnd(t *testing.T) {
 		}
 		_, page := u.list("--machine", "signup", "--limit", "1")
 		other := u.run("list", "--local", "--machine", "job", "--cursor", page.Cursor)
-		contains(u.t, other.err, "settle: usage: --cursor: expected one that settle list printed for the same --machine, --state, --tag and --status, ")
+		contains(u.t, other.err, "settle: usage: --cursor: expected the whole cursor that settle list printed for the same --machine, --state, --tag and --status, ")
 		if other.code != command.ExitUsage || other.out != "" {
 			u.t.Errorf("another listing's cursor: expected exit code 2, got %d and %q", other.code, other.out)
 		}
 	})
 }
 
-func TestListRefusesAStateThatTheMachineDoesNotHave(t *testing.T) {
+func TestListRefusesAnUnknownState(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		got := u.run("list", "--local", "--machine", "signup", "--state", "nosuch")
@@ -85,10 +84,10 @@ func TestListRefusesAStateThatTheMachineDoesNotHave(t *testing.T) {
 		}
 		for _, state := range []string{"unverified", "unverified.awaiting_verification"} {
 			if names, _ := u.list("--machine", "signup", "--state", state); len(names) != 0 {
-				u.t.Errorf("%s: expected a state that nobody is in, got %v", state, names)
+				u.t.Errorf("%s: expected no instance in the state, got %v", state, names)
 			}
 		}
-		// Without a machine it may be one that is not hosted here.
+		// Without --machine, the state may belong to a machine that is not hosted here.
 		for flags, strange := range map[string]string{"--state nosuch": `state "nosuch"`, "--tag nope": `tag "nope"`, "--tag failed": "", "--state unverified": ""} {
 			got, said := u.run(append([]string{"list", "--local"}, strings.Fields(flags)...)...), ""
 			if strange != "" {
@@ -101,7 +100,7 @@ func TestListRefusesAStateThatTheMachineDoesNotHave(t *testing.T) {
 	})
 }
 
-func TestGetSaysThatNoSuchMachineIsHosted(t *testing.T) {
+func TestGetReportsAnUnknownMachine(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		got := u.run("get", "--local", "nosuch/1")
@@ -109,8 +108,8 @@ func TestGetSaysThatNoSuchMachineIsHosted(t *testing.T) {
 			u.t.Errorf("expected exit code 3 and %q, got %+v", want, got)
 		}
 		got = u.run("get", "--local", "signup/1")
-		if got.code != command.ExitNotFound || !strings.Contains(got.err, "nothing is stored of signup/1 in table settle; its first event creates it") {
-			u.t.Errorf("expected exit code 3 and that nothing is stored, got %+v", got)
+		if got.code != command.ExitNotFound || !strings.Contains(got.err, "no instance signup/1 in table settle; its first event creates it") {
+			u.t.Errorf("expected exit code 3 and a missing instance, got %+v", got)
 		}
 	})
 }
@@ -122,33 +121,33 @@ func TestListWithoutAnIndexReadsTheTableAndSaysSo(t *testing.T) {
 			u.t.Fatal(err)
 		}
 		got := u.run("list", "--local", "--table", "plain", "-o", "json")
-		if got.code != command.ExitDone || got.out != "{\n  \"instances\": [],\n  \"source\": \"table\"\n}\n" || got.err != "The whole table was read: plain has no index by_state.\n" {
-			u.t.Errorf("expected no instances of the table and a word about it, got %+v", got)
+		if got.code != command.ExitDone || got.out != "{\n  \"instances\": [],\n  \"source\": \"table\"\n}\n" || got.err != "Read the whole table: plain has no index by_state.\n" {
+			u.t.Errorf("expected an empty list read from the table, with a note, got %+v", got)
 		}
 		if got := u.run("list", "--local", "--table", "plain", "--consistent"); got.code != command.ExitDone || got.err != "" {
-			u.t.Errorf("asked for the table: expected no word about it, got %+v", got)
+			u.t.Errorf("with --consistent: expected no note, got %+v", got)
 		}
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
 		u.must("send", "--local", "signup/2", "SIGN_UP", "email=ada@example.com", "name=Ada")
 		_, page := u.list("--limit", "1")
 		got = u.run("list", "--local", "--table", "plain", "--cursor", page.Cursor)
 		if got.code != command.ExitFailed || !strings.Contains(got.err, "the table has no index by_state") {
-			u.t.Errorf("a cursor without an index: expected exit code 1 and why, got %+v", got)
+			u.t.Errorf("a cursor without an index: expected exit code 1 and the reason, got %+v", got)
 		}
 	})
 }
 
-func TestListTellsWhoWatchesThatTheIndexMayBeBehind(t *testing.T) {
+func TestListOnATerminalSaysThatTheIndexMayBeBehind(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		for _, watched := range []bool{false, true} {
 			got := u.runAs(command.Process{Watched: watched}, "list", "--local")
-			want := map[bool]string{true: "Found by the index, which may be a moment behind; --consistent reads the whole table.\n"}[watched]
+			want := map[bool]string{true: "Found by the index, which is eventually consistent. To read the whole table, use --consistent.\n"}[watched]
 			if got.code != command.ExitDone || got.err != want {
 				u.t.Errorf("watched %t: expected %q, got exit code %d and %q", watched, want, got.code, got.err)
 			}
 		}
-		contains(u.t, strings.Join(strings.Fields(u.must("list", "--help")), " "), "an instance may be missing that has come into its state, or begun, only just",
-			"--consistent misses none")
+		contains(u.t, strings.Join(strings.Fields(u.must("list", "--help")), " "), "an instance that has just started or changed its state may be missing",
+			"To miss none, use --consistent.")
 	})
 }

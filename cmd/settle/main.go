@@ -1,15 +1,16 @@
-// Command settle is Settle's command line. It runs the whole of Settle on this machine (dev, demo), sends events to
-// instances and looks at them, here or on AWS (send, get, list, history, watch, graph, export), mends what is stuck (dlq,
-// resume), tells what a new build would do to them (check, migrate), and tries charts out (simulate). docs/cli.md tells of
-// each command.
+// Command settle is the command line of Settle. It runs Settle on this machine (dev, demo), sends events to instances
+// and shows them, here or on AWS (send, get, list, history, watch, graph, export), repairs stuck ones (dlq, resume,
+// rearm), shows what a new build would do to them (check, migrate), and simulates charts (simulate). docs/cli.md
+// describes each command.
 //
 // # Where the instances are
 //
-// All but dev, demo and simulate use the AWS account, Region and credentials that the AWS CLI would use: the AWS_*
-// variables, profiles, roles. With --local they use the stack that settle dev serves, at AWS_ENDPOINT_URL if that is set,
-// with made-up credentials.
+// All commands but dev, demo and simulate use the AWS account, Region and credentials that the AWS CLI would use, from
+// the AWS_* variables, profiles and roles. With --local they use the stack of settle dev with made-up credentials, at
+// AWS_ENDPOINT_URL if that is set.
 //
-// The commands and their exit codes are those of package command, which makes the same command for machines of your own.
+// The commands and their exit codes are documented in package command, which also builds this command for your own
+// machines.
 package main
 
 import (
@@ -23,7 +24,7 @@ import (
 
 func main() { command.Main(settle()) }
 
-// settle is the command of this module's machines.
+// settle returns the command with this module's machines.
 func settle() command.Config {
 	hosted := &hosted{}
 	return command.Config{
@@ -31,20 +32,21 @@ func settle() command.Config {
 		XState:   writers,
 		Dev:      command.Dev{Flags: &hosted.flags, Prepare: hosted.prepare, ConsumerEnv: hosted.consumerEnv, Example: example},
 		Commands: []command.Command{{
-			Name: "demo", Summary: "Play five machines and their workflows end to end, on this machine, without an AWS account.",
+			Name: "demo", Summary: "Run five sample machines and their workflows end to end, on this machine, without an AWS account.",
 			Help: demoHelp, Run: playTour("127.0.0.1:0"),
 		}},
 	}
 }
 
-const demoHelp = `A workflow job that runs, and one that no runner picks up; a sign-up with a wrong code; a third party that
-calls back; a data pipeline in time, late and cancelled, and three more of its ends; two files of which one needs the
-other. All but the sign-up with the Step Functions workflows that wait for them. Takes 20 seconds; exits with 0 only if
-all instances and executions end where they should, within a minute.
+const demoHelp = `Runs these scenes: a workflow job that a runner picks up, and one that no runner picks up; a sign-up with a wrong code; a
+third party that calls back; a data pipeline on time, late and cancelled, and with three more outcomes; two files, one of
+them depending on the other. In all scenes but the sign-up, Step Functions workflows wait for the instances.
+
+The demo takes 20 seconds. It ends with 0 only if all instances and executions end as expected within ten minutes.
 
   settle demo`
 
-// playTour returns a command that plays the tour with its servers on addr; without one, they need no port.
+// playTour returns a command that plays the tour with its servers on addr. If addr is empty, the servers use no port.
 func playTour(addr string) func(context.Context, io.Writer) error {
 	return func(ctx context.Context, out io.Writer) error {
 		style := console.NewStyle(console.HasColor(out), console.Columns(out))

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// A module of somebody else's: a machine, and a main that makes it a command.
+// Another module: a machine, and a main that builds its command.
 var lampModule = map[string]string{
 	"go.mod": "module example.com/lamp\n\ngo 1.26\n\nrequire github.com/settle-run/settle v0.0.0\n\nreplace github.com/settle-run/settle => SETTLE\n",
 	"main.go": `package main
@@ -87,7 +87,7 @@ func buildLamp(t *testing.T) string {
 	return program
 }
 
-func TestAModuleOfSomebodyElsesMakesItsOwnCommand(t *testing.T) {
+func TestOtherModuleBuildsItsOwnCommand(t *testing.T) {
 	t.Parallel()
 	program := buildLamp(t)
 	dev := newScreen(t.Context())
@@ -130,11 +130,11 @@ func TestAModuleOfSomebodyElsesMakesItsOwnCommand(t *testing.T) {
 		}
 	}()
 	if err := running.Wait(); err != nil {
-		t.Errorf("expected dev to stop as asked, got %v", err)
+		t.Errorf("expected dev to stop without an error, got %v", err)
 	}
 	_ = dev.Close() // A pipe's Close returns no error.
 
-	// The command of this repository knows other machines.
+	// The command of this repository does not know the machine.
 	if got := (user{t: t}).run("graph", "lamp"); got.code != command.ExitNotFound {
 		t.Errorf("expected exit code 3 of the command without the lamp, got %+v", got)
 	}

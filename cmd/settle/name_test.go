@@ -16,7 +16,7 @@ func (u user) calledBy(program string, args ...string) answer {
 	return answer{out.String(), errOut.String(), code}
 }
 
-func TestACommandIsCalledByItsOwnName(t *testing.T) {
+func TestTextsUseTheNameOfTheProgram(t *testing.T) {
 	t.Parallel()
 	u := user{t: t}
 	for _, c := range []struct {
@@ -24,12 +24,12 @@ func TestACommandIsCalledByItsOwnName(t *testing.T) {
 		want []string
 	}{
 		{"--help", []string{"Usage: library <command>", `Try "library dev" in one terminal`}},
-		{"send --help", []string{"Usage: library send ", "\n    library send signup/42 CANCEL --wait done", "library get shows that", "the stack of library dev", "(settle.fifo)"}},
+		{"send --help", []string{"Usage: library send ", "\n    library send signup/42 CANCEL --wait done", "library watch to see them", "the stack of library dev", "(settle.fifo)"}},
 		{"completion --help", []string{"library completion zsh > \"${fpath[1]}/_library\"\n", "/completions/library\n", "/completions/library.fish\n"}},
 		{"version", []string{"library "}},
-		{"frob", []string{"library: usage: unexpected argument frob; library --help explains\n"}},
-		{"dlq", []string{"; library dlq --help explains\n"}},
-		{"get --local signup/1", []string{"library: nothing answers at http://127.0.0.1:1: start it with library dev\n"}},
+		{"frob", []string{"library: usage: unexpected argument frob; see library --help\n"}},
+		{"dlq", []string{"; see library dlq --help\n"}},
+		{"get --local signup/1", []string{"library: cannot connect to http://127.0.0.1:1: start it with library dev\n"}},
 		{"completion bash", []string{"\n_library() {\n", "\ncomplete -F _library library\n"}},
 		{"completion zsh", []string{"#compdef library\n", "\tcompdef _library library\n"}},
 		{"completion fish", []string{"\tlibrary __complete ", "complete -c library -f -a '(__library_complete)'\n"}},
@@ -37,7 +37,7 @@ func TestACommandIsCalledByItsOwnName(t *testing.T) {
 		got := u.calledBy("/usr/local/bin/library", strings.Fields(c.line)...)
 		contains(t, got.out+got.err, c.want...)
 		if both := got.out + got.err; strings.Contains(both, "settle "+strings.Fields(c.line)[0]) || strings.Contains(both, "settle:") {
-			t.Errorf("%s: expected no word of settle, got\n%s", c.line, both)
+			t.Errorf("%s: expected the name settle nowhere, got\n%s", c.line, both)
 		}
 	}
 	for program, want := range map[string]string{"": "settle: ", "./the-library.exe": "the-library: ", "/tmp/my $(library)": "settle: "} {
@@ -48,12 +48,12 @@ func TestACommandIsCalledByItsOwnName(t *testing.T) {
 	contains(t, u.calledBy("the-library", "completion", "bash").out, "\n_the_library() {\n", "\ncomplete -F _the_library the-library\n")
 }
 
-func TestVersionAndHelpAreFoundWhereManyLook(t *testing.T) {
+func TestHelpAndVersionHaveTheUsualSpellings(t *testing.T) {
 	t.Parallel()
 	u := user{t: t}
 	for line, same := range map[string]string{"--version": "version", "help": "--help", "help dlq": "dlq --help", "help dlq list": "dlq list --help"} {
 		if got, want := u.must(strings.Fields(line)...), u.must(strings.Fields(same)...); got != want {
-			t.Errorf("settle %s: expected what settle %s prints, got\n%s", line, same, got)
+			t.Errorf("settle %s: expected the output of settle %s, got\n%s", line, same, got)
 		}
 	}
 }
@@ -70,8 +70,8 @@ func TestHelpFitsATerminalOf100Columns(t *testing.T) {
 	}
 }
 
-// bash offers files by itself where a completion has nothing and asks for that: only commands that take files do.
-func TestBashOffersFilesToTheCommandsThatTakeSome(t *testing.T) {
+// bash completes files if a completion has no candidates and allows it. Only commands that take files do.
+func TestBashCompletesFilesForCommandsThatTakeFiles(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{"settle simulate zzz": "default", "settle dev --data zzz": "default", "settle dlq show zzz": "", "settle get zzz": ""} {
 		out, err := inBash(t, `
@@ -82,7 +82,7 @@ func TestBashOffersFilesToTheCommandsThatTakeSome(t *testing.T) {
 			COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 			_settle`, line)
 		if err != nil || out != want {
-			t.Errorf("%s: expected %q to be asked for, got %q, %v", line, want, out, err)
+			t.Errorf("%s: expected a call with %q, got %q, %v", line, want, out, err)
 		}
 	}
 }

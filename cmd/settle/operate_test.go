@@ -64,14 +64,14 @@ func TestWatchPrintsEachTransitionUntilTheEnd(t *testing.T) {
 					`{"instance":"work/1","at":"2000-01-01T00:02:01Z","event":"done.invoke.busy","from":["busy"],"to":["ready"],"revision":2}` + "\n" +
 					`{"instance":"work/1","at":"2000-01-01T00:03:00Z","event":"FINISH","from":["ready"],"to":["over"],"revision":3}` + "\n"
 			}
-			if got.code != command.ExitDone || got.out != want || got.err != "Nothing is stored of work/1 yet: its first event creates it.\n" {
+			if got.code != command.ExitDone || got.out != want || got.err != "work/1 does not exist yet: its first event creates it.\n" {
 				u.t.Errorf("%s: expected\n%s\ngot exit code %d, %q and\n%s", name, want, got.code, got.err, got.out)
 			}
 		})
 	}
 }
 
-func TestWatchBeginsWithWhereTheInstanceIsAndStopsAsAsked(t *testing.T) {
+func TestWatchPrintsTheStateFirstAndStopsOnCtrlC(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")
@@ -96,7 +96,7 @@ func TestWatchBeginsWithWhereTheInstanceIsAndStopsAsAsked(t *testing.T) {
 		}
 		lines := strings.Split(out.String(), "\n")
 		if !strings.HasPrefix(lines[0], "work/1 is in ready, settled, revision ") || !strings.Contains(lines[len(lines)-2], "COUNT        stays in ready") {
-			u.t.Errorf("expected where it is, and then its transitions, got\n%s", out.String())
+			u.t.Errorf("expected its state, and then its transitions, got\n%s", out.String())
 		}
 		if want := "Some transitions of work/1 were missed here.\n"; errOut.String() != want {
 			u.t.Errorf("expected %q, got %q", want, errOut.String())
@@ -104,7 +104,7 @@ func TestWatchBeginsWithWhereTheInstanceIsAndStopsAsAsked(t *testing.T) {
 	})
 }
 
-func TestGraphMarksWhereAnInstanceIs(t *testing.T) {
+func TestGraphMarksTheStateOfAnInstance(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
@@ -170,7 +170,7 @@ func TestExportWritesALineAnInstance(t *testing.T) {
 			}
 		}
 		got := u.run("export", "--local")
-		contains(u.t, got.err, "settle: decoding signup/3 in table settle: ", "\nsettle: 1 instance could not be exported: mend the items, or restore them from a backup\n")
+		contains(u.t, got.err, "settle: decoding signup/3 in table settle: ", "\nsettle: 1 instance could not be exported: repair the items, or restore them from a backup\n")
 		if got.code != command.ExitFailed {
 			u.t.Errorf("expected exit code 1, got %d", got.code)
 		}
@@ -206,8 +206,8 @@ func TestMigrateShowsWhatWouldChangeAndWritesNothing(t *testing.T) {
 		got := u.run("migrate", "--local", "--dry-run")
 		contains(u.t, got.out, "MACHINE  FROM  TO  STATE  COUNT\nwork     1     2   over   1\nwork     1     2   ready  2\n",
 			"\nwork/3, from version 1 to 2\n  context.total: nothing → 0\n", "  value: \"ready\" → \"rest\"\n")
-		if got.code != command.ExitFailed || got.err != "settle: 1 instance is read by no version of this build: settle check --local tells why\n" {
-			u.t.Errorf("expected exit code 1 and the one that breaks, got %+v", got)
+		if got.code != command.ExitFailed || got.err != "settle: no version of this build can read 1 instance: see settle check --local\n" {
+			u.t.Errorf("expected exit code 1 and the breaking instance, got %+v", got)
 		}
 		var rows []struct {
 			State   []string
@@ -228,16 +228,16 @@ func TestMigrateShowsWhatWouldChangeAndWritesNothing(t *testing.T) {
 			u.t.Errorf("expected the rows, got %+v", rows)
 		}
 		refused := u.run("migrate", "--local")
-		if want := "settle: usage: expected --dry-run: instances migrate by themselves, each with its next event, and there is nothing to start\n"; refused.code != command.ExitUsage || refused.err != want {
+		if want := "settle: usage: expected --dry-run: instances migrate automatically, each with its next event, and there is nothing to start\n"; refused.code != command.ExitUsage || refused.err != want {
 			u.t.Errorf("expected exit code 2 and %q, got %+v", want, refused)
 		}
 		if after := u.items(); !maps.Equal(after, before) {
-			u.t.Errorf("expected the items to stay as they were, got\n%v\nafter\n%v", after, before)
+			u.t.Errorf("expected unchanged items, got\n%v\nafter\n%v", after, before)
 		}
 	})
 }
 
-func TestAnswersAreJSONWhereNoTerminalIs(t *testing.T) {
+func TestAnswersAreJSONWithoutATerminal(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
@@ -259,7 +259,7 @@ func TestAnswersAreJSONWhereNoTerminalIs(t *testing.T) {
 				u.t.Errorf("%s: expected exit code 0 and JSON, got %+v", line, piped)
 			}
 			if strings.HasPrefix(line, "export") {
-				continue // It is lines of JSON everywhere.
+				continue // simulate always prints lines of JSON.
 			}
 			if text := u.runAs(command.Process{}, append(strings.Fields(line), "-o", "text")...); json.Valid([]byte(text.out)) || text.code != command.ExitDone {
 				u.t.Errorf("%s -o text: expected text, got %+v", line, text)
@@ -268,7 +268,7 @@ func TestAnswersAreJSONWhereNoTerminalIs(t *testing.T) {
 	})
 }
 
-func TestColorIsForThoseWhoSeeIt(t *testing.T) {
+func TestColorIsOnlyForTerminals(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
@@ -277,7 +277,7 @@ func TestColorIsForThoseWhoSeeIt(t *testing.T) {
 		contains(u.t, colored, "\x1b[1msignup/1\x1b[0m  \x1b[32munverified.awaiting_verification\x1b[0m  active  0s ago  deadline, in 24h00m\n")
 		without := strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[2m", "", "\x1b[32m", "").Replace(colored)
 		if without != plain {
-			u.t.Errorf("expected the columns to stay where they are, got\n%s\nand\n%s", without, plain)
+			u.t.Errorf("expected the same columns, got\n%s\nand\n%s", without, plain)
 		}
 	})
 }

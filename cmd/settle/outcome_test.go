@@ -15,7 +15,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-func TestSendTellsWhyAnEventThatBeginsNothingWasParked(t *testing.T) {
+func TestSendReportsWhyAnEventThatStartsNoInstanceWasParked(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		for i := range 12 { // more than a look receives at once
@@ -25,20 +25,20 @@ func TestSendTellsWhyAnEventThatBeginsNothingWasParked(t *testing.T) {
 		begun := time.Now()
 		got := u.run("send", "--local", "signup/80", "CANCEL", "--wait", "settled", "--timeout", "4s")
 		const want = `settle: the event was parked: signup/80 does not exist, and an event of type "CANCEL" does not start one: expected SIGN_UP first; ` +
-			"settle dlq list --local --instance signup/80 finds it\n"
+			"see settle dlq list --local --instance signup/80\n"
 		if waited := time.Since(begun); got.code != command.ExitFailed || got.err != want || got.out != "" || waited > 2*time.Second {
 			u.t.Errorf("expected exit code 1 within 2 s and %q, got %+v after %v", want, got, waited)
 		}
 		if left := u.parked(); len(left) != 13 {
-			u.t.Errorf("expected all 13 to be put back at once, got %d", len(left))
+			u.t.Errorf("expected all 13 messages to be visible at once, got %d", len(left))
 		}
 		if again := u.run("send", "--local", "signup/80", "CANCEL", "--wait", "settled"); again.err != want {
-			u.t.Errorf("expected %q of a second one too, got %+v", want, again)
+			u.t.Errorf("expected %q for a second event too, got %+v", want, again)
 		}
 	})
 }
 
-// forbidding answers as AWS does to who may not call an operation of SQS, and counts.
+// forbidding denies an operation of SQS as AWS does, and counts the calls.
 type forbidding struct {
 	aws.HTTPClient
 	operation string
@@ -56,7 +56,7 @@ func (c forbidding) Do(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(strings.NewReader(refusal)), Request: r}, nil
 }
 
-func TestSendWaitsOnIfItMayNotLookIntoTheDeadLetterQueue(t *testing.T) {
+func TestSendKeepsWaitingIfItMayNotReadTheDeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		asked := 0
@@ -66,12 +66,12 @@ func TestSendWaitsOnIfItMayNotLookIntoTheDeadLetterQueue(t *testing.T) {
 		if waited := time.Since(begun); got.code != command.ExitTimeUp || waited != 30*time.Second || asked != 1 {
 			u.t.Errorf("expected exit code 5 after 30 s and one look, got %+v after %v and %d calls", got, waited, asked)
 		}
-		contains(u.t, got.err, "settle: the time is up: waited 30s for settled; the event was sent, as message ", "the event may have been parked, see settle dlq list --local\n")
+		contains(u.t, got.err, "settle: timed out: waited 30s for settled; the event was sent, as message ", "the event may have been parked, see settle dlq list --local\n")
 	})
 }
 
-// TestSendLooksAgainIfTheDeadLetterQueueDoesNotAnswer has the first look fail, all three tries of it.
-func TestSendLooksAgainIfTheDeadLetterQueueDoesNotAnswer(t *testing.T) {
+// TestSendRetriesAFailedReadOfTheDeadLetterQueue makes all three tries of the first look fail.
+func TestSendRetriesAFailedReadOfTheDeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		asked := 0
@@ -91,8 +91,8 @@ func TestSendLooksAgainIfTheDeadLetterQueueDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// TestSendSaysWhatItCouldNotPutBack has others see it after 20 seconds.
-func TestSendSaysWhatItCouldNotPutBack(t *testing.T) {
+// TestSendReportsMessagesThatItCouldNotReturn also checks that they reappear after 20 seconds.
+func TestSendReportsMessagesThatItCouldNotReturn(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/79", "CANCEL")
@@ -101,20 +101,20 @@ func TestSendSaysWhatItCouldNotPutBack(t *testing.T) {
 		process := command.Process{Terminal: true, HTTP: forbidding{u.stack.AWS().HTTPClient, "ChangeMessageVisibilityBatch", &asked}}
 		got := u.runAs(process, "send", "--local", "signup/80", "CANCEL", "--wait", "settled")
 		if got.code != command.ExitFailed || asked != 1 {
-			u.t.Errorf("expected exit code 1 and one putting back, got %+v and %d", got, asked)
+			u.t.Errorf("expected exit code 1 and one call to return messages, got %+v and %d", got, asked)
 		}
-		contains(u.t, got.err, "putting messages back into ", "where they are to be seen again within 20s", "the event was parked: signup/80 does not exist")
-		if empty := u.run("dlq", "redrive", "--local", "--all"); empty.out != "0 events are in settle.fifo again\n" || empty.err != "About 2 events are in somebody else's hands: try again in a moment.\n" {
-			u.t.Errorf("expected to be told of those in other hands, got %+v", empty)
+		contains(u.t, got.err, "returning messages to ", "where they reappear within 20s", "the event was parked: signup/80 does not exist")
+		if empty := u.run("dlq", "redrive", "--local", "--all"); empty.out != "0 events sent to settle.fifo\n" || empty.err != "About 2 events are in flight: try again in a moment.\n" {
+			u.t.Errorf("expected a note about messages in flight, got %+v", empty)
 		}
 		time.Sleep(20 * time.Second)
-		if again := u.run("dlq", "redrive", "--local", "--all"); !strings.HasPrefix(again.out, "2 events are in settle.fifo again\n") || again.err != "" {
-			u.t.Errorf("expected both to be there again, got %+v", again)
+		if again := u.run("dlq", "redrive", "--local", "--all"); !strings.HasPrefix(again.out, "2 events sent to settle.fifo\n") || again.err != "" {
+			u.t.Errorf("expected both messages to be visible again, got %+v", again)
 		}
 	})
 }
 
-func TestSendTellsThatTheEventWasIgnored(t *testing.T) {
+func TestSendReportsAnIgnoredEvent(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		answered := func(want string, line ...string) {
@@ -128,31 +128,31 @@ func TestSendTellsThatTheEventWasIgnored(t *testing.T) {
 		answered("work/2 is in idle, settled, revision 1 (the event was ignored)\n", "work/2", "FINISH", "--wait", "settled")
 		answered("work/1 is in over, done, revision 2\n", "work/1", "FINISH", "--wait", "done")
 		answered("work/1 is in over, done, revision 3 (the event was ignored)\n", "work/1", "FINISH", "--id", "f", "--wait", "done")
-		time.Sleep(10 * time.Minute) // The queue forgets after five; the instance knows the ID, and nothing is stored.
+		time.Sleep(10 * time.Minute) // The queue's deduplication ends after five minutes. The instance knows the ID, and nothing is stored.
 		answered("work/1 is in over, done, revision 3\n", "work/1", "FINISH", "--id", "f", "--wait", "done")
 
 		over := u.run("send", "--local", "work/1", "START", "--wait", "rested")
-		if want := "settle: waited for rested, and work/1 is over without it: it is done in over (the event was ignored)\n"; over.code != command.ExitFailed || over.err != want {
+		if want := "settle: waited for rested, but work/1 ended without it: it is done in over (the event was ignored)\n"; over.code != command.ExitFailed || over.err != want {
 			u.t.Errorf("expected exit code 1 and %q, got %+v", want, over)
 		}
 		piped := u.runAs(command.Process{}, "send", "--local", "work/1", "START", "--wait", "done")
 		contains(u.t, piped.out, `"ignored": true`)
 		if piped = u.runAs(command.Process{}, "send", "--local", "work/3", "START", "--wait", "settled"); strings.Contains(piped.out, "ignored") {
-			u.t.Errorf("expected no word of what was not ignored, got %s", piped.out)
+			u.t.Errorf("expected no note about an applied event, got %s", piped.out)
 		}
 	})
 }
 
-func TestSendDoesNotTakeAnothersIgnoredEventForItsOwn(t *testing.T) {
+func TestSendDoesNotReportAnotherIgnoredEvent(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		for _, line := range []string{"START --wait settled", "FINISH --id f --wait done"} {
 			u.must(append([]string{"send", "--local", "work/1"}, strings.Fields(line)...)...)
 		}
-		time.Sleep(10 * time.Minute) // The queue forgets after five; the instance knows the ID.
+		time.Sleep(10 * time.Minute) // The queue's deduplication ends after five minutes. The instance knows the ID.
 		for others, line := range map[int]string{1: "FINISH --id f --wait done", 30: "FINISH --wait done"} {
 			sending := u.faultily(func(operation, _ string) error {
-				for i := 0; operation == "SendMessage" && i < others; i++ { // Behind the look at what was before.
+				for i := 0; operation == "SendMessage" && i < others; i++ { // after the read of the instance before the send
 					u.put("work/1", fmt.Sprint("other-", others, "-", i), `{"type": "FINISH"}`)
 				}
 				time.Sleep(time.Second)
@@ -160,22 +160,22 @@ func TestSendDoesNotTakeAnothersIgnoredEventForItsOwn(t *testing.T) {
 			}, nil)
 			got := u.runAs(sending, append([]string{"send", "--local", "work/1"}, strings.Fields(line)...)...)
 			if got.code != command.ExitDone || !strings.Contains(got.out, "work/1 is in over, done, ") || strings.Contains(got.out, "ignored") {
-				u.t.Errorf("%s beside %d others: expected no word of what is not known, got %+v", line, others, got)
+				u.t.Errorf("%s beside %d others: expected no note, got %+v", line, others, got)
 			}
 		}
 	})
 }
 
-func TestAnInstanceThatThisBuildCannotReadIsShownAsSuch(t *testing.T) {
+func TestUnreadableInstanceIsShownWithTheProblem(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
 		u.edit("signup/1", "value", &types.AttributeValueMemberS{Value: "gone"})
 		const problem = `this build cannot read it: unreadable snapshot of chart signup: this version has no state "gone"; add a migration or host the old version too`
 		shown := u.must("get", "--local", "signup/1")
-		contains(u.t, shown, "signup/1\n  problem   "+problem+"\n", "status    active: a consumer of this build reads it no better, and its events wait in the queue then\n")
+		contains(u.t, shown, "signup/1\n  problem   "+problem+"\n", "status    active: its events stay in the queue until a consumer can read it\n")
 		if strings.Contains(shown, "nothing runs until") {
-			u.t.Errorf("expected no word that all is well, got\n%s", shown)
+			u.t.Errorf("expected no claim that the instance is settled, got\n%s", shown)
 		}
 		var asJSON struct{ Problem string }
 		unmarshal(u.t, []byte(u.must("get", "--local", "-o", "json", "signup/1")), &asJSON)
@@ -192,7 +192,7 @@ func TestAnInstanceThatThisBuildCannotReadIsShownAsSuch(t *testing.T) {
 			u.t.Errorf("expected no delivery, got %s", u.log.String())
 		}
 		waited := u.run("send", "--local", "signup/1", "RESEND", "--wait", "settled", "--timeout", "5s")
-		contains(u.t, waited.err, "revision 2, not to be read by this build, where the event has not been applied yet\n")
+		contains(u.t, waited.err, "revision 2, not readable by this build, and the event has not been applied yet\n")
 		if waited.code != command.ExitTimeUp {
 			u.t.Errorf("expected exit code 5, got %+v", waited)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// A consumer that dies between its commit and its effects leaves the instance settled, and owing them.
-func TestResumeHasAnInstanceDoWhatItOwes(t *testing.T) {
+// A consumer that dies between its commit and its effects leaves a settled instance with effects to perform.
+func TestResumePerformsCommittedEffects(t *testing.T) {
 	t.Parallel()
 	for name, owe := range map[string]func(*durable.Record){
 		"an effect": func(record *durable.Record) {
@@ -40,15 +40,15 @@ func TestResumeHasAnInstanceDoWhatItOwes(t *testing.T) {
 			if err := store.Commit(u.t.Context(), record); err != nil {
 				u.t.Fatal(err)
 			}
-			contains(u.t, u.must("resume", "--local", "work/1"), "asked work/1 to go on, as message ", "\nwork/1 is in ready, settled, revision 2\n")
+			contains(u.t, u.must("resume", "--local", "work/1"), "sent resume to work/1 as message ", "\nwork/1 is in ready, settled, revision 2\n")
 			time.Sleep(time.Minute)
 			if left := load(); len(left.Outbox) > 0 || len(left.Tokens) > 0 {
-				u.t.Errorf("%s: expected nothing to be owed any more, got %+v and %+v", name, left.Outbox, left.Tokens)
+				u.t.Errorf("%s: expected no pending effects, got %+v and %+v", name, left.Outbox, left.Tokens)
 			}
 			if name == "an effect" {
 				contains(u.t, u.must("get", "--local", "work/2"), "state     ready\n")
 			}
-			contains(u.t, u.must("resume", "--local", "work/1"), "there is nothing to do\n")
+			contains(u.t, u.must("resume", "--local", "work/1"), "nothing to resume\n")
 		})
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// slowly is a terminal of so many columns before an AWS that takes a second and a half for each call.
+// slowly returns a process on a terminal of that width whose AWS calls take a second and a half each.
 func (u user) slowly(columns int) command.Process {
 	process := u.faultily(func(string, string) error {
 		time.Sleep(1500 * time.Millisecond)
@@ -18,7 +18,7 @@ func (u user) slowly(columns int) command.Process {
 	return process
 }
 
-func TestProgressIsToldOnceASecondWhetherAnythingIsFoundOrNot(t *testing.T) {
+func TestProgressIsShownEverySecond(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.populate()
@@ -43,7 +43,7 @@ func TestProgressIsToldOnceASecondWhetherAnythingIsFoundOrNot(t *testing.T) {
 	})
 }
 
-func TestProgressMakesRoomForTheAnswer(t *testing.T) {
+func TestProgressIsErasedBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.populate()
@@ -57,12 +57,12 @@ func TestProgressMakesRoomForTheAnswer(t *testing.T) {
 		}
 		line, ok := strings.CutPrefix(both.String(), "\r0 instances exported, 1s\x1b[K\r\x1b[K{\"instance\":\"job/run-1-job-2\"")
 		if !ok || strings.Contains(line, "\r") {
-			u.t.Errorf("expected the line of the instance in the place of the progress, got %q", both.String())
+			u.t.Errorf("expected the line of the instance in place of the progress, got %q", both.String())
 		}
 	})
 }
 
-func TestProgressIsNoLongerThanTheTerminalIsWide(t *testing.T) {
+func TestProgressIsCutAtTheWidthOfTheTerminal(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 10 * time.Second}, func(u user) {
 		got := u.runAs(command.Process{Terminal: true, Watched: true, Columns: 20}, "send", "--local", "work/1", "START", "--wait", "settled")
@@ -71,11 +71,11 @@ func TestProgressIsNoLongerThanTheTerminalIsWide(t *testing.T) {
 				u.t.Errorf("expected less than 20 columns, got %q", text)
 			}
 		}
-		contains(u.t, got.err, "\rwaiting: nothing is\x1b[K")
+		contains(u.t, got.err, "\rwaiting: work/1 doe\x1b[K")
 	})
 }
 
-func TestProgressOnATerminalWithoutEscapesIsALineEveryTenSeconds(t *testing.T) {
+func TestProgressOnADumbTerminalIsALineEveryTenSeconds(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 25 * time.Second}, func(u user) {
 		got := u.runAs(command.Process{Terminal: true, Watched: true, Plain: true}, "send", "--local", "work/1", "START", "--wait", "settled")
@@ -93,7 +93,7 @@ func TestProgressCounts(t *testing.T) {
 		got := u.runAs(process, "dlq", "redrive", "--local", "--instance", "work/1")
 		contains(u.t, got.err, "\r1 event redriven, ", "\r2 events redriven, ", "\r3 events redriven, ")
 		if got.code != command.ExitDone || strings.Contains(got.err, "5 events") {
-			u.t.Errorf("expected the four of work/1, got %+v", got)
+			u.t.Errorf("expected the four events of work/1, got %+v", got)
 		}
 	})
 }

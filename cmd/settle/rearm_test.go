@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// relay is a machine that sends each item on to work/1, and rings after an hour. Its child is done after FINISH.
+// relay is a machine that sends each item to work/1, and has a timer of an hour. Its child is done after FINISH.
 func relay() command.Config {
 	type none struct{}
 	type (
@@ -74,7 +74,7 @@ func (u user) item(key string) map[string]types.AttributeValue {
 	return nil
 }
 
-// restore puts items back whose names begin with the prefix.
+// restore writes back the items whose names begin with the prefix.
 func (u user) restore(items []map[string]types.AttributeValue, prefix string) {
 	u.t.Helper()
 	name := stack.Table
@@ -88,7 +88,7 @@ func (u user) restore(items []map[string]types.AttributeValue, prefix string) {
 	}
 }
 
-func TestRearmMakesTheSendsOfARestoredInstanceNewAndItsTimersFire(t *testing.T) {
+func TestRearmedInstanceSendsUnderNewIDsAndItsTimersFire(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {
 		u.must("send", "--local", "relay/1", "PASS", "what=a")
@@ -112,7 +112,7 @@ func TestRearmMakesTheSendsOfARestoredInstanceNewAndItsTimersFire(t *testing.T) 
 	})
 }
 
-func TestRearmBringsAlongTheChildrenThatHaveEnded(t *testing.T) {
+func TestRearmIncludesFinishedChildren(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {
 		u.must("send", "--local", "relay/1", "RUN")
@@ -128,8 +128,8 @@ func TestRearmBringsAlongTheChildrenThatHaveEnded(t *testing.T) {
 	})
 }
 
-// The alias was released when the instance ended, since the backup. Its item was not restored.
-func TestRearmGivesAnInstanceItsAliasesBack(t *testing.T) {
+// The instance ended after the backup, which released its alias. The alias item was not restored.
+func TestRearmRestoresAliases(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {
 		u.must("send", "--local", "relay/1", "KNOW", "what=job-7", "--wait", "settled")
@@ -142,12 +142,12 @@ func TestRearmGivesAnInstanceItsAliasesBack(t *testing.T) {
 		time.Sleep(time.Minute)
 		contains(u.t, u.must("get", "--local", "--alias", "job-7"), "relay/1\n")
 		if _, released := u.item("alias/job-7")["released"]; released {
-			u.t.Error("the alias is released still")
+			u.t.Error("the alias is still released")
 		}
 	})
 }
 
-func TestRearmOfAWholeTableGoesOnAndReportsWhatItCannotRead(t *testing.T) {
+func TestRearmReportsUnreadableItemsAndContinues(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.populate()
@@ -155,7 +155,7 @@ func TestRearmOfAWholeTableGoesOnAndReportsWhatItCannotRead(t *testing.T) {
 		before := u.items()
 		dry := u.run("rearm", "--local", "--all", "--dry-run")
 		contains(u.t, dry.out, "MACHINE  TO REARM  ALREADY  ENDED  FAILED  TIMERS", "\nsignup   2         0        1      1       2 ")
-		contains(u.t, dry.err, "settle: decoding signup/3 in table settle: ", "settle: 1 instance cannot be rearmed: mend the items, or restore them again\n")
+		contains(u.t, dry.err, "settle: decoding signup/3 in table settle: ", "settle: 1 instance cannot be rearmed: repair the items, or restore them again\n")
 		if after := u.items(); dry.code != command.ExitFailed || !maps.Equal(after, before) {
 			u.t.Errorf("expected exit code 1 and no change, got %d and\n%v\nafter\n%v", dry.code, after, before)
 		}
@@ -165,13 +165,13 @@ func TestRearmOfAWholeTableGoesOnAndReportsWhatItCannotRead(t *testing.T) {
 		stamp, _, _ := strings.Cut(rest, ":")
 		again := "settle rearm --local --all --resume " + stamp
 		contains(u.t, got.err, "Stamp "+stamp+": if this run is interrupted, continue it with "+again+"\n",
-			"settle: 1 instance is not rearmed: mend the items, or restore them again, then continue with "+again+"\n")
+			"settle: 1 instance is not rearmed: repair the items, or restore them again, then continue with "+again+"\n")
 		contains(u.t, got.out, "\nsignup   2        0        1      1       2 ")
 		if got.code != command.ExitFailed {
 			u.t.Errorf("expected exit code 1, got %+v", got)
 		}
 		time.Sleep(time.Minute)
-		contains(u.t, u.must("list", "--local", "--machine", "job"), "job/run-1-job-2") // It is in the index still.
+		contains(u.t, u.must("list", "--local", "--machine", "job"), "job/run-1-job-2") // It is still in the index.
 
 		u.edit("signup/3", "revision", &types.AttributeValueMemberN{Value: "1"})
 		done := u.run("rearm", "--local", "--all", "--resume", stamp)
@@ -182,7 +182,8 @@ func TestRearmOfAWholeTableGoesOnAndReportsWhatItCannotRead(t *testing.T) {
 	})
 }
 
-// A run that ends between a commit and its message is made up for by the next one: the instance owes its effects still.
+// If a run ends between a commit and its message, the next run sends the message, because the instance still owes
+// effects.
 func TestRearmContinuesAnInterruptedRun(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {
@@ -215,7 +216,7 @@ func TestRearmRefusesAWrongCommandLine(t *testing.T) {
 		for line, want := range map[string]string{
 			"":                                   "expected either an instance, such as signup/42, or --machine, or --all",
 			"relay/1 --all":                      "expected either an instance, such as signup/42, or --machine, or --all",
-			"--all":                              "expected --yes, as there is no terminal to ask on",
+			"--all":                              "expected --yes, because there is no terminal to ask for confirmation",
 			"--all --resume 7":                   "--resume: expected the stamp that the interrupted run printed, no later than now, 946684800000000, got 7",
 			"--all --resume 946684800000001":     "got 946684800000001",
 			"relay/1 --resume 946684800000000":   "--resume: expected --machine or --all with it",
@@ -226,7 +227,7 @@ func TestRearmRefusesAWrongCommandLine(t *testing.T) {
 				u.t.Errorf("rearm %s: expected exit code 2 and %q, got %+v", line, want, got)
 			}
 		}
-		for line, want := range map[string]string{"relay/9": "nothing is stored of relay/9", "--machine nobody --yes": `got "nobody"`} {
+		for line, want := range map[string]string{"relay/9": "no instance relay/9 in table settle", "--machine nobody --yes": `got "nobody"`} {
 			got := u.run(append([]string{"rearm", "--local"}, strings.Fields(line)...)...)
 			if got.code != command.ExitNotFound || !strings.Contains(got.err, want) {
 				u.t.Errorf("rearm %s: expected exit code 3 and %q, got %+v", line, want, got)

@@ -18,29 +18,29 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// user runs command lines as a user would, on a stack in process.
+// user runs command lines against a stack in process.
 type user struct {
 	t     *testing.T
 	stack *stack.Stack
-	// log is what the stack's functions have logged.
+	// log is the log of the stack's functions.
 	log *syncBuffer
-	// config is the command; that of this module if it has no machines.
+	// config is the command. Defaults to this module's if it has no machines.
 	config command.Config
 }
 
-// answer is what a user sees of a command.
+// answer is the result of a command line.
 type answer struct {
 	out, err string
 	code     int
 }
 
-// withStack runs the test in virtual time beside a stack that no port leads to.
+// withStack runs the test in virtual time with a stack in process.
 func withStack(t *testing.T, test func(user)) {
 	t.Helper()
 	withMachines(t, settle(), test)
 }
 
-// withMachines is withStack with the command and the machines of a config.
+// withMachines is withStack with another command and its machines.
 func withMachines(t *testing.T, config command.Config, test func(user)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func withMachines(t *testing.T, config command.Config, test func(user)) {
 	})
 }
 
-// run runs a command line and waits until the stack has done what follows of it.
+// run runs a command line and waits until the stack is idle.
 func (u user) run(args ...string) answer {
 	u.t.Helper()
 	return u.runWith("", args...)
@@ -77,13 +77,13 @@ func (u user) runWith(stdin string, args ...string) answer {
 	return u.runAs(command.Process{In: strings.NewReader(stdin), Terminal: true}, args...)
 }
 
-// runAs is run for another process than one with a terminal.
+// runAs is run with another process.
 func (u user) runAs(process command.Process, args ...string) answer {
 	u.t.Helper()
 	return u.runUntil(u.t.Context(), process, args...)
 }
 
-// runUntil is runAs for a process that is asked to stop when ctx ends.
+// runUntil is runAs with a context that stops the process.
 func (u user) runUntil(ctx context.Context, process command.Process, args ...string) answer {
 	u.t.Helper()
 	var out, errOut bytes.Buffer
@@ -105,7 +105,7 @@ func (u user) runUntil(ctx context.Context, process command.Process, args ...str
 	return answer{out.String(), errOut.String(), code}
 }
 
-// must is run for a command that has to succeed without a word on standard error.
+// must is run for a command that has to succeed without output on standard error.
 func (u user) must(args ...string) string {
 	u.t.Helper()
 	got := u.run(args...)
@@ -115,7 +115,7 @@ func (u user) must(args ...string) string {
 	return got.out
 }
 
-// mailedCode returns the code that was mailed last.
+// mailedCode returns the code in the last mail.
 func (u user) mailedCode() string {
 	u.t.Helper()
 	log := u.log.String()
@@ -127,7 +127,7 @@ func (u user) mailedCode() string {
 	return code
 }
 
-// machineIDs returns the IDs of the machines that are hosted, whichever those are.
+// machineIDs returns the IDs of the hosted machines.
 func machineIDs(t *testing.T) []string {
 	t.Helper()
 	known, err := durable.NewMachines(hostedMachines(slog.New(slog.DiscardHandler), machines.Settings{})...)
@@ -146,7 +146,7 @@ func contains(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// syncBuffer is a buffer that goroutines share.
+// syncBuffer is a buffer that is safe for concurrent use.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -164,14 +164,14 @@ func (b *syncBuffer) String() string {
 	return b.b.String()
 }
 
-// screen is the output of a command that goes on: a writer whose lines can be waited for.
+// screen is a writer whose lines a test can wait for.
 type screen struct {
 	*io.PipeWriter
 	lines chan string
 }
 
-// timeUp returns a channel that closes ten seconds before `go test` ends the test program, so that the test can still report its output. No
-// earlier limit fits every machine.
+// timeUp returns a channel that closes ten seconds before `go test` ends the test program, so that the test can still
+// report its output. No shorter limit fits every machine.
 func timeUp(t *testing.T) <-chan struct{} {
 	t.Helper()
 	deadline, ok := t.Deadline()

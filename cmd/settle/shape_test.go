@@ -18,8 +18,8 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// shape is a value without what may differ from one answer to the next: keys and the kinds of their values. That of a list
-// is the shape of its elements together. What a chart or a producer has made is not looked into.
+// shape returns a value reduced to its keys and the kinds of their values. The elements of a list are merged. Values
+// made by a chart or a producer are left out.
 func shape(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -43,7 +43,7 @@ func shape(value any) any {
 	}
 }
 
-// together is the shape of values that have the one or the other.
+// together merges two shapes.
 func together(a, b any) any {
 	if a == "nothing" {
 		return b
@@ -61,7 +61,7 @@ func together(a, b any) any {
 	return keys
 }
 
-// shapeOf is the shape of a text of JSON: of one value, or of the lines of several.
+// shapeOf returns the shape of one JSON value or of several lines of JSON.
 func shapeOf(t *testing.T, where, text string) any {
 	t.Helper()
 	var lines []any
@@ -82,7 +82,7 @@ func shapeOf(t *testing.T, where, text string) any {
 	return shape(lines).([]any)[0]
 }
 
-// documented returns the shape of the JSON of each command in the reference.
+// documented returns the shapes of the JSON in the reference, by command.
 func documented(t *testing.T) map[string]any {
 	t.Helper()
 	shapes := map[string]any{}
@@ -96,13 +96,13 @@ func documented(t *testing.T) map[string]any {
 	return shapes
 }
 
-// shapes compares what commands print in a pipe with what the reference shows.
+// shapes compares the JSON that commands print in a pipe with the reference.
 type shapes struct {
 	want    map[string]any
 	checked map[string]bool
 }
 
-// check runs a line of the command with the name, and returns what it has printed.
+// check runs a command line of the named command, and returns its output.
 func (s shapes) check(u user, name, line string) string {
 	u.t.Helper()
 	got := u.runAs(command.Process{}, strings.Fields(line)...)
@@ -114,7 +114,7 @@ func (s shapes) checkText(t *testing.T, name, text string) {
 	t.Helper()
 	s.checked[name] = true
 	actual := shapeOf(t, name, text)
-	if name == "list" { // Its instances are as get has them.
+	if name == "list" { // Its instances have the shape of get.
 		instances := actual.(map[string]any)["instances"].([]any)
 		if !reflect.DeepEqual(instances[0], s.want["get"]) {
 			t.Errorf("list: expected instances of the shape\n%v\nas settle get shows them, got\n%v", s.want["get"], instances[0])
@@ -126,7 +126,7 @@ func (s shapes) checkText(t *testing.T, name, text string) {
 	}
 }
 
-func TestTheDocumentShowsTheJSONOfEachCommand(t *testing.T) {
+func TestCLIDocumentsTheJSONOfEachCommand(t *testing.T) {
 	t.Parallel()
 	s := shapes{documented(t), map[string]bool{}}
 	withStack(t, s.checkSignUps)
@@ -135,7 +135,7 @@ func TestTheDocumentShowsTheJSONOfEachCommand(t *testing.T) {
 	got := user{t: t}.runWith(`{"type": "SIGN_UP", "email": "ada@example.com", "name": "Ada"}`, "simulate", "signup")
 	s.checkText(t, "simulate", strings.SplitN(got.out, "\n", 2)[1])
 	if !maps.EqualFunc(s.want, s.checked, func(any, bool) bool { return true }) {
-		t.Errorf("expected the reference to show the JSON of the commands that are checked here, %v, got that of %v",
+		t.Errorf("expected the reference to show the JSON of the tested commands %v, got %v",
 			slices.Sorted(maps.Keys(s.checked)), slices.Sorted(maps.Keys(s.want)))
 	}
 }

@@ -16,11 +16,10 @@ import (
 	"github.com/settle-run/settle/functions/gateway/httpapi"
 )
 
-// TestSimulateScripts runs the scripts in testdata/simulate and compares all that is printed.
-// `go test -rewrite` writes it down.
+// TestSimulateScripts runs the scripts in testdata/simulate and compares their output. `go test -rewrite` updates them.
 //
-// The command "file NAME" writes its input to a file. "settle ARGUMENTS" runs a command line, its
-// input on standard input; an argument that is the name of a file stands for that file.
+// The command "file NAME" writes its input to a file. "settle ARGUMENTS" runs a command line with the input as standard
+// input. Arguments that name such a file are replaced by its path.
 func TestSimulateScripts(t *testing.T) {
 	t.Parallel()
 	scripts, err := filepath.Glob("testdata/simulate/*.txt")
@@ -65,7 +64,7 @@ func exists(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// machineFile writes a machine of the given states.
+// machineFile writes a machine with the given states.
 func machineFile(t *testing.T, states string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "m.json")
@@ -75,7 +74,7 @@ func machineFile(t *testing.T, states string) string {
 	return path
 }
 
-func TestSimulateAnswersEachLineAsItComes(t *testing.T) {
+func TestSimulateAnswersEachLineAsItArrives(t *testing.T) {
 	t.Parallel()
 	path := machineFile(t, `{"a":{"on":{"GO":"b"}},"b":{}}`)
 	in, write := io.Pipe()
@@ -91,7 +90,7 @@ func TestSimulateAnswersEachLineAsItComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.await(t, `"event":{"type":"GO"},"handled":true,"value":"b"`)
-	stop() // Ctrl-C, while it waits for a line.
+	stop() // Ctrl-C while it waits for a line.
 	if code := <-ended; code != command.ExitDone || errOut.String() != "" {
 		t.Errorf("expected exit code 0 after being stopped, got %d and %q", code, errOut.String())
 	}
@@ -103,7 +102,7 @@ func TestSimulateLimitsLinesAndTimers(t *testing.T) {
 	long := fmt.Sprintf(`{"type":"GO","x":"%s"}`, strings.Repeat("x", httpapi.EventBytesMax-len(`{"type":"GO","x":""}`)))
 	u := user{t: t}
 	if got := u.runWith("\n"+long+"\r\n", "simulate", path); got.code != command.ExitDone || strings.Count(got.out, "\n") != 2 {
-		t.Errorf("expected the longest line to be taken, got exit code %d and %.200q", got.code, got.err)
+		t.Errorf("expected the longest line to be accepted, got exit code %d and %.200q", got.code, got.err)
 	}
 	for _, c := range []struct {
 		name, in, want string
@@ -119,13 +118,13 @@ func TestSimulateLimitsLinesAndTimers(t *testing.T) {
 	}
 }
 
-// delays are values for the delays that the charts compute, as flags of settle simulate.
+// delays returns flags of settle simulate with values for the delays that the charts compute.
 var delays = map[string][]string{
 	"enrich":   {"--delay", "expiry=31m"},
 	"pipeline": {"--delay", "backoff=5m", "--delay", "breach=5m", "--delay", "check=5m", "--delay", "evaluation=5m", "--delay", "warning=5m"},
 }
 
-func TestEveryMachineIsWrittenForXStateAndSimulated(t *testing.T) {
+func TestEveryMachineIsExportedToXStateAndSimulated(t *testing.T) {
 	t.Parallel()
 	u := user{t: t}
 	for _, id := range machineIDs(t) {
@@ -135,7 +134,7 @@ func TestEveryMachineIsWrittenForXStateAndSimulated(t *testing.T) {
 		if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// Of a delay that a chart computes, only the name is written down.
+		// If a chart computes a delay, its XState config has only the delay's name.
 		simulate := func(what string) string { return u.must(append([]string{"simulate", what}, delays[id]...)...) }
 		if fromFile, byID := simulate(path), simulate(id); fromFile != byID || !strings.Contains(byID, `"tags":["settled"]`) {
 			t.Errorf("expected %s to start settled, from its file as by its ID, got\n%s%s", id, fromFile, byID)

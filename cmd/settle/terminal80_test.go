@@ -17,13 +17,13 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 )
 
-// typing is what a person types once a text is to be seen.
+// typing is what to type once a text appears.
 type typing struct{ seen, typed string }
 
-// ctrlC is what the key sends; the terminal makes a SIGINT of it.
+// ctrlC is the character of the key. The terminal converts it to SIGINT.
 const ctrlC = "\x03"
 
-// atTerminal runs a process on a terminal of 80 columns and 24 lines, and returns what was to be seen there and the exit code.
+// atTerminal runs a process on a terminal of 80 columns and 24 lines, and returns what appears there and the exit code.
 func atTerminal(t *testing.T, process *exec.Cmd, steps ...typing) (seen string, code int) {
 	t.Helper()
 	terminal, err := pty.StartWithSize(process, &pty.Winsize{Rows: 24, Cols: 80})
@@ -63,7 +63,7 @@ func atTerminal(t *testing.T, process *exec.Cmd, steps ...typing) (seen string, 
 	return strings.ReplaceAll(screen.String(), "\r\n", "\n"), process.ProcessState.ExitCode()
 }
 
-// widest returns the line that takes the most columns.
+// widest returns the widest line.
 func widest(text string) (line string, columns int) {
 	for one := range strings.SplitSeq(strings.ReplaceAll(text, "\x1b[K", ""), "\n") {
 		one = one[strings.LastIndexByte(one, '\r')+1:]
@@ -74,12 +74,12 @@ func widest(text string) (line string, columns int) {
 	return line, columns
 }
 
-// quietDev is a settle dev whose output nobody waits for.
+// quietDev starts a settle dev whose output is discarded.
 func quietDev(t *testing.T) devRun {
 	t.Helper()
 	dev := startDev(t)
 	over := make(chan struct{})
-	go func() { // What nobody reads would hold dev up.
+	go func() { // Unread output would block dev.
 		defer close(over)
 		for range dev.screen.lines {
 		}
@@ -118,9 +118,9 @@ func TestTextFitsATerminalOf80Columns(t *testing.T) {
 	if list, _ := on("list --local"); !regexp.MustCompile(`\n    deadline, in 23h\d+m\n`).MatchString(list) {
 		t.Errorf("list: expected the timer in a line of its own, got\n%s", list)
 	}
-	seen, code := on("watch --local --machine signup --every 100ms", typing{"that is about", ctrlC})
+	seen, code := on("watch --local --machine signup --every 100ms", typing{"read units now", ctrlC})
 	long, columns := widest(seen)
-	if columns > 80 || code != command.ExitDone || !strings.Contains(seen, "^C\nIt took ") || !strings.HasSuffix(seen, "s.\n") {
+	if columns > 80 || code != command.ExitDone || !strings.Contains(seen, "^C\nUsed ") || !strings.HasSuffix(seen, "s.\n") {
 		t.Errorf("watch: expected at most 80 columns, a line of its own after ^C, and exit code 0, got %q in\n%q, and %d", long, seen, code)
 	}
 }
@@ -135,7 +135,7 @@ func TestCtrlCLeavesTheTerminalClean(t *testing.T) {
 		end   string
 		code  int
 	}{
-		{"watch --local signup/42", []typing{{"Nothing is stored", ctrlC}}, "^C\n", command.ExitDone},
+		{"watch --local signup/42", []typing{{"does not exist yet", ctrlC}}, "^C\n", command.ExitDone},
 		{"dlq drop --local --all", []typing{{"[y/N] ", ctrlC}}, "[y/N] ^C\nsettle: interrupted\n", command.ExitInterrupted},
 		{"send --local signup/7 SIGN_UP email=ada@example.com name=Ada --wait failed --timeout 1h", []typing{{"revision 2", ctrlC}}, ", revision 2\n", command.ExitInterrupted},
 		{"simulate signup", []typing{{"xstate.init", ctrlC}}, "^C", command.ExitDone},
@@ -152,7 +152,7 @@ func TestDevOnATerminalIsFoldedAndStops(t *testing.T) {
 	t.Parallel()
 	seen, code := atTerminal(t, asSettle(t, actOnTerminal, "", "dev", "--aws-port", "0", "--http-port", "0"), typing{"Ctrl-C stops; nothing is kept.", ctrlC})
 	if code != command.ExitDone || !strings.HasSuffix(seen, "^C\nStopping.\n") {
-		t.Errorf("expected exit code 0 and a word, got %d and %q", code, seen)
+		t.Errorf("expected exit code 0 and a closing line, got %d and %q", code, seen)
 	}
 	head, _, _ := strings.Cut(seen, "Try it in another terminal:")
 	if long, columns := widest(head); columns > 80 {
@@ -160,7 +160,7 @@ func TestDevOnATerminalIsFoldedAndStops(t *testing.T) {
 	}
 }
 
-func TestATerminalThatKnowsNoEscapesGetsNone(t *testing.T) {
+func TestDumbTerminalGetsNoEscapeSequences(t *testing.T) {
 	t.Parallel()
 	dev := quietDev(t)
 	for _, line := range []string{"send --local signup/42 SIGN_UP email=ada@example.com name=Ada --wait settled --timeout 1h", "list --local", "dlq list --local", "get --local signup/42"} {
@@ -172,7 +172,7 @@ func TestATerminalThatKnowsNoEscapesGetsNone(t *testing.T) {
 	}
 }
 
-// withoutCredentials lists on AWS, with an environment that has none.
+// withoutCredentials returns a process that lists on AWS without credentials.
 func withoutCredentials(t *testing.T, environment ...string) *exec.Cmd {
 	t.Helper()
 	process := asSettle(t, actOnTerminal, "", "list")
@@ -182,27 +182,27 @@ func withoutCredentials(t *testing.T, environment ...string) *exec.Cmd {
 	return process
 }
 
-// An instance metadata service without tokens makes the SDK warn, in lines of its own.
-func TestTheSDKSaysNothingBesideTheError(t *testing.T) {
+// If an instance metadata service has no tokens, the SDK logs warnings by default.
+func TestSDKPrintsNoWarnings(t *testing.T) {
 	t.Parallel()
 	metadata := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(metadata.Close)
 	process := withoutCredentials(t, "AWS_EC2_METADATA_DISABLED=false", "AWS_EC2_METADATA_SERVICE_ENDPOINT="+metadata.URL)
 	seen, code := atTerminal(t, process)
-	if code != command.ExitFailed || !strings.HasPrefix(seen, "settle: no AWS credentials are to be had: ") || strings.Contains(seen, "SDK") || strings.Contains(seen, "WARN") {
-		t.Errorf("expected exit code 1 and an error alone, got %d and %q", code, seen)
+	if code != command.ExitFailed || !strings.HasPrefix(seen, "settle: no AWS credentials found: ") || strings.Contains(seen, "SDK") || strings.Contains(seen, "WARN") {
+		t.Errorf("expected exit code 1 and only the error, got %d and %q", code, seen)
 	}
 }
 
-func TestMissingCredentialsAreSaidSoWithWhatToDo(t *testing.T) {
+func TestMissingCredentialsAreReportedWithAdvice(t *testing.T) {
 	t.Parallel()
 	process := withoutCredentials(t, "AWS_EC2_METADATA_DISABLED=true")
 	seen, code := atTerminal(t, process)
-	const want = "settle: no AWS credentials are to be had: expected those that the aws CLI would use (AWS_PROFILE, AWS_ACCESS_KEY_ID, aws sso login), or --local for the stack of settle dev: "
+	const want = "settle: no AWS credentials found: set them up as for the aws CLI (AWS_PROFILE, AWS_ACCESS_KEY_ID, aws sso login), or use --local for the stack of settle dev: "
 	if one := strings.ReplaceAll(seen, "\n", " "); code != command.ExitFailed || !strings.HasPrefix(one, want) {
 		t.Errorf("expected exit code 1 and %q, got %d and %q", want, code, seen)
 	}
 	if long, columns := widest(seen); columns > 80 {
-		t.Errorf("expected an error that is folded at words, got %q", long)
+		t.Errorf("expected an error folded at spaces, got %q", long)
 	}
 }

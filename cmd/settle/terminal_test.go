@@ -11,8 +11,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// onTerminal runs a command line as a process on a pseudo-terminal, and returns what is to be seen there. The terminal
-// answers with what is typed.
+// onTerminal runs a command line as a process on a pseudo-terminal, and returns what appears there. typed is its input.
 func onTerminal(t *testing.T, endpoint, typed string, args ...string) string {
 	t.Helper()
 	return seenOnTerminal(t, asSettle(t, actOnTerminal, endpoint, args...), typed)
@@ -35,11 +34,11 @@ func seenOnTerminal(t *testing.T, command *exec.Cmd, typed string) string {
 	return strings.ReplaceAll(string(seen), "\r\n", "\n")
 }
 
-// inPipe runs it with its output in a pipe.
+// inPipe runs a command line as a process with its output in a pipe.
 func inPipe(t *testing.T, endpoint string, args ...string) string {
 	t.Helper()
 	command := asSettle(t, "pipe", endpoint, args...)
-	if _, err := command.StdinPipe(); err != nil { // It lives as long as its input does; see TestMain.
+	if _, err := command.StdinPipe(); err != nil { // The process ends with its input. See TestMain.
 		t.Fatal(err)
 	}
 	out, err := command.Output()
@@ -49,7 +48,7 @@ func inPipe(t *testing.T, endpoint string, args ...string) string {
 	return string(out)
 }
 
-// asSettle is a process of the command; see TestMain for how.
+// asSettle returns a process of the command. See TestMain.
 func asSettle(t *testing.T, how, endpoint string, args ...string) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
@@ -62,7 +61,7 @@ func asSettle(t *testing.T, how, endpoint string, args ...string) *exec.Cmd {
 	return command
 }
 
-// parkOne has an event parked that begins nothing.
+// parkOne parks an event that does not start an instance.
 func parkOne(t *testing.T, endpoint string) {
 	t.Helper()
 	parked := asSettle(t, actOnTerminal, endpoint, "send", "--local", "signup/none", "CANCEL", "--wait", "settled", "--timeout", "1h")
@@ -71,7 +70,7 @@ func parkOne(t *testing.T, endpoint string) {
 	}
 }
 
-func TestTerminalSeesColorAndTablesAndPipesGetJSON(t *testing.T) {
+func TestTerminalGetsColorAndTablesAndPipeGetsJSON(t *testing.T) {
 	t.Parallel()
 	dev := quietDev(t)
 	sent := onTerminal(t, dev.aws, "", "send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada", "--wait", "settled", "--timeout", "1h")
@@ -86,7 +85,7 @@ func TestTerminalSeesColorAndTablesAndPipesGetJSON(t *testing.T) {
 		{"history --local signup/42", []string{"  SIGN_UP      new → \x1b[32munverified.registering\x1b[0m\n"}},
 		{"graph", []string{"\x1b[1msignup\x1b[0m    1        CANCEL"}},
 		{"check --local", []string{"\x1b[2mMACHINE\x1b[0m  \x1b[2mVERSION\x1b[0m"}},
-		{"dlq list --local", []string{"Nothing is parked.\n"}},
+		{"dlq list --local", []string{"No parked events.\n"}},
 	} {
 		contains(t, onTerminal(t, dev.aws, "", strings.Fields(c.line)...), c.seen...)
 		piped := inPipe(t, dev.aws, strings.Fields(c.line)...)
@@ -106,12 +105,12 @@ func TestTerminalSeesColorAndTablesAndPipesGetJSON(t *testing.T) {
 	if seen := seenOnTerminal(t, plain, ""); !strings.HasPrefix(seen, "INSTANCE   STATE  ") || strings.Contains(seen, "\x1b[") {
 		t.Errorf("with NO_COLOR: expected a table without color, got %q", seen)
 	}
-	if empty := onTerminal(t, dev.aws, "", "dlq", "drop", "--local", "--all"); !strings.HasSuffix(empty, "Nothing is parked.\n") || strings.Contains(empty, "[y/N]") {
-		t.Errorf("expected no question about nothing, got %q", empty)
+	if empty := onTerminal(t, dev.aws, "", "dlq", "drop", "--local", "--all"); !strings.HasSuffix(empty, "No parked events.\n") || strings.Contains(empty, "[y/N]") {
+		t.Errorf("expected no question about an empty queue, got %q", empty)
 	}
 	parkOne(t, dev.aws)
 	dropped := onTerminal(t, dev.aws, "y\n", "dlq", "drop", "--local", "--all")
-	if !strings.Contains(dropped, "Drop all events in settle-dlq.fifo, about 1, for good? [y/N] ") || !strings.HasSuffix(dropped, "1 event is gone\n") {
+	if !strings.Contains(dropped, "Permanently drop all events in settle-dlq.fifo, about 1? [y/N] ") || !strings.HasSuffix(dropped, "1 event dropped\n") {
 		t.Errorf("expected the question and the answer, got %q", dropped)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statelesshost"
 )
 
-// Payloads of machines that dev knows nothing else of.
+// Payload types of machines for which dev has no example.
 type (
 	lendRequest struct {
 		Title   string `json:"title"`
@@ -25,17 +25,17 @@ type (
 		} `json:"reader"`
 		Note string `json:"note,omitempty"`
 	}
-	// openVault has texts that nobody can make up.
+	// openVault has strings that cannot be generated.
 	openVault struct {
 		Code  string `json:"code"`
 		Tries int    `json:"tries"`
 	}
-	// reach wants one of two keys, which may both be left out.
+	// reach requires one of two optional keys.
 	reach struct {
 		Mail  string `json:"mail,omitempty"`
 		Phone string `json:"phone,omitempty"`
 	}
-	// opaque tells nobody its keys.
+	// opaque has its own decoding method.
 	opaque struct{}
 )
 
@@ -55,9 +55,9 @@ func (r reach) Validate() error {
 	return nil
 }
 
-func (opaque) UnmarshalJSON([]byte) error { return errors.New("expected what nobody knows") }
+func (opaque) UnmarshalJSON([]byte) error { return errors.New("expected keys that only this type knows") }
 
-// small returns a machine that goes from its first to its last state by any of the events but those named "idle".
+// small returns a machine that goes from its first to its last state on any event not named "idle".
 func small(id string, version int, payloads statechart.Payloads) durable.Machine {
 	type none struct{}
 	var on []statechart.Transition[none]
@@ -89,7 +89,7 @@ func commandOf(machines ...durable.Machine) command.Config {
 	return command.Config{Machines: func(command.Environment) []durable.Machine { return machines }}
 }
 
-// line returns the line of a text that has a word in it.
+// line returns the line of a text that contains a word.
 func line(t *testing.T, text, word string) string {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -101,7 +101,7 @@ func line(t *testing.T, text, word string) string {
 	return ""
 }
 
-// words returns what a shell makes of a line.
+// words splits a line as a shell does.
 func words(t *testing.T, line string) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", `printf '%s\n' `+line).Output()
@@ -111,8 +111,8 @@ func words(t *testing.T, line string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }
 
-// TestWhatDevPrintsToTryIsTaken runs what dev prints of machines of which it knows no more than their types.
-func TestWhatDevPrintsToTryIsTaken(t *testing.T) {
+// TestEventSuggestedByDevIsAccepted runs the commands that dev prints for machines without an example.
+func TestEventSuggestedByDevIsAccepted(t *testing.T) {
 	t.Parallel()
 	shipped := settle()
 	shipped.Dev.Example = command.Example{}
@@ -127,25 +127,25 @@ func TestWhatDevPrintsToTryIsTaken(t *testing.T) {
 			commandOf(small("loan", 1, payloads("REQUEST", statechart.PayloadOf[lendRequest]()))),
 			`loan/42 REQUEST title=title copies:=1 renewed:=true 'reader:={"name":"name"}'`,
 		},
-		"fields that may be left out, but not all": {
+		"optional fields, one of them required": {
 			commandOf(small("call", 1, payloads("REACH", statechart.PayloadOf[reach]()))), "call/42 REACH mail=mail phone=phone",
 		},
 		"no payload":             {commandOf(small("lamp", 1, payloads("PRESS", statechart.NoPayload()))), "lamp/42 PRESS"},
 		"a machine of stateless": {commandOf(stateful("old", statechart.PayloadOf[lendRequest]())), `old/42 request title=title copies:=1 renewed:=true 'reader:={"name":"name"}'`},
 		"a map":                  {commandOf(small("odd", 1, payloads("GO", statechart.PayloadOf[map[string]string]()))), "odd/42 GO key=key"},
-		"a key that is no argument": {commandOf(small("odd", 1, payloads("GO", statechart.PayloadOf[struct {
+		"a key that needs --json": {commandOf(small("odd", 1, payloads("GO", statechart.PayloadOf[struct {
 			A string `json:"a=b"`
 		}]()))), `odd/42 GO --json '{"a=b":"a=b"}'`},
 		"another event than the first":    {commandOf(small("a", 1, statechart.Payloads{"A": statechart.PayloadOf[openVault](), "B": statechart.NoPayload()})), "a/42 B"},
 		"another machine than the first":  {commandOf(small("a", 1, payloads("A", statechart.PayloadOf[openVault]())), small("b", 1, payloads("B", statechart.NoPayload()))), "b/42 B"},
-		"one that is not for producers":   {commandOf(small("a", 1, statechart.Payloads{durable.TokenExpired: statechart.NoPayload(), "z": statechart.NoPayload()})), "a/42 z"},
+		"an event not for producers":      {commandOf(small("a", 1, statechart.Payloads{durable.TokenExpired: statechart.NoPayload(), "z": statechart.NoPayload()})), "a/42 z"},
 		"this module's, without examples": {shipped, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dev := startDevOf(t, c.config)
 			go func() {
-				for range dev.screen.lines { // What is not read holds dev up.
+				for range dev.screen.lines { // Unread output would block dev.
 				}
 			}()
 			welcome := strings.Join(dev.welcome, "\n")
@@ -155,7 +155,7 @@ func TestWhatDevPrintsToTryIsTaken(t *testing.T) {
 			}
 			_, arguments, _ := strings.Cut(sends, " settle ")
 			if code, said := dev.settle(t, words(t, arguments)...); code != command.ExitDone || said != "" {
-				t.Errorf("%s: expected exit code 0 and no word, got %d and %q", sends, code, said)
+				t.Errorf("%s: expected exit code 0 and nothing on standard error, got %d and %q", sends, code, said)
 			}
 			body := words(t, strings.TrimPrefix(line(t, welcome, "-d '{"), "-d "))[0]
 			if other := words(t, strings.TrimPrefix(line(t, welcome, "--message-body"), "--message-body "))[0]; other != body {
@@ -171,8 +171,8 @@ func TestWhatDevPrintsToTryIsTaken(t *testing.T) {
 	}
 }
 
-// TestDevShowsWhereValuesOfYoursBelong has machines that take nothing that could be made up.
-func TestDevShowsWhereValuesOfYoursBelong(t *testing.T) {
+// TestDevMarksValuesThatTheUserMustFillIn has machines that refuse every generated payload.
+func TestDevMarksValuesThatTheUserMustFillIn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		payload          statechart.Payload
@@ -180,7 +180,7 @@ func TestDevShowsWhereValuesOfYoursBelong(t *testing.T) {
 	}{
 		"a struct": {
 			statechart.PayloadOf[openVault](), "vault/42 OPEN code=... tries:=...", `{"type":"OPEN","code":...,"tries":...}`,
-			`vault takes none that could be made up here (wrong payload: event "OPEN" of chart vault: expected a code of 4 digits).`,
+			`no generated payload is valid for vault (wrong payload: event "OPEN" of chart vault: expected a code of 4 digits).`,
 		},
 		"a type of its own": {
 			statechart.PayloadOf[opaque](), "vault/42 OPEN key=...", `{"type":"OPEN","key":...}`, `the JSON of a main.opaque`,
@@ -190,17 +190,17 @@ func TestDevShowsWhereValuesOfYoursBelong(t *testing.T) {
 			t.Parallel()
 			dev := startDevOf(t, commandOf(small("vault", 1, statechart.Payloads{"OPEN": c.payload, "idle": statechart.NoPayload()})))
 			welcome := strings.Join(dev.welcome, "\n")
-			contains(t, welcome, "Put values of your own where ... stands: "+"vault takes none", c.why,
+			contains(t, welcome, "Replace ... with values of your own: no generated payload is valid for vault", c.why,
 				" send --local "+c.sends+"\n", "--message-body '"+c.body+"'\n", "-d '"+c.body+"'\n")
 			if json.Valid([]byte(c.body)) {
-				t.Errorf("expected no event that could be sent as it stands, got %s", c.body)
+				t.Errorf("expected an event with placeholders, got %s", c.body)
 			}
 			dev.end(t)
 		})
 	}
 }
 
-// shown is a payload with keys of its own and of others.
+// shown is a payload with its own and embedded keys.
 type shown struct {
 	Title string `json:"title"`
 	shownBy
@@ -210,7 +210,7 @@ type shownBy struct {
 	Reader string `json:"reader"`
 }
 
-func TestSendNamesKeysThatAreIgnored(t *testing.T) {
+func TestSendNamesIgnoredKeys(t *testing.T) {
 	t.Parallel()
 	one := func(payload statechart.Payload) []durable.Machine {
 		return []durable.Machine{small("loan", 2, statechart.Payloads{"REQUEST": payload})}
@@ -221,18 +221,18 @@ func TestSendNamesKeysThatAreIgnored(t *testing.T) {
 		keys     []string
 		want     string
 	}{
-		"one":  {one(statechart.PayloadOf[shown]()), []string{"title=M", "extra=1"}, "settle: ignored: \"extra\"; the payload of REQUEST has the keys reader, title\n"},
-		"two":  {one(statechart.PayloadOf[shown]()), []string{"raeder=ada", `a"b:=1`}, "settle: ignored: \"a\\\"b\", \"raeder\"; the payload of REQUEST has the keys reader, title\n"},
-		"none": {one(statechart.PayloadOf[shown]()), []string{"title=M", "reader=ada", "--id", "request-1"}, ""},
-		"of another case, as encoding/json takes them": {one(statechart.PayloadOf[shown]()), []string{"Title=M", "READER=ada"}, ""},
-		"no keys at all":                  {one(statechart.PayloadOf[struct{}]()), []string{"title=M"}, "settle: ignored: \"title\"; the payload of REQUEST has no keys\n"},
-		"of a map":                        {one(statechart.PayloadOf[map[string]any]()), []string{"title=M"}, ""},
-		"of a type that decodes itself":   {one(statechart.PayloadOf[json.RawMessage]()), []string{"title=M"}, ""},
-		"of an event without a payload":   {one(statechart.NoPayload()), []string{"title=M"}, "settle: ignored: \"title\"; the payload of REQUEST has no keys\n"},
-		"that an older version has":       {append(one(statechart.PayloadOf[shown]()), older), []string{"title=M", "extra:=1"}, ""},
-		"that no version has":             {append(one(statechart.PayloadOf[shown]()), older), []string{"none=1"}, "settle: ignored: \"none\"; the payload of REQUEST has the keys Extra, reader, title\n"},
-		"of a machine of stateless":       {[]durable.Machine{stateful("loan", statechart.PayloadOf[shown]())}, []string{"extra=1"}, "settle: ignored: \"extra\"; the payload of request has the keys reader, title\n"},
-		"beside one that may not be sent": {one(statechart.PayloadOf[shown]()), []string{"extra=1", "$task=1"}, "settle: the key \"$task\" is reserved for the runtime: of the keys that begin with $, producers may use $id\n"},
+		"one":                        {one(statechart.PayloadOf[shown]()), []string{"title=M", "extra=1"}, "settle: warning: unknown payload keys are ignored: \"extra\"; REQUEST takes the keys reader, title\n"},
+		"two":                        {one(statechart.PayloadOf[shown]()), []string{"raeder=ada", `a"b:=1`}, "settle: warning: unknown payload keys are ignored: \"a\\\"b\", \"raeder\"; REQUEST takes the keys reader, title\n"},
+		"none":                       {one(statechart.PayloadOf[shown]()), []string{"title=M", "reader=ada", "--id", "request-1"}, ""},
+		"keys in another case":       {one(statechart.PayloadOf[shown]()), []string{"Title=M", "READER=ada"}, ""},
+		"a payload without keys":     {one(statechart.PayloadOf[struct{}]()), []string{"title=M"}, "settle: warning: unknown payload keys are ignored: \"title\"; REQUEST takes no keys\n"},
+		"a map":                      {one(statechart.PayloadOf[map[string]any]()), []string{"title=M"}, ""},
+		"a type that decodes itself": {one(statechart.PayloadOf[json.RawMessage]()), []string{"title=M"}, ""},
+		"an event without a payload": {one(statechart.NoPayload()), []string{"title=M"}, "settle: warning: unknown payload keys are ignored: \"title\"; REQUEST takes no keys\n"},
+		"a key of an older version":  {append(one(statechart.PayloadOf[shown]()), older), []string{"title=M", "extra:=1"}, ""},
+		"a key of no version":        {append(one(statechart.PayloadOf[shown]()), older), []string{"none=1"}, "settle: warning: unknown payload keys are ignored: \"none\"; REQUEST takes the keys Extra, reader, title\n"},
+		"a machine of stateless":     {[]durable.Machine{stateful("loan", statechart.PayloadOf[shown]())}, []string{"extra=1"}, "settle: warning: unknown payload keys are ignored: \"extra\"; request takes the keys reader, title\n"},
+		"with a reserved key":        {one(statechart.PayloadOf[shown]()), []string{"extra=1", "$task=1"}, "settle: the key \"$task\" is reserved for the runtime: of the keys that begin with $, producers may use $id\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

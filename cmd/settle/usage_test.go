@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// wrongLines are command lines that fail, the exit code, and what is said.
+// wrongLines are command lines that fail, with the exit code and a part of the message.
 var wrongLines = []struct {
 	command string
 	code    int
@@ -23,28 +23,28 @@ var wrongLines = []struct {
 	{"dev --job-time-limit 0s", command.ExitUsage, "--job-time-limit: expected more than zero"},
 	{"dev --concurrency 0", command.ExitUsage, "--concurrency: expected more than zero"},
 	{"dev --function-timeout 16m", command.ExitUsage, "--function-timeout: expected 5s to 15m, got 16m0s"},
-	{"dev --function-timeout 4.9s", command.ExitUsage, "--function-timeout: expected 5s to 15m, got 4.9s; two seconds of it are kept for storing, so services need more"},
+	{"dev --function-timeout 4.9s", command.ExitUsage, "--function-timeout: expected 5s to 15m, got 4.9s; two seconds of it are reserved for storing, so services need more"},
 	{"dev --consumer bootstrap --consumer-env KEY", command.ExitUsage, `--consumer-env: expected KEY=VALUE, got "KEY"`},
 	{"dev --consumer-env KEY=1", command.ExitUsage, "--consumer-env: expected --consumer with it, got none"},
 	{"list --limit 0", command.ExitUsage, "--limit: expected at least 1, got 0"},
 	{"list --limit -1", command.ExitUsage, "usage: --limit: expected at least 1, got -1\n"},
-	{"list --limit --local", command.ExitUsage, `usage: --limit: expected a whole number, such as 100, got "--local"; settle list`},
-	{"list --limit", command.ExitUsage, "usage: --limit: expected a whole number, such as 100, got nothing; settle list"},
-	{"list --limit 1.5", command.ExitUsage, `usage: --limit: expected a whole number, such as 100, got "1.5"; settle list`},
+	{"list --limit --local", command.ExitUsage, `usage: --limit: expected a whole number, such as 100, got "--local"; see settle list`},
+	{"list --limit", command.ExitUsage, "usage: --limit: expected a whole number, such as 100, got nothing; see settle list"},
+	{"list --limit 1.5", command.ExitUsage, `usage: --limit: expected a whole number, such as 100, got "1.5"; see settle list`},
 	{"dlq list --limit -1", command.ExitUsage, "usage: --limit: expected at least 1, got -1\n"},
 	{"send signup/42 RESEND --wait done --timeout -1s", command.ExitUsage, "usage: --timeout: expected more than zero, got -1s\n"},
-	{"send signup/42 RESEND --wait done --timeout soon", command.ExitUsage, `usage: --timeout: expected a duration, such as 30s, 5m or 1h30m, got "soon"; settle send`},
-	{"dev --http-port -1", command.ExitUsage, `usage: --http-port: expected a whole number from 0 to 65535, got "-1"; settle dev`},
+	{"send signup/42 RESEND --wait done --timeout soon", command.ExitUsage, `usage: --timeout: expected a duration, such as 30s, 5m or 1h30m, got "soon"; see settle send`},
+	{"dev --http-port -1", command.ExitUsage, `usage: --http-port: expected a whole number from 0 to 65535, got "-1"; see settle dev`},
 	{"dev --concurrency -1", command.ExitUsage, "--concurrency: expected more than zero"},
 	{"dev --job-time-limit -1s", command.ExitUsage, "--job-time-limit: expected more than zero"},
-	{"list --consistent --cursor x", command.ExitUsage, "expected either --cursor, which is of the index, or --consistent, which reads the table, got both"},
-	{"list --local --cursor x", command.ExitUsage, `usage: --cursor: expected one that settle list printed for the same --machine, --state, --tag and --status, whole, got "x"; without --cursor the list begins anew`},
+	{"list --consistent --cursor x", command.ExitUsage, "expected either --cursor, which reads the index, or --consistent, which reads the table, got both"},
+	{"list --local --cursor x", command.ExitUsage, `usage: --cursor: expected the whole cursor that settle list printed for the same --machine, --state, --tag and --status, got "x"; omit --cursor to start from the beginning`},
 	{"get -o yaml signup/42", command.ExitUsage, `must be one of "auto","text","json" but got "yaml"`},
 	{"get signup", command.ExitUsage, `expected machine/id such as signup/42, got "signup"`},
 	{"get", command.ExitUsage, "expected either an instance, such as signup/42, or --alias"},
 	{"get --alias job-7 signup/42", command.ExitUsage, "expected either an instance, such as signup/42, or --alias"},
 	{"send signup/42 VERIFY code", command.ExitUsage, `expected key=value or key:=JSON, got "code"`},
-	{"send signup/42 VERIFY code:=x", command.ExitUsage, `expected JSON after code:=, got "x"; a text is written code=x`},
+	{"send signup/42 VERIFY code:=x", command.ExitUsage, `expected JSON after code:=, got "x"; write a string as code=x`},
 	{"send signup/42 VERIFY code=1 code=2", command.ExitUsage, `the key "code" is given twice`},
 	{"send signup/42 VERIFY code=1 --json {}", command.ExitUsage, "expected the payload as key=value or as --json, got both"},
 	{"send signup/42 VERIFY --json [1]", command.ExitUsage, `expected a JSON object`},
@@ -70,28 +70,28 @@ var wrongLines = []struct {
 	{"graph signup -o json", command.ExitUsage, "-o, or --output, is for the list of machines: expected --format xstate for a chart in JSON, or neither for Mermaid"},
 	{"send signup/42 RESEND --timeout 5s", command.ExitUsage, "--timeout: expected --wait with it, got none"},
 	{"resume signup/42 --timeout 5s", command.ExitUsage, "--timeout: expected --wait with it, got none"},
-	{"completion", command.ExitUsage, `expected "<bash|zsh|fish>"; settle completion --help explains`},
-	{"dlq", command.ExitUsage, `expected one of "list", "show", "redrive", "drop"; settle dlq --help explains`},
+	{"completion", command.ExitUsage, `expected "<bash|zsh|fish>"; see settle completion --help`},
+	{"dlq", command.ExitUsage, `expected one of "list", "show", "redrive", "drop"; see settle dlq --help`},
 	{"send signup/42 RESEND --wait setled", command.ExitUsage, `--wait: machine signup has no tag "setled": expected one of settled, done, failed`},
 	{"resume signup/42 --wait setled", command.ExitUsage, `--wait: machine signup has no tag "setled": expected one of settled, done, failed`},
 
 	{"graph nope", command.ExitNotFound, `, got "nope"`},
-	{"graph --local signup/42", command.ExitNotFound, "nothing is stored of signup/42 in table settle"},
+	{"graph --local signup/42", command.ExitNotFound, "no instance signup/42 in table settle"},
 	{"watch nope/1", command.ExitNotFound, `, got "nope"`},
 	{"export --machine nope", command.ExitNotFound, `, got "nope"`},
 	{"migrate --dry-run --machine nope", command.ExitNotFound, `, got "nope"`},
-	{"history --local signup/42", command.ExitNotFound, "nothing is stored of signup/42 in table settle"},
+	{"history --local signup/42", command.ExitNotFound, "no instance signup/42 in table settle"},
 	{"resume --local nope/1", command.ExitNotFound, `, got "nope"`},
-	{"dlq show --local nope", command.ExitNotFound, "the queue does not show message nope: it shows up to ten of an instance, and none that somebody else has in hand; see settle dlq list --local\n"},
+	{"dlq show --local nope", command.ExitNotFound, "the queue does not offer message nope: it offers at most ten events of an instance at a time, and none that are in flight; see settle dlq list --local\n"},
 	{"send nope/1 X", command.ExitNotFound, `, got "nope"`},
 	{"list --machine nope", command.ExitNotFound, `, got "nope"`},
 	{"check --machine nope", command.ExitNotFound, `, got "nope"`},
-	{"get --local signup/42", command.ExitNotFound, "nothing is stored of signup/42 in table settle"},
+	{"get --local signup/42", command.ExitNotFound, "no instance signup/42 in table settle"},
 	{"get --local --alias enricher/job-7", command.ExitNotFound, `no instance has the alias "enricher/job-7" in table settle`},
 
 	{"send signup/42 NOPE", command.ExitRefused, `has no event "NOPE"; it declares CANCEL, CHANGE_ADDRESS, RESEND, SIGN_UP, VERIFY`},
 	{"send signup/42 VERIFY", command.ExitRefused, "expected a code of 1 to 128 bytes, got 0"},
-	{"send job/run-1-job-2 queued run_id=1", command.ExitRefused, "numbers, booleans, lists and objects are written run_id:=value"},
+	{"send job/run-1-job-2 queued run_id=1", command.ExitRefused, "write numbers, booleans, lists and objects as run_id:=value"},
 	{"send signup/42 settle.timer timer=1", command.ExitRefused, "reserved for the runtime"},
 	{"send signup/42 RESEND $task=x", command.ExitRefused, "reserved for the runtime"},
 	{"send signup/42 RESEND x=" + strings.Repeat("x", 300_000), command.ExitRefused, "expected at most 262144 bytes"},
@@ -117,7 +117,7 @@ func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
 				u.t.Errorf("settle %.80s: expected exit code %d and %q, got %d and %q%q", c.command, c.code, c.want, got.code, got.err, got.out)
 			}
 			if unknown := "expected one of " + strings.Join(machineIDs(u.t), ", ") + `, got "nope"`; strings.Contains(c.want, `got "nope"`) && !strings.Contains(got.err, unknown) {
-				u.t.Errorf("settle %s: expected the machines that there are, %q, got %q", c.command, unknown, got.err)
+				u.t.Errorf("settle %s: expected the list of machines, %q, got %q", c.command, unknown, got.err)
 			}
 			if strings.Count(got.err, "\n") != 1 {
 				u.t.Errorf("settle %.80s: expected one line, got %q", c.command, got.err)
@@ -126,7 +126,7 @@ func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
 	})
 }
 
-func TestErrorsHaveNothingThatATerminalObeys(t *testing.T) {
+func TestErrorsContainNoEscapeSequences(t *testing.T) {
 	t.Parallel()
 	got := user{t: t}.run("send", "signup/42", "\x1b[2J\u009b\u202eX")
 	if got.code != command.ExitRefused || strings.ContainsAny(got.err, "\x1b\u009b\u202e") || !strings.Contains(got.err, `\x1b[2J`) {
@@ -138,23 +138,23 @@ func TestErrorsHaveNothingThatATerminalObeys(t *testing.T) {
 	}
 }
 
-func TestNothingListensLocally(t *testing.T) {
+func TestLocalWithoutDevSaysToStartIt(t *testing.T) {
 	t.Parallel()
 	var errOut strings.Builder
 	code := command.Run(t.Context(), settle(), command.Process{Err: &errOut, Endpoint: "http://127.0.0.1:1"}, []string{"get", "--local", "signup/42"})
-	if want := "settle: nothing answers at http://127.0.0.1:1: start it with settle dev\n"; code != command.ExitFailed || errOut.String() != want {
+	if want := "settle: cannot connect to http://127.0.0.1:1: start it with settle dev\n"; code != command.ExitFailed || errOut.String() != want {
 		t.Errorf("expected exit code 1 and %q, got %d and %q", want, code, errOut.String())
 	}
 }
 
-func TestHelpTellsCommandsAndExitCodes(t *testing.T) {
+func TestHelpListsCommandsAndExitCodes(t *testing.T) {
 	t.Parallel()
 	u := user{t: t}
 	for _, args := range [][]string{nil, {"--help"}} {
 		help := u.must(args...)
 		contains(t, help, "Usage: settle <command>", "  dev ", "  demo ", "  send ", "  get ", "  list ", "  check ", "  graph ", "  simulate ", "  version ")
 		contains(t, strings.Join(strings.Fields(help), " "),
-			"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 time is up, 6 event ID used for another event, 130 interrupted.")
+			"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 timed out, 6 event ID used for another event, 130 interrupted.")
 	}
 	for _, command := range []string{"dev", "demo", "send", "get", "list", "history", "watch", "resume", "check", "migrate", "export", "graph", "completion", "simulate", "version"} {
 		contains(t, u.must(command, "--help"), "Usage: settle "+command)
@@ -183,8 +183,8 @@ func TestVersionNamesTheProgramAndGo(t *testing.T) {
 	contains(t, user{t: t}.must("version"), "settle ", ", go1.")
 }
 
-// TestHelpThatCannotBeWrittenIsNoWrongUsage writes to a file that is open for reading.
-func TestHelpThatCannotBeWrittenIsNoWrongUsage(t *testing.T) {
+// TestFailedWriteOfHelpIsNotAUsageError writes to a file that is open for reading.
+func TestFailedWriteOfHelpIsNotAUsageError(t *testing.T) {
 	t.Parallel()
 	full, err := os.Open(os.DevNull)
 	if err != nil {
@@ -200,7 +200,7 @@ func TestHelpThatCannotBeWrittenIsNoWrongUsage(t *testing.T) {
 	}
 }
 
-// answering answers each call as AWS does that fails.
+// answering responds to each call with an error.
 type answering struct {
 	status int
 	body   string
@@ -212,8 +212,8 @@ func (c answering) Do(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: c.status, Header: header, Body: io.NopCloser(strings.NewReader(c.body)), Request: r}, nil
 }
 
-// TestOfTheSDKsTextTheServicesWordsAreLeft but for a failure of AWS itself, whose support wants the ID of the request.
-func TestOfTheSDKsTextTheServicesWordsAreLeft(t *testing.T) {
+// TestSDKErrorsAreShortenedToTheServicesMessage also checks that failures of AWS itself keep their request ID.
+func TestSDKErrorsAreShortenedToTheServicesMessage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		answering

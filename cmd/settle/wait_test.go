@@ -8,27 +8,27 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-func TestSendWaitsForWhatTheEventLeadsTo(t *testing.T) {
+func TestSendWaitsForTheResultOfTheEvent(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 10 * time.Second}, func(u user) {
 		begun := time.Now()
 		contains(u.t, u.must("send", "--local", "work/1", "START", "--wait", "settled"), "sent START to work/1 as message ", "work/1 is in ready, settled, revision ")
 		if waited := time.Since(begun); waited < 10*time.Second || waited > 13*time.Second {
-			u.t.Errorf("expected to wait for the 10 s that the work takes, got %v", waited)
+			u.t.Errorf("expected to wait 10 s for the work, got %v", waited)
 		}
-		// It is settled and rested already: what counts is what the event leads to.
+		// The instance is already settled and rested. Only the result of the event counts.
 		for _, wait := range []string{"settled", "rested"} {
 			begun = time.Now()
 			contains(u.t, u.must("send", "--local", "work/1", "START", "--wait", wait), "work/1 is in ready, settled")
 			if waited := time.Since(begun); waited < 10*time.Second {
-				u.t.Errorf("--wait %s: expected to wait for the 10 s of this event's work, got %v", wait, waited)
+				u.t.Errorf("--wait %s: expected to wait 10 s for this event's work, got %v", wait, waited)
 			}
 		}
 		contains(u.t, u.must("send", "--local", "work/1", "FINISH", "--wait", "done"), "work/1 is in over, done, revision ")
 	})
 }
 
-func TestSendWaitsNoLongerThanItIsTold(t *testing.T) {
+func TestSendWaitTimesOut(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 30 * time.Second}, func(u user) {
 		begun := time.Now()
@@ -36,11 +36,11 @@ func TestSendWaitsNoLongerThanItIsTold(t *testing.T) {
 		if waited := time.Since(begun); waited != 5*time.Second || got.code != command.ExitTimeUp || got.out != "" {
 			u.t.Errorf("expected exit code 5 after 5 s, got %+v after %v", got, waited)
 		}
-		contains(u.t, got.err, "settle: the time is up: waited 5s for rested; the event was sent, as message ",
-			"; nothing is stored of work/1: the event may have been parked, see settle dlq list --local\n")
+		contains(u.t, got.err, "settle: timed out: waited 5s for rested; the event was sent, as message ",
+			"; work/1 does not exist yet: the event may have been parked, see settle dlq list --local\n")
 		time.Sleep(time.Minute)
 		got = u.run("send", "--local", "work/1", "FINISH", "--wait", "rested")
-		if want := "settle: waited for rested, and work/1 is over without it: it is done in over\n"; got.code != command.ExitFailed || got.err != want {
+		if want := "settle: waited for rested, but work/1 ended without it: it is done in over\n"; got.code != command.ExitFailed || got.err != want {
 			u.t.Errorf("expected exit code 1 and %q, got %+v", want, got)
 		}
 		got = u.run("send", "--local", "work/1", "FINISH", "--wait", "settled", "--timeout", "0s")
@@ -50,37 +50,37 @@ func TestSendWaitsNoLongerThanItIsTold(t *testing.T) {
 	})
 }
 
-func TestSendTellsThatTheEventItWaitsForWasParked(t *testing.T) {
+func TestSendReportsThatTheAwaitedEventWasParked(t *testing.T) {
 	t.Parallel()
 	w := &work{}
 	withWork(t, w, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")
 		w.broken.Store(true)
 		got := u.run("send", "--local", "work/1", "COUNT", "what=1", "--wait", "settled", "--timeout", "1h")
-		contains(u.t, got.err, "settle: the event was parked: ", "action note: panic: a value of the type string", "settle dlq list --local --instance work/1 finds it\n")
+		contains(u.t, got.err, "settle: the event was parked: ", "action note: panic: a value of the type string", "settle dlq list --local --instance work/1\n")
 		if got.code != command.ExitFailed || got.out != "" {
 			u.t.Errorf("expected exit code 1, got %+v", got)
 		}
-		// That was another event.
+		// Another event was parked earlier.
 		w.broken.Store(false)
 		contains(u.t, u.must("send", "--local", "work/1", "COUNT", "what=2", "--wait", "settled"), "work/1 is in ready, settled")
 	})
 }
 
-func TestSendDoesNotWaitForARepeatThatLeavesNoTrace(t *testing.T) {
+func TestSendDoesNotWaitForADuplicate(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--id", "once", "--wait", "rested")
-		time.Sleep(10 * time.Minute) // The queue forgets after five; the instance does not.
+		time.Sleep(10 * time.Minute) // The queue's deduplication ends after five minutes. The instance still knows the ID.
 		begun := time.Now()
 		u.must("send", "--local", "work/1", "START", "--id", "once", "--wait", "rested")
 		if waited := time.Since(begun); waited > time.Second {
-			u.t.Errorf("expected the repeat to be recognised by its ID, got an answer after %v", waited)
+			u.t.Errorf("expected the duplicate to be recognized by its ID, got an answer after %v", waited)
 		}
 	})
 }
 
-func TestSendAnswersAsJSONWhereItHasWaited(t *testing.T) {
+func TestSendPrintsTheAwaitedInstanceAsJSON(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		got := u.runAs(command.Process{}, "send", "--local", "work/1", "START", "--wait", "settled")
@@ -94,12 +94,12 @@ func TestSendAnswersAsJSONWhereItHasWaited(t *testing.T) {
 		}
 		unmarshal(u.t, []byte(got.out), &sent)
 		if sent.MessageID == "" || sent.Instance != "work/1" || sent.Status != "active" || strings.Join(sent.State, " ") != "ready" || strings.Join(sent.Tags, " ") != "rested settled" || sent.Revision < 1 {
-			u.t.Errorf("expected where work/1 is, got %+v of %s", sent, got.out)
+			u.t.Errorf("expected the state of work/1, got %+v of %s", sent, got.out)
 		}
 	})
 }
 
-func TestResumeSettlesAnInstanceThatWasLeftUnsettled(t *testing.T) {
+func TestResumeSettlesAStuckInstance(t *testing.T) {
 	t.Parallel()
 	w := &work{toil: time.Second}
 	withWork(t, w, func(u user) {
@@ -116,17 +116,17 @@ func TestResumeSettlesAnInstanceThatWasLeftUnsettled(t *testing.T) {
 		w.broken.Store(false)
 		before := u.must("history", "--local", "work/1", "-o", "json")
 		got := u.must("resume", "--local", "work/1", "--wait", "settled", "--timeout", "2m")
-		contains(u.t, got, "asked work/1 to go on, as message ", "work/1 is in idle, settled, revision ")
+		contains(u.t, got, "sent resume to work/1 as message ", "work/1 is in idle, settled, revision ")
 		after := u.must("history", "--local", "work/1", "-o", "json")
 		added, ok := strings.CutPrefix(after, before)
 		if !ok || strings.Count(added, "\n") != 1 || !strings.Contains(added, `"event":"error.invoke.busy","from":["busy"],"to":["idle"]`) {
-			u.t.Errorf("expected nothing but the end of the service after\n%s\ngot\n%s", before, after)
+			u.t.Errorf("expected only the end of the service after\n%s\ngot\n%s", before, after)
 		}
 
 		items := u.items()
-		contains(u.t, u.must("resume", "--local", "work/1"), "there is nothing to do\nwork/1 is in idle, settled")
+		contains(u.t, u.must("resume", "--local", "work/1"), "nothing to resume\nwork/1 is in idle, settled")
 		if u.items()["work/1"] != items["work/1"] {
-			u.t.Errorf("expected resume to change nothing of an instance that is settled, got\n%s\nafter\n%s", u.items()["work/1"], items["work/1"])
+			u.t.Errorf("expected resume not to change a settled instance, got\n%s\nafter\n%s", u.items()["work/1"], items["work/1"])
 		}
 		if missing := u.run("resume", "--local", "work/2"); missing.code != command.ExitNotFound {
 			u.t.Errorf("expected exit code 3 for an instance that does not exist, got %+v", missing)

@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// outage fails the calls of a terminal's command while it is on.
+// outage makes the calls of a terminal's command fail while it is on.
 func (u user) outage() (process command.Process, on *atomic.Bool) {
 	on = &atomic.Bool{}
 	return u.faultily(func(string, string) error {
@@ -27,8 +27,9 @@ func (u user) outage() (process command.Process, on *atomic.Bool) {
 	}, nil), on
 }
 
-// TestWatchOutlastsAnOutage has AWS fail for minutes: what happens meanwhile is shown behind it, and nothing twice.
-func TestWatchOutlastsAnOutage(t *testing.T) {
+// TestWatchSurvivesAnOutage makes AWS fail for minutes. Later output must have all transitions of that time, without
+// duplicates.
+func TestWatchSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	for _, watched := range [][]string{{"work/1"}, {"--machine", "work"}} {
 		withWork(t, &work{}, func(u user) {
@@ -54,21 +55,21 @@ func TestWatchOutlastsAnOutage(t *testing.T) {
 			}
 			var waits []string
 			for line := range strings.Lines(got.err) {
-				if _, wait, ok := strings.Cut(line, "; looking again in "); ok && strings.HasPrefix(line, "settle: ") {
+				if _, wait, ok := strings.Cut(line, "; trying again in "); ok && strings.HasPrefix(line, "settle: ") {
 					waits = append(waits, strings.TrimSpace(wait))
 				} else if line == "AWS answers again.\n" {
 					waits = append(waits, "answers")
 				}
 			}
-			told := strings.Join(waits, " ")
-			if !strings.HasPrefix(told, "1s 2s 4s 8s 16s 30s 30s ") || strings.Count(told, "answers 1s 2s") != 1 || len(waits) > 20 {
-				u.t.Errorf("%v: expected each failure told, with a wait that grows to 30s and begins anew, got %s\n%s", watched, told, got.err)
+			joined := strings.Join(waits, " ")
+			if !strings.HasPrefix(joined, "1s 2s 4s 8s 16s 30s 30s ") || strings.Count(joined, "answers 1s 2s") != 1 || len(waits) > 20 {
+				u.t.Errorf("%v: expected each failure with a backoff that grows to 30s and restarts, got %s\n%s", watched, joined, got.err)
 			}
 		})
 	}
 }
 
-// denying answers as AWS does to who may not read the table, while it is on.
+// denying denies reads of the table as AWS does, while it is on.
 type denying struct {
 	aws.HTTPClient
 	on *atomic.Bool
@@ -84,15 +85,15 @@ func (c denying) Do(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(strings.NewReader(refusal)), Request: r}, nil
 }
 
-// TestWatchEndsWithWhatDoesNotPass ends a watch whose first look fails, and one that loses its permission.
-func TestWatchEndsWithWhatDoesNotPass(t *testing.T) {
+// TestWatchEndsOnAPermanentError covers a watch whose first read fails, and one that loses its permission.
+func TestWatchEndsOnAPermanentError(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")
 		process, outage := u.outage()
 		outage.Store(true)
 		if got := u.runUntil(u.t.Context(), process, "watch", "--local", "work/1"); got.code != command.ExitFailed || !strings.Contains(got.err, "start it with settle dev") {
-			u.t.Errorf("expected exit code 1 and what to do, got %+v", got)
+			u.t.Errorf("expected exit code 1 and advice, got %+v", got)
 		}
 		process, _ = u.outage()
 		denied := denying{process.HTTP, &atomic.Bool{}}
@@ -106,7 +107,7 @@ func TestWatchEndsWithWhatDoesNotPass(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		select {
 		case got := <-ended:
-			if got.code != command.ExitFailed || !strings.Contains(got.err, "not authorized") || strings.Contains(got.err, "looking again") {
+			if got.code != command.ExitFailed || !strings.Contains(got.err, "not authorized") || strings.Contains(got.err, "; trying again in ") {
 				u.t.Errorf("expected exit code 1 and the refusal, got %+v", got)
 			}
 		default:

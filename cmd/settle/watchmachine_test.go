@@ -15,14 +15,14 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 )
 
-// watching runs a watch command while the test does something, and returns what it has printed by then.
+// watching runs a watch command during do, and returns its output.
 func (u user) watching(process command.Process, do func(), flags ...string) answer {
 	u.t.Helper()
 	ctx, stop := context.WithCancel(u.t.Context())
 	defer stop()
 	ended := make(chan answer, 1)
 	go func() { ended <- u.runUntil(ctx, process, append([]string{"watch", "--local"}, flags...)...) }()
-	time.Sleep(time.Second) // It looks every two.
+	time.Sleep(time.Second) // It reads every two seconds.
 	do()
 	stop()
 	return <-ended
@@ -64,8 +64,8 @@ func TestWatchShowsTheTransitionsOfAllInstancesOfAMachine(t *testing.T) {
 			if got.out != want || got.code != command.ExitDone {
 				u.t.Errorf("%s: expected\n%s\ngot exit code %d and\n%s", name, want, got.code, got.out)
 			}
-			// Half a unit for each of the 16 shards of active instances, one for the instance.
-			contains(u.t, got.err, "Each look reads the index by_state and these instances, 9 read units now: every 2s, that is about 16200 an hour.\n", "It took ", " read units in 13s.\n")
+			// Half a unit for each of the 16 shards of active instances, and one for the instance.
+			contains(u.t, got.err, "Each look reads the index by_state and these instances: 9 read units now, or about 16200 an hour at one look every 2s.\n", "Used ", " read units in 13s.\n")
 		})
 	}
 }
@@ -74,7 +74,7 @@ func TestWatchWithoutAnIndexReadsTheTableLessOften(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")
-		// As a table that has none answers.
+		// as a table without an index answers
 		looks := 0
 		process := u.faultily(func(operation, _ string) error {
 			if operation == "Scan" {
@@ -88,22 +88,22 @@ func TestWatchWithoutAnIndexReadsTheTableLessOften(t *testing.T) {
 			time.Sleep(25 * time.Second)
 		}, "--machine", "work")
 		contains(u.t, got.out, "1 instance of work is active: 1 in ready\n", "FINISH       ready → over\nwork/1 is done in over\n")
-		contains(u.t, got.err, "Each look reads the whole table settle, which has no index by_state, 1 read units now: every 10s, that is about 360 an hour.\n")
+		contains(u.t, got.err, "Each look reads the whole table settle, which has no index by_state: 1 read unit now, or about 360 an hour at one look every 10s.\n")
 		if looks != 3 {
 			u.t.Errorf("expected 3 looks in 26 s, got %d", looks)
 		}
 	})
 }
 
-func TestWatchFollowsThoseThatAreInAState(t *testing.T) {
+func TestWatchFollowsInstancesInAState(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 3 * time.Second}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")
 		got := u.watching(command.Process{Terminal: true}, func() {
 			u.must("send", "--local", "work/1", "START") // It leaves the state,
 			time.Sleep(time.Second)
-			u.must("send", "--local", "work/2", "COUNT", "what=x") // is not in it,
-			time.Sleep(5 * time.Second)                            // and comes back.
+			u.must("send", "--local", "work/2", "COUNT", "what=x") // stays outside,
+			time.Sleep(5 * time.Second)                            // and returns.
 		}, "--machine", "work", "--state", "ready", "--every", "500ms")
 		var changes []string
 		for line := range strings.Lines(got.out) {
@@ -114,11 +114,11 @@ func TestWatchFollowsThoseThatAreInAState(t *testing.T) {
 		if joined := strings.Join(changes, "; "); joined != want {
 			u.t.Errorf("expected %s, got %s", want, joined)
 		}
-		contains(u.t, got.err, "every 500ms, ")
+		contains(u.t, got.err, "every 500ms.\n")
 	})
 }
 
-func TestWatchRefusesMoreInstancesThanItReads(t *testing.T) {
+func TestWatchRefusesTooManyInstances(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")

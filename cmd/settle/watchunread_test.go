@@ -12,8 +12,9 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// TestWatchEndsAtTheNextLookOnceNobodyReadsIt counts the looks at AWS after the reader has gone: each would be paid.
-func TestWatchEndsAtTheNextLookOnceNobodyReadsIt(t *testing.T) {
+// TestWatchEndsAtTheNextReadOnceItsOutputIsClosed counts the AWS calls after the reader has gone, because each one
+// costs.
+func TestWatchEndsAtTheNextReadOnceItsOutputIsClosed(t *testing.T) {
 	t.Parallel()
 	for _, watched := range []string{"work/1", "--machine work", "--machine work --every 1m"} {
 		withWork(t, &work{}, func(u user) {
@@ -30,20 +31,20 @@ func TestWatchEndsAtTheNextLookOnceNobodyReadsIt(t *testing.T) {
 			defer stop()
 			got := u.runUntil(ctx, process, strings.Fields("watch --local "+watched)...)
 			if late := time.Since(gone); got.code != command.ExitUnread || looks != 0 || late > 30*time.Second || strings.Contains(got.err, "settle: ") {
-				u.t.Errorf("watch %s: expected exit code 141, no word and no look once nobody reads, got %+v after %d looks and %v", watched, got, looks, late)
+				u.t.Errorf("watch %s: expected exit code 141, no error and no read after the output is closed, got %+v after %d looks and %v", watched, got, looks, late)
 			}
 		})
 	}
 }
 
-// TestWatchInAPipeEndsWithItsReader closes the pipe of a real process, of which nothing else is to be written.
+// TestWatchInAPipeEndsWithItsReader closes the pipe of a real process that has nothing more to write.
 func TestWatchInAPipeEndsWithItsReader(t *testing.T) {
 	t.Parallel()
 	dev := quietDev(t)
 	onTerminal(t, dev.aws, "", "send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada", "--wait", "settled", "--timeout", "1h")
 	for _, watched := range []string{"signup/1", "--machine signup"} {
 		process := asSettle(t, "pipe", dev.aws, strings.Fields("watch --local -o text "+watched)...)
-		if _, err := process.StdinPipe(); err != nil { // It lives as long as its input does; see TestMain.
+		if _, err := process.StdinPipe(); err != nil { // The process ends with its input. See TestMain.
 			t.Fatal(err)
 		}
 		out, err := process.StdoutPipe()
@@ -56,7 +57,7 @@ func TestWatchInAPipeEndsWithItsReader(t *testing.T) {
 			t.Fatal(err)
 		}
 		if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, "signup") {
-			t.Fatalf("expected where the instances are, got %v and %q", err, line)
+			t.Fatalf("expected the states of the instances, got %v and %q", err, line)
 		}
 		if err := out.Close(); err != nil {
 			t.Fatal(err)
@@ -67,7 +68,7 @@ func TestWatchInAPipeEndsWithItsReader(t *testing.T) {
 		case err := <-ended:
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || exit.ExitCode() != command.ExitUnread || strings.Contains(said.String(), "settle: ") {
-				t.Errorf("watch %s: expected exit code 141 and no word, got %v and %q", watched, err, said.String())
+				t.Errorf("watch %s: expected exit code 141 and no error, got %v and %q", watched, err, said.String())
 			}
 		case <-timeUp(t):
 			t.Fatalf("watch %s: expected it to end with its reader", watched)

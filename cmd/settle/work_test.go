@@ -15,11 +15,11 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// work is a machine that an operator has trouble with: an instance toils for a while, and is ready then.
+// work is a machine whose chart can fail: an instance works for a while and is then ready.
 type work struct {
-	// toil is how long that takes.
+	// toil is how long the work takes.
 	toil time.Duration
-	// broken says that the chart fails on the end of it, and on the event COUNT.
+	// broken makes the chart fail at the end of the work, and on the event COUNT.
 	broken atomic.Bool
 }
 
@@ -82,13 +82,13 @@ func (w *work) chart() *statechart.Chart[workContext] {
 	})
 }
 
-// withWork runs the test beside a stack that hosts the machine.
+// withWork runs the test with a stack that hosts the machine.
 func withWork(t *testing.T, w *work, test func(user)) {
 	t.Helper()
 	withMachines(t, w.config(), test)
 }
 
-// put puts a message of any form into the queue, as another producer would.
+// put puts a raw message into the queue, as another producer would.
 func (u user) put(instance, deduplicationID, body string) {
 	u.t.Helper()
 	_, err := sqs.NewFromConfig(u.stack.AWS()).SendMessage(u.t.Context(), &sqs.SendMessageInput{

@@ -31,7 +31,7 @@ func demonstrated(t *testing.T) map[string]outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	story, list, _ := strings.Cut(string(text), "ended where they should")
+	story, list, _ := strings.Cut(string(text), "ended as expected")
 	told := map[string]outcome{}
 	for _, line := range regexp.MustCompile(`(?m)^   (\S+/\S+) +(\S.*)$`).FindAllStringSubmatch(list, -1) {
 		told[line[1]] = outcome{States: line[2]}

@@ -16,15 +16,15 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// localEndpoint is where settle dev serves AWS unless told otherwise.
+// localEndpoint is the AWS endpoint that settle dev serves by default.
 const localEndpoint = "http://127.0.0.1:" + devAWSPort
 
-// awsFlags are those of the commands that use AWS.
+// awsFlags are the flags of commands that use AWS.
 type awsFlags struct {
-	Local bool `help:"Use the stack of settle dev instead of AWS: at $$AWS_ENDPOINT_URL if that is set, else ${local_endpoint}."`
+	Local bool `help:"Use the stack of settle dev instead of AWS, at $$AWS_ENDPOINT_URL if that is set, else at ${local_endpoint}."`
 }
 
-// load returns the settings of the SDK's clients.
+// load returns the configuration for the SDK's clients.
 func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 	if f.Local {
 		return aws.Config{
@@ -32,7 +32,7 @@ func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 			Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
 		}, nil
 	}
-	loaded, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})) // What fails is this command's error, in one line.
+	loaded, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})) // The command prints errors itself, in one line.
 	if err != nil {
 		return aws.Config{}, fmt.Errorf("reading the AWS configuration: %w", err)
 	}
@@ -40,27 +40,26 @@ func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 		return aws.Config{}, errors.New("no AWS Region is configured: set AWS_REGION or a profile, or use --local for the stack of settle dev")
 	}
 	if _, err := loaded.Credentials.Retrieve(ctx); err != nil && ctx.Err() == nil {
-		return aws.Config{}, fmt.Errorf("no AWS credentials are to be had: expected those that the aws CLI would use (AWS_PROFILE, AWS_ACCESS_KEY_ID, aws sso login), "+
-			"or --local for the stack of settle dev: %w", err)
+		return aws.Config{}, fmt.Errorf("no AWS credentials found: set them up as for the aws CLI (AWS_PROFILE, AWS_ACCESS_KEY_ID, aws sso login), "+
+			"or use --local for the stack of settle dev: %w", err)
 	}
 	return loaded, nil
 }
 
-// explain adds what to do to errors that --local makes likely.
+// explain replaces a refused connection to --local by advice.
 func (f awsFlags) explain(s *session, err error) error {
 	if f.Local && errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("nothing answers at %s: start it with settle dev", s.endpoint)
+		return fmt.Errorf("cannot connect to %s: start it with settle dev", s.endpoint)
 	}
 	return err
 }
 
-// tableFlags are those of the commands that read instances.
+// tableFlags are the flags of commands that read instances.
 type tableFlags struct {
 	awsFlags
 	Table string `default:"settle" env:"SETTLE_TABLE" placeholder:"NAME" help:"The DynamoDB table (${default})."`
 }
 
-// store returns the store of the table.
 func (f tableFlags) store(ctx context.Context, s *session) (*dynamostore.Store, error) {
 	loaded, err := f.load(ctx, s)
 	if err != nil {

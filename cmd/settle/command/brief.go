@@ -9,12 +9,12 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// unknown stands in the SDK's errors for a code or a message that the answer does not have.
+// unknown is the SDK's placeholder for a code or a message that is missing in the response.
 const unknown = "UnknownError"
 
-// brief returns the text of an error in which a call that AWS has refused stands as the service's code and message alone. A call
-// that has failed on AWS's side keeps all that the SDK tells, as its request ID is what AWS's support asks for; so does one that had
-// no answer, whose address is in there.
+// brief returns the text of an error. An AWS call that failed with a 4xx status is shortened to the service's code and
+// message. A 5xx failure stays complete, because AWS support asks for its request ID. So does a call without a
+// response, because its text contains the address.
 func brief(err error) string {
 	text := err.Error()
 	for _, call := range calls(err) {
@@ -26,7 +26,7 @@ func brief(err error) string {
 		code, message := refusal.ErrorCode(), strings.TrimSpace(refusal.ErrorMessage())
 		switch {
 		case code == "" || code == unknown:
-			continue // It is not AWS that has answered: the status and the operation are all there is.
+			continue // The response is not from AWS. The status and the operation are all there is.
 		case message == "" || message == unknown:
 			text = strings.ReplaceAll(text, call.Error(), code)
 		default:
@@ -36,11 +36,11 @@ func brief(err error) string {
 	return text
 }
 
-// calls returns the failed calls of the SDK in an error; of those that were made for another one, such as for its credentials,
-// the inner ones.
+// calls returns the failed SDK calls in an error. If one call failed because of another one, for example while fetching
+// credentials, only the inner one is returned.
 func calls(err error) []*smithy.OperationError {
 	var found []*smithy.OperationError
-	switch wrapping := err.(type) { //nolint:errorlint // Each error of the tree is looked at.
+	switch wrapping := err.(type) { //nolint:errorlint // The function looks at each error of the tree.
 	case interface{ Unwrap() error }:
 		if inner := wrapping.Unwrap(); inner != nil {
 			found = calls(inner)

@@ -18,24 +18,27 @@ type checkCommand struct {
 	outputFlag
 }
 
-// Help explains what is checked, and at which cost.
+// Help implements kong.HelpProvider.
 func (*checkCommand) Help() string {
-	return `Run it with a new build before you deploy that. Each stored snapshot is read by the machines of this build:
+	return `Run check with a new build before you deploy it. It reads each stored snapshot with the machines of this build, and counts
+the results:
 
-  FIT      by the version that has stored it
-  MIGRATE  by a later one, through its migrations
-  BREAK    by none: the state is gone, the context does not decode, a machine or a version
-           is missing, the item is damaged
+  FIT      readable by the version that stored it
+  MIGRATE  readable by a later version, through its migrations
+  BREAK    unreadable: a state is gone, the context does not decode, a machine or a
+           version is missing, or the item is damaged
 
-If any breaks, the exit code is 1. Instances that are done or stopped count too, because an event may still come
-for them; --status active leaves them out. Nothing is written. The whole table is read, consistently, whatever is
-asked for: in a large one that takes time and read capacity.
+If any instance breaks, the exit code is 1. Instances that are done or stopped count too, because events may still arrive
+for them. To skip them, use --status active.
+
+check writes nothing. It reads the whole table consistently, even with filters. In a large table that takes time and read
+capacity.
 
   settle check
   settle check --machine signup --status active`
 }
 
-// Run checks the instances by the machines of this build.
+// Run counts the instances that the machines of this build can read.
 func (c *checkCommand) Run(ctx context.Context, s *session) error {
 	machines, err := s.machines()
 	if err != nil {
@@ -73,20 +76,20 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 		err = view.WriteCheck(s.out, s.style, check.Rows())
 	}
 	if checked, broken := check.Counts(); err == nil && broken > 0 {
-		err = fmt.Errorf("%d of %d instances could not go on with this build: %s", broken, checked, remedy(broken, check.Spoilt()))
+		err = fmt.Errorf("%d of %d instances cannot run on this build: %s", broken, checked, remedy(broken, check.Spoilt()))
 	}
 	return err
 }
 
-// remedy says what to do about the instances that break, some of which only mending their items helps.
-func remedy(broken, spoilt int) string {
-	const versions = "bring migrations, or host their versions too"
-	switch spoilt {
+// remedy returns advice on instances that break. damaged counts the ones whose items are damaged.
+func remedy(broken, damaged int) string {
+	const versions = "add migrations, or host their versions too"
+	switch damaged {
 	case 0:
 		return versions
 	case broken:
-		return "mend their items, or restore them from a backup"
+		return "repair their items, or restore them from a backup"
 	default:
-		return fmt.Sprintf("%s; mend the items of %d, or restore them from a backup", versions, spoilt)
+		return fmt.Sprintf("%s; repair the items of %d, or restore them from a backup", versions, damaged)
 	}
 }

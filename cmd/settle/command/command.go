@@ -1,5 +1,5 @@
-// Package command makes the command settle for the machines of a module: the one of this module, or one of your own,
-// whose main is
+// Package command builds the settle command line for the machines of a module. To build it for your own machines, write
+// this main:
 //
 //	func main() {
 //		command.Main(command.Config{Machines: func(command.Environment) []durable.Machine {
@@ -7,22 +7,22 @@
 //		}})
 //	}
 //
-// It has all commands that docs/cli.md tells of but demo, and they know these machines.
+// The command has all commands of docs/cli.md except demo.
 //
 // # Exit codes
 //
-//	0  done; for dev, simulate and watch: stopped as asked
-//	1  failed: AWS, a port, the demo, a step of a simulation, an instance that a check finds to break, an event that was
-//	   parked or an instance that is over while send --wait waits for something else
-//	2  the command line itself is wrong
+//	0  done; for dev, simulate and watch: stopped by the user
+//	1  failed: AWS, a port, the demo, a step of a simulation, an instance that breaks; for send --wait: the event was
+//	   parked, or the instance ended in another way
+//	2  wrong command line
 //	3  no such instance, machine, file or parked message
-//	4  the event was refused: the machine would never take it
-//	5  the time of --timeout is up, and what --wait waits for has not come
+//	4  the event was refused as invalid
+//	5  --wait timed out
 //	6  the ID of the event was used for another event; nothing was sent
 //	130  stopped by Ctrl-C or SIGTERM before it was done
-//	141  nobody reads standard output any more
+//	141  standard output was closed
 //
-// Errors are one line on standard error, which a terminal shows folded at its width.
+// Errors are one line on standard error, folded at the width of a terminal.
 package command
 
 import (
@@ -42,98 +42,99 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// Config is what a settle command is made of. Machines is required.
+// Config describes a settle command. Machines is required.
 type Config struct {
-	// Machines makes the machines: those that dev hosts, and those that the other commands look things up in. It is called
-	// once the command line was read. Of machines that share an ID, each is a version.
+	// Machines returns the machines that dev hosts and other commands use. It is called after the command line has been
+	// parsed. Machines with the same ID are versions of one machine.
 	Machines func(Environment) []durable.Machine
-	// XState writes the charts of machines for graph --format xstate and for simulate, by the machines' IDs:
-	// xstatejson.Write of the chart. A durable.Machine hides the type of its contexts, so each stands here once more.
+	// XState writes charts for graph --format xstate and for simulate, by machine ID. Use xstatejson.Write. A
+	// durable.Machine hides its context type, so it cannot be written without this map.
 	XState map[string]func() ([]byte, error)
-	// Dev is what dev has beyond every other's.
+	// Dev extends the command dev.
 	Dev Dev
-	// Commands are further commands.
+	// Commands are additional commands.
 	Commands []Command
 }
 
-// Environment is where machines run.
+// Environment is passed to Config.Machines.
 type Environment struct {
-	// Logger takes what services tell. dev prints it; elsewhere no service runs, and it discards.
+	// Logger receives the log of services. dev prints it. Other commands run no services and discard it.
 	Logger *slog.Logger
-	// GatewayURL is the address of dev's gateway, without a slash at its end; empty in other commands.
+	// GatewayURL is the address of dev's gateway, without a trailing slash. It is empty in other commands.
 	GatewayURL string
 }
 
-// Dev is what dev has beyond every other's. The zero value is nothing.
+// Dev extends the command dev. The zero value adds nothing.
 type Dev struct {
-	// Flags points to a struct whose fields are further flags of dev, by the tags of github.com/alecthomas/kong.
+	// Flags points to a struct with additional flags of dev, tagged as in github.com/alecthomas/kong.
 	Flags any
-	// Prepare is called when the flags were read, before anything starts. Its error is that of a wrong command line. madeUp
-	// returns a secret that is made up, of 26 letters and digits: another one for each name, and for the same name the same one,
-	// with --data also whenever dev goes on with the folder.
-	Prepare func(madeUp func(name string) (string, error)) (Gateway, error)
-	// ConsumerEnv returns what --consumer gets as environment variables, as KEY=value, given the gateway's address.
+	// Prepare is called after the flags are parsed and before anything starts. Its error means wrong usage. generate
+	// returns a generated secret of 26 letters and digits for each name. For the same name it returns the same secret,
+	// with --data also in later runs.
+	Prepare func(generate func(name string) (string, error)) (Gateway, error)
+	// ConsumerEnv returns environment variables for --consumer, as KEY=value. gatewayURL is the gateway's address.
 	ConsumerEnv func(gatewayURL string) []string
-	// Example is what dev shows people to try. Defaults to an event that begins an instance of one of the machines, with a
-	// payload that is made up from its type, if the machine takes such a one.
+	// Example is the event that dev suggests to send. Defaults to an event that starts an instance of one of the
+	// machines, with a payload generated from its type, if the machine accepts that.
 	Example Example
 }
 
-// Gateway is what dev's gateway takes beside events. The zero value is nothing.
+// Gateway configures dev's gateway. With the zero value, it accepts only events.
 type Gateway struct {
-	// GitHubSecret is what GitHub's webhooks are signed with, which become events of a machine "job". Empty means that
-	// they are refused.
+	// GitHubSecret verifies GitHub's webhooks. They become events of a machine "job". If it is empty, webhooks are
+	// refused.
 	GitHubSecret string
 	// Callbacks are the third parties that call back, by name.
 	Callbacks map[string]httpapi.Callback
-	// Note is what dev prints of them, a line.
+	// Note is a line that dev prints about the above.
 	Note string
 }
 
-// Example is an event to try, which begins an instance.
+// Example is an event that starts an instance.
 type Example struct {
 	Machine, Event string
-	// Payload are the keys of the event and their texts.
+	// Payload is the event's payload, as pairs of key and string.
 	Payload [][2]string
-	// Next says what to do after it.
+	// Next is a sentence that says what to do after the event.
 	Next string
 }
 
-// Command is a further command.
+// Command is an additional command.
 type Command struct {
 	Name string
-	// Summary is its line in the list of commands, Help what --help says below it.
+	// Summary is its line in the list of commands. Help is the text of --help below the summary.
 	Summary, Help string
 	Run           func(ctx context.Context, out io.Writer) error
 }
 
-// Process is what a command reads from, writes to and reaches out to. The zero value reads and writes nothing.
+// Process is the environment of a command. The zero value has no input and no output.
 type Process struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// Asked says that somebody at a terminal answers on In, Terminal that Out is one: then tables are written rather than
-	// JSON. Watched says that Err is one, on which somebody may wait.
+	// Asked reports whether In is a terminal, Terminal whether Out is one, and Watched whether Err is one. On a
+	// terminal, Out gets tables instead of JSON, and Err shows progress.
 	Asked, Terminal, Watched bool
-	// Color says that Out takes the escapes of a terminal. Plain says that Err does not: progress is told in lines then.
+	// Color reports whether Out understands escape sequences. Plain reports that Err does not: progress is then shown
+	// as separate lines.
 	Color, Plain bool
-	// Unread reports whether nobody reads Out any more, so that a command that goes on by itself ends. Nil means that it is not
-	// known before something is written.
+	// Unread reports whether the reader of Out has closed it, so that a long-running command can end. Nil means that
+	// this is unknown until a write fails.
 	Unread func() bool
-	// Columns is how wide the terminal is; 0 if that is not known, and nothing is folded.
+	// Columns is the width of the terminal. 0 means unknown: nothing is folded.
 	Columns int
-	// Program is how the user has called the command; what dev prints begins with it. Its last element is what help texts,
-	// errors and completion scripts call the command by.
+	// Program is the path by which the user called the command. dev prints commands that begin with it. Help texts,
+	// errors and completion scripts use its last element.
 	Program string
-	// Endpoint is the AWS endpoint of --local. Defaults to that of dev.
+	// Endpoint is the AWS endpoint of --local. Defaults to the endpoint of dev.
 	Endpoint string
-	// HTTP reaches Endpoint. Nil means over the network.
+	// HTTP is the client for Endpoint. Nil means the network.
 	HTTP aws.HTTPClient
-	// Now is the clock that the ages of things are told by, in the zone to show times in. Defaults to time.Now.
+	// Now is the clock for ages and deadlines. Its zone is used to print times. Defaults to time.Now.
 	Now func() time.Time
 }
 
-// Main runs the command line of the process, and ends it with the exit code. The first SIGINT or SIGTERM asks the command
-// to stop; a second one ends the process as if nobody listened.
+// Main runs the command line of the process and exits with its exit code. The first SIGINT or SIGTERM asks the command
+// to stop. A second one ends the process at once.
 func Main(config Config) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -176,15 +177,15 @@ func Run(ctx context.Context, config Config, process Process, args []string) int
 	s.style, s.raw = console.NewStyle(process.Color, columns), s.out
 	s.screen = &screen{err: s.errOut, columns: process.Columns, plain: process.Plain}
 	if s.watched {
-		s.errOut = beside{s.errOut, s.screen}
+		s.errOut = progressEraser{s.errOut, s.screen}
 	}
 	if s.watched && s.terminal {
-		s.out = beside{s.out, s.screen}
+		s.out = progressEraser{s.out, s.screen}
 	}
 	return s.run(ctx, args)
 }
 
-// eof is an input that has nothing.
+// eof is an empty input.
 type eof struct{}
 
 func (eof) Read([]byte) (int, error) { return 0, io.EOF }

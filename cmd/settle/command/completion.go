@@ -13,23 +13,23 @@ type completionCommand struct {
 	Shell string `arg:"" name:"bash|zsh|fish" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
 }
 
-// Help says where the script goes.
+// Help implements kong.HelpProvider.
 func (*completionCommand) Help() string {
-	return `Commands, flags and what flags take are completed, and machines, their states and the types of their events; instances
-are not, which would read the table at each key.
+	return `Completes commands, flags, values of flags, machines, their states and their event types. Instances are not completed,
+because that would read the table at each key press.
 
   settle completion bash > ~/.local/share/bash-completion/completions/settle
   settle completion zsh > "${fpath[1]}/_settle"
   settle completion fish > ~/.config/fish/completions/settle.fish`
 }
 
-// completeWord is the first argument by which the scripts ask for candidates. It is no command of the grammar: what
-// follows it is not to be parsed.
+// completeWord is the first argument with which the scripts ask for candidates. It is not a command of the grammar,
+// because the words after it must not be parsed.
 const completeWord = "__complete"
 
-// completionScripts ask this program with the words up to the cursor. A candidate that ends with a slash, or with an equals
-// sign, is followed by no space. Files are offered to the commands that take some. {name} is the program's name, and {function} that
-// of a function.
+// completionScripts call this program with the words up to the cursor. No space follows a candidate that ends with a
+// slash or an equals sign. Commands that accept files complete them. {name} is replaced by the program's name,
+// {function} by the name of a shell function.
 var completionScripts = map[string]string{
 	"bash": `# bash completion for {name}
 {function}() {
@@ -60,7 +60,7 @@ complete -F {function} {name}
 	(( ${#found} )) && compadd -- "${found[@]}"
 }
 if [[ $funcstack[1] == {function} ]]; then
-	{function} "$@" # zsh has read this file from $fpath to complete a line.
+	{function} "$@" # zsh has loaded this file from $fpath to complete a line.
 else
 	compdef {function} {name}
 fi
@@ -68,14 +68,14 @@ fi
 	"fish": `# fish completion for {name}
 function _{function}_complete
 	set -l last (commandline -ct)
-	{name} ` + completeWord + ` (commandline -opc)[2..-1] "$last" # In quotes it is one word, though it be empty.
+	{name} ` + completeWord + ` (commandline -opc)[2..-1] "$last" # The quotes keep an empty word.
 end
 complete -c {name} -f -a '(_{function}_complete)'
 complete -c {name} -n '__fish_seen_subcommand_from simulate dev' -F
 `,
 }
 
-// noIdentifier is what the name of a function cannot have.
+// noIdentifier matches characters that the name of a shell function cannot have.
 var noIdentifier = regexp.MustCompile(`[^A-Za-z0-9_]`)
 
 // Run prints the script.
@@ -84,13 +84,13 @@ func (c *completionCommand) Run(s *session) error {
 	return s.printf("%s", strings.NewReplacer("{name}", s.name(), "{function}", function).Replace(completionScripts[c.Shell]))
 }
 
-// completed is a command line that is not finished.
-type completed struct {
+// partialLine is what the user has typed so far.
+type partialLine struct {
 	node *kong.Node
-	// arguments are those before the cursor, flags what flags were given.
+	// arguments are the arguments before the cursor, flags the values of flags given so far.
 	arguments []string
 	flags     map[string]string
-	// open is the flag that the last word is the value of.
+	// open is the flag whose value is at the cursor.
 	open *kong.Flag
 }
 
@@ -103,12 +103,12 @@ func (s *session) complete(ctx context.Context, words []string) error {
 	if len(words) == 0 {
 		words = []string{""}
 	}
-	line := completed{node: parser.Model.Node, flags: map[string]string{}}
+	line := partialLine{node: parser.Model.Node, flags: map[string]string{}}
 	for _, word := range words[:len(words)-1] {
 		line.take(word)
 	}
 	last, before := words[len(words)-1], ""
-	if last == "=" && line.open != nil { // bash hands it over as a word of its own.
+	if last == "=" && line.open != nil { // bash passes it as a separate word.
 		last = ""
 	}
 	if name, value, ok := strings.Cut(last, "="); ok && strings.HasPrefix(name, "--") {
@@ -126,8 +126,8 @@ func (s *session) complete(ctx context.Context, words []string) error {
 	return nil
 }
 
-// take reads one word before the cursor.
-func (c *completed) take(word string) {
+// take adds a word before the cursor.
+func (c *partialLine) take(word string) {
 	name, value, assigned := strings.Cut(word, "=")
 	switch {
 	case word == "=" && c.open != nil:
@@ -159,7 +159,7 @@ func (c *completed) take(word string) {
 }
 
 // allFlags returns the flags of the command and of those above it.
-func (c *completed) allFlags() []*kong.Flag {
+func (c *partialLine) allFlags() []*kong.Flag {
 	var flags []*kong.Flag
 	for _, group := range c.node.AllFlags(true) {
 		flags = append(flags, group...)
@@ -167,8 +167,8 @@ func (c *completed) allFlags() []*kong.Flag {
 	return flags
 }
 
-// candidates returns what the word at the cursor may be.
-func (s *session) candidates(line completed, word string) []string {
+// candidates returns the possible words at the cursor.
+func (s *session) candidates(line partialLine, word string) []string {
 	var found []string
 	switch {
 	case line.open != nil:
@@ -193,8 +193,8 @@ func (s *session) candidates(line completed, word string) []string {
 	return found
 }
 
-// valuesOf returns what a flag or an argument may be, as far as that is known without asking AWS.
-func (s *session) valuesOf(line completed, value *kong.Value) []string {
+// valuesOf returns the possible values of a flag or an argument, without a call to AWS.
+func (s *session) valuesOf(line partialLine, value *kong.Value) []string {
 	if value.Enum != "" {
 		return slices.DeleteFunc(value.EnumSlice(), func(one string) bool { return one == "" })
 	}

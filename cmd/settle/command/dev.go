@@ -18,62 +18,63 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// The ports of settle dev: S-E-T-T on a telephone's keys, and the next one.
+// The ports of settle dev: S-E-T-T on a phone keypad, and the next one.
 const (
 	devHTTPPort = "7388"
 	devAWSPort  = "7389"
 )
 
-// functionTimeoutLeast leaves services three seconds beside the loop's Config.DeadlineMargin.
+// functionTimeoutLeast leaves three seconds for services after the loop's Config.DeadlineMargin.
 const functionTimeoutLeast = 5 * time.Second
 
 type devCommand struct {
-	AWSPort  uint16 `name:"aws-port" default:"${aws_port}" help:"The port of the AWS endpoint, on 127.0.0.1; 0 takes a free one (${default})."`
-	HTTPPort uint16 `name:"http-port" default:"${http_port}" help:"The port of the gateway, on 127.0.0.1; 0 takes a free one (${default})."`
+	AWSPort  uint16 `name:"aws-port" default:"${aws_port}" help:"The port of the AWS endpoint, on 127.0.0.1; 0 picks a free one (${default})."`
+	HTTPPort uint16 `name:"http-port" default:"${http_port}" help:"The port of the gateway, on 127.0.0.1; 0 picks a free one (${default})."`
 
-	Data string `placeholder:"DIR" help:"Keep queues, tables, schedules and executions in this folder and go on with what it holds, with the same made-up secrets. Without it nothing is kept."`
+	Data string `placeholder:"DIR" help:"Keep queues, tables, schedules, executions and generated secrets in this folder, and continue from its content. Without it, nothing is kept."`
 
-	Consumer        string        `placeholder:"PATH" help:"Run this executable behind the queue as Lambda would, instead of the consumer in this process: .bin/functions/*/consumer/bootstrap of make functions, or one of your own."`
-	ConsumerEnv     []string      `name:"consumer-env" sep:"none" placeholder:"KEY=VALUE" help:"Set an environment variable of --consumer, over those that settle dev sets. May be repeated."`
+	Consumer        string        `placeholder:"PATH" help:"Run this executable behind the queue as Lambda would, instead of the consumer in this process: .bin/functions/*/consumer/bootstrap from make functions, or one of your own."`
+	ConsumerEnv     []string      `name:"consumer-env" sep:"none" placeholder:"KEY=VALUE" help:"Set an environment variable of --consumer. Overrides a variable that settle dev sets. May be repeated."`
 	Concurrency     int           `default:"5" help:"How many batches the consumer handles at once; with --consumer, as many processes (${default})."`
-	FunctionTimeout time.Duration `default:"45s" help:"How long an invocation may take, 5s to 15m. A message whose consumer was killed comes again after six times as long (${default})."`
+	FunctionTimeout time.Duration `default:"45s" help:"How long an invocation may take, 5s to 15m (${default}). If a consumer is killed, its messages are redelivered after six times as long."`
 
 	// Plugins is Config.Dev.Flags.
 	kong.Plugins
 }
 
-// Help explains what a flag's line has no room for.
+// Help implements kong.HelpProvider.
 func (*devCommand) Help() string {
-	return `What runs here is what runs on AWS: the same handlers get the same events over the same wire
-protocols. Only the services are pretended: what they would do is printed.
+	return `Runs the same handlers as on AWS. They get the same events over the same wire protocols. Only the services are simulated:
+they print what they would do.
 
-The AWS endpoint serves SQS, DynamoDB, EventBridge Scheduler and Step Functions, and refuses by name what it
-does not do; https://github.com/settle-run/settle/blob/main/docs/awslocal.md lists both. Point any SDK at it with
+The AWS endpoint serves SQS, DynamoDB, EventBridge Scheduler and Step Functions, and returns an error for anything that it
+does not support. https://github.com/settle-run/settle/blob/main/docs/awslocal.md lists both. Point any SDK at it with
 AWS_ENDPOINT_URL, and the aws CLI with --endpoint-url.
 
-With --data everything is on disk before it is answered: after Ctrl-C, a crash or a kill, settle dev on the
-same folder goes on with all instances, schedules and executions. Without it nothing survives Ctrl-C. Secrets that are made
-up because none were given are kept in its file secrets.json, for you alone to read, and used whenever none are given again.
+With --data, every change is on disk before it is acknowledged. After Ctrl-C, a crash or a kill, settle dev on the same
+folder continues with all instances, schedules and executions. Generated secrets are kept in its file secrets.json, which
+only you can read. They are used whenever you give none. Without --data, nothing survives Ctrl-C.
 
-With --consumer the executable that you deploy runs here, in --concurrency processes: killed at its time-out,
-started anew when it has ended. It gets what its template sets on AWS, and the settings of the flags of machines, as
-environment variables, nothing of this shell's, and keys that are made up, such as that for the codes of signup, unless
-you give one: --consumer-env SETTLE_SIGNUP_CODE_KEY=... What it logs is printed as it is. Other than on AWS, payloads are
-in it: SETTLE_LOG_PAYLOADS is on, as services that are only pretended show nothing else; --consumer-env SETTLE_LOG_PAYLOADS=off
-leaves them out.
+With --consumer, settle dev runs the executable that you deploy, in --concurrency processes. It kills a process at its
+time-out, and restarts a process that has ended. As environment variables, each process gets the settings that its template
+sets on AWS, the settings from the flags of machines, and generated keys, such as the key for the codes of signup. It
+inherits no variables from this shell. To set a variable yourself, use --consumer-env SETTLE_SIGNUP_CODE_KEY=...
+
+The log of the executable is printed unchanged. Unlike on AWS, it contains payloads, because simulated services show nothing
+else. To leave them out, use --consumer-env SETTLE_LOG_PAYLOADS=off.
 
   settle dev
   settle dev --data ~/.settle --function-timeout 15s
   settle dev --aws-port 0 --consumer ./bootstrap --consumer-env SETTLE_LOG_LEVEL=debug`
 }
 
-// validate refuses flags that make no sense.
+// validate checks the flags.
 func (c *devCommand) validate() error {
 	if c.Concurrency <= 0 {
 		return fmt.Errorf("%w: --concurrency: expected more than zero", errUsage)
 	}
 	if c.FunctionTimeout < functionTimeoutLeast || c.FunctionTimeout > 15*time.Minute {
-		return fmt.Errorf("%w: --function-timeout: expected 5s to 15m, got %v; two seconds of it are kept for storing, so services need more", errUsage, c.FunctionTimeout)
+		return fmt.Errorf("%w: --function-timeout: expected 5s to 15m, got %v; two seconds of it are reserved for storing, so services need more", errUsage, c.FunctionTimeout)
 	}
 	for _, variable := range c.ConsumerEnv {
 		if name, _, ok := strings.Cut(variable, "="); !ok || name == "" {
@@ -86,7 +87,7 @@ func (c *devCommand) validate() error {
 	return nil
 }
 
-// prepare returns what the gateway of the command's machines takes.
+// prepare calls Config.Dev.Prepare.
 func (c *devCommand) prepare(s *session, made *secrets) (Gateway, error) {
 	if s.config.Dev.Prepare == nil {
 		return Gateway{}, nil
@@ -119,12 +120,12 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 		Consumer: c.Consumer, ConsumerEnv: c.consumerEnv(s), ConsumerLogs: s.raw, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w; stop what listens there, or choose other ports with --aws-port and --http-port (0 takes a free one)", err)
+		return fmt.Errorf("%w; stop the process that listens there, or choose other ports with --aws-port and --http-port (0 picks a free one)", err)
 	}
 	if err != nil {
 		return err
 	}
-	if err = made.keep(); err == nil { // The folder is this process's now.
+	if err = made.keep(); err == nil { // This process owns the folder now.
 		err = c.printWelcome(s, running, gateway)
 	}
 	if err != nil {
@@ -137,7 +138,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	return errors.Join(err, running.Close())
 }
 
-// consumerEnv returns what the consumer's executable gets: what its machines want, and what was given.
+// consumerEnv returns the environment of the consumer's executable: the machines' variables and --consumer-env.
 func (c *devCommand) consumerEnv(s *session) func(gatewayURL string) []string {
 	return func(gatewayURL string) []string {
 		var own []string
@@ -150,7 +151,7 @@ func (c *devCommand) consumerEnv(s *session) func(gatewayURL string) []string {
 
 func loopback(port uint16) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
 
-// printWelcome says what is served, and prints commands that work when pasted.
+// printWelcome prints what is served, and commands to paste.
 func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gateway) error {
 	settle := s.programToPaste()
 	if running.AWSURL() != localEndpoint {
@@ -163,13 +164,13 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	head := fmt.Sprintf(`%s
 
   AWS      %s    SQS, DynamoDB, EventBridge Scheduler and Step Functions,
-             for any SDK and the aws CLI; any credentials
+             for any SDK and the aws CLI, with any credentials
              queue %s, parked events in %s, timers in %s; table %s
   gateway  %s    POST /instances/{machine}/{id}/events, GET /instances/{machine}/{id}%s
   machines %s
 
 `,
-		s.style.Bold("Settle runs on this machine."),
+		s.style.Bold("Settle is running on this machine."),
 		running.AWSURL(), stack.Queue, stack.DeadLetterQueue, stack.DelayQueue, stack.Table,
 		running.HTTPURL(), note, strings.Join(running.MachineIDs(), ", "))
 	if err := s.printf("%s", s.style.Fold(head)); err != nil {
@@ -185,16 +186,16 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	return s.printf("%s", s.style.Fold(fmt.Sprintf("Each transition is printed below as it is stored. Ctrl-C stops; %s.\n\n", c.kept())))
 }
 
-// kept says what remains after the command.
+// kept says what remains after the command ends.
 func (c *devCommand) kept() string {
 	if c.Data == "" {
 		return "nothing is kept"
 	}
-	return "what is in " + c.Data + " goes on when it is given with --data again"
+	return "to continue later, run settle dev with --data " + c.Data + " again"
 }
 
-// programToPaste returns how another terminal calls this program: by its name if the shell
-// finds it, else by its path.
+// programToPaste returns how to call this program in another terminal: by its name if the shell finds it, else by its
+// path.
 func (s *session) programToPaste() string {
 	if filepath.Base(s.program) == s.program {
 		return s.program

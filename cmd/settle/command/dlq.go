@@ -14,36 +14,36 @@ import (
 )
 
 type dlqCommand struct {
-	List    dlqListCommand    `cmd:"" help:"List parked events, with the reasons."`
+	List    dlqListCommand    `cmd:"" help:"List parked events with their reasons."`
 	Show    dlqShowCommand    `cmd:"" help:"Show one parked event, with its payload."`
 	Redrive dlqRedriveCommand `cmd:"" help:"Send parked events to the queue again."`
-	Drop    dlqDropCommand    `cmd:"" help:"Delete parked events for good."`
+	Drop    dlqDropCommand    `cmd:"" help:"Delete parked events."`
 }
 
-// Help explains what a dead-letter queue is able to show.
+// Help implements kong.HelpProvider.
 func (*dlqCommand) Help() string {
-	return `An event that can never be applied is parked: moved to the dead-letter queue, with the reason and with where it came
-from. So is, without a reason, what the queue itself has given up.
+	return `An event that can never be applied is parked: moved to the dead-letter queue, with the reason and its source. SQS also moves
+events there, without a reason, after too many receives.
 
-A queue cannot be looked into without receiving. These commands receive all that the queue shows, and put back at once
-what they do not delete; if they are killed, it is to be seen again five minutes later. Meanwhile nobody else sees it. And
-of each instance a FIFO queue shows the first ten events at most: the next ones are to be seen when those are redriven or
-dropped. redrive and drop go on by themselves until there are no more.
+To read a queue is to receive its messages. These commands receive all messages that the queue offers, and return the ones
+that they do not delete at once. Meanwhile no other reader sees them. If a command is killed, they reappear after five
+minutes. A FIFO queue offers at most the first ten events of each instance, and the next ones once you redrive or drop
+these. redrive and drop continue until no more are offered.
 
   settle dlq list
   settle dlq redrive --instance signup/42`
 }
 
-// dlqFlags are those of the commands that read the dead-letter queue.
+// dlqFlags are the flags of commands that read the dead-letter queue.
 type dlqFlags struct {
 	awsFlags
 	DeadLetterQueue string `name:"dead-letter-queue" default:"settle-dlq.fifo" env:"SETTLE_DEAD_LETTER_QUEUE_URL" placeholder:"NAME|URL" help:"The dead-letter queue (${default})."`
-	Queue           string `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The queue whose dead-letter queue that is (${default}): redrive sends there, and it is never taken for a dead-letter queue."`
+	Queue           string `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The queue that the dead-letter queue belongs to (${default}). redrive sends events there. It is refused as --dead-letter-queue."`
 }
 
-// read calls the function with a reader of the queue and what the queue says of itself, and puts back what is left in the reader's
-// hands. What the function finds is to be printed after that: whoever reads the output may end the process. Meanwhile the progress
-// is shown. A queue that cannot be a dead-letter queue is refused before anything is received.
+// read calls do with a reader of the queue and the queue's attributes, and then returns the reader's messages to the
+// queue. A queue that cannot be a dead-letter queue is refused before anything is received. Print what do finds after
+// read returns: if the output is closed, a write ends the process.
 func (f dlqFlags) read(ctx context.Context, s *session, progress *progress, do func(client *sqs.Client, r *deadletter.Reader, has deadletter.Content) error) error {
 	defer progress.end()
 	if err := f.checkQueue(); err != nil {
@@ -81,15 +81,15 @@ type dlqListCommand struct {
 	outputFlag
 }
 
-// Help shows how to narrow it.
+// Help implements kong.HelpProvider.
 func (*dlqListCommand) Help() string {
-	return `Those of an instance stand in their order. If the queue has more than it shows, that is told on standard error.
+	return `Events of one instance are listed in order. If the queue has more events than it offers, a note on standard error says so.
 
   settle dlq list
   settle dlq list --instance signup/42 -o json | jq -r '.[].message_id'`
 }
 
-// Run lists what the queue shows.
+// Run lists the events that the queue offers.
 func (c *dlqListCommand) Run(ctx context.Context, s *session) error {
 	if c.Limit < 1 {
 		return fmt.Errorf("%w: --limit: expected at least 1, got %d", errUsage, c.Limit)
@@ -111,29 +111,29 @@ func (c *dlqListCommand) Run(ctx context.Context, s *session) error {
 	case len(found) > 0:
 		err = view.WriteParked(s.out, s.style, found, s.now())
 	case total > seen:
-		err = s.printf("Nothing is to be seen.\n")
+		err = s.printf("No events to show.\n")
 	default:
 		err = s.printf("%s", nothingParked(c.Instance))
 	}
 	switch {
 	case total > seen && len(found) == c.Limit:
-		s.note("The queue has about %s, and these are the first %d: raise --limit for more.", counted(total, "event", "events"), c.Limit)
+		s.note("The queue has about %s. These are the first %d: raise --limit for more.", counted(total, "event", "events"), c.Limit)
 	case total > seen:
-		s.note("The queue has about %s, and %s received: of an instance it shows up to ten at a time, and none that somebody else has in hand.",
-			counted(total, "event", "events"), counted(seen, "was", "were"))
+		s.note("The queue has about %s, and offered %d: at most ten of an instance at a time, and none that are in flight.",
+			counted(total, "event", "events"), seen)
 	}
 	return err
 }
 
-// nothingParked says so, of an instance or, without a name, of all.
+// nothingParked returns the answer for an empty result, of one instance or of all.
 func nothingParked(instance string) string {
 	if instance != "" {
-		return fmt.Sprintf("Nothing of %s is parked.\n", console.Escape(instance))
+		return fmt.Sprintf("No parked events of %s.\n", console.Escape(instance))
 	}
-	return "Nothing is parked.\n"
+	return "No parked events.\n"
 }
 
-// find receives until there are no more, or enough.
+// find receives until the queue offers no more or the limit is reached.
 func (c *dlqListCommand) find(ctx context.Context, r *deadletter.Reader, progress *progress) (found []view.ParkedEvent, seen int, err error) {
 	found = []view.ParkedEvent{}
 	for {
@@ -160,9 +160,9 @@ type dlqShowCommand struct {
 	outputFlag
 }
 
-// Help tells what is not shown.
+// Help implements kong.HelpProvider.
 func (*dlqShowCommand) Help() string {
-	return `Shown are the event with its payload, why it was parked, and where it came from. The token of a task is not.
+	return `Shows the event with its payload, why it was parked, and where it came from. Task tokens are hidden.
 
   settle dlq show 5fea7756-0ea4-451a-a703-a558b933e274`
 }
@@ -185,7 +185,7 @@ func (c *dlqShowCommand) Run(ctx context.Context, s *session) error {
 	return errors.Join(err, shown.WriteText(s.out, s.style, s.now()))
 }
 
-// find receives until the message is there.
+// find receives until it finds the message.
 func (c *dlqShowCommand) find(ctx context.Context, s *session, r *deadletter.Reader, progress *progress) (*deadletter.Message, error) {
 	for {
 		batch, err := r.Next(ctx)
@@ -193,7 +193,7 @@ func (c *dlqShowCommand) find(ctx context.Context, s *session, r *deadletter.Rea
 			return nil, err
 		}
 		if len(batch) == 0 {
-			return nil, notToBeSeen(s, []string{c.Message}, 1)
+			return nil, notOffered(s, []string{c.Message}, 1)
 		}
 		for _, m := range batch {
 			progress.add()

@@ -20,16 +20,16 @@ type choiceFlags struct {
 	All      bool     `help:"All events."`
 }
 
-// choice is what the flags choose.
+// choice is the selection of parked events by choiceFlags.
 type choice struct {
-	// name is how to call it.
+	// name describes the selection in questions and answers.
 	name   string
 	chosen func(*deadletter.Message) bool
-	// named are the IDs that were given, and unseen those of them that were not met yet.
+	// named are the given message IDs, and unseen the ones not received yet.
 	named, unseen []string
 }
 
-// choice checks the flags and returns what they choose.
+// choice checks the flags and returns the selection.
 func (f choiceFlags) choice() (*choice, error) {
 	given := 0
 	for _, is := range []bool{len(f.Message) > 0, f.Instance != "", f.All} {
@@ -54,21 +54,21 @@ func (f choiceFlags) choice() (*choice, error) {
 	return c, nil
 }
 
-// check refuses IDs that were not met.
+// check returns an error if some of the given IDs were not received.
 func (c *choice) check(s *session) error {
 	if len(c.unseen) == 0 {
 		return nil
 	}
-	return notToBeSeen(s, c.unseen, len(c.named))
+	return notOffered(s, c.unseen, len(c.named))
 }
 
-// notToBeSeen is the error of messages that the queue does not show, some of all that were asked for.
-func notToBeSeen(s *session, ids []string, of int) error {
+// notOffered returns the error for given messages that the queue does not offer. of is how many were given.
+func notOffered(s *session, ids []string, of int) error {
 	which := "message " + ids[0]
 	if of > 1 {
 		which = fmt.Sprintf("%d of the %d messages, %s", len(ids), of, strings.Join(ids, ", "))
 	}
-	return fmt.Errorf("%w: the queue does not show %s: it shows up to ten of an instance, and none that somebody else has in hand; see %s", errNotFound, which, s.hint("dlq list"))
+	return fmt.Errorf("%w: the queue does not offer %s: it offers at most ten events of an instance at a time, and none that are in flight; see %s", errNotFound, which, s.hint("dlq list"))
 }
 
 type dlqRedriveCommand struct {
@@ -77,15 +77,15 @@ type dlqRedriveCommand struct {
 	outputFlag
 }
 
-// Help tells what an event keeps.
+// Help implements kong.HelpProvider.
 func (*dlqRedriveCommand) Help() string {
-	return `The events are sent to the queue, each with its body, its instance and all attributes, those of an instance in their order,
-and deleted here then. So what was parked is applied once, however often it is redriven, as long as fewer than 50 other
-events come between (docs/guarantees.md). Of one instance, redrive all: what was parked later may depend on what was parked
-before.
+	return `Sends each event to the queue again, with its body, instance and attributes, and then deletes it from the dead-letter
+queue. The events of an instance are sent in order. An event is applied once, however often you redrive it, as long as
+fewer than 50 other events come in between (docs/guarantees.md). Redrive all events of an instance together, because later
+events may depend on earlier ones.
 
-An event that is parked once more meanwhile stays, and is counted. If one cannot be sent, those behind it of its
-instance stay too. Ctrl-C stops between two events; those that were not sent stay.
+Events that are parked again in the meantime stay, and are counted. If an event cannot be sent, the later events of its
+instance stay too. Ctrl-C stops between two events, and the remaining ones stay.
 
   settle dlq redrive --instance signup/42
   settle dlq redrive 5fea7756-0ea4-451a-a703-a558b933e274
@@ -93,14 +93,14 @@ instance stay too. Ctrl-C stops between two events; those that were not sent sta
   settle dlq redrive --all --dead-letter-queue settle-delay-dlq --queue settle-delay`
 }
 
-// redriven is the answer.
+// redriven is the JSON answer.
 type redriven struct {
 	Redriven int `json:"redriven"`
-	// ParkedAgain counts those that came back while the command ran.
+	// ParkedAgain counts events that were parked again while the command ran.
 	ParkedAgain int `json:"parked_again"`
 }
 
-// Run sends the events again.
+// Run sends the events to the queue again.
 func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 	choice, err := c.choice()
 	if err != nil {
@@ -130,54 +130,54 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 	switch {
 	case c.json(s):
 		return errors.Join(err, s.printJSON(answer))
-	case err != nil && answer == redriven{}: // The error says all.
+	case err != nil && answer == redriven{}: // The error says it all.
 		return err
 	}
-	said := fmt.Sprintf("%s in %s again\n", counted(answer.Redriven, "event is", "events are"), c.Queue)
+	said := fmt.Sprintf("%s sent to %s\n", counted(answer.Redriven, "event", "events"), c.Queue)
 	if answer.ParkedAgain > 0 {
-		said += fmt.Sprintf("%s parked again: %s tells why\n", counted(answer.ParkedAgain, "of them was", "of them were"), s.hint("dlq list"))
+		said += fmt.Sprintf("%s parked again: see %s\n", counted(answer.ParkedAgain, "of them was", "of them were"), s.hint("dlq list"))
 	}
 	return errors.Join(err, s.printf("%s", s.named(said)))
 }
 
-// noteOthers says, if nothing was moved, what the queue could not show because somebody else has it in hand.
+// noteOthers prints a note if nothing was moved because other readers hold the messages.
 func noteOthers(ctx context.Context, s *session, r *deadletter.Reader, moved int) error {
 	if moved > 0 {
 		return nil
 	}
 	has, err := r.Content(ctx)
 	if others := has.InFlight - r.InHand(); err == nil && others > 0 {
-		s.note("About %s in somebody else's hands: try again in a moment.", counted(others, "event is", "events are"))
+		s.note("About %s in flight: try again in a moment.", counted(others, "event is", "events are"))
 	}
 	return err
 }
 
-// checkQueues refuses a queue that cannot take what the dead-letter queue has, before anything is received.
+// checkQueues refuses a queue of another kind than the dead-letter queue, before anything is received.
 func (c *dlqRedriveCommand) checkQueues(from, to string) error {
 	if deadletter.IsFIFO(from) == deadletter.IsFIFO(to) {
 		return nil
 	}
 	kinds := map[bool]string{true: "a FIFO queue", false: "a standard queue"}
-	return fmt.Errorf("%w: --queue: expected %s, as the dead-letter queue %s is one, got %s", errUsage, kinds[deadletter.IsFIFO(from)], c.DeadLetterQueue, c.Queue)
+	return fmt.Errorf("%w: --queue: expected %s like the dead-letter queue %s, got %s", errUsage, kinds[deadletter.IsFIFO(from)], c.DeadLetterQueue, c.Queue)
 }
 
 type dlqDropCommand struct {
 	dlqFlags
 	choiceFlags
-	Yes bool `short:"y" help:"Do not ask."`
+	Yes bool `short:"y" help:"Do not ask for confirmation."`
 	outputFlag
 }
 
-// Help tells that there is no way back.
+// Help implements kong.HelpProvider.
 func (*dlqDropCommand) Help() string {
-	return `The events are deleted for good, those of an instance beyond the first ten and those that are parked meanwhile too. If
-the queue has any, it asks before, with --all about how many; without a terminal to ask on it wants --yes.
+	return `Deletes the events permanently. This includes the events of an instance beyond the first ten, and events that are parked in
+the meantime. If the queue has any events, drop asks for confirmation. Without a terminal, it requires --yes.
 
   settle dlq drop 5fea7756-0ea4-451a-a703-a558b933e274
   settle dlq drop --instance signup/42 --yes`
 }
 
-// dropped is the answer.
+// dropped is the JSON answer.
 type dropped struct {
 	Dropped int `json:"dropped"`
 }
@@ -209,16 +209,16 @@ func (c *dlqDropCommand) Run(ctx context.Context, s *session) error {
 	switch {
 	case c.json(s):
 		return errors.Join(err, s.printJSON(answer))
-	case err != nil && answer.Dropped == 0: // The error says all.
+	case err != nil && answer.Dropped == 0: // The error says it all.
 		return err
 	}
-	return errors.Join(err, s.printf("%s gone\n", counted(answer.Dropped, "event is", "events are")))
+	return errors.Join(err, s.printf("%s dropped\n", counted(answer.Dropped, "event", "events")))
 }
 
-// ask asks whether to drop what is chosen. If the queue has nothing there is nothing to ask: then it says so, and some is false.
+// ask asks for confirmation. If the queue is empty, it prints that instead, and some is false.
 func (c *dlqDropCommand) ask(ctx context.Context, s *session, choice *choice) (some bool, err error) {
 	if !s.asked {
-		return false, fmt.Errorf("%w: expected --yes, as there is no terminal to ask on", errUsage)
+		return false, fmt.Errorf("%w: expected --yes, because there is no terminal to ask for confirmation", errUsage)
 	}
 	about := 0
 	progress := s.newProgress("event received", "events received")
@@ -226,7 +226,7 @@ func (c *dlqDropCommand) ask(ctx context.Context, s *session, choice *choice) (s
 		if about = has.Messages; about > 0 {
 			return nil
 		}
-		batch, err := r.Next(ctx) // What a queue says of itself may be a minute old.
+		batch, err := r.Next(ctx) // The queue's counts can be a minute old.
 		about = len(batch)
 		return err
 	})
@@ -243,9 +243,9 @@ func (c *dlqDropCommand) ask(ctx context.Context, s *session, choice *choice) (s
 			return false, s.printf("%s", nothingParked(c.Instance))
 		}
 	}
-	question := "Drop " + choice.name + " in " + c.DeadLetterQueue
+	question := "Permanently drop " + choice.name + " in " + c.DeadLetterQueue
 	if c.All {
-		question += fmt.Sprintf(", about %d,", about)
+		question += fmt.Sprintf(", about %d", about)
 	}
-	return true, s.confirm(ctx, question+" for good?", "nothing was dropped")
+	return true, s.confirm(ctx, question+"?", "nothing was dropped")
 }

@@ -8,31 +8,32 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 )
 
-// liveQueues are the queues of the stack of settle dev that are no dead-letter queues.
+// liveQueues are the queues of settle dev that are not dead-letter queues.
 var liveQueues = []string{stack.Queue, stack.DelayQueue, stack.ExecutionsQueue}
 
-// queueName returns the name of a queue that is given by its name or its URL.
+// queueName returns the name of a queue from its name or its URL.
 func queueName(queue string) string {
 	queue = strings.TrimRight(queue, "/")
 	return queue[strings.LastIndexByte(queue, '/')+1:]
 }
 
-// checkQueue refuses a live queue: to receive from it holds its events up, and to drop what it has loses them. Names are enough to
-// tell, and nobody is asked: a dead-letter queue is in the account and the Region of its queue, where no two have the same name.
+// checkQueue refuses a live queue as dead-letter queue: receiving from it delays its events, and dropping loses them.
+// It compares names only. That is enough, because SQS requires a dead-letter queue to be in the account and Region of
+// its queue.
 func (f dlqFlags) checkQueue() error {
 	switch name := queueName(f.DeadLetterQueue); {
 	case name == queueName(f.Queue):
 		return fmt.Errorf("%w: --queue and --dead-letter-queue: expected a queue and its dead-letter queue, got %s for both; "+
 			"they default to SETTLE_QUEUE_URL and SETTLE_DEAD_LETTER_QUEUE_URL", errUsage, name)
 	case f.Local && slices.Contains(liveQueues, name):
-		return fmt.Errorf("%w: --dead-letter-queue: expected a dead-letter queue, such as %s, got %s, whose messages are still to be handled",
+		return fmt.Errorf("%w: --dead-letter-queue: expected a dead-letter queue, such as %s, got %s, which is a live queue",
 			errUsage, stack.DeadLetterQueue, name)
 	default:
 		return nil
 	}
 }
 
-// checkSwapped refuses a queue whose own dead-letter queue, by its RedrivePolicy, is --queue.
+// checkSwapped refuses a queue whose RedrivePolicy names --queue as its dead-letter queue.
 func (f dlqFlags) checkSwapped(policy string) error {
 	if target := deadLetterQueueOf(policy); target != "" && target == queueName(f.Queue) {
 		return fmt.Errorf("%w: --queue and --dead-letter-queue are swapped, or SETTLE_QUEUE_URL and SETTLE_DEAD_LETTER_QUEUE_URL are: "+

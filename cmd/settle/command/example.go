@@ -14,22 +14,21 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// awsVariables are what the aws CLI asks for before it talks to anybody.
+// awsVariables are the settings that the aws CLI requires before any call.
 const awsVariables = "AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=us-east-1"
 
-// trial is an event that dev shows people to try. Without a machine there is none.
+// trial is an event that dev suggests to send. Without a machine there is no suggestion.
 type trial struct {
 	machine, event string
 	payload        []payload.Field
-	// next says what to do after it.
+	// next is a sentence that says what to do after the event.
 	next string
-	// refused is why the machine takes nothing that could be made up, so that the values of payload are not to be shown; nil
-	// if it takes them.
+	// refused is the reason why the machine refuses the generated payload. Its values are not printed then.
 	refused error
 }
 
-// trial returns what dev shows people to try: what the command brings, or else the first event that does something where an
-// instance begins, and that the machine takes with a payload that is made up.
+// trial returns the event to suggest: Config.Dev.Example, or else an event that starts an instance with a generated
+// payload. Events that the initial state handles come first.
 func (s *session) trial() (trial, error) {
 	if own := s.config.Dev.Example; own.Machine != "" {
 		return own.trial()
@@ -76,8 +75,8 @@ func (s *session) trial() (trial, error) {
 	return trial{}, nil
 }
 
-// tryOut makes up a payload for the event, with the fields that may be left out only if the machine does not take it otherwise;
-// false means that the event is none for producers.
+// tryOut generates a payload for the event. It includes optional fields only if the machine refuses the payload without
+// them. It returns false if producers cannot send the event.
 func (s *session) tryOut(known *durable.Machines, machine durable.Machine, event string) (trial, bool) {
 	var found trial
 	for _, optional := range []bool{false, true} {
@@ -101,7 +100,7 @@ func (s *session) tryOut(known *durable.Machines, machine durable.Machine, event
 	return found, true
 }
 
-// trial returns the example as it is printed.
+// trial converts the example.
 func (e Example) trial() (trial, error) {
 	t := trial{machine: e.Machine, event: e.Event, next: e.Next}
 	for _, pair := range e.Payload {
@@ -114,10 +113,10 @@ func (e Example) trial() (trial, error) {
 	return t, nil
 }
 
-// place stands where a value has to be put.
+// place marks a value that the user has to fill in.
 const place = "..."
 
-// fields returns the payload as it is shown: with places instead of values that the machine does not take.
+// fields returns the payload to print. Refused values are replaced by place.
 func (t trial) fields() []payload.Field {
 	if t.refused == nil {
 		return t.payload
@@ -132,7 +131,7 @@ func (t trial) fields() []payload.Field {
 	return shown
 }
 
-// body returns the event in its JSON form; with places it is none.
+// body returns the event as JSON. With places it is not valid JSON.
 func (t trial) body() (string, error) {
 	typ, err := json.Marshal(t.event)
 	if err != nil {
@@ -151,7 +150,7 @@ func (t trial) body() (string, error) {
 	return body.String(), nil
 }
 
-// plainKey is a key that needs no --json.
+// plainKey matches keys that need no --json.
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 // arguments returns the payload as arguments of send, each after a space.
@@ -182,7 +181,7 @@ func (t trial) arguments() (string, error) {
 	return " --json " + quoted(string(text)), nil
 }
 
-// print writes commands that send the event: of this program, of the aws CLI, of curl.
+// print prints commands that send the event with this program, the aws CLI and curl.
 func (t trial) print(s *session, running *stack.Stack, settle string) error {
 	if t.machine == "" {
 		return nil
@@ -197,7 +196,7 @@ func (t trial) print(s *session, running *stack.Stack, settle string) error {
 	}
 	first, next := "", ""
 	if t.refused != nil {
-		first = s.style.Fold(fmt.Sprintf("\nPut values of your own where %s stands: %s takes none that could be made up here (%s).\n", place, t.machine, oneLine(t.refused)))
+		first = s.style.Fold(fmt.Sprintf("\nReplace %s with values of your own: no generated payload is valid for %s (%s).\n", place, t.machine, oneLine(t.refused)))
 	}
 	if t.next != "" {
 		next = t.next + "\n\n"
@@ -233,10 +232,10 @@ func (t trial) print(s *session, running *stack.Stack, settle string) error {
 		bold("So does HTTP:"), running.HTTPURL(), t.machine, quoted(body), running.HTTPURL(), t.machine)
 }
 
-// plainWord is what a shell takes as it is.
+// plainWord matches words that a shell does not have to quote.
 var plainWord = regexp.MustCompile(`^[\p{L}\p{N}@%+=:,./_-]+$`)
 
-// quoted returns a word as a shell's user writes it.
+// quoted quotes a word for a shell.
 func quoted(word string) string {
 	if plainWord.MatchString(word) {
 		return word

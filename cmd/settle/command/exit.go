@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The exit codes; the package's documentation explains them.
+// The exit codes. The package documentation explains them.
 const (
 	ExitDone     = 0
 	ExitFailed   = 1
@@ -18,13 +18,13 @@ const (
 	ExitRefused  = 4
 	ExitTimeUp   = 5
 	ExitIDReused = 6
-	// ExitInterrupted is that of a process that SIGINT has ended, as shells know it.
+	// ExitInterrupted is the exit code that shells report for SIGINT.
 	ExitInterrupted = 130
-	// ExitUnread is that of a process that SIGPIPE has ended, as shells know it.
+	// ExitUnread is the exit code that shells report for SIGPIPE.
 	ExitUnread = 141
 )
 
-// exitCodes maps errors to exit codes: the only place that does.
+// exitCodes maps errors to exit codes. The first match counts.
 var exitCodes = []struct {
 	err  error
 	code int

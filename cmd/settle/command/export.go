@@ -17,17 +17,19 @@ type exportCommand struct {
 	Consistent bool `help:"Read the table consistently, at twice the read capacity."`
 }
 
-// Help explains what is written, and at which cost.
+// Help implements kong.HelpProvider.
 func (*exportCommand) Help() string {
-	return `A line of JSON an instance, as it is read: its name, revision and times, its aliases, and its snapshot, which an XState
-front end can read. The tokens of tasks are not in it. The whole table is read, in no order; in a large one that takes time
-and read capacity. An item that cannot be read is told on standard error, and the exit code is 1 in the end.
+	return `Writes one line of JSON for each instance: its name, revision and times, its aliases, and its snapshot, which an XState
+front end can read. Task tokens are not included.
+
+export reads the whole table, in no order. In a large table that takes time and read capacity. If an item cannot be read,
+export reports it on standard error, continues, and ends with exit code 1.
 
   settle export > all.jsonl
   settle export --status done | jq -r '[.instance, .snapshot.output.outcome] | @tsv'`
 }
 
-// exported is a line of an export.
+// exported is one line of the export.
 type exported struct {
 	Instance  string                     `json:"instance"`
 	Revision  int64                      `json:"revision"`
@@ -67,15 +69,14 @@ func (c *exportCommand) Run(ctx context.Context, s *session) error {
 		progress.add()
 	}
 	if unreadable > 0 {
-		return fmt.Errorf("%s could not be exported: mend the items, or restore them from a backup", counted(unreadable, "instance", "instances"))
+		return fmt.Errorf("%s could not be exported: repair the items, or restore them from a backup", counted(unreadable, "instance", "instances"))
 	}
 	return nil
 }
 
-// errOutput is wrapped when standard output takes no more.
+// errOutput is wrapped when a write to standard output fails.
 var errOutput = errors.New("writing the output")
 
-// printLineOf writes the line of one instance.
 func (s *session) printLineOf(record durable.Record) error {
 	line := exported{
 		Instance: record.Instance.String(), Revision: record.Revision, CreatedAt: record.CreatedAt, UpdatedAt: record.UpdatedAt, ExpireAt: record.ExpireAt,
@@ -85,7 +86,7 @@ func (s *session) printLineOf(record durable.Record) error {
 		line.Parent = record.Parent.Instance
 	}
 	if err := json.Unmarshal(record.Snapshot, &line.Snapshot); err != nil {
-		return fmt.Errorf("the snapshot of %s: %w", record.Instance, err)
+		return fmt.Errorf("reading the snapshot of %s: %w", record.Instance, err)
 	}
 	if err := s.printLine(line); err != nil {
 		return fmt.Errorf("%w: %w", errOutput, err)

@@ -11,20 +11,19 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// placeFlags choose instances by where they are.
+// placeFlags choose instances by machine, state and tag.
 type placeFlags struct {
 	Machine string `help:"Only instances of this machine."`
 	State   string `help:"Only instances in this state, or in one inside it: unverified, unverified.registering."`
 	Tag     string `help:"Only instances with this tag."`
 }
 
-// filterFlags choose instances.
 type filterFlags struct {
 	placeFlags
 	Status string `enum:"active,done,stopped,any" default:"any" help:"Only instances with this status: active, done, stopped or any."`
 }
 
-// filter checks the flags by the machines and returns what they choose.
+// filter validates the flags against the machines and returns the filter.
 func (f placeFlags) filter(s *session, known *durable.Machines) (dynamostore.Filter, error) {
 	filter := dynamostore.Filter{Machine: f.Machine, State: f.State, Tag: f.Tag}
 	if f.Machine == "" {
@@ -33,25 +32,26 @@ func (f placeFlags) filter(s *session, known *durable.Machines) (dynamostore.Fil
 	if _, err := known.Lookup(f.Machine); err != nil {
 		return filter, err
 	}
-	// A state that no version of the machine has is a slip, if its states are known.
+	// A state that no version of the machine has is a typing error, if the states are known.
 	if states := known.States(f.Machine); f.State != "" && len(states) > 0 && !slices.Contains(states, f.State) {
 		return filter, fmt.Errorf("%w: machine %s has no state %q: expected one of %s", errNotFound, f.Machine, f.State, strings.Join(states, ", "))
 	}
 	// So is a tag.
-	if tags, told := s.tags(f.Machine); f.Tag != "" && told && !slices.Contains(tags, f.Tag) {
+	if tags, listed := s.tags(f.Machine); f.Tag != "" && listed && !slices.Contains(tags, f.Tag) {
 		return filter, fmt.Errorf("%w: machine %s has no tag %q: expected one of %s", errNotFound, f.Machine, f.Tag, strings.Join(tags, ", "))
 	}
 	return filter, nil
 }
 
-// strange says which state or tag that was asked for without a machine none of the hosted machines has; empty if there is none, or
-// if one of them does not tell. It is no mistake: there may be instances of machines that are not hosted here.
-func (f placeFlags) strange(s *session, known *durable.Machines) string {
+// unknownPlace returns the state or tag that none of the hosted machines has, if no machine was given. It returns "" if
+// every value is known or if a machine does not list its states and tags. It is not an error: the table may have
+// instances of machines that are not hosted here.
+func (f placeFlags) unknownPlace(s *session, known *durable.Machines) string {
 	var states, tags []string
 	for _, id := range known.IDs() {
-		itsTags, told := s.tags(id)
+		itsTags, listed := s.tags(id)
 		itsStates := known.States(id)
-		if !told || itsStates == nil {
+		if !listed || itsStates == nil {
 			return ""
 		}
 		tags, states = append(tags, itsTags...), append(states, itsStates...)
@@ -68,7 +68,7 @@ func (f placeFlags) strange(s *session, known *durable.Machines) string {
 	}
 }
 
-// choose returns the machines, what the flags choose, and the table to look for it in.
+// choose returns the machines, the filter, and the store of the table.
 func (f filterFlags) choose(ctx context.Context, s *session, table tableFlags) (*durable.Machines, dynamostore.Filter, *dynamostore.Store, error) {
 	known, err := s.machines()
 	if err != nil {

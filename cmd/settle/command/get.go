@@ -14,22 +14,22 @@ import (
 type getCommand struct {
 	tableFlags
 	Instance string `arg:"" optional:"" help:"The instance, such as signup/42."`
-	Alias    string `placeholder:"KEY" help:"Show the instance that has this alias, such as a third party's job ID, or had it last."`
+	Alias    string `placeholder:"KEY" help:"Show the instance that has this alias, or had it last. An alias is a third party's ID for it, such as a job ID."`
 	outputFlag
 }
 
-// Help shows what to ask for.
+// Help implements kong.HelpProvider.
 func (*getCommand) Help() string {
-	return `Shown is the instance as it was stored last: its states and what it takes next, timers, services, children, the tasks
-and the workflows that it waits for or has started, what was parked and which effects have failed for good, and its last
-transitions. The tokens of tasks never are.
+	return `Shows the instance as last stored: its states, the events that it accepts next, timers, services, children, the tasks and
+workflows that it waits for, the event parked last, permanently failed effects, and its last transitions. Task tokens are
+never shown.
 
   settle get signup/42
   settle get --alias enricher/job-7
   settle get signup/42 -o json | jq .context`
 }
 
-// Run shows the instance as it was stored last.
+// Run prints the instance as last stored.
 func (c *getCommand) Run(ctx context.Context, s *session) error {
 	if (c.Instance == "") == (c.Alias == "") {
 		return fmt.Errorf("%w: expected either an instance, such as signup/42, or --alias", errUsage)
@@ -76,15 +76,15 @@ func (c *getCommand) Run(ctx context.Context, s *session) error {
 	return shown.WriteText(s.out, s.style, s.now())
 }
 
-// missing is the error of an instance of which nothing is stored.
+// missing returns the error for an instance that does not exist.
 func (f tableFlags) missing(known *durable.Machines, id durable.InstanceID) error {
 	if _, err := known.Lookup(id.Machine); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: nothing is stored of %s in table %s; its first event creates it", errNotFound, id, f.Table)
+	return fmt.Errorf("%w: no instance %s in table %s; its first event creates it", errNotFound, id, f.Table)
 }
 
-// read returns an instance as it is stored and as it is shown.
+// read returns an instance as stored and its view.
 func (f tableFlags) read(ctx context.Context, s *session, name string) (durable.Record, view.Instance, error) {
 	defer s.newTask("reading " + name).end()
 	id, err := durable.ParseInstanceID(name)

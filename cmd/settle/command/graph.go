@@ -11,17 +11,20 @@ import (
 
 type graphCommand struct {
 	tableFlags
-	Machine string `arg:"" optional:"" name:"machine|instance" help:"The machine, such as signup, or an instance, such as signup/42, whose state is marked. Without it, the machines are listed."`
+	Machine string `arg:"" optional:"" name:"machine|instance" help:"The machine, such as signup, or an instance, such as signup/42, to mark its state. Omit it to list the machines."`
 	Format  string `enum:"mermaid,xstate" default:"mermaid" help:"How to print a chart: mermaid or xstate."`
 	outputFlag
 }
 
-// Help explains the formats.
+// Help implements kong.HelpProvider.
 func (*graphCommand) Help() string {
-	return `mermaid is a state diagram that GitHub draws in Markdown; that of an instance is the chart of the version that carries
-the instance on, with the active states in the class current. xstate is a machine config of XState v5 in JSON, for
-editors, front ends and settle simulate; what the machine does is in it by name, and it is the same for an instance.
--o is for the list of machines.
+	return `The format mermaid is a state diagram that GitHub renders in Markdown. The diagram of an instance is the chart of the version
+that runs it, with the active states in the class current.
+
+The format xstate is an XState v5 machine config in JSON, for editors, front ends and settle simulate. It refers to actions,
+guards and services by name. The config is the same for all instances.
+
+-o applies to the list of machines only.
 
   settle graph
   settle graph signup > signup.mmd
@@ -29,10 +32,10 @@ editors, front ends and settle simulate; what the machine does is in it by name,
   settle graph signup --format xstate > signup.json`
 }
 
-// formatXState is that of --format for a config of XState.
+// formatXState is the value of --format for an XState config.
 const formatXState = "xstate"
 
-// machineRow is a machine in the list of machines.
+// machineRow is a row in the list of machines.
 type machineRow struct {
 	Machine string   `json:"machine"`
 	Version int      `json:"version"`
@@ -75,7 +78,6 @@ func (c *graphCommand) xstate(s *session, machine durable.Machine) error {
 	return s.printf("%s", config)
 }
 
-// instance prints the chart of an instance.
 func (c *graphCommand) instance(ctx context.Context, s *session, known *durable.Machines) error {
 	record, _, err := c.read(ctx, s, c.Machine)
 	if err != nil {
@@ -91,7 +93,7 @@ func (c *graphCommand) instance(ctx context.Context, s *session, known *durable.
 	return s.printf("%s", machine.Mermaid(instance.State()...))
 }
 
-// list prints which machines there are.
+// list prints the machines.
 func (c *graphCommand) list(s *session, known *durable.Machines) error {
 	rows := []machineRow{}
 	table := view.NewTable(s.style, "MACHINE", "VERSION", "EVENTS")

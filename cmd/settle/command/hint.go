@@ -7,11 +7,11 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// stackFlags are the flags that tell which stack a command talks to, and which parts of it.
+// stackFlags are the flags that choose a stack and its parts.
 var stackFlags = []string{"local", "table", "queue", "dead-letter-queue"}
 
-// remember keeps the grammar, and those of stackFlags that stand on the command line itself: what is in the environment is there for
-// the next command too.
+// remember stores the grammar, and the stackFlags given on the command line. Flags from environment variables are left
+// out, because they also apply to the next command.
 func (s *session) remember(line *kong.Context) {
 	s.grammar, s.given = line.Model.Node, map[string]string{}
 	for _, element := range line.Path {
@@ -26,8 +26,8 @@ func (s *session) remember(line *kong.Context) {
 	}
 }
 
-// hint returns a command line that somebody may paste, such as "settle dlq list --local --instance signup/42": the command with
-// the arguments and, before them, the flags that this command was given to talk to its stack, as far as that one takes them.
+// hint returns a command line to paste, such as "settle dlq list --local --instance signup/42". It repeats the
+// stackFlags of this command that the suggested command has, followed by args.
 func (s *session) hint(command string, args ...string) string {
 	words := append([]string{defaultName}, strings.Fields(command)...)
 	for _, name := range stackFlags {
@@ -43,7 +43,7 @@ func (s *session) hint(command string, args ...string) string {
 	return strings.Join(words, " ")
 }
 
-// takes reports whether the command that begins the words has the flag.
+// takes reports whether the command given by words has the flag.
 func takes(node *kong.Node, words []string, flag string) bool {
 	for _, word := range words {
 		k := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })

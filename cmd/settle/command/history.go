@@ -12,12 +12,14 @@ type historyCommand struct {
 	outputFlag
 }
 
-// Help tells how much there is.
+// Help implements kong.HelpProvider.
 func (*historyCommand) Help() string {
-	return `The item of an instance keeps its last transitions, 20 unless the consumer's SETTLE_HISTORY_MAX says otherwise, or
-durable.Config.HistoryMax of a loop of your own: events, timers and the ends of services, with those that no state had a
-transition for. As JSON it is one a line. What was before is in the log of the consumer: a line "event applied" for each
-event, and at the level debug (SETTLE_LOG_LEVEL) a line "transition" for each transition.
+	return `The item of an instance keeps its last 20 transitions. To keep another number, set SETTLE_HISTORY_MAX for the consumer, or
+durable.Config.HistoryMax in a loop of your own. Events, timers and the ends of services are included, ignored ones too.
+JSON output has one transition a line.
+
+For older transitions, search the log of the consumer. It has a line "event applied" for each event and, at the level debug
+(SETTLE_LOG_LEVEL), a line "transition" for each transition.
 
   settle history signup/42
   settle history signup/42 -o json | jq -r .event`

@@ -14,7 +14,7 @@ import (
 // errInterrupted is wrapped when the command was stopped before it was done.
 var errInterrupted = errors.New("interrupted")
 
-// stopped tells that a command failed because it was asked to stop: nobody needs to know which call that has hit.
+// stopped replaces the error of a call that failed because ctx ended by errInterrupted.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil || errors.Is(err, errInterrupted) || !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
 		return err
@@ -22,8 +22,8 @@ func stopped(ctx context.Context, err error) error {
 	return errInterrupted
 }
 
-// until calls a function that cannot be interrupted, such as one that waits for a line, and returns what it returns, or
-// ctx's error if that ends first.
+// until runs a function that cannot be interrupted, such as a read from a terminal. It returns the result, or ctx's
+// error if ctx ends first.
 func until[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -43,14 +43,14 @@ func until[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	}
 }
 
-// readInput reads standard input to its end, but no more than is too much for an event.
+// readInput reads standard input, up to one byte more than an event may have.
 func (s *session) readInput(ctx context.Context) ([]byte, error) {
 	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.in, httpapi.EventBytesMax+1)) })
 }
 
-// confirm asks somebody at a terminal, which there must be. otherwise says what holds if the answer is no.
+// confirm asks a question on the terminal. If the answer is no, it returns an error that ends with otherwise.
 func (s *session) confirm(ctx context.Context, question, otherwise string) error {
-	s.tell("%s [y/N] ", question)
+	s.writeErr("%s [y/N] ", question)
 	answer, err := until(ctx, func() (string, error) { return bufio.NewReader(s.in).ReadString('\n') })
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -61,7 +61,7 @@ func (s *session) confirm(ctx context.Context, question, otherwise string) error
 	return nil
 }
 
-// wait returns after the time, or with ctx's error when it ends.
+// wait returns after d, or with ctx's error when ctx ends.
 func (s *session) wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -16,22 +16,23 @@ type listCommand struct {
 	tableFlags
 	filterFlags
 	Limit      int    `default:"1000" help:"Stop after this many instances (${default})."`
-	Cursor     string `placeholder:"CURSOR" help:"Go on where an earlier list with the same flags stopped."`
-	Consistent bool   `help:"Read the whole table consistently instead of its index."`
+	Cursor     string `placeholder:"CURSOR" help:"Continue where an earlier list with the same flags stopped."`
+	Consistent bool   `help:"Read the whole table consistently instead of the index."`
 	outputFlag
 }
 
-// Help explains what the listing is worth, and what it costs.
+// Help implements kong.HelpProvider.
 func (*listCommand) Help() string {
-	return `If the table has the index by_state, instances are found by it, and listed by machine, state and ID. With --machine, or
---machine and --state, only that part of it is read. The index follows the table, a moment behind as a rule: what is
-listed is read from the instances themselves and was so, but an instance may be missing that has come into its state, or
-begun, only just. So are those that no event has reached since the index was switched on. --consistent misses none.
+	return `If the table has the index by_state, list finds instances by the index and sorts them by machine, state and ID. With
+--machine, or --machine and --state, it reads only that part of the index. Each instance is shown as the table has it. But
+the index is eventually consistent: an instance that has just started or changed its state may be missing, and so is an
+instance without any event since the index was switched on. To miss none, use --consistent.
 
-Without the index, and with --consistent, the whole table is read, whatever is asked for: in a large one that takes time
-and read capacity. What is found is listed by name.
+Without the index, or with --consistent, list reads the whole table, even with filters. In a large table that takes time
+and read capacity. The instances are sorted by name.
 
-If there are more than --limit, an index is left with a --cursor to go on with, a table with exit code 1.
+If there are more instances than --limit, list prints a --cursor to continue with. Without the index, or with
+--consistent, it ends with exit code 1 instead.
 
   settle list --machine signup --state unverified
   settle list --tag urgent --status active
@@ -44,12 +45,12 @@ const (
 	sourceTable = "table"
 )
 
-// listing is what a list command has found, and its form in JSON.
+// listing is the result of a list command, and its JSON form.
 type listing struct {
 	Instances []view.Instance `json:"instances"`
-	// Source tells what they were found by: an index is eventually consistent.
+	// Source is sourceIndex, which is eventually consistent, or sourceTable.
 	Source string `json:"source"`
-	// Cursor is where the next page begins, if there is one.
+	// Cursor is the start of the next page, if there is one.
 	Cursor string `json:"cursor,omitempty"`
 
 	machines *durable.Machines
@@ -57,7 +58,7 @@ type listing struct {
 	failures []error
 }
 
-// add adds an instance as it is shown, or why it cannot be.
+// add adds an instance, or the error from reading it.
 func (l *listing) add(record durable.Record, err error) {
 	l.progress.add()
 	var shown view.Instance
@@ -71,14 +72,13 @@ func (l *listing) add(record durable.Record, err error) {
 	l.Instances = append(l.Instances, shown)
 }
 
-// Run lists the instances. An item that cannot be read does not hide the others: they are shown first, and the
-// error after them.
+// Run lists the instances. If some items cannot be read, it prints the others first, and then the errors.
 func (c *listCommand) Run(ctx context.Context, s *session) error {
 	if c.Limit < 1 {
 		return fmt.Errorf("%w: --limit: expected at least 1, got %d", errUsage, c.Limit)
 	}
 	if c.Cursor != "" && c.Consistent {
-		return fmt.Errorf("%w: expected either --cursor, which is of the index, or --consistent, which reads the table, got both", errUsage)
+		return fmt.Errorf("%w: expected either --cursor, which reads the index, or --consistent, which reads the table, got both", errUsage)
 	}
 	known, filter, store, err := c.choose(ctx, s, c.tableFlags)
 	if err != nil {
@@ -87,8 +87,8 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	filter.Consistent = c.Consistent
 	found, err := c.find(ctx, s, store, filter, known)
 	if errors.Is(err, dynamostore.ErrCursor) {
-		return fmt.Errorf("%w: --cursor: expected one that settle list printed for the same --machine, --state, --tag and --status, whole, got %.100q; "+
-			"without --cursor the list begins anew", errUsage, c.Cursor)
+		return fmt.Errorf("%w: --cursor: expected the whole cursor that settle list printed for the same --machine, --state, --tag and --status, got %.100q; "+
+			"omit --cursor to start from the beginning", errUsage, c.Cursor)
 	}
 	if err != nil {
 		return c.explain(s, err)
@@ -105,15 +105,15 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 		err = view.WriteTable(s.out, s.style, found.Instances, s.now())
 	}
 	if len(found.Instances) == 0 {
-		if strange := c.strange(s, known); strange != "" {
-			s.note("No machine of this build has the %s.", strange)
+		if place := c.unknownPlace(s, known); place != "" {
+			s.note("No machine of this build has the %s.", place)
 		}
 	}
 	c.note(s, found)
 	return errors.Join(append(found.failures, err)...)
 }
 
-// find lists by the index if there is one, unless it is to be consistent.
+// find lists by the index if the table has it and --consistent is not set.
 func (c *listCommand) find(ctx context.Context, s *session, store *dynamostore.Store, filter dynamostore.Filter, known *durable.Machines) (*listing, error) {
 	found := &listing{Instances: []view.Instance{}, machines: known, progress: s.newProgress("instance found", "instances found")}
 	defer found.progress.end()
@@ -148,7 +148,7 @@ func (c *listCommand) findByIndex(ctx context.Context, store *dynamostore.Store,
 	}
 }
 
-// findInTable reads the table. Whatever stops it is among the failures.
+// findInTable reads the table. Errors go to found.failures.
 func (c *listCommand) findInTable(ctx context.Context, store *dynamostore.Store, filter dynamostore.Filter, found *listing) {
 	found.Source, found.Cursor = sourceTable, ""
 	for record, err := range store.List(ctx, filter) {
@@ -161,15 +161,14 @@ func (c *listCommand) findInTable(ctx context.Context, store *dynamostore.Store,
 	slices.SortFunc(found.Instances, func(a, b view.Instance) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// note tells on standard error what the list does not show: how to go on, and what it was found by, if
-// somebody may want to know.
+// note prints on standard error how to continue and, on a terminal, how the instances were found.
 func (c *listCommand) note(s *session, found *listing) {
 	switch {
 	case found.Cursor != "":
-		s.note("There are more: go on with --cursor %s", found.Cursor)
+		s.note("There are more: continue with --cursor %s", found.Cursor)
 	case found.Source == sourceTable && !c.Consistent:
-		s.note("The whole table was read: %s has no index %s.", c.Table, dynamostore.IndexName)
+		s.note("Read the whole table: %s has no index %s.", c.Table, dynamostore.IndexName)
 	case found.Source == sourceIndex && s.watched:
-		s.note("Found by the index, which may be a moment behind; --consistent reads the whole table.")
+		s.note("Found by the index, which is eventually consistent. To read the whole table, use --consistent.")
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// reads counts what a command has read of tables. It is safe for concurrent use.
+// reads counts a command's reads of tables. It is safe for concurrent use.
 type reads struct {
-	// items are those that were looked at, whether they were wanted or not.
+	// items counts the items that DynamoDB evaluated, including ones that the filter dropped.
 	items atomic.Int64
 
 	mu sync.Mutex
@@ -31,14 +31,14 @@ func (r *reads) count(items int32, consumed *types.ConsumedCapacity) {
 	r.capacity += aws.ToFloat64(consumed.CapacityUnits)
 }
 
-// units returns how many read units were consumed so far, the last one whole.
+// units returns the read units consumed so far, rounded up.
 func (r *reads) units() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return int64(math.Ceil(r.capacity))
 }
 
-// meteredClient is a client whose reads are counted.
+// meteredClient counts the reads of a client.
 type meteredClient struct {
 	*dynamodb.Client
 	reads *reads
@@ -58,7 +58,7 @@ func (c meteredClient) GetItem(ctx context.Context, input *dynamodb.GetItemInput
 func (c meteredClient) Query(ctx context.Context, input *dynamodb.QueryInput, options ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	input.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
 	output, err := c.Client.Query(ctx, input, options...)
-	if err == nil { // What an index finds is read from the table, and counted there.
+	if err == nil { // Items found by an index are counted when they are read from the table.
 		c.reads.count(0, output.ConsumedCapacity)
 	}
 	return output, err

@@ -13,30 +13,29 @@ import (
 
 type migrateCommand struct {
 	tableFlags
-	DryRun  bool   `help:"Show what would change. Required: instances migrate by themselves."`
+	DryRun  bool   `help:"Show what would change. Required, because instances migrate automatically."`
 	Machine string `help:"Only instances of this machine."`
 	outputFlag
 }
 
-// Help explains why there is nothing but a dry run.
+// Help implements kong.HelpProvider.
 func (*migrateCommand) Help() string {
-	return `Instances migrate by themselves: each when its next event is applied, in the same write. There is nothing to start, and
-an instance that no event comes for may stay as it is for ever; therefore migrate wants --dry-run. To bring instances over at a
-time of your choice, send them an event that your chart takes without moving.
+	return `Instances migrate automatically: each one when its next event is applied, in the same write. There is nothing to start, so
+migrate requires --dry-run. An instance without further events keeps its version. To migrate instances at a time of your
+choice, send them an event that the chart handles without changing the state.
 
-With --dry-run each stored instance is read by the machines of this build as its next event would read it. Shown is how
-many would migrate, by machine, versions and state, and of one of each what would change first. Nothing is written.
-Those that no version reads are counted, and settle check says why; the exit code is 1 if there are any. The whole table
-is read, consistently.
+With --dry-run, migrate reads each stored instance as its next event would. It shows how many instances would migrate, by
+machine, versions and state, and the first changes of one example each. It writes nothing. If no version can read an
+instance, the exit code is 1, and settle check shows the reason. migrate reads the whole table consistently.
 
   settle migrate --dry-run
   settle migrate --dry-run --machine signup -o json`
 }
 
-// Run shows what the migrations would do.
+// Run shows what the migrations would change.
 func (c *migrateCommand) Run(ctx context.Context, s *session) error {
 	if !c.DryRun {
-		return fmt.Errorf("%w: expected --dry-run: instances migrate by themselves, each with its next event, and there is nothing to start", errUsage)
+		return fmt.Errorf("%w: expected --dry-run: instances migrate automatically, each with its next event, and there is nothing to start", errUsage)
 	}
 	known, err := s.machines()
 	if err != nil {
@@ -73,12 +72,12 @@ func (c *migrateCommand) Run(ctx context.Context, s *session) error {
 		err = found.Write(s.out, s.style)
 	}
 	if err == nil && found.Broken > 0 {
-		err = fmt.Errorf("%s read by no version of this build: %s tells why", counted(found.Broken, "instance is", "instances are"), s.hint("check"))
+		err = fmt.Errorf("no version of this build can read %s: see %s", counted(found.Broken, "instance", "instances"), s.hint("check"))
 	}
 	return err
 }
 
-// add counts an instance, if it would migrate.
+// add counts an instance if it would migrate.
 func (c *migrateCommand) add(found *view.Migrations, known *durable.Machines, record durable.Record) error {
 	var stored struct {
 		Version int `json:"version"`

@@ -8,13 +8,14 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// defaultName is what the command is called in all texts; one of somebody else's module has its own name.
+// defaultName is the name of this module's command, and the name in all texts. Commands of other modules have other
+// names.
 const defaultName = "settle"
 
-// nameable is a name that can stand in a shell's script as it is.
+// nameable matches names that need no quotes in a shell script.
 var nameable = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]*$`)
 
-// name is what the program is called by.
+// name returns the name by which the program was called.
 func (s *session) name() string {
 	name := strings.TrimSuffix(filepath.Base(s.program), ".exe")
 	if !nameable.MatchString(name) {
@@ -23,7 +24,7 @@ func (s *session) name() string {
 	return name
 }
 
-// rename has the help texts below the node, and all that is said later, call this program by its name.
+// rename replaces defaultName in the help texts below the node, and prepares named to replace it in messages.
 func (s *session) rename(root *kong.Node) {
 	if s.name() == defaultName {
 		return
@@ -45,7 +46,7 @@ func (s *session) rename(root *kong.Node) {
 	})
 }
 
-// named returns a text in which this program is called by its name.
+// named returns the text with the program's name in place of defaultName.
 func (s *session) named(text string) string {
 	if s.commands == nil {
 		return text

@@ -10,7 +10,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// numbers read numbers and durations. kong's own take -1 for a flag, and advise to write what is refused as well.
+// numbers returns mappers for numbers and durations. kong's mappers take -1 for a flag, and suggest a syntax that fails
+// too.
 func numbers() []kong.Option {
 	return []kong.Option{
 		kong.KindMapper(reflect.Int, numeric("a whole number, such as 100", func(text string, target reflect.Value) error {
@@ -36,7 +37,7 @@ func numbers() []kong.Option {
 	}
 }
 
-// numeric returns what reads a flag's value by the function, and says otherwise what was expected.
+// numeric returns a mapper that parses a value with set. Its errors name the expected form.
 func numeric(expected string, set func(text string, target reflect.Value) error) kong.MapperFunc {
 	return func(ctx *kong.DecodeContext, target reflect.Value) error {
 		token := ctx.Scan.Pop()

@@ -10,12 +10,12 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 )
 
-// outputFlag is that of the commands that answer.
+// outputFlag is the flag of commands that print an answer.
 type outputFlag struct {
-	Output string `short:"o" enum:"auto,text,json" default:"auto" help:"How to print it: text or json; auto is text on a terminal and json elsewhere."`
+	Output string `short:"o" enum:"auto,text,json" default:"auto" help:"The output format: text or json. auto is text on a terminal and json elsewhere."`
 }
 
-// json reports whether JSON is wanted.
+// json reports whether to print JSON.
 func (f outputFlag) json(s *session) bool {
 	return f.Output == "json" || f.Output != "text" && !s.terminal
 }
@@ -26,7 +26,7 @@ func (s *session) printJSON(value any) error { return s.encode(value, "  ") }
 // printLine writes a value as one line of JSON.
 func (s *session) printLine(value any) error { return s.encode(value, "") }
 
-// encode writes a value as JSON in which a terminal finds nothing to obey.
+// encode writes a value as JSON without terminal escape sequences.
 func (s *session) encode(value any, indent string) error {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -39,7 +39,7 @@ func (s *session) encode(value any, indent string) error {
 	return err
 }
 
-// counted says how many there are, in the words for one or for another number.
+// counted returns the number with the singular or the plural.
 func counted(n int, one, several string) string {
 	if n == 1 {
 		return "1 " + one
@@ -47,35 +47,35 @@ func counted(n int, one, several string) string {
 	return fmt.Sprintf("%d %s", n, several)
 }
 
-// note says something on standard error that is no failure.
+// note prints a line that is not an error on standard error.
 func (s *session) note(format string, args ...any) {
 	text := fmt.Sprintf(format+"\n", args...)
 	if s.watched {
 		text = console.FoldWords(text, s.screen.columns)
 	}
-	s.tell("%s", text)
+	s.writeErr("%s", text)
 }
 
-// screen is where progress is shown: the last line of a terminal that answers and errors go to as well.
+// screen shows progress in the last line of a terminal. Answers and errors go to the same terminal.
 type screen struct {
 	mu  sync.Mutex
 	err io.Writer
-	// columns is how wide it is, 0 if that is not known; plain says that it knows no escapes.
+	// columns is the width, or 0 if unknown. plain means that the terminal does not understand escape sequences.
 	columns int
 	plain   bool
-	// shown says that the last line is a progress.
+	// shown is set while the last line is progress.
 	shown bool
 }
 
-// show puts a text in the place of the one shown before. On a plain screen it stays.
+// show replaces the progress line. On a plain screen it adds a line.
 func (s *screen) show(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.plain {
-		_, _ = io.WriteString(s.err, text+"\n") // Nothing depends on it.
+		_, _ = io.WriteString(s.err, text+"\n") // Progress is optional.
 		return
 	}
-	for s.columns > 0 && console.Width(text) >= s.columns { // A line that is folded cannot be taken back.
+	for s.columns > 0 && console.Width(text) >= s.columns { // A folded line cannot be erased.
 		runes := []rune(text)
 		text = string(runes[:len(runes)-1])
 	}
@@ -83,7 +83,7 @@ func (s *screen) show(text string) {
 	_, _ = io.WriteString(s.err, "\r"+text+"\x1b[K")
 }
 
-// clear takes away what is shown.
+// clear erases the progress line.
 func (s *screen) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,14 +97,14 @@ func (s *screen) clearLocked() {
 	}
 }
 
-// beside is a writer to the same terminal: what is shown makes room for it.
-type beside struct {
+// progressEraser is a writer to the terminal that erases the progress line before each write.
+type progressEraser struct {
 	io.Writer
 	screen *screen
 }
 
-// Write takes away what is shown, and writes.
-func (b beside) Write(text []byte) (int, error) {
+// Write erases the progress line and writes the text.
+func (b progressEraser) Write(text []byte) (int, error) {
 	b.screen.mu.Lock()
 	defer b.screen.mu.Unlock()
 	b.screen.clearLocked()

@@ -12,11 +12,11 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/payload"
 )
 
-// noteIgnoredKeys names the keys of an event that no hosted version of the machine decodes into its payload: they may be
-// misspelt. It says nothing if one of them takes any key.
+// noteIgnoredKeys warns about keys that no hosted version of the machine decodes into the event's payload, because they
+// may be misspelled. If a version accepts any key, there is no warning.
 func (s *session) noteIgnoredKeys(machineID, event string, body json.RawMessage) {
 	var keys []string
-	var types []reflect.Type // without those of versions in which the event carries nothing
+	var types []reflect.Type // excluding versions in which the event has no payload
 	declared := false
 	for _, machine := range s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)}) {
 		if machine.ID() != machineID || !slices.Contains(machine.Events(), event) {
@@ -48,9 +48,9 @@ func (s *session) noteIgnoredKeys(machineID, event string, body json.RawMessage)
 		return
 	}
 	slices.Sort(keys)
-	has := "no keys"
+	takes := "no keys"
 	if len(keys) > 0 {
-		has = "the keys " + strings.Join(slices.Compact(keys), ", ")
+		takes = "the keys " + strings.Join(slices.Compact(keys), ", ")
 	}
-	s.note("%s: ignored: %s; the payload of %s has %s", s.name(), strings.Join(ignored, ", "), event, has)
+	s.note("%s: warning: unknown payload keys are ignored: %s; %s takes %s", s.name(), strings.Join(ignored, ", "), event, takes)
 }

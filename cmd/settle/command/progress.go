@@ -9,15 +9,14 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 )
 
-// progress tells a person at a terminal how far something is that takes longer than a second: once a second, whether
-// anything comes or not.
+// progress shows the progress of an operation once a second on a terminal.
 type progress struct {
 	session *session
-	// one and several are what is counted, one or another number of them; empty if nothing is.
+	// one and several are the singular and the plural of the counted things. They are empty if nothing is counted.
 	one, several string
 	begun        time.Time
 	count        atomic.Int64
-	// said is what say was given last, nil if that was nothing.
+	// said is the last argument of say, or nil.
 	said atomic.Pointer[string]
 
 	over chan struct{}
@@ -25,21 +24,21 @@ type progress struct {
 }
 
 const (
-	// progressEvery is how often a progress is shown.
+	// progressEvery is the interval of updates.
 	progressEvery = time.Second
-	// progressPlainEvery is how often on a terminal where each stays: a number of times of progressEvery.
+	// progressPlainEvery is the interval on a plain terminal, in multiples of progressEvery, because each update adds a
+	// line.
 	progressPlainEvery = 10
 )
 
-// newTask begins the progress of something that is only said. Call end in the end.
+// newTask starts a progress that shows a text. Call end when done.
 func (s *session) newTask(what string) *progress {
 	p := s.newProgress("", "")
 	p.say(what)
 	return p
 }
 
-// newProgress begins the progress of something that is counted, in the words for one and for another number: see add and say.
-// Call end in the end.
+// newProgress starts a progress that shows a count, with a singular and a plural. Call end when done.
 func (s *session) newProgress(one, several string) *progress {
 	p := &progress{session: s, one: one, several: several, begun: s.now(), over: make(chan struct{})}
 	if s.watched {
@@ -64,7 +63,7 @@ func (p *progress) run() {
 	}
 }
 
-// text is what is known, such as "12 instances found, 4,000 items read, 12s".
+// text returns the progress line, such as "12 instances found, 4,000 items read, 12s".
 func (p *progress) text() string {
 	var parts []string
 	if said := p.said.Load(); said != nil {
@@ -78,10 +77,10 @@ func (p *progress) text() string {
 	return strings.Join(append(parts, console.Span(p.session.now().Sub(p.begun))), ", ")
 }
 
-// add counts one more.
+// add increments the count.
 func (p *progress) add() { p.count.Add(1) }
 
-// say sets what is shown instead of a count; with nothing, the count is shown again.
+// say sets a text to show instead of the count. An empty text shows the count again.
 func (p *progress) say(text string) {
 	said := &text
 	if text == "" {
@@ -90,7 +89,7 @@ func (p *progress) say(text string) {
 	p.said.Store(said)
 }
 
-// end takes it away. Further calls do nothing.
+// end erases the progress line. Further calls do nothing.
 func (p *progress) end() {
 	if p.session.watched {
 		select {

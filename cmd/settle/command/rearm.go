@@ -25,22 +25,22 @@ type rearmCommand struct {
 	All      bool   `help:"All instances of the table."`
 	Resume   int64  `placeholder:"STAMP" help:"Continue an interrupted run, by the stamp that it printed at its start."`
 	DryRun   bool   `help:"Show what would be rearmed, and write nothing."`
-	Yes      bool   `short:"y" help:"Do not ask."`
+	Yes      bool   `short:"y" help:"Do not ask for confirmation."`
 	outputFlag
 }
 
-// Help explains rearming, and when it is needed.
+// Help implements kong.HelpProvider.
 func (*rearmCommand) Help() string {
 	return `Rearm an instance after you restored its item from a backup, and before its next event. A restored instance counts its
-steps from where the backup was, so it would use the IDs of earlier sends again, and receivers would drop them as repeats.
+steps from where the backup was, so it would use the IDs of earlier sends again, and receivers would drop them as duplicates.
 Timers that fired since the backup would never fire again.
 
 Rearming raises the count above every number used before, and asks again for the timers, aliases, tasks and executions that
 the instance waits for. An instance that is done notifies its parent again. Rearming an instance that was not restored is
 harmless.
 
-Name one instance, or use --machine or --all, which ask for confirmation; without a terminal they need --yes. Naming one
-instance also rearms those of its children that are done.
+Name one instance, or use --machine or --all. These two ask for confirmation, and without a terminal they need --yes. Naming
+one instance also rearms its finished children.
 
 The run reports items that it cannot read or store, continues, and ends with exit code 1. A run prints its stamp. If it is
 interrupted, --resume continues it. The clock of this machine must be right.
@@ -53,7 +53,7 @@ docs/backups.md has the whole procedure.
   settle rearm --all --resume 1795165200000000`
 }
 
-// rearmReport is the answer.
+// rearmReport is the JSON answer.
 type rearmReport struct {
 	// Stamp is when the run began, in microseconds since 1970.
 	Stamp    int64           `json:"stamp"`
@@ -61,7 +61,7 @@ type rearmReport struct {
 	Machines []view.RearmRow `json:"machines"`
 }
 
-// stampMin is above any count of steps that an instance reaches by itself.
+// stampMin is larger than any number of steps that an instance can reach without rearming.
 const stampMin = 1e14
 
 // validate checks the flags; now is in microseconds since 1970.
@@ -84,7 +84,7 @@ func (c *rearmCommand) validate(now int64) error {
 	}
 }
 
-// Run rearms what is chosen.
+// Run rearms the chosen instances.
 func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 	r := &rearming{session: s, stamp: s.now().UnixMicro(), dryRun: c.DryRun}
 	if err := c.validate(r.stamp); err != nil {
@@ -121,9 +121,9 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 	case err != nil:
 		err = c.explain(s, err)
 	case failed > 0 && c.Instance == "" && !c.DryRun:
-		err = fmt.Errorf("%s not rearmed: mend the items, or restore them again, then continue with %s", counted(failed, "instance is", "instances are"), c.continuation(s, r.stamp))
+		err = fmt.Errorf("%s not rearmed: repair the items, or restore them again, then continue with %s", counted(failed, "instance is", "instances are"), c.continuation(s, r.stamp))
 	case failed > 0:
-		err = fmt.Errorf("%s be rearmed: mend the items, or restore them again", counted(failed, "instance cannot", "instances cannot"))
+		err = fmt.Errorf("%s be rearmed: repair the items, or restore them again", counted(failed, "instance cannot", "instances cannot"))
 	}
 	if err != nil && len(r.found.Rows()) == 0 {
 		return err
@@ -131,7 +131,7 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 	return errors.Join(c.report(s, r), err)
 }
 
-// connect makes what the run needs. Nothing is written if it fails.
+// connect creates the clients. It writes nothing.
 func (c *rearmCommand) connect(ctx context.Context, s *session, r *rearming) error {
 	var err error
 	if r.machines, err = s.machines(); err != nil {
@@ -141,7 +141,7 @@ func (c *rearmCommand) connect(ctx context.Context, s *session, r *rearming) err
 	if err != nil {
 		return err
 	}
-	// Indexed, so that what is committed stays in the index if the table has it.
+	// The indexed store keeps the index attributes of committed items up to date.
 	r.store = dynamostore.NewIndexed(meteredClient{dynamodb.NewFromConfig(settings), &s.read}, c.Table)
 	if c.DryRun {
 		return nil
@@ -152,13 +152,13 @@ func (c *rearmCommand) connect(ctx context.Context, s *session, r *rearming) err
 	return err
 }
 
-// ask asks whether to rearm many instances.
+// ask asks for confirmation, unless one instance is named.
 func (c *rearmCommand) ask(ctx context.Context, s *session) error {
 	if c.Instance != "" || c.DryRun || c.Yes || c.Resume != 0 {
 		return nil
 	}
 	if !s.asked {
-		return fmt.Errorf("%w: expected --yes, as there is no terminal to ask on", errUsage)
+		return fmt.Errorf("%w: expected --yes, because there is no terminal to ask for confirmation", errUsage)
 	}
 	which := "all instances"
 	if c.Machine != "" {
@@ -167,7 +167,7 @@ func (c *rearmCommand) ask(ctx context.Context, s *session) error {
 	return s.confirm(ctx, fmt.Sprintf("Rearm %s in table %s?", which, c.Table), "nothing was rearmed")
 }
 
-// one reads the instance that was named.
+// one reads the named instance.
 func (c *rearmCommand) one(ctx context.Context, r *rearming) (durable.Record, error) {
 	id, err := durable.ParseInstanceID(c.Instance)
 	if err != nil {
@@ -197,7 +197,7 @@ func (c *rearmCommand) continuation(s *session, stamp int64) string {
 	return s.hint("rearm", append(args, "--resume", strconv.FormatInt(stamp, 10))...)
 }
 
-// report prints what became of the instances.
+// report prints the counts.
 func (c *rearmCommand) report(s *session, r *rearming) error {
 	if c.json(s) {
 		return s.printJSON(rearmReport{Stamp: r.stamp, DryRun: c.DryRun, Machines: r.found.Rows()})

@@ -27,7 +27,7 @@ type rearming struct {
 	// stamp is the start of the run, in microseconds since 1970. An instance with as many steps has been rearmed.
 	stamp  int64
 	dryRun bool
-	// family says that the children of an instance are looked at too.
+	// family is set to also look at the children of an instance.
 	family bool
 
 	mu    sync.Mutex
@@ -41,7 +41,7 @@ const (
 	rearmConflictsMax = 10
 )
 
-// all rearms the records. It counts an item that fails, and returns the first error that concerns all.
+// all rearms the records. It counts items that fail, and returns the first error that affects all instances.
 func (r *rearming) all(outer context.Context, records iter.Seq2[durable.Record, error]) error {
 	ctx, stop := context.WithCancelCause(outer)
 	defer stop(nil)
@@ -79,11 +79,11 @@ func (r *rearming) all(outer context.Context, records iter.Seq2[durable.Record, 
 	return context.Cause(ctx)
 }
 
-// rearm rearms one instance, unless this run has done so, and nudges it so that a consumer performs its outbox. It returns only
-// errors that other instances would meet too.
+// rearm rearms one instance, unless this run has already done so. Then it nudges the instance, so that a consumer
+// performs its outbox. It returns only errors that affect other instances too.
 func (r *rearming) rearm(ctx context.Context, record durable.Record) error {
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // The caller reports why its context has ended.
+		return nil //nolint:nilerr // The caller reports the cause.
 	}
 	err := r.try(ctx, record)
 	for tries := 1; errors.Is(err, durable.ErrConflict) && tries < rearmConflictsMax; tries++ {
@@ -105,7 +105,7 @@ func (r *rearming) rearm(ctx context.Context, record durable.Record) error {
 	return err
 }
 
-// try rearms an instance as it was read. Its error wraps durable.ErrConflict if the instance has changed since.
+// try rearms an instance as read. Its error wraps durable.ErrConflict if the instance has changed since.
 func (r *rearming) try(ctx context.Context, record durable.Record) error {
 	_, instance, err := r.machines.Restore(record)
 	if err != nil {
@@ -146,7 +146,7 @@ func (r *rearming) try(ctx context.Context, record durable.Record) error {
 	return nil
 }
 
-// count counts an instance that is done with.
+// count counts a processed instance.
 func (r *rearming) count(record durable.Record, instance durable.Instance, changed, isAlready bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,7 +169,7 @@ func (r *rearming) count(record durable.Record, instance durable.Instance, chang
 	}
 }
 
-// fail reports an item that cannot be rearmed. Others go on.
+// fail reports and counts an item that cannot be rearmed.
 func (r *rearming) fail(name string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,13 +179,13 @@ func (r *rearming) fail(name string, err error) {
 	r.session.note("%s: %s", r.session.name(), oneLine(err))
 }
 
-// children rearms the children of a restored parent that are done, so that they notify it again. It names children that are gone
-// or stopped.
+// children rearms the finished children of a restored parent, so that they notify it again. It reports children that
+// are deleted or stopped.
 func (r *rearming) children(ctx context.Context, parent durable.Record, instance durable.Instance) error {
 	for _, ref := range instance.Children() {
 		isAskedFor := func(e statechart.Effect) bool { return e.Kind == statechart.SpawnInstance && e.Child == ref.Key }
 		if slices.ContainsFunc(parent.Outbox, isAskedFor) {
-			continue // It is about to begin.
+			continue // The child has not started yet.
 		}
 		name := durable.ChildName(parent.Instance, parent.CreatedAt, ref.Key, ref.Machine)
 		child, err := r.store.Load(ctx, name)
@@ -195,7 +195,7 @@ func (r *rearming) children(ctx context.Context, parent durable.Record, instance
 		case err != nil:
 			return err
 		case child.Revision == 0 || child.Status == statechart.Stopped:
-			r.session.note("%s waits for its child %s, which is gone or stopped: its end will not come.", parent.Instance, name)
+			r.session.note("%s waits for its child %s, which is deleted or stopped and will not report its end.", parent.Instance, name)
 		case child.Status == statechart.Done:
 			if err := r.rearm(ctx, child); err != nil {
 				return err

@@ -19,43 +19,46 @@ type resumeCommand struct {
 	outputFlag
 }
 
-// Help explains what is sent, and when that helps.
+// Help implements kong.HelpProvider.
 func (*resumeCommand) Help() string {
-	return `An instance is unsettled while its services run. It stays so if the chart fails on what a service has returned, or if
-the queue has given its event up: then nothing happens until its next event, which settles it first. So do effects that
-were committed and not performed yet, and answers to tasks of workflows that were not given. This sends the instance such a
-next event, which itself is none of the chart's: the firing of a timer that the instance does not have. It changes nothing but what was left to do, and nothing at all if the
-instance is settled; then it is not even sent.
+	return `An instance is unsettled while its services run. It stays unsettled if the chart fails on the result of a service, or if SQS
+moves its event to the dead-letter queue after too many receives. An instance can also be left with effects that were
+committed but not performed, or with workflow tasks that were not answered. In all these cases nothing happens until its
+next event.
 
-While the queue still holds the instance's event, to try it again after a back-off, this one waits behind it. If the
-instance cannot settle still, after three tries, this event is parked, with the reason; drop it there. Sent again, it
-does what it does now.
+resume sends such an event: the firing of a timer that the instance does not have. The consumer first settles the instance
+and performs its effects, and then skips the firing. If the instance is settled and nothing is left to do, resume sends
+nothing.
+
+While the queue retries an earlier event of the instance, this event waits behind it. If the instance cannot settle in
+three tries, this event is parked with the reason. Drop it from the dead-letter queue. Redriving it does the same as
+settle resume.
 
   settle resume signup/42
   settle resume signup/42 --wait settled --timeout 2m`
 }
 
-// resumed is the answer.
+// resumed is the JSON answer.
 type resumed struct {
 	Instance string `json:"instance"`
-	// Needed says that something was left to do; MessageID is that of the message then.
+	// Needed is true if something was left to do. MessageID is set only then.
 	Needed    bool     `json:"needed"`
 	MessageID string   `json:"message_id,omitempty"`
 	State     []string `json:"state"`
 	Settled   bool     `json:"settled"`
 }
 
-// resumeTimer is the ID of a timer that no instance has: theirs begin with a number.
+// resumeTimer is not the ID of any timer: those begin with a number.
 const resumeTimer = "resume"
 
-// nudge returns the firing of a timer that the instance does not have. The loop skips it once it has settled the instance and
-// performed its effects.
+// nudge returns the firing of a timer that the instance does not have. The loop settles the instance, performs its
+// effects, and then skips the firing.
 func nudge(to durable.InstanceID) (durable.Message, error) {
 	body, err := json.Marshal(map[string]string{"type": statechart.TimerEvent, "timer": resumeTimer})
 	return durable.Message{To: to, Body: body, DeduplicationID: rand.Text()}, err
 }
 
-// Run nudges the instance, if something is left to do.
+// Run nudges the instance if something is left to do.
 func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 	if err := c.validate(); err != nil {
 		return err
@@ -96,9 +99,9 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 	if c.json(s) {
 		return s.printJSON(answer)
 	}
-	said := fmt.Sprintf("asked %s to go on, as message %s", c.Instance, answer.MessageID)
+	said := fmt.Sprintf("sent resume to %s as message %s", c.Instance, answer.MessageID)
 	if !answer.Needed {
-		said = "there is nothing to do"
+		said = "nothing to resume"
 	}
 	return s.printf("%s", s.style.Fold(said+"\n"+shown.Summary(s.style)+"\n"))
 }

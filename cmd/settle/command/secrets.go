@@ -10,25 +10,25 @@ import (
 	"path/filepath"
 )
 
-// secretsFile is the file of a data folder that has the secrets that were made up for it: an object of texts.
+// secretsFile is the file in the data folder that keeps the generated secrets, as a JSON object of strings.
 const secretsFile = "secrets.json"
 
-// secretBytesMin is the length of the shortest secret that the file may have.
+// secretBytesMin is the minimum length of a secret in the file.
 const secretBytesMin = 16
 
-// secrets are those that dev makes up.
+// secrets are the generated secrets of dev.
 type secrets struct {
-	// folder is where they are kept; empty means that they end with the process.
+	// folder is where they are kept. If it is empty, they end with the process.
 	folder string
-	// byName are those that are known; nil before the first one is asked for.
+	// byName has all known secrets. It is nil until get is called.
 	byName map[string]string
-	// made are the names of those that are in byName and not in the folder.
+	// made are the names of secrets that are not in the folder yet.
 	made []string
-	// failed is why they cannot be read.
+	// failed is the error of reading the folder.
 	failed error
 }
 
-// get returns the secret of that name, and makes it up if there is none.
+// get returns the secret of that name. It generates a missing secret.
 func (s *secrets) get(name string) (string, error) {
 	if s.byName == nil {
 		if s.byName, s.failed = s.read(); s.failed != nil {
@@ -42,7 +42,7 @@ func (s *secrets) get(name string) (string, error) {
 	return s.byName[name], nil
 }
 
-// read returns what is in the folder, and sees to it that only its owner may.
+// read returns the secrets in the folder, and restricts the file's mode to the owner.
 func (s *secrets) read() (map[string]string, error) {
 	known := map[string]string{}
 	if s.folder == "" {
@@ -54,24 +54,23 @@ func (s *secrets) read() (map[string]string, error) {
 		return known, nil
 	}
 	if err == nil {
-		err = os.Chmod(path, 0o600) // A copy may have another mode.
+		err = os.Chmod(path, 0o600) // The mode of a copied file may differ.
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the secrets of the data folder: %w", err)
 	}
-	fits := json.Unmarshal(text, &known) == nil && known != nil // Its error would quote what may be a secret.
+	fits := json.Unmarshal(text, &known) == nil && known != nil // The error is dropped because its text may quote a secret.
 	for _, secret := range known {
 		fits = fits && len(secret) >= secretBytesMin
 	}
 	if !fits {
-		return nil, fmt.Errorf("%s: expected a JSON object of texts of at least %d bytes, the secrets that were made up, got something else; mend it, or remove it to have new ones made up",
+		return nil, fmt.Errorf("%s: expected a JSON object of generated secrets, each a string of at least %d bytes, got something else; repair the file, or remove it to generate new secrets",
 			path, secretBytesMin)
 	}
 	return known, nil
 }
 
-// keep writes those that were made up into the folder, which nobody else may use by now. The file is replaced as a whole, so that no
-// crash leaves half of one.
+// keep adds the generated secrets to the folder, which this process must own. It replaces the file atomically.
 func (s *secrets) keep() error {
 	if s.folder == "" || len(s.made) == 0 {
 		return nil
@@ -82,12 +81,12 @@ func (s *secrets) keep() error {
 	}
 	for _, name := range s.made {
 		if known[name] != "" {
-			return fmt.Errorf("%s: somebody has made up secrets at the same time: start again", filepath.Join(s.folder, secretsFile))
+			return fmt.Errorf("%s: another process has generated secrets at the same time: start again", filepath.Join(s.folder, secretsFile))
 		}
 		known[name] = s.byName[name]
 	}
 	if err := s.write(known); err != nil {
-		return fmt.Errorf("keeping the secrets in the data folder: %w", err)
+		return fmt.Errorf("storing the secrets in the data folder: %w", err)
 	}
 	return nil
 }

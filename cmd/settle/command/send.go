@@ -18,26 +18,25 @@ type sendCommand struct {
 	tableFlags
 	waitFlags
 	Queue    string   `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue (${default})."`
-	Instance string   `arg:"" help:"The instance, such as signup/42. An event may create it."`
+	Instance string   `arg:"" help:"The instance, such as signup/42. The event may create it."`
 	Event    string   `arg:"" help:"The event's type, such as VERIFY."`
-	Payload  []string `arg:"" optional:"" name:"key=value" help:"The payload: key=value is a text, key:=value is JSON, as in attempt:=3."`
+	Payload  []string `arg:"" optional:"" name:"key=value" help:"The payload: key=value for a string, key:=value for JSON, as in attempt:=3."`
 	JSON     string   `name:"json" placeholder:"OBJECT|-" help:"The payload as a JSON object, or - to read it from standard input."`
-	ID       string   `name:"id" help:"The event's own ID: sent again with the same ID, it still counts once; another event with it is refused."`
+	ID       string   `name:"id" help:"The event's idempotency key. Sent again under the same ID, the event is applied once. A different event under the same ID is refused."`
 	outputFlag
 }
 
-// Help explains what a flag's line has no room for.
+// Help implements kong.HelpProvider.
 func (*sendCommand) Help() string {
-	return `The event is checked first: what the machine would never take is refused here, with exit code 4,
-and reaches no queue. Keys that its payload does not have are ignored, and named on standard error. That the queue has
-the event says nothing about what the instance makes of it: settle get shows that, and --wait waits for it.
+	return `The event is validated first. An invalid event is refused with exit code 4 and is not queued. Unknown payload keys
+are ignored, with a warning. The command returns once the event is queued.
 
---wait waits until this event is applied, and what follows of it has come: an instance that is settled, or that is
-done, or that has a tag. What was so before the event does not count. The exit code is 5 if --timeout is over first, and 1
-if the event is parked, or if the instance is over without what is waited for. While nothing is stored of the instance, it looks
-into the dead-letter queue for the event, now and then. To wait for the tags "settled" or "done"
-of a chart of yours, look at it with settle watch. A tag that an instance has for a moment only may be missed: the item is
-read every 100 ms at first, then ever less often, down to every two seconds.
+With --wait, the command returns once the event has been applied and the instance is settled, is done, or has the tag. If
+the event is parked, or the instance ends in another way, the exit code is 1. If --timeout runs out first, it is 5.
+
+The command reads the instance every 100 ms at first, then less often, down to every two seconds. It can miss a tag that
+the instance has only briefly. While the instance does not exist, the command also looks for the event in the dead-letter
+queue now and then. If your chart has tags named "settled" or "done", use settle watch to see them.
 
   settle send signup/42 SIGN_UP email=ada@example.com name=Ada
   settle send job/run-1-job-2 queued run_id:=1 job_id:=2
@@ -45,7 +44,7 @@ read every 100 ms at first, then ever less often, down to every two seconds.
   settle send signup/42 CANCEL --wait done --timeout 10s`
 }
 
-// Run checks the event, sends it, and waits for what it leads to.
+// Run validates the event, sends it, and waits if asked to.
 func (c *sendCommand) Run(ctx context.Context, s *session) error {
 	to, err := durable.ParseInstanceID(c.Instance)
 	if err != nil {
@@ -72,7 +71,7 @@ func (c *sendCommand) Run(ctx context.Context, s *session) error {
 		return fmt.Errorf("%w: expected at most %d bytes, got %d", errRefused, httpapi.EventBytesMax, len(body))
 	}
 	s.noteIgnoredKeys(to.Machine, c.Event, body)
-	// Without an ID of its own an event counts whenever it is sent: two RESEND are two.
+	// Without --id, each send is a new event: sending RESEND twice means two events.
 	deduplicationID := rand.Text()
 	if c.ID != "" {
 		if deduplicationID, err = durable.DeduplicationID(to, c.ID, body); err != nil {
@@ -93,7 +92,7 @@ func (c *sendCommand) Run(ctx context.Context, s *session) error {
 	return c.print(s, w.messageID, &shown, ignored)
 }
 
-// sentAnswer is the answer of the gateway and, if the command has waited, where the instance is then.
+// sentAnswer is the gateway's answer and, after a wait, the state of the instance.
 type sentAnswer struct {
 	MessageID string `json:"message_id"`
 	Instance  string `json:"instance"`
@@ -106,8 +105,8 @@ type sentAnswer struct {
 	Ignored  bool              `json:"ignored,omitempty"`
 }
 
-// print writes the answer; shown is the instance that was waited for, nil if none was, and ignored says that the event is known
-// to have meant nothing to it.
+// print prints the answer. shown is the instance after a wait, else nil. ignored reports whether the event is known to
+// have been ignored.
 func (c *sendCommand) print(s *session, messageID string, shown *view.Instance, ignored bool) error {
 	answer := sentAnswer{MessageID: messageID, Instance: c.Instance, Type: c.Event, Ignored: ignored}
 	if shown != nil {
@@ -126,7 +125,6 @@ func (c *sendCommand) print(s *session, messageID string, shown *view.Instance, 
 	return s.printf("%s", s.style.Fold(shown.Summary(s.style)+said+"\n"))
 }
 
-// body returns the event in its JSON form.
 func (c *sendCommand) body(ctx context.Context, s *session) (json.RawMessage, error) {
 	if len(c.ID) > httpapi.EventIDBytesMax {
 		return nil, fmt.Errorf("%w: --id: expected at most %d bytes, got %d", errUsage, httpapi.EventIDBytesMax, len(c.ID))
@@ -138,7 +136,7 @@ func (c *sendCommand) body(ctx context.Context, s *session) (json.RawMessage, er
 	own := map[string]string{"type": c.Event, "$id": c.ID}
 	for key, value := range own {
 		if _, twice := event[key]; twice {
-			return nil, fmt.Errorf("%w: the payload must not have the key %q: the event's type is an argument of its own, its ID is --id", errUsage, key)
+			return nil, fmt.Errorf("%w: the payload must not have the key %q: give the event's type as an argument, and its ID with --id", errUsage, key)
 		}
 		if value == "" {
 			continue
@@ -164,7 +162,7 @@ func (c *sendCommand) payload(ctx context.Context, s *session) (map[string]json.
 		}
 	}
 	if len(text) > httpapi.EventBytesMax {
-		return nil, fmt.Errorf("%w: expected an event of at most %d bytes, got a payload of more", errRefused, httpapi.EventBytesMax)
+		return nil, fmt.Errorf("%w: expected an event of at most %d bytes, got a larger payload", errRefused, httpapi.EventBytesMax)
 	}
 	var payload map[string]json.RawMessage
 	if err := json.Unmarshal(text, &payload); err != nil || payload == nil {
@@ -173,7 +171,7 @@ func (c *sendCommand) payload(ctx context.Context, s *session) (map[string]json.
 	return payload, nil
 }
 
-// pairs makes a payload of key=value and key:=value.
+// pairs parses a payload of key=value and key:=value.
 func pairs(arguments []string) (map[string]json.RawMessage, error) {
 	payload := map[string]json.RawMessage{}
 	for _, argument := range arguments {
@@ -193,18 +191,18 @@ func pairs(arguments []string) (map[string]json.RawMessage, error) {
 				return nil, err
 			}
 		} else if !json.Valid(text) {
-			return nil, fmt.Errorf("%w: expected JSON after %s:=, got %q; a text is written %s=%s", errUsage, key, value, key, value)
+			return nil, fmt.Errorf("%w: expected JSON after %s:=, got %q; write a string as %s=%s", errUsage, key, value, key, value)
 		}
 		payload[key] = text
 	}
 	return payload, nil
 }
 
-// withHint says how to write what is no text, where that is what went wrong.
+// withHint explains how to write values other than strings, if a string was the mistake.
 func withHint(err error) error {
 	var mismatch *statechart.JSONError
 	if errors.Is(err, statechart.ErrPayload) && errors.As(err, &mismatch) && mismatch.Key != "" && (mismatch.Got == "a string" || mismatch.Got == "an empty string") {
-		return fmt.Errorf("%w; numbers, booleans, lists and objects are written %s:=value", err, mismatch.Key)
+		return fmt.Errorf("%w; write numbers, booleans, lists and objects as %s:=value", err, mismatch.Key)
 	}
 	return err
 }

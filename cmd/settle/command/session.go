@@ -20,72 +20,66 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// session is one run of the command line: what it reads from, writes to and reaches out to.
+// session is one run of a command line. Its fields are explained at Process.
 type session struct {
 	config      Config
 	in          io.Reader
 	out, errOut io.Writer
-	// raw is out as the process has it: who writes there must know whether it is a terminal, and shows no progress.
-	raw io.Writer
-	// screen is where progress is shown.
+	// raw is out without progress handling. Use it where the type of the writer matters, as for detecting a terminal.
+	raw    io.Writer
 	screen *screen
-	// read is what was read of tables so far.
+	// read counts the reads of tables.
 	read reads
-	// asked says that somebody answers on in, terminal that out is seen on a terminal.
+	// asked reports whether in is a terminal, terminal whether out is one.
 	asked, terminal bool
-	// style marks what goes to out.
+	// style marks text for out.
 	style console.Style
-	// watched says that errOut is a terminal, on which somebody may wait.
+	// watched reports whether errOut is a terminal.
 	watched bool
-	// program is how the user called the command; what dev prints begins with it.
 	program string
-	// commands finds what texts call this program by, where its name is another; nil where it is not. See named.
+	// commands finds names of this program in texts. It is nil if the program is called defaultName. See named.
 	commands *regexp.Regexp
-	// endpoint is the AWS endpoint of --local.
 	endpoint string
-	// http reaches endpoint. Nil means over the network.
-	http aws.HTTPClient
-	// now is the clock that the ages of things are told by, in the zone to show times in.
-	now func() time.Time
-	// unread reports whether nobody reads out any more.
-	unread func() bool
-	// grammar is that of all commands, given what was given of stackFlags. See hint.
+	http     aws.HTTPClient
+	now      func() time.Time
+	unread   func() bool
+	// grammar is the grammar of all commands. given has the values of stackFlags on the command line. See hint.
 	grammar *kong.Node
 	given   map[string]string
 }
 
-// commandLine is the grammar; kong reads it from the tags.
+// commandLine is the grammar. kong reads it from the tags.
 type commandLine struct {
 	Dev devCommand `cmd:"" help:"Run Settle on this machine: queues, table, machines, gateway."`
 
-	Send    sendCommand    `cmd:"" help:"Send an event to an instance, and wait for what it leads to if you like."`
-	Get     getCommand     `cmd:"" help:"Show an instance: where it is, since when, and what it waits for."`
+	Send    sendCommand    `cmd:"" help:"Send an event to an instance, and optionally wait for the result."`
+	Get     getCommand     `cmd:"" help:"Show an instance: its state, timers, services and pending tasks."`
 	List    listCommand    `cmd:"" help:"List instances."`
 	History historyCommand `cmd:"" help:"Show the last transitions of an instance."`
 	Watch   watchCommand   `cmd:"" help:"Show the transitions of an instance as they happen."`
 	Graph   graphCommand   `cmd:"" help:"Print a machine's chart, or an instance's with its state marked, or list the machines."`
 
-	DLQ     dlqCommand     `cmd:"" name:"dlq" help:"Look at the events that were parked, send them again, or drop them."`
-	Resume  resumeCommand  `cmd:"" help:"Have an instance go on that was left unsettled."`
+	DLQ     dlqCommand     `cmd:"" name:"dlq" help:"List parked events, send them again, or drop them."`
+	Resume  resumeCommand  `cmd:"" help:"Resume a stuck instance."`
 	Rearm   rearmCommand   `cmd:"" help:"Rearm instances that were restored from a backup."`
-	Check   checkCommand   `cmd:"" help:"Check before a deployment that this build can carry the stored instances on."`
-	Migrate migrateCommand `cmd:"" help:"Show what this build's migrations would make of the stored instances."`
+	Check   checkCommand   `cmd:"" help:"Check before a deployment that this build can run the stored instances."`
+	Migrate migrateCommand `cmd:"" help:"Show how this build's migrations would change the stored instances."`
 	Export  exportCommand  `cmd:"" help:"Write the snapshots of instances as JSON lines."`
 
-	Simulate   simulateCommand   `cmd:"" help:"Run a machine config of XState on events from standard input, in virtual time."`
-	Completion completionCommand `cmd:"" help:"Print what makes bash, zsh or fish complete this command."`
+	Simulate   simulateCommand   `cmd:"" help:"Simulate an XState machine config on events from standard input, in virtual time."`
+	Completion completionCommand `cmd:"" help:"Print the completion script for bash, zsh or fish."`
 	Version    versionCommand    `cmd:"" help:"Print the version."`
 }
 
 const description = `Settle runs statecharts on Lambda, SQS FIFO and DynamoDB.
 
-Try "settle dev" in one terminal and the commands that it prints in another. On a terminal the answers are tables and
-text, elsewhere JSON; -o text and -o json choose.
+Try "settle dev" in one terminal and the commands that it prints in another. Output is text and tables on a terminal, and
+JSON elsewhere. Use -o text or -o json to choose.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 time is up,
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 timed out,
 6 event ID used for another event, 130 interrupted.`
 
-// parser returns the grammar as kong reads it, and where it puts the exit code after a help text.
+// parser returns the kong parser, and the exit code that kong sets after a help text.
 func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, err error) {
 	exited = new(int)
 	*exited = -1
@@ -116,7 +110,7 @@ type furtherCommand struct {
 	Command `kong:"-"`
 }
 
-// Help is the command's own.
+// Help implements kong.HelpProvider.
 func (c *furtherCommand) Help() string { return c.Command.Help }
 
 // Run runs it.
@@ -150,14 +144,14 @@ func (s *session) run(ctx context.Context, args []string) int {
 	}
 	var failed *fs.PathError
 	switch {
-	case errors.As(err, &failed) && failed.Op == "write": // The help that was asked for.
+	case errors.As(err, &failed) && failed.Op == "write": // Writing the help text failed.
 		return s.fail(failed)
 	case err != nil:
-		return s.fail(fmt.Errorf("%w: %w; %s --help explains", errUsage, err, s.calledOf(err)))
+		return s.fail(fmt.Errorf("%w: %w; see %s --help", errUsage, err, s.calledOf(err)))
 	}
 	s.remember(command)
 	err = stopped(ctx, command.Run())
-	if errors.Is(err, errUnread) { // Nobody wants to know.
+	if errors.Is(err, errUnread) { // There is no reader to report to.
 		return exitCode(err)
 	}
 	if err != nil {
@@ -169,14 +163,14 @@ func (s *session) run(ctx context.Context, args []string) int {
 	return ExitDone
 }
 
-// breakLine begins a new line where a terminal has shown ^C.
+// breakLine starts a new line after ^C on a terminal.
 func (s *session) breakLine() {
 	if s.watched {
-		s.tell("\n")
+		s.writeErr("\n")
 	}
 }
 
-// calledOf returns the command that a command line has come to before it failed.
+// calledOf returns the command that was parsed before the error.
 func (s *session) calledOf(err error) string {
 	var failed *kong.ParseError
 	if errors.As(err, &failed) && failed.Context != nil {
@@ -193,33 +187,32 @@ func (s *session) fail(err error) int {
 	return exitCode(err)
 }
 
-// oneLine returns the brief text of an error, its lines in one.
+// oneLine returns the brief text of an error in one line.
 func oneLine(err error) string {
 	var lines []string
 	for line := range strings.FieldsFuncSeq(brief(err), func(r rune) bool { return r == '\n' || r == '\r' }) {
 		lines = append(lines, strings.TrimSpace(line))
 	}
-	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ") // What ends with a colon heads a list.
+	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ") // A line that ends with a colon introduces a list.
 }
 
-// tell says something on standard error, without what a terminal would obey: parts of it may be a producer's.
-func (s *session) tell(format string, args ...any) {
-	_, _ = io.WriteString(s.errOut, s.named(console.Escape(fmt.Sprintf(format, args...)))) // Where else could a failure of it be told?
+// writeErr writes to standard error. It escapes control characters, because parts of the text may come from a producer.
+func (s *session) writeErr(format string, args ...any) {
+	_, _ = io.WriteString(s.errOut, s.named(console.Escape(fmt.Sprintf(format, args...)))) // There is no other place to report a failure.
 }
 
-// printf writes to the session's output.
 func (s *session) printf(format string, args ...any) error {
 	_, err := fmt.Fprintf(s.out, format, args...)
 	return err
 }
 
-// machines returns the machines to look things up in: none of their services ever runs.
+// machines returns the machines for lookups. Their services never run.
 func (s *session) machines() (*durable.Machines, error) {
 	return durable.NewMachines(s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)})...)
 }
 
-// tags returns the tags that the states of any hosted version of a machine have, sorted. known is false if no machine has
-// the ID.
+// tags returns the sorted tags of the states in all hosted versions of a machine. known is false if no machine has the
+// ID.
 func (s *session) tags(id string) (tags []string, known bool) {
 	for _, machine := range s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)}) {
 		if machine.ID() != id {
@@ -231,7 +224,7 @@ func (s *session) tags(id string) (tags []string, known bool) {
 	return slices.Compact(tags), known
 }
 
-// writeXState writes the chart of a machine as a config of XState.
+// writeXState writes the chart of a machine as an XState config.
 func (s *session) writeXState(machine durable.Machine) ([]byte, error) {
 	write, ok := s.config.XState[machine.ID()]
 	if !ok {
@@ -241,15 +234,14 @@ func (s *session) writeXState(machine durable.Machine) ([]byte, error) {
 }
 
 var (
-	// errUsage is wrapped by the errors of a command line that is wrong in itself.
+	// errUsage is wrapped by errors of a wrong command line.
 	errUsage = errors.New("usage")
-	// errNotFound is wrapped when there is no such instance or message.
+	// errNotFound is wrapped when an instance or message does not exist.
 	errNotFound = errors.New("not found")
-	// errRefused is wrapped when an event is refused that the machine's own errors do not
-	// speak of.
+	// errRefused is wrapped when an event is refused for a reason without an error in the machine's packages.
 	errRefused = errors.New("event refused")
-	// errUnread is returned when nobody reads the output any more.
-	errUnread = errors.New("nobody reads the output")
-	// errTimeUp is wrapped when what was waited for has not come in time.
-	errTimeUp = errors.New("the time is up")
+	// errUnread is returned when standard output is closed.
+	errUnread = errors.New("standard output is closed")
+	// errTimeUp is wrapped when --wait times out.
+	errTimeUp = errors.New("timed out")
 )

@@ -21,17 +21,17 @@ import (
 
 type simulateCommand struct {
 	File       string   `arg:"" placeholder:"FILE" help:"A machine config of XState v5 in JSON, or the ID of a machine, such as signup."`
-	Guard      []string `sep:"none" placeholder:"NAME=true|false" help:"What a guard says; those that are not given say true."`
-	Delay      []string `sep:"none" placeholder:"NAME=5m" help:"How long a named delay is: a duration, or milliseconds."`
-	Clock      string   `default:"0s" placeholder:"DURATION" help:"The virtual time that passes after the start and after each event (none)."`
+	Guard      []string `sep:"none" placeholder:"NAME=true|false" help:"The result of a guard. Guards that are not named return true."`
+	Delay      []string `sep:"none" placeholder:"NAME=5m" help:"The length of a named delay: a duration, or milliseconds."`
+	Clock      string   `default:"0s" placeholder:"DURATION" help:"How much virtual time passes after the start and after each event (none)."`
 	Start      string   `default:"${simulation_epoch}" placeholder:"TIME" help:"When the simulation begins, in virtual time (${default})."`
-	Input      string   `placeholder:"JSON" help:"What the instance starts with; it is shown with the start."`
+	Input      string   `placeholder:"JSON" help:"The input of the instance, printed with the start."`
 	Microsteps bool     `help:"Show each microstep too."`
 }
 
-// Help explains what goes in and what comes out.
+// Help implements kong.HelpProvider.
 func (*simulateCommand) Help() string {
-	return `Standard input has one JSON object a line; blank lines are skipped:
+	return `Write one JSON object a line to standard input. Blank lines are skipped:
 
   {"type": "VERIFY", "code": "123456"}                 an event
   {"$advance": "5m"}                                   time passes, timers fire; also milliseconds
@@ -39,24 +39,25 @@ func (*simulateCommand) Help() string {
   {"type": "error.invoke.ID", "error": "no answer"}    a service fails
   {"type": "done.child.ID"}, error.child.ID            a child instance ends
 
-XState's xstate.done.actor.ID and xstate.error.actor.ID will do for both. Standard output has one JSON
-object for the start, for each event and for each timer that fires, in the order in which they happen:
-value, status, tags, actions (the names of what ran, in order), effects (what was asked of the outside),
-timers (those that wait, the next first), services and children that run, handled (false if the event
-meant nothing).
+XState's xstate.done.actor.ID and xstate.error.actor.ID work for both.
 
-No code of the machine runs: actions do nothing, guards say true or what --guard says, named delays are
-what --delay says, services and children end when a line says so; their time-outs and retries are not
-played. Nothing reads the clock of this machine: the same input gives the same output.
+The output is one JSON object for the start, for each event and for each timer that fires, in order. Each object has value,
+status, tags, actions (the names of the actions that ran), effects (the effects that the machine requested), timers (the
+pending ones, the next one first), services and children (the running ones), and handled (false if the machine ignored the
+event).
+
+No code of the machine runs. Actions do nothing. Guards return true, or the value of --guard. Named delays take as long as
+--delay says. Services and children end when a line says so. Their time-outs and retries are not simulated. The clock of
+this machine is not read: the same input gives the same output.
 
   echo '{"type": "GO"}' | settle simulate machine.json --guard ready=false --clock 1h
   settle graph signup --format xstate > signup.json
 
-A line that is no event ends the simulation with exit code 4 and the number of the line. An event that
-nothing in the machine names is answered with "handled": false, as XState does. A line may have 256 KiB.`
+A line that is not an event ends the simulation with exit code 4 and the line number. An event that the machine does not
+name gets "handled": false, as in XState. A line may have up to 256 KiB.`
 }
 
-// Run plays the lines of standard input as they come.
+// Run simulates the lines of standard input as they arrive.
 func (c *simulateCommand) Run(ctx context.Context, s *session) error {
 	config, err := c.config()
 	if err != nil {
@@ -81,7 +82,7 @@ func (c *simulateCommand) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// config reads the flags.
+// config parses the flags.
 func (c *simulateCommand) config() (simulation.Config, error) {
 	config := simulation.Config{Guards: map[string]bool{}, Delays: map[string]time.Duration{}, Microsteps: c.Microsteps}
 	for _, flag := range c.Guard {
@@ -116,7 +117,7 @@ func (c *simulateCommand) config() (simulation.Config, error) {
 	return config, nil
 }
 
-// machine reads the file or, if there is none, writes the machine of that name.
+// machine reads the file or, if the file does not exist, returns the chart of the machine of that name.
 func (c *simulateCommand) machine(s *session) ([]byte, error) {
 	file, err := os.Open(c.File)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,15 +135,15 @@ func (c *simulateCommand) machine(s *session) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, xstatejson.DocumentBytesMax+1)) // Read names the limit.
+	text, err := io.ReadAll(io.LimitReader(file, xstatejson.DocumentBytesMax+1)) // Read checks the limit.
 	if err != nil {
 		return nil, err
 	}
 	return text, nil
 }
 
-// eachLine calls the function with each line of standard input as it comes, until it fails or ctx
-// ends. Errors name the line.
+// eachLine calls fn with each line of the input as it arrives, until fn fails or ctx ends. Errors contain the line
+// number.
 func eachLine(ctx context.Context, in io.Reader, fn func([]byte) error) error {
 	type read struct {
 		line []byte
@@ -151,7 +152,7 @@ func eachLine(ctx context.Context, in io.Reader, fn func([]byte) error) error {
 	lines := make(chan read)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { // What waits for a line cannot be interrupted.
+	go func() { // A read cannot be interrupted.
 		defer close(lines)
 		scanner := bufio.NewScanner(in)
 		scanner.Buffer(nil, httpapi.EventBytesMax+len("\r\n"))

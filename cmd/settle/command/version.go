@@ -5,15 +5,15 @@ import (
 	"runtime/debug"
 )
 
-// settleModule is the path of this module, which is a dependency of others' commands.
+// settleModule is the path of this module, a dependency of other commands.
 const settleModule = "github.com/settle-run/settle"
 
 type versionCommand struct{}
 
-// Help shows how to call it.
+// Help implements kong.HelpProvider.
 func (versionCommand) Help() string {
-	return `Printed are the version of the module that the command was built from, that of Settle if it is another one, the commit if
-it was built from a checkout, and Go's.
+	return `Prints the version of the module that the command was built from, the version of Settle if that is another module, the
+commit if it was built from a checkout, and the version of Go.
 
   settle version`
 }

@@ -21,31 +21,30 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// How often an item is looked at: often at first, then ever less.
+// The polling interval starts at pollFirst and grows to pollMax.
 const (
 	pollFirst = 100 * time.Millisecond
 	pollMax   = 2 * time.Second
 )
 
-// nextPoll returns the pause after the given one.
 func nextPoll(pause time.Duration) time.Duration { return min(pause*3/2, pollMax) }
 
-// What --wait waits for beside a tag.
+// The values of --wait that are not tags.
 const (
 	waitSettled = "settled"
 	waitDone    = "done"
 )
 
-// waitFlags are those of the commands that wait for what they lead to.
+// waitFlags are the flags of commands that can wait for the result.
 type waitFlags struct {
-	Wait    string         `placeholder:"TAG|settled|done" help:"Wait until the instance, after this, has the tag, is settled, or is done."`
-	Timeout *time.Duration `placeholder:"1m" help:"How long to wait at most (1m); the exit code is 5 then. With --wait."`
+	Wait    string         `placeholder:"TAG|settled|done" help:"Wait until the event has been applied and the instance has the tag, is settled, or is done."`
+	Timeout *time.Duration `placeholder:"1m" help:"How long --wait waits (1m). The exit code is 5 if the time runs out."`
 }
 
-// waitDefault is how long is waited unless told otherwise.
+// waitDefault is the default of --timeout.
 const waitDefault = time.Minute
 
-// eventIgnored is added to where an instance is after an event that no active state had a transition for.
+// eventIgnored follows the state of an instance after an ignored event.
 const eventIgnored = " (the event was ignored)"
 
 func (f waitFlags) validate() error {
@@ -61,7 +60,7 @@ func (f waitFlags) validate() error {
 	}
 }
 
-// check refuses a tag that no version of the machine has, if its tags are known: it would never come.
+// check refuses a tag that no version of the machine has, if the machine's tags are known.
 func (f waitFlags) check(s *session, machine string) error {
 	if f.Wait == "" || f.Wait == waitSettled || f.Wait == waitDone {
 		return nil
@@ -79,7 +78,6 @@ func (f waitFlags) check(s *session, machine string) error {
 	return fmt.Errorf("%w: --wait: machine %s has no tag %q: expected one of %s", errUsage, machine, f.Wait, strings.Join(expected, ", "))
 }
 
-// timeout returns how long to wait at most.
 func (f waitFlags) timeout() time.Duration {
 	if f.Timeout == nil {
 		return waitDefault
@@ -87,7 +85,7 @@ func (f waitFlags) timeout() time.Duration {
 	return *f.Timeout
 }
 
-// waiter sends a message to an instance, and waits for what it leads to.
+// waiter sends a message to an instance and waits for the result.
 type waiter struct {
 	session  *session
 	flags    waitFlags
@@ -95,24 +93,23 @@ type waiter struct {
 	machines *durable.Machines
 	// queue is the queue's name or URL.
 	queue string
-	// eventID is the producer's ID of the event, eventType its type. Without a type the message has no event that an
-	// instance applies: it is enough to reach what is waited for.
+	// eventID is the event's idempotency key, eventType its type. If the type is empty, the message is not an event of
+	// the chart, and await does not check whether it was applied.
 	eventID, eventType string
 
 	to        durable.InstanceID
 	store     *dynamostore.Store
 	messageID string
-	// arn is that of the queue, sequence the message's number in it.
+	// arn is the ARN of the queue, sequence the message's sequence number in it.
 	arn, sequence string
-	// deadLetterQueue is the name of the queue's dead-letter queue; empty if it is not known, or cannot be looked into.
+	// deadLetterQueue is the name of the dead-letter queue. It is empty if unknown or unreadable.
 	deadLetterQueue string
-	// settings are those of the clients.
-	settings aws.Config
-	// before is the instance as it was before the message was sent.
+	settings        aws.Config
+	// before is the instance as stored before the message was sent.
 	before durable.Record
 }
 
-// sequenceRecorder notes the sequence number of what is sent.
+// sequenceRecorder records the sequence number of the sent message.
 type sequenceRecorder struct {
 	*sqs.Client
 	sequence string
@@ -127,7 +124,7 @@ func (r *sequenceRecorder) SendMessage(ctx context.Context, input *sqs.SendMessa
 	return output, err
 }
 
-// send sends the message, and notes all by which its outcome is recognised.
+// send sends the message, and records what await needs to recognize its outcome.
 func (w *waiter) send(ctx context.Context, message durable.Message) error {
 	defer w.session.newTask("sending to " + message.To.String()).end()
 	var err error
@@ -153,13 +150,13 @@ func (w *waiter) send(ctx context.Context, message durable.Message) error {
 	w.messageID, err = sqsqueue.New(client, url, "").Send(ctx, message)
 	w.sequence = client.sequence
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w: whether %s has the event is not known; %s tells what became of it", errInterrupted, w.queue, w.session.hint("get", w.to.String()))
+		return fmt.Errorf("%w: the event may or may not be in %s; check with %s", errInterrupted, w.queue, w.session.hint("get", w.to.String()))
 	}
 	return err
 }
 
-// reserve reserves the ID of the event. Without a table that can be written, it warns and lets the event pass: the queue drops
-// no other event under the ID, and the instance recognises a repeat by the ID.
+// reserve reserves the event's ID. If the table cannot be written, it warns and continues: the queue and the instance
+// still recognize a duplicate by the ID.
 func (w *waiter) reserve(ctx context.Context, message durable.Message) error {
 	store, err := w.table.store(ctx, w.session)
 	if err != nil {
@@ -168,10 +165,10 @@ func (w *waiter) reserve(ctx context.Context, message durable.Message) error {
 	err = store.Reserve(ctx, message.To, w.eventID, message.Body, w.session.now())
 	switch {
 	case errors.Is(err, dynamostore.ErrIDReused):
-		return fmt.Errorf("%w; nothing was sent: send this event with another --id, or the first one again as it was", err)
-	case errors.Is(err, durable.ErrDenied): // dynamostore.ErrNoTable is one.
-		w.session.note("%s: warning: cannot check whether --id %s was used for another event: %s; the event is sent without the check. "+
-			"For the check, use --table, and allow dynamodb:UpdateItem on the keys %s/*", w.session.name(), w.eventID, oneLine(err), durable.IdempotencyMachine)
+		return fmt.Errorf("%w; nothing was sent: use another --id, or send the first event again unchanged", err)
+	case errors.Is(err, durable.ErrDenied): // dynamostore.ErrNoTable wraps it.
+		w.session.note("%s: warning: cannot check whether --id %s was used for another event: %s; sending the event without the check. "+
+			"To enable the check, use --table, and allow dynamodb:UpdateItem on the keys %s/*", w.session.name(), w.eventID, oneLine(err), durable.IdempotencyMachine)
 		return nil
 	case err != nil && ctx.Err() == nil:
 		return fmt.Errorf("%w; nothing was sent", err)
@@ -180,12 +177,12 @@ func (w *waiter) reserve(ctx context.Context, message durable.Message) error {
 	}
 }
 
-// prepare notes what the outcome of a message to the queue with the URL is told by, before it is sent.
+// prepare records the queue's attributes and the instance before the message is sent.
 func (w *waiter) prepare(ctx context.Context, client *sequenceRecorder, url string) error {
 	names := []types.QueueAttributeName{types.QueueAttributeNameQueueArn, types.QueueAttributeNameRedrivePolicy}
 	output, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: names})
 	if err != nil {
-		return fmt.Errorf("asking for the ARN of %s: %w", url, err)
+		return fmt.Errorf("getting the ARN of %s: %w", url, err)
 	}
 	w.arn = output.Attributes[string(names[0])]
 	w.deadLetterQueue = deadLetterQueueOf(output.Attributes[string(names[1])])
@@ -196,14 +193,15 @@ func (w *waiter) prepare(ctx context.Context, client *sequenceRecorder, url stri
 	return err
 }
 
-// await returns the instance once it is what is waited for, and whether the event is known to have been ignored.
+// await polls until the instance reaches the state that --wait names. ignored reports whether the event is known to
+// have been ignored.
 func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool, err error) {
 	ctx, stop := context.WithTimeoutCause(outer, w.flags.timeout(), errTimeUp)
 	defer stop()
 	progress := w.session.newTask("waiting for " + w.to.String())
 	defer progress.end()
-	where := fmt.Sprintf("nothing is stored of %s: the event may have been parked, see %s", w.to, w.hintParked())
-	looks := looks{next: lookFirst}
+	where := fmt.Sprintf("%s does not exist yet: the event may have been parked, see %s", w.to, w.hintParked())
+	looks := lookTimer{next: lookFirst}
 	for pause := pollFirst; ; pause = nextPoll(pause) {
 		record, err := w.store.Load(ctx, w.to)
 		if err == nil && record.Revision == 0 && looks.due(ctx, pause) {
@@ -216,7 +214,7 @@ func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool
 		reached := false
 		if err == nil && record.Revision > 0 {
 			if w.eventType != "" && !w.isApplied(record) {
-				where += ", where the event has not been applied yet"
+				where += ", and the event has not been applied yet"
 			} else {
 				reached, err = w.reached(record, shown)
 			}
@@ -230,7 +228,7 @@ func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool
 		}
 		if err != nil {
 			switch {
-			case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // It is known what became of the event.
+			case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // The outcome is known.
 			case outer.Err() != nil:
 				err = fmt.Errorf("%w while waiting for %s: the event was sent, as message %s; %s", errInterrupted, w.flags.Wait, w.messageID, where)
 			case ctx.Err() != nil:
@@ -241,8 +239,8 @@ func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool
 	}
 }
 
-// isIgnored reports whether the event, which was applied, is known to have been ignored: all events of its type that the
-// history tells of since it was sent were.
+// isIgnored reports whether the applied event is known to have been ignored: all events of its type in the history
+// since the send were ignored.
 func (w *waiter) isIgnored(record durable.Record) bool {
 	transitions, missed := newTransitions(w.before.History, record.History)
 	ignored := false
@@ -258,15 +256,15 @@ func (w *waiter) isIgnored(record durable.Record) bool {
 	return ignored && !missed && !repeat
 }
 
-// isApplied reports whether the instance is done with the event: it was applied, ignored or parked. A repeat of an event
-// whose ID is known was applied before, and leaves no other trace.
+// isApplied reports whether the event was applied, ignored or parked. A duplicate leaves no trace but its ID, which the
+// instance remembers from the first delivery.
 func (w *waiter) isApplied(record durable.Record) bool {
 	applied := record.Watermark[w.arn]
 	return cmp.Or(cmp.Compare(len(applied), len(w.sequence)), cmp.Compare(applied, w.sequence)) >= 0 ||
 		w.eventID != "" && record.Remembers(w.eventID)
 }
 
-// reached reports whether the instance is what is waited for; it fails if it will never be.
+// reached reports whether the instance has reached what --wait names. It fails if that is no longer possible.
 func (w *waiter) reached(record durable.Record, shown view.Instance) (bool, error) {
 	if f := record.Error; f != nil && (w.before.Error == nil || *f != *w.before.Error) && (f.Event == w.eventType || f.Event == "") {
 		return false, w.parked(f.Message)
@@ -283,7 +281,7 @@ func (w *waiter) reached(record durable.Record, shown view.Instance) (bool, erro
 		if w.isIgnored(record) {
 			said = eventIgnored
 		}
-		return false, fmt.Errorf("waited for %s, and %s is over without it: it is %s in %s%s", w.flags.Wait, w.to, shown.Status, strings.Join(shown.State, ", "), said)
+		return false, fmt.Errorf("waited for %s, but %s ended without it: it is %s in %s%s", w.flags.Wait, w.to, shown.Status, strings.Join(shown.State, ", "), said)
 	default:
 		return false, nil
 	}

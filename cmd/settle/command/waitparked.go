@@ -15,23 +15,23 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// An event that no instance was begun for leaves its reason in the dead-letter queue only. To look there hides what is there from
-// others for a moment; so it is done seldom, and only while nothing is stored.
+// If an event does not start an instance, its reason is stored only in the dead-letter queue. A look hides that queue's
+// messages from other readers for a moment. So looks are rare, and only happen while the instance does not exist.
 const (
-	// lookFirst is how long nothing has been stored when it is looked for the first time; then it doubles, up to lookEvery.
+	// lookFirst is the wait before the first look. It then doubles, by at most lookEvery.
 	lookFirst = 400 * time.Millisecond
 	lookEvery = 30 * time.Second
-	// lookTakes is how long a look may take, as SQS waits for a second: with less time left there is none.
+	// lookTakes is the longest duration of a look. SQS waits for a second. With less time left, there is no look.
 	lookTakes = 2 * time.Second
-	// lookMessagesMax is how many messages are received in a look.
+	// lookMessagesMax is how many messages a look receives at most.
 	lookMessagesMax = 100
 )
 
-// looks says when to look into the dead-letter queue.
-type looks struct{ waited, next time.Duration }
+// lookTimer decides when to look into the dead-letter queue.
+type lookTimer struct{ waited, next time.Duration }
 
-// due reports whether to look now, after nothing was stored and before a pause.
-func (l *looks) due(ctx context.Context, pause time.Duration) bool {
+// due reports whether to look now. Call it before each pause while the instance does not exist.
+func (l *lookTimer) due(ctx context.Context, pause time.Duration) bool {
 	due := l.waited >= l.next
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < lookTakes {
 		due = false
@@ -43,21 +43,21 @@ func (l *looks) due(ctx context.Context, pause time.Duration) bool {
 	return due
 }
 
-// deadLetterQueueOf returns the name of the queue that a RedrivePolicy leads to; empty if there is none.
+// deadLetterQueueOf returns the name of the dead-letter queue in a RedrivePolicy, or "".
 func deadLetterQueueOf(policy string) string {
 	var form struct {
 		Target string `json:"deadLetterTargetArn"`
 	}
-	_ = json.Unmarshal([]byte(policy), &form) // What is none has no target.
+	_ = json.Unmarshal([]byte(policy), &form) // An invalid policy has no target.
 	return form.Target[strings.LastIndexByte(form.Target, ':')+1:]
 }
 
-// parked is the error of a message that was parked.
+// parked returns the error for a parked message.
 func (w *waiter) parked(reason string) error {
-	return fmt.Errorf("the event was parked: %s; %s finds it", reason, w.hintParked("--instance", w.to.String()))
+	return fmt.Errorf("the event was parked: %s; see %s", reason, w.hintParked("--instance", w.to.String()))
 }
 
-// hintParked is the command that lists what was parked from the queue: one that was named has a dead-letter queue of its own.
+// hintParked returns the command that lists the parked events. If --queue was given, it includes the dead-letter queue.
 func (w *waiter) hintParked(args ...string) string {
 	if w.session.given["queue"] != "" && w.deadLetterQueue != "" {
 		args = append([]string{"--dead-letter-queue", w.deadLetterQueue}, args...)
@@ -65,8 +65,7 @@ func (w *waiter) hintParked(args ...string) string {
 	return w.session.hint("dlq list", args...)
 }
 
-// checkParked fails if the message is to be seen in the dead-letter queue. Who may send need not be allowed to look there: then
-// it is not looked for again.
+// checkParked fails if the message is in the dead-letter queue. If it may not read that queue, it does not try again.
 func (w *waiter) checkParked(ctx context.Context) error {
 	if w.deadLetterQueue == "" {
 		return nil
@@ -84,23 +83,23 @@ func (w *waiter) checkParked(ctx context.Context) error {
 	}
 	switch {
 	case found != nil:
-		return w.parked(cmp.Or(found.Reason, "no reason is known, the queue has given it up"))
+		return w.parked(cmp.Or(found.Reason, "no reason recorded, SQS moved it after too many receives"))
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil && !mayPass(err):
+	case err != nil && !isTemporary(err):
 		w.deadLetterQueue = ""
 	}
 	return nil
 }
 
-// findParked receives until the message is there; nil if it is not to be seen.
+// findParked receives until it finds the message. It returns nil if the queue does not offer the message.
 func (w *waiter) findParked(ctx context.Context, reader *deadletter.Reader) (*deadletter.Message, error) {
 	isOfInstance := func(m *deadletter.Message) bool { return m.Group == w.to.String() }
 	isGroupSeen, isGroupBack := false, false
 	for seen := 0; seen < lookMessagesMax; {
 		batch, err := reader.Next(ctx)
 		if err == nil && len(batch) == 0 && isGroupSeen && !isGroupBack {
-			// The message may be locked behind an earlier one of its group, with which the batch was full.
+			// The message may be locked behind an earlier one of its group that filled the batch.
 			isGroupBack = true
 			if err = reader.PutBack(ctx, isOfInstance); err == nil {
 				continue

@@ -18,42 +18,42 @@ import (
 type watchCommand struct {
 	tableFlags
 	placeFlags
-	Every    *time.Duration `placeholder:"2s" help:"How often to look, instead of as told above."`
+	Every    *time.Duration `placeholder:"2s" help:"How often to read, instead of the defaults above."`
 	Instance string         `arg:"" optional:"" help:"The instance, such as signup/42. It need not exist yet."`
 	outputFlag
 }
 
-// watchEveryLeast is the shortest pause that may be asked for.
+// watchEveryLeast is the shortest interval that --every accepts.
 const watchEveryLeast = 100 * time.Millisecond
 
-// Help tells how it sees what happens, and what that costs.
+// Help implements kong.HelpProvider.
 func (*watchCommand) Help() string {
-	return `Printed is where the instance is and, from then on, each transition once it is stored, until the instance is over or
-Ctrl-C. As JSON it is one transition a line, and nothing else. The item is read, consistently: every 100 ms after
-something has happened, then ever less often, down to every two seconds. If more transitions come between two looks
-than the item keeps, some are missed, which is said. If AWS fails later than at the first look, and longer than the SDK
-tries again, it says so and looks again: after a second, then ever later, up to every 30 seconds. If nobody reads standard
-output any more, as behind head -1, it ends at the next look.
+	return `Prints the state of the instance and then each transition once it is stored, until the instance ends or you press Ctrl-C.
+JSON output has one transition a line, and nothing else.
 
-With --machine, and --state or --tag to narrow it down, it is those of all active instances, up to 1,000, until Ctrl-C.
-Each look reads them all: found by the index by_state every two seconds, or, if the table has none, by reading the whole
-table every ten. What a look costs is told after the first one. An instance that begins and is over between two looks is
-not seen; one that the first look did not find is shown from as far back as its history goes.
+watch reads the item consistently: every 100 ms after a change, then less often, down to every two seconds. If more
+transitions happen between two reads than the item keeps, watch misses some and says so. If a read after the first one
+fails despite the retries of the SDK, watch prints the error and tries again: after a second at first, after 30 seconds at
+most. If standard output is closed, as with head -1, watch ends at the next read.
+
+With --machine, watch follows all active instances of a machine, up to 1,000, until Ctrl-C. --state and --tag narrow them
+down. Each look reads all of them: by the index by_state every two seconds or, without the index, by reading the whole
+table every ten seconds. After the first look, watch prints how much read capacity a look takes. An instance that starts
+and ends between two looks is not seen. An instance that the first look did not find is shown with its stored history.
 
   settle watch signup/42
   settle watch signup/42 -o json | jq -r '.to[]'
   settle watch --machine signup --every 5s`
 }
 
-// watched is a transition as watch prints it.
+// watched is a transition as printed in JSON.
 type watched struct {
 	Instance string `json:"instance"`
 	durable.Transition
-	// Revision is the one that the transition was seen in: it, or one before it, has stored it.
+	// Revision is the revision that the transition was read in. It was stored by this revision or an earlier one.
 	Revision int64 `json:"revision"`
 }
 
-// validate refuses flags that do not go together.
 func (c *watchCommand) validate() error {
 	switch {
 	case (c.Instance == "") == (c.Machine == ""):
@@ -67,7 +67,7 @@ func (c *watchCommand) validate() error {
 	}
 }
 
-// Run prints the transitions as they come.
+// Run prints transitions until the instance ends or ctx ends.
 func (c *watchCommand) Run(ctx context.Context, s *session) error {
 	if err := c.validate(); err != nil {
 		return err
@@ -105,30 +105,30 @@ func (c *watchCommand) Run(ctx context.Context, s *session) error {
 	if ctx.Err() != nil && (err == nil || errors.Is(stopped(ctx, err), errInterrupted)) {
 		s.breakLine()
 		if c.Machine != "" {
-			s.note("It took %d read units in %v.", s.read.units(), s.now().Sub(begun).Truncate(time.Second))
+			s.note("Used %s in %v.", counted(int(s.read.units()), "read unit", "read units"), s.now().Sub(begun).Truncate(time.Second))
 		}
-		return nil // Stopped as asked.
+		return nil // The user has stopped it.
 	}
 	return c.explain(s, err)
 }
 
-// watch is a watch command that runs.
+// watch is the state of a running watch command.
 type watch struct {
 	session  *session
 	flags    *watchCommand
 	machines *durable.Machines
 	store    *dynamostore.Store
 	log      *view.Log
-	// failures counts the looks that have failed since the last one that has not.
+	// failures counts consecutive failed reads.
 	failures int
 }
 
-// one prints what happens to an instance until it is over.
+// one prints the transitions of one instance until it ends.
 func (w *watch) one(ctx context.Context, id durable.InstanceID) error {
 	seen := durable.Record{Revision: -1}
 	for pause := pollFirst; ctx.Err() == nil; pause = nextPoll(pause) {
 		record, err := w.store.Load(ctx, id)
-		retry, err := w.outlast(ctx, seen.Revision < 0, err)
+		retry, err := w.handleError(ctx, seen.Revision < 0, err)
 		if err != nil {
 			return err
 		}
@@ -151,8 +151,8 @@ func (w *watch) one(ctx context.Context, id durable.InstanceID) error {
 	return nil
 }
 
-// pause waits for the next look. It fails with errUnread if nobody would read what that finds: nothing is written, and so no signal
-// ends the process, until something happens.
+// pause waits for the next read. It returns errUnread if standard output is closed. Without this check, the command
+// would poll until the next transition, because only a write ends the process.
 func (w *watch) pause(ctx context.Context, d time.Duration) error {
 	err := w.session.wait(ctx, d)
 	if err == nil && w.session.unread() {
@@ -161,15 +161,15 @@ func (w *watch) pause(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// print prints what has happened from one look to the next.
+// print prints the changes between two reads.
 func (w *watch) print(seen, record durable.Record) error {
 	s := w.session
 	switch {
 	case record.Revision == 0 && seen.Revision < 0:
-		s.note("Nothing is stored of %s yet: its first event creates it.", record.Instance)
+		s.note("%s does not exist yet: its first event creates it.", record.Instance)
 		return nil
 	case record.Revision == 0:
-		s.note("%s is gone.", record.Instance)
+		s.note("%s no longer exists.", record.Instance)
 		return nil
 	case seen.Revision < 0 && !w.flags.json(s):
 		shown, err := view.Of(w.machines, record)
@@ -188,7 +188,7 @@ func (w *watch) print(seen, record durable.Record) error {
 	return w.writeEnd(record)
 }
 
-// fresh returns the transitions that an earlier look has not seen, and says if some may be missing.
+// fresh returns the transitions since the last read. It prints a note if some may be missing.
 func (w *watch) fresh(seen, record durable.Record) []watched {
 	transitions, missed := newTransitions(seen.History, record.History)
 	if missed {
@@ -208,7 +208,7 @@ func (w *watch) write(transition watched) error {
 	return w.log.Write(transition.Instance, transition.Transition)
 }
 
-// writeEnd says that an instance is over, if it is.
+// writeEnd prints that the instance has ended, if so.
 func (w *watch) writeEnd(record durable.Record) error {
 	s := w.session
 	if record.Status == statechart.Active || w.flags.json(s) {
@@ -217,8 +217,8 @@ func (w *watch) writeEnd(record durable.Record) error {
 	return s.printf("%s", s.style.Fold(fmt.Sprintf("%s is %s in %s\n", s.style.Bold(record.Instance.String()), record.Status, s.style.State(strings.Join(record.State, ", ")))))
 }
 
-// newTransitions returns those at the end of a history that an earlier look at it did not have; missed says that there
-// is nothing left of that, so that there may have been more.
+// newTransitions returns the transitions in after that are not in before. missed is true if the two histories do not
+// overlap, so that transitions in between may be lost.
 func newTransitions(before, after []durable.Transition) (fresh []durable.Transition, missed bool) {
 	same := func(a, b durable.Transition) bool {
 		return a.At.Equal(b.At) && a.Event == b.Event && a.Ignored == b.Ignored && slices.Equal(a.From, b.From) && slices.Equal(a.To, b.To)

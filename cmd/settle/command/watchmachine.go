@@ -17,29 +17,29 @@ import (
 )
 
 const (
-	// watchByIndex and watchByTable are how long watch --machine waits between two looks, by what these read.
+	// watchByIndex and watchByTable are the intervals of watch --machine, with and without the index.
 	watchByIndex = 2 * time.Second
 	watchByTable = 10 * time.Second
-	// watchInstancesMax is how many instances it reads in a look.
+	// watchInstancesMax is how many instances watch --machine follows.
 	watchInstancesMax = 1000
 )
 
-// crowd is the instances that watch --machine has seen.
-type crowd struct {
+// machineWatch is the set of instances that watch --machine follows.
+type machineWatch struct {
 	*watch
 	filter dynamostore.Filter
-	// byTable says that the table has no index.
+	// byTable is set if the table has no index.
 	byTable bool
-	// seen are those that are active, as they were read last; listed are those that the last look found.
+	// seen has the active instances as last read. listed has the instances that the last look found.
 	seen   map[durable.InstanceID]durable.Record
 	listed map[durable.InstanceID]bool
-	// unreadable are those whose items could not be read, which was said.
+	// unreadable has the instances whose items could not be read, to report each of them once.
 	unreadable map[string]bool
 }
 
-// several prints what happens to the instances that the filter chooses, until ctx ends.
+// several prints the transitions of the instances that match the filter, until ctx ends.
 func (w *watch) several(ctx context.Context, filter dynamostore.Filter) error {
-	c := &crowd{watch: w, filter: filter, seen: map[durable.InstanceID]durable.Record{}, unreadable: map[string]bool{}}
+	c := &machineWatch{watch: w, filter: filter, seen: map[durable.InstanceID]durable.Record{}, unreadable: map[string]bool{}}
 	progress := w.session.newProgress("instance found", "instances found")
 	err := c.look(ctx, progress)
 	progress.end()
@@ -51,14 +51,14 @@ func (w *watch) several(ctx context.Context, filter dynamostore.Filter) error {
 	}
 	for again := time.Duration(0); err == nil; {
 		if err = w.pause(ctx, cmp.Or(again, c.pause())); err == nil {
-			again, err = w.outlast(ctx, false, c.look(ctx, nil))
+			again, err = w.handleError(ctx, false, c.look(ctx, nil))
 		}
 	}
 	return err
 }
 
-// pause is how long to wait between two looks.
-func (c *crowd) pause() time.Duration {
+// pause returns the interval between two looks.
+func (c *machineWatch) pause() time.Duration {
 	switch {
 	case c.flags.Every != nil:
 		return *c.flags.Every
@@ -69,8 +69,8 @@ func (c *crowd) pause() time.Duration {
 	}
 }
 
-// introduce tells what the first look has found, and what each costs.
-func (c *crowd) introduce() error {
+// introduce prints the result of the first look, and the cost of a look.
+func (c *machineWatch) introduce() error {
 	s, counts := c.session, map[string]int{}
 	for _, record := range c.seen {
 		counts[strings.Join(record.State, ", ")]++
@@ -89,12 +89,12 @@ func (c *crowd) introduce() error {
 		what = "the whole table " + c.flags.Table + ", which has no index " + dynamostore.IndexName
 	}
 	units := s.read.units()
-	s.note("Each look reads %s, %d read units now: every %v, that is about %d an hour.", what, units, c.pause(), units*int64(time.Hour/c.pause()))
+	s.note("Each look reads %s: %s now, or about %d an hour at one look every %v.", what, counted(int(units), "read unit", "read units"), units*int64(time.Hour/c.pause()), c.pause())
 	return nil
 }
 
-// look reads the instances and prints, from the second time on, what has happened since, in the order of time.
-func (c *crowd) look(ctx context.Context, first *progress) error {
+// look reads the instances. From the second call on, it prints the transitions since the last look, ordered by time.
+func (c *machineWatch) look(ctx context.Context, first *progress) error {
 	records, err := c.list(ctx, first)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (c *crowd) look(ctx context.Context, first *progress) error {
 		listed[record.Instance] = true
 	}
 	for id := range c.listed {
-		if !listed[id] { // It is over, or somewhere else, or the index is behind.
+		if !listed[id] { // The instance has ended or left the filter, or the index is behind.
 			record, err := c.store.Load(ctx, id)
 			if err != nil {
 				return err
@@ -112,12 +112,12 @@ func (c *crowd) look(ctx context.Context, first *progress) error {
 			records = append(records, record)
 		}
 	}
-	c.listed = listed // Not before all is read: a look that fails is made again.
+	c.listed = listed // Set only after all reads: a failed look is repeated.
 	var fresh []watched
 	var over []durable.Record
 	for _, record := range records {
 		seen, known := c.seen[record.Instance]
-		if record.Revision < seen.Revision && record.Revision > 0 { // The table was not read consistently.
+		if record.Revision < seen.Revision && record.Revision > 0 { // This read was older than the last one.
 			continue
 		}
 		c.seen[record.Instance] = record
@@ -132,8 +132,8 @@ func (c *crowd) look(ctx context.Context, first *progress) error {
 	return c.printLook(fresh, over)
 }
 
-// printLook prints what a look has found: that an instance is over, behind the last of its transitions.
-func (c *crowd) printLook(fresh []watched, over []durable.Record) error {
+// printLook prints transitions. The end of an instance follows its last transition.
+func (c *machineWatch) printLook(fresh []watched, over []durable.Record) error {
 	slices.SortStableFunc(fresh, func(a, b watched) int { return a.At.Compare(b.At) })
 	slices.SortFunc(over, func(a, b durable.Record) int { return strings.Compare(a.Instance.String(), b.Instance.String()) })
 	for i, transition := range fresh {
@@ -151,7 +151,7 @@ func (c *crowd) printLook(fresh []watched, over []durable.Record) error {
 	}
 	for _, record := range over {
 		if record.Revision == 0 {
-			c.session.note("%s is gone.", record.Instance)
+			c.session.note("%s no longer exists.", record.Instance)
 		} else if err := c.writeEnd(record); err != nil {
 			return err
 		}
@@ -159,8 +159,8 @@ func (c *crowd) printLook(fresh []watched, over []durable.Record) error {
 	return nil
 }
 
-// list reads the instances: by the index, unless the table has none.
-func (c *crowd) list(ctx context.Context, first *progress) ([]durable.Record, error) {
+// list reads the instances, by the index if the table has it.
+func (c *machineWatch) list(ctx context.Context, first *progress) ([]durable.Record, error) {
 	var records []durable.Record
 	for record, err := range c.each(ctx) {
 		var unreadable *dynamostore.ItemError
@@ -184,8 +184,8 @@ func (c *crowd) list(ctx context.Context, first *progress) ([]durable.Record, er
 	return records, nil
 }
 
-// each yields the instances, as Store.List does.
-func (c *crowd) each(ctx context.Context) iter.Seq2[durable.Record, error] {
+// each yields the instances like Store.List.
+func (c *machineWatch) each(ctx context.Context) iter.Seq2[durable.Record, error] {
 	return func(yield func(durable.Record, error) bool) {
 		for cursor := ""; !c.byTable; {
 			page, err := c.store.ListPage(ctx, c.filter, dynamostore.PageInstancesMax, cursor)

@@ -10,12 +10,12 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// watchBackoff is when a watch looks again after AWS has failed, longer than the SDK tries again.
+// watchBackoff is the backoff after a read has failed in spite of the SDK's retries.
 var watchBackoff = statechart.RetryPolicy{Attempts: math.MaxInt, Interval: time.Second, Rate: 2, IntervalMax: 30 * time.Second}
 
-// outlast takes the outcome of a look. What may pass it says, and returns when to look again; zero means that the look has not failed.
-// What does not pass, and what fails the first look, is the watch's error.
-func (w *watch) outlast(ctx context.Context, first bool, err error) (again time.Duration, lasting error) {
+// handleError handles the error of a read. If it is temporary, handleError prints it and returns the time until the next
+// attempt. It returns the error if it is permanent or if the first read failed. Zero values mean success.
+func (w *watch) handleError(ctx context.Context, first bool, err error) (again time.Duration, lasting error) {
 	switch {
 	case err == nil && w.failures > 0:
 		w.session.note("AWS answers again.")
@@ -23,14 +23,14 @@ func (w *watch) outlast(ctx context.Context, first bool, err error) (again time.
 		return 0, nil
 	case err == nil:
 		return 0, nil
-	case first || ctx.Err() != nil || !mayPass(err):
+	case first || ctx.Err() != nil || !isTemporary(err):
 		return 0, err
 	}
 	w.failures++
 	again, _ = watchBackoff.Next(w.failures)
-	w.session.note("%s: %s; looking again in %v", w.session.name(), oneLine(err), again)
+	w.session.note("%s: %s; trying again in %v", w.session.name(), oneLine(err), again)
 	return again, nil
 }
 
-// mayPass reports whether an error is one that the SDK itself would try again.
-func mayPass(err error) bool { return retry.NewStandard().IsErrorRetryable(err) }
+// isTemporary reports whether the SDK would retry the error.
+func isTemporary(err error) bool { return retry.NewStandard().IsErrorRetryable(err) }

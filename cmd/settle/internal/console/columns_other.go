@@ -4,7 +4,7 @@ package console
 
 import "os"
 
-// columnsOf reports whether the file is a terminal, as far as its mode tells; how wide it is, is not known here.
+// columnsOf reports whether the file is a terminal, judging by its mode. The width is unknown on this system.
 func columnsOf(file *os.File) (columns int, ok bool) {
 	info, err := file.Stat()
 	return 0, err == nil && info.Mode()&os.ModeCharDevice != 0

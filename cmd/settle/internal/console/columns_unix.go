@@ -8,7 +8,8 @@ import (
 	"unsafe"
 )
 
-// columnsOf returns how wide a terminal is; ok is false if the file is none. /dev/null is a character device and none.
+// columnsOf returns the width of a terminal. ok is false if the file is not a terminal. It does not rely on the file's
+// mode, because /dev/null is a character device too.
 func columnsOf(file *os.File) (columns int, ok bool) {
 	raw, err := file.SyscallConn()
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Span writes a duration with the two units that matter: "23h59m", "4m31s", "850ms".
+// Span formats a duration with its two largest units: "23h59m", "4m31s", "850ms".
 func Span(d time.Duration) string {
 	switch {
 	case d < 0:

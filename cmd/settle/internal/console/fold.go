@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	// hangMax is how far to the right a line's second field may begin for further fields to stand below it.
+	// hangMax is the rightmost column of a second field for further fields to be aligned below it.
 	hangMax = 20
-	// hangDefault is how far what is folded is indented otherwise, beyond what it belongs to.
+	// hangDefault is the additional indentation of folded text otherwise.
 	hangDefault = 3
 )
 
-// gaps are between fields. folds are where a line of fields may be folded: there, before the arrow of a transition, and
-// after a comma.
+// gaps are the spaces between fields. folds are the places where a line of fields may be folded: gaps, before the arrow
+// of a transition, and after a comma.
 var (
 	gaps  = regexp.MustCompile(`\S {2,}\S`)
 	folds = regexp.MustCompile(`\S {2,}| → |, `)
@@ -21,15 +21,15 @@ var (
 
 const (
 	arrow = " → "
-	// keyEnd is what a line of JSON has and no prose.
+	// keyEnd occurs in JSON but not in prose.
 	keyEnd = `": `
 )
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// Fold breaks the lines of a text that take more than so many columns, where that can be done; marks for a terminal
-// take none. A line that has fields, with two spaces or more between them, or an arrow, or is JSON, is folded there or after a comma, else at a
-// space; any other at a space. With no columns, nothing is folded.
+// Fold breaks the lines of a text that are wider than columns, where possible. Escape sequences have no width. A line
+// with fields (separated by two or more spaces), an arrow or JSON is folded there or after a comma, else at a space.
+// Other lines are folded at spaces. If columns is 0, nothing is folded.
 func Fold(text string, columns int) string {
 	if columns <= 0 {
 		return text
@@ -41,8 +41,8 @@ func Fold(text string, columns int) string {
 	return b.String()
 }
 
-// FoldWords breaks the lines of a text of prose that take more than so many columns, at spaces, whatever is written in them. What
-// has a name before it, set off by two spaces within the first columns, is folded below itself. With no columns, nothing is folded.
+// FoldWords breaks lines of prose that are wider than columns at spaces only. Text after a label (set off by two spaces
+// within the first columns) is aligned below itself. If columns is 0, nothing is folded.
 func FoldWords(text string, columns int) string {
 	if columns <= 0 {
 		return text
@@ -95,9 +95,9 @@ func foldLine(b *strings.Builder, line string, columns int) {
 	b.WriteString(line)
 }
 
-// lastFold returns where the first part of a line of fields ends and the next one begins, and how far to indent that. The
-// arrow of a transition comes before all other places, unless it is one of several. Fields are indented to the
-// column that is given, arrows to where their field begins, and other parts of a field a little further.
+// lastFold returns where the first part of a line of fields ends, where the next part begins, and how far to indent it.
+// It prefers the arrow of a transition, unless there are several. Fields are indented to the column fields, arrows to
+// the start of their field, and other parts of a field by hangDefault more.
 func lastFold(line string, fields, columns int) (end, next, hang int) {
 	field, arrows := indentOf(line), strings.Count(line, arrow)
 	for _, place := range folds.FindAllStringIndex(line, -1) {
@@ -128,7 +128,7 @@ func lastFold(line string, fields, columns int) (end, next, hang int) {
 	return end, next, hang
 }
 
-// lastSpace returns where the last word begins that has no room any more, and where the one before it ends.
+// lastSpace returns the end of the last word that fits, and the start of the next word.
 func lastSpace(line string, columns int) (end, next int) {
 	for at := indentOf(line); ; {
 		space := strings.IndexByte(line[at:], ' ')

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestLinesAreFoldedWhereTheyMayBe(t *testing.T) {
+func TestLinesAreFoldedAtTheirFields(t *testing.T) {
 	t.Parallel()
 	long := func(s string) string { return strings.Repeat(s, 40) }
 	for name, c := range map[string]struct{ line, want string }{
@@ -13,23 +13,23 @@ func TestLinesAreFoldedWhereTheyMayBe(t *testing.T) {
 		"between fields, below the second one": {
 			"   12:00:00.000  told  a=" + long("a") + "  b=" + long("b") + "  c=" + long("c"),
 			"   12:00:00.000  told  a=" + long("a") + "\n                 b=" + long("b") + "\n                 c=" + long("c")},
-		"between fields, where the second one is far away": {
+		"between fields, with a distant second one": {
 			"   " + long("a") + "  " + long("b") + "  " + long("c"),
 			"   " + long("a") + "  " + long("b") + "\n      " + long("c")},
 		"before the only arrow": {
 			"   at  to  " + long("a") + ", b → " + long("c") + ", " + long("d"),
 			"   at  to  " + long("a") + ", b\n           → " + long("c") + ", " + long("d")},
-		"after a comma, where arrows are many": {
+		"after a comma, with several arrows": {
 			"   at  to  " + long("a") + " → b, " + long("c") + " → def",
 			"   at  to  " + long("a") + " → b,\n              " + long("c") + " → def"},
-		"marks take no room": {
+		"escape sequences have no width": {
 			"\x1b[2m" + long("a") + "\x1b[0m  \x1b[1m" + long("b") + "\x1b[0m  \x1b[32mc\x1b[0m",
 			"\x1b[2m" + long("a") + "\x1b[0m  \x1b[1m" + long("b") + "\x1b[0m  \x1b[32mc\x1b[0m"},
-		"prose, at a space and no further to the right": {"   " + long("ab") + " " + long("c"), "   " + long("ab") + "\n   " + long("c")},
-		"a field without a comma, at a space":           {"   at  " + long("ab") + " " + long("c"), "   at  " + long("ab") + "\n       " + long("c")},
-		"JSON, after a comma":                           {`  {"a": "` + long("bb") + `", "c": "` + long("d") + `e"}`, `  {"a": "` + long("bb") + "\",\n" + `     "c": "` + long("d") + `e"}`},
-		"wide characters take two columns":              {strings.Repeat("界", 49) + " 界", strings.Repeat("界", 49) + "\n界"},
-		"nowhere":                                       {long("a") + long("b") + long("c"), long("a") + long("b") + long("c")},
+		"prose, at a space with the same indent": {"   " + long("ab") + " " + long("c"), "   " + long("ab") + "\n   " + long("c")},
+		"a field without a comma, at a space":    {"   at  " + long("ab") + " " + long("c"), "   at  " + long("ab") + "\n       " + long("c")},
+		"JSON, after a comma":                    {`  {"a": "` + long("bb") + `", "c": "` + long("d") + `e"}`, `  {"a": "` + long("bb") + "\",\n" + `     "c": "` + long("d") + `e"}`},
+		"wide characters take two columns":       {strings.Repeat("界", 49) + " 界", strings.Repeat("界", 49) + "\n界"},
+		"nowhere":                                {long("a") + long("b") + long("c"), long("a") + long("b") + long("c")},
 	} {
 		if got := Fold(c.line+"\n", 100); got != c.want+"\n" {
 			t.Errorf("%s: expected\n%s\ngot\n%s", name, c.want, got)
@@ -37,20 +37,20 @@ func TestLinesAreFoldedWhereTheyMayBe(t *testing.T) {
 	}
 }
 
-func TestWordsAreFoldedAtSpacesWhateverTheySay(t *testing.T) {
+func TestProseIsFoldedAtSpacesOnly(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
 		"prose that has commas, arrows and JSON": {`settle: expected {"type": "VERIFY"}, a → b, got 6 bytes`, "settle: expected {\"type\":\n\"VERIFY\"}, a → b, got 6\nbytes"},
-		"below itself, behind a name":            {"  reason  one, two three four five six seven", "  reason  one, two three\n          four five six\n          seven"},
-		"below itself, where it is indented":     {"    one two three four five six", "    one two three four\n    five six"},
-		"marks take no room":                     {"\x1b[33mone two three four five\x1b[0m six", "\x1b[33mone two three four five\x1b[0m\nsix"},
-		"a word that has no room":                {"  a  " + strings.Repeat("b", 30), "  a\n     " + strings.Repeat("b", 30)},
+		"below itself, after a label":            {"  reason  one, two three four five six seven", "  reason  one, two three\n          four five six\n          seven"},
+		"below itself, if indented":              {"    one two three four five six", "    one two three four\n    five six"},
+		"escape sequences have no width":         {"\x1b[33mone two three four five\x1b[0m six", "\x1b[33mone two three four five\x1b[0m\nsix"},
+		"a word that does not fit":               {"  a  " + strings.Repeat("b", 30), "  a\n     " + strings.Repeat("b", 30)},
 	} {
 		if got := FoldWords(c.text+"\n", 25); got != c.want+"\n" {
 			t.Errorf("%s: expected\n%s\ngot\n%s", name, c.want, got)
 		}
 	}
 	if text := strings.Repeat("word ", 40); FoldWords(text, 0) != text {
-		t.Error("expected no folding where no width is known")
+		t.Error("expected no folding without a width")
 	}
 }

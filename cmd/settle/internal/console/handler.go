@@ -10,57 +10,55 @@ import (
 	"sync"
 )
 
-// A column grows with what is in it, up to columnMax; beyond that the next one gives way.
+// A column grows with its content up to columnMax. Wider content shifts the next column.
 const (
 	instanceColumn = 18
 	eventColumn    = 13 // "after pick_up"
 	columnMax      = 40
 )
 
-// Handler is a slog.Handler for people: transitions in columns, other records as their message
-// and their attributes. Every record is one line, folded if the style knows at how many columns, and one write. It is safe for concurrent use.
+// Handler is a slog.Handler for people. It prints transitions in columns, and other records as message and attributes.
+// Each record is one line, folded at the style's width, and one write. It is safe for concurrent use.
 type Handler struct {
 	out    *output
 	style  Style
 	indent string
 	brief  bool
-	// attrs are those of WithAttrs, with the names of their groups; prefix is the name of
-	// the group for those to come.
+	// attrs are the attributes of WithAttrs, with the names of their groups. prefix is the current group.
 	attrs  []slog.Attr
 	prefix string
 }
 
-// output is what a handler and those derived from it write to.
+// output is shared by a handler and the handlers derived from it.
 type output struct {
 	mu sync.Mutex
 	io.Writer
-	instances, events int // widths of the columns so far
+	instances, events int // current widths of the columns
 }
 
-// NewHandler returns a handler that writes to out, each line after the indent.
+// NewHandler returns a handler that writes to out. Each line starts with indent.
 func NewHandler(out io.Writer, style Style, indent string) *Handler {
 	return &Handler{out: &output{Writer: out, instances: instanceColumn, events: eventColumn}, style: style, indent: indent}
 }
 
-// Brief returns a handler that tells of transitions in fewer words: without the revision, and changes as
-// BriefChange tells them.
+// Brief returns a handler that prints transitions without the revision, and changes as BriefChange does.
 func (h *Handler) Brief() *Handler {
 	derived := *h
 	derived.brief = true
 	return &derived
 }
 
-// SetColumns sets how wide the columns of instances and events are from now on, at least.
+// SetColumns sets the widths of the columns for instances and events. They may still grow.
 func (h *Handler) SetColumns(instances, events int) {
 	h.out.mu.Lock()
 	defer h.out.mu.Unlock()
 	h.out.instances, h.out.events = instances, events
 }
 
-// Enabled takes all that is not for debugging.
+// Enabled returns true for all levels from Info up.
 func (h *Handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
-// WithAttrs returns a handler whose records have the attributes too.
+// WithAttrs implements slog.Handler.
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	derived := *h
 	derived.attrs = slices.Clip(h.attrs)
@@ -71,7 +69,7 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &derived
 }
 
-// WithGroup returns a handler whose further attributes are named after the group.
+// WithGroup implements slog.Handler.
 func (h *Handler) WithGroup(name string) slog.Handler {
 	derived := *h
 	if name != "" {
@@ -80,7 +78,7 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 	return &derived
 }
 
-// Handle writes the record.
+// Handle implements slog.Handler.
 func (h *Handler) Handle(_ context.Context, record slog.Record) error {
 	h.out.mu.Lock()
 	defer h.out.mu.Unlock()
@@ -129,7 +127,7 @@ func writeAttr(b *strings.Builder, prefix string, attr slog.Attr) {
 	}
 	text := value.String()
 	if text == "" || strings.Contains(text, "\n") || Escape(text) != text {
-		text = fmt.Sprintf("%q", text) // A log line must not be able to forge another, nor give a terminal orders.
+		text = fmt.Sprintf("%q", text) // Quoted so that it cannot forge a log line or control the terminal.
 	}
 	fmt.Fprintf(b, "  %s=%s", prefix+attr.Key, text)
 }

@@ -14,12 +14,12 @@ func logTo(out *bytes.Buffer, style Style) *slog.Logger {
 	return slog.New(NewHandler(out, style, "> "))
 }
 
-// untimed returns what was logged without the times.
+// untimed returns the log without its times.
 func untimed(out *bytes.Buffer) string {
 	return regexp.MustCompile(`(?m)^> \d\d:\d\d:\d\d\.\d\d\d  `).ReplaceAllString(out.String(), "> ")
 }
 
-func TestTransitionsStandInColumns(t *testing.T) {
+func TestTransitionsArePrintedInColumns(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	log := logTo(&out, Style{})
@@ -76,7 +76,7 @@ func TestStyleMarksOnlyOnTerminals(t *testing.T) {
 	}
 }
 
-func TestSpanKeepsTheTwoUnitsThatMatter(t *testing.T) {
+func TestSpanHasTheTwoLargestUnits(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
 		0: "0s", 850*time.Millisecond + 400: "850ms", 12900 * time.Millisecond: "12s", 61 * time.Second: "1m01s",
@@ -88,7 +88,7 @@ func TestSpanKeepsTheTwoUnitsThatMatter(t *testing.T) {
 	}
 }
 
-func TestBriefLeavesOutWhatTheReaderKnows(t *testing.T) {
+func TestBriefOmitsRedundantStates(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	log := slog.New(NewHandler(&out, Style{}, "> ").Brief())

@@ -1,35 +1,35 @@
-// Package console shows people what happens: a slog.Handler that prints transitions as lines
-// to read, the few styles that the command line uses, and how long lines are folded.
+// Package console prints for people: a slog.Handler for transitions, the text styles of the command line, and the
+// folding of lines.
 package console
 
-// Style marks text for a terminal, and knows how wide that is. The zero value marks nothing and folds nothing.
+// Style marks text for a terminal of a certain width. The zero value neither marks nor folds.
 type Style struct {
 	on      bool
 	columns int
 }
 
-// NewStyle returns a style that marks, if color is true, and folds lines at so many columns, if that is not 0.
+// NewStyle returns a style. It marks text if color is true, and folds lines if columns is not 0.
 func NewStyle(color bool, columns int) Style { return Style{on: color, columns: columns} }
 
-// Columns returns how wide the terminal is; 0 if that is not known.
+// Columns returns the width of the terminal, or 0 if unknown.
 func (s Style) Columns() int { return s.columns }
 
-// Fold is Fold for a text of lines.
+// Fold calls Fold with the style's width.
 func (s Style) Fold(text string) string { return Fold(text, s.columns) }
 
-// FoldWords is FoldWords for a text of lines.
+// FoldWords calls FoldWords with the style's width.
 func (s Style) FoldWords(text string) string { return FoldWords(text, s.columns) }
 
-// Bold is for what a text is about.
+// Bold marks the subject of a text.
 func (s Style) Bold(text string) string { return s.mark("1", text) }
 
-// Dim is for what may be skipped in reading.
+// Dim marks less important text.
 func (s Style) Dim(text string) string { return s.mark("2", text) }
 
-// State is for the states of an instance.
+// State marks the states of an instance.
 func (s Style) State(text string) string { return s.mark("32", text) }
 
-// Warning is for what should not be skipped.
+// Warning marks text that should stand out.
 func (s Style) Warning(text string) string { return s.mark("33", text) }
 
 func (s Style) mark(code, text string) string {

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// IsTerminal reports whether what is written to out is seen on a terminal.
+// IsTerminal reports whether out is a terminal.
 func IsTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	if !ok {
@@ -15,7 +15,7 @@ func IsTerminal(out io.Writer) bool {
 	return ok
 }
 
-// Columns returns how wide the terminal is that out is written to; 0 if it is none, or does not tell.
+// Columns returns the width of the terminal out. It returns 0 if out is not a terminal or its width is unknown.
 func Columns(out io.Writer) int {
 	file, ok := out.(*os.File)
 	if !ok {
@@ -25,9 +25,8 @@ func Columns(out io.Writer) int {
 	return columns
 }
 
-// Obeys reports whether out is a terminal that knows escapes: TERM is not dumb.
+// Obeys reports whether out is a terminal that understands escape sequences. That is the case unless TERM is dumb.
 func Obeys(out io.Writer) bool { return IsTerminal(out) && os.Getenv("TERM") != "dumb" }
 
-// HasColor reports whether out is a terminal that knows escapes, before somebody who wants colors; see
-// https://no-color.org for who does not.
+// HasColor reports whether to write colors to out. It respects NO_COLOR (https://no-color.org).
 func HasColor(out io.Writer) bool { return Obeys(out) && os.Getenv("NO_COLOR") == "" }

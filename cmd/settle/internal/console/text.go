@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Escape returns a text in which a terminal finds nothing to obey: what cannot be seen stands there as Go
-// writes it, such as \x1b. Line feeds stay.
+// Escape escapes all non-printable characters but line feeds, in Go's notation, such as \x1b. Terminals then find
+// nothing to execute.
 func Escape(text string) string {
 	return escape(text, func(r rune) bool { return r == '\n' }, func(r rune, invalid string) string {
 		if invalid != "" {
@@ -22,7 +22,7 @@ func Escape(text string) string {
 	})
 }
 
-// EscapeJSON is Escape for a text of JSON, which stays the same to whoever reads it.
+// EscapeJSON is Escape for JSON text. It keeps the meaning of the JSON.
 func EscapeJSON(text string) string {
 	return escape(text, func(r rune) bool { return r < ' ' }, func(r rune, _ string) string {
 		if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {
@@ -32,7 +32,7 @@ func EscapeJSON(text string) string {
 	})
 }
 
-// escape replaces what cannot be seen and is not to be kept; invalid is the byte that is no character.
+// escape replaces non-printable characters unless keep returns true. invalid is the byte if it is not valid UTF-8.
 func escape(text string, keep func(rune) bool, replace func(r rune, invalid string) string) string {
 	var b strings.Builder
 	for rest := text; rest != ""; {
@@ -50,10 +50,10 @@ func escape(text string, keep func(rune) bool, replace func(r rune, invalid stri
 	return b.String()
 }
 
-// marks are those of Style.
+// marks matches the escape sequences of Style.
 var marks = regexp.MustCompile("\x1b\\[[0-9]*m")
 
-// Width returns how many columns of a terminal a text takes; marks take none.
+// Width returns how many columns a text takes on a terminal. Escape sequences take none.
 func Width(text string) int {
 	if strings.Contains(text, "\x1b") {
 		text = marks.ReplaceAllString(text, "")
@@ -71,8 +71,8 @@ func Width(text string) int {
 	return width
 }
 
-// wide are the characters that take two columns: East Asian ones and emoji, after the property East_Asian_Width of
-// https://www.unicode.org/reports/tr11/, by blocks.
+// wide has the characters that take two columns, by blocks: East Asian characters and emoji, after the property
+// East_Asian_Width of https://www.unicode.org/reports/tr11/.
 var wide = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x1100, Hi: 0x115f, Stride: 1}, {Lo: 0x231a, Hi: 0x231b, Stride: 1}, {Lo: 0x2e80, Hi: 0x303e, Stride: 1},
@@ -87,7 +87,7 @@ var wide = &unicode.RangeTable{
 	},
 }
 
-// Pad pads a text to the width of its column, which grows with it up to 40.
+// Pad pads a text to the width of its column. The column grows with the text, up to columnMax.
 func Pad(text string, width *int) string {
 	length := Width(text)
 	if length <= columnMax {

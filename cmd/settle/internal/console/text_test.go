@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestEscapeLeavesATerminalNothingToObey(t *testing.T) {
+func TestEscapeRemovesControlCharacters(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"plain, ünïcode 界 👩\nnext line": "plain, ünïcode 界 👩\nnext line",
@@ -24,7 +24,7 @@ func TestEscapeLeavesATerminalNothingToObey(t *testing.T) {
 	}
 }
 
-func TestEscapedJSONSaysTheSame(t *testing.T) {
+func TestEscapedJSONKeepsItsMeaning(t *testing.T) {
 	t.Parallel()
 	text := "{\n\t\"a\u009b\": \"\u202e\x7f\U000f0000界\"\r\n}"
 	const want = "{\n\t\"a\\u009b\": \"\\u202e\\u007f\\udb80\\udc00界\"\r\n}"
@@ -40,11 +40,11 @@ func TestEscapedJSONSaysTheSame(t *testing.T) {
 		t.Errorf("expected %q, got %q, %v", before, after, err)
 	}
 	if got, want := EscapeJSON("\"\x9b\""), `"\ufffd"`; got != want {
-		t.Errorf("no UTF-8: expected %s, got %q", want, got)
+		t.Errorf("invalid UTF-8: expected %s, got %q", want, got)
 	}
 }
 
-func TestWidthIsThatOnATerminal(t *testing.T) {
+func TestWidthCountsTerminalColumns(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{
 		"": 0, "abc": 3, "\x1b[32mabc\x1b[0m": 3, "→ ü": 3, "界面": 4, "e\u0301": 1, "한글": 4, "ｆｕｌｌ": 8, "🚀!": 3, "𠀀": 2,
@@ -55,7 +55,7 @@ func TestWidthIsThatOnATerminal(t *testing.T) {
 	}
 }
 
-func TestWhatIsADeviceIsNoTerminalForThat(t *testing.T) {
+func TestNullDeviceIsNotATerminal(t *testing.T) {
 	t.Parallel()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -67,7 +67,7 @@ func TestWhatIsADeviceIsNoTerminalForThat(t *testing.T) {
 	}
 }
 
-func TestLogLinesHaveNothingThatATerminalObeys(t *testing.T) {
+func TestLogLinesContainNoEscapeSequences(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	log := logTo(&out, Style{})

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// transitionMessage is the message of the records that durable.Loop logs, one a transition.
+// transitionMessage is the message of the log records that durable.Loop writes for transitions.
 const transitionMessage = "transition"
 
-// Transition is what the runtime logs once a transition is stored.
+// Transition is a stored transition, as logged by the runtime.
 type Transition struct {
 	Time time.Time
 	// Instance is the name of the instance: "signup/42".
@@ -20,13 +20,13 @@ type Transition struct {
 	Event string
 	// From and To are the paths of the active atomic states.
 	From, To []string
-	// Ignored says that no active state had a transition for the event.
+	// Ignored is true if no active state had a transition for the event.
 	Ignored bool
-	// Revision is that of the commit.
+	// Revision is the revision of the commit.
 	Revision int64
 }
 
-// TransitionOf reads a record of the runtime's log. Other records give false.
+// TransitionOf parses a log record of the runtime. It returns false for other records.
 func TransitionOf(record slog.Record) (Transition, bool) {
 	if record.Message != transitionMessage {
 		return Transition{}, false
@@ -58,11 +58,11 @@ func TransitionOf(record slog.Record) (Transition, bool) {
 	return t, t.Instance != ""
 }
 
-// Change says in a few words what the transition did to the states.
+// Change describes the change of states in a few words.
 func (t Transition) Change(style Style) string { return Change(style, t.From, t.To, t.Ignored) }
 
-// EventName shortens the name of a service's end, done.invoke.ID, where the state left has the
-// same ID: the states are shown beside it.
+// EventName shortens the end of a service, done.invoke.ID, if the state with that ID was left. The states are shown
+// next to it.
 func EventName(event string, from []string) string {
 	for _, prefix := range []string{"done.invoke", "error.invoke"} {
 		if id, ok := strings.CutPrefix(event, prefix+"."); ok && slices.Contains(from, id) {
@@ -72,7 +72,7 @@ func EventName(event string, from []string) string {
 	return event
 }
 
-// Change says in a few words what a transition did to the active states.
+// Change describes the change of the active states in a few words.
 func Change(style Style, from, to []string, ignored bool) string {
 	states := style.State(Escape(strings.Join(to, ", ")))
 	switch {
@@ -85,8 +85,7 @@ func Change(style Style, from, to []string, ignored bool) string {
 	}
 }
 
-// BriefChange is Change without what the reader knows already: parallel states that stay as they are, and the
-// parent of a state that takes the place of its sibling.
+// BriefChange is Change without redundant parts: unchanged parallel states, and the common parent of siblings.
 func BriefChange(style Style, from, to []string, ignored bool) string {
 	if ignored || slices.Equal(from, to) {
 		return Change(style, from, to, ignored)

@@ -16,10 +16,10 @@ func TestAPipeWithoutAReaderIsUnread(t *testing.T) {
 	}
 	defer w.Close()
 	if IsUnread(w) {
-		t.Error("expected a pipe to be read that has a reader, and nothing in it")
+		t.Error("expected an empty pipe with a reader not to be unread")
 	}
 	if _, err := w.WriteString("not read yet"); err != nil || IsUnread(w) {
-		t.Errorf("expected a pipe to be read whose reader is slow, got %v", err)
+		t.Errorf("expected a pipe with a slow reader not to be unread, got %v", err)
 	}
 	if err := r.Close(); err != nil || !IsUnread(w) {
 		t.Errorf("expected a pipe without a reader to be unread, got %v", err)
@@ -29,9 +29,9 @@ func TestAPipeWithoutAReaderIsUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	if IsUnread(file) {
-		t.Error("expected a file to take what is written")
+		t.Error("expected a file not to be unread")
 	}
 	if err := file.Close(); err != nil || IsUnread(file) {
-		t.Errorf("expected nothing to be known of a file that is closed, got %v", err)
+		t.Errorf("expected false for a closed file, got %v", err)
 	}
 }

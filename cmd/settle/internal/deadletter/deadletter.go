@@ -1,8 +1,8 @@
-// Package deadletter reads the messages of a dead-letter queue without losing or hiding any: what was received and not
-// deleted is put back.
+// Package deadletter reads the messages of a dead-letter queue without losing or hiding any: it makes messages that it
+// does not delete visible again.
 //
-// A FIFO queue shows the first ten messages of a group at most: while they are in the hands of a reader, it keeps the
-// rest of the group back, and once they are deleted it shows the next ones.
+// A FIFO queue offers at most the first ten messages of a group. While they are in flight, it holds back the rest of
+// the group. Once they are deleted, it offers the next ones.
 package deadletter
 
 import (
@@ -26,24 +26,24 @@ import (
 )
 
 const (
-	// Hidden is how long messages stay out of others' sight if the reader dies before it puts them back.
+	// Hidden is the visibility timeout: messages reappear after it if the reader dies.
 	Hidden = 5 * time.Minute
-	// hiddenLook is Hidden of a reader that only looks.
+	// hiddenLook is the visibility timeout of NewLook.
 	hiddenLook = 20 * time.Second
-	// batchMax is how many messages SQS hands over at a time.
+	// batchMax is how many messages SQS returns at most.
 	batchMax = 10
-	// receiveWait is how long SQS looks for messages: all its servers, which it does only if it is to wait.
+	// receiveWait is the long-poll time. Without long polling, SQS queries only a part of its servers.
 	receiveWait = time.Second
-	// releaseTimeout limits the putting back, which goes on when the command was stopped.
+	// releaseTimeout limits PutBack, which continues after the command was stopped.
 	releaseTimeout = 20 * time.Second
-	// grace is how long a call goes on that had begun when the command was stopped: none is left half-way.
+	// grace is how long a call may continue after the command was stopped, so that no call is cut off half-way.
 	grace = 5 * time.Second
-	// holdMargin is how much of Hidden must be left for a message to be moved: to send it and not to be able to delete it
-	// any more would leave two.
+	// holdMargin is how much of Hidden must be left to move a message. If the timeout ended between send and delete,
+	// there would be two messages.
 	holdMargin = time.Minute
 )
 
-// What EventBridge says of its dead letters, Scheduler's and those of rules (EventBridge Scheduler User Guide, "Configuring a
+// Attributes of EventBridge's dead letters, of Scheduler and of rules (EventBridge Scheduler User Guide, "Configuring a
 // schedule's dead-letter queue"; EventBridge User Guide, "Using dead-letter queues to process undelivered events").
 const (
 	attrErrorCode    = "ERROR_CODE"
@@ -53,48 +53,50 @@ const (
 // Message is a message of the queue.
 type Message struct {
 	ID string
-	// Group is the name of its instance, empty in a standard queue.
+	// Group is the message group, which is the name of the instance. It is empty in a standard queue.
 	Group string
-	// Instance is that of its group or, if it is a timer, the one that it is for. Empty if it tells of none.
+	// Instance is the name of the instance: the group's or, for a timer, the timer's. It is empty if unknown.
 	Instance string
 	Body     string
-	// Sent is when it came into this queue, or when it was sent first if SQS has moved it here.
+	// Sent is when the message was sent to this queue. If SQS moved it here, Sent is when it was first sent.
 	Sent time.Time
-	// Reason is why the runtime has parked it, or why EventBridge could not bring it; empty if SQS has given it up.
+	// Reason is why the runtime parked the message, or why EventBridge could not deliver it. It is empty if SQS moved
+	// it.
 	Reason string
-	// SourceQueue and Sequence are where it was parked first.
+	// SourceQueue and Sequence are the queue that it was first parked from, and its number there.
 	SourceQueue, Sequence string
-	// SentFirst is when it was sent to that queue, Receives how often it was received there, as texts.
+	// SentFirst is when it was sent to that queue, Receives how often it was received there. Both are texts.
 	SentFirst, Receives string
 
 	attributes map[string]types.MessageAttributeValue
 	trace      string
 	receipt    string
-	// until is when it can be received by others again, by the clock on the wall: a machine may have slept.
+	// until is the end of the visibility timeout by the wall clock, because the machine may have slept.
 	until time.Time
 }
 
-// Head is what can be told of the message's body: the event's type, and its producer's ID. Of a timer, those of what it brings.
+// Head returns the event's type and its idempotency key from the body. The head of a timer is the head of the event
+// inside it.
 func (m *Message) Head() (eventType, eventID string) {
 	body := []byte(m.Body)
 	if timer, err := schedule.Read(m.Body); err == nil {
 		body = timer.Body
 	}
 	var keys map[string]json.RawMessage
-	_ = json.Unmarshal(body, &keys) // What is no event has neither.
+	_ = json.Unmarshal(body, &keys) // Other bodies have neither.
 	_, _ = json.Unmarshal(keys["type"], &eventType), json.Unmarshal(keys["$id"], &eventID)
 	return eventType, eventID
 }
 
-// hiddenToken stands where a task's token was.
+// hiddenToken replaces task tokens.
 const hiddenToken = "(hidden)"
 
-// Shown is the body without the token of a task.
+// Shown returns the body without task tokens.
 func (m *Message) Shown() string {
 	var keys, task map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(m.Body), &keys); err != nil {
 		if strings.Contains(m.Body, "$task") {
-			return fmt.Sprintf("(%d bytes that are no JSON object and may hold the token of a task: not shown)", len(m.Body))
+			return fmt.Sprintf("(%d bytes, not a JSON object, hidden because they may contain a task token)", len(m.Body))
 		}
 		return m.Body
 	}
@@ -116,8 +118,8 @@ func (m *Message) Shown() string {
 	return string(text)
 }
 
-// origin tells copies of one event from others: a message that is parked again has that of the first time. Empty if it
-// has none.
+// origin identifies the event across copies: a message that is parked again keeps its first origin. It is empty if
+// unknown.
 func (m *Message) origin() string {
 	if m.SourceQueue == "" || m.Sequence == "" {
 		return ""
@@ -125,47 +127,49 @@ func (m *Message) origin() string {
 	return m.SourceQueue + " " + m.Sequence
 }
 
-// Reader reads a dead-letter queue. Call Close in the end.
+// Reader reads a dead-letter queue. Call Close when done.
 type Reader struct {
 	client *sqs.Client
 	url    string
 	fifo   bool
 	hidden time.Duration
-	// held are the messages in hand, by ID; seen are all that were.
-	held map[string]*Message
-	seen map[string]bool
+	// inHand has the received messages that were neither deleted nor returned, by ID. seen has the IDs of all received
+	// ones.
+	inHand map[string]*Message
+	seen   map[string]bool
 }
 
-// IsFIFO reports whether the queue with the URL is a FIFO queue, whose names SQS has end so.
+// IsFIFO reports whether the URL belongs to a FIFO queue. SQS requires their names to end with ".fifo".
 func IsFIFO(url string) bool { return strings.HasSuffix(url, ".fifo") }
 
 // NewReader returns a reader of the queue with the URL.
 func NewReader(client *sqs.Client, url string) *Reader {
-	return &Reader{client: client, url: url, fifo: IsFIFO(url), hidden: Hidden, held: map[string]*Message{}, seen: map[string]bool{}}
+	return &Reader{client: client, url: url, fifo: IsFIFO(url), hidden: Hidden, inHand: map[string]*Message{}, seen: map[string]bool{}}
 }
 
-// NewLook returns a reader that moves and deletes nothing: what it has received is to be seen again after 20 seconds, if it dies.
+// NewLook returns a reader for looks, which neither moves nor deletes messages. If it dies, they reappear after 20
+// seconds.
 func NewLook(client *sqs.Client, url string) *Reader {
 	r := NewReader(client, url)
 	r.hidden = hiddenLook
 	return r
 }
 
-// URL returns that of the queue.
+// URL returns the URL of the queue.
 func (r *Reader) URL() string { return r.url }
 
-// InHand returns how many messages the reader has received and neither deleted nor put back.
-func (r *Reader) InHand() int { return len(r.held) }
+// InHand returns how many messages the reader has received and neither deleted nor returned.
+func (r *Reader) InHand() int { return len(r.inHand) }
 
-// Content is what a queue says of itself.
+// Content has the attributes of a queue.
 type Content struct {
-	// Messages is how many it has, InFlight how many of them somebody has in hand; both approximately.
+	// Messages is how many messages it has, InFlight how many of them readers hold. Both are approximate.
 	Messages, InFlight int
-	// RedrivePolicy says, as JSON, where it gives up messages to itself; empty if it does not.
+	// RedrivePolicy is the queue's own redrive policy as JSON, or empty.
 	RedrivePolicy string
 }
 
-// Content asks the queue.
+// Content reads the queue's attributes.
 func (r *Reader) Content(ctx context.Context) (Content, error) {
 	names := []types.QueueAttributeName{types.QueueAttributeNameApproximateNumberOfMessages, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
 		types.QueueAttributeNameRedrivePolicy}
@@ -178,8 +182,8 @@ func (r *Reader) Content(ctx context.Context) (Content, error) {
 	return Content{visible + inFlight, inFlight, output.Attributes[string(names[2])]}, nil
 }
 
-// Next receives up to ten messages that were not received before, those of a group in order. None means that the queue
-// shows no more.
+// Next receives up to ten messages that were not received before, the ones of a group in order. An empty result means
+// that the queue offers no more.
 func (r *Reader) Next(ctx context.Context) ([]*Message, error) {
 	for ctx.Err() == nil {
 		received, err := r.receive(ctx)
@@ -188,7 +192,7 @@ func (r *Reader) Next(ctx context.Context) ([]*Message, error) {
 		}
 		var fresh []*Message
 		for _, message := range received {
-			r.held[message.ID] = message // One whose time was over has a new receipt.
+			r.inHand[message.ID] = message // After a visibility timeout, it has a new receipt.
 			if !r.seen[message.ID] {
 				r.seen[message.ID] = true
 				fresh = append(fresh, message)
@@ -201,7 +205,7 @@ func (r *Reader) Next(ctx context.Context) ([]*Message, error) {
 	return nil, ctx.Err()
 }
 
-// receive receives once. What SQS has handed over is in hand, though the command was stopped or an answer got lost meanwhile.
+// receive receives once. Even if the command is stopped meanwhile, the received messages are recorded.
 func (r *Reader) receive(ctx context.Context) ([]*Message, error) {
 	ctx, stop := finishing(ctx)
 	defer stop()
@@ -210,7 +214,7 @@ func (r *Reader) receive(ctx context.Context) ([]*Message, error) {
 		MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 	}
 	if r.fifo {
-		input.ReceiveRequestAttemptId = aws.String(rand.Text()) // Tried again, it hands over the same messages.
+		input.ReceiveRequestAttemptId = aws.String(rand.Text()) // A retried call returns the same messages.
 	}
 	until := time.Now().Round(0).Add(r.hidden)
 	output, err := r.client.ReceiveMessage(ctx, input)
@@ -225,7 +229,7 @@ func (r *Reader) receive(ctx context.Context) ([]*Message, error) {
 	return messages, nil
 }
 
-// finishing returns a context that ends a little later than ctx when that is stopped.
+// finishing returns a context that ends some time after ctx is canceled.
 func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -243,7 +247,7 @@ func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// read returns a message as it was received.
+// read converts a received message.
 func read(received types.Message) *Message {
 	text := func(name string) string { return aws.ToString(received.MessageAttributes[name].StringValue) }
 	millis, _ := strconv.ParseInt(received.Attributes["SentTimestamp"], 10, 64)
@@ -259,37 +263,37 @@ func read(received types.Message) *Message {
 		}
 	}
 	if code := text(attrErrorCode); m.Reason == "" && code != "" {
-		m.Reason = "EventBridge could not bring it: " + code + ": " + text(attrErrorMessage)
+		m.Reason = "EventBridge could not deliver it: " + code + ": " + text(attrErrorMessage)
 	}
 	return m
 }
 
-// Delete deletes a message for good.
+// Delete deletes a message.
 func (r *Reader) Delete(ctx context.Context, m *Message) error {
 	ctx, stop := finishing(ctx)
 	defer stop()
 	if _, err := r.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &r.url, ReceiptHandle: &m.receipt}); err != nil {
 		return fmt.Errorf("deleting message %s from %s: %w", m.ID, r.url, err)
 	}
-	delete(r.held, m.ID)
+	delete(r.inHand, m.ID)
 	return nil
 }
 
-// Close puts back all messages in hand, so that they can be received again at once, though ctx may be over.
+// Close makes all messages in hand visible again. It works even if ctx has ended.
 func (r *Reader) Close(ctx context.Context) error {
 	return r.PutBack(ctx, func(*Message) bool { return true })
 }
 
-// PutBack is Close for the chosen messages. A FIFO queue shows the later messages of a group only together with the earlier ones, or
-// once those are gone.
+// PutBack is Close for the chosen messages. A FIFO queue offers the later messages of a group only together with the
+// earlier ones, or once those are deleted.
 func (r *Reader) PutBack(ctx context.Context, chosen func(*Message) bool) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer stop()
 	var failures []error
 	now := time.Now().Round(0)
-	maps.DeleteFunc(r.held, func(_ string, m *Message) bool { return !now.Before(m.until) }) // They are back already.
+	maps.DeleteFunc(r.inHand, func(_ string, m *Message) bool { return !now.Before(m.until) }) // They are visible already.
 	var back []string
-	for id, m := range r.held {
+	for id, m := range r.inHand {
 		if chosen(m) {
 			back = append(back, id)
 		}
@@ -298,7 +302,7 @@ func (r *Reader) PutBack(ctx context.Context, chosen func(*Message) bool) error 
 	for ids := range slices.Chunk(back, batchMax) {
 		input := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &r.url}
 		for i, id := range ids {
-			input.Entries = append(input.Entries, types.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &r.held[id].receipt})
+			input.Entries = append(input.Entries, types.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &r.inHand[id].receipt})
 		}
 		output, err := r.client.ChangeMessageVisibilityBatch(ctx, input)
 		if err == nil && len(output.Failed) > 0 {
@@ -308,9 +312,9 @@ func (r *Reader) PutBack(ctx context.Context, chosen func(*Message) bool) error 
 			failures = append(failures, err)
 		}
 	}
-	maps.DeleteFunc(r.held, func(_ string, m *Message) bool { return chosen(m) })
+	maps.DeleteFunc(r.inHand, func(_ string, m *Message) bool { return chosen(m) })
 	if err := errors.Join(failures...); err != nil {
-		return fmt.Errorf("putting messages back into %s, where they are to be seen again within %v in any case: %w", r.url, r.hidden, err)
+		return fmt.Errorf("returning messages to %s, where they reappear within %v in any case: %w", r.url, r.hidden, err)
 	}
 	return nil
 }

@@ -11,20 +11,21 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// Outcome is what became of a redrive.
+// Outcome is the result of a redrive.
 type Outcome struct {
-	// Moved are the messages that are in the queue again, in the order in which they were sent.
+	// Moved are the messages that were sent to the queue, in order.
 	Moved []*Message
-	// Again counts those that were parked once more meanwhile, and stay.
+	// Again counts messages that were parked again meanwhile. They stay.
 	Again int
 }
 
-// Redrive sends the chosen messages to the queue with the URL, each with its body, group and attributes, and deletes it
-// then. What is parked once more meanwhile is not sent again. If a message cannot be sent or deleted, those behind it in
-// its group stay. When ctx ends, what was begun with one message is finished, and the others stay.
+// Redrive sends the chosen messages to the queue with the URL to, each with its body, group and attributes, and then
+// deletes them. It does not send messages again that were parked again meanwhile. If a message cannot be sent or
+// deleted, the later ones of its group stay. When ctx ends, Redrive finishes the current message and leaves the others.
 //
-// Sent twice, because the answer of SQS or of this process was lost, a message is recognised: within five minutes by
-// its deduplication ID, later by the attributes that the runtime has parked it with.
+// If the response to a send or delete is lost, a later redrive sends the message a second time. It is recognized as a
+// duplicate: within five minutes by its deduplication ID, later by the attributes that the runtime added when it parked
+// the message.
 func (r *Reader) Redrive(ctx context.Context, to string, chosen func(*Message) bool, each func()) (Outcome, error) {
 	var outcome Outcome
 	var failures []error
@@ -57,16 +58,17 @@ func (r *Reader) Redrive(ctx context.Context, to string, chosen func(*Message) b
 	}
 }
 
-// move sends a message, then deletes it.
+// move sends a message and then deletes it.
 func (r *Reader) move(ctx context.Context, to string, m *Message) error {
 	if time.Now().Round(0).Add(holdMargin).After(m.until) {
-		return fmt.Errorf("message %s of %s was not sent: it was in hand for too long, as if this machine had slept; call the command again", m.ID, m.Group)
+		return fmt.Errorf("message %s of %s was not sent: its visibility timeout is about to end, as after a sleep of this machine; run the command again", m.ID, m.Group)
 	}
 	ctx, stop := finishing(ctx)
 	defer stop()
 	input := &sqs.SendMessageInput{QueueUrl: &to, MessageBody: &m.Body, MessageAttributes: m.attributes}
 	if m.Group != "" {
-		// Another ID than that of its sender: the loop would take an older one for a repeat.
+		// The deduplication ID must differ from the sender's. Otherwise the loop would take an older event for a
+		// duplicate.
 		input.MessageGroupId, input.MessageDeduplicationId = &m.Group, aws.String("redrive-"+m.ID)
 	}
 	if m.trace != "" {
@@ -78,12 +80,12 @@ func (r *Reader) move(ctx context.Context, to string, m *Message) error {
 		return fmt.Errorf("sending message %s of %s to %s: %w", m.ID, m.Group, to, err)
 	}
 	if err := r.Delete(ctx, m); err != nil {
-		return fmt.Errorf("message %s was sent to %s, and is parked still: %w", m.ID, to, err)
+		return fmt.Errorf("message %s was sent to %s, but is still parked: %w", m.ID, to, err)
 	}
 	return nil
 }
 
-// Drop deletes the chosen messages for good, and returns how many those were.
+// Drop deletes the chosen messages, and returns how many there were.
 func (r *Reader) Drop(ctx context.Context, chosen func(*Message) bool, each func()) (dropped int, err error) {
 	for {
 		batch, err := r.Next(ctx)

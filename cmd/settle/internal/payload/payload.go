@@ -1,4 +1,4 @@
-// Package payload reads the Go types of payloads as encoding/json does: which keys they have, and what could be sent.
+// Package payload inspects the Go types of payloads as encoding/json sees them: their keys, and sample values.
 package payload
 
 import (
@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// Keys returns the keys that encoding/json decodes into the fields of a struct, in the order of the fields; false if the type
-// is nil, no struct, or has a method of its own to be decoded by, so that only the type itself knows.
+// Keys returns the keys that encoding/json decodes into the fields of a struct, in the order of the fields. known is
+// false if the type is nil, not a struct, or has its own decoding method.
 func Keys(typ reflect.Type) (keys []string, known bool) {
 	if typ = behind(typ); typ == nil || typ.Kind() != reflect.Struct || decodesItself(typ) {
 		return nil, false
 	}
 	walk(typ, map[reflect.Type]bool{}, func(key string) {
-		if !slices.Contains(keys, key) && Has(typ, key) { // Of two fields that share a key, encoding/json may take neither.
+		if !slices.Contains(keys, key) && Has(typ, key) { // If two fields share a key, encoding/json may use neither.
 			keys = append(keys, key)
 		}
 	})
 	return keys, true
 }
 
-// Has reports whether encoding/json decodes the key into a field of a struct for which Keys returns true. Keys that differ in
-// case only are the same to it.
+// Has reports whether encoding/json decodes the key into a field of a struct for which Keys returns true. It ignores
+// case, as encoding/json does.
 func Has(typ reflect.Type, key string) (has bool) {
 	defer func() {
 		if recover() != nil {
-			has = true // The panic is that of a field's own method: the key has led there.
+			has = true // A field's own method panicked, so the key leads to a field.
 		}
 	}()
-	object, err := json.Marshal(map[string]any{key: nil}) // Null changes nothing, whatever the field's type is.
+	object, err := json.Marshal(map[string]any{key: nil}) // null is valid for all types and changes nothing.
 	if err != nil {
 		return false
 	}
@@ -41,7 +41,7 @@ func Has(typ reflect.Type, key string) (has bool) {
 	return err == nil || !strings.HasPrefix(err.Error(), "json: unknown field ")
 }
 
-// walk calls found for the key of each field, those of embedded structs in their place.
+// walk calls found for the key of each field. Embedded structs are expanded in place.
 func walk(typ reflect.Type, inside map[reflect.Type]bool, found func(key string)) {
 	if inside[typ] {
 		return
@@ -61,8 +61,8 @@ func walk(typ reflect.Type, inside map[reflect.Type]bool, found func(key string)
 	}
 }
 
-// keyOf returns the key of a field as its tag has it; "" if encoding/json never looks at it. Named says that the key is the
-// tag's, optional that it may be left out.
+// keyOf returns the key of a field, or "" if encoding/json ignores the field. named is true if the key comes from the
+// tag, optional if the key may be left out.
 func keyOf(field reflect.StructField) (key string, named, optional bool) {
 	tag := field.Tag.Get("json")
 	if tag == "-" || !field.IsExported() && !field.Anonymous {
@@ -79,7 +79,7 @@ func keyOf(field reflect.StructField) (key string, named, optional bool) {
 	return key, true, optional
 }
 
-// behind returns what pointers of the type lead to; nil stays nil.
+// behind dereferences pointer types. nil stays nil.
 func behind(typ reflect.Type) reflect.Type {
 	for typ != nil && typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
@@ -87,7 +87,7 @@ func behind(typ reflect.Type) reflect.Type {
 	return typ
 }
 
-// decodesItself reports whether a type has its own methods to be decoded by.
+// decodesItself reports whether a type has its own decoding methods.
 func decodesItself(typ reflect.Type) bool {
 	pointer := reflect.PointerTo(typ)
 	return pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) || pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())

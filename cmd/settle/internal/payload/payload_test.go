@@ -55,7 +55,7 @@ func (*own) UnmarshalJSON([]byte) error { return nil }
 
 func (*hot) UnmarshalJSON([]byte) error { panic("hot") }
 
-func TestKeysAreThoseThatEncodingJSONDecodes(t *testing.T) {
+func TestKeysMatchWhatEncodingJSONDecodes(t *testing.T) {
 	t.Parallel()
 	_ = plain{secret: 1}
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ func TestKeysAreThoseThatEncodingJSONDecodes(t *testing.T) {
 	}
 }
 
-func TestKeysThatDifferInCaseAreTheSame(t *testing.T) {
+func TestKeysIgnoreCase(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]bool{"title": true, "TITLE": true, "reader": true, "titel": false, "": false, "Hidden": false, "secret": false, `a"b`: false} {
 		if got := payload.Has(reflect.TypeFor[plain](), key); got != want {
@@ -126,7 +126,7 @@ type (
 	}
 )
 
-func TestASampleHasAValueOfEachFieldAndDecodes(t *testing.T) {
+func TestSampleHasAValueForEachFieldAndDecodes(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
 	const required = `title="title" count=1 share=1 small=1 quoted="1" on=true at="2026-03-04T05:06:07Z" any="any" level="level" raw=null number=1 ` +
@@ -166,10 +166,10 @@ func TestASampleHasAValueOfEachFieldAndDecodes(t *testing.T) {
 	}
 }
 
-func TestTheRuntimesKeysAreReserved(t *testing.T) {
+func TestRuntimeKeysAreReserved(t *testing.T) {
 	t.Parallel()
 	got := slices.DeleteFunc([]string{"type", "$id", "$task", "$", "Type", "id", ""}, payload.Reserved)
 	if strings.Join(got, ",") != "Type,id," {
-		t.Errorf("expected Type, id and the empty key to be the payload's, got %q", got)
+		t.Errorf("expected Type, id and the empty key not to be reserved, got %q", got)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Field is a key of a payload, and its value.
+// Field is a key of a payload and its JSON value.
 type Field struct {
 	Key   string
 	Value json.RawMessage
@@ -16,17 +16,16 @@ type Field struct {
 // IsText reports whether the value is a JSON string.
 func (f Field) IsText() bool { return len(f.Value) > 0 && f.Value[0] == '"' }
 
-// Sample makes up a payload of the type, in the order of its fields: a text is the name of its field, a number is 1, a boolean
-// true, a time now, and lists and maps have one element. Fields that may be left out (omitempty, omitzero) are, unless optional.
-// Nothing is made up for types with methods of their own to be decoded by: they have their zero value. Without a type, or if
-// the type does not marshal to a JSON object, there are no fields. Whether the type's Validate likes what is made up, only it
-// can tell.
+// Sample generates a payload of the type, in the order of its fields. A string is the name of its field, a number is 1,
+// a boolean true, a time now, and lists and maps have one element. Optional fields (omitempty, omitzero) are left out
+// unless optional is true. Types with their own decoding methods keep their zero value. If the type is nil or does not
+// marshal to a JSON object, there are no fields. The type's Validate method may still refuse the sample.
 func Sample(typ reflect.Type, now time.Time, optional bool) (fields []Field) {
 	if typ == nil {
 		return nil
 	}
 	defer func() {
-		if recover() != nil { // A method of the type's.
+		if recover() != nil { // A method of the type panicked.
 			fields = nil
 		}
 	}()
@@ -40,7 +39,7 @@ func Sample(typ reflect.Type, now time.Time, optional bool) (fields []Field) {
 	return split(text)
 }
 
-// split returns the keys of an object but for those that are the runtime's; nothing for what is no object.
+// split returns the keys of an object without the runtime's own keys. It returns nil for other JSON.
 func split(text []byte) (fields []Field) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
@@ -63,18 +62,17 @@ func split(text []byte) (fields []Field) {
 	return fields
 }
 
-// Reserved reports whether a key of an event is none of its payload's: "type", and those that begin with $.
+// Reserved reports whether a key of an event does not belong to its payload: "type", and keys that begin with $.
 func Reserved(key string) bool { return key == "type" || len(key) > 0 && key[0] == '$' }
 
-// filler fills values.
 type filler struct {
 	now      time.Time
 	optional bool
-	// inside are the types around the value, so that one that contains itself ends.
+	// inside are the enclosing types, to stop at recursive types.
 	inside map[reflect.Type]bool
 }
 
-// fill makes a value of what is zero; false leaves it so.
+// fill sets a zero value to a sample. It returns false if it leaves the value unchanged.
 func (f filler) fill(v reflect.Value, name string) bool {
 	typ := v.Type()
 	if f.inside[typ] {
@@ -119,7 +117,7 @@ func (f filler) fill(v reflect.Value, name string) bool {
 	return true
 }
 
-// fillMany fills what has values inside.
+// fillMany fills composite values.
 func (f filler) fillMany(v reflect.Value, name string) {
 	typ := v.Type()
 	switch typ.Kind() {
@@ -149,6 +147,6 @@ func (f filler) fillMany(v reflect.Value, name string) {
 				f.fill(v.Field(i), key)
 			}
 		}
-	default: // Functions and channels, which do not marshal either.
+	default: // Functions and channels do not marshal either.
 	}
 }

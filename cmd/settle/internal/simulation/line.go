@@ -13,18 +13,18 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// line is a line of the input.
+// line is a parsed line of the input.
 type line struct {
-	// typ is the event's type, body all of it.
+	// typ is the event's type, body the whole event.
 	typ  string
 	body json.RawMessage
 	keys map[string]json.RawMessage
-	// advances says that the line lets time pass instead.
+	// advances is set if the line advances the clock.
 	advances bool
 	advance  time.Duration
 }
 
-// parseLine reads a line. Errors wrap statechart.ErrNotAnEvent.
+// parseLine parses a line. Errors wrap statechart.ErrNotAnEvent.
 func parseLine(text []byte) (line, error) {
 	if !utf8.Valid(text) {
 		return line{}, fmt.Errorf("%w: expected UTF-8, got other bytes", statechart.ErrNotAnEvent)
@@ -50,47 +50,46 @@ func parseLine(text []byte) (line, error) {
 		return line{advances: true, advance: by}, nil
 	}
 	if json.Unmarshal(given.keys["type"], &given.typ) != nil || given.typ == "" {
-		return line{}, fmt.Errorf("%w: expected the key type with the type of an event, got %.80s", statechart.ErrNotAnEvent, given.body)
+		return line{}, fmt.Errorf("%w: expected the type of an event under the key type, got %.80s", statechart.ErrNotAnEvent, given.body)
 	}
 	return given, nil
 }
 
-// ParseDuration reads a time that may pass: "5m", or a number of milliseconds.
+// ParseDuration parses "5m", or a number of milliseconds.
 func ParseDuration(text string) (time.Duration, error) {
 	duration, err := time.ParseDuration(text)
 	if ms, number := strconv.ParseInt(text, 10, 64); number == nil && ms < int64(1<<63-1)/int64(time.Millisecond) {
 		duration, err = time.Duration(ms)*time.Millisecond, nil
 	}
 	if err != nil || duration < 0 {
-		return 0, fmt.Errorf(`expected a duration such as "5m", or milliseconds, from 0, got %q`, text)
+		return 0, fmt.Errorf(`expected a duration such as "5m", or milliseconds, at least 0, got %q`, text)
 	}
 	return duration, nil
 }
 
-// made are the types of the events that a machine makes itself, and of those that XState and this
-// runtime keep to themselves.
-var made = []string{statechart.ReservedPrefix, "xstate.", "done.state.", statechart.ExecutionError}
+// reserved are the types of events that the machine creates itself, and the ones that XState and this runtime reserve.
+var reserved = []string{statechart.ReservedPrefix, "xstate.", "done.state.", statechart.ExecutionError}
 
-// event makes the event of a line.
+// event returns the event of a line.
 func (s *Simulation) event(given line) (statechart.Event, error) {
 	for _, prefix := range endPrefixes {
 		if id, ok := strings.CutPrefix(given.typ, prefix.text); ok {
 			return s.end(given, id, prefix)
 		}
 	}
-	for _, prefix := range made {
+	for _, prefix := range reserved {
 		if strings.HasPrefix(given.typ, prefix) {
-			return statechart.Event{}, fmt.Errorf("%w: the machine makes events of the type %q itself; time passes with {\"$advance\": \"5m\"}", ErrRefused, given.typ)
+			return statechart.Event{}, fmt.Errorf("%w: the machine creates events of the type %q itself; to let time pass, send {\"$advance\": \"5m\"}", ErrRefused, given.typ)
 		}
 	}
 	event := statechart.Event{Type: given.typ, Payload: given.body}
 	if id, ok := given.keys["$id"]; ok && json.Unmarshal(id, &event.ID) != nil {
-		return event, fmt.Errorf("%w: expected a text under the key $id, got %.80s", statechart.ErrNotAnEvent, id)
+		return event, fmt.Errorf("%w: expected a string under the key $id, got %.80s", statechart.ErrNotAnEvent, id)
 	}
 	return event, nil
 }
 
-// endPrefix begins the types of the events that end services and children.
+// endPrefix is a prefix of event types that end services or children.
 type endPrefix struct {
 	text                   string
 	failed, service, child bool
@@ -102,12 +101,12 @@ var endPrefixes = []endPrefix{
 	{"xstate.done.actor.", false, true, true}, {"xstate.error.actor.", true, true, true},
 }
 
-// end makes the event by which a service or a child ends.
+// end returns the event that ends a service or a child.
 func (s *Simulation) end(given line, id string, prefix endPrefix) (statechart.Event, error) {
 	output, failure := given.keys["output"], errors.New("failed")
-	if told, ok := given.keys["error"]; ok {
-		text := string(told)
-		_ = json.Unmarshal(told, &text) // What is no text stays JSON.
+	if cause, ok := given.keys["error"]; ok {
+		text := string(cause)
+		_ = json.Unmarshal(cause, &text) // A value other than a string stays JSON.
 		failure = errors.New(text)
 	}
 	var running []string
@@ -131,11 +130,10 @@ func (s *Simulation) end(given line, id string, prefix endPrefix) (statechart.Ev
 			return child.Done(output), nil
 		}
 	}
-	return statechart.Event{}, fmt.Errorf("%w: expected the ID of a service or a child that runs, which are %s, got %q", ErrRefused, list(running), id)
+	return statechart.Event{}, fmt.Errorf("%w: expected the ID of a running service or child (%s), got %q", ErrRefused, list(running), id)
 }
 
-// actorID returns the ID that XState gives what a state invokes without an ID: its position and the
-// ID of the state.
+// actorID returns the ID that XState assigns to an invocation without an ID: its position and the ID of the state.
 func (s *Simulation) actorID(path, id string, child bool) string {
 	at, prefix := s.chart.Root(), s.chart.ID()
 	for key := range strings.SplitSeq(path, ".") {

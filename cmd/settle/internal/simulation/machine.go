@@ -13,20 +13,20 @@ import (
 	"github.com/settle-run/settle/runtime/xstatejson"
 )
 
-// The words of simulated machines, whose contexts are the JSON that the config has.
+// Simulated machines have a context of raw JSON.
 type (
 	data  = json.RawMessage
 	state = statechart.State[data]
 )
 
-// ErrName is returned by New when the config names a guard or a delay that the machine has not, or
-// lacks a delay that it has.
+// ErrName is returned by New if Config names a guard or a delay that the machine does not have, or misses one of its
+// delays.
 var ErrName = errors.New("wrong name")
 
-// names are the guards and the delays that a machine names.
+// names are the names of guards and delays in a machine.
 type names struct{ guards, delays, missing []string }
 
-// compile reads a config, twice: the first time to find what it names.
+// compile reads a config twice. The first pass finds the names in it.
 func compile(machine []byte, config Config) (*statechart.Chart[data], error) {
 	var found names
 	def, err := xstatejson.Read(machine, xstatejson.Implementations[data]{Otherwise: standIns(Config{}, &found)})
@@ -51,7 +51,7 @@ func compile(machine []byte, config Config) (*statechart.Chart[data], error) {
 	return xstatejson.Foreign(def)
 }
 
-// standIns stand for what a config names, and note what that is.
+// standIns returns stand-ins for the implementations that a config names, and adds the names to found.
 func standIns(config Config, found *names) xstatejson.Otherwise[data] {
 	return xstatejson.Otherwise[data]{
 		Action: func(name string, _ json.RawMessage) (statechart.Action[data], error) {
@@ -74,7 +74,7 @@ func standIns(config Config, found *names) xstatejson.Otherwise[data] {
 	}
 }
 
-// constants finds the named delays that the config itself gives.
+// constants adds the named delays whose length the config itself gives.
 func constants(after []statechart.After[data], states []state, found *names) {
 	for i := range after {
 		if after[i].ID != "" {
@@ -86,7 +86,7 @@ func constants(after []statechart.After[data], states []state, found *names) {
 	}
 }
 
-// check compares what a machine names with what is given.
+// check compares the names in a machine with Config.
 func (n *names) check(config Config) error {
 	for _, given := range []struct {
 		what  string
@@ -95,7 +95,7 @@ func (n *names) check(config Config) error {
 	}{{"guard", keys(config.Guards), n.guards}, {"delay", keys(config.Delays), n.delays}} {
 		for _, name := range given.names {
 			if !slices.Contains(given.has, name) {
-				return fmt.Errorf("%w: expected a %s of the machine, which names %s, got %q", ErrName, given.what, list(given.has), name)
+				return fmt.Errorf("%w: expected a %s that the machine names (%s), got %q", ErrName, given.what, list(given.has), name)
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func keys[V any](m map[string]V) []string {
 	return names
 }
 
-// list lists names, each once.
+// list joins the names, without duplicates.
 func list(names []string) string {
 	if len(names) == 0 {
 		return "none"

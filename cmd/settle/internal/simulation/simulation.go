@@ -1,6 +1,5 @@
-// Package simulation runs a machine config of XState v5 in virtual time, without the code that it
-// names: actions do nothing but are told of, guards and delays are what the user says, and services
-// and child instances end when the user says so.
+// Package simulation runs an XState v5 machine config in virtual time, without the code that it names. Actions do
+// nothing. The user sets guards and delays, and ends services and child instances.
 package simulation
 
 import (
@@ -13,30 +12,30 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// FiringsMax is how many timers may fire in one advance of the clock: without delays between them
-// they would fire for ever.
+// FiringsMax limits how many timers may fire in one advance of the clock. A cycle of timers without delay would never
+// end.
 const FiringsMax = 10_000
 
-// ErrRefused is returned by Send when an event is one that the machine would never get.
+// ErrRefused is returned by Send for an event that the machine would never receive.
 var ErrRefused = errors.New("event refused")
 
 // Config tunes a simulation. The zero value is useful.
 type Config struct {
-	// Guards are what guards say, by name. Defaults to true for those that are not named.
+	// Guards are the results of guards by name. Defaults to true for each guard.
 	Guards map[string]bool
-	// Delays are the delays that have names. Those that meta.settle.after gives need none.
+	// Delays are the named delays. A delay in meta.settle.after needs no entry.
 	Delays map[string]time.Duration
-	// Start is when the simulation begins. Defaults to Epoch.
+	// Start is the initial virtual time. Defaults to Epoch.
 	Start time.Time
 	// Clock is the time that passes after the start and after each event. Defaults to none.
 	Clock time.Duration
-	// Input is the JSON of what the instance starts with. Nil means nothing.
+	// Input is the instance's input as JSON. Nil means none.
 	Input json.RawMessage
-	// Microsteps says that each is told of.
+	// Microsteps adds microsteps to the output.
 	Microsteps bool
 }
 
-// Epoch is when simulations begin, so that they repeat to the byte.
+// Epoch is the default start, so that output is reproducible.
 var Epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (c Config) withDefaults() Config {
@@ -47,28 +46,28 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Simulation is one instance of a machine, and its clock.
+// Simulation is an instance of a machine with its clock.
 type Simulation struct {
 	config   Config
 	chart    *statechart.Chart[json.RawMessage]
 	stepper  *statechart.Stepper[json.RawMessage]
 	snapshot statechart.Snapshot[json.RawMessage]
 	now      time.Time
-	// transitions are those of the chart, by their indexes.
+	// transitions are the chart's transitions by index.
 	transitions []statechart.TransitionInfo
-	// tell is told of every step.
-	tell func(Step) error
-	// microsteps are those of the step under way.
+	// emit is called with every step.
+	emit func(Step) error
+	// microsteps are the microsteps of the current step.
 	microsteps []statechart.Microstep
 }
 
-// New reads a machine config. Every step is told to tell; what that returns ends the simulation.
-func New(machine []byte, config Config, tell func(Step) error) (*Simulation, error) {
+// New reads a machine config. emit is called with every step. Its error ends the simulation.
+func New(machine []byte, config Config, emit func(Step) error) (*Simulation, error) {
 	chart, err := compile(machine, config)
 	if err != nil {
 		return nil, err
 	}
-	s := &Simulation{config: config.withDefaults(), chart: chart, stepper: chart.Stepper(), transitions: chart.Transitions(), tell: tell}
+	s := &Simulation{config: config.withDefaults(), chart: chart, stepper: chart.Stepper(), transitions: chart.Transitions(), emit: emit}
 	s.stepper.OnMicrostep = func(m statechart.Microstep) { s.microsteps = append(s.microsteps, m) }
 	s.now = s.config.Start
 	return s, nil
@@ -94,14 +93,13 @@ func (s *Simulation) Start() error {
 	s.snapshot = snapshot
 	step := s.step(cause, effects, true)
 	step.Context = snapshot.Context
-	if err := s.tell(step); err != nil {
+	if err := s.emit(step); err != nil {
 		return err
 	}
 	return s.advance(s.config.Clock)
 }
 
-// Send takes one line of the input: an event, the end of a service or of a child, or an advance of
-// the clock.
+// Send takes a line of the input: an event, the end of a service or a child, or an advance of the clock.
 func (s *Simulation) Send(line []byte) error {
 	given, err := parseLine(line)
 	if err != nil {
@@ -120,8 +118,8 @@ func (s *Simulation) Send(line []byte) error {
 	return s.advance(s.config.Clock)
 }
 
-// advance lets time pass. Timers fire in the order of their deadlines, those of one deadline in the
-// order in which they were started.
+// advance advances the clock. Timers fire in the order of their deadlines, and timers of one deadline in the order in
+// which they were started.
 func (s *Simulation) advance(by time.Duration) error {
 	if by == 0 {
 		return nil
@@ -177,5 +175,5 @@ func (s *Simulation) apply(event statechart.Event, cause json.RawMessage, fired 
 	}
 	step := s.step(cause, effects, handled)
 	step.Timer = fired
-	return s.tell(step)
+	return s.emit(step)
 }

@@ -7,63 +7,62 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Step is what is told of a step, in JSON.
+// Step is the JSON output for a step.
 type Step struct {
 	// At is the virtual time.
 	At time.Time `json:"at"`
-	// Event is what was applied, as it was given: xstate.init at the start, settle.timer or what was
-	// sent for a timer.
+	// Event is the applied event as given: xstate.init at the start, and settle.timer or the sent event for a timer.
 	Event json.RawMessage `json:"event"`
 	// Timer is the timer that fired.
 	Timer *Timer `json:"timer,omitempty"`
-	// Handled is false for an event that meant nothing to the machine.
+	// Handled is false if the machine ignored the event.
 	Handled bool              `json:"handled"`
 	Value   json.RawMessage   `json:"value"`
 	Status  statechart.Status `json:"status"`
 	Tags    []string          `json:"tags"`
-	// Context is told at the start: nothing here changes it.
+	// Context is only in the first step, because a simulation never changes it.
 	Context json.RawMessage `json:"context,omitempty"`
 	Output  json.RawMessage `json:"output,omitempty"`
-	// Actions are the names of what ran, in order.
+	// Actions are the names of the executed actions, in order.
 	Actions []string            `json:"actions"`
 	Effects []statechart.Effect `json:"effects"`
-	// Timers are those that wait, the next one first.
+	// Timers are the pending timers, the next one first.
 	Timers []Timer `json:"timers"`
-	// Services and Children are what runs until the user ends it.
+	// Services and Children are the running ones.
 	Services []Service `json:"services,omitempty"`
 	Children []Child   `json:"children,omitempty"`
-	// Deferred are the events that wait.
+	// Deferred are the deferred events.
 	Deferred   []json.RawMessage `json:"deferred,omitempty"`
 	Microsteps []Microstep       `json:"microsteps,omitempty"`
 }
 
-// Timer is a timer of a state, or an event that the machine sends itself later.
+// Timer is a timer of a state, or an event that the machine sends itself with a delay.
 type Timer struct {
 	ID string    `json:"id"`
 	At time.Time `json:"at"`
-	// State and After tell the timer of a state, which is empty for the machine's own.
+	// State and After identify the timer of a state. State is empty for the machine's root.
 	State string `json:"state"`
 	After string `json:"after,omitempty"`
-	// Event is what was sent, Send its ID.
+	// Event is the sent event, Send its ID.
 	Event json.RawMessage `json:"event,omitempty"`
 	Send  string          `json:"send,omitempty"`
 }
 
-// Service is a service that runs.
+// Service is a running service.
 type Service struct {
 	ID    string `json:"id"`
 	Src   string `json:"src"`
 	State string `json:"state"`
 }
 
-// Child is a child instance that lives.
+// Child is a live child instance.
 type Child struct {
 	ID      string `json:"id"`
 	Machine string `json:"machine"`
 	State   string `json:"state"`
 }
 
-// Microstep is a microstep of a step.
+// Microstep is one microstep of a step.
 type Microstep struct {
 	Event       string       `json:"event"`
 	Transitions []Transition `json:"transitions"`
@@ -88,7 +87,7 @@ func timerOf(t statechart.Timer) Timer {
 	return timer
 }
 
-// step tells of the step that is over.
+// step returns the output for the current step.
 func (s *Simulation) step(cause json.RawMessage, effects []statechart.Effect, handled bool) Step {
 	step := Step{
 		At: s.now, Event: cause, Handled: handled, Value: s.snapshot.Value(), Status: s.snapshot.Status, Tags: listed(s.snapshot.Tags()),
@@ -111,17 +110,17 @@ func (s *Simulation) step(cause json.RawMessage, effects []statechart.Effect, ha
 		if !s.config.Microsteps {
 			continue
 		}
-		told := Microstep{Event: m.Event, Transitions: []Transition{}, Exited: listed(m.Exited), Entered: listed(m.Entered), Actions: listed(m.Actions)}
+		microstep := Microstep{Event: m.Event, Transitions: []Transition{}, Exited: listed(m.Exited), Entered: listed(m.Entered), Actions: listed(m.Actions)}
 		for _, index := range m.Transitions {
 			t := s.transitions[index]
-			told.Transitions = append(told.Transitions, Transition{Source: t.Source, Trigger: t.Trigger, Guard: t.Guard, Targets: listed(t.Targets)})
+			microstep.Transitions = append(microstep.Transitions, Transition{Source: t.Source, Trigger: t.Trigger, Guard: t.Guard, Targets: listed(t.Targets)})
 		}
-		step.Microsteps = append(step.Microsteps, told)
+		step.Microsteps = append(step.Microsteps, microstep)
 	}
 	return step
 }
 
-// listed is a list that JSON writes as one if it is empty.
+// listed returns an empty list for nil, so that JSON has [] instead of null.
 func listed[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -17,11 +17,11 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// schedulerRole is the role by which Scheduler sends to the delay queue.
+// schedulerRole is the role with which Scheduler sends to the delay queue.
 const schedulerRole = "settle-scheduler"
 
-// newConsumer returns the function that applies the events of instances: the executable of the Config, or
-// what runs in this process.
+// newConsumer returns the function that applies events: the executable of Config.Consumer, or the consumer in this
+// process.
 func (s *Stack) newConsumer(queues queueURLs) (function, error) {
 	var consumer function
 	var err error
@@ -56,8 +56,8 @@ func (s *Stack) consumerInProcess(queues queueURLs) (function, error) {
 	return inProcess(sqsqueue.Handler(loop)), nil
 }
 
-// consumerProcesses returns the consumer as processes of its executable, which take their settings from the
-// variables that functions/internal/boot reads.
+// consumerProcesses returns the consumer as processes of its executable. They read their settings from environment
+// variables, as on AWS.
 func (s *Stack) consumerProcesses() (function, error) {
 	if s.aws == nil {
 		return function{}, errors.New("the consumer's processes need an AWS endpoint that listens: set Config.AWSAddr")
@@ -80,7 +80,7 @@ func (s *Stack) consumerProcesses() (function, error) {
 			"SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN=" + arn("sqs", DelayDeadLetterQueue),
 			"SETTLE_SCHEDULER_ROLE_ARN=" + s.RoleARN(schedulerRole),
 			"SETTLE_WORKFLOWS=" + strings.Join(workflows, ","),
-			"SETTLE_LOG_PAYLOADS=on", // The demonstration's services show nothing without it.
+			"SETTLE_LOG_PAYLOADS=on", // Simulated services show nothing without it.
 		}, s.config.ConsumerEnv(s.HTTPURL())...),
 	})
 	if err != nil {
@@ -90,8 +90,8 @@ func (s *Stack) consumerProcesses() (function, error) {
 	return function{start: bootstrap.Start}, nil
 }
 
-// workflows returns the workflows that the machines start: state machines of the same names, which whoever
-// develops here creates.
+// workflows returns the ARNs of the workflows that the machines start: state machines of the same names, which the user
+// creates.
 func (s *Stack) workflows() map[string]string {
 	arns := map[string]string{}
 	for _, workflow := range s.machines.Workflows() {

@@ -21,7 +21,7 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// functionTimeoutDefault is the time-out of the functions, unless the Config has another: that of the consumer in infra/template.yaml.
+// functionTimeoutDefault is the default time-out of functions, as for the consumer in infra/template.yaml.
 const functionTimeoutDefault = 45 * time.Second
 
 // newGateway returns the handler that the gateway function serves.
@@ -33,18 +33,18 @@ func (s *Stack) newGateway(queues queueURLs) (http.Handler, error) {
 	})
 }
 
-// function is what a queue feeds.
+// function is a function behind a queue.
 type function struct {
 	start       func() awslocal.Invoker
-	concurrency int // 0 for the default
+	concurrency int // 0 means the default
 }
 
-// inProcess returns a function that runs here.
+// inProcess returns a function that runs in this process.
 func inProcess(handler any) function {
 	return function{start: func() awslocal.Invoker { return lambda.NewHandler(handler) }}
 }
 
-// timers returns the delay queue and the timers of a function.
+// timers returns the delay queue and the timers for a function.
 func (s *Stack) timers(settings aws.Config, queues queueURLs) (*schedule.DelayQueue, *schedule.Timers, error) {
 	delays := schedule.NewDelayQueue(sqs.NewFromConfig(settings), queues.delay, s.config.Now)
 	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(settings), schedule.SchedulerConfig{
@@ -54,7 +54,7 @@ func (s *Stack) timers(settings aws.Config, queues queueURLs) (*schedule.DelayQu
 	return delays, timers, err
 }
 
-// poll starts the functions that queues feed, each behind its own poller.
+// poll starts the functions behind queues, each with its own poller.
 func (s *Stack) poll(queues queueURLs) error {
 	consumer, err := s.newConsumer(queues)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Stack) poll(queues queueURLs) error {
 		s.polling.Go(func() {
 			mapping := awslocal.EventSource{
 				Queue: source, Timeout: s.config.FunctionTimeout, Concurrency: function.concurrency, ReportBatchItemFailures: true, Resume: true,
-				OnFailure: func(err error) { s.config.Logger.Error("an invocation has failed", "error", err) },
+				OnFailure: func(err error) { s.config.Logger.Error("invocation failed", "error", err) },
 			}
 			if err := s.cloud.Poll(ctx, mapping, function.start); err != nil {
 				s.fail(fmt.Errorf("the function behind %s has stopped: %w", source, err))
@@ -89,8 +89,7 @@ func (s *Stack) poll(queues queueURLs) error {
 	return nil
 }
 
-// tokenTask returns the function TokenTask. The executions of a data folder may invoke it before the queue is
-// there.
+// tokenTask returns the function TokenTask. Executions of a data folder may invoke it before the queue exists.
 func (s *Stack) tokenTask() awslocal.Invoker {
 	return lambda.NewHandler(func(ctx context.Context, task sqsqueue.Task) error {
 		select {
@@ -103,7 +102,7 @@ func (s *Stack) tokenTask() awslocal.Invoker {
 	})
 }
 
-// arn returns the ARN of a resource of this machine's AWS.
+// arn returns the ARN of a local resource.
 func arn(service, name string) string {
 	return "arn:aws:" + service + ":" + awslocal.Region + ":" + awslocal.Account + ":" + name
 }

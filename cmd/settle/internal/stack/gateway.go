@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// shutdownTimeout is how long closing waits for requests under way.
+// shutdownTimeout is how long close waits for requests in flight.
 const shutdownTimeout = 5 * time.Second
 
-// How long the gateway waits for a client, so that one that stalls does not hold its connection
-// for ever: for the headers, for the whole request, for the answer to be made and taken (as long
-// as a function gets), and for the next request.
+// The gateway's time-outs keep a stalled client from holding its connection forever: for the headers, for the whole
+// request, for creating and writing the response (the time-out of a function), and for the next request.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
@@ -33,7 +32,7 @@ type gateway struct {
 	served    chan struct{} // closed when the server has stopped
 }
 
-// listen returns a gateway whose address is known, and that does not serve yet: who connects waits.
+// listen returns a gateway with an address that does not serve yet. Clients that connect wait.
 func listen(addr string) (*gateway, error) {
 	g := &gateway{transport: &http.Transport{}, served: make(chan struct{})}
 	g.client = &http.Client{Transport: g.transport}
@@ -54,7 +53,7 @@ func listen(addr string) (*gateway, error) {
 // serve serves the handler until close.
 func (g *gateway) serve(handler http.Handler, fail func(error)) {
 	g.server = &http.Server{
-		// A web page of another origin must not send events to whoever develops here.
+		// A web page of another origin must not be able to send events to a developer's machine.
 		Handler:           http.NewCrossOriginProtection().Handler(handler),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
@@ -112,11 +111,11 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept; connections that are open stay so.
+// Close ends Accept. Open connections stay open.
 func (l *pipeListener) Close() error {
 	l.close.Do(func() { close(l.closed) })
 	return nil
 }
 
-// Addr returns an address that nothing can be reached at.
+// Addr returns a placeholder.
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }

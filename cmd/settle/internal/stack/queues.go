@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// visibilityTimeouts is how many of the functions' time-outs a queue hides a message for, as AWS advises.
+	// visibilityTimeouts is the visibility timeout of a queue in multiples of the function's time-out, as AWS advises.
 	visibilityTimeouts = 6
-	// retention is how long a queue keeps a message: the longest that SQS allows.
+	// retention is the longest message retention that SQS allows.
 	retention = 14 * 24 * time.Hour
-	// receivesMax is how often a queue offers a message: the most that SQS allows. Giving up is the last resort: parking is the
-	// runtime's decision, and what cannot be forwarded waits for an outage to end.
+	// receivesMax is the largest maxReceiveCount that SQS allows. The redrive policy is the last resort: the runtime
+	// decides what to park, and messages that cannot be forwarded wait for an outage to end.
 	receivesMax = 1000
 )
 
-// queueURLs are the URLs of the queues, as clients in the process see them.
+// queueURLs are the URLs of the queues for clients in this process.
 type queueURLs struct{ fifo, deadLetter, delay string }
 
-// createQueues creates the queues, the dead-letter queues first. One that a data folder has with other
-// attributes gets these.
+// createQueues creates the queues, the dead-letter queues first. Existing queues of a data folder get the current
+// attributes.
 func createQueues(ctx context.Context, client *sqs.Client, visibilityTimeout time.Duration) (urls queueURLs, err error) {
 	fifo := map[string]string{string(types.QueueAttributeNameFifoQueue): "true"}
 	for _, queue := range []struct {
@@ -64,7 +64,7 @@ func createQueues(ctx context.Context, client *sqs.Client, visibilityTimeout tim
 	return urls, nil
 }
 
-// createQueue returns the URL of the queue of that name, which has the attributes from now on.
+// createQueue creates the queue or sets the attributes of the existing one. It returns the queue's URL.
 func createQueue(ctx context.Context, client *sqs.Client, name string, attributes map[string]string) (string, error) {
 	created, err := client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
 	var exists *types.QueueNameExists
@@ -78,7 +78,7 @@ func createQueue(ctx context.Context, client *sqs.Client, name string, attribute
 	if err != nil {
 		return "", err
 	}
-	// Whether a queue is a FIFO queue cannot be set again; the names say it too.
+	// FifoQueue cannot be set on an existing queue. The name implies it.
 	settable := maps.Clone(attributes)
 	delete(settable, string(types.QueueAttributeNameFifoQueue))
 	_, err = client.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: found.QueueUrl, Attributes: settable})

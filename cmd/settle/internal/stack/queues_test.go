@@ -25,10 +25,10 @@ func attributesOf(t *testing.T, s *Stack, queue string) map[string]string {
 	return output.Attributes
 }
 
-// TestTheQueueHidesAMessageForLessThanSQSRemembersAnID compares the default with the template and with SQS's five minutes (SQS
-// Developer Guide, "Using the Amazon SQS message deduplication ID"): what a consumer sends again that died after sending it comes
-// within them.
-func TestTheQueueHidesAMessageForLessThanSQSRemembersAnID(t *testing.T) {
+// TestVisibilityTimeoutIsShorterThanTheDeduplicationPeriod compares the default with the template and with SQS's five
+// minutes (SQS Developer Guide, "Using the Amazon SQS message deduplication ID"). If a consumer dies after a send, its
+// retry must send again within that period.
+func TestVisibilityTimeoutIsShorterThanTheDeduplicationPeriod(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, Config{})

@@ -16,8 +16,8 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// byRoles has the functions of a stack call AWS by their roles of infra/template.yaml. What they call beyond them is denied, and fails
-// the test. The stack's resources have the template's names, but for what the values say.
+// byRoles returns a Config.Role that enforces the roles of infra/template.yaml. Calls beyond them are denied and fail
+// the test. Resources have the template's names unless values says otherwise.
 func byRoles(t *testing.T, config Config) Config {
 	t.Helper()
 	roles, err := guard.NewRoles(infra.Stack{
@@ -26,7 +26,7 @@ func byRoles(t *testing.T, config Config) Config {
 			"Table": Table, "SchedulerRole.Arn": (*Stack)(nil).RoleARN(schedulerRole),
 			"AWS::StackName": "default", // It names the schedule group.
 		},
-		// What the tests' charts start, and what waits for them.
+		// The workflows that the tests' charts start, and the executions that wait for them.
 		Workflows: map[string]string{"nap": arn("states", "stateMachine:nap")}, WaitingWorkflows: []string{arn("states", "stateMachine:wait")},
 	})
 	if err != nil {
@@ -35,14 +35,14 @@ func byRoles(t *testing.T, config Config) Config {
 	config.Role = roles.Attach
 	t.Cleanup(func() {
 		if err := roles.Denied(); err != nil {
-			t.Errorf("the functions have called AWS beyond their roles:\n%v", err)
+			t.Errorf("the functions called AWS beyond their roles:\n%v", err)
 		}
 	})
 	return config
 }
 
-// TestEachFunctionCallsByItsOwnRole takes all away from one function after another, and looks for what is not done then.
-func TestEachFunctionCallsByItsOwnRole(t *testing.T) {
+// TestEachFunctionCallsAWSWithItsOwnRole denies everything to one function after another, and checks which work stops.
+func TestEachFunctionCallsAWSWithItsOwnRole(t *testing.T) {
 	t.Parallel()
 	for function, want := range map[string]string{
 		"gateway": "503", "consumer": "", "delay": "queued", "": "not_picked_up",
@@ -52,7 +52,7 @@ func TestEachFunctionCallsByItsOwnRole(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := start(t, Config{Role: func(name string, settings *aws.Config) {
 					if name == function {
-						settings.HTTPClient = nobody{}
+						settings.HTTPClient = refusing{}
 					}
 				}})
 				defer stop(t, s)
@@ -77,7 +77,7 @@ func TestEachFunctionCallsByItsOwnRole(t *testing.T) {
 	}
 }
 
-// nobody reaches no AWS.
-type nobody struct{}
+// refusing is an HTTP client that refuses all calls.
+type refusing struct{}
 
-func (nobody) Do(*http.Request) (*http.Response, error) { return nil, errors.New("nobody answers") }
+func (refusing) Do(*http.Request) (*http.Response, error) { return nil, errors.New("refusing answers") }

@@ -1,10 +1,9 @@
-// Package stack is Settle on this machine, in one process: the AWS endpoint with the queues
-// and the table, the consumer and the delay forwarder behind Lambda's poller, and the
-// gateway. What runs is what runs on AWS: the same handlers get the same events, over the
+// Package stack runs Settle on this machine in one process: the AWS endpoint with queues and table, the consumer and
+// the delay forwarder behind Lambda's poller, and the gateway. The same handlers as on AWS get the same events over the
 // same wire protocols.
 //
-// A stack listens on loopback ports, or on none: then its clients reach it in process, and
-// inside a testing/synctest bubble it runs in virtual time.
+// A stack listens on loopback ports or not at all. Without ports, clients reach it in process, and inside a
+// testing/synctest bubble it runs in virtual time.
 package stack
 
 import (
@@ -28,55 +27,55 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// What a stack creates, by name.
+// The names of the resources that a stack creates.
 const (
 	Table                = "settle"
 	Queue                = "settle.fifo"
 	DeadLetterQueue      = "settle-dlq.fifo"
 	DelayQueue           = "settle-delay"
 	DelayDeadLetterQueue = "settle-delay-dlq"
-	// ExecutionsQueue gets the events of executions that begin and end.
+	// ExecutionsQueue receives the status changes of executions.
 	ExecutionsQueue           = "settle-executions"
 	ExecutionsDeadLetterQueue = "settle-executions-dlq"
-	// TokenTask is the function that tasks of state machines invoke to wait for an instance.
+	// TokenTask is the function that Step Functions tasks invoke to wait for an instance.
 	TokenTask = "settle-tokentask"
 )
 
-// Config tunes a stack. The zero value listens nowhere and is reached in process.
+// Config tunes a stack. The zero value does not listen and is reached in process.
 type Config struct {
-	// AWSAddr is where the AWS endpoint listens, a loopback address such as
-	// "127.0.0.1:7389"; port 0 takes a free one. Empty means in process only.
+	// AWSAddr is the loopback address of the AWS endpoint, such as "127.0.0.1:7389". Port 0 picks a free one. Empty
+	// means in process only.
 	AWSAddr string
-	// HTTPAddr is where the gateway listens, in the same form.
+	// HTTPAddr is the address of the gateway, in the same form.
 	HTTPAddr string
-	// Data is the folder that the queues and the table are kept in, so that a stack that is
-	// started on it later goes on. Empty means that they end with the stack.
+	// Data is the folder for queues and tables. A stack that is started on it later continues. Empty means that they
+	// end with the stack.
 	Data string
-	// GitHubSecret is what webhooks are signed with. Empty means that all are refused.
+	// GitHubSecret verifies webhooks. If it is empty, all webhooks are refused.
 	GitHubSecret string
 	// Callbacks are the third parties that call the gateway back, by name.
 	Callbacks map[string]httpapi.Callback
-	// Consumer is the executable to run behind the queue, as Lambda runs what is deployed. It needs
-	// AWSAddr. Empty means that the consumer runs in this process.
+	// Consumer is the executable to run behind the queue, as Lambda does on AWS. It requires AWSAddr. Empty means that
+	// the consumer runs in this process.
 	Consumer string
-	// ConsumerEnv returns further environment variables of Consumer, as KEY=value, given the gateway's
-	// address. They take precedence over those that the stack sets. Nil means none.
+	// ConsumerEnv returns additional environment variables for Consumer, as KEY=value. gatewayURL is the gateway's
+	// address. They override the stack's own variables. Nil means none.
 	ConsumerEnv func(gatewayURL string) []string
-	// ConsumerLogs receives what Consumer writes to its standard output and error. It may be written to
-	// by several processes at once. Defaults to io.Discard.
+	// ConsumerLogs receives the standard output and error of Consumer. Several processes may write at once. Defaults to
+	// io.Discard.
 	ConsumerLogs io.Writer
-	// Concurrency is how many batches the consumer handles at once; each process of Consumer handles one.
-	// Defaults to 5, as many as Lambda begins with.
+	// Concurrency is how many batches the consumer handles at once. Each process of Consumer handles one. Defaults to
+	// 5, the number that Lambda starts with.
 	Concurrency int
-	// FunctionTimeout is Lambda's word for the longest that one invocation may take. The queues hide a
-	// message for six times as long, as AWS advises. One second to 15 minutes; defaults to 45 seconds.
+	// FunctionTimeout is the time-out of an invocation, 1 second to 15 minutes. The visibility timeout of the queues is
+	// six times as long, as AWS advises. Defaults to 45 seconds.
 	FunctionTimeout time.Duration
-	// Role, unless it is nil, is given the settings of the clients of each function that runs in this process, by the name of its
-	// folder in functions/, before they are used. A test holds them to what the function's role may do on AWS.
+	// Role, unless nil, may change the settings of the clients of each function that runs in this process, before they
+	// are used. function is the name of its folder in functions/. Tests use it to enforce the function's IAM role.
 	Role func(function string, settings *aws.Config)
 	// Now is the clock of all parts. Defaults to time.Now.
 	Now func() time.Time
-	// Logger takes what the functions log. Defaults to slog.Default.
+	// Logger receives the log of the functions. Defaults to slog.Default.
 	Logger *slog.Logger
 }
 
@@ -112,15 +111,14 @@ type Stack struct {
 	stopPolling context.CancelFunc
 	polling     sync.WaitGroup
 	failed      chan error    // the first failure of a part
-	started     chan struct{} // closed when there is everything that functions use
+	started     chan struct{} // closed when all resources exist
 }
 
-// Machines makes the machines that a stack hosts. They are told the gateway's address, as HTTPURL
-// returns it, for those whose third parties call it back.
+// Machines returns the machines that a stack hosts. gatewayURL is the gateway's address as HTTPURL returns it, for
+// callback addresses.
 type Machines func(gatewayURL string) []durable.Machine
 
-// Start starts a stack that hosts the machines. It returns once everything is there to
-// take events; ctx limits only the start.
+// Start starts a stack that hosts the machines. It returns once the stack accepts events. ctx limits only the start.
 func Start(ctx context.Context, machines Machines, config Config) (*Stack, error) {
 	config = config.withDefaults()
 	gateway, err := listen(config.HTTPAddr)
@@ -185,14 +183,14 @@ func (s *Stack) AWS() aws.Config {
 	}
 }
 
-// role returns the settings of the SDK clients of a function.
+// role returns the settings of the SDK clients of a function, after Config.Role.
 func (s *Stack) role(function string) aws.Config {
 	settings := s.AWS()
 	s.config.Role(function, &settings)
 	return settings
 }
 
-// AWSURL returns the address of the AWS endpoint, empty if it does not listen.
+// AWSURL returns the address of the AWS endpoint, or "" if it does not listen.
 func (s *Stack) AWSURL() string {
 	if s.aws == nil {
 		return ""
@@ -206,13 +204,13 @@ func (s *Stack) QueueURL() string { return s.urlOf(Queue) }
 // urlOf returns the URL of a queue as clients of the AWS endpoint see it.
 func (s *Stack) urlOf(queue string) string { return s.AWSURL() + "/" + awslocal.Account + "/" + queue }
 
-// RoleARN returns the ARN of a role. Any will do on this machine.
+// RoleARN returns the ARN of a role. The local AWS accepts any.
 func (s *Stack) RoleARN(name string) string {
 	return "arn:aws:iam::" + awslocal.Account + ":role/" + name
 }
 
-// HTTPURL returns the address of the gateway, without a slash at its end. If the gateway does
-// not listen, only HTTPClient understands it.
+// HTTPURL returns the address of the gateway, without a trailing slash. If the gateway does not listen, only HTTPClient
+// can reach it.
 func (s *Stack) HTTPURL() string { return s.gateway.url }
 
 // HTTPClient returns a client that reaches the gateway at HTTPURL.
@@ -221,13 +219,13 @@ func (s *Stack) HTTPClient() *http.Client { return s.gateway.client }
 // MachineIDs returns the IDs of the machines that the stack hosts, sorted.
 func (s *Stack) MachineIDs() []string { return s.machines.IDs() }
 
-// Load reads what is stored of an instance, consistently.
+// Load reads an instance consistently.
 func (s *Stack) Load(ctx context.Context, id durable.InstanceID) (durable.Record, error) {
 	return s.store.Load(ctx, id)
 }
 
-// Wait returns nil when ctx ends, and an error when a part of the stack fails before, because
-// its queue was deleted, say.
+// Wait returns nil when ctx ends, or an error if a part of the stack fails first, for example because its queue was
+// deleted.
 func (s *Stack) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -237,7 +235,7 @@ func (s *Stack) Wait(ctx context.Context) error {
 	}
 }
 
-// fail keeps the first failure for Wait.
+// fail stores the first failure for Wait.
 func (s *Stack) fail(err error) {
 	select {
 	case s.failed <- err:
@@ -245,8 +243,8 @@ func (s *Stack) fail(err error) {
 	}
 }
 
-// Close stops taking events, lets the functions under way finish, and frees the ports and the
-// data folder. Without one, all that the stack held is gone then.
+// Close stops accepting events, waits for functions in flight, and releases the ports and the data folder. Without a
+// data folder, all data is lost.
 func (s *Stack) Close() error {
 	failures := []error{s.gateway.close()}
 	s.stopPolling()

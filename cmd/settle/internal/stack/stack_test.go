@@ -66,11 +66,11 @@ func TestTimersReachTheInstanceThroughTheDelayQueue(t *testing.T) {
 		s := start(t, Config{})
 		defer stop(t, s)
 		send(t, s, "job/run-1-job-2", "1", `{"type": "queued", "run_id": 1, "job_id": 2}`)
-		// 20 minutes are two hops of the delay queue; two runners get them each.
+		// 20 minutes are two hops of the delay queue. Each of two runners gets them.
 		time.Sleep(40*time.Minute - time.Second)
 		synctest.Wait()
 		if got := stateOf(t, s, "run-1-job-2"); got != "queued" {
-			t.Errorf("expected the job to be queued until its time is up, got %q", got)
+			t.Errorf("expected the job to be queued until it times out, got %q", got)
 		}
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
@@ -89,7 +89,7 @@ func stateOf(t *testing.T, s *Stack, id string) string {
 	return strings.Join(record.State, ", ")
 }
 
-func TestWhatCanNeverBeAppliedIsParked(t *testing.T) {
+func TestInvalidEventIsParked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, Config{})
@@ -108,7 +108,7 @@ func TestWhatCanNeverBeAppliedIsParked(t *testing.T) {
 	})
 }
 
-func TestQueuesAreAsTheDesignAsks(t *testing.T) {
+func TestQueuesHaveTheDocumentedAttributes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, Config{})
@@ -144,7 +144,7 @@ func TestQueuesAreAsTheDesignAsks(t *testing.T) {
 	})
 }
 
-func TestWaitTellsThatAQueueIsGone(t *testing.T) {
+func TestWaitReportsADeletedQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, Config{})
@@ -154,7 +154,7 @@ func TestWaitTellsThatAQueueIsGone(t *testing.T) {
 		}
 		err := s.Wait(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "the function behind settle.fifo has stopped") {
-			t.Errorf("expected Wait to tell of settle.fifo, got %v", err)
+			t.Errorf("expected an error about settle.fifo, got %v", err)
 		}
 	})
 }
@@ -198,8 +198,8 @@ func TestGatewayRefusesPagesOfOtherOrigins(t *testing.T) {
 	})
 }
 
-// A client that stalls is cut off, wherever in its request it does.
-func TestGatewayDoesNotWaitForClientsThatStall(t *testing.T) {
+// A client that stalls is disconnected at any point of its request.
+func TestGatewayDisconnectsStalledClients(t *testing.T) {
 	t.Parallel()
 	const head = "POST /instances/signup/1/events HTTP/1.1\r\nHost: gateway.local\r\n"
 	for name, c := range map[string]struct {
@@ -228,14 +228,14 @@ func TestGatewayDoesNotWaitForClientsThatStall(t *testing.T) {
 				}
 				answer, err := io.ReadAll(conn)
 				if took := time.Since(started); err != nil || took != c.want || !strings.HasPrefix(string(answer), c.answer) {
-					t.Errorf("expected the end after %v and %q, got it after %v, %v and %q", c.want, c.answer, took, err, answer)
+					t.Errorf("expected the disconnect after %v and %q, got it after %v, %v and %q", c.want, c.answer, took, err, answer)
 				}
 			})
 		})
 	}
 }
 
-func TestPortsAreServedAndFreed(t *testing.T) {
+func TestPortsAreServedAndReleased(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{AWSAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0"})
 	answer, err := s.HTTPClient().Get(s.HTTPURL() + "/healthz")
@@ -248,7 +248,7 @@ func TestPortsAreServedAndFreed(t *testing.T) {
 	if want := s.AWSURL() + "/000000000000/settle.fifo"; s.QueueURL() != want {
 		t.Errorf("expected the queue at %s, got %s", want, s.QueueURL())
 	}
-	// The second stack takes the AWS port of the first, and must free what it had by then.
+	// The second stack takes the AWS port of the first one. It must release its own resources when that fails.
 	aws := strings.TrimPrefix(s.AWSURL(), "http://")
 	if _, err := Start(t.Context(), hosted, Config{AWSAddr: aws}); err == nil || !strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("expected the port to be in use, got %v", err)
@@ -260,6 +260,6 @@ func TestPortsAreServedAndFreed(t *testing.T) {
 			t.Errorf("expected the port of %s to be free again, got %v", url, err)
 			continue
 		}
-		_ = listener.Close() // It has served its purpose.
+		_ = listener.Close() // The context has served its purpose.
 	}
 }

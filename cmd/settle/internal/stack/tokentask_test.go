@@ -15,9 +15,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// TestATaskCanWaitThroughTheFunction has an execution wait for an instance through TokenTask, and hear its
-// answer; one that names no machine that is hosted fails at once.
-func TestATaskCanWaitThroughTheFunction(t *testing.T) {
+// TestTaskWaitsThroughTheFunction has an execution wait for an instance through TokenTask. A task for an unknown
+// machine fails at once.
+func TestTaskWaitsThroughTheFunction(t *testing.T) {
 	t.Parallel()
 	machine := durable.Host(statechart.Must(statechart.Definition[struct{}]{
 		ID: "door", Version: 1, Initial: "shut", Payloads: statechart.Payloads{"KNOCK": statechart.NoPayload()},
@@ -40,7 +40,7 @@ func TestATaskCanWaitThroughTheFunction(t *testing.T) {
 	}
 }
 
-// waitThrough has an execution wait for an instance, and returns what has come of it after two minutes.
+// waitThrough has an execution wait for an instance, and returns its result after two minutes.
 func waitThrough(ctx context.Context, t *testing.T, s *Stack, instance string) string {
 	t.Helper()
 	client := sfn.NewFromConfig(s.AWS())

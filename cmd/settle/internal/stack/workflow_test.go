@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// TestAMachineStartsAWorkflowAndHearsOfItsEnd hosts a machine that starts the state machine of the name that it says.
-func TestAMachineStartsAWorkflowAndHearsOfItsEnd(t *testing.T) {
+// TestMachineStartsAWorkflowAndReceivesItsEnd hosts a machine that starts the named state machine.
+func TestMachineStartsAWorkflowAndReceivesItsEnd(t *testing.T) {
 	t.Parallel()
 	type context struct{}
 	settled := []string{statechart.Settled}
@@ -56,8 +56,8 @@ func TestAMachineStartsAWorkflowAndHearsOfItsEnd(t *testing.T) {
 	})
 }
 
-// TestAnEventThatIsNoneOfAnExecutionIsKept leaves it to the dead-letter queue, and brings what comes after it.
-func TestAnEventThatIsNoneOfAnExecutionIsKept(t *testing.T) {
+// TestMessageThatIsNotAStatusChangeGoesToTheDeadLetterQueue also checks that later messages are forwarded.
+func TestMessageThatIsNotAStatusChangeGoesToTheDeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, Config{})

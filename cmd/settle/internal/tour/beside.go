@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// showBeside prints the paths of executions that have ended beside the history of the instance that they
-// waited for, and what they ended with. Without executions it prints what the instance ended with.
+// showBeside prints the paths and results of ended executions beside the history of the instance that they waited for.
+// Without executions it prints the instance's history and output.
 func (p *player) showBeside(ctx context.Context, instance string, executions ...execution) error {
 	id, err := durable.ParseInstanceID(instance)
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *player) showBeside(ctx context.Context, instance string, executions ...
 		wide += 3
 	}
 	p.say("")
-	if columns := p.config.Style.Columns(); columns > 0 && columns < columnsMax { // There is no room beside them.
+	if columns := p.config.Style.Columns(); columns > 0 && columns < columnsMax { // The terminal is too narrow for two columns.
 		left, right, wide = append(left, right...), nil, 0
 	}
 	for i := range max(len(left), len(right)) {
@@ -63,7 +63,7 @@ func (p *player) showBeside(ctx context.Context, instance string, executions ...
 	return nil
 }
 
-// text returns what the execution has ended with, laid out.
+// text returns the result of the execution, formatted.
 func (e execution) text() string {
 	switch {
 	case e.failure == "":
@@ -75,7 +75,7 @@ func (e execution) text() string {
 	}
 }
 
-// pathLines lays the paths out in columns, a state a line, below a line that says what they are.
+// pathLines returns the paths in columns, one state a line, below a heading.
 func pathLines(executions []execution) []string {
 	if len(executions) == 0 {
 		return nil
@@ -108,7 +108,7 @@ func pathLines(executions []execution) []string {
 	return lines
 }
 
-// historyLines has a line for each transition: the time since the first one, the event, and the change.
+// historyLines returns a line for each transition: the time since the first one, the event, and the change.
 func (p *player) historyLines(history []durable.Transition) []string {
 	since := func(t durable.Transition) string {
 		span := t.At.Sub(history[0].At)
@@ -129,7 +129,7 @@ func (p *player) historyLines(history []durable.Transition) []string {
 	return lines
 }
 
-// jsonText lays a text of JSON out over lines that stand 5 columns to the right. Other text it returns as it is.
+// jsonText formats JSON over several lines, indented by 5 columns. Other text is returned unchanged.
 func jsonText(text string) string {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()

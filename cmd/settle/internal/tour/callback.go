@@ -10,11 +10,11 @@ import (
 	"github.com/settle-run/settle/machines/enrich"
 )
 
-// calledBack plays a third party that finds something, and then one that does not.
+// calledBack plays a third party that finds a result, and then one that does not.
 func (p *player) calledBack(ctx context.Context) ([]end, error) {
 	p.title("A third party that calls back, once",
-		"It is told an address that is made for this instance alone. While it works, nothing runs: the",
-		"instance is an item, the task waits in Step Functions. Of its callbacks the first one counts.")
+		"It gets a callback address for this instance only. While it works, nothing runs: the instance is",
+		"an item in DynamoDB, and the task waits in Step Functions. Only its first callback is accepted.")
 	const found, missed = "enrich/demo-7", "enrich/demo-8"
 	p.log.SetColumns(len(found), len("done.invoke"))
 	arn, party, err := p.ask(ctx, found, "https://example.com/company/7")
@@ -49,7 +49,7 @@ func (p *player) calledBack(ctx context.Context) ([]end, error) {
 		return nil, err
 	}
 
-	p.say("\n   Another one finds nothing; its workflow is told why, and goes on by another path.\n")
+	p.say("\n   Another one finds nothing. Its workflow receives the reason and takes another path.\n")
 	arn, party, err = p.ask(ctx, missed, "https://example.com/company/8")
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (p *player) calledBack(ctx context.Context) ([]end, error) {
 	return []end{{found, []string{"succeeded"}}, {missed, []string{"failed"}}}, p.showBeside(ctx, missed, ended)
 }
 
-// ask starts the workflow, and returns what the third party knows once the instance waits for it.
+// ask starts the workflow. It returns what the third party knows once the instance waits for it.
 func (p *player) ask(ctx context.Context, instance, subject string) (execution string, party asked, err error) {
 	execution, err = p.startWorkflow(ctx, "enrich", instance, map[string]any{"subject": subject, "reference": strings.TrimPrefix(instance, "enrich/")})
 	if err != nil {
@@ -75,11 +75,11 @@ func (p *player) ask(ctx context.Context, instance, subject string) (execution s
 	if err := p.seen.await(ctx, instance, "", "waiting"); err != nil {
 		return "", asked{}, err
 	}
-	// Until its alias is claimed, nobody finds the instance by it.
+	// The lookup fails until the alias is claimed.
 	return execution, p.seen.lastAsked(), p.performed(ctx, instance)
 }
 
-// findByAlias looks the instance up by the ID that the third party gave its job.
+// findByAlias looks up the instance by the third party's job ID.
 func (p *player) findByAlias(ctx context.Context, instance, job string) error {
 	answer, err := p.request(ctx, http.MethodGet, "/aliases/"+enrich.Alias(job), "", nil, nil, "", http.StatusOK)
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *player) findByAlias(ctx context.Context, instance, job string) error {
 		NextEvents []string `json:"next_events"`
 	}
 	if err := json.Unmarshal(answer, &view); err != nil {
-		return fmt.Errorf("reading what has the alias %s: %w", enrich.Alias(job), err)
+		return fmt.Errorf("reading the instance with the alias %s: %w", enrich.Alias(job), err)
 	}
 	p.say("     %s", p.config.Style.Dim(oneLine(view)))
 	if view.Instance != instance {
@@ -101,7 +101,7 @@ func (p *player) findByAlias(ctx context.Context, instance, job string) error {
 	return nil
 }
 
-// callBack posts to the address that the third party knows; most of its key is not printed.
+// callBack posts to the callback address. Most of its key is not printed.
 func (p *player) callBack(ctx context.Context, party asked, body map[string]any, want int) error {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -111,10 +111,10 @@ func (p *player) callBack(ctx context.Context, party asked, body map[string]any,
 	return p.post(ctx, path, shortened(path), jsonHeader(), text, fmt.Sprintf(`{"success": %v, ...}`, body["success"]), want)
 }
 
-// keyShown is how much of an address's key is printed.
+// keyShown is how much of a callback key is printed.
 const keyShown = 12
 
-// shortened returns the address of a callback without most of its key: whoever has that can call back.
+// shortened returns a callback address without most of its key, because the key authorizes a callback.
 func shortened(address string) string {
 	key := address[strings.LastIndexByte(address, '/')+1:]
 	if len(key) <= keyShown {

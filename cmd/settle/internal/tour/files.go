@@ -16,11 +16,11 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// uploaded plays a month whose sales file is there before its warehouse file, which is corrected later.
+// uploaded plays a month whose sales file arrives before its warehouse file, which is corrected later.
 func (p *player) uploaded(ctx context.Context) ([]end, error) {
-	p.title("Two files that depend on one another, in the wrong order",
-		"The sales file needs the warehouse file of its month. S3 may tell of a file twice, and a file may",
-		fmt.Sprintf("be corrected while the window is open: %s here, 14 days outside of this demo.", console.Span(p.config.UploadWindow)))
+	p.title("Two dependent files, in the wrong order",
+		"The sales file needs the warehouse file of its month. S3 may report a file twice, and a file may",
+		fmt.Sprintf("be corrected while the window is open: %s here, 14 days outside this demo.", console.Span(p.config.UploadWindow)))
 	month := time.Now().UTC().Format("2006_01")
 	instance := "upload/" + month
 	p.log.SetColumns(len(instance), len("warehouse_uploaded"))
@@ -42,7 +42,7 @@ func (p *player) uploaded(ctx context.Context) ([]end, error) {
 		states                      []string
 	}{
 		{"sales", "b1946ac9", "0061", "", []string{"open.warehouse.awaited", "open.sales.held"}},
-		{"sales", "b1946ac9", "0061", "told again: dropped", nil},
+		{"sales", "b1946ac9", "0061", "reported again: dropped", nil},
 		{"warehouse", "0f343b09", "0062", "", []string{processed, correlated}},
 		{"warehouse", "591785b7", "0063", "corrected", []string{processed, correlated}},
 	} {
@@ -54,7 +54,7 @@ func (p *player) uploaded(ctx context.Context) ([]end, error) {
 				}
 				executions = append(executions, e)
 			}
-			p.say("   Both executions have ended; the window is still open.")
+			p.say("   Both executions have ended. The window is still open.")
 		}
 		if err := p.objectCreated(ctx, file.kind, month, file.etag, file.sequencer, file.note); err != nil {
 			return nil, err
@@ -72,7 +72,7 @@ func (p *player) uploaded(ctx context.Context) ([]end, error) {
 	return []end{{instance, []string{"completed"}}}, p.showBeside(ctx, instance, executions...)
 }
 
-// objectCreated tells of a file as EventBridge does, and has it queued as functions/objects does.
+// objectCreated builds the EventBridge event of a file and queues it as functions/objects does.
 func (p *player) objectCreated(ctx context.Context, kind, month, etag, sequencer, note string) error {
 	bucket, key := kind+"-uploads", kind+"_"+month+".csv"
 	created, err := json.Marshal(map[string]any{

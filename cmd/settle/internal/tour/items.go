@@ -11,12 +11,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// itemColumns is how wide items and outputs are printed: a value that fits into one line stays in one.
+// itemColumns is the width of items and outputs. A value that fits in one line stays in one.
 const itemColumns = columnsMax - len("},")
 
-// itemText writes an item with an attribute a line: its name, its DynamoDB type, and its value
-// as JSON. The attributes named come first, the others follow by name. Inside lists and maps
-// the types are those of JSON: strings are S, numbers N.
+// itemText formats an item, one attribute a line: its name, its DynamoDB type, and its value as JSON. The attributes in
+// first come first, the others follow by name. Inside lists and maps the types are JSON's: strings are S, numbers N.
 func itemText(item map[string]types.AttributeValue, indent string, first ...string) string {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(item)), func(name string) bool { return slices.Contains(first, name) })
 	first = slices.DeleteFunc(slices.Clone(first), func(name string) bool { return item[name] == nil })
@@ -28,7 +27,7 @@ func itemText(item map[string]types.AttributeValue, indent string, first ...stri
 	for _, name := range append(first, names...) {
 		typ, value := plain(item[name])
 		if name == "tokens" {
-			value = "secret: whoever has a token can answer its task"
+			value = "secret: anyone with a token can answer its task"
 		}
 		label := fmt.Sprintf("%s%-*s  %-4s  ", indent, width, name, typ)
 		text := layOut(value, strings.Repeat(" ", len(label)))
@@ -37,7 +36,7 @@ func itemText(item map[string]types.AttributeValue, indent string, first ...stri
 	return b.String()
 }
 
-// plain returns the type of an attribute and its value in the types of encoding/json.
+// plain returns the type of an attribute, and its value in the types of encoding/json.
 func plain(attribute types.AttributeValue) (typ string, value any) {
 	switch v := attribute.(type) {
 	case *types.AttributeValueMemberS:
@@ -73,8 +72,8 @@ func plain(attribute types.AttributeValue) (typ string, value any) {
 	}
 }
 
-// layOut writes JSON in one line if it fits there behind the indent. Else a list has a line for
-// each element, and the fields of a map fill lines.
+// layOut formats JSON in one line if it fits after the indent. Otherwise a list has one element a line, and the fields
+// of a map fill lines.
 func layOut(value any, indent string) string {
 	line := oneLine(value)
 	if len(indent)+len(line) <= itemColumns {
@@ -107,15 +106,15 @@ func layOut(value any, indent string) string {
 	}
 }
 
-// oneLine writes JSON in one line, with a space after each colon and comma.
+// oneLine formats JSON in one line, with a space after each colon and comma.
 func oneLine(value any) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	// No JSON contains the control character that marks where lines begin.
+	// JSON never contains this control character. It marks the start of lines.
 	encoder.SetIndent("\x00", "")
 	if err := encoder.Encode(value); err != nil {
-		return err.Error() // A number that is none: DynamoDB would not hold it.
+		return err.Error() // An invalid number, which DynamoDB cannot store.
 	}
 	return strings.NewReplacer(",\n\x00", ", ", "\n\x00", "").Replace(strings.TrimSpace(b.String()))
 }

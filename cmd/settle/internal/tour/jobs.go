@@ -12,8 +12,8 @@ import (
 // pickedUp plays a workflow job that a runner picks up and completes.
 func (p *player) pickedUp(ctx context.Context) ([]end, error) {
 	p.title("A GitHub workflow job runs, and a Step Functions workflow waits for it",
-		"GitHub tells of the job in three webhooks. On the first a runner is launched; between them",
-		"nothing runs, the job is an item in DynamoDB. The workflow waits twice, and branches on",
+		"GitHub reports the job in three webhooks. The first one launches a runner. Between them",
+		"nothing runs: the job is an item in DynamoDB. The workflow waits twice, and branches on",
 		"the outcome.")
 	p.log.SetColumns(len("job/run-1001-job-1"), len("in_progress"))
 	hook := newWorkflowJob(1001, 1, "test", time.Now())
@@ -47,11 +47,11 @@ func (p *player) pickedUp(ctx context.Context) ([]end, error) {
 	return []end{{instance, []string{"success"}}}, p.showBeside(ctx, instance, ended)
 }
 
-// neverPickedUp plays a workflow job that waits for runners in vain.
+// neverPickedUp plays a workflow job that no runner picks up.
 func (p *player) neverPickedUp(ctx context.Context) ([]end, error) {
 	p.title("A workflow job that no runner picks up",
-		fmt.Sprintf("Each runner gets %s to pick the job up; outside of this demo it gets 5 minutes. After three", console.Span(p.config.PickUpTimeout)),
-		"runners the job is given up. Only the first event comes from outside, the rest are timers.")
+		fmt.Sprintf("Each runner gets %s to pick up the job. Outside this demo it gets 5 minutes. After three", console.Span(p.config.PickUpTimeout)),
+		"runners the chart gives up. Only the first event comes from outside. The others are timers.")
 	p.log.SetColumns(len("job/run-1002-job-2"), len("after pick_up"))
 	hook := newWorkflowJob(1002, 2, "deploy", time.Now())
 	instance := "job/" + job.InstanceID(hook.RunID, hook.ID)
@@ -75,17 +75,17 @@ func (p *player) neverPickedUp(ctx context.Context) ([]end, error) {
 	return []end{{instance, []string{"not_picked_up"}}}, p.showBeside(ctx, instance, ended)
 }
 
-// signUp plays a sign-up with one wrong code and a mail that is sent again.
+// signUp plays a sign-up with one wrong code and a second mail.
 func (p *player) signUp(ctx context.Context) ([]end, error) {
 	const instance, waiting = "signup/ada", "unverified.awaiting_verification"
 	p.title("A sign-up, with a wrong code and a second mail",
-		"A code is mailed and must come back within 24 hours. While the mail is on its way, or the",
-		"account is being made, events wait in the queue: those states are not settled.")
+		"The user gets a code by mail and must enter it within 24 hours. While a service sends the mail",
+		"or creates the account, the state is not settled, and events wait in the queue.")
 	p.log.SetColumns(len(instance), len("done.invoke"))
 	steps := []struct {
 		event   string
 		payload func() map[string]any
-		// ends is where the instance settles, after the transition on which event.
+		// ends is where the instance settles after the transition on the event on.
 		on, ends string
 	}{
 		{"SIGN_UP", func() map[string]any { return map[string]any{"email": "ada@example.com", "name": "Ada"} }, "", waiting},
@@ -111,7 +111,7 @@ func (p *player) signUp(ctx context.Context) ([]end, error) {
 	return []end{{instance, []string{"active"}}}, p.showBeside(ctx, instance)
 }
 
-// wrongCode returns a code like the given one that it is not.
+// wrongCode returns another code.
 func wrongCode(code string) string {
 	if code == "000000" {
 		return "000001"

@@ -9,10 +9,9 @@ import (
 	"github.com/settle-run/settle/machines/pipeline"
 )
 
-// pipelineRun is a run of a pipeline for today that a workflow has started and waits for.
+// pipelineRun is a run of a pipeline for today, started by a workflow that waits for it.
 type pipelineRun struct{ instance, execution string }
 
-// runPipeline starts a run of the pipeline.
 func (p *player) runPipeline(ctx context.Context, name string, config pipeline.RunConfig) (pipelineRun, error) {
 	today := time.Now().UTC()
 	run := pipelineRun{instance: "pipeline/" + name + today.Format("-02")}
@@ -24,7 +23,7 @@ func (p *player) runPipeline(ctx context.Context, name string, config pipeline.R
 	return run, err
 }
 
-// endRun waits until the run's execution has ended in the state, and prints it beside the run's history.
+// endRun waits until the run's execution ends in the state, and prints its path beside the run's history.
 func (p *player) endRun(ctx context.Context, run pipelineRun, state string) error {
 	ended, err := p.ended(ctx, "pipeline", run.execution, "Pipeline", "Outcome", state)
 	if err != nil {
@@ -34,18 +33,17 @@ func (p *player) endRun(ctx context.Context, run pipelineRun, state string) erro
 	return p.showBeside(ctx, run.instance, ended)
 }
 
-// agreed returns the service level of a deadline that is so far away, in whole seconds, and of a warning
-// before that.
+// agreed returns a service level with a deadline in so much time, rounded up to seconds, and a warning before it.
 func agreed(deadline, before time.Duration) pipeline.SLA {
 	at := time.Now().UTC().Add(deadline + time.Second - 1).Truncate(time.Second)
 	return pipeline.SLA{Deadline: at.Format(time.RFC3339), ExpectedDurationSeconds: int(before / time.Second)}
 }
 
-// inTime plays a pipeline whose data is late, and whose job is not.
+// inTime plays a pipeline whose data is late and whose job is on time.
 func (p *player) inTime(ctx context.Context) ([]end, error) {
-	p.title("A data pipeline evaluates, starts a job, and looks after it",
-		"The region run does the work, the region sla watches the clock. Each look is a second after the",
-		"one before; outside of this demo it is minutes, and between two of them nothing runs.")
+	p.title("A data pipeline evaluates, starts a job, and checks it until it ends",
+		"The region run does the work. The region sla watches the clock. The checks are a second apart.",
+		"Outside this demo they are minutes apart, and nothing runs in between.")
 	run, err := p.runPipeline(ctx, "sales", pipeline.RunConfig{
 		EvaluationIntervalSeconds: 1, EvaluationWindowSeconds: 60, JobCheckIntervalSeconds: 1, SLA: agreed(time.Minute, 20*time.Second),
 	})
@@ -59,11 +57,11 @@ func (p *player) inTime(ctx context.Context) ([]end, error) {
 	return []end{{run.instance, states}}, p.endRun(ctx, run, "Succeeded")
 }
 
-// late plays a pipeline whose job does not end, until it is cancelled.
+// late plays a pipeline whose job runs until it is cancelled.
 func (p *player) late(ctx context.Context) ([]end, error) {
-	p.title("The same pipeline is late: a warning, a breach, and somebody cancels it",
-		"Both alerts come at absolute times, whatever the work is at. The news that the data has changed",
-		"does not wait for the next evaluation; CANCEL stops the job.")
+	p.title("The same pipeline is late: a warning, a breach, and a cancellation",
+		"Both alerts fire at absolute times, independent of the work. The event DATA_CHANGED does not wait",
+		"for the next evaluation. CANCEL stops the job.")
 	run, err := p.runPipeline(ctx, "stock", pipeline.RunConfig{
 		EvaluationIntervalSeconds: 60, EvaluationWindowSeconds: 600, JobCheckIntervalSeconds: 60, SLA: agreed(2*time.Second, time.Second),
 	})
@@ -90,12 +88,12 @@ func (p *player) late(ctx context.Context) ([]end, error) {
 	return []end{{run.instance, []string{"run.cancelled", "sla.breached"}}}, p.endRun(ctx, run, "Cancelled")
 }
 
-// moreEnds plays three runs at a time, whose histories tell enough.
+// moreEnds plays three runs at the same time. It prints only their histories.
 func (p *player) moreEnds(ctx context.Context) ([]end, error) {
 	p.title("One waiting task, many ends",
 		"The workflow waits in one task, and branches on the outcome, not just on success and failure.",
-		"Three more runs at the same time, for some seconds: the data does not come, the job's time is up,",
-		"the deadline has passed before the run begins. Their transitions are told by their histories.")
+		"Three more runs take some seconds, at the same time: the data does not arrive, the job times out,",
+		"the deadline has passed before the run begins. Their histories show the transitions.")
 	p.seen.setQuiet(true)
 	defer p.seen.setQuiet(false)
 	var runs []pipelineRun
@@ -127,6 +125,6 @@ func (p *player) moreEnds(ctx context.Context) ([]end, error) {
 		}
 		ends = append(ends, end{runs[i].instance, c.states})
 	}
-	p.say("\n   %s", p.config.Style.Bold(fmt.Sprintf("pipeline.asl.json has ended in %d ways:", len(p.ways)))+" "+strings.Join(p.ways, ", "))
+	p.say("\n   %s", p.config.Style.Bold(fmt.Sprintf("pipeline.asl.json ended in %d ways:", len(p.ways)))+" "+strings.Join(p.ways, ", "))
 	return ends, nil
 }

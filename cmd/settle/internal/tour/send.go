@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// webhook delivers the webhook as GitHub does, signed, and waits until the job is in the state.
+// webhook sends a signed webhook as GitHub does, and waits until the job is in the state.
 func (p *player) webhook(ctx context.Context, hook workflowJob, action, instance, state string) error {
 	body, err := hook.webhook(action)
 	if err != nil {
@@ -46,16 +46,16 @@ func (p *player) event(ctx context.Context, instance, typ string, payload map[st
 
 func jsonHeader() http.Header { return http.Header{"Content-Type": {"application/json"}} }
 
-// answerBytesMax is how much of an answer is read.
+// answerBytesMax is how much of a response is read.
 const answerBytesMax = 64 << 10
 
-// post makes a request and tells of it; shown is printed for the path if that is not for all eyes.
+// post makes a request and prints it. If shown is not empty, it replaces the path in the output.
 func (p *player) post(ctx context.Context, path, shown string, header http.Header, body []byte, text string, want int) error {
 	_, err := p.request(ctx, http.MethodPost, path, shown, header, body, text, want)
 	return err
 }
 
-// request makes a request and tells of it and its answer. What comes of it is printed after that.
+// request makes a request, and prints it with the response's status before any transition that it causes.
 func (p *player) request(ctx context.Context, method, path, shown string, header http.Header, body []byte, text string, want int) ([]byte, error) {
 	p.seen.hold()
 	defer p.seen.release()

@@ -15,10 +15,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// showItems reads each scene's item through the SDK, prints the first, and checks where they have ended.
+// showItems reads the item of each instance with the SDK, prints the first one, and checks the final states.
 func (p *player) showItems(ctx context.Context, ends []end) error {
 	p.say("\n%s", p.config.Style.Bold("What DynamoDB holds"))
-	p.say("   One item an instance in the table %s, read through the AWS SDK: name, DynamoDB type, value.", stack.Table)
+	p.say("   One item per instance in the table %s, read with the AWS SDK: name, DynamoDB type, value.", stack.Table)
 	p.say("   This is the first of %d.", len(ends))
 	client := dynamodb.NewFromConfig(p.stack.AWS())
 	var failures []error
@@ -39,7 +39,7 @@ func (p *player) showItems(ctx context.Context, ends []end) error {
 	return errors.Join(failures...)
 }
 
-// check compares the item with what is expected of it.
+// check compares the item with the expected end.
 func (e end) check(item map[string]types.AttributeValue) error {
 	state := &types.AttributeValueMemberL{}
 	for _, path := range e.states {

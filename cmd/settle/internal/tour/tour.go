@@ -1,6 +1,6 @@
-// Package tour plays Settle to somebody who sees it for the first time: five machines and their
-// workflows, end to end on a stack of their own, each transition printed as it happens, and at the
-// end of a scene the path of the execution beside the history of the instance.
+// Package tour demonstrates Settle to new users. It plays five machines and their workflows end to end on a stack of
+// their own, and prints each transition as it happens. Each scene ends with the path of the execution beside the
+// history of the instance.
 package tour
 
 import (
@@ -26,16 +26,16 @@ import (
 
 // Config tunes a tour. The zero value plays in process.
 type Config struct {
-	// AWSAddr and HTTPAddr are those of stack.Config.
+	// AWSAddr and HTTPAddr are the addresses in stack.Config.
 	AWSAddr, HTTPAddr string
-	// PickUpTimeout is how long a job waits for a runner before the next one is launched.
-	// Defaults to a second, the shortest that SQS can delay a timer by.
+	// PickUpTimeout is how long a job waits for a runner before the next one is launched. Defaults to a second, the
+	// shortest delay of a timer in SQS.
 	PickUpTimeout time.Duration
-	// UploadWindow is how long the files of a month are taken. Defaults to 5 seconds.
+	// UploadWindow is how long the files of a month are accepted. Defaults to 5 seconds.
 	UploadWindow time.Duration
-	// TimeLimit is how long the tour may take. Defaults to 10 minutes: half a minute on an idle machine, more on a busy one.
+	// TimeLimit limits the whole tour. Defaults to 10 minutes. The tour takes half a minute on an idle machine.
 	TimeLimit time.Duration
-	// Style marks what is printed. Lines are folded at its columns, and at 100 in any case.
+	// Style marks the output. Lines are folded at its width, or at 100 columns if that is less.
 	Style console.Style
 }
 
@@ -52,14 +52,14 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Host makes the machines that the tour plays with; their services log to logger.
+// Host returns the machines of the tour. Their services log to logger.
 type Host func(logger *slog.Logger, settings machines.Settings) []durable.Machine
 
-// errTimeLimit is the cause of a tour that came to no end.
+// errTimeLimit is the cause of a tour that timed out.
 var errTimeLimit = errors.New("the time limit is reached")
 
-// Play plays the tour to out. Its error says what did not end where it should, or what was
-// waited for when the time was up.
+// Play plays the tour to out. Its error says which scene did not end as expected, or what the tour waited for at the
+// time limit.
 func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 	config = config.withDefaults()
 	ctx, cancel := context.WithTimeoutCause(ctx, config.TimeLimit, fmt.Errorf("%w, %v", errTimeLimit, config.TimeLimit))
@@ -97,24 +97,24 @@ type player struct {
 	stack  *stack.Stack
 	seen   *seen
 	secret string
-	// ways are the states that executions of the workflow pipeline have ended in.
+	// ways are the final states of the executions of the workflow pipeline.
 	ways []string
-	// scene is the number of the scene, from 1.
+	// scene is the number of the current scene, from 1.
 	scene int
 }
 
 func (p *player) play(ctx context.Context) error {
 	started := time.Now()
 	p.say("%s", p.config.Style.Bold("Settle on this machine"))
-	p.say("SQS, DynamoDB, Scheduler, Step Functions and Lambda's poller run in this process; every call to them")
-	p.say("goes over AWS's own wire protocols. No account, no container, nothing leaves this computer.")
+	p.say("SQS, DynamoDB, Scheduler, Step Functions and Lambda's poller run in this process. Every call to them")
+	p.say("uses AWS's wire protocols. There is no account and no container, and nothing leaves this computer.")
 	if url := p.stack.AWSURL(); url != "" {
 		p.say("AWS is at %s, the gateway at %s.", url, p.stack.HTTPURL())
 	}
 	p.say("")
-	p.say("Each transition is printed once it is stored. What a service did stands above the transitions that")
-	p.say("it is stored with. Left out are parallel states that stay, and a parent that siblings share. At a")
-	p.say("scene's end the path of the Step Functions execution stands beside the history of the instance.")
+	p.say("Each transition is printed once it is stored. The output of a service appears above the transitions")
+	p.say("stored with it. Unchanged parallel states and shared parents are left out. Each scene ends with the")
+	p.say("path of the Step Functions execution beside the history of the instance.")
 	var ends []end
 	for number, scene := range []func(context.Context) ([]end, error){
 		p.pickedUp, p.neverPickedUp, p.signUp, p.calledBack, p.inTime, p.late, p.moreEnds, p.uploaded,
@@ -129,25 +129,25 @@ func (p *player) play(ctx context.Context) error {
 	if err := p.showItems(ctx, ends); err != nil {
 		return err
 	}
-	p.say("\n%s", p.config.Style.Bold(fmt.Sprintf("All %d ended where they should, after %.1f s.", len(ends), time.Since(started).Seconds())))
+	p.say("\n%s", p.config.Style.Bold(fmt.Sprintf("All %d ended as expected, after %.1f s.", len(ends), time.Since(started).Seconds())))
 	for _, ended := range ends {
 		p.say("   %-20s %s", ended.instance, p.config.Style.State(strings.Join(ended.states, ", ")))
 	}
-	p.say("\nThe charts are in machines, the workflows in infra/workflows; settle graph draws a chart. settle dev")
-	p.say("serves this stack until you stop it.")
+	p.say("\nThe charts are in machines, the workflows in infra/workflows. Try settle graph to see a chart, and")
+	p.say("settle dev to run this stack until you stop it.")
 	return nil
 }
 
-// end is where a scene's instance must be at last.
+// end is the expected final state of an instance.
 type end struct {
 	instance string
 	states   []string
 }
 
-// say prints one line of the story. It is told while the runtime waits for an event, so it
-// never falls between the transitions of one.
+// say prints a line of the story. Call it only while the runtime waits for an event, so that the line does not separate
+// the transitions of one event.
 func (p *player) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(p.out, format+"\n", args...) // A reader who has left changes nothing about the tour's end.
+	_, _ = fmt.Fprintf(p.out, format+"\n", args...) // The tour continues if the reader has left.
 }
 
 func (p *player) title(title string, lines ...string) {

@@ -29,8 +29,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// host hosts all machines; a mailer or a launcher that is not nil takes the place of the one
-// that succeeds.
+// host returns all machines. A non-nil mailer or launcher replaces the simulated one.
 func host(mailer signup.Mailer, runners job.RunnerLauncher) Host {
 	return func(logger *slog.Logger, settings machines.Settings) []durable.Machine {
 		plant := &demo.Plant{Logger: logger}
@@ -50,14 +49,14 @@ func host(mailer signup.Mailer, runners job.RunnerLauncher) Host {
 
 var update = flag.Bool("update", false, "rewrite testdata/tour.txt")
 
-// TestMain has the tour print times of one zone, wherever it is played.
+// TestMain sets the zone of the printed times.
 func TestMain(m *testing.M) {
 	time.Local = time.UTC
 	os.Exit(m.Run())
 }
 
-// What differs from one tour to the next: times (but for minutes and seconds),
-// IDs that are derived from such times, codes, and keys.
+// The parts of the output that differ between tours: times (except minutes and seconds), IDs derived from times, codes,
+// and keys.
 var differing = []struct {
 	is *regexp.Regexp
 	as string
@@ -69,8 +68,8 @@ var differing = []struct {
 	{regexp.MustCompile(`after \d+\.\d s\.`), "after SECONDS s."},
 }
 
-// playWhole plays the tour with the five minutes of the real chart of jobs, and returns what it prints, without
-// the item at its end.
+// playWhole plays the tour with the real pick-up timeout of five minutes. It returns the output without the item at the
+// end.
 func playWhole(t *testing.T) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -81,14 +80,14 @@ func playWhole(t *testing.T) string {
 			t.Fatalf("%v after:\n%s", err, out.String())
 		}
 		if took := time.Since(started) - time.Hour; took < 15*time.Minute || took > 16*time.Minute {
-			t.Errorf("expected three runners to be waited for, 5 minutes each, and the window, got %v more than that", took)
+			t.Errorf("expected to wait 5 minutes for each of three runners, and for the window, got %v beside the window", took)
 		}
 	})
 	text := out.String()
 	for _, d := range differing {
 		text = d.is.ReplaceAllString(text, d.as)
 	}
-	// One run is late from the start: the service that tells of that and the first evaluation end in any order.
+	// One run is late from the start. Its alert and its first evaluation end in any order.
 	before, after, _ := strings.Cut(text, "history of pipeline/plans-01\n")
 	for _, either := range []string{"sla.breaching → breached", "run.active.evaluating → not_ready"} {
 		after = strings.Replace(after, either, "ONE OF TWO", 1)
@@ -99,7 +98,7 @@ func playWhole(t *testing.T) string {
 	return before + "\nAll " + after
 }
 
-func TestTourTellsTheStoryOfItsTranscript(t *testing.T) {
+func TestTourPrintsItsTranscript(t *testing.T) {
 	t.Parallel()
 	const transcript = "testdata/tour.txt"
 	got := playWhole(t)
@@ -113,7 +112,7 @@ func TestTourTellsTheStoryOfItsTranscript(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("expected the story of %s; go test -update rewrites it (-want +got):\n%s", transcript, diff)
+		t.Errorf("expected the output in %s; go test -update rewrites it (-want +got):\n%s", transcript, diff)
 	}
 	for number, line := range strings.Split(got, "\n") {
 		if n := console.Width(line); n > columnsMax {
@@ -122,9 +121,9 @@ func TestTourTellsTheStoryOfItsTranscript(t *testing.T) {
 	}
 }
 
-// TestEachSceneEndsInItsStateAndItsWorkflowInItsOwn looks into each scene for the path of the execution, the last
-// of the instance's history and what the execution ended with, and at the end for the instance's state.
-func TestEachSceneEndsInItsStateAndItsWorkflowInItsOwn(t *testing.T) {
+// TestEachSceneEndsWithItsStateAndPath checks the path of each execution, the last line of its instance's history, its
+// result, and the instance's final state.
+func TestEachSceneEndsWithItsStateAndPath(t *testing.T) {
 	t.Parallel()
 	scenes := regexp.MustCompile(`(?m)^\d\. `).Split(playWhole(t), -1)[1:]
 	if len(scenes) != 8 {
@@ -137,7 +136,7 @@ func TestEachSceneEndsInItsStateAndItsWorkflowInItsOwn(t *testing.T) {
 		scene    int
 		instance string
 		state    string
-		// history is the last line of it, beside rows of the path that are left of it; end what follows.
+		// history is the last line of the history. Rows of the path may stand to its left. end follows it.
 		path, history, end string
 	}{
 		{1, "job/run-1001-job-1", "success", "Succeeded", "completed in_progress → success", `SUCCEEDED {"outcome": "success", "output": {"conclusion": "success", "launches": 1`},
@@ -167,12 +166,12 @@ func TestEachSceneEndsInItsStateAndItsWorkflowInItsOwn(t *testing.T) {
 			t.Errorf("expected %s to end in %s, got %s", c.instance, c.state, last)
 		}
 	}
-	if want := "pipeline.asl.json has ended in 5 ways: Succeeded, Cancelled, NoData, JobTimedOut, SucceededLate"; !strings.Contains(scenes[6], want) {
+	if want := "pipeline.asl.json ended in 5 ways: Succeeded, Cancelled, NoData, JobTimedOut, SucceededLate"; !strings.Contains(scenes[6], want) {
 		t.Errorf("expected %q, got %s", want, scenes[6])
 	}
 }
 
-// never is a service that is never done, but ends when it is told to.
+// never is a service that blocks until its context ends.
 type never struct{}
 
 func (never) Launch(ctx context.Context, _ job.Request) (job.Runner, error) {
@@ -180,22 +179,22 @@ func (never) Launch(ctx context.Context, _ job.Request) (job.Runner, error) {
 	return job.Runner{}, ctx.Err()
 }
 
-func TestTourThatComesToNoEndSaysWhatItWaitedFor(t *testing.T) {
+func TestTourThatTimesOutSaysWhatItWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		err := Play(t.Context(), &out, host(nil, never{}), Config{TimeLimit: 15 * time.Second})
-		want := "waited for job/run-1001-job-1 to come into queued; it is in nowhere yet: the time limit is reached, 15s"
+		want := "waited for job/run-1001-job-1 to reach queued; it is in no state yet: the time limit is reached, 15s"
 		if !errors.Is(err, errTimeLimit) || err.Error() != want {
 			t.Errorf("expected %q, got %q", want, err)
 		}
-		if strings.Contains(out.String(), "ended where they should") {
-			t.Errorf("expected no happy end, got:\n%s", out.String())
+		if strings.Contains(out.String(), "ended as expected") {
+			t.Errorf("expected no success, got:\n%s", out.String())
 		}
 	})
 }
 
-// forgetful mails one code and says it was another.
+// forgetful mails one code and reports another one.
 type forgetful struct{ demo.Mailer }
 
 func (f forgetful) SendVerification(ctx context.Context, v signup.Verification) (string, error) {
@@ -211,7 +210,7 @@ func TestTourFailsWhenTheSignUpDoesNotEndActive(t *testing.T) {
 			return host(forgetful{demo.Mailer{Logger: logger}}, nil)(logger, settings)
 		}
 		err := Play(t.Context(), &out, play, Config{TimeLimit: 15 * time.Second})
-		want := "waited for signup/ada to come into active; it is in unverified.awaiting_verification: the time limit is reached, 15s"
+		want := "waited for signup/ada to reach active; it is in unverified.awaiting_verification: the time limit is reached, 15s"
 		if err == nil || err.Error() != want {
 			t.Errorf("expected %q, got %v", want, err)
 		}
@@ -247,9 +246,9 @@ func TestTourFailsIfDynamoDBHoldsSomethingElse(t *testing.T) {
 		}
 		var out bytes.Buffer
 		p := &player{out: &out, stack: running}
-		err = p.showItems(t.Context(), []end{{"signup/nobody", []string{"active"}}})
-		if err == nil || !strings.Contains(err.Error(), "signup/nobody: expected to be done in active") {
-			t.Errorf("expected an error about signup/nobody, got %v", err)
+		err = p.showItems(t.Context(), []end{{"signup/missing", []string{"active"}}})
+		if err == nil || !strings.Contains(err.Error(), "signup/missing: expected to be done in active") {
+			t.Errorf("expected an error about signup/missing, got %v", err)
 		}
 		if err := running.Close(); err != nil {
 			t.Error(err)
@@ -257,8 +256,8 @@ func TestTourFailsIfDynamoDBHoldsSomethingElse(t *testing.T) {
 	})
 }
 
-// TestTheTourWaitsForEffects stores an instance whose effect is performed a minute later.
-func TestTheTourWaitsForEffects(t *testing.T) {
+// TestTourWaitsForEffects stores an instance whose effect is performed a minute later.
+func TestTourWaitsForEffects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		logger := slog.New(slog.DiscardHandler)
@@ -272,7 +271,7 @@ func TestTheTourWaitsForEffects(t *testing.T) {
 		storing := make(chan struct{})
 		go func() {
 			defer close(storing)
-			time.Sleep(time.Minute) // Until then, there is no such instance.
+			time.Sleep(time.Minute) // The instance does not exist until then.
 			err := store.Commit(t.Context(), durable.Record{
 				Instance: id, Revision: 1, Snapshot: []byte(`{"machine":"enrich","version":1,"value":"waiting","context":{},"status":"active","tags":[]}`),
 				State: []string{"waiting"}, Status: statechart.Active, CreatedAt: began, UpdatedAt: began,
@@ -295,7 +294,7 @@ func TestTheTourWaitsForEffects(t *testing.T) {
 		if took := time.Since(began); took < 2*time.Minute || took > 2*time.Minute+time.Second {
 			t.Errorf("expected to wait two minutes, got %v", took)
 		}
-		<-storing // What it does last may be seen before it knows.
+		<-storing // The effect may be visible before performed returns.
 		if err := running.Close(); err != nil {
 			t.Error(err)
 		}

@@ -11,37 +11,37 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 )
 
-// watch is a slog.Handler that hands records on to be printed, and then remembers what the
-// tour waits for: transitions, and what people and third parties are told.
+// watch is a slog.Handler that passes records on for printing, and then records the transitions and messages that the
+// tour waits for.
 type watch struct {
 	slog.Handler
 	seen *seen
 }
 
-// seen is what a watch, and those derived from it, have seen.
+// seen is the state that a watch shares with the handlers derived from it.
 type seen struct {
-	// printing is held while records are printed and noted, which is in their order.
+	// printing is locked while records are printed and noted, to keep their order.
 	printing sync.Mutex
-	// holding says that records are kept in held until release.
+	// holding is set while records are kept in held until release.
 	holding bool
 	held    []heldRecord
-	// quiet says that records are noted, and not printed unless they warn.
+	// quiet suppresses the printing of records below warnings.
 	quiet bool
 
 	mu sync.Mutex
-	// transitions are those not yet waited for, by instance.
+	// transitions are the transitions not awaited yet, by instance.
 	transitions map[string][]console.Transition
-	// states are where the instances are.
+	// states are the current states, by instance.
 	states map[string][]string
-	// code is the one mailed last.
+	// code is the code in the last mail.
 	code string
-	// asked is what the third party was asked last.
+	// asked is the last request to the third party.
 	asked asked
-	// changed is closed, and replaced, when a transition is added.
+	// changed is closed and replaced when a transition is added.
 	changed chan struct{}
 }
 
-// asked is what a third party that calls back knows.
+// asked is what a third party needs to call back.
 type asked struct{ job, callback string }
 
 type heldRecord struct {
@@ -56,15 +56,14 @@ func newWatch(next slog.Handler) watch {
 	}}
 }
 
-// What the tour does not print: what the gateway logs of each request, of which it has told already, and
-// the firings of timers that nobody waits for any more.
+// The tour does not print these records: requests that the tour has already printed, and stale timers.
 const (
 	queuedMessage  = "event queued"
 	refusedMessage = "request refused"
 	skippedMessage = "event skipped, it is a duplicate or stale"
 )
 
-// Handle prints the record, then takes note of it.
+// Handle prints the record and then notes it.
 func (w watch) Handle(ctx context.Context, record slog.Record) error {
 	switch record.Message {
 	case queuedMessage, refusedMessage, skippedMessage:
@@ -79,24 +78,24 @@ func (w watch) Handle(ctx context.Context, record slog.Record) error {
 	return w.seen.show(ctx, w.Handler, record)
 }
 
-// hold keeps records back, so that a line of the story can be told before them.
+// hold keeps records back, so that a line of the story can be printed before them.
 func (s *seen) hold() {
 	s.printing.Lock()
 	defer s.printing.Unlock()
 	s.holding = true
 }
 
-// release prints what was kept back.
+// release prints the records that were kept back.
 func (s *seen) release() {
 	s.printing.Lock()
 	defer s.printing.Unlock()
 	for _, held := range s.held {
-		_ = s.show(held.ctx, held.handler, held.record) // A reader who has left changes nothing about the tour's end.
+		_ = s.show(held.ctx, held.handler, held.record) // The tour continues if the reader has left.
 	}
 	s.holding, s.held = false, nil
 }
 
-// setQuiet says whether records are printed.
+// setQuiet turns the printing of records off or on.
 func (s *seen) setQuiet(quiet bool) {
 	s.printing.Lock()
 	defer s.printing.Unlock()
@@ -112,7 +111,7 @@ func (s *seen) show(ctx context.Context, handler slog.Handler, record slog.Recor
 	return err
 }
 
-// withoutSecret returns the record without the key in the address of a callback.
+// withoutSecret returns the record without the key in the callback address.
 func withoutSecret(record slog.Record) slog.Record {
 	shown := slog.NewRecord(record.Time, record.Level, record.Message, record.PC)
 	record.Attrs(func(attr slog.Attr) bool {
@@ -125,12 +124,12 @@ func withoutSecret(record slog.Record) slog.Record {
 	return shown
 }
 
-// WithAttrs returns a watch that has seen the same.
+// WithAttrs implements slog.Handler.
 func (w watch) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return watch{Handler: w.Handler.WithAttrs(attrs), seen: w.seen}
 }
 
-// WithGroup returns a watch that has seen the same.
+// WithGroup implements slog.Handler.
 func (w watch) WithGroup(name string) slog.Handler {
 	return watch{Handler: w.Handler.WithGroup(name), seen: w.seen}
 }
@@ -161,22 +160,22 @@ func (s *seen) note(record slog.Record) {
 	}
 }
 
-// lastCode returns the code that was mailed last, as its reader has it before their eyes.
+// lastCode returns the code in the last mail.
 func (s *seen) lastCode() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.code
 }
 
-// lastAsked returns what the third party was asked last, as it knows it.
+// lastAsked returns the last request to the third party.
 func (s *seen) lastAsked() asked {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked
 }
 
-// await waits for a transition of the instance on the event after which it is in all the states, among
-// those after the one awaited before. An empty event stands for any.
+// await waits for a transition on the event that leads to all of the states. It considers only transitions after the
+// one that the previous call returned for. An empty event matches any.
 func (s *seen) await(ctx context.Context, instance, event string, states ...string) error {
 	for {
 		s.mu.Lock()
@@ -197,9 +196,9 @@ func (s *seen) await(ctx context.Context, instance, event string, states ...stri
 		case <-changed:
 		case <-ctx.Done():
 			if now == "" {
-				now = "nowhere yet"
+				now = "no state yet"
 			}
-			return fmt.Errorf("waited for %s to come into %s; it is in %s: %w", instance, strings.Join(states, ", "), now, context.Cause(ctx))
+			return fmt.Errorf("waited for %s to reach %s; it is in %s: %w", instance, strings.Join(states, ", "), now, context.Cause(ctx))
 		}
 	}
 }

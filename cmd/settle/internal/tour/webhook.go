@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// workflowJob is a GitHub workflow job as its webhooks describe it: the part of
-// https://docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job that matters.
+// workflowJob is the relevant part of a GitHub workflow job in its webhooks:
+// https://docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job
 type workflowJob struct {
 	ID         int64     `json:"id"`
 	RunID      int64     `json:"run_id"`
@@ -30,7 +30,7 @@ func newWorkflowJob(runID, jobID int64, name string, at time.Time) workflowJob {
 	}
 }
 
-// webhook returns the body of the webhook of the action; the job is as it is then.
+// webhook returns the body of the webhook for the action.
 func (j workflowJob) webhook(action string) ([]byte, error) {
 	j.Status = action
 	return json.Marshal(map[string]any{
@@ -40,7 +40,7 @@ func (j workflowJob) webhook(action string) ([]byte, error) {
 	})
 }
 
-// signature returns what GitHub sends as X-Hub-Signature-256.
+// signature returns the value of X-Hub-Signature-256.
 func signature(secret string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)

@@ -17,11 +17,10 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// workflowInterval is how often the tour looks whether an execution has ended.
+// workflowInterval is the polling interval for executions and instances.
 const workflowInterval = 20 * time.Millisecond
 
-// startWorkflow starts an execution of the workflow for the instance; input is what the workflow wants to
-// know beside that.
+// startWorkflow starts an execution of the workflow for the instance, with additional input.
 func (p *player) startWorkflow(ctx context.Context, name, instance string, input map[string]any) (execution string, err error) {
 	definition, err := workflows.Definition(name)
 	if err != nil {
@@ -50,23 +49,22 @@ func (p *player) startWorkflow(ctx context.Context, name, instance string, input
 	return *started.ExecutionArn, nil
 }
 
-// taskWaits returns once the instance holds the token of a task that waits under the name: else its
-// event could come before or after the next one of the story.
+// taskWaits returns once the instance holds the task's token. Without this wait, the order of the story would vary.
 func (p *player) taskWaits(ctx context.Context, instance, name string) error {
 	return p.stored(ctx, instance, "hold the token of the task "+name, func(record durable.Record) bool {
 		return slices.ContainsFunc(record.Tokens, func(k durable.Token) bool { return k.Name == name })
 	})
 }
 
-// performed returns once all effects of what is stored of the instance are: they follow the commit, and with
-// it the transitions that are printed.
+// performed returns once the instance's outbox is empty. Effects are performed after the commit, and so after the
+// transitions are printed.
 func (p *player) performed(ctx context.Context, instance string) error {
 	return p.stored(ctx, instance, "perform its effects", func(record durable.Record) bool {
 		return record.Revision > 0 && len(record.Outbox) == 0
 	})
 }
 
-// stored returns once what is stored of the instance is as wanted.
+// stored polls the instance until wanted returns true.
 func (p *player) stored(ctx context.Context, instance, what string, wanted func(durable.Record) bool) error {
 	id, err := durable.ParseInstanceID(instance)
 	if err != nil {
@@ -83,7 +81,7 @@ func (p *player) stored(ctx context.Context, instance, what string, wanted func(
 	}
 }
 
-// pause waits for workflowInterval, or returns the cause when ctx ends before.
+// pause waits for workflowInterval. It returns the cause if ctx ends first.
 func pause(ctx context.Context) error {
 	select {
 	case <-time.After(workflowInterval):
@@ -93,18 +91,18 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// execution is an execution that has ended.
+// execution is an ended execution.
 type execution struct {
 	// workflow is the name of its definition.
 	workflow string
 	status   types.ExecutionStatus
-	// path is the states that it has gone through.
+	// path has the states that it entered.
 	path []string
-	// output is its output in JSON; if it has failed, failure is its error, and output the cause.
+	// output is the output as JSON. If the execution failed, failure is its error and output its cause.
 	failure, output string
 }
 
-// ended waits until the execution has ended, and checks the states on its way.
+// ended waits until the execution has ended, and checks its path.
 func (p *player) ended(ctx context.Context, workflow, arn string, path ...string) (execution, error) {
 	client := sfn.NewFromConfig(p.stack.AWS())
 	described, err := client.DescribeExecution(ctx, &sfn.DescribeExecutionInput{ExecutionArn: &arn})

@@ -9,8 +9,8 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// WriteCheck writes the counts of a check as a table, one machine, version, status and state a line, and below
-// it an example of what breaks in each.
+// WriteCheck writes the counts of a check as a table, one row for each machine, version, status and state. Below the
+// table it writes an example of each row that breaks.
 func WriteCheck(w io.Writer, style console.Style, rows []durable.CheckRow) error {
 	table := NewTable(style, "MACHINE", "VERSION", "STATUS", "STATE", "FIT", "MIGRATE", "BREAK")
 	for _, row := range rows {
@@ -28,11 +28,11 @@ func WriteCheck(w io.Writer, style console.Style, rows []durable.CheckRow) error
 		if row.Break == 0 {
 			continue
 		}
-		which := harmless(row.Example) + " breaks"
+		which := escaped(row.Example) + " breaks"
 		if row.Break > 1 {
-			which = fmt.Sprintf("%s and %d more of its line break", harmless(row.Example), row.Break-1)
+			which = fmt.Sprintf("%s and %d more of the same row break", escaped(row.Example), row.Break-1)
 		}
-		if _, err := fmt.Fprintf(w, "\n%s\n  %s\n", style.Warning(which), harmless(row.Error)); err != nil {
+		if _, err := fmt.Fprintf(w, "\n%s\n  %s\n", style.Warning(which), escaped(row.Error)); err != nil {
 			return err
 		}
 	}

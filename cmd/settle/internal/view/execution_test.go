@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-func TestExecutionsAreShownWithHowTheyAre(t *testing.T) {
+func TestExecutionsAreShownWithTheirStatus(t *testing.T) {
 	t.Parallel()
 	r := record()
 	r.Executions = []durable.Execution{
@@ -27,10 +27,10 @@ func TestExecutionsAreShownWithHowTheyAre(t *testing.T) {
 	if err := v.WriteText(&b, console.Style{}, noon); err != nil {
 		t.Fatal(err)
 	}
-	const want = "  workflow  nightly since 2026-01-02 11:00:00 UTC (1h00m ago), whose end is ended\n" +
-		"            night\\x1bly since 2026-01-02 11:59:00 UTC (1m00s ago), whose end is ended; not known to be started yet\n" +
-		"            weekly since 2026-01-02 12:00:00 UTC (0s ago), whose end is over; it will never start: NOT_STARTED: no such workflow\n" +
-		"            yearly since 2026-01-02 12:00:00 UTC (0s ago), whose end is over; not known to be started, and the repeat was refused: AccessDeniedException\n"
+	const want = "  workflow  nightly since 2026-01-02 11:00:00 UTC (1h00m ago), reports its end as ended\n" +
+		"            night\\x1bly since 2026-01-02 11:59:00 UTC (1m00s ago), reports its end as ended; start not confirmed yet\n" +
+		"            weekly since 2026-01-02 12:00:00 UTC (0s ago), reports its end as over; it will never start: NOT_STARTED: no such workflow\n" +
+		"            yearly since 2026-01-02 12:00:00 UTC (0s ago), reports its end as over; start not confirmed, and the retry was refused: AccessDeniedException\n"
 	if !strings.Contains(b.String(), want) {
 		t.Errorf("expected\n%s\nin\n%s", want, b.String())
 	}

@@ -61,7 +61,7 @@ func TestInstanceFitsTheTerminalButForItsContext(t *testing.T) {
 	}
 	for line := range strings.Lines(b.String()) {
 		if isContext := strings.Contains(line, `"long": "two words`); console.Width(strings.TrimSuffix(line, "\n")) > 60 != isContext {
-			t.Errorf("expected at most 60 columns but of the context, got %q", line)
+			t.Errorf("expected at most 60 columns except for the context, got %q", line)
 		}
 	}
 	if text := b.String(); !strings.Contains(text, "  history   01-02 12:00:00.000  SIGN_UP") || !strings.Contains(text, "→ unverified.awaiting_verification\n") {
@@ -69,7 +69,7 @@ func TestInstanceFitsTheTerminalButForItsContext(t *testing.T) {
 	}
 }
 
-func TestLinesOfProseHangBelowThemselves(t *testing.T) {
+func TestProseIsFoldedBelowItsLabel(t *testing.T) {
 	t.Parallel()
 	r := record()
 	r.Snapshot = json.RawMessage(`{"machine": "pipeline", "version": 3, "status": "active", "value": "a", "tags": ["settled"]}`)
@@ -84,7 +84,7 @@ func TestLinesOfProseHangBelowThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"  status    active, settled: nothing runs until an\n            event or a timer comes\n",
+		"  status    active, settled: nothing runs until\n            the next event or timer\n",
 		"  next      EVENT, EVENT, EVENT, EVENT, EVENT,\n            EVENT, EVENT, EVENT, EVENT\n",
 		"  stored    revision 9, 1m00s ago, version 3 of\n            pipeline\n",
 	} {
@@ -94,7 +94,7 @@ func TestLinesOfProseHangBelowThemselves(t *testing.T) {
 	}
 }
 
-func TestNothingOfAnInstanceIsObeyed(t *testing.T) {
+func TestInstanceTextContainsNoEscapeSequences(t *testing.T) {
 	t.Parallel()
 	const evil = "\x1b[2J\u009b2J\u202e"
 	r := record()
@@ -104,7 +104,7 @@ func TestNothingOfAnInstanceIsObeyed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// JSON may hold everything but what is below the space as it is.
+	// In JSON, control characters below the space may stay as they are.
 	v.Context, v.Output = json.RawMessage("{\"k\u009b\": \"v\u009b2J\u202e\x7f\"}"), json.RawMessage("no JSON\x1b")
 	v.Tags, v.NextEvents, v.Parent = []string{"tag" + evil}, []string{"NEXT" + evil}, "p/"+evil
 	var b strings.Builder
@@ -120,7 +120,7 @@ func TestNothingOfAnInstanceIsObeyed(t *testing.T) {
 	}
 }
 
-func TestAParkedEventIsShownWhole(t *testing.T) {
+func TestParkedEventIsShownCompletely(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 5000)
 	var b strings.Builder
@@ -128,14 +128,14 @@ func TestAParkedEventIsShownWhole(t *testing.T) {
 	if err := p.WriteText(&b, console.Style{}, noon.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	want := "no instance\n  event     E\\x1b\n  parked    2026-01-02 12:00:00 UTC (1h00m ago)\n  reason    none: the queue has given it up\n" +
+	want := "no instance\n  event     E\\x1b\n  parked    2026-01-02 12:00:00 UTC (1h00m ago)\n  reason    none recorded: SQS moved it after too many receives\n" +
 		"  body      {\n              \"long\": \"" + long + "\\u009b\"\n            }\n"
 	if b.String() != want {
 		t.Errorf("expected\n%s\ngot\n%s", want, b.String())
 	}
 }
 
-func TestReasonsAreFoldedAtWordsBelowThemselves(t *testing.T) {
+func TestReasonsAreFoldedAtSpaces(t *testing.T) {
 	t.Parallel()
 	parked := ParkedEvent{MessageID: "m", Instance: "signup/46", Event: "VERIFY", Since: noon, Reason: `wrong payload: got {"cod": "1", "x": 2}, expected a code`}
 	for name, c := range map[string]struct {

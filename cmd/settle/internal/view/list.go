@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// WriteTable writes instances as a table, one a line; now is what times are counted from.
+// WriteTable writes instances as a table, one a row. Times are relative to now.
 func WriteTable(w io.Writer, style console.Style, instances []Instance, now time.Time) error {
 	table := NewTable(style, "INSTANCE", "STATE", "STATUS", "SINCE", "NEXT TIMER")
 	for _, v := range instances {

@@ -14,9 +14,9 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// Migrations counts instances that would migrate. The zero value has none.
+// Migrations counts instances that would migrate. The zero value is empty.
 type Migrations struct {
-	// Broken counts those that no version reads.
+	// Broken counts instances that no version can read.
 	Broken int
 
 	rows map[migrationKey]*MigrationRow
@@ -28,33 +28,32 @@ type migrationKey struct {
 	state    string
 }
 
-// MigrationRow counts the instances of one machine that would migrate from one version to another, from one state.
+// MigrationRow counts the instances of one machine and state that would migrate from one version to another.
 type MigrationRow struct {
 	Machine string   `json:"machine"`
 	From    int      `json:"from"`
 	To      int      `json:"to"`
 	State   []string `json:"state"`
 	Count   int      `json:"count"`
-	// Example is the first of them, and Changes what would change in its snapshot first.
+	// Example is the first of these instances. Changes has the first changes of its snapshot.
 	Example string   `json:"example"`
 	Changes []Change `json:"changes"`
-	// More is how many changes of the example are not shown.
+	// More is how many changes of the example are left out.
 	More int `json:"more,omitempty"`
 }
 
-// Change is a place of a snapshot that is not the same before and after.
+// Change is a difference between a snapshot before and after its migration.
 type Change struct {
-	// Path is the keys that lead there, with dots between.
+	// Path has the JSON keys that lead to the value, joined with dots.
 	Path string `json:"path"`
-	// Before and After are nil where there is nothing.
+	// Before and After are nil if there is no value.
 	Before any `json:"before,omitempty"`
 	After  any `json:"after,omitempty"`
 }
 
-// changesMax is how many changes of an example are shown.
 const changesMax = 5
 
-// Add counts an instance, whose snapshot would become the given one.
+// Add counts an instance. migrated is its migrated snapshot.
 func (m *Migrations) Add(record durable.Record, from, to int, migrated json.RawMessage) error {
 	key := migrationKey{record.Instance.Machine, from, to, strings.Join(record.State, ", ")}
 	if row := m.rows[key]; row != nil {
@@ -68,7 +67,7 @@ func (m *Migrations) Add(record durable.Record, from, to int, migrated json.RawM
 	if err := json.Unmarshal(migrated, &after); err != nil {
 		return err
 	}
-	delete(before, "version") // It is in the row.
+	delete(before, "version") // The row has the versions.
 	delete(after, "version")
 	changes := compare(nil, "", before, after)
 	row := &MigrationRow{Machine: key.machine, From: from, To: to, State: append([]string{}, record.State...), Count: 1, Example: record.Instance.String(), Changes: []Change{}}
@@ -81,7 +80,7 @@ func (m *Migrations) Add(record durable.Record, from, to int, migrated json.RawM
 	return nil
 }
 
-// compare appends what differs, by the order of keys. Lists are compared as a whole.
+// compare appends the differences, ordered by key. Lists are compared as a whole.
 func compare(changes []Change, path string, before, after any) []Change {
 	old, wasObject := before.(map[string]any)
 	young, isObject := after.(map[string]any)
@@ -99,7 +98,7 @@ func compare(changes []Change, path string, before, after any) []Change {
 	return changes
 }
 
-// Rows returns the counts, by machine, versions and state.
+// Rows returns the counts, ordered by machine, versions and state.
 func (m *Migrations) Rows() []MigrationRow {
 	rows := []MigrationRow{}
 	for _, key := range slices.SortedFunc(maps.Keys(m.rows), func(a, b migrationKey) int {
@@ -110,7 +109,7 @@ func (m *Migrations) Rows() []MigrationRow {
 	return rows
 }
 
-// Write writes the counts as a table, and below it the example of each row.
+// Write writes the counts as a table, and the example of each row below it.
 func (m *Migrations) Write(w io.Writer, style console.Style) error {
 	rows := m.Rows()
 	if len(rows) == 0 {
@@ -126,12 +125,12 @@ func (m *Migrations) Write(w io.Writer, style console.Style) error {
 	}
 	var b strings.Builder
 	for _, row := range rows {
-		fmt.Fprintf(&b, "\n%s, from version %d to %d\n", style.Bold(harmless(row.Example)), row.From, row.To)
+		fmt.Fprintf(&b, "\n%s, from version %d to %d\n", style.Bold(escaped(row.Example)), row.From, row.To)
 		if len(row.Changes) == 0 {
-			b.WriteString("  nothing but the version changes\n")
+			b.WriteString("  only the version changes\n")
 		}
 		for _, change := range row.Changes {
-			fmt.Fprintf(&b, "  %s: %s → %s\n", harmless(change.Path), shortJSON(change.Before), style.State(shortJSON(change.After)))
+			fmt.Fprintf(&b, "  %s: %s → %s\n", escaped(change.Path), shortJSON(change.Before), style.State(shortJSON(change.After)))
 		}
 		if row.More > 0 {
 			fmt.Fprintf(&b, "  and %d more changes\n", row.More)
@@ -141,7 +140,7 @@ func (m *Migrations) Write(w io.Writer, style console.Style) error {
 	return err
 }
 
-// shortJSON is a value in a line that is not too long.
+// shortJSON returns a value as JSON, truncated to 80 characters.
 func shortJSON(value any) string {
 	if value == nil {
 		return "nothing"
@@ -154,5 +153,5 @@ func shortJSON(value any) string {
 	if runes := []rune(string(text)); len(runes) > runesMax {
 		text = []byte(string(runes[:runesMax]) + "...")
 	}
-	return harmless(string(text))
+	return escaped(string(text))
 }

@@ -12,26 +12,27 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/deadletter"
 )
 
-// ParkedEvent is an event of a dead-letter queue.
+// ParkedEvent is an event in a dead-letter queue.
 type ParkedEvent struct {
 	MessageID string `json:"message_id"`
 	Instance  string `json:"instance"`
-	// Event is its type, EventID its producer's ID; empty if it is no event.
+	// Event is its type, EventID its idempotency key. Both are empty if the message is not an event.
 	Event   string    `json:"event"`
 	EventID string    `json:"event_id,omitempty"`
 	Since   time.Time `json:"since"`
-	// Reason is why it was parked, or why EventBridge could not bring it; empty if the queue has given it up.
+	// Reason is why it was parked, or why EventBridge could not deliver it. It is empty if SQS moved it after too many
+	// receives.
 	Reason string `json:"reason,omitempty"`
-	// SourceQueue is the ARN of the queue that it was parked from first, SequenceNumber its number there.
+	// SourceQueue is the ARN of the queue that it was first parked from. SequenceNumber is its number in that queue.
 	SourceQueue    string `json:"source_queue,omitempty"`
 	SequenceNumber string `json:"sequence_number,omitempty"`
 	SentAt         string `json:"sent_at,omitempty"`
 	ReceiveCount   string `json:"receive_count,omitempty"`
-	// Body is the event with its payload, without the token of a task, as JSON if it is.
+	// Body is the event with its payload, without task tokens. If it is not valid JSON, it is a JSON string.
 	Body json.RawMessage `json:"body,omitempty"`
 }
 
-// OfParked makes the view of a message, without its payload.
+// OfParked returns the view of a message, without its payload.
 func OfParked(m *deadletter.Message) ParkedEvent {
 	eventType, eventID := m.Head()
 	return ParkedEvent{
@@ -44,18 +45,18 @@ func OfParked(m *deadletter.Message) ParkedEvent {
 func (p ParkedEvent) WithEvent(m *deadletter.Message) ParkedEvent {
 	p.Body = json.RawMessage(m.Shown())
 	if !json.Valid(p.Body) {
-		p.Body, _ = json.Marshal(m.Shown()) // A string always has a form.
+		p.Body, _ = json.Marshal(m.Shown()) // A string always marshals.
 	}
 	return p
 }
 
-// givenUp is the reason of what has none.
-const givenUp = "none: the queue has given it up"
+// givenUp is printed if there is no reason.
+const givenUp = "none recorded: SQS moved it after too many receives"
 
-// reasonRunesMax is how much of a reason stands in a table.
+// reasonRunesMax is the length at which a table truncates a reason.
 const reasonRunesMax = 100
 
-// WriteParked writes parked events as a table, one a line.
+// WriteParked writes parked events as a table, one a row.
 func WriteParked(w io.Writer, style console.Style, parked []ParkedEvent, now time.Time) error {
 	table := NewTable(style, "MESSAGE ID", "INSTANCE", "EVENT", "SINCE", "REASON")
 	for _, p := range parked {
@@ -68,15 +69,15 @@ func WriteParked(w io.Writer, style console.Style, parked []ParkedEvent, now tim
 	return table.Write(w)
 }
 
-// WriteText writes the event for people to read.
+// WriteText writes the event as text.
 func (p ParkedEvent) WriteText(w io.Writer, style console.Style, now time.Time) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", style.Bold(harmless(cmp.Or(p.Instance, "no instance"))))
-	row := func(label, value string) { b.WriteString(style.Fold(labelled(style, label, harmless(value)))) }
+	fmt.Fprintf(&b, "%s\n", style.Bold(escaped(cmp.Or(p.Instance, "no instance"))))
+	row := func(label, value string) { b.WriteString(style.Fold(labelled(style, label, escaped(value)))) }
 	row("event", p.Event)
 	row("id", p.EventID)
 	row("parked", at(p.Since, now))
-	b.WriteString(style.FoldWords(labelled(style, "reason", harmless(cmp.Or(p.Reason, givenUp)))))
+	b.WriteString(style.FoldWords(labelled(style, "reason", escaped(cmp.Or(p.Reason, givenUp)))))
 	row("from", p.SourceQueue)
 	row("number", p.SequenceNumber)
 	row("sent", p.SentAt)

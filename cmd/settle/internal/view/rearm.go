@@ -9,14 +9,14 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 )
 
-// RearmRow counts the instances of a machine by what became of them, and what those that were rearmed wait for.
+// RearmRow counts the instances of a machine by outcome, and what the rearmed ones wait for.
 type RearmRow struct {
 	Machine string `json:"machine"`
-	// Rearmed counts those that were rearmed or, in a dry run, would be.
+	// Rearmed counts instances that were rearmed or, in a dry run, would be.
 	Rearmed int `json:"rearmed"`
-	// Already counts those that this run, or a later one, had rearmed before.
+	// Already counts instances that this run or a later one had already rearmed.
 	Already int `json:"already"`
-	// Ended counts those that have ended and owe nothing: they stay as they are.
+	// Ended counts instances that have ended and owe nothing. They are not changed.
 	Ended  int `json:"ended"`
 	Failed int `json:"failed"`
 
@@ -26,7 +26,7 @@ type RearmRow struct {
 	Executions int `json:"executions"`
 }
 
-// Rearms are rows by machine. The zero value has none.
+// Rearms has the rows by machine. The zero value is empty.
 type Rearms struct{ rows map[string]*RearmRow }
 
 // Of returns the row of a machine.
@@ -40,7 +40,7 @@ func (r *Rearms) Of(machine string) *RearmRow {
 	return r.rows[machine]
 }
 
-// Rows returns the rows, by machine.
+// Rows returns the rows, ordered by machine.
 func (r *Rearms) Rows() []RearmRow {
 	rows := []RearmRow{}
 	for _, machine := range slices.Sorted(maps.Keys(r.rows)) {

@@ -10,7 +10,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// orders returns a machine whose last state is final inside of one that nothing leaves: it stays active there, without a tag.
+// orders returns a machine whose last state is final inside a state without transitions. The instance stays active
+// there, without a tag.
 func orders(t *testing.T) durable.Machine {
 	t.Helper()
 	type state = statechart.State[map[string]int]
@@ -23,8 +24,8 @@ func orders(t *testing.T) durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// TestSettledIsWhatTheEngineSays shows instances whose tags alone would tell the opposite.
-func TestSettledIsWhatTheEngineSays(t *testing.T) {
+// TestSettledFollowsTheEngineNotTheTags uses instances whose tags alone suggest the opposite.
+func TestSettledFollowsTheEngineNotTheTags(t *testing.T) {
 	t.Parallel()
 	machine := orders(t)
 	instance, _, err := machine.Start(statechart.Start{Instance: "order/1", At: noon})
@@ -42,7 +43,7 @@ func TestSettledIsWhatTheEngineSays(t *testing.T) {
 		Instance: durable.InstanceID{Machine: "order", ID: "1"}, Revision: 2, State: instance.State(), Status: instance.Status(), Snapshot: snapshot,
 		CreatedAt: noon, UpdatedAt: noon,
 	}
-	half := record() // Its service is gone, and nothing would move it on.
+	half := record() // Its service no longer exists, and nothing else would move it on.
 	half.Snapshot = json.RawMessage(strings.Replace(strings.Replace(string(half.Snapshot), `"tags": ["slow"]`, `"tags": ["settled"]`, 1), `"services": {"9.2"`, `"none": {"9.2"`, 1))
 	hosted, err := durable.NewMachines(machine, pipeline())
 	if err != nil {
@@ -53,11 +54,11 @@ func TestSettledIsWhatTheEngineSays(t *testing.T) {
 		record   durable.Record
 		want     bool
 	}{
-		"a final state without the tag":              {hosted, shipped, true},
-		"the tag, of a snapshot that cannot be read": {hosted, half, true},
-		"the tag, of a machine that is not hosted":   {&durable.Machines{}, half, true},
-		"no tag, of a machine that is not hosted":    {&durable.Machines{}, shipped, false},
-		"a service that runs":                        {hosted, record(), false},
+		"a final state without the tag": {hosted, shipped, true},
+		"the tag, unreadable snapshot":  {hosted, half, true},
+		"the tag, unknown machine":      {&durable.Machines{}, half, true},
+		"no tag, unknown machine":       {&durable.Machines{}, shipped, false},
+		"a running service":             {hosted, record(), false},
 	} {
 		shown, err := Of(c.machines, c.record)
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 )
 
-// Table is rows in columns of equal width, two spaces apart, below a header. On a terminal that is too narrow for that a row
-// takes several lines; no text is cut, so that names can be copied.
+// Table has rows in columns of equal width, two spaces apart, below a header. On a narrow terminal, a row takes several
+// lines. No text is cut, so that names can be copied.
 type Table struct {
 	style  console.Style
 	header []string
@@ -17,30 +17,30 @@ type Table struct {
 }
 
 const (
-	// besideMin is how much room the last column needs to be folded where it stands; with less it has lines of its own.
+	// besideMin is the minimum width for folding the last column in place. With less room, it gets lines of its own.
 	besideMin = 24
-	// belowIndent is how far to the right the further lines of a row begin.
+	// belowIndent is the indentation of the further lines of a row.
 	belowIndent = 4
 )
 
-// Cell is a text of a table, and how it is marked.
+// Cell is the text of a cell, and its style.
 type Cell struct {
 	text string
 	mark func(console.Style, string) string
-	// prose says that it is folded at any space.
+	// prose allows folding at any space.
 	prose bool
 }
 
-// Plain is a cell without marks. As of all cells, what a terminal would obey is shown instead.
+// Plain returns a cell without a style. In all cells, control characters are escaped.
 func Plain(text string) Cell { return cell(text, nil) }
 
-// Bold is a cell of what the row is about.
+// Bold returns a cell for the subject of the row.
 func Bold(text string) Cell { return cell(text, console.Style.Bold) }
 
-// State is a cell of states.
+// State returns a cell for states.
 func State(text string) Cell { return cell(text, console.Style.State) }
 
-// Warning is a cell of prose that should not be skipped.
+// Warning returns a cell for prose that should stand out.
 func Warning(text string) Cell {
 	c := cell(text, console.Style.Warning)
 	c.prose = true
@@ -48,18 +48,18 @@ func Warning(text string) Cell {
 }
 
 func cell(text string, mark func(console.Style, string) string) Cell {
-	return Cell{text: strings.ReplaceAll(harmless(text), "\n", " "), mark: mark}
+	return Cell{text: strings.ReplaceAll(escaped(text), "\n", " "), mark: mark}
 }
 
-// NewTable returns a table with the names of its columns.
+// NewTable returns a table with the given header.
 func NewTable(style console.Style, header ...string) *Table {
 	return &Table{style: style, header: header}
 }
 
-// Add adds a row of as many cells as there are columns.
+// Add adds a row. It must have one cell for each column.
 func (t *Table) Add(cells ...Cell) { t.rows = append(t.rows, cells) }
 
-// Write writes the table. Widths are those of the texts without their marks.
+// Write writes the table. Column widths do not count escape sequences.
 func (t *Table) Write(w io.Writer) error {
 	header := make([]Cell, len(t.header))
 	for i, name := range t.header {
@@ -85,16 +85,16 @@ func (t *Table) Write(w io.Writer) error {
 	return err
 }
 
-// tableLine is a line of each row: its columns from the first to the one before end, indented.
+// tableLine is one line of each row. It has the columns from first up to but not including end, indented.
 type tableLine struct{ first, end, indent int }
 
-// layOut shares the columns out to as many lines as the terminal wants.
+// layOut distributes the columns over as many lines as the terminal needs.
 func (t *Table) layOut(widths []int) []tableLine {
 	lines, used := []tableLine{{}}, 0
 	for i, width := range widths {
 		line := &lines[len(lines)-1]
 		room := t.style.Columns() - used
-		if i == len(widths)-1 && room >= besideMin { // It is folded there.
+		if i == len(widths)-1 && room >= besideMin { // The last column is folded in place.
 			width = min(width, room)
 		}
 		if t.style.Columns() > 0 && i > line.first && width > room {
@@ -106,7 +106,7 @@ func (t *Table) layOut(widths []int) []tableLine {
 	return lines
 }
 
-// writeLine writes the cells of a row that stand in a line. That of the last column may be folded.
+// writeLine writes the cells of a row that belong to the line. The last column may be folded.
 func (t *Table) writeLine(b *strings.Builder, row []Cell, widths []int, line tableLine) {
 	at := line.indent
 	b.WriteString(strings.Repeat(" ", at))

@@ -16,27 +16,26 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// timeFormat is how points in time are shown: by the second, with their zone.
+// timeFormat has seconds and the zone.
 const timeFormat = "2006-01-02 15:04:05 MST"
 
-// WriteText writes the instance for people to read; now is what times are counted from, in
-// the zone that they are shown in.
+// WriteText writes the instance as text. Times are in the zone of now and relative to it.
 func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", style.Bold(harmless(v.Name)))
+	fmt.Fprintf(&b, "%s\n", style.Bold(escaped(v.Name)))
 	row := func(label, value string) { b.WriteString(style.Fold(labelled(style, label, value))) }
 	prose := func(label, value string) { b.WriteString(style.FoldWords(labelled(style, label, value))) }
 	warning := func(label, value string) { prose(label, style.Warning(value)) }
-	warning("problem", harmless(v.Problem))
-	row("state", style.State(harmless(strings.Join(v.State, ", "))))
+	warning("problem", escaped(v.Problem))
+	row("state", style.State(escaped(strings.Join(v.State, ", "))))
 	prose("since", v.sinceText(now))
 	prose("status", string(v.Status)+v.settledText())
-	prose("tags", harmless(strings.Join(without(v.Tags, statechart.Settled), ", ")))
-	prose("next", harmless(v.nextText()))
+	prose("tags", escaped(strings.Join(without(v.Tags, statechart.Settled), ", ")))
+	prose("next", escaped(v.nextText()))
 	row("timers", v.timersText(now))
 	row("services", v.servicesText())
 	row("children", v.childrenText())
-	row("parent", harmless(v.Parent))
+	row("parent", escaped(v.Parent))
 	row("waits", v.waitsText(now))
 	row("workflow", v.executionsText(now))
 	b.WriteString(labelled(style, "context", indented(v.Context)))
@@ -44,10 +43,10 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	warning("parked", v.parkedText(now))
 	warning("failed", v.failedText(now))
 	if v.Ignored > 0 {
-		prose("ignored", fmt.Sprintf("%d so far, for want of a transition", v.Ignored))
+		prose("ignored", fmt.Sprintf("%d so far (no matching transition)", v.Ignored))
 	}
 	if v.Skipped > 0 {
-		prose("skipped", fmt.Sprintf("%d so far: repeats, and timers that nobody waits for", v.Skipped))
+		prose("skipped", fmt.Sprintf("%d so far (duplicates and stale timers)", v.Skipped))
 	}
 	prose("stored", fmt.Sprintf("revision %d, %s, version %d of %s", v.Revision, ago(v.UpdatedAt, now), v.Version, v.Machine))
 	if !v.ExpireAt.IsZero() {
@@ -58,10 +57,10 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	return err
 }
 
-// labelColumns is how wide the names of lines are.
+// labelColumns is the width of the labels.
 const labelColumns = 8
 
-// labelled is a line, or several, of what has a name; nothing if there is no value.
+// labelled returns a labelled value of one or several lines, or "" if there is no value.
 func labelled(style console.Style, label, value string) string {
 	if value == "" {
 		return ""
@@ -69,7 +68,7 @@ func labelled(style console.Style, label, value string) string {
 	return fmt.Sprintf("  %s%*s  %s\n", style.Dim(label), labelColumns-len(label), "", strings.ReplaceAll(value, "\n", "\n            "))
 }
 
-// Summary says in a line where the instance is.
+// Summary returns the state of the instance in one line.
 func (v Instance) Summary(style console.Style) string {
 	how := string(v.Status)
 	if v.Status == statechart.Active {
@@ -77,20 +76,20 @@ func (v Instance) Summary(style console.Style) string {
 	}
 	problem := ""
 	if v.Problem != "" {
-		problem = ", not to be read by this build"
+		problem = ", not readable by this build"
 	}
-	return fmt.Sprintf("%s is in %s, %s, revision %d%s", style.Bold(harmless(v.Name)), style.State(harmless(strings.Join(v.State, ", "))), how, v.Revision, problem)
+	return fmt.Sprintf("%s is in %s, %s, revision %d%s", style.Bold(escaped(v.Name)), style.State(escaped(strings.Join(v.State, ", "))), how, v.Revision, problem)
 }
 
-// settledText says in words what the tag and the services mean.
+// settledText explains the tag "settled".
 func (v Instance) settledText() string {
 	switch {
 	case v.Status != statechart.Active:
 		return ""
 	case v.Problem != "":
-		return ": a consumer of this build reads it no better, and its events wait in the queue then"
+		return ": its events stay in the queue until a consumer can read it"
 	case v.Settled:
-		return ", settled: nothing runs until an event or a timer comes"
+		return ", settled: nothing runs until the next event or timer"
 	default:
 		return ", not settled: its next events wait in the queue"
 	}
@@ -98,7 +97,7 @@ func (v Instance) settledText() string {
 
 func (v Instance) sinceText(now time.Time) string {
 	if v.Since.IsZero() {
-		return fmt.Sprintf("before %s, which is as far back as the history goes", v.History[0].At.In(now.Location()).Format(timeFormat))
+		return fmt.Sprintf("before %s, where its stored history begins", v.History[0].At.In(now.Location()).Format(timeFormat))
 	}
 	return at(v.Since, now)
 }
@@ -113,7 +112,7 @@ func (v Instance) nextText() string {
 func (v Instance) timersText(now time.Time) string {
 	var lines []string
 	for _, timer := range v.timers() {
-		lines = append(lines, fmt.Sprintf("%s of %s: %s", harmless(timer.After), harmless(timer.State), at(timer.At, now)))
+		lines = append(lines, fmt.Sprintf("%s of %s: %s", escaped(timer.After), escaped(timer.State), at(timer.At, now)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -121,25 +120,25 @@ func (v Instance) timersText(now time.Time) string {
 func (v Instance) servicesText() string {
 	var lines []string
 	for _, service := range v.services() {
-		lines = append(lines, fmt.Sprintf("%s in %s, attempt %d", harmless(service.Service), harmless(service.State), max(service.Attempt, 1)))
+		lines = append(lines, fmt.Sprintf("%s in %s, attempt %d", escaped(service.Service), escaped(service.State), max(service.Attempt, 1)))
 	}
 	return strings.Join(lines, "\n")
 }
 
-// childrenText tells which child instances live, and under which names.
+// childrenText lists the live child instances.
 func (v Instance) childrenText() string {
 	var lines []string
 	for _, id := range slices.Sorted(maps.Keys(v.Children)) {
-		lines = append(lines, fmt.Sprintf("%s: %s", harmless(id), harmless(v.Children[id].Instance)))
+		lines = append(lines, fmt.Sprintf("%s: %s", escaped(id), escaped(v.Children[id].Instance)))
 	}
 	return strings.Join(lines, "\n")
 }
 
-// waitsText tells which Step Functions tasks wait for the instance. Their names are a workflow's.
+// waitsText lists the Step Functions tasks that wait for the instance. Their names come from a workflow.
 func (v Instance) waitsText(now time.Time) string {
 	var lines []string
 	for _, wait := range v.Waits {
-		line := fmt.Sprintf("a task for %s since %s", harmless(wait.Name), at(wait.Since, now))
+		line := fmt.Sprintf("a task for %s since %s", escaped(wait.Name), at(wait.Since, now))
 		if !wait.Deadline.IsZero() {
 			line += ", until " + at(wait.Deadline, now)
 		}
@@ -148,52 +147,52 @@ func (v Instance) waitsText(now time.Time) string {
 	return strings.Join(lines, "\n")
 }
 
-// executionsText tells whose end the instance waits for.
+// executionsText lists the executions that the instance waits for.
 func (v Instance) executionsText(now time.Time) string {
 	var lines []string
 	for _, e := range v.Executions {
-		line := fmt.Sprintf("%s since %s, whose end is %s", harmless(e.Workflow), at(e.StartedAt, now), harmless(e.Event))
+		line := fmt.Sprintf("%s since %s, reports its end as %s", escaped(e.Workflow), at(e.StartedAt, now), escaped(e.Event))
 		switch {
 		case e.Refused != "" && e.ARN != "":
-			line += "; not known to be started, and the repeat was refused: " + harmless(e.Refused)
+			line += "; start not confirmed, and the retry was refused: " + escaped(e.Refused)
 		case e.Refused != "":
-			line += "; it will never start: " + harmless(e.Refused)
+			line += "; it will never start: " + escaped(e.Refused)
 		case e.ARN == "":
-			line += "; not known to be started yet"
+			line += "; start not confirmed yet"
 		}
 		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n")
 }
 
-// parkedText tells what was parked, and why. The type and parts of the reason are a producer's.
+// parkedText returns the parked event and the reason. The type and parts of the reason come from a producer.
 func (v Instance) parkedText(now time.Time) string {
 	if v.Parked == nil {
 		return ""
 	}
 	what := ""
 	if v.Parked.Event != "" {
-		what = harmless(v.Parked.Event) + ", "
+		what = escaped(v.Parked.Event) + ", "
 	}
-	return fmt.Sprintf("%s%s: %s", what, ago(v.Parked.At, now), harmless(v.Parked.Message))
+	return fmt.Sprintf("%s%s: %s", what, ago(v.Parked.At, now), escaped(v.Parked.Message))
 }
 
-// failedText tells which effects failed for good. Targets and reasons may hold what a producer wrote.
+// failedText lists the permanently failed effects. Targets and reasons may contain text of a producer.
 func (v Instance) failedText(now time.Time) string {
 	var lines []string
 	for _, f := range v.Failed {
-		what := harmless(string(f.Kind))
+		what := escaped(string(f.Kind))
 		if f.Target != "" {
-			what += " to " + harmless(f.Target)
+			what += " to " + escaped(f.Target)
 		}
-		line := fmt.Sprintf("%s, %s: %s", what, ago(f.At, now), harmless(f.Message))
+		line := fmt.Sprintf("%s, %s: %s", what, ago(f.At, now), escaped(f.Message))
 		switch f.Report {
 		case durable.ReportTold:
-			line += " (the chart was told)"
+			line += " (reported to the chart)"
 		case durable.ReportSent:
-			line += " (the chart is to be told; if it stays so, that was parked)"
+			line += " (report sent to the chart; if this line stays, the report was parked)"
 		case durable.ReportUnsent:
-			line += " (the chart could not be told yet)"
+			line += " (not reported to the chart yet)"
 		}
 		lines = append(lines, line)
 	}
@@ -212,7 +211,7 @@ func historyText(style console.Style, history []durable.Transition, zone *time.L
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// at shows a point in time and how far it is away.
+// at returns a time and its distance from now.
 func at(t, now time.Time) string {
 	return fmt.Sprintf("%s (%s)", t.In(now.Location()).Format(timeFormat), ago(t, now))
 }
@@ -224,12 +223,11 @@ func ago(t, now time.Time) string {
 	return console.Span(now.Sub(t)) + " ago"
 }
 
-// textBytesMax is how much is shown of a text that a producer may have written.
+// textBytesMax is the length at which a producer's text is truncated.
 const textBytesMax = 1000
 
-// harmless returns a text of a producer's without what a terminal would obey, and cut off where
-// it fills the screen.
-func harmless(text string) string {
+// escaped escapes control characters in a producer's text and truncates it.
+func escaped(text string) string {
 	if len(text) <= textBytesMax {
 		return console.Escape(text)
 	}
@@ -240,7 +238,7 @@ func harmless(text string) string {
 	return fmt.Sprintf("%s... and %d more bytes", console.Escape(text[:end]), len(text)-end)
 }
 
-// indented lays JSON out over lines, whole; what is none is shown as it is. Neither has what a terminal would obey.
+// indented returns JSON over several lines, and other text unchanged. Both are escaped for terminals.
 func indented(text json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, text, "", "  ") != nil {

@@ -1,5 +1,4 @@
-// Package view writes instances for people to read: what is stored of them, without the
-// runtime's bookkeeping and without secrets.
+// Package view prints instances for operators. It leaves out the runtime's bookkeeping and secrets.
 package view
 
 import (
@@ -15,19 +14,20 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Instance is what an operator is shown of an instance: what the gateway shows, under the same
-// keys, why an event was parked, and what failed for good.
+// Instance is the operator's view of an instance. It is the gateway's view with the same keys, and with the reason of a
+// parked event and the failed effects.
 type Instance struct {
 	httpapi.Instance
-	// Parked takes the place of the gateway's, with the reason beside it.
+	// Parked replaces the gateway's field and adds the reason.
 	Parked *Parked `json:"parked,omitempty"`
 	// Failed are the effects that will never be performed, the latest last.
 	Failed []Failed `json:"failed_effects,omitempty"`
-	// Executions are those of workflows whose end the instance waits for, in the order in which it asked for them.
+	// Executions are the executions that the instance waits for, in the order in which it requested them.
 	Executions []Execution `json:"executions,omitempty"`
-	// Problem says why these machines cannot read it, empty if they can. A consumer of the same machines applies no event to it then.
+	// Problem is why these machines cannot read the instance, or empty. A consumer with the same machines applies no
+	// event to it.
 	Problem string `json:"problem,omitempty"`
-	// Skipped counts the repeats that were passed over, as far as the item tells.
+	// Skipped counts the duplicates and stale timers that were skipped.
 	Skipped int64 `json:"skipped,omitempty"`
 }
 
@@ -37,21 +37,21 @@ type Failed struct {
 	Target  string                `json:"target,omitempty"`
 	At      time.Time             `json:"at"`
 	Message string                `json:"message"`
-	// Data is what was to be sent, as far as it is kept; DataBytes is how long it was.
+	// Data is the content of the effect, unless it is longer than durable.FailedDataBytesMax. DataBytes is its length.
 	Data      json.RawMessage `json:"data,omitempty"`
 	DataBytes int             `json:"data_bytes,omitempty"`
 	Report    durable.Report  `json:"report,omitempty"`
 }
 
-// Execution is one of a workflow.
+// Execution is an execution of a workflow.
 type Execution struct {
 	Workflow  string    `json:"workflow"`
 	Name      string    `json:"name"`
 	Event     string    `json:"event"`
 	StartedAt time.Time `json:"started_at"`
-	// ARN is empty until the execution is known to be started.
+	// ARN is empty until the start is confirmed.
 	ARN string `json:"arn,omitempty"`
-	// Refused is why it will never be.
+	// Refused is why the execution will never start.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -61,7 +61,7 @@ type Parked struct {
 	Message string `json:"message"`
 }
 
-// Of makes the view of a stored record; machines are those that may know what it takes next.
+// Of returns the view of a stored record. If machines cannot read it, Problem is set.
 func Of(machines *durable.Machines, record durable.Record) (Instance, error) {
 	shown, err := httpapi.ViewOf(machines, record)
 	if err != nil {
@@ -88,14 +88,14 @@ func Of(machines *durable.Machines, record durable.Record) (Instance, error) {
 	return v, nil
 }
 
-// timers returns the timers, the next one first.
+// timers returns the timers, ordered by time.
 func (v Instance) timers() []httpapi.Timer {
 	return slices.SortedFunc(maps.Values(v.Timers), func(a, b httpapi.Timer) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.State, b.State), cmp.Compare(a.After, b.After))
 	})
 }
 
-// services returns the services, by the state that runs them.
+// services returns the services, ordered by state.
 func (v Instance) services() []httpapi.Service {
 	return slices.SortedFunc(maps.Values(v.Services), func(a, b httpapi.Service) int {
 		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.ID, b.ID))

@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// pipelines returns the machine of the record below.
+// pipelines returns the machine of record.
 func pipelines(t *testing.T) *durable.Machines {
 	t.Helper()
 	machines, err := durable.NewMachines(pipeline())
@@ -46,8 +46,7 @@ func pipeline() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// record is an instance with something in every place; its snapshot holds a secret where later
-// versions will hold some.
+// record is an instance with a value in every field. Its snapshot has a secret where later versions will have one.
 func record() durable.Record {
 	return durable.Record{
 		Instance: durable.InstanceID{Machine: "pipeline", ID: "7"}, Revision: 9,
@@ -76,7 +75,7 @@ func record() durable.Record {
 	}
 }
 
-func TestTextShowsWhatAnInstanceWaitsFor(t *testing.T) {
+func TestTextShowsAllFieldsOfAnInstance(t *testing.T) {
 	t.Parallel()
 	v, err := Of(pipelines(t), record())
 	if err != nil {
@@ -101,12 +100,12 @@ func TestTextShowsWhatAnInstanceWaitsFor(t *testing.T) {
               "n": 1
             }
   parked    GO, 2h00m ago: wrong payload
-  failed    send to pipeline/8, 1h00m ago: no\x1bpe (the chart was told)
-            alias to x-7, 1m00s ago: too long (the chart could not be told yet)
-            schedule, 1s ago: denied (the chart is to be told; if it stays so, that was parked)
+  failed    send to pipeline/8, 1h00m ago: no\x1bpe (reported to the chart)
+            alias to x-7, 1m00s ago: too long (not reported to the chart yet)
+            schedule, 1s ago: denied (report sent to the chart; if this line stays, the report was parked)
             schedule, 1s ago: denied
-  ignored   2 so far, for want of a transition
-  skipped   3 so far: repeats, and timers that nobody waits for
+  ignored   2 so far (no matching transition)
+  skipped   3 so far (duplicates and stale timers)
   stored    revision 9, 1m00s ago, version 3 of pipeline
   expires   2026-01-03 13:00:00 CET (in 24h00m)
   history   01-02 12:00:00.000  GO     start → a.waiting, b.calling
@@ -143,7 +142,7 @@ func TestChildrenAndParentAreShownByTheirNames(t *testing.T) {
 	}
 }
 
-func TestNoSecretAndNoBookkeepingIsShown(t *testing.T) {
+func TestSecretsAndBookkeepingAreNotShown(t *testing.T) {
 	t.Parallel()
 	v, err := Of(pipelines(t), record())
 	if err != nil {
@@ -164,7 +163,7 @@ func TestNoSecretAndNoBookkeepingIsShown(t *testing.T) {
 	}
 }
 
-func TestAsJSONItIsWhatTheGatewayShowsAndWhyAnEventWasParked(t *testing.T) {
+func TestJSONIsTheGatewaysViewWithTheReasonOfAParkedEvent(t *testing.T) {
 	t.Parallel()
 	shown, err := Of(pipelines(t), record())
 	if err != nil {
@@ -182,7 +181,7 @@ func TestAsJSONItIsWhatTheGatewayShowsAndWhyAnEventWasParked(t *testing.T) {
 	delete(parked, "message")
 	failed, ok := got["failed_effects"].([]any)
 	if !ok || len(failed) != 4 || got["skipped"] != 3.0 {
-		t.Fatalf("expected what failed for good and was skipped, got %v and %v", got["failed_effects"], got["skipped"])
+		t.Fatalf("expected the failed effects and the skipped events, got %v and %v", got["failed_effects"], got["skipped"])
 	}
 	wantFailed := map[string]any{"kind": "send", "target": "pipeline/8", "at": "2026-01-02T11:00:00Z", "message": "no\x1bpe", "data": map[string]any{"type": "GO"}, "data_bytes": 13.0, "report": "told"}
 	if !reflect.DeepEqual(failed[0], wantFailed) {
@@ -208,7 +207,7 @@ func keysOf(t *testing.T, value any) map[string]any {
 	return keys
 }
 
-func TestParkedEventsAreShownHoweverTheirProducersWroteThem(t *testing.T) {
+func TestParkedEventsOfAnyFormAreShown(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ event, message, want string }{
 		{"NOPE", "undeclared event type", "NOPE, 2h00m ago: undeclared event type\n"},
