@@ -1,5 +1,5 @@
-// Command gateway is the Lambda function behind an HTTP API or a function URL: it sends events
-// to instances, shows instances, and takes GitHub's webhooks and the callbacks of third parties.
+// Command gateway is the Lambda function behind an HTTP API or a function URL. It sends events to instances, shows
+// instances, and accepts GitHub's webhooks and the callbacks of third parties.
 package main
 
 import (
