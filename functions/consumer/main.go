@@ -1,5 +1,5 @@
-// Command consumer is the Lambda function behind the FIFO queue: it applies the events of
-// instances. Its event source mapping must report batch item failures.
+// Command consumer is the Lambda function behind the FIFO queue. It applies events to instances. Its event source
+// mapping must report batch item failures.
 package main
 
 import (
