@@ -11,12 +11,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/scheduler"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/functions/internal/boot"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
-	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -32,10 +30,10 @@ func TestSchedulesAreMadeAsTheSettingsSay(t *testing.T) {
 			t.Fatal(err)
 		}
 		settings := boot.Settings{
-			DelayQueueARN: "arn:aws:sqs:us-east-1:000000000000:delays", DelayDeadLetterQueueARN: "arn:aws:sqs:us-east-1:000000000000:lost",
+			DelayQueueURL: "delays", DelayQueueARN: "arn:aws:sqs:us-east-1:000000000000:delays", DelayDeadLetterQueueARN: "arn:aws:sqs:us-east-1:000000000000:lost",
 			SchedulerRoleARN: "arn:aws:iam::000000000000:role/scheduler", ScheduleGroup: "orders",
 		}
-		timers, err := newTimers(&boot.Process{AWS: config, Settings: settings}, schedule.NewDelayQueue(sqs.NewFromConfig(config), "delays", time.Now))
+		_, timers, err := newTimers(&boot.Process{AWS: config, Settings: settings})
 		if err != nil {
 			t.Fatal(err)
 		}
