@@ -23,7 +23,7 @@ func main() { boot.Main(function) }
 
 var function = boot.Function{Requires: []string{boot.QueueURL, boot.DeadLetterQueueURL}, Handler: newHandler}
 
-// machine is the machine that uploads become events of.
+// machine is the machine that receives the uploads as events.
 const machine = "upload"
 
 // parkedGroup is the message group of events that belong to no instance.

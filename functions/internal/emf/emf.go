@@ -32,7 +32,7 @@ type Metric struct {
 // error if there are more than MetricsMax. Invariant: neither a metric nor the dimension is named "_aws".
 func Line(at time.Time, namespace, dimension, value string, metrics []Metric) ([]byte, error) {
 	if len(metrics) > MetricsMax {
-		return nil, fmt.Errorf("emf: expected at most %d metrics a line (MetricsMax), got %d: write several lines", MetricsMax, len(metrics))
+		return nil, fmt.Errorf("emf: expected at most %d metrics per line (MetricsMax), got %d: write several lines", MetricsMax, len(metrics))
 	}
 	definitions := make([]definition, len(metrics))
 	line := map[string]any{dimension: value}

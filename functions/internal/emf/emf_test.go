@@ -40,7 +40,7 @@ func TestALineFollowsTheSpecification(t *testing.T) {
 	if got, err := emftest.Check(line); err != nil || len(got) != emf.MetricsMax {
 		t.Errorf("got %d metrics and %v, want %d", len(got), err, emf.MetricsMax)
 	}
-	const tooMany = "emf: expected at most 100 metrics a line (MetricsMax), got 101: write several lines"
+	const tooMany = "emf: expected at most 100 metrics per line (MetricsMax), got 101: write several lines"
 	if line, err := emf.Line(time.UnixMilli(1), "Settle", "Service", "orders", append(many, emf.Metric{Name: "More", Unit: emf.Count})); line != nil || err == nil || err.Error() != tooMany {
 		t.Errorf("got %s and %v, want %s", line, err, tooMany)
 	}
