@@ -84,7 +84,7 @@ func (s *Settle) addQueueAlarms() {
 			metric: queueMetric(queue.deadLetter, "ApproximateNumberOfMessagesVisible"), periods: 1,
 		})
 		s.addAlarm(alarm{
-			id: queue.id + "OldestMessage", description: "The oldest message of the queue of " + queue.what + " has waited too long: the function does not receive it.",
+			id: queue.id + "OldestMessage", description: "The oldest message in the queue for " + queue.what + " has waited too long: its function does not process it.",
 			metric: queueMetric(queue.queue, "ApproximateAgeOfOldestMessage"), threshold: queue.oldest, periods: 2,
 		})
 	}

@@ -17,7 +17,7 @@ func ExampleNewSettle() {
 	stack := awscdk.NewStack(app, nil, nil)
 	cdk.NewSettle(stack, "Library", cdk.Props{
 		Code:            cdk.CodeFromFolder("build", "../settle/.bin/functions/arm64"),
-		WithoutExamples: true, // no workflows and no secrets of the machines that are not there
+		WithoutExamples: true, // no workflows and secrets of the sample machines
 		Environment:     map[string]string{"BANK_URL": "https://bank.example.com"},
 	})
 	app.Synth(nil)

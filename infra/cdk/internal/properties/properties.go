@@ -188,11 +188,11 @@ func visibility(r *reader) {
 	for function, queue := range queueOf {
 		timeout, hidden := r.number(function, "Timeout"), r.number(queue, "VisibilityTimeout")
 		if timeout <= 0 || hidden < 6*timeout {
-			r.wrong("%s: expected to hide messages for %v s or longer, got %v", queue, 6*timeout, hidden)
+			r.wrong("%s: expected a visibility time-out of at least %v s, got %v", queue, 6*timeout, hidden)
 		}
 	}
 	if hidden := r.number("Queue", "VisibilityTimeout"); hidden >= deduplicationInterval {
-		r.wrong("Queue: expected to hide messages for less than %v s, got %v: SQS must recognise a message that a consumer sent before it died and sends again",
+		r.wrong("Queue: expected a visibility time-out of less than %v s, got %v: SQS must recognise a message that a consumer sent before it died and sends again",
 			deduplicationInterval, hidden)
 	}
 }
