@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/infra"
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
@@ -58,7 +58,7 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 			boot.QueueURL + "=" + url,
 			boot.DeadLetterQueueURL + "=" + create("settle-dlq.fifo", map[string]string{"FifoQueue": "true"}),
 			boot.DelayQueueURL + "=" + create("settle-delay", nil),
-			shipped.SignupCodeKey + "=0123456789abcdef0123456789abcdef",
+			samples.SignupCodeKey + "=0123456789abcdef0123456789abcdef",
 		},
 	})
 	if err != nil {

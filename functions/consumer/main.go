@@ -4,7 +4,7 @@ package main
 
 import (
 	"github.com/settle-run/settle/functions/host"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 )
 
-func main() { host.Consumer(shipped.ConsumerMachines) }
+func main() { host.Consumer(samples.ConsumerMachines) }

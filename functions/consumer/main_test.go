@@ -14,9 +14,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/handlers"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/infra"
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
@@ -97,7 +97,7 @@ func newConsumer(t *testing.T, config aws.Config, settings boot.Settings) lambda
 		}
 	})
 	process := &boot.Process{Env: boot.NewEnv(nothing), Settings: settings, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}
-	machines, err := shipped.Machines(process)
+	machines, err := samples.Machines(process)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func newConsumer(t *testing.T, config aws.Config, settings boot.Settings) lambda
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := assemble.Consumer(process, hosted)
+	handler, err := handlers.Consumer(process, hosted)
 	if err != nil {
 		t.Fatal(err)
 	}

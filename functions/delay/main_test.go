@@ -16,8 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/functions/internal/handlers"
 	"github.com/settle-run/settle/infra"
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
@@ -84,7 +84,7 @@ func bring(t *testing.T, after time.Duration, isScheduled bool, hops int) {
 				t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
 			}
 		})
-		handler, err := assemble.Delay(&boot.Process{Settings: settings, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
+		handler, err := handlers.Delay(&boot.Process{Settings: settings, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,7 @@ package main
 
 import (
 	"github.com/settle-run/settle/functions/host"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 )
 
-func main() { host.Gateway(shipped.Machines, shipped.Callbacks) }
+func main() { host.Gateway(samples.Machines, samples.Callbacks) }

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
@@ -56,7 +56,7 @@ func playFailures(t *testing.T, payloads string) {
 	faults := &throttling{calls: map[string]int{}}
 	w := newWorldOf(t, awslocal.Config{Fault: faults.fault}, till, till, map[string]string{
 		boot.LogPayloads: payloads, boot.LogLevel: "debug", boot.GitHubWebhookSecret: webhookSecret, "AWS_MAX_ATTEMPTS": "1",
-		shipped.EnrichCallbackBase: "https://canary-base.example.com", shipped.EnrichCallbackKey: callbackKey,
+		samples.EnrichCallbackBase: "https://canary-base.example.com", samples.EnrichCallbackKey: callbackKey,
 	})
 	faults.on.Store(true)
 	w.playThrottled()

@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
@@ -76,7 +76,7 @@ func TestNoSecretIsExposed(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, map[string]string{
 				boot.LogPayloads: payloads, boot.LogLevel: "debug", boot.GitHubWebhookSecret: webhookSecret,
-				shipped.EnrichCallbackBase: "https://canary-base.example.com", shipped.EnrichCallbackKey: callbackKey,
+				samples.EnrichCallbackBase: "https://canary-base.example.com", samples.EnrichCallbackKey: callbackKey,
 			})
 			w.play()
 			w.checkSecrets(payloads == "on")

@@ -30,8 +30,8 @@ package host
 
 import (
 	"github.com/settle-run/settle/functions/gateway/httpapi"
-	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/functions/internal/handlers"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
@@ -56,7 +56,7 @@ func Consumer(machines Machines) { boot.Main(consumer(machines)) }
 func consumer(machines Machines) boot.Function {
 	return boot.Function{
 		Requires: []string{boot.Table, boot.QueueURL, boot.DeadLetterQueueURL, boot.DelayQueueURL},
-		Machines: machines, Handler: assemble.Consumer,
+		Machines: machines, Handler: handlers.Consumer,
 	}
 }
 
@@ -70,9 +70,9 @@ func gateway(machines Machines, callbacks Callbacks) boot.Function {
 		Machines: machines,
 		Handler: func(p *Process, hosted *durable.Machines) (any, error) {
 			if callbacks == nil {
-				return assemble.Gateway(p, hosted, nil)
+				return handlers.Gateway(p, hosted, nil)
 			}
-			return assemble.Gateway(p, hosted, callbacks(p))
+			return handlers.Gateway(p, hosted, callbacks(p))
 		},
 	}
 }
@@ -83,7 +83,7 @@ func gateway(machines Machines, callbacks Callbacks) boot.Function {
 func TokenTask(machines Machines) { boot.Main(tokenTask(machines)) }
 
 func tokenTask(machines Machines) boot.Function {
-	return boot.Function{Requires: []string{boot.QueueURL}, Machines: machines, Handler: assemble.TokenTask}
+	return boot.Function{Requires: []string{boot.QueueURL}, Machines: machines, Handler: handlers.TokenTask}
 }
 
 // Delay runs the function behind the delay queue. It sends due timers to the FIFO queue. Its event source mapping must
@@ -91,7 +91,7 @@ func tokenTask(machines Machines) boot.Function {
 func Delay() { boot.Main(delay()) }
 
 func delay() boot.Function {
-	return boot.Function{Requires: []string{boot.QueueURL, boot.DelayQueueURL}, Handler: assemble.Delay}
+	return boot.Function{Requires: []string{boot.QueueURL, boot.DelayQueueURL}, Handler: handlers.Delay}
 }
 
 // Executions runs the function behind the queue of an EventBridge rule for "Step Functions Execution Status Change".
@@ -100,5 +100,5 @@ func delay() boot.Function {
 func Executions() { boot.Main(executions()) }
 
 func executions() boot.Function {
-	return boot.Function{Requires: []string{boot.QueueURL}, Handler: assemble.Executions}
+	return boot.Function{Requires: []string{boot.QueueURL}, Handler: handlers.Executions}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
@@ -87,7 +87,7 @@ func wantAbout(t *testing.T, what string, says, measured float64) {
 func TestHistoryMaxLimitsTheHistory(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]int{"2": 2, "": 4} {
-		w := newWorld(t, map[string]string{boot.HistoryMax: value, shipped.JobLaunchesMax: "1"})
+		w := newWorld(t, map[string]string{boot.HistoryMax: value, samples.JobLaunchesMax: "1"})
 		stop := w.poll()
 		for _, typ := range []string{"queued", "in_progress", "completed"} {
 			w.send("job/7", `{"type":"`+typ+`","run_id":1,"job_id":7,"conclusion":"success"}`)

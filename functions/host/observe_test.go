@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
@@ -27,7 +27,7 @@ const xray = "Root=1-4bf92f35-77b34da6a3ce929d0e0e4736;Parent=00f067aa0ba902b7;S
 // because the timer of the first consumer must not fire meanwhile.
 func TestOneTraceSpansAllFunctions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, map[string]string{shipped.JobPickUpTimeout: "14m", shipped.JobLaunchesMax: "2"})
+	w := newWorld(t, map[string]string{samples.JobPickUpTimeout: "14m", samples.JobLaunchesMax: "2"})
 	post := func(body string) {
 		t.Helper()
 		status, answer := w.request(http.MethodPost, "/instances/job/7/events", map[string]string{
@@ -42,7 +42,7 @@ func TestOneTraceSpansAllFunctions(t *testing.T) {
 	queued := w.until("job/7", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "queued" && len(r.Outbox) == 0 })
 	w.waitInTrace(queued)
 	stop()
-	w.variables[shipped.JobPickUpTimeout] = "1s"
+	w.variables[samples.JobPickUpTimeout] = "1s"
 	stop = w.poll()
 	post(`{"type":"RELAUNCH","launch":1}`)
 	w.until("job/7", func(r durable.Record) bool {
@@ -85,7 +85,7 @@ func (w *world) waitInTrace(job durable.Record) {
 	w.t.Helper()
 	traced := context.WithValue(w.t.Context(), "x-amzn-trace-id", xray) //nolint:revive,staticcheck // This is the key of aws-lambda-go.
 	const task = `{"instance":"job/7","event":{"type":"settle.wait","$task":{"token":"canary-token","name":"Queued","timeoutSeconds":600}}}`
-	if _, err := w.start("tokentask", tokenTask(shipped.Machines)).Invoke(traced, []byte(task)); err != nil {
+	if _, err := w.start("tokentask", tokenTask(samples.Machines)).Invoke(traced, []byte(task)); err != nil {
 		w.t.Error(err)
 	}
 	w.until("job/7", func(r durable.Record) bool { return len(r.Tokens) == 1 })

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -37,7 +37,7 @@ func (p pay) Validate() error {
 // Their panics contain the event's payload.
 func till(p *Process) ([]durable.Machine, error) {
 	type on = statechart.Transition[tillContext]
-	hosted, err := shipped.Machines(p)
+	hosted, err := samples.Machines(p)
 	if err != nil {
 		return nil, err
 	}

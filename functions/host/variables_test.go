@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 )
 
 // TestEachFunctionNamesItsMissingVariables starts the functions with only the variables that Lambda sets, and without
@@ -19,9 +19,9 @@ func TestEachFunctionNamesItsMissingVariables(t *testing.T) {
 		function boot.Function
 		missing  []string
 	}{
-		"consumer":   {consumer(shipped.ConsumerMachines), []string{boot.Table, boot.QueueURL, boot.DeadLetterQueueURL, boot.DelayQueueURL, shipped.SignupCodeKey}},
-		"gateway":    {gateway(shipped.Machines, shipped.Callbacks), []string{boot.Table, boot.QueueURL}},
-		"tokentask":  {tokenTask(shipped.Machines), []string{boot.QueueURL}},
+		"consumer":   {consumer(samples.ConsumerMachines), []string{boot.Table, boot.QueueURL, boot.DeadLetterQueueURL, boot.DelayQueueURL, samples.SignupCodeKey}},
+		"gateway":    {gateway(samples.Machines, samples.Callbacks), []string{boot.Table, boot.QueueURL}},
+		"tokentask":  {tokenTask(samples.Machines), []string{boot.QueueURL}},
 		"delay":      {delay(), []string{boot.QueueURL, boot.DelayQueueURL}},
 		"executions": {executions(), []string{boot.QueueURL}},
 	} {

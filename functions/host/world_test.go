@@ -21,7 +21,7 @@ import (
 
 	"github.com/settle-run/settle/functions/internal/boot"
 	"github.com/settle-run/settle/functions/internal/emf/emftest"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/infra"
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
@@ -75,7 +75,7 @@ type world struct {
 // newWorld starts the functions of the sample machines with additional variables.
 func newWorld(t *testing.T, variables map[string]string) *world {
 	t.Helper()
-	return newWorldOf(t, awslocal.Config{}, shipped.Machines, shipped.ConsumerMachines, variables)
+	return newWorldOf(t, awslocal.Config{}, samples.Machines, samples.ConsumerMachines, variables)
 }
 
 // testClient marks the test's own calls, so that faults can spare them.
@@ -131,12 +131,12 @@ func newWorldOf(t *testing.T, cloud awslocal.Config, machines, consumes Machines
 		"AWS_REGION": awslocal.Region, "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "canary-aws", "AWS_ENDPOINT_URL": server.URL(),
 		boot.Table: "settle", boot.QueueURL: w.urls[events], boot.DeadLetterQueueURL: w.urls[dead], boot.DelayQueueURL: w.urls[delays],
 		boot.TracesEndpoint: collector.URL, boot.TracesHeaders: "api-key=canary-collector",
-		shipped.SignupCodeKey: "canary-code-key-0123456789abcdef",
+		samples.SignupCodeKey: "canary-code-key-0123456789abcdef",
 	}
 	for name, value := range variables {
 		w.variables[name] = value
 	}
-	w.gateway = w.start("gateway", gateway(machines, shipped.Callbacks))
+	w.gateway = w.start("gateway", gateway(machines, samples.Callbacks))
 	return w
 }
 

@@ -5,7 +5,7 @@ package main
 
 import (
 	"github.com/settle-run/settle/functions/host"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 )
 
-func main() { host.TokenTask(shipped.Machines) }
+func main() { host.TokenTask(samples.Machines) }

@@ -17,9 +17,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/handlers"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/infra"
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
@@ -129,7 +129,7 @@ func newTokenTask(t *testing.T, config aws.Config, queueURL string) lambda.Handl
 		Env:      boot.NewEnv(func(string) (string, bool) { return "", false }),
 		Settings: boot.Settings{QueueURL: queueURL}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 	}
-	machines, err := shipped.Machines(process)
+	machines, err := samples.Machines(process)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func newTokenTask(t *testing.T, config aws.Config, queueURL string) lambda.Handl
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := assemble.TokenTask(process, hosted)
+	handler, err := handlers.TokenTask(process, hosted)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package shipped builds this repository's machines for the deployed functions.
-package shipped
+// Package samples builds this repository's machines for the deployed functions.
+package samples
 
 import (
 	"context"

@@ -1,5 +1,5 @@
-// Package assemble builds the handlers of the functions.
-package assemble
+// Package handlers builds the handlers of the functions.
+package handlers
 
 import (
 	"context"
