@@ -65,9 +65,9 @@ type Props struct {
 	Secrets Secrets
 
 	// ConsumerTimeout is the time limit for a batch, including services. The queue's visibility time-out is six times
-	// as long. One second to ConsumerTimeoutMax; defaults to 45 seconds. From 50 seconds on, it exceeds SQS's
-	// deduplication interval of five minutes: SQS may no longer recognise a message that a consumer sent before it died
-	// and sends again. Instances then recognise the duplicate by its ID, but a message may be parked twice.
+	// as long. One second to ConsumerTimeoutMax; defaults to 45 seconds. From 50 seconds on, the visibility time-out
+	// reaches SQS's deduplication interval of five minutes. SQS may then accept a message twice if the consumer dies
+	// after sending it. Instances recognise such a duplicate by its ID, but a message may be parked twice.
 	ConsumerTimeout time.Duration
 	// ConsumerConcurrency is the maximum number of batches processed at once. ConsumerConcurrencyMin to
 	// ConsumerConcurrencyMax; defaults to 50.
@@ -100,7 +100,7 @@ type Props struct {
 	WaitingWorkflows []awsstepfunctions.IStateMachine
 	// WithoutExamples omits everything that only this repository's machines need: the workflows of infra/workflows, the
 	// secrets of signup and enrich, and GitHub's webhook. A secret that is set in Secrets is kept, with its feature.
-	// Set it if the consumer hosts your own machines.
+	// Set WithoutExamples if the consumer hosts your own machines.
 	WithoutExamples bool
 	// UploadBuckets are the names of S3 buckets. New objects in them become events of the machine upload, through the
 	// function objects. The buckets must be in the stack's Region and must send their events to EventBridge. None by

@@ -27,9 +27,9 @@ type webhookView struct {
 // postGitHub queues an event for a workflow_job webhook. The event's ID is GitHub's delivery ID, which stays the same
 // if GitHub redelivers.
 //
-// It does not reserve the ID. Every webhook event has a unique GUID (GitHub REST API, "Repository webhooks": guid), and
-// GitHub never retries on its own (GitHub Docs, "Handling failed webhook deliveries"), so an outage of the table must
-// not reject a webhook.
+// It does not reserve the ID, so that an outage of the table does not reject webhooks. Every webhook event has a unique GUID
+// (GitHub REST API, "Repository webhooks": guid), and GitHub never retries on its own (GitHub Docs, "Handling failed
+// webhook deliveries").
 func (a *api) postGitHub(r *http.Request) (reply, error) {
 	body, err := a.signedBody(r)
 	if err != nil {
