@@ -27,7 +27,7 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// variables returns the environment variables that the functions name in their code.
+// variables returns the environment variables named in the functions' code.
 func variables(t *testing.T) map[string]bool {
 	t.Helper()
 	named := map[string]bool{}
@@ -55,7 +55,7 @@ func variables(t *testing.T) map[string]bool {
 	return named
 }
 
-func TestTheEnvironmentIsWhatFunctionsRead(t *testing.T) {
+func TestFunctionsReadEveryVariableOfTheirEnvironment(t *testing.T) {
 	t.Parallel()
 	named := variables(t)
 	functions, err := Functions()
@@ -63,18 +63,18 @@ func TestTheEnvironmentIsWhatFunctionsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if names := slices.Sorted(maps.Keys(functions)); !slices.Equal(names, []string{"consumer", "delay", "executions", "gateway", "objects", "tokentask"}) {
-		t.Errorf("got the functions %v", names)
+		t.Errorf("got functions %v", names)
 	}
 	for name, function := range functions {
 		for variable := range function.Environment {
 			if !named[variable] {
-				t.Errorf("%s: expected no variable %s, which no function reads", name, variable)
+				t.Errorf("%s: unexpected variable %s, which no function reads", name, variable)
 			}
 		}
 	}
 }
 
-// required returns the variables that each function of the template requires, by the lists in its code.
+// required returns the variables that each function of the template requires according to its code.
 func required(t *testing.T) map[string][]string {
 	t.Helper()
 	parse := func(path string) *ast.File {
@@ -84,7 +84,7 @@ func required(t *testing.T) map[string][]string {
 		}
 		return file
 	}
-	values := map[string]string{} // of the constants of boot, by name
+	values := map[string]string{} // values of boot's constants, by name
 	ast.Inspect(parse("../functions/internal/boot/settings.go"), func(node ast.Node) bool {
 		if spec, ok := node.(*ast.ValueSpec); ok && len(spec.Values) == 1 {
 			if literal, ok := spec.Values[0].(*ast.BasicLit); ok {
@@ -122,7 +122,7 @@ func required(t *testing.T) map[string][]string {
 	return lists
 }
 
-func TestTheEnvironmentHasWhatFunctionsRequire(t *testing.T) {
+func TestEnvironmentHasTheRequiredVariables(t *testing.T) {
 	t.Parallel()
 	functions, err := Functions()
 	if err != nil {
@@ -131,18 +131,18 @@ func TestTheEnvironmentHasWhatFunctionsRequire(t *testing.T) {
 	lists := required(t)
 	for name, function := range functions {
 		if len(lists[name]) == 0 {
-			t.Errorf("%s: expected a list of what it requires", name)
+			t.Errorf("%s: expected a list of required variables", name)
 		}
 		for _, variable := range lists[name] {
 			if function.Environment[variable] == "" {
-				t.Errorf("%s: expected the variable %q, which it requires, in infra/cdk/functions.go", name, variable)
+				t.Errorf("%s: expected the required variable %q in infra/cdk/functions.go", name, variable)
 			}
 		}
 	}
 }
 
-// infra/cdk has the prefix in its roles and its rule, and cannot import it.
-func TestExecutionsHaveThePrefixThatInfraKnows(t *testing.T) {
+// infra/cdk uses the prefix in its roles and its rule, but cannot import the constant.
+func TestExecutionPrefixMatchesInfra(t *testing.T) {
 	t.Parallel()
 	roles, err := os.ReadFile("cdk/roles.go")
 	if err != nil {
@@ -153,8 +153,8 @@ func TestExecutionsHaveThePrefixThatInfraKnows(t *testing.T) {
 	}
 }
 
-// infra/cdk is a module of its own and cannot embed files of this one.
-func TestTheConstructHasTheWorkflows(t *testing.T) {
+// infra/cdk is a separate module and cannot embed files of this one.
+func TestConstructHasTheSameWorkflows(t *testing.T) {
 	t.Parallel()
 	ours, err := filepath.Glob("workflows/*.asl.json")
 	if err != nil {
@@ -174,14 +174,14 @@ func TestTheConstructHasTheWorkflows(t *testing.T) {
 		}
 		name := filepath.Base(path)
 		if got, err := os.ReadFile(filepath.Join("cdk/internal/examples", name)); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("infra/cdk/internal/examples/%s is not infra/workflows/%s (%v): run `make infra INFRA_FLAGS=-update`", name, name, err)
+			t.Errorf("infra/cdk/internal/examples/%s differs from infra/workflows/%s (%v): run `make infra INFRA_FLAGS=-update`", name, name, err)
 		}
 	}
 }
 
-// TestTheConstructsModuleCanBeFetched: who takes it into a module of theirs does not get its replace directives, so it must not
-// need any, nor a version of this module.
-func TestTheConstructsModuleCanBeFetched(t *testing.T) {
+// TestConstructModuleCanBeFetched checks that infra/cdk/go.mod has no replace directive and does not require this
+// module. A module that requires infra/cdk would not get its replace directives.
+func TestConstructModuleCanBeFetched(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("cdk/go.mod")
 	if err != nil {
@@ -189,12 +189,12 @@ func TestTheConstructsModuleCanBeFetched(t *testing.T) {
 	}
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "replace") || strings.HasPrefix(strings.TrimSpace(line), "github.com/settle-run/settle ") {
-			t.Errorf("infra/cdk/go.mod: expected neither a replace directive nor to require this module, got %s", line)
+			t.Errorf("infra/cdk/go.mod: expected neither a replace directive nor a requirement of this module, got %s", line)
 		}
 	}
 }
 
-func TestTheTableIsTheOneOfTheRuntime(t *testing.T) {
+func TestTableMatchesTheRuntime(t *testing.T) {
 	t.Parallel()
 	cloud := awslocal.New(awslocal.Config{})
 	client := dynamodb.NewFromConfig(aws.Config{

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Uploads the functions' zips and deploys infra/template.yaml, with the aws CLI alone. `make deploy` builds the zips and calls it.
+# Uploads the functions' zips and deploys infra/template.yaml. It needs only the aws CLI. `make deploy` builds the zips and calls it.
 #
 #   infra/deploy.sh <ZIPS
 #
-# ZIPS are the lines of infra/pack: a function, the key of its zip, and the zip.
+# ZIPS is the output of infra/pack: lines with a function, the key of its zip, and the path of the zip.
 #
 #   STACK         the stack's name; settle by default
-#   BUCKET        the bucket for the zips; by default settle-code-ACCOUNT-REGION, which is made
+#   BUCKET        the bucket for the zips; by default settle-code-ACCOUNT-REGION, which is created if missing
 #   PARAMETERS    parameters of the template, such as 'AlarmTopic=arn:... ConsumerConcurrency=20 UploadBuckets=sales,warehouse'
-#   DRY=1         prints what would be done, and calls nothing
+#   DRY=1         prints the commands without running them
 set -euo pipefail
 
 template=$(dirname "${BASH_SOURCE[0]}")/template.yaml
 stack=${STACK:-settle}
-zips=$(cat) # at once: who writes them is not to be cut off when something is refused
+zips=$(cat) # Read everything first, so that the writer gets no broken pipe if this script fails.
 
 # run prints a command and, unless DRY is set, runs it.
 run() {
@@ -23,8 +23,8 @@ run() {
 	if [[ -z ${DRY:-} ]]; then "$@"; fi
 }
 
-# failed_first says what to do about a stack whose first deployment has failed, and fails if the stack is no such one. CloudFormation rolls
-# one back to ROLLBACK_COMPLETE, from where it is only deleted; a table with DeletionPolicy Retain it leaves behind.
+# failed_first prints instructions for a stack whose first deployment failed. It returns 1 for any other stack. CloudFormation rolls such a
+# stack back to ROLLBACK_COMPLETE. It can then only be deleted. A table with DeletionPolicy Retain remains.
 failed_first() {
 	local where=(--region "$region" --stack-name "$stack") status table
 	if [[ -n ${DRY:-} ]]; then return 1; fi
@@ -35,23 +35,23 @@ failed_first() {
 	cat >&2 <<-END
 		The stack $stack is in $status: its first deployment failed, and CloudFormation cannot update it. Delete it, then deploy again:
 		  aws cloudformation delete-stack ${where[*]} && aws cloudformation wait stack-delete-complete ${where[*]}
-		Why it failed, which is easier to see before:
+		To see first why it failed:
 		  aws cloudformation describe-stack-events ${where[*]} --query "StackEvents[?ResourceStatus=='CREATE_FAILED'].[LogicalResourceId,ResourceStatusReason]" --output text
 	END
 	if [[ -n $table && $table != None ]]; then
 		cat >&2 <<-END
-			It has left the table $table, which is empty, and which the next stack does not take over. To delete it:
+			The empty table $table remains, and the next stack does not use it. To delete it:
 			  aws dynamodb update-table --region $region --table-name $table --no-deletion-protection-enabled && aws dynamodb wait table-exists --region $region --table-name $table && aws dynamodb delete-table --region $region --table-name $table
 		END
 	fi
 }
 
-# A schedule group has the stack's name, of 64 characters at most; SQS takes names of 80, of which -executions-dlq is the longest end.
+# The schedule group has the stack's name, which is limited to 64 characters. The longest queue name adds -executions-dlq, within SQS's limit of 80.
 if [[ ! $stack =~ ^[A-Za-z][A-Za-z0-9-]{0,63}$ ]]; then
 	echo "expected STACK to be a name of up to 64 letters, digits and hyphens, got '$stack'" >&2
 	exit 2
 fi
-read -r -d '' -a more <<<"${PARAMETERS:-}" || true # it ends at the end
+read -r -d '' -a more <<<"${PARAMETERS:-}" || true # read returns 1 at the end of its input
 code=() uploads=()
 while read -r function key zip; do
 	case $function in
@@ -61,7 +61,7 @@ while read -r function key zip; do
 	executions) parameter=ExecutionsCode ;;
 	tokentask) parameter=TokentaskCode ;;
 	objects) parameter=ObjectsCode ;;
-	*) continue ;; # not part of the template
+	*) continue ;; # not in the template
 	esac
 	code+=("$parameter=$stack/$key") uploads+=("$key $zip")
 done <<<"$zips"
@@ -72,7 +72,7 @@ fi
 known=$(sed -n '/^Parameters:/,/^[A-Z]/s/^  \([A-Za-z]*\):$/\1/p' "$template" | grep -v Code)
 for parameter in ${more[@]+"${more[@]}"}; do
 	if ! grep -qxF -e "${parameter%%=*}" <<<"$known" || [[ $parameter != *=* ]]; then
-		echo "expected PARAMETERS to be NAME=VALUE, of the names ${known//$'\n'/ }, got '$parameter'" >&2
+		echo "expected PARAMETERS to be NAME=VALUE pairs with one of the names ${known//$'\n'/ }, got '$parameter'" >&2
 		exit 2
 	fi
 done
@@ -84,7 +84,7 @@ else
 		echo 'expected a Region, found none: set AWS_REGION, or run aws configure set region eu-central-1' >&2
 		exit 2
 	fi
-	export AWS_DEFAULT_REGION=$region # version 1 of the CLI does not read AWS_REGION
+	export AWS_DEFAULT_REGION=$region # Version 1 of the CLI does not read AWS_REGION.
 	account=$(aws sts get-caller-identity --query Account --output text)
 fi
 if failed_first; then exit 1; fi
@@ -96,16 +96,16 @@ fi
 for upload in "${uploads[@]}"; do
 	key=${upload%% *} zip=${upload#* }
 	if [[ -z ${DRY:-} ]] && aws s3api head-object --bucket "$bucket" --key "$stack/$key" >/dev/null 2>&1; then
-		continue # what is there has this content: the key has its hash
+		continue # The key contains the hash, so the existing object has the same content.
 	fi
 	run aws s3 cp --only-show-errors "$zip" "s3://$bucket/$stack/$key" --region "$region"
 done
-parameters=("CodeBucket=$bucket" "${code[@]}" ${more[@]+"${more[@]}"}) # an empty list is an error to old shells
+parameters=("CodeBucket=$bucket" "${code[@]}" ${more[@]+"${more[@]}"}) # Old shells treat the expansion of an empty array as an error.
 
 if ! run aws cloudformation deploy --region "$region" --stack-name "$stack" --template-file "$template" \
 	--s3-bucket "$bucket" --s3-prefix "$stack" --capabilities CAPABILITY_IAM --no-fail-on-empty-changeset \
 	--parameter-overrides "${parameters[@]}"; then
-	failed_first || true # an update that has failed is rolled back, and the stack goes on
+	failed_first || true # A failed update is rolled back, and the stack keeps running.
 	exit 1
 fi
 run aws cloudformation describe-stacks --region "$region" --stack-name "$stack" \

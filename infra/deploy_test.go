@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// standIn is an aws CLI that notes each call, with the Region that it would go to without --region, and answers the ones that read: by
-// what the test has put beside it. The file broken names the call that fails.
+// standIn is a fake aws CLI. It records each call with the Region that it would use without --region, and answers read
+// calls from the test's files. The file broken names the call that fails.
 const standIn = `#!/usr/bin/env bash
 folder=$(dirname "$0")
 echo "$*" >>"$folder/calls"
@@ -39,8 +39,8 @@ case "$1 $2" in
 esac
 `
 
-// script runs a script with the stand-in before all else on the PATH, and files beside it. It returns what the script
-// says, the calls of the aws CLI and the exit code.
+// script runs a script with the fake CLI on the PATH and files for its answers. It returns the script's output, the
+// calls of the aws CLI and the exit code.
 func script(t *testing.T, name, input string, files map[string]string, env ...string) (said string, calls []string, code int) {
 	t.Helper()
 	folder := t.TempDir()
@@ -48,7 +48,7 @@ func script(t *testing.T, name, input string, files map[string]string, env ...st
 	return said, noted(t, folder, "calls"), code
 }
 
-// transcript is script for tests that compare all calls with a file of testdata, each with its Region.
+// transcript is script for tests that compare all calls, with their Regions, with a file of testdata.
 func transcript(t *testing.T, name, input string, files map[string]string, env ...string) (said, calls string, code int) {
 	t.Helper()
 	folder := t.TempDir()
@@ -56,7 +56,7 @@ func transcript(t *testing.T, name, input string, files map[string]string, env .
 	return said, strings.Join(noted(t, folder, "transcript"), "\n") + "\n", code
 }
 
-// play runs a script with the stand-in in a folder.
+// play runs a script with the fake CLI in a folder.
 func play(t *testing.T, folder, name, input string, files map[string]string, env ...string) (said string, code int) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(folder, "aws"), []byte(standIn), 0o700); err != nil {
@@ -77,7 +77,7 @@ func play(t *testing.T, folder, name, input string, files map[string]string, env
 	return string(output), command.ProcessState.ExitCode()
 }
 
-// noted returns the calls that the stand-in has noted in a file.
+// noted returns the recorded calls.
 func noted(t *testing.T, folder, file string) (calls []string) {
 	t.Helper()
 	lines, err := os.ReadFile(filepath.Join(folder, file))
@@ -90,7 +90,7 @@ func noted(t *testing.T, folder, file string) (calls []string) {
 	return calls
 }
 
-// keys are what infra/pack prints.
+// keys is the output of infra/pack.
 const keys = "consumer consumer-1.zip own folder/consumer.zip\ndelay delay-2.zip zips/delay.zip\nexecutions executions-3.zip zips/executions.zip\n" +
 	"gateway gateway-4.zip zips/gateway.zip\nobjects objects-5.zip zips/objects.zip\nother other-7.zip zips/other.zip\ntokentask tokentask-6.zip zips/tokentask.zip\n"
 
@@ -104,18 +104,18 @@ func with(calls []string, prefix string) []string {
 	return found
 }
 
-func TestDeployUploadsWhatIsNewAndDeploysTheTemplate(t *testing.T) {
+func TestDeployUploadsTheFunctionsAndDeploysTheTemplate(t *testing.T) {
 	t.Parallel()
 	said, calls, code := script(t, "deploy.sh", keys, nil, "STACK=blue", "PARAMETERS=AlarmTopic=arn:aws:sns:eu-central-1:123456789012:alarms ConsumerConcurrency=20 UploadBuckets=sales,warehouse")
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, said)
 	}
 	if made := with(calls, "s3 mb"); len(made) != 1 || made[0] != "s3 mb s3://settle-code-123456789012-eu-central-1 --region eu-central-1" {
-		t.Errorf("expected the bucket to be made, got %q", made)
+		t.Errorf("expected one new bucket, got %q", made)
 	}
 	uploads := with(calls, "s3 cp")
 	if len(uploads) != 6 || uploads[0] != "s3 cp --only-show-errors own folder/consumer.zip s3://settle-code-123456789012-eu-central-1/blue/consumer-1.zip --region eu-central-1" {
-		t.Errorf("expected the six functions of the template to be uploaded, got %q", uploads)
+		t.Errorf("expected uploads of the template's six functions, got %q", uploads)
 	}
 	want := "cloudformation deploy --region eu-central-1 --stack-name blue --template-file ./template.yaml --s3-bucket settle-code-123456789012-eu-central-1 --s3-prefix blue " +
 		"--capabilities CAPABILITY_IAM --no-fail-on-empty-changeset --parameter-overrides CodeBucket=settle-code-123456789012-eu-central-1 " +
@@ -126,12 +126,12 @@ func TestDeployUploadsWhatIsNewAndDeploysTheTemplate(t *testing.T) {
 	}
 }
 
-func TestScriptsAskForARegion(t *testing.T) {
+func TestScriptsRequireARegion(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"deploy.sh", "destroy.sh"} {
 		said, calls, code := script(t, name, keys, map[string]string{"nowhere": ""})
 		if code != 2 || said != "expected a Region, found none: set AWS_REGION, or run aws configure set region eu-central-1\n" || len(calls) != 1 {
-			t.Errorf("%s: expected to be asked for a Region, got exit code %d, %q and %q", name, code, calls, said)
+			t.Errorf("%s: expected an error about the missing Region, got exit code %d, %q and %q", name, code, calls, said)
 		}
 	}
 	said, calls, code := script(t, "deploy.sh", keys, map[string]string{"nowhere": ""}, "AWS_DEFAULT_REGION=eu-west-1")
@@ -140,7 +140,7 @@ func TestScriptsAskForARegion(t *testing.T) {
 	}
 }
 
-func TestDeployUploadsNothingTwice(t *testing.T) {
+func TestDeploySkipsExistingUploads(t *testing.T) {
 	t.Parallel()
 	said, calls, code := script(t, "deploy.sh", keys, map[string]string{"bucket": "", "object": ""})
 	if code != 0 || len(with(calls, "s3 ")) != 0 || len(with(calls, "cloudformation deploy")) != 1 {
@@ -148,23 +148,23 @@ func TestDeployUploadsNothingTwice(t *testing.T) {
 	}
 }
 
-func TestADryRunCallsNothing(t *testing.T) {
+func TestDryRunCallsNothing(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"deploy.sh": "+ aws cloudformation deploy --region REGION", "destroy.sh": "+ aws cloudformation delete-stack --region REGION --stack-name settle"} {
 		said, calls, code := script(t, name, keys, nil, "DRY=1")
 		if code != 0 || len(calls) != 0 || !strings.Contains(said, want) {
-			t.Errorf("%s: expected %q and no call, got exit code %d and %q\n%s", name, want, code, calls, said)
+			t.Errorf("%s: expected %q and no calls, got exit code %d and %q\n%s", name, want, code, calls, said)
 		}
 	}
 }
 
-func TestDeployRefusesWhatItCannotDeploy(t *testing.T) {
+func TestDeployRejectsInvalidInput(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ input, env, want string }{
 		{keys, "STACK=a_b", "expected STACK to be a name"},
 		{keys, "STACK=" + strings.Repeat("a", 65), "expected STACK to be a name"},
 		{"consumer consumer-1.zip zips/consumer.zip\n", "DRY=1", "expected six functions"},
-		{keys, "PARAMETERS=ConsumerConcurrency=20 AlarmTopics=arn:aws:sns:eu-central-1:123456789012:alarms", "of the names UploadBuckets AlarmTopic ConsumerConcurrency, got 'AlarmTopics=arn:"},
+		{keys, "PARAMETERS=ConsumerConcurrency=20 AlarmTopics=arn:aws:sns:eu-central-1:123456789012:alarms", "with one of the names UploadBuckets AlarmTopic ConsumerConcurrency, got 'AlarmTopics=arn:"},
 		{keys, "PARAMETERS=AlarmTopic", "got 'AlarmTopic'"},
 		{keys, "PARAMETERS=AlarmTopi.=x", "got 'AlarmTopi.=x'"},
 		{keys, "PARAMETERS=-V=x", "got '-V=x'"},
@@ -182,8 +182,8 @@ func TestDeployRefusesWhatItCannotDeploy(t *testing.T) {
 	}
 }
 
-// TestDeploySaysHowToGoOnAfterAFirstDeploymentThatFailed has a stack be in ROLLBACK_COMPLETE before, or after a deployment that is refused.
-func TestDeploySaysHowToGoOnAfterAFirstDeploymentThatFailed(t *testing.T) {
+// TestDeployExplainsAFailedFirstDeployment covers a stack that is in ROLLBACK_COMPLETE before or after the deployment.
+func TestDeployExplainsAFailedFirstDeployment(t *testing.T) {
 	t.Parallel()
 	const deletion = "aws cloudformation delete-stack --region eu-central-1 --stack-name blue && aws cloudformation wait stack-delete-complete --region eu-central-1 --stack-name blue\n"
 	const ofTable = "aws dynamodb delete-table --region eu-central-1 --table-name blue-Table-1\n"
@@ -198,7 +198,7 @@ func TestDeploySaysHowToGoOnAfterAFirstDeploymentThatFailed(t *testing.T) {
 		{"before, with a table", map[string]string{"status": "ROLLBACK_FAILED\n", "left": "blue-Table-1\n"}, 1, false, true, true},
 		{"after", map[string]string{"refused": "ROLLBACK_COMPLETE\n", "left": "blue-Table-1\n"}, 1, true, true, true},
 		{"an update", map[string]string{"status": "UPDATE_COMPLETE\n", "refused": "UPDATE_ROLLBACK_COMPLETE\n"}, 1, true, false, false},
-		{"all is well", map[string]string{"status": "UPDATE_COMPLETE\n"}, 0, true, false, false},
+		{"a successful update", map[string]string{"status": "UPDATE_COMPLETE\n"}, 0, true, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -207,16 +207,16 @@ func TestDeploySaysHowToGoOnAfterAFirstDeploymentThatFailed(t *testing.T) {
 				t.Errorf("expected exit code %d and a deployment: %v, got %d and %q\n%s", c.code, c.deployed, code, calls, said)
 			}
 			if strings.Contains(said, deletion) != c.told || strings.Contains(said, "its first deployment failed") != c.told || strings.Contains(said, ofTable) != c.table {
-				t.Errorf("expected to hear how to delete the stack: %v, and the table: %v, got\n%s", c.told, c.table, said)
+				t.Errorf("expected instructions to delete the stack: %v, and the table: %v, got\n%s", c.told, c.table, said)
 			}
 			if deleted := with(calls, "cloudformation delete-stack"); len(deleted) != 0 {
-				t.Errorf("expected nothing to be deleted, got %q", deleted)
+				t.Errorf("expected no deletion, got %q", deleted)
 			}
 		})
 	}
 }
 
-func TestTheDeployPageHasWhatDeploySays(t *testing.T) {
+func TestDeployPageQuotesTheScript(t *testing.T) {
 	t.Parallel()
 	said, _, _ := script(t, "deploy.sh", keys, map[string]string{"status": "ROLLBACK_COMPLETE\n", "left": "settle-Table-1ABCDEFGHIJKL\n"})
 	page, err := os.ReadFile("../docs/deploy.md")
@@ -224,19 +224,19 @@ func TestTheDeployPageHasWhatDeploySays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Count(said, "\n") != 6 || !strings.Contains(string(page), "\n"+said+"```\n") {
-		t.Errorf("expected docs/deploy.md to have what infra/deploy.sh says:\n%s", said)
+		t.Errorf("expected docs/deploy.md to quote the output of infra/deploy.sh:\n%s", said)
 	}
 }
 
-func TestDestroyRefusesWhatIsNoStackOfOurs(t *testing.T) {
+func TestDestroyRejectsOtherStacks(t *testing.T) {
 	t.Parallel()
 	said, calls, code := script(t, "destroy.sh", "", map[string]string{"bare": ""}, "STACK=blue")
-	if code != 1 || !strings.Contains(said, "has none: aws cloudformation delete-stack --region eu-central-1 --stack-name blue\n") || len(with(calls, "cloudformation delete-stack")) != 0 {
-		t.Errorf("expected exit code 1 and what to do, got %d, %q and\n%s", code, calls, said)
+	if code != 1 || !strings.Contains(said, "has none. To delete it: aws cloudformation delete-stack --region eu-central-1 --stack-name blue\n") || len(with(calls, "cloudformation delete-stack")) != 0 {
+		t.Errorf("expected exit code 1 and instructions, got %d, %q and\n%s", code, calls, said)
 	}
 }
 
-func TestDestroyRefusesWhileInstancesAreLive(t *testing.T) {
+func TestDestroyRefusesLiveInstancesAndMessages(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, live, waiting, want string
@@ -244,9 +244,9 @@ func TestDestroyRefusesWhileInstancesAreLive(t *testing.T) {
 		code                      int
 	}{
 		{"none", "\n\n", "0\t0\t0\n", "The table settle-Table-1 is kept", nil, 0},
-		{"two", "signup/1\tjob/7\nNone\n", "0\t0\t0\n", "live instances, such as: signup/1 job/7", nil, 1},
-		{"messages", "\n", "1\t0\t2\n", "About 18 messages are in its queues", nil, 1},
-		{"two, by force", "signup/1\tjob/7\n", "0\t0\t0\n", "live instances, such as: signup/1 job/7", []string{"FORCE=1"}, 0},
+		{"two", "signup/1\tjob/7\nNone\n", "0\t0\t0\n", "has live instances: signup/1 job/7", nil, 1},
+		{"messages", "\n", "1\t0\t2\n", "about 18 messages in its queues", nil, 1},
+		{"two, by force", "signup/1\tjob/7\n", "0\t0\t0\n", "has live instances: signup/1 job/7", []string{"FORCE=1"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -264,15 +264,15 @@ func TestDestroyRefusesWhileInstancesAreLive(t *testing.T) {
 	}
 }
 
-func TestDestroyLooksAtTheDeadLettersOfUploads(t *testing.T) {
+func TestDestroyCountsTheDeadLettersOfUploads(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"live": "\n", "waiting": "1\t0\t2\n", "uploads": uploads}
-	if said, _, code := script(t, "destroy.sh", "", files); code != 1 || !strings.Contains(said, "About 21 messages are in its queues") {
+	if said, _, code := script(t, "destroy.sh", "", files); code != 1 || !strings.Contains(said, "about 21 messages in its queues") {
 		t.Errorf("expected the messages of seven queues, got exit code %d and\n%s", code, said)
 	}
 }
 
-func TestDestroyDeletesTheTableIfItIsTold(t *testing.T) {
+func TestDestroyDeletesTheTableOnRequest(t *testing.T) {
 	t.Parallel()
 	said, calls, code := script(t, "destroy.sh", "", map[string]string{"live": "\n", "waiting": "0\n"}, "DELETE_TABLE=1")
 	if table := with(calls, "dynamodb delete-table"); code != 0 || len(table) != 1 || table[0] != "dynamodb delete-table --region eu-central-1 --table-name settle-Table-1" {
@@ -280,12 +280,13 @@ func TestDestroyDeletesTheTableIfItIsTold(t *testing.T) {
 	}
 }
 
-// TestWhoWritesTheZipsIsNotCutOff refuses a name while more is written than a pipe holds.
-func TestWhoWritesTheZipsIsNotCutOff(t *testing.T) {
+// TestDeployReadsItsInputBeforeItFails rejects a stack name while the input exceeds the pipe's buffer. The writer must
+// not get a broken pipe.
+func TestDeployReadsItsInputBeforeItFails(t *testing.T) {
 	t.Parallel()
 	command := exec.CommandContext(t.Context(), "bash", "-c", `set -o pipefail; yes "consumer consumer-1.zip zips/consumer.zip" 2>&1 | head -100000 | STACK=a_b bash deploy.sh; echo "${PIPESTATUS[@]:1}"`)
 	output, err := command.CombinedOutput()
 	if err != nil || !strings.HasSuffix(string(output), "\n0 2\n") {
-		t.Errorf("expected the one to end well and the other with 2, got %v and\n%s", err, output)
+		t.Errorf("expected exit codes 0 of head and 2 of deploy.sh, got %v and\n%s", err, output)
 	}
 }

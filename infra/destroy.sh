@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Deletes a stack of infra/template.yaml or of infra/cdk/app, unless instances are live in it, or events parked or on their way. The table stays, with what has
-# ended, unless it is named. `make destroy` calls it.
+# Deletes a stack of infra/template.yaml or of infra/cdk/app. It refuses if the stack has live instances or messages in its queues, including
+# parked events. It keeps the table, unless DELETE_TABLE is set. `make destroy` calls it.
 #
 #   STACK         the stack's name; settle by default
-#   FORCE=1       deletes it although instances are live: they and their events are lost to it
-#   DELETE_TABLE=1  deletes the table as well
-#   DRY=1         prints what would be done, and calls nothing
+#   FORCE=1       deletes the stack despite live instances and messages; the messages are lost
+#   DELETE_TABLE=1  also deletes the table
+#   DRY=1         prints the commands without running them
 set -euo pipefail
 
 stack=${STACK:-settle}
@@ -30,7 +30,7 @@ run() {
 	if [[ -z ${DRY:-} ]]; then "$@"; fi
 }
 
-# ask prints a command that only reads and, with DRY, gives a stand-in for its answer.
+# ask runs a command that only reads. With DRY, it prints the command and returns a placeholder.
 ask() {
 	local stand_in=$1
 	shift
@@ -50,11 +50,11 @@ output() {
 table=$(output TableName)
 queue=$(output QueueUrl)
 if [[ -z $table || -z $queue ]]; then
-	echo "expected the stack $stack to have the outputs TableName and QueueUrl: is it one of make deploy, of make deploy-cdk, or one that calls AddOutputs? A stack in ROLLBACK_COMPLETE has none: aws cloudformation delete-stack --region $region --stack-name $stack" >&2
+	echo "expected the stack $stack to have the outputs TableName and QueueUrl, as stacks of make deploy, make deploy-cdk and AddOutputs have. A stack in ROLLBACK_COMPLETE has none. To delete it: aws cloudformation delete-stack --region $region --stack-name $stack" >&2
 	exit 1
 fi
 
-# Up to five are named; if there are none, the whole table is read.
+# The scan stops after five live instances. If there are none, it reads the whole table.
 live=$(ask '' aws dynamodb scan --region "$region" --table-name "$table" --consistent-read --projection-expression instance \
 	--filter-expression '#status = :active' --expression-attribute-names '{"#status": "status"}' \
 	--expression-attribute-values '{":active": {"S": "active"}}' --max-items 5 --query 'Items[].instance.S' --output text |
@@ -62,7 +62,7 @@ live=$(ask '' aws dynamodb scan --region "$region" --table-name "$table" --consi
 waiting=0
 base=${queue%.fifo}
 queues=("$queue" "$base-dlq.fifo" "$base"-{delay,delay-dlq,executions,executions-dlq})
-# A stack of the construct may have no uploads.
+# A CDK stack without upload buckets has no such queue.
 uploads=$(ask "$base-objects-dlq" aws sqs list-queues --region "$region" --queue-name-prefix "${base##*/}-objects-dlq" --query 'QueueUrls[]' --output text)
 if [[ $uploads == *-objects-dlq ]]; then queues+=("$base-objects-dlq"); fi
 for url in "${queues[@]}"; do
@@ -71,9 +71,9 @@ for url in "${queues[@]}"; do
 	for count in $counts; do waiting=$((waiting + count)); done
 done
 if [[ -n $live ]] || ((waiting > 0)); then
-	printf 'In the stack %s are live instances, such as: %s\nAbout %d messages are in its queues, parked ones among them.\n' "$stack" "${live:-none}" "$waiting" >&2
+	printf 'The stack %s has live instances: %s\nIt has about %d messages in its queues, including parked events.\n' "$stack" "${live:-none}" "$waiting" >&2
 	if [[ -z ${FORCE:-} ]]; then
-		echo 'Let them end, or give FORCE=1 to delete it all the same.' >&2
+		echo 'Let them end, or set FORCE=1 to delete the stack anyway.' >&2
 		exit 1
 	fi
 fi

@@ -1,5 +1,5 @@
-// Package infra tells what infra/template.yaml deploys: each function's environment, and what its role may do. The template is
-// made by infra/cdk, which has a module of its own; this package needs neither CDK nor Node.
+// Package infra provides the contents of infra/template.yaml: each function's environment and the permissions of its
+// role. infra/cdk, a separate module, generates the template. This package needs neither CDK nor Node.
 package infra
 
 import (
@@ -16,25 +16,25 @@ import (
 //go:embed functions.json
 var extract []byte
 
-// Function is a function as the template deploys it. Its texts have references in them, such as ${Queue.Arn}, until
-// Resolve has put values in their place.
+// Function is a function as the template deploys it. Its texts contain references such as ${Queue.Arn}, which Resolve
+// replaces with values.
 type Function struct {
-	// Name is that of its folder in functions/.
+	// Name is the name of its folder in functions/.
 	Name string `json:"name"`
-	// LogicalID is its name in the template.
+	// LogicalID is its logical ID in the template.
 	LogicalID      string            `json:"logicalId"`
 	TimeoutSeconds int               `json:"timeoutSeconds"`
 	MemoryMiB      int               `json:"memoryMiB"`
 	Environment    map[string]string `json:"environment"`
-	// Statements are all that its role may do.
+	// Statements are all permissions of its role.
 	Statements []Statement `json:"statements"`
 }
 
-// extracted is what functions.json has.
+// extracted is the content of functions.json.
 type extracted struct {
 	Functions []Function
-	// Options are what functions may do, by their names, for each state machine that Props of the construct has and the template
-	// has not. In these statements it is called ${Workflow}.
+	// Options are the additional permissions, by function, for each state machine in the construct's Props. The
+	// statements call the state machine ${Workflow}.
 	Options struct{ Workflows, WaitingWorkflows map[string][]Statement }
 }
 
@@ -46,7 +46,7 @@ func read() (extracted, error) {
 	return e, nil
 }
 
-// Functions returns the functions of the template, by name.
+// Functions returns the template's functions by name.
 func Functions() (map[string]Function, error) {
 	read, err := read()
 	if err != nil {
@@ -59,30 +59,30 @@ func Functions() (map[string]Function, error) {
 	return functions, nil
 }
 
-// Stack is a stack made from the template: where it is, and what its resources are called.
+// Stack is a deployed stack: its location and the names of its resources.
 type Stack struct {
-	// Name is the stack's, Account and Region say where it is. All three are required.
+	// Name, Account and Region are required.
 	Name, Account, Region string
-	// Values are those of references that do not follow from the three: of what CloudFormation names, such as Table, and what AWS
-	// makes, such as HttpApi.ApiEndpoint. They take precedence.
+	// Values are the values of references that do not derive from the three: physical names such as Table, and
+	// attributes such as HttpApi.ApiEndpoint. They take precedence over derived values.
 	Values map[string]string
-	// Secrets are the values of secrets by their logical IDs, such as SignupCodeKey.
+	// Secrets are the values of the secrets by logical ID, such as SignupCodeKey.
 	Secrets map[string]string
-	// QueueURLs is what the URLs of queues begin with. Defaults to that of SQS in the Region.
+	// QueueURLs is the prefix of queue URLs. Defaults to SQS's endpoint in the Region.
 	QueueURLs string
-	// Workflows are the ARNs of the state machines that charts start, by the charts' names for them, as in Props.Workflows of
-	// the construct. The template has none.
+	// Workflows are the ARNs of the state machines that charts start, by the charts' names, as in the construct's
+	// Props.Workflows. The template has none.
 	Workflows map[string]string
-	// WaitingWorkflows are the ARNs of state machines that wait for instances, beside those of the template, as in
+	// WaitingWorkflows are the ARNs of state machines that wait for instances, in addition to the template's, as in
 	// Props.WaitingWorkflows.
 	WaitingWorkflows []string
 }
 
-// ErrUnknownReference is returned by Resolve when a text refers to something that the Stack does not know.
+// ErrUnknownReference is returned by Resolve for a reference that the Stack has no value for.
 var ErrUnknownReference = errors.New("unknown reference")
 
-// Resolve returns the function with the stack's values in place of references. What it may do for the stack's workflows is
-// added; the variable SETTLE_WORKFLOWS is not.
+// Resolve returns the function with the stack's values in place of references. It adds the permissions for the stack's
+// workflows, but not the variable SETTLE_WORKFLOWS.
 func (s Stack) Resolve(f Function) (Function, error) {
 	r := resolver{stack: s}
 	environment := map[string]string{}
@@ -98,7 +98,8 @@ func (s Stack) Resolve(f Function) (Function, error) {
 	return f, nil
 }
 
-// Statements returns what the role of the function may do, as Resolve does, and needs no values but those of its resources.
+// Statements returns the permissions of the function's role, as Resolve does. It needs only the values of their
+// resources.
 func (s Stack) Statements(f Function) ([]Statement, error) {
 	read, err := read()
 	if err != nil {
@@ -118,12 +119,12 @@ func (s Stack) Statements(f Function) ([]Statement, error) {
 
 type resolver struct {
 	stack Stack
-	// workflow is the ARN of the state machine called ${Workflow}.
+	// workflow is the ARN of the state machine that statements call ${Workflow}.
 	workflow string
 	problems []error
 }
 
-// err returns what was not known of a function.
+// err returns the unknown references of a function.
 func (r *resolver) err(f Function) error {
 	if len(r.problems) == 0 {
 		return nil
@@ -142,7 +143,7 @@ func (r *resolver) statements(statements []Statement) []Statement {
 	return resolved
 }
 
-// value returns what a reference stands for.
+// value returns the value of a reference.
 func (r *resolver) value(name string) (string, bool) {
 	switch {
 	case r.workflow == "":
@@ -181,7 +182,7 @@ func (r *resolver) text(text string) string {
 	})
 }
 
-// queueNames are the ends of the queues' names, which begin with the stack's.
+// queueNames are the suffixes of the queues' names. The prefix is the stack's name.
 var queueNames = map[string]string{
 	"Queue": ".fifo", "DeadLetterQueue": "-dlq.fifo",
 	"DelayQueue": "-delay", "DelayDeadLetterQueue": "-delay-dlq",
@@ -189,7 +190,7 @@ var queueNames = map[string]string{
 	"ObjectsDeadLetterQueue": "-objects-dlq",
 }
 
-// value returns what a reference stands for: a Ref, such as Queue, or an attribute, such as Queue.Arn.
+// value returns the value of a reference: a Ref, such as Queue, or an attribute, such as Queue.Arn.
 func (s Stack) value(name string) (string, bool) {
 	if value, ok := s.Values[name]; ok {
 		return value, true

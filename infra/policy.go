@@ -8,24 +8,25 @@ import (
 	"strings"
 )
 
-// Statement allows actions on resources, under conditions. There are none that deny.
+// Statement allows actions on resources, under conditions. No statement denies.
 type Statement struct {
-	// Actions are named in full, such as sqs:SendMessage.
+	// Actions are full names, such as sqs:SendMessage.
 	Actions []string `json:"actions"`
-	// Resources are ARNs, in which * stands for any text and ? for any character.
+	// Resources are ARN patterns: * matches any text, ? any character.
 	Resources []string `json:"resources"`
-	// References are the resources as the template names them, such as ${Queue.Arn}, in the order of Resources. Resolve sets them.
+	// References are the resources as in the template, such as ${Queue.Arn}, in the order of Resources. Resolve sets
+	// them.
 	References []string `json:"-"`
-	// Conditions are values by operator and key. All must hold.
+	// Conditions are values by operator and key. All conditions must hold.
 	Conditions map[string]map[string][]string `json:"conditions"`
 }
 
-// Call is a call of AWS as IAM sees it.
+// Call is an AWS call as IAM sees it.
 type Call struct {
-	// Action such as sqs:SendMessage; ActionOf gives that of an operation.
+	// Action is the action, such as sqs:SendMessage. ActionOf returns the action of an operation.
 	Action string
-	// Resource is the ARN of what it is about. Empty if the call does not tell, as those that answer a task by its token:
-	// then any resource of a statement will do.
+	// Resource is the ARN of the resource. It is empty if the call does not name one, such as the answer to a task by
+	// its token. An empty Resource matches every resource of a statement.
 	Resource string
 	// Context has the values of condition keys, such as dynamodb:LeadingKeys.
 	Context map[string][]string
@@ -34,10 +35,10 @@ type Call struct {
 // ErrDenied is returned by Check when no statement allows a call.
 var ErrDenied = errors.New("denied")
 
-// Permission is an action on a resource, both as a statement names them.
+// Permission is an action on a resource, as in a statement.
 type Permission struct{ Action, Resource string }
 
-// Permissions returns all that the function's role may do.
+// Permissions returns all permissions of the function's role.
 func (f Function) Permissions() []Permission {
 	var permissions []Permission
 	for _, statement := range f.Statements {
@@ -50,8 +51,8 @@ func (f Function) Permissions() []Permission {
 	return permissions
 }
 
-// Check returns the permissions by which the function's role allows the call: several if the call does not tell its resource.
-// Fails with ErrDenied if there is none. The function must have been resolved.
+// Check returns the permissions of the function's role that allow the call. There may be several if the call has no
+// resource. It returns ErrDenied if there is none. The function must be resolved.
 func (f Function) Check(call Call) ([]Permission, error) {
 	var permissions []Permission
 	for _, statement := range f.Statements {
@@ -60,17 +61,17 @@ func (f Function) Check(call Call) ([]Permission, error) {
 		}
 	}
 	if len(permissions) == 0 {
-		return nil, fmt.Errorf("%w: the role of the function %s in infra/template.yaml does not allow %s on %q with %v: extend infra/cdk/roles.go, or call less",
+		return nil, fmt.Errorf("%w: the role of the function %s in infra/template.yaml does not allow %s on %q with %v: extend infra/cdk/roles.go or remove the call",
 			ErrDenied, f.Name, call.Action, call.Resource, call.Context)
 	}
 	return permissions, nil
 }
 
-// matching returns what the statement allows of the call, its conditions aside.
+// matching returns the permissions of the statement that match the call, ignoring conditions.
 func (s Statement) matching(call Call) []Permission {
 	var permissions []Permission
 	for _, action := range s.Actions {
-		if !like(strings.ToLower(action), strings.ToLower(call.Action)) { // as IAM compares names of actions
+		if !like(strings.ToLower(action), strings.ToLower(call.Action)) { // IAM ignores the case of actions.
 			continue
 		}
 		for _, resource := range s.Resources {
@@ -82,7 +83,7 @@ func (s Statement) matching(call Call) []Permission {
 	return permissions
 }
 
-// holds reports whether all conditions of the statement do.
+// holds reports whether all conditions of the statement hold.
 func (s Statement) holds(context map[string][]string) bool {
 	for operator, keys := range s.Conditions {
 		for key, expected := range keys {
@@ -94,8 +95,8 @@ func (s Statement) holds(context map[string][]string) bool {
 	return true
 }
 
-// holds reports whether a condition holds. Operators that the template does not have never do, so that a call under one
-// is denied, and somebody notices.
+// holds reports whether a condition holds. An operator that the template does not use never holds, so that a new one is
+// noticed as a denied call.
 func holds(operator string, expected, got []string) bool {
 	matches := func(value string) bool { return slices.Contains(expected, value) }
 	switch strings.TrimPrefix(operator, "ForAllValues:") {
@@ -107,13 +108,13 @@ func holds(operator string, expected, got []string) bool {
 	default:
 		return false
 	}
-	if strings.HasPrefix(operator, "ForAllValues:") { // holds where there are none: IAM User Guide, "Set operators"
+	if strings.HasPrefix(operator, "ForAllValues:") { // ForAllValues holds for no values (IAM User Guide, "Set operators").
 		return !slices.ContainsFunc(got, func(value string) bool { return !matches(value) })
 	}
 	return len(got) == 1 && matches(got[0])
 }
 
-// like reports whether the text is of the pattern, in which * stands for any text and ? for any character.
+// like reports whether the text matches the pattern: * matches any text, ? any character.
 func like(pattern, text string) bool {
 	for pattern != "" {
 		switch {
@@ -132,23 +133,24 @@ func like(pattern, text string) bool {
 	return text == ""
 }
 
-// batches are the operations that IAM authorizes as another action (SQS Developer Guide, "Amazon SQS API permissions").
+// batches maps batch operations to the actions that IAM authorizes them as (SQS Developer Guide, "Amazon SQS API
+// permissions").
 var batches = map[string]string{
 	"sqs:SendMessageBatch": "sqs:SendMessage", "sqs:DeleteMessageBatch": "sqs:DeleteMessage",
 	"sqs:ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",
 }
 
-// services are the prefixes of actions by the SDK's names of services.
+// services maps the SDK's names of services to the prefixes of actions.
 var services = map[string]string{"SQS": "sqs", "DynamoDB": "dynamodb", "SFN": "states", "Scheduler": "scheduler"}
 
-// itemActions are the actions by which IAM authorizes the items of a transaction (Amazon DynamoDB Developer Guide, "Using IAM with
-// DynamoDB transactions").
+// itemActions maps the items of a transaction to the actions that IAM authorizes them as (Amazon DynamoDB Developer
+// Guide, "Using IAM with DynamoDB transactions").
 var itemActions = map[string]string{
 	"ConditionCheck": "dynamodb:ConditionCheckItem", "Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem", "Delete": "dynamodb:DeleteItem",
 	"Get": "dynamodb:GetItem",
 }
 
-// ActionOfItem returns the action that an item of a DynamoDB transaction needs, such as dynamodb:PutItem of Put.
+// ActionOfItem returns the action that an item of a DynamoDB transaction needs, such as dynamodb:PutItem for Put.
 func ActionOfItem(kind string) (string, error) {
 	action, ok := itemActions[kind]
 	if !ok {
@@ -157,8 +159,8 @@ func ActionOfItem(kind string) (string, error) {
 	return action, nil
 }
 
-// ActionOf returns the action that an operation of the SDK needs, such as sqs:SendMessage of SQS and SendMessageBatch. A
-// transaction has none, but those of its items: see ActionOfItem.
+// ActionOf returns the action that an SDK operation needs, such as sqs:SendMessage for SQS and SendMessageBatch. A
+// transaction has no action of its own; use ActionOfItem for its items.
 func ActionOf(service, operation string) (string, error) {
 	prefix, ok := services[service]
 	if !ok {
@@ -166,7 +168,7 @@ func ActionOf(service, operation string) (string, error) {
 	}
 	action := prefix + ":" + operation
 	if action == "dynamodb:TransactWriteItems" || action == "dynamodb:TransactGetItems" {
-		return "", fmt.Errorf("expected the items of a transaction, which IAM authorizes one by one, got none of %s", action)
+		return "", fmt.Errorf("expected the items of a transaction, which IAM authorizes one by one, got %s without items", action)
 	}
 	if single, ok := batches[action]; ok {
 		return single, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/infra"
 )
 
-// stack is one that the tests resolve functions for.
+// stack is the stack that the tests resolve functions for.
 func stack() infra.Stack {
 	return infra.Stack{
 		Name: "settle", Account: "123456789012", Region: "eu-central-1",
@@ -36,7 +36,7 @@ func resolved(t *testing.T, name string) infra.Function {
 	return function
 }
 
-func TestTheEnvironmentHasTheStacksValues(t *testing.T) {
+func TestEnvironmentHasTheStacksValues(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
 		"SETTLE_SERVICE": "settle", "SETTLE_TABLE": "settle-Table-1", "SETTLE_QUEUE_URL": "https://sqs.eu-central-1.amazonaws.com/123456789012/settle.fifo",
@@ -60,7 +60,7 @@ func TestTheEnvironmentHasTheStacksValues(t *testing.T) {
 	}
 }
 
-func TestWhatAStackDoesNotKnowIsNamed(t *testing.T) {
+func TestUnknownReferencesAreNamed(t *testing.T) {
 	t.Parallel()
 	functions, err := infra.Functions()
 	if err != nil {
@@ -76,7 +76,7 @@ func TestWhatAStackDoesNotKnowIsNamed(t *testing.T) {
 	}
 }
 
-func TestRolesAllowTheirCallsAndNoOthers(t *testing.T) {
+func TestRolesAllowOnlyTheirCalls(t *testing.T) {
 	t.Parallel()
 	const (
 		sqs    = "arn:aws:sqs:eu-central-1:123456789012:"
@@ -134,8 +134,8 @@ func TestRolesAllowTheirCallsAndNoOthers(t *testing.T) {
 	}
 }
 
-// A condition that the policy reader does not know must not be taken for none.
-func TestAnUnknownConditionDenies(t *testing.T) {
+// An unknown condition must not be ignored.
+func TestUnknownConditionDenies(t *testing.T) {
 	t.Parallel()
 	function := infra.Function{Name: "f", Statements: []infra.Statement{{
 		Actions: []string{"sqs:SendMessage"}, Resources: []string{"*"}, Conditions: map[string]map[string][]string{"IpAddress": {"aws:SourceIp": {"10.0.0.0/8"}}},
@@ -161,8 +161,8 @@ func TestActionsOfOperations(t *testing.T) {
 	}
 }
 
-// IAM knows no action dynamodb:TransactWriteItems: a role that had it could do nothing by it.
-func TestATransactionHasTheActionsOfItsItems(t *testing.T) {
+// IAM has no action dynamodb:TransactWriteItems.
+func TestTransactionNeedsTheActionsOfItsItems(t *testing.T) {
 	t.Parallel()
 	for item, want := range map[string]string{
 		"ConditionCheck": "dynamodb:ConditionCheckItem", "Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem", "Delete": "dynamodb:DeleteItem",
@@ -177,12 +177,12 @@ func TestATransactionHasTheActionsOfItsItems(t *testing.T) {
 	}
 	for _, operation := range []string{"TransactWriteItems", "TransactGetItems"} {
 		if got, err := infra.ActionOf("DynamoDB", operation); err == nil {
-			t.Errorf("%s: expected no action of its own, got %s", operation, got)
+			t.Errorf("%s: expected no action, got %s", operation, got)
 		}
 	}
 }
 
-func TestACallUsesThePermissionsThatAllowIt(t *testing.T) {
+func TestCheckReturnsTheMatchingPermissions(t *testing.T) {
 	t.Parallel()
 	consumer := resolved(t, "consumer")
 	got, err := consumer.Check(infra.Call{Action: "sqs:SendMessage", Resource: "arn:aws:sqs:eu-central-1:123456789012:settle-delay"})
@@ -191,7 +191,7 @@ func TestACallUsesThePermissionsThatAllowIt(t *testing.T) {
 	}
 	got, err = consumer.Check(infra.Call{Action: "states:SendTaskHeartbeat"})
 	if err != nil || len(got) != 6 {
-		t.Errorf("expected the six workflows, as a token does not tell whose it is, got %v, %v", got, err)
+		t.Errorf("expected the six workflows, because a token does not name its state machine, got %v, %v", got, err)
 	}
 	if permissions := consumer.Permissions(); len(permissions) != 40 {
 		t.Errorf("expected the consumer to have 40 permissions, got %d: %v", len(permissions), permissions)

@@ -12,11 +12,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/*.calls")
 
-// uploads is the dead-letter queue of a stack that takes uploads.
+// uploads is the URL of the uploads' dead-letter queue.
 const uploads = "https://sqs.eu-central-1.amazonaws.com/123456789012/settle-objects-dlq\n"
 
-// TestScriptsCallWhatIsWrittenDown compares every call of a script, in its order, with a file that a person has read.
-func TestScriptsCallWhatIsWrittenDown(t *testing.T) {
+// TestScriptsMakeTheExpectedCalls compares all calls of a script with a reviewed file.
+func TestScriptsMakeTheExpectedCalls(t *testing.T) {
 	t.Parallel()
 	empty := map[string]string{"live": "\n", "waiting": "0\t0\t0\n"}
 	withUploads := map[string]string{"live": "\n", "waiting": "0\t0\t0\n", "uploads": uploads}
@@ -49,14 +49,14 @@ func TestScriptsCallWhatIsWrittenDown(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), calls); diff != "" {
-				t.Errorf("the calls are others than in %s (-update rewrites it):\n%s", path, diff)
+				t.Errorf("the calls differ from %s (-update rewrites it):\n%s", path, diff)
 			}
 		})
 	}
 }
 
-// TestScriptsStopAtTheFirstCallThatFails breaks each call that a script cannot do without.
-func TestScriptsStopAtTheFirstCallThatFails(t *testing.T) {
+// TestScriptsStopAtTheFirstFailedCall fails each required call in turn.
+func TestScriptsStopAtTheFirstFailedCall(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"live": "\n", "waiting": "0\t0\t0\n", "uploads": uploads}
 	for name, calls := range map[string][]string{
@@ -72,11 +72,11 @@ func TestScriptsStopAtTheFirstCallThatFails(t *testing.T) {
 					with[file] = content
 				}
 				said, made, code := script(t, name, keys, with, "DELETE_TABLE=1")
-				if broken == "cloudformation deploy" { // It is asked whether that was the first one.
+				if broken == "cloudformation deploy" { // The script then checks whether it was the first deployment.
 					made = made[:max(len(made)-1, 0)]
 				}
 				if code == 0 || len(made) == 0 || !strings.HasPrefix(made[len(made)-1], broken) || strings.Contains(said, "Outputs[].[") {
-					t.Errorf("expected an exit code and no call after that, got %d, %q\n%s", code, made, said)
+					t.Errorf("expected an error and no further calls, got %d, %q\n%s", code, made, said)
 				}
 			})
 		}

@@ -55,7 +55,9 @@ func (r reach) Validate() error {
 	return nil
 }
 
-func (opaque) UnmarshalJSON([]byte) error { return errors.New("expected keys that only this type knows") }
+func (opaque) UnmarshalJSON([]byte) error {
+	return errors.New("expected keys that only this type knows")
+}
 
 // small returns a machine that goes from its first to its last state on any event not named "idle".
 func small(id string, version int, payloads statechart.Payloads) durable.Machine {

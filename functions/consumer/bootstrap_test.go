@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/infra"
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
@@ -24,8 +24,8 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// TestBootstrapStoresAnEvent runs the executable that is deployed, as Lambda does: configured
-// by its environment alone, its AWS behind a socket, and with its role.
+// TestBootstrapStoresAnEvent runs the deployed executable as Lambda does: configured only by its environment, with AWS
+// behind a socket and with its role.
 func TestBootstrapStoresAnEvent(t *testing.T) {
 	t.Parallel()
 	path := buildConsumer(t)
@@ -58,7 +58,7 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 			boot.QueueURL + "=" + url,
 			boot.DeadLetterQueueURL + "=" + create("settle-dlq.fifo", map[string]string{"FifoQueue": "true"}),
 			boot.DelayQueueURL + "=" + create("settle-delay", nil),
-			shipped.SignupCodeKey + "=0123456789abcdef0123456789abcdef",
+			samples.SignupCodeKey + "=0123456789abcdef0123456789abcdef",
 		},
 	})
 	if err != nil {
@@ -90,11 +90,10 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 		t.Error(err)
 	}
 	if unused := guard.Unused(roles); slices.Contains(unused, "consumer: dynamodb:PutItem on ${Table.Arn}") {
-		t.Errorf("expected the consumer to have called by its role, and it has not needed %v", unused)
+		t.Errorf("expected the consumer to use its role, unused permissions: %v", unused)
 	}
 }
 
-// buildConsumer returns the path of the executable.
 func buildConsumer(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bootstrap")
@@ -105,7 +104,7 @@ func buildConsumer(t *testing.T) string {
 	return path
 }
 
-// awaitQueued waits until the instance is stored in the state queued, with its effects performed.
+// awaitQueued waits until the store has the instance in the state queued, with its effects performed.
 func awaitQueued(t *testing.T, store *dynamostore.Store, id durable.InstanceID, roles *guard.Roles, failures <-chan error) {
 	t.Helper()
 	for {
@@ -114,7 +113,7 @@ func awaitQueued(t *testing.T, store *dynamostore.Store, id durable.InstanceID, 
 			return
 		}
 		if err := roles.Denied(); err != nil {
-			t.Fatalf("the consumer has called AWS beyond its role:\n%v", err)
+			t.Fatalf("the consumer made calls that its role does not allow:\n%v", err)
 		}
 		select {
 		case err := <-failures:

@@ -14,9 +14,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/handlers"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/infra"
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
@@ -25,7 +25,7 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// nothing is an environment without variables.
+// nothing is a lookup without variables.
 func nothing(string) (string, bool) { return "", false }
 
 func TestConsumerStoresSchedulesAndParks(t *testing.T) {
@@ -68,11 +68,11 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 
 		record, err := dynamostore.New(tables, settings.Table).Load(t.Context(), job)
 		if err != nil || len(record.State) != 1 || record.State[0] != "queued" || len(record.Outbox) != 0 {
-			t.Errorf("got %+v, %v, want the instance in state queued with its outbox performed", record, err)
+			t.Errorf("got %+v, %v, want the instance in state queued with an empty outbox", record, err)
 		}
 		page, err := dynamostore.New(tables, settings.Table).ListPage(t.Context(), dynamostore.Filter{Machine: "job", State: "queued"}, 10, "")
 		if err != nil || len(page.Records) != 1 || page.Records[0].Instance != job {
-			t.Errorf("got %+v, %v, want the instance to be found by the index", page.Records, err)
+			t.Errorf("got %+v, %v, want the index to return the instance", page.Records, err)
 		}
 		for url, what := range map[string]string{settings.DeadLetterQueueURL: "parked events", settings.DelayQueueURL: "timers"} {
 			output, err := queues.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 10})
@@ -83,7 +83,7 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 	})
 }
 
-// newConsumer returns the function, which may call what its role allows.
+// newConsumer returns the function, restricted to its role.
 func newConsumer(t *testing.T, config aws.Config, settings boot.Settings) lambda.Handler {
 	t.Helper()
 	role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region, Values: map[string]string{"Table": "settle"}}, "consumer")
@@ -93,11 +93,11 @@ func newConsumer(t *testing.T, config aws.Config, settings boot.Settings) lambda
 	role.Attach(&config)
 	t.Cleanup(func() {
 		if denied := role.Denied(); len(denied) > 0 {
-			t.Errorf("expected no call beyond the role of the function, got %v", denied)
+			t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
 		}
 	})
 	process := &boot.Process{Env: boot.NewEnv(nothing), Settings: settings, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}
-	machines, err := shipped.Machines(process)
+	machines, err := samples.Machines(process)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func newConsumer(t *testing.T, config aws.Config, settings boot.Settings) lambda
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := assemble.Consumer(process, hosted)
+	handler, err := handlers.Consumer(process, hosted)
 	if err != nil {
 		t.Fatal(err)
 	}

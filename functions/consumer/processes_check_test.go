@@ -13,10 +13,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// atRest are the states of an account that waits for nothing.
+// atRest is the state of an account with nothing pending.
 var atRest = []string{"book.open", "clock.stopped", "crew.free", "till.shut"}
 
-// compare returns how what is stored differs from the model.
+// compare returns the differences between the stored records and the model.
 func (m *model) compare(ctx context.Context, store *dynamostore.Store) (differences []string) {
 	differ := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
 	accounts, hands := map[string]bool{}, map[string]int{}
@@ -47,21 +47,21 @@ func (m *model) compare(ctx context.Context, store *dynamostore.Store) (differen
 			differ("%s: \nwant %+v\n got %+v", name, want, snapshot.Context)
 		}
 		if record.Status != statechart.Active || !slices.Equal(record.State, atRest) {
-			differ("%s: want it active in %v, got %s in %v", name, atRest, record.Status, record.State)
+			differ("%s: want status active in %v, got %s in %v", name, atRest, record.Status, record.State)
 		}
 	}
 	for name := range m.accounts {
 		if !accounts[name] {
-			differ("%s: nothing is stored", name)
+			differ("%s: no record stored", name)
 		}
 	}
 	if !reflect.DeepEqual(hands, m.hands) {
-		differ("children: want each of %d once, got %d: %v", len(m.hands), len(hands), hands)
+		differ("children: want %d, each once, got %d: %v", len(m.hands), len(hands), hands)
 	}
 	return differences
 }
 
-// leftOver says what a record at rest must not have.
+// leftOver returns the first thing found in a record that a record at rest must not have.
 func leftOver(record durable.Record) string {
 	var snapshot struct {
 		Timers, Children map[string]json.RawMessage
@@ -84,7 +84,7 @@ func leftOver(record durable.Record) string {
 	return ""
 }
 
-// handOf returns whose child a record is, and for which order.
+// handOf returns the parent of a child and the order that the child was started with.
 func handOf(record durable.Record) (string, error) {
 	var snapshot struct {
 		Context order
@@ -94,26 +94,26 @@ func handOf(record durable.Record) (string, error) {
 		return "", err
 	}
 	if want := snapshot.Context.Amount * snapshot.Context.Amount; record.Status != statechart.Done || snapshot.Output != want || record.Parent == nil {
-		return "", fmt.Errorf("want a child that is done with %d, got %s with %d and the parent %v", want, record.Status, snapshot.Output, record.Parent)
+		return "", fmt.Errorf("want a child that is done with output %d, got %s with %d and parent %v", want, record.Status, snapshot.Output, record.Parent)
 	}
 	return record.Parent.Instance + " " + snapshot.Context.ID(), nil
 }
 
-// comparePayments returns what is wrong with the calls that services have reported, each as key, instance and event:
-// each event at least once, all of its calls under one key, which no other event has.
+// comparePayments checks the service calls, each reported as key, instance and event. Every event must have at least
+// one call. All its calls must use one idempotency key, and no other event may use that key.
 func (m *model) comparePayments(reported map[string]int) (differences []string) {
 	keys, events := map[string]string{}, map[string]string{}
 	for line := range reported {
 		key, event, _ := strings.Cut(line, " ")
 		if other, ok := keys[event]; ok {
-			differences = append(differences, fmt.Sprintf("the service was called for %s as %s and as %s", event, other, key))
+			differences = append(differences, fmt.Sprintf("the service was called for %s with key %s and with key %s", event, other, key))
 		}
 		if other, ok := events[key]; ok {
-			differences = append(differences, fmt.Sprintf("the service was called as %s for %s and for %s", key, event, other))
+			differences = append(differences, fmt.Sprintf("the service was called with key %s for %s and for %s", key, event, other))
 		}
 		keys[event], events[key] = key, event
 		if !m.payments[event] {
-			differences = append(differences, fmt.Sprintf("the service was called for %s, which nobody has sent", event))
+			differences = append(differences, fmt.Sprintf("the service was called for %s, which was never sent", event))
 		}
 	}
 	for event := range m.payments {

@@ -23,20 +23,20 @@ import (
 
 const (
 	loadProducers = 8
-	// backlogMax is how many events may wait in the queue before the producers do, so that the consumers are at
-	// work while processes are killed.
+	// backlogMax is the number of queued events at which the producers pause. It keeps the consumers busy while
+	// processes are killed.
 	backlogMax = 500
 )
 
-// sending is one event of a producer, and where the queue has accepted it.
+// sending is one event of a producer, with its place in the queue.
 type sending struct {
 	order
 	event, instance string
-	sequence        string // decimal digits, all of one length; set once it is accepted
+	sequence        string // decimal digits of fixed length, set once the queue has accepted the event
 }
 
-// eventID is the $id of the event. Every other producer gives none, and leaves it to the queue to recognise what
-// is sent again.
+// eventID returns the $id of the event. Every other producer sends none, so only the queue's deduplication recognises
+// its retries.
 func (s sending) eventID() string {
 	if s.Producer%2 == 0 {
 		return ""
@@ -44,12 +44,12 @@ func (s sending) eventID() string {
 	return s.ID()
 }
 
-// load is what the producers send.
+// load is the work of the producers.
 type load struct {
 	client   *sqs.Client
 	queueURL string
 	seed     uint64
-	// plan is what each producer sends, in its order.
+	// plan lists the events of each producer in order.
 	plan [loadProducers][]sending
 
 	accepted atomic.Int64
@@ -57,7 +57,7 @@ type load struct {
 	backlog  atomic.Int64
 }
 
-// newLoad draws the events, of each kind some, for instances that are drawn too.
+// newLoad draws a mix of all event types for random instances.
 func newLoad(client *sqs.Client, queueURL string, seed uint64, instances, events int) *load {
 	l := &load{client: client, queueURL: queueURL, seed: seed}
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -66,7 +66,7 @@ func newLoad(client *sqs.Client, queueURL string, seed uint64, instances, events
 		if kind := random.IntN(100); kind < 20 {
 			event = []string{tell, later, wind, hire, pay}[kind/4]
 		}
-		// Every instance gets one event at least, the others where they fall.
+		// Every instance gets at least one event. The rest are distributed at random.
 		instance := i
 		if i >= instances {
 			instance = random.IntN(instances)
@@ -78,7 +78,7 @@ func newLoad(client *sqs.Client, queueURL string, seed uint64, instances, events
 	return l
 }
 
-// produce has all producers send what is planned, and returns when all of it is accepted.
+// produce runs all producers and returns when the queue has accepted every event.
 func (l *load) produce(ctx context.Context, t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -117,7 +117,7 @@ func (l *load) produce(ctx context.Context, t *testing.T) {
 	watch.Wait()
 }
 
-// send sends an event until that is answered.
+// send sends an event until the queue answers.
 func (l *load) send(ctx context.Context, s *sending) error {
 	body, err := json.Marshal(struct {
 		Type string `json:"type"`
@@ -136,7 +136,7 @@ func (l *load) send(ctx context.Context, s *sending) error {
 				s.sequence = *out.SequenceNumber
 			}
 			if s.sequence != *out.SequenceNumber {
-				return fmt.Errorf("the queue has accepted %s twice, as %s and %s", s.ID(), s.sequence, *out.SequenceNumber)
+				return fmt.Errorf("the queue accepted %s twice, as %s and %s", s.ID(), s.sequence, *out.SequenceNumber)
 			}
 			return nil
 		}
@@ -168,7 +168,7 @@ func waitingIn(ctx context.Context, client *sqs.Client, url string) (int64, erro
 	return sum, nil
 }
 
-// pause waits so long, or until ctx ends.
+// pause sleeps for d or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -178,13 +178,13 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// model is the sequential model: what each account must have in the end, given the order in which the queue has
-// accepted its events.
+// model is the sequential model: the expected state of each account, given the order in which the queue accepted its
+// events.
 type model struct {
 	accounts map[string]*account
-	// hands are the children: how often each input was given, by their parents.
+	// hands counts how often each child input was given, by parent and order.
 	hands map[string]int
-	// payments are the events that a service was called for, by instance and ID.
+	// payments are the events that must have called the service, by instance and ID.
 	payments map[string]bool
 }
 
@@ -195,7 +195,7 @@ func (l *load) model() (*model, error) {
 		latest := map[string]string{}
 		for _, s := range sent {
 			if s.sequence <= latest[s.instance] {
-				return nil, fmt.Errorf("the queue has accepted %s of producer %d before an event that it has sent earlier to %s", s.ID(), s.Producer, s.instance)
+				return nil, fmt.Errorf("the queue accepted %s of producer %d before an earlier event of that producer to %s", s.ID(), s.Producer, s.instance)
 			}
 			latest[s.instance] = s.sequence
 		}
@@ -203,7 +203,7 @@ func (l *load) model() (*model, error) {
 	}
 	slices.SortFunc(all, func(a, b sending) int { return cmp.Compare(a.sequence, b.sequence) })
 	for _, s := range all {
-		m.take(s)
+		m.apply(s)
 	}
 	return m, nil
 }
@@ -217,10 +217,10 @@ func (m *model) account(instance string) *account {
 	return a
 }
 
-// take takes one event, and all that follows from it, at once.
-func (m *model) take(s sending) {
+// apply applies one event and everything that follows from it.
+func (m *model) apply(s sending) {
 	a := m.account(s.instance)
-	if s.event != wind && s.event != hire { // which may have to wait
+	if s.event != wind && s.event != hire { // these two may be deferred
 		a.Digest = digest(a.Digest, s.event, s.order)
 	}
 	switch s.event {
@@ -243,7 +243,7 @@ func (m *model) take(s sending) {
 	}
 }
 
-// number returns the number that a variable has, or else the one given.
+// number returns the value of the variable, or small if it is not set.
 func number(t *testing.T, variable string, least, small int) int {
 	t.Helper()
 	n, err := atLeast(variable, cmp.Or(os.Getenv(variable), strconv.Itoa(small)), least)
@@ -253,19 +253,19 @@ func number(t *testing.T, variable string, least, small int) int {
 	return n
 }
 
-// atLeast reads the text of a variable.
+// atLeast parses the value of a variable.
 func atLeast(variable, text string, least int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least {
-		return 0, fmt.Errorf("expected a whole number from %d in %s, got %q", least, variable, text)
+		return 0, fmt.Errorf("expected %s to be a whole number of at least %d, got %q", variable, least, text)
 	}
 	return n, nil
 }
 
-func TestSizesThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidSizesAreRejected(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"1": "", "50000": "",
-		"0": `expected a whole number from 1 in PROCESSES_EVENTS, got "0"`, "-1": `expected a whole number from 1 in PROCESSES_EVENTS, got "-1"`, "many": `expected a whole number from 1 in PROCESSES_EVENTS, got "many"`,
+		"0": `expected PROCESSES_EVENTS to be a whole number of at least 1, got "0"`, "-1": `expected PROCESSES_EVENTS to be a whole number of at least 1, got "-1"`, "many": `expected PROCESSES_EVENTS to be a whole number of at least 1, got "many"`,
 	} {
 		n, err := atLeast(processesEvents, text, 1)
 		if want == "" && (err != nil || strconv.Itoa(n) != text) || want != "" && (err == nil || err.Error() != want) {

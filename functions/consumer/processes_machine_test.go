@@ -18,8 +18,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// With this variable the test program is not a test but a consumer's bootstrap, to be killed. It is the address
-// that the process reports to.
+// reportTo is the address that a consumer process reports to. If the variable is set, the test program runs as a
+// consumer's bootstrap instead of running tests.
 const reportTo = "SETTLE_TEST_REPORT_TO"
 
 func TestMain(m *testing.M) {
@@ -30,9 +30,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// consume is main, but that it hosts the machines below. The process ends when the test does.
+// consume is the consumer's main with the machines below. The process ends when the test does.
 func consume(address string) {
-	signal.Ignore(syscall.SIGPIPE) // One that has outlived settle dev goes on, for as long as it can.
+	signal.Ignore(syscall.SIGPIPE) // A process that outlives settle dev keeps running as long as it can.
 	report, err := net.Dial("tcp", address)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -40,7 +40,7 @@ func consume(address string) {
 	}
 	fmt.Fprintf(report, "%d\n", os.Getpid())
 	test := bufio.NewReader(report)
-	if _, err := test.ReadString('\n'); err != nil { // The test can tell this process from another of its ID now.
+	if _, err := test.ReadString('\n'); err != nil { // The test has a handle on this process once it answers.
 		os.Exit(1)
 	}
 	go func() {
@@ -55,7 +55,7 @@ func consume(address string) {
 }
 
 type (
-	// order is the payload of all events that producers send.
+	// order is the payload of every event that producers send.
 	order struct {
 		Producer int   `json:"producer"`
 		Serial   int   `json:"serial"` // of the producer
@@ -64,13 +64,13 @@ type (
 	payment struct {
 		Amount int64 `json:"amount"`
 	}
-	// tally is what has come in some way: how often, and how much.
+	// tally counts the inputs of one kind and sums their amounts.
 	tally struct {
 		Count int   `json:"count"`
 		Sum   int64 `json:"sum"`
 	}
-	// account is the context of the machine under load. Digest depends on the order of the orders that are taken
-	// at once; nothing depends on when timers, children, services or other instances answer.
+	// account is the context of the machine under load. Digest depends on the order in which events are applied. The
+	// other fields do not depend on when timers, children, services and other instances answer.
 	account struct {
 		Digest string `json:"digest"`
 		Added  tally  `json:"added"`
@@ -85,35 +85,35 @@ type (
 	}
 )
 
-// ID names the order.
+// ID identifies the order by producer and serial number.
 func (o order) ID() string { return fmt.Sprintf("%d-%d", o.Producer, o.Serial) }
 
 func (t *tally) add(amount int64) { t.Count++; t.Sum += amount }
 
-// digest goes on with one order more.
+// digest adds an event to the digest.
 func digest(before, event string, o order) string {
 	hash := fnv.New64a()
 	fmt.Fprintf(hash, "%s %s %s %d", before, event, o.ID(), o.Amount)
 	return fmt.Sprintf("%016x", hash.Sum64())
 }
 
-// neighbour is the instance that the account of a name tells.
+// neighbour returns the account that receives TOLD for the order.
 func neighbour(o order) string { return "account/" + fmt.Sprint(o.Amount%neighbours) }
 
-// neighbours is how many accounts are told something. There are at least as many.
+// neighbours is the number of accounts that can receive TOLD. A run has at least that many accounts.
 const neighbours = 40
 
 // The events of the machine under load.
 const (
-	add   = "ADD"   // is added up
-	tell  = "TELL"  // is sent on to another instance, as TOLD
-	later = "LATER" // comes again a little later, as NOW
-	wind  = "WIND"  // starts a timer; others wait until it has fired
-	hire  = "HIRE"  // starts a child, and takes what it has made; others wait
+	add   = "ADD"   // adds the amount
+	tell  = "TELL"  // sends TOLD to another instance
+	later = "LATER" // sends NOW to itself after a delay
+	wind  = "WIND"  // starts a timer; defers later WIND and HIRE events until it fires
+	hire  = "HIRE"  // starts a child and adds its output; defers later WIND and HIRE events
 	pay   = "PAY"   // calls a service
 )
 
-// accounts hosts the machine under load: it does one thing of every kind that the runtime has for its instances.
+// accounts hosts the machine under load. The machine uses every runtime feature once.
 func accounts(service func(context.Context, account, statechart.Call) (payment, error)) durable.Machine {
 	type (
 		on    = statechart.Transition[account]
@@ -176,7 +176,7 @@ func accounts(service func(context.Context, account, statechart.Call) (payment, 
 	}), durable.MachineConfig{})
 }
 
-// hands hosts the children, which take a moment to square their amount.
+// hands hosts the child machine: after a delay, it squares its amount.
 func hands() durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[order]{
 		ID: "hand", Version: 1, Initial: "working", Input: statechart.PayloadOf[order](),

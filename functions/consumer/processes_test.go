@@ -26,7 +26,7 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// With these variables TestProcessesAreKilledUnderLoad has another size than in go test; make processes sets them.
+// make processes sets these variables to run TestProcessesAreKilledUnderLoad at another size than go test does.
 const (
 	processesInstances = "PROCESSES_INSTANCES"
 	processesEvents    = "PROCESSES_EVENTS"
@@ -35,14 +35,14 @@ const (
 )
 
 const (
-	// consumers is how many processes settle dev runs behind the queue.
+	// consumers is the number of consumer processes behind the queue.
 	consumers = 3
-	// functionTimeout leaves a batch time, and brings what a killed consumer had in flight back after six times as
-	// long. An event is parked only after ten batches in a row did not end in this time.
+	// functionTimeout gives a batch enough time. A killed consumer's messages become visible again after six times as
+	// long. The queue parks an event only after ten batches in a row have exceeded this time.
 	functionTimeout = 20 * time.Second
 )
 
-// local is settle dev, in a process that is started again whenever it ends, and its consumers.
+// local is settle dev with its consumers. It is restarted whenever it ends.
 type local struct {
 	t       *testing.T
 	command []string
@@ -50,25 +50,25 @@ type local struct {
 	config  aws.Config
 
 	mu   sync.Mutex
-	dev  *exec.Cmd // nil between two lives
+	dev  *exec.Cmd // nil between restarts
 	over bool
-	// alive are the consumers, those that have outlived their settle dev included, by when they came.
+	// alive lists the consumers in the order in which they started, including those that outlived their settle dev.
 	alive    []*os.Process
-	started  int            // consumers
-	payments map[string]int // the lines that services have reported
+	started  int            // number of consumers started
+	payments map[string]int // lines reported by services
 	lives    sync.WaitGroup
 
 	devKills, consumerKills int
 }
 
-// freePort returns a port that no outgoing connection is given: whoever dials it while nobody listens must not
-// meet himself there.
+// freePort returns a port outside the range of ephemeral ports. A client that dials an ephemeral port with no listener
+// can connect to itself.
 func freePort(t *testing.T, random *rand.Rand) string {
 	t.Helper()
 	for range 100 {
 		port := strconv.Itoa(20_000 + random.IntN(10_000))
 		if listener, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			_ = listener.Close() // It has served its purpose.
+			_ = listener.Close() // Closing only releases the port.
 			return port
 		}
 	}
@@ -76,7 +76,7 @@ func freePort(t *testing.T, random *rand.Rand) string {
 	return ""
 }
 
-// startLocal builds settle, starts it, and keeps it running until the test ends.
+// startLocal builds settle, starts it and keeps it running until the test ends.
 func startLocal(ctx context.Context, t *testing.T, random *rand.Rand) *local {
 	t.Helper()
 	dir := t.TempDir()
@@ -109,20 +109,20 @@ func startLocal(ctx context.Context, t *testing.T, random *rand.Rand) *local {
 	l.lives.Go(func() { l.keepRunning(ctx) })
 	t.Cleanup(func() {
 		stop()
-		_ = reports.Close() // Nobody needs it any more.
+		_ = reports.Close() // The test is over.
 		l.mu.Lock()
 		l.over = true
 		for _, process := range l.alive {
-			_ = process.Kill() // It ends by itself when the connection does.
+			_ = process.Kill() // The process also ends when its connection closes.
 		}
 		l.mu.Unlock()
 		l.lives.Wait()
-		_ = log.Close() // Its disk is of no more interest.
+		_ = log.Close() // The test is over.
 	})
 	return l
 }
 
-// keepRunning starts settle dev again whenever it was killed.
+// keepRunning restarts settle dev whenever it is killed.
 func (l *local) keepRunning(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		dev := exec.CommandContext(ctx, l.command[0], l.command[1:]...)
@@ -141,7 +141,7 @@ func (l *local) keepRunning(ctx context.Context) {
 		l.mu.Unlock()
 		if ctx.Err() == nil && !strings.Contains(fmt.Sprint(err), "signal: killed") {
 			if failures++; failures == 10 {
-				l.t.Errorf("settle dev has ended by itself %d times, the last time with: %v", failures, err)
+				l.t.Errorf("settle dev exited without being killed %d times, last error: %v", failures, err)
 				return
 			}
 			pause(ctx, 100*time.Millisecond)
@@ -149,7 +149,7 @@ func (l *local) keepRunning(ctx context.Context) {
 	}
 }
 
-// takeReports knows the consumers by the connections that they make, and keeps what their services report.
+// takeReports registers consumers by their connections and stores the reports of their services.
 func (l *local) takeReports(reports net.Listener) {
 	for {
 		conn, err := reports.Accept()
@@ -164,15 +164,15 @@ func (l *local) takeReports(reports net.Listener) {
 			}
 			pid, err := strconv.Atoi(lines.Text())
 			if err != nil {
-				l.t.Errorf("expected the ID of a process, got %q", lines.Text())
+				l.t.Errorf("expected a process ID, got %q", lines.Text())
 				return
 			}
-			// The process waits for the answer: it is the one that has this ID, and its handle stays its own.
+			// The process waits for the answer, so the ID still belongs to it and the handle stays valid.
 			process, err := os.FindProcess(pid)
 			if err != nil || !l.join(process) {
 				return
 			}
-			_, _ = conn.Write([]byte("go on\n")) // If it is gone, the next read says so.
+			_, _ = conn.Write([]byte("go on\n")) // If the process is gone, the next read fails.
 			for lines.Scan() {
 				l.mu.Lock()
 				l.payments[lines.Text()]++
@@ -185,7 +185,7 @@ func (l *local) takeReports(reports net.Listener) {
 	}
 }
 
-// join takes a consumer in, unless the test is over.
+// join registers a consumer, unless the test is over.
 func (l *local) join(process *os.Process) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,7 +196,7 @@ func (l *local) join(process *os.Process) bool {
 	return !l.over
 }
 
-// kill kills settle dev or one of its consumers, whichever the number says, as soon as there is one.
+// kill kills settle dev or one of its consumers, selected by victim, as soon as one is running.
 func (l *local) kill(ctx context.Context, random *rand.Rand, victim int) {
 	for ; ctx.Err() == nil; pause(ctx, time.Millisecond) {
 		l.mu.Lock()
@@ -207,12 +207,12 @@ func (l *local) kill(ctx context.Context, random *rand.Rand, victim int) {
 			if killed = l.alive[i].Kill() == nil; killed {
 				l.consumerKills++
 			}
-			l.alive = slices.Delete(l.alive, i, i+1) // It is dead, or will be known to be soon.
+			l.alive = slices.Delete(l.alive, i, i+1) // It is dead, or will be shortly.
 		case victim == 0 && l.dev != nil:
 			if killed = l.dev.Process.Kill() == nil; killed {
 				l.devKills++
 			}
-			l.dev = nil // until the next life
+			l.dev = nil // until the restart
 		}
 		l.mu.Unlock()
 		if killed {
@@ -221,8 +221,8 @@ func (l *local) kill(ctx context.Context, random *rand.Rand, victim int) {
 	}
 }
 
-// killAll kills so many times, each at a random moment of the load. The last is settle dev: it makes what was in
-// flight available again, and nobody waits at the end for what a killed consumer had.
+// killAll kills processes at random moments of the load, kills times in all. The last one is settle dev: its restart
+// makes messages in flight visible again, so the final check does not wait for the messages of a killed consumer.
 func (l *local) killAll(ctx context.Context, random *rand.Rand, load *load, kills, events int) {
 	moments := make([]int64, kills)
 	for i := range moments {
@@ -242,15 +242,15 @@ func (l *local) killAll(ctx context.Context, random *rand.Rand, load *load, kill
 	}
 }
 
-// TestProcessesAreKilledUnderLoad runs settle dev --data with three processes of a consumer, and kills any of the
-// four at random while producers send. In the end every instance is exactly what the sequential model says.
+// TestProcessesAreKilledUnderLoad runs settle dev --data with three consumer processes. It kills the four processes at
+// random while producers send events. In the end every instance must equal the sequential model.
 func TestProcessesAreKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	instances, events, kills := number(t, processesInstances, neighbours, 50), number(t, processesEvents, 1, 1000), number(t, processesKills, 0, 5)
 	seed := uint64(number(t, processesSeed, 0, rand.IntN(1<<30)))
 	t.Logf("%d instances, %d events, %d kills, seed %d", instances, events, kills, seed)
 	ctx := t.Context()
-	if deadline, ok := t.Deadline(); ok { // so that the processes end before the test program is
+	if deadline, ok := t.Deadline(); ok { // The processes end before the test program does.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-10*time.Second))
 		defer cancel()
@@ -267,17 +267,17 @@ func TestProcessesAreKilledUnderLoad(t *testing.T) {
 	killer.Go(func() { l.killAll(killing, random, load, kills, events) })
 	load.produce(ctx, t)
 	if t.Failed() {
-		stopKilling() // The moments that are left will never come.
+		stopKilling() // The remaining kills will not happen.
 	}
 	killer.Wait()
 	sent := time.Since(began)
 	if !t.Failed() {
 		l.check(ctx, load)
 	}
-	t.Logf("%v to send, %v in all: settle dev was killed %d times, consumers %d times, of which %d were started; %d sends were repeats",
+	t.Logf("sent in %v, finished in %v: killed settle dev %d times and consumers %d times; started %d consumers; retried %d sends",
 		sent.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), l.devKills, l.consumerKills, l.started, load.repeated.Load())
 	if t.Failed() {
-		t.Logf("the end of the log:\n%s", l.tail())
+		t.Logf("last lines of the log:\n%s", l.tail())
 	}
 }
 
@@ -285,7 +285,7 @@ func (l *local) queueURL(name string) string {
 	return *l.config.BaseEndpoint + "/" + awslocal.Account + "/" + name
 }
 
-// awaitQueue returns when settle dev serves.
+// awaitQueue waits until settle dev accepts requests.
 func (l *local) awaitQueue(ctx context.Context) {
 	l.t.Helper()
 	client := sqs.NewFromConfig(l.config)
@@ -295,13 +295,13 @@ func (l *local) awaitQueue(ctx context.Context) {
 			return
 		}
 		if ctx.Err() != nil || l.t.Failed() {
-			l.t.Fatalf("settle dev does not serve: %v\n%s", err, l.tail())
+			l.t.Fatalf("settle dev does not answer: %v\n%s", err, l.tail())
 		}
 		pause(ctx, 10*time.Millisecond)
 	}
 }
 
-// check waits until all queues are empty, and compares what is stored with the model.
+// check waits until all queues are empty and compares the stored records with the model.
 func (l *local) check(ctx context.Context, load *load) {
 	l.t.Helper()
 	model, err := load.model()
@@ -319,30 +319,32 @@ func (l *local) check(ctx context.Context, load *load) {
 	l.mu.Unlock()
 	differences = append(differences, model.comparePayments(reported)...)
 	if len(differences) > 0 {
-		l.t.Errorf("%d differences from the model; the first:\n%s", len(differences), strings.Join(differences[:min(len(differences), 10)], "\n"))
+		l.t.Errorf("%d differences from the model, the first of them:\n%s", len(differences), strings.Join(differences[:min(len(differences), 10)], "\n"))
 	}
 	if l.started < consumers {
 		l.t.Errorf("want at least %d consumers, got %d", consumers, l.started)
 	}
 }
 
-// awaitRest waits until no queue holds a message, twice in a row, for one may be on its way from queue to queue. Shortly before go test ends
-// the program, what the queues hold counts as lost.
+// awaitRest waits until it has seen all queues empty twice in a row, because a message may be on its way between two
+// queues. Messages still queued shortly before the deadline of go test count as lost.
 func (l *local) awaitRest(ctx context.Context) error {
 	client := sqs.NewFromConfig(l.config)
 	counts := ""
 	for empty := 0; empty < 2; pause(ctx, 300*time.Millisecond) {
 		if ctx.Err() != nil {
-			return fmt.Errorf("the time of go test is almost up, and there are messages left:%s", counts)
+			return fmt.Errorf("messages left shortly before the deadline of go test:%s", counts)
 		}
 		sum := int64(0)
 		var now strings.Builder
 		for _, name := range []string{"settle.fifo", "settle-delay", "settle-executions"} {
 			n, err := waitingIn(ctx, client, l.queueURL(name))
-			if err != nil && ctx.Err() == nil {
-				return err
+			if err != nil { // settle dev is still restarting after the last kill.
+				fmt.Fprintf(&now, " %s (%v)", name, err)
+				n = 1
+			} else {
+				fmt.Fprintf(&now, " %s %d", name, n)
 			}
-			fmt.Fprintf(&now, " %s %d", name, n)
 			sum += n
 		}
 		counts = now.String()
@@ -356,13 +358,13 @@ func (l *local) awaitRest(ctx context.Context) error {
 			return err
 		}
 		if n > 0 {
-			return fmt.Errorf("want no message in %s, got %d", name, n)
+			return fmt.Errorf("want %s empty, got %d messages", name, n)
 		}
 	}
 	return nil
 }
 
-// tail returns the last lines that were logged and tell of more than events and metrics.
+// tail returns the last log lines that are neither events nor metrics.
 func (l *local) tail() string {
 	text, err := os.ReadFile(l.log.Name())
 	if err != nil {

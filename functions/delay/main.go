@@ -1,5 +1,5 @@
-// Command delay is the Lambda function behind the delay queue: it brings timers that are due
-// to the FIFO queue. Its event source mapping must report batch item failures.
+// Command delay is the Lambda function behind the delay queue. It sends due timers to the FIFO queue. Its event source
+// mapping must report batch item failures.
 package main
 
 import "github.com/settle-run/settle/functions/host"

@@ -16,8 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/functions/internal/handlers"
 	"github.com/settle-run/settle/infra"
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
@@ -30,12 +30,12 @@ const (
 	delayed       = types.QueueAttributeNameApproximateNumberOfMessagesDelayed
 )
 
-func TestDelayBringsTimersToTheFIFOQueue(t *testing.T) {
+func TestDelaySendsTimersToTheFIFOQueue(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		after    time.Duration
-		schedule bool // whether EventBridge Scheduler is set up
+		schedule bool // whether EventBridge Scheduler is configured
 		hops     int  // messages in the delay queue after 20 minutes
 	}{
 		{"half an hour", 30 * time.Minute, true, 1},
@@ -49,8 +49,9 @@ func TestDelayBringsTimersToTheFIFOQueue(t *testing.T) {
 	}
 }
 
-// bring puts a timer into the delay queue.
+// bring schedules a timer and checks that it arrives in the FIFO queue when due.
 func bring(t *testing.T, after time.Duration, isScheduled bool, hops int) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cloud := awslocal.New(awslocal.Config{})
 		config := aws.Config{
@@ -81,10 +82,10 @@ func bring(t *testing.T, after time.Duration, isScheduled bool, hops int) {
 		role.Attach(&own)
 		t.Cleanup(func() {
 			if denied := role.Denied(); len(denied) > 0 {
-				t.Errorf("expected no call beyond the role of the function, got %v", denied)
+				t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
 			}
 		})
-		handler, err := assemble.Delay(&boot.Process{Settings: settings, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
+		handler, err := handlers.Delay(&boot.Process{Settings: settings, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

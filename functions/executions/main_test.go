@@ -15,14 +15,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/functions/internal/handlers"
 	"github.com/settle-run/settle/infra"
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// failed is EventBridge's event as Step Functions' documentation has it, for an execution of ours.
+// failed is EventBridge's event as in the Step Functions documentation, for an execution that a chart started.
 const failed = `{"version":"0","id":"315c1398-40ff-a850-213b-158f73e60175","detail-type":"Step Functions Execution Status Change","source":"aws.states",
 "account":"012345678912","time":"2019-02-26T19:42:21Z","region":"us-east-1",
 "resources":["arn:aws:states:us-east-1:012345678912:execution:state-machine-name:settle-month-11-0a"],
@@ -32,7 +32,7 @@ const failed = `{"version":"0","id":"315c1398-40ff-a850-213b-158f73e60175","deta
 "input":"{\"$settle\":{\"instance\":\"month/11\",\"execution\":\"settle-month-11-0a\",\"incarnation\":7}}","inputDetails":{"included":true},
 "output":null,"outputDetails":null,"error":"Report.NoSales","cause":"nothing was sold"}}`
 
-func TestTheEndOfAnExecutionBecomesAnEventOfItsInstance(t *testing.T) {
+func TestEndOfAnExecutionBecomesAnEventOfItsInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		config := aws.Config{
@@ -52,10 +52,10 @@ func TestTheEndOfAnExecutionBecomesAnEventOfItsInstance(t *testing.T) {
 		role.Attach(&own)
 		t.Cleanup(func() {
 			if denied := role.Denied(); len(denied) > 0 {
-				t.Errorf("expected no call beyond the role of the function, got %v", denied)
+				t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
 			}
 		})
-		made, err := assemble.Executions(&boot.Process{Settings: boot.Settings{QueueURL: *queue.QueueUrl}, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
+		made, err := handlers.Executions(&boot.Process{Settings: boot.Settings{QueueURL: *queue.QueueUrl}, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

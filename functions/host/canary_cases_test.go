@@ -13,14 +13,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// throttling refuses the first call that the functions make of each operation, once it is on.
+// throttling, once on, fails the first call of each operation that the functions make.
 type throttling struct {
 	on    atomic.Bool
 	mu    sync.Mutex
@@ -28,7 +28,7 @@ type throttling struct {
 }
 
 func (f *throttling) fault(call awslocal.Call) awslocal.Fault {
-	// A delivery that cannot be delayed would come again when half a minute is over.
+	// ChangeMessageVisibilityBatch is spared: if it failed, the delivery would only reappear after half a minute.
 	if call.Client == testClient || call.Operation == "ChangeMessageVisibilityBatch" || !f.on.Load() {
 		return awslocal.Fault{}
 	}
@@ -39,24 +39,24 @@ func (f *throttling) fault(call awslocal.Call) awslocal.Fault {
 	return awslocal.Fault{Throttled: f.calls[operation] == 1}
 }
 
-// TestNoSecretIsToldOfWhenThingsGoWrong plays events whose services fail and panic, whose actions, guards and payloads panic, and calls
-// that AWS throttles, all with canaries. What code has panicked with is in the log only if payloads are asked for.
-func TestNoSecretIsToldOfWhenThingsGoWrong(t *testing.T) {
+// TestNoSecretIsExposedByFailures plays failing and panicking services, panicking actions, guards and payloads, and
+// throttled AWS calls, all with canaries. The log may contain the value of a panic only if payloads are logged.
+func TestNoSecretIsExposedByFailures(t *testing.T) {
 	t.Parallel()
 	for _, payloads := range []string{"off", "on"} {
 		t.Run("payloads "+payloads, func(t *testing.T) {
 			t.Parallel()
-			playWhatGoesWrong(t, payloads)
+			playFailures(t, payloads)
 		})
 	}
 }
 
-func playWhatGoesWrong(t *testing.T, payloads string) {
+func playFailures(t *testing.T, payloads string) {
 	t.Helper()
 	faults := &throttling{calls: map[string]int{}}
 	w := newWorldOf(t, awslocal.Config{Fault: faults.fault}, till, till, map[string]string{
 		boot.LogPayloads: payloads, boot.LogLevel: "debug", boot.GitHubWebhookSecret: webhookSecret, "AWS_MAX_ATTEMPTS": "1",
-		shipped.EnrichCallbackBase: "https://canary-base.example.com", shipped.EnrichCallbackKey: callbackKey,
+		samples.EnrichCallbackBase: "https://canary-base.example.com", samples.EnrichCallbackKey: callbackKey,
 	})
 	faults.on.Store(true)
 	w.playThrottled()
@@ -81,15 +81,16 @@ func playWhatGoesWrong(t *testing.T, payloads string) {
 		"message failed, to be delivered again": 2,
 	} {
 		if got := len(w.logged(message)); got < want {
-			t.Errorf("got %d lines %q, want at least %d: the case is not played", got, message, want)
+			t.Errorf("got %d log lines %q, want at least %d: the case did not occur", got, message, want)
 		}
 	}
 	if !strings.Contains(w.logs.String(), "throttl") {
-		t.Error("the log has nothing that is throttled: the case is not played")
+		t.Error("the log has no throttled call: the case did not occur")
 	}
 }
 
-// checkPanics looks for the panics of actions, guards, services and payloads: each has its stack, and its value only if that is to be shown.
+// checkPanics checks that the log has the panics of actions, guards, services and payloads with their stacks, and their
+// values only if payloads are logged.
 func (w *world) checkPanics(valuesShown bool) {
 	w.t.Helper()
 	for message, want := range map[string]struct {
@@ -111,13 +112,13 @@ func (w *world) checkPanics(valuesShown bool) {
 				wrong = wrong || !strings.Contains(fmt.Sprint(line["stack"]), "till_test.go:") || shown != valuesShown || shown && !strings.Contains(value, want.value)
 			}
 			if !found || wrong {
-				w.t.Errorf("got no line %q of %s with its stack, and its value: %v", message, code, valuesShown)
+				w.t.Errorf("got no log line %q for %s with its stack (with its value: %v)", message, code, valuesShown)
 			}
 		}
 	}
 }
 
-// playThrottled asks the gateway and the task's function while the queue and the table refuse to answer.
+// playThrottled calls the gateway and the tokentask function while calls to the queue and the table are throttled.
 func (w *world) playThrottled() {
 	w.t.Helper()
 	for _, c := range []struct {
@@ -139,12 +140,12 @@ func (w *world) playThrottled() {
 		`{"type":"PAY","card":"canary-payload","note":"panic","$task":{"token":"canary-token","name":"wait"}}`,
 	} {
 		for range 2 {
-			_, _ = task.Invoke(w.t.Context(), fmt.Appendf(nil, `{"instance":"till/3","event":%s}`, event)) // Its error is among the answers.
+			_, _ = task.Invoke(w.t.Context(), fmt.Appendf(nil, `{"instance":"till/3","event":%s}`, event)) // The recorded answers include its error.
 		}
 	}
 }
 
-// playCallback has a third party call back, at the address that it was told.
+// playCallback calls back at the address that the third party received.
 func (w *world) playCallback(payloadsShown bool) {
 	w.t.Helper()
 	w.send("enrich/1", `{"type":"ENRICH","subject":"canary-payload"}`)
@@ -161,13 +162,13 @@ func (w *world) playCallback(payloadsShown bool) {
 	}
 	w.until("enrich/1", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "succeeded" })
 	for where, text := range map[string]string{"the log": w.logs.String(), "the spans": w.spans.String(), "the answers": w.answers.String()} {
-		if strings.Contains(text, key) && !(payloadsShown && where == "the log") { // What the third party would be asked is a payload.
-			w.t.Errorf("%s shows the key of a callback's address", where)
+		if strings.Contains(text, key) && !(payloadsShown && where == "the log") { // The log line of the request to the third party is a payload.
+			w.t.Errorf("%s contains the key of a callback address", where)
 		}
 	}
 }
 
-// playQueues hands the functions of the standard queues what they cannot use, and the end of an execution that they can.
+// playQueues invokes the functions behind the standard queues with invalid messages and with the end of an execution.
 func (w *world) playQueues() {
 	w.t.Helper()
 	const change = `{"detail-type":"Step Functions Execution Status Change","detail":{"executionArn":"arn:aws:states:us-east-1:000000000000:execution:m:settle-1","name":"settle-1",` +
@@ -178,7 +179,7 @@ func (w *world) playQueues() {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		_, _ = ends.Invoke(w.t.Context(), batch) // What fails is in the log.
+		_, _ = ends.Invoke(w.t.Context(), batch) // Errors are logged.
 	}
 	timers := w.start("delay", delay())
 	for _, body := range []string{

@@ -16,11 +16,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// send puts an event into the queue as a producer does that knows nothing of traces.
+// send queues an event without a trace.
 func (w *world) send(to, body string) {
 	w.t.Helper()
 	sum := sha256.Sum256([]byte(to + body))
@@ -32,29 +32,29 @@ func (w *world) send(to, body string) {
 	}
 }
 
-// secret is what no log, metric, span or answer may have: all canaries but those of payloads.
+// secret matches every canary except those in payloads. It must match nothing in logs, metrics, spans and answers.
 var secret = regexp.MustCompile(`(?i)canary-(token|webhook-secret|callback-key|code-key|aws|collector|authorization|key)`)
 
-// checkSecrets looks for canaries in all that the functions have told. Only if payloads are shown, the log may have those of payloads;
-// answers may, for they go to who has sent them or may read the instance.
+// checkSecrets looks for canaries in all output of the functions. Canaries of payloads may appear in answers, and in
+// the log if payloads are logged.
 func (w *world) checkSecrets(payloadsShown bool) {
 	w.t.Helper()
 	for where, text := range map[string]string{
 		"the log": w.logs.String(), "the metrics": w.metrics.String(), "the spans": w.spans.String(), "the answers": w.answers.String(),
 	} {
 		if text == "" {
-			w.t.Errorf("%s: nothing is in it", where)
+			w.t.Errorf("%s: expected some output, got none", where)
 		}
 		for line := range strings.Lines(text) {
 			payload := strings.Contains(strings.ToLower(line), "canary") && where != "the answers" && (where != "the log" || !payloadsShown)
 			if payload || secret.MatchString(line) {
-				w.t.Errorf("%s shows a secret: %s", where, line)
+				w.t.Errorf("%s contains a secret: %s", where, line)
 			}
 		}
 	}
 }
 
-// webhookSecret and callbackKey are planted in the environment.
+// webhookSecret and callbackKey are canaries in the environment.
 const (
 	webhookSecret = "canary-webhook-secret"
 	callbackKey   = "canary-callback-key-0123456789abcdef"
@@ -66,30 +66,31 @@ func sign(body string) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// TestNoSecretIsToldOf plants canaries in payloads, tokens, webhooks, callbacks and the environment, plays them through the functions
-// with all that these can tell, and finds none. With payloads asked for it finds those of payloads, and no other.
-func TestNoSecretIsToldOf(t *testing.T) {
+// TestNoSecretIsExposed plants canaries in payloads, tokens, webhooks, callbacks and the environment. It plays them
+// through the functions with all logging and tracing on, and looks for them in the output. Canaries of payloads may be
+// logged only if payloads are.
+func TestNoSecretIsExposed(t *testing.T) {
 	t.Parallel()
 	for _, payloads := range []string{"off", "on"} {
 		t.Run("payloads "+payloads, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, map[string]string{
 				boot.LogPayloads: payloads, boot.LogLevel: "debug", boot.GitHubWebhookSecret: webhookSecret,
-				shipped.EnrichCallbackBase: "https://canary-base.example.com", shipped.EnrichCallbackKey: callbackKey,
+				samples.EnrichCallbackBase: "https://canary-base.example.com", samples.EnrichCallbackKey: callbackKey,
 			})
 			w.play()
 			w.checkSecrets(payloads == "on")
 			if shown := strings.Contains(w.logs.String(), "canary-payload"); shown != (payloads == "on") {
-				t.Errorf("payloads are %s, and shown: %v", payloads, shown)
+				t.Errorf("payloads are %s, but shown: %v", payloads, shown)
 			}
 			if len(w.logged("event applied")) < 6 || len(w.logged("event parked")) < 6 {
-				t.Errorf("got %d events applied and %d parked, want the scenes to be played", len(w.logged("event applied")), len(w.logged("event parked")))
+				t.Errorf("got %d events applied and %d parked: the scenes did not occur", len(w.logged("event applied")), len(w.logged("event parked")))
 			}
 		})
 	}
 }
 
-// playGateway sends requests that are taken and requests that are not, each with a canary.
+// playGateway sends valid and invalid requests, each with a canary.
 func (w *world) playGateway() {
 	w.t.Helper()
 	header := func(body, signature string) map[string]string {
@@ -128,7 +129,7 @@ func (w *world) playGateway() {
 	}
 }
 
-// play sends events that are taken and events that are not, each with a canary.
+// play sends valid and invalid events, each with a canary.
 func (w *world) play() {
 	w.t.Helper()
 	w.playGateway()
@@ -137,7 +138,7 @@ func (w *world) play() {
 	const token = `"$task":{"token":"canary-token-AAAAKgAAAAIAAAAA","name":"wait","timeoutSeconds":600}`
 	task := w.start("tokentask", tokenTask(w.machines))
 	for _, event := range []string{`{"type":"settle.wait",` + token + `}`, `{"type":"settle.wait","$task":"canary-token"}`} {
-		_, _ = task.Invoke(w.t.Context(), fmt.Appendf(nil, `{"instance":"job/9","event":%s}`, event)) // The second one is refused.
+		_, _ = task.Invoke(w.t.Context(), fmt.Appendf(nil, `{"instance":"job/9","event":%s}`, event)) // The function rejects the second one.
 	}
 	for _, c := range []struct{ to, body string }{
 		{"job/9", `{"type":"in_progress","run_id":1,"job_id":9,"runner_name":"canary-payload",` + token + `}`},

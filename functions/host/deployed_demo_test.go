@@ -21,10 +21,10 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// transcript is what settle demo prints; the tests of the demonstration hold it.
+// transcript is the output of settle demo. The tests of the demonstration keep it current.
 const transcript = "../../cmd/settle/internal/tour/testdata/tour.txt"
 
-// demonstrated returns how the scenes of the demonstration end.
+// demonstrated returns the outcomes of the demonstration's scenes.
 func demonstrated(t *testing.T) map[string]outcome {
 	t.Helper()
 	text, err := os.ReadFile(transcript)
@@ -32,29 +32,30 @@ func demonstrated(t *testing.T) map[string]outcome {
 		t.Fatal(err)
 	}
 	story, list, _ := strings.Cut(string(text), "ended as expected")
-	told := map[string]outcome{}
+	outcomes := map[string]outcome{}
 	for _, line := range regexp.MustCompile(`(?m)^   (\S+/\S+) +(\S.*)$`).FindAllStringSubmatch(list, -1) {
-		told[line[1]] = outcome{States: line[2]}
+		outcomes[line[1]] = outcome{States: line[2]}
 	}
 	output := regexp.MustCompile(`output of ([\w-]+), ([A-Z]+)\n +(?:\{(?:"enriched": \{)?"outcome": "(\w+)"|([\w.]+):)`)
 	for _, block := range strings.Split(story, "history of ") {
 		instance, rest, _ := strings.Cut(block, "\n")
-		if end, ok := told[instance]; ok {
+		if end, ok := outcomes[instance]; ok {
 			for _, found := range output.FindAllStringSubmatch(rest, -1) {
 				end.Executions = append(end.Executions, ended{found[1], found[2], found[3] + found[4]})
 			}
-			told[instance] = end
+			outcomes[instance] = end
 		}
 	}
-	if len(told) != len(scenes)+1 {
-		t.Fatalf("expected %d scenes here and one more in %s, which this test does not play, got %v", len(scenes), transcript, told)
+	if len(outcomes) != len(scenes)+1 {
+		t.Fatalf("expected the %d scenes of this test and one more in %s, got %v", len(scenes), transcript, outcomes)
 	}
-	return told
+	return outcomes
 }
 
-// TestTheDeployedFunctionsPlayTheDemo builds the functions as they are deployed, gives each the environment of infra/template.yaml, and
-// plays the scenes of the demonstration at once: instances and executions must end as they do there.
-func TestTheDeployedFunctionsPlayTheDemo(t *testing.T) {
+// TestDeployedFunctionsPlayTheDemo builds the functions as deployed and gives each the environment of
+// infra/template.yaml. It plays the scenes of the demonstration concurrently. Instances and executions must end as they
+// do in the demonstration.
+func TestDeployedFunctionsPlayTheDemo(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("compiles every function as `make functions` does: `make check` runs it")
@@ -67,7 +68,7 @@ func TestTheDeployedFunctionsPlayTheDemo(t *testing.T) {
 			got, err := play(d, instance)
 			want := expected[instance]
 			if got.States == "" {
-				want.States = "" // It has not ended.
+				want.States = "" // It is still running.
 			}
 			if err != nil {
 				t.Errorf("%s: %v", instance, err)
@@ -97,11 +98,11 @@ func TestTheDeployedFunctionsPlayTheDemo(t *testing.T) {
 	d.checkRoles()
 }
 
-// checkRoles holds the functions to their roles: what they have called was allowed, and went through the roles of all of them.
+// checkRoles checks that the roles allowed every call and that every function made calls through its role.
 func (d *deployed) checkRoles() {
 	d.t.Helper()
 	if err := d.roles.Denied(); err != nil {
-		d.t.Errorf("the functions have called AWS beyond their roles:\n%v", err)
+		d.t.Errorf("the functions made calls that their roles do not allow:\n%v", err)
 	}
 	unused := guard.Unused(d.roles)
 	for _, needed := range []string{
@@ -111,12 +112,13 @@ func (d *deployed) checkRoles() {
 		"tokentask: sqs:SendMessage on ${Queue.Arn}",
 	} {
 		if slices.Contains(unused, needed) {
-			d.t.Errorf("expected a call by the permission of the %s, got none that went through its role", needed)
+			d.t.Errorf("expected a call that needs the permission %s, got none", needed)
 		}
 	}
 }
 
-// checkEndsOfExecutions has an execution end that says it is the job's: the function executions tells the job.
+// checkEndsOfExecutions reports the end of an execution whose input names the job. The executions function must send
+// the job an event.
 func (d *deployed) checkEndsOfExecutions() {
 	d.t.Helper()
 	const name = durable.ExecutionPrefix + "deployed-1"
@@ -132,17 +134,17 @@ func (d *deployed) checkEndsOfExecutions() {
 	}
 	queued := d.line("executions", `"msg":"event queued"`)
 	if queued["instance"] != "job/run-1001-job-1" || queued["type"] != "settle.execution.ended" {
-		d.t.Errorf("got the line %v, want one of the end of the execution", queued)
+		d.t.Errorf("got the log line %v, want the end of the execution", queued)
 	}
-	// The job has started none, and passes it over.
+	// The job did not start this execution and ignores the event.
 	d.line("consumer", fmt.Sprintf(`"message_id":%q`, queued["message_id"]))
 }
 
-// line waits for a line in the log of a function.
+// line waits for a log line of a function.
 func (d *deployed) line(function, with string) (line map[string]any) {
 	d.t.Helper()
 	var found string
-	_, err := d.until("job/run-1001-job-1", "told of in the log of "+function+" with "+with, func(durable.Record) bool {
+	_, err := d.until("job/run-1001-job-1", "in the log of "+function+" with "+with, func(durable.Record) bool {
 		for text := range strings.Lines(d.logs[function].String()) {
 			if strings.Contains(text, with) {
 				found = text
@@ -159,8 +161,8 @@ func (d *deployed) line(function, with string) (line map[string]any) {
 	return line
 }
 
-// checkSchedules looks for the timers that are due later than in fifteen minutes, the end of the uploads' window among them: they wait in the
-// group of the stack, for its delay queue and by its role.
+// checkSchedules checks the schedules of timers that are due in more than fifteen minutes, such as the end of the
+// upload window. They must be in the stack's group, target its delay queue and use its role.
 func (d *deployed) checkSchedules() {
 	d.t.Helper()
 	client := scheduler.NewFromConfig(d.config)
@@ -179,15 +181,15 @@ func (d *deployed) checkSchedules() {
 			windows++
 		}
 		if *schedule.Target.Arn != queue || *schedule.Target.RoleArn != role {
-			d.t.Errorf("got a schedule for %s by %s, want one for %s by %s", *schedule.Target.Arn, *schedule.Target.RoleArn, queue, role)
+			d.t.Errorf("got a schedule with target %s and role %s, want %s and %s", *schedule.Target.Arn, *schedule.Target.RoleArn, queue, role)
 		}
 	}
 	if windows == 0 {
-		d.t.Errorf("got %d schedules in the group of the stack, want one of upload/2000_01 among them", len(list.Schedules))
+		d.t.Errorf("got %d schedules in the stack's group, want one of upload/2000_01 among them", len(list.Schedules))
 	}
 }
 
-// checkIndex finds instances by their state, as settle list does.
+// checkIndex queries instances by state, as settle list does.
 func (d *deployed) checkIndex() {
 	d.t.Helper()
 	page, err := d.store.ListPage(d.ctx, dynamostore.Filter{Machine: "job", State: "success"}, 10, "")
@@ -196,7 +198,7 @@ func (d *deployed) checkIndex() {
 	}
 }
 
-// checkNothingIsDead looks into the dead-letter queues.
+// checkNothingIsDead checks that the dead-letter queues are empty.
 func (d *deployed) checkNothingIsDead() {
 	d.t.Helper()
 	for _, end := range []string{"-dlq.fifo", "-delay-dlq", "-executions-dlq"} {
@@ -212,11 +214,12 @@ func (d *deployed) checkNothingIsDead() {
 	}
 }
 
-// checkLogs reads what the functions have written: lines of JSON that go by the stack's name, and hold no secret, no token and no payload.
+// checkLogs checks that every log line is JSON, that metrics carry the stack's name, and that no line contains a
+// secret, token or payload.
 func (d *deployed) checkLogs() {
 	d.t.Helper()
 	if len(d.planted) < 5 {
-		d.t.Errorf("got %d secrets, want those of tasks and callbacks among them", len(d.planted))
+		d.t.Errorf("got %d secrets, want the tokens of tasks and the keys of callbacks among them", len(d.planted))
 	}
 	for function, log := range d.logs {
 		metrics := 0
@@ -232,10 +235,10 @@ func (d *deployed) checkLogs() {
 				}
 			}
 			if slices.ContainsFunc(d.planted, func(secret string) bool { return strings.Contains(strings.ToLower(line), strings.ToLower(secret)) }) {
-				d.t.Errorf("%s shows a secret: %s", function, line)
+				d.t.Errorf("%s logged a secret: %s", function, line)
 			}
 			if entry["level"] == "ERROR" || entry["level"] == "WARN" {
-				d.t.Errorf("%s: expected nothing to go wrong, got %s", function, line)
+				d.t.Errorf("%s: expected no warning or error, got %s", function, line)
 			}
 		}
 		if metrics == 0 {
@@ -244,7 +247,8 @@ func (d *deployed) checkLogs() {
 	}
 }
 
-// checkRefusal has a task send what the machine refuses: the error of the invocation is a line of JSON like all others, and quotes nothing.
+// checkRefusal sends an invalid event from a task. The error of the invocation must be one JSON line that quotes no
+// payload.
 func (d *deployed) checkRefusal() {
 	d.t.Helper()
 	const definition = `{"StartAt":"Refused","States":{"Refused":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke.waitForTaskToken","End":true,"Parameters":{
@@ -258,6 +262,6 @@ func (d *deployed) checkRefusal() {
 	}
 	line := d.line("tokentask", "errorMessage")
 	if text := fmt.Sprint(line); line["level"] != "ERROR" || !strings.Contains(text, "run_id") || strings.Contains(text, "canary") {
-		d.t.Errorf("got the line %v, want an error that names the key", line)
+		d.t.Errorf("got the log line %v, want an error that names the key", line)
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/settle-run/settle/infra"
 )
 
-// templateQueue is a queue of infra/template.yaml, with the attributes that say how it delivers.
+// templateQueue is a queue of infra/template.yaml with its delivery attributes.
 type templateQueue struct {
 	logicalID, name string
 	attributes      map[string]string
 }
 
-// templateQueues reads the queues of the template, those of dead letters before the ones that have them.
+// templateQueues parses the queues of the template. Dead-letter queues come before their sources.
 func templateQueues(t *testing.T, stack infra.Stack) []templateQueue {
 	t.Helper()
 	text, err := os.ReadFile("../../infra/template.yaml")
@@ -51,8 +51,8 @@ func templateQueues(t *testing.T, stack infra.Stack) []templateQueue {
 	return queues
 }
 
-// TestTheQueuesAreThoseOfTheTemplate guards the reader.
-func TestTheQueuesAreThoseOfTheTemplate(t *testing.T) {
+// TestTemplateQueuesAreParsed guards the parser above.
+func TestTemplateQueuesAreParsed(t *testing.T) {
 	t.Parallel()
 	read := map[string]string{}
 	for _, q := range templateQueues(t, infra.Stack{Name: "blue", Account: "1", Region: "here"}) {
@@ -74,7 +74,7 @@ func TestTheQueuesAreThoseOfTheTemplate(t *testing.T) {
 	}
 }
 
-// createQueues makes the queues of the template.
+// createQueues creates the queues of the template.
 func (d *deployed) createQueues() {
 	d.t.Helper()
 	client := sqs.NewFromConfig(d.config)

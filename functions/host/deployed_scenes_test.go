@@ -23,27 +23,27 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// outcome is how a scene has ended: where its instance is, and what the executions that have waited for it were told.
+// outcome is the end of a scene: the instance's states, and the results of the executions that waited for it.
 type outcome struct {
-	// States are the instance's; empty if it does not end in this test.
+	// States are the instance's states, empty if it is still running at the end of this test.
 	States     string
 	Executions []ended
 }
 
-// ended is the end of an execution: Outcome is the chart's word, or the name of the error.
+// ended is the end of an execution. Outcome is the outcome that the chart chose, or the name of the error.
 type ended struct{ Workflow, Status, Outcome string }
 
-// scene plays what the demonstration plays of the instance, and returns how that has ended.
+// scene plays the demonstration's scene of the instance and returns its outcome.
 type scene func(d *deployed, instance string) (outcome, error)
 
-// scenes are those of settle demo, by their instances. Not among them is the job that no runner picks up: with the template's
-// environment its runners have five minutes each. For the same reason the month of uploads is left with its window open.
+// scenes are the scenes of settle demo, by instance. The job without a runner is left out: with the template's settings
+// each launch takes five minutes. The month of uploads ends with its window open for the same reason.
 var scenes = map[string]scene{
 	"job/run-1001-job-1": pickedUp, "signup/ada": signUp,
 	"enrich/demo-7": found, "enrich/demo-8": missed,
 	"pipeline/sales-01": run(pipeline.RunConfig{
 		EvaluationIntervalSeconds: 1, EvaluationWindowSeconds: 780, JobCheckIntervalSeconds: 1, SLA: pipeline.SLA{ExpectedDurationSeconds: 20},
-	}, 14*time.Minute), // in time on any machine, and still by the delay queue
+	}, 14*time.Minute), // long enough for any machine, and still short enough for the delay queue
 	"pipeline/stock-01": late,
 	"pipeline/costs-01": run(pipeline.RunConfig{EvaluationIntervalSeconds: 60, EvaluationWindowSeconds: 1}, 0),
 	"pipeline/leads-01": run(pipeline.RunConfig{EvaluationIntervalSeconds: 1, JobTimeLimitSeconds: 1}, 0),
@@ -51,7 +51,8 @@ var scenes = map[string]scene{
 	"upload/2000_01":    uploaded,
 }
 
-// pickedUp plays a job that GitHub tells of in webhooks, and a workflow that waits for it through the function tokentask.
+// pickedUp plays a job that GitHub reports in webhooks, and a workflow that waits for it through the tokentask
+// function.
 func pickedUp(d *deployed, instance string) (outcome, error) {
 	definition, err := throughFunction("job")
 	if err != nil {
@@ -89,7 +90,7 @@ func pickedUp(d *deployed, instance string) (outcome, error) {
 	return d.ended("success", "job", arn)
 }
 
-// signUp plays a sign-up with a wrong code and a second mail.
+// signUp plays a sign-up with a wrong code and a second e-mail.
 func signUp(d *deployed, instance string) (outcome, error) {
 	const waiting = "unverified.awaiting_verification"
 	if err := d.event(instance, `{"type":"SIGN_UP","email":"canary-payload@example.com","name":"canary-payload"}`); err != nil {
@@ -103,7 +104,7 @@ func signUp(d *deployed, instance string) (outcome, error) {
 		if err := d.event(instance, event); err != nil {
 			return outcome{}, err
 		}
-		if _, err := d.until(instance, "told of "+event, func(r durable.Record) bool { return r.Revision > before.Revision }); err != nil {
+		if _, err := d.until(instance, "done with "+event, func(r durable.Record) bool { return r.Revision > before.Revision }); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -122,7 +123,7 @@ func signUp(d *deployed, instance string) (outcome, error) {
 	return outcome{States: "active"}, err
 }
 
-// mailed returns the code that the demonstration has mailed last: the one of its key that has the stored hash, under the template's secret.
+// mailed returns the code of the last e-mail: the code whose hash under the template's secret is in the record.
 func mailed(record durable.Record) (string, error) {
 	var snapshot struct {
 		Context struct {
@@ -142,10 +143,10 @@ func mailed(record durable.Record) (string, error) {
 			}
 		}
 	}
-	return "", errors.New("expected the hash of a code that was mailed, under the secret SignupCodeKey, got another one: is it in the consumer's environment?")
+	return "", errors.New("expected the hash of a mailed code under the secret SignupCodeKey, got another hash: is the secret in the consumer's environment?")
 }
 
-// asked starts the workflow, and returns the third party's ID of the job and the path of the callback's address.
+// asked starts the workflow. It returns the third party's job ID and the path of the callback address.
 func (d *deployed) asked(instance string) (arn, jobID, path string, err error) {
 	arn, err = d.startWorkflow("enrich", "", instance, map[string]any{"subject": "https://example.com/canary-payload", "reference": strings.TrimPrefix(instance, "enrich/")})
 	if err != nil {
@@ -164,14 +165,14 @@ func (d *deployed) asked(instance string) (arn, jobID, path string, err error) {
 	return arn, snapshot.Context.JobID, strings.TrimPrefix(address, d.api.URL), nil
 }
 
-// found plays a third party whose first callback counts.
+// found plays a third party whose first callback is accepted.
 func found(d *deployed, instance string) (outcome, error) {
 	arn, jobID, path, err := d.asked(instance)
 	if err != nil {
 		return outcome{}, err
 	}
 	if view, err := d.request(http.MethodGet, "/aliases/"+enrich.Alias(jobID), nil, nil, http.StatusOK); err != nil || !strings.Contains(string(view), `"instance":"`+instance+`"`) {
-		return outcome{}, fmt.Errorf("expected %s under its alias, got %s %w", instance, view, err)
+		return outcome{}, fmt.Errorf("expected to find %s by its alias, got %s %w", instance, view, err)
 	}
 	body := fmt.Appendf(nil, `{"jobId":%q,"success":true,"data":{"name":"canary-payload","employees":250}}`, jobID)
 	forged := path[:strings.LastIndexByte(path, '/')] + "/canary-callback-forged"
@@ -189,7 +190,7 @@ func found(d *deployed, instance string) (outcome, error) {
 	return d.ended("succeeded", "enrich", arn)
 }
 
-// missed plays a third party that finds nothing.
+// missed plays a third party that reports a failure.
 func missed(d *deployed, instance string) (outcome, error) {
 	arn, jobID, path, err := d.asked(instance)
 	if err != nil {
@@ -204,7 +205,7 @@ func missed(d *deployed, instance string) (outcome, error) {
 	return d.ended("failed", "enrich", arn)
 }
 
-// run plays a run of a pipeline, to its end. Its timers wait in the delay queue. A deadline that is not zero is so far away.
+// run plays a complete pipeline run. Its timers wait in the delay queue. A non-zero deadline is that far in the future.
 func run(config pipeline.RunConfig, deadline time.Duration) scene {
 	return func(d *deployed, instance string) (outcome, error) {
 		arn, err := d.startPipeline(instance, config, deadline)
@@ -234,7 +235,7 @@ func (d *deployed) endOfPipeline(instance, arn string) (outcome, error) {
 	return d.ended(strings.Join(record.State, ", "), "pipeline", arn)
 }
 
-// late plays a pipeline that warns, and is too late, until it is cancelled.
+// late plays a pipeline that warns, exceeds its deadline and is cancelled.
 func late(d *deployed, instance string) (outcome, error) {
 	arn, err := d.startPipeline(instance, pipeline.RunConfig{
 		EvaluationIntervalSeconds: 60, EvaluationWindowSeconds: 600, JobCheckIntervalSeconds: 60, SLA: pipeline.SLA{ExpectedDurationSeconds: 1},
@@ -253,7 +254,7 @@ func late(d *deployed, instance string) (outcome, error) {
 	return d.endOfPipeline(instance, arn)
 }
 
-// uploaded plays a month whose sales file is there before its warehouse file: EventBridge tells of both.
+// uploaded plays a month whose sales file arrives before its warehouse file. EventBridge reports both.
 func uploaded(d *deployed, instance string) (outcome, error) {
 	var arns []string
 	for _, workflow := range []struct{ name, waits string }{{"upload-warehouse", "Warehouse"}, {"upload-sales", "Sales"}} {
@@ -281,7 +282,8 @@ func uploaded(d *deployed, instance string) (outcome, error) {
 	return d.ended("", "upload-warehouse", arns[0], "upload-sales", arns[1])
 }
 
-// throughFunction returns the definition of a workflow whose tasks invoke the function tokentask, instead of sending to the queue.
+// throughFunction returns the definition of a workflow, changed so that its tasks invoke the tokentask function instead
+// of sending to the queue.
 func throughFunction(name string) (string, error) {
 	text, err := workflows.Definition(name)
 	if err != nil {
@@ -305,7 +307,8 @@ func throughFunction(name string) (string, error) {
 	return string(changed), err
 }
 
-// startWorkflow starts an execution that waits for the instance: of the definition or, if it is empty, of infra/workflows.
+// startWorkflow starts an execution that waits for the instance. If definition is empty, it uses the one in
+// infra/workflows.
 func (d *deployed) startWorkflow(name, definition, instance string, input map[string]any) (arn string, err error) {
 	if definition == "" {
 		if definition, err = workflows.Definition(name); err != nil {
@@ -331,7 +334,7 @@ func (d *deployed) startWorkflow(name, definition, instance string, input map[st
 	return *started.ExecutionArn, nil
 }
 
-// workflowName returns what the stack calls a workflow: acme-settle-UploadSalesWorkflow for upload-sales.
+// workflowName returns the name of a workflow in the stack: acme-settle-UploadSalesWorkflow for upload-sales.
 func workflowName(name string) string {
 	id := ""
 	for word := range strings.SplitSeq(name, "-") {
@@ -340,9 +343,9 @@ func workflowName(name string) string {
 	return stackName + "-" + id + "Workflow"
 }
 
-// holds waits until the instance holds the token of the task.
+// holds waits until the instance has the token of the task.
 func (d *deployed) holds(instance, task string) error {
-	record, err := d.until(instance, "waited for by the task "+task, func(r durable.Record) bool {
+	record, err := d.until(instance, "holding the token of the task "+task, func(r durable.Record) bool {
 		return slices.ContainsFunc(r.Tokens, func(k durable.Token) bool { return k.Name == task })
 	})
 	for _, token := range record.Tokens {
@@ -351,7 +354,7 @@ func (d *deployed) holds(instance, task string) error {
 	return err
 }
 
-// ended returns the outcome of a scene whose executions are given as their workflows and ARNs, once they have ended.
+// ended waits until the executions, given as workflow and ARN, have ended, and returns the scene's outcome.
 func (d *deployed) ended(states string, executions ...string) (outcome, error) {
 	end := outcome{States: states}
 	for execution := range slices.Chunk(executions, 2) {

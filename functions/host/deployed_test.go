@@ -36,7 +36,7 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// stackName is what the stack is called; all names of the template follow from it.
+// stackName is the stack's name. All names in the template derive from it.
 const stackName = "acme-settle"
 
 // secrets are the values of the template's secrets.
@@ -45,11 +45,12 @@ var secrets = map[string]string{
 	"GitHubWebhookSecret": "canary-webhook-secret",
 }
 
-// deployed is what infra/template.yaml deploys: the executables behind an AWS of this machine, each with the environment that the
-// template gives it and what Lambda sets, and nothing else but the address of that AWS. Each may call what its role allows, and no more.
+// deployed runs what infra/template.yaml deploys: the executables with a local AWS. Each has only the environment of
+// the template, the variables that Lambda sets, and the address of the local AWS. Each may make only the calls that its
+// role allows.
 type deployed struct {
 	t *testing.T
-	// ctx ends with the test, or with what has failed.
+	// ctx ends with the test, or when something has failed.
 	ctx       context.Context
 	fail      context.CancelCauseFunc
 	cloud     *awslocal.Cloud
@@ -60,17 +61,17 @@ type deployed struct {
 	logs      map[string]*written
 	store     *dynamostore.Store
 	states    *sfn.Client
-	// planted is what no log may have: payloads, secrets, and the tokens and keys that come up.
+	// planted are the strings that no log may contain: payloads, secrets, tokens and keys.
 	planting sync.Mutex
 	planted  []string
 	// api is the HTTP API in front of the gateway.
 	api     *httptest.Server
 	gateway awslocal.Invoker
-	// objects is the function that EventBridge tells of uploads.
+	// objects is the function that EventBridge invokes for uploads.
 	objects awslocal.Invoker
 }
 
-// written is what the processes of one function write.
+// written collects the output of the processes of one function.
 type written struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -88,13 +89,13 @@ func (o *written) String() string {
 	return o.text.String()
 }
 
-// deploy starts what the template deploys, made of the executables.
+// deploy starts the stack with the executables.
 func deploy(t *testing.T, executables map[string]string) *deployed {
 	t.Helper()
 	ctx := t.Context()
-	if deadline, ok := t.Deadline(); ok { // The scenes end, and what the functions have logged is printed.
+	if deadline, ok := t.Deadline(); ok { // The scenes end in time to print the logs.
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, deadline.Add(-10*time.Second), errors.New("the time of go test is almost up"))
+		ctx, cancel = context.WithDeadlineCause(ctx, deadline.Add(-10*time.Second), errors.New("the deadline of go test is close"))
 		t.Cleanup(cancel)
 	}
 	d := &deployed{t: t, functions: map[string]infra.Function{}, logs: map[string]*written{}, planted: []string{"canary"}}
@@ -128,7 +129,7 @@ func deploy(t *testing.T, executables map[string]string) *deployed {
 		polling.Go(func() {
 			err := d.cloud.Poll(d.ctx, awslocal.EventSource{
 				Queue: stackName + queue, ReportBatchItemFailures: true, Timeout: d.timeout(function),
-				// The services of the demonstration count in their process.
+				// The demonstration's services count their calls per process.
 				Concurrency: 1,
 				OnFailure:   func(err error) { d.fail(fmt.Errorf("%s: %w\n%s", function, err, d.logs[function])) },
 			}, bootstraps[function].Start)
@@ -142,19 +143,19 @@ func deploy(t *testing.T, executables map[string]string) *deployed {
 	return d
 }
 
-// timeout is six times that of the template, as long as its queues hide a batch: a busy machine does not reach it.
+// timeout is six times the template's time-out, as long as the queues hide a batch. Even a busy machine stays below it.
 func (d *deployed) timeout(function string) time.Duration {
 	return 6 * time.Duration(d.functions[function].TimeoutSeconds) * time.Second
 }
 
-// plant notes what no log may have.
+// plant adds a string that no log may contain.
 func (d *deployed) plant(secret string) {
 	d.planting.Lock()
 	defer d.planting.Unlock()
 	d.planted = append(d.planted, secret)
 }
 
-// createResources makes the queues, the table and the schedule group of the template.
+// createResources creates the queues, the table and the schedule group of the template.
 func (d *deployed) createResources() {
 	d.t.Helper()
 	d.createQueues()
@@ -178,7 +179,7 @@ func (d *deployed) startFunctions(endpoint string, executables map[string]string
 		if d.functions[name], err = d.stack.Resolve(function); err != nil {
 			d.t.Fatal(err)
 		}
-		environment := []string{"AWS_ENDPOINT_URL=" + endpoint, "AWS_ACCESS_KEY_ID=" + name} // By the ID, the roles know who calls.
+		environment := []string{"AWS_ENDPOINT_URL=" + endpoint, "AWS_ACCESS_KEY_ID=" + name} // The roles identify the caller by its access key ID.
 		for variable, value := range d.functions[name].Environment {
 			environment = append(environment, variable+"="+value)
 		}
@@ -195,7 +196,7 @@ func (d *deployed) startFunctions(endpoint string, executables map[string]string
 	return bootstraps
 }
 
-// buildDeployed builds the functions that the template deploys for this machine, as make functions does, all in one go.
+// buildDeployed builds the template's functions for this machine with the flags of make functions, in one go build.
 func buildDeployed(t *testing.T) map[string]string {
 	t.Helper()
 	declared, err := infra.Functions()
@@ -217,7 +218,7 @@ func buildDeployed(t *testing.T) map[string]string {
 	return executables
 }
 
-// serve is an HTTP API: it invokes the gateway for each request, in payload format 2.0.
+// serve acts as the HTTP API: it invokes the gateway for each request, in payload format 2.0.
 func (d *deployed) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -249,10 +250,10 @@ func (d *deployed) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(name, value)
 	}
 	w.WriteHeader(response.StatusCode)
-	_, _ = io.WriteString(w, response.Body) // Who has left misses nothing.
+	_, _ = io.WriteString(w, response.Body) // Ignore a client that has disconnected.
 }
 
-// request asks the API, and returns the body of the answer, which must have the status.
+// request calls the API and returns the response body. The response must have the status.
 func (d *deployed) request(method, path string, header map[string]string, body []byte, status int) ([]byte, error) {
 	request, err := http.NewRequestWithContext(d.ctx, method, d.api.URL+path, bytes.NewReader(body))
 	if err != nil {
@@ -297,7 +298,7 @@ func (d *deployed) webhook(action string, job map[string]any) error {
 	return err
 }
 
-// until waits until what is stored of the instance is as it is to be.
+// until waits until the stored record satisfies reached.
 func (d *deployed) until(instance, what string, reached func(durable.Record) bool) (durable.Record, error) {
 	id, err := durable.ParseInstanceID(instance)
 	if err != nil {
@@ -310,13 +311,13 @@ func (d *deployed) until(instance, what string, reached func(durable.Record) boo
 		}
 		select {
 		case <-d.ctx.Done():
-			return record, fmt.Errorf("waited for %s to be %s, it is in %v: %w", instance, what, record.State, context.Cause(d.ctx))
+			return record, fmt.Errorf("waited for %s to be %s, got state %v: %w", instance, what, record.State, context.Cause(d.ctx))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// settles waits until the instance is in exactly the states and has performed its effects.
+// settles waits until the instance is in exactly these states and its outbox is empty.
 func (d *deployed) settles(instance string, states ...string) (durable.Record, error) {
 	return d.until(instance, "in "+strings.Join(states, ", "), func(r durable.Record) bool { return slices.Equal(r.State, states) && len(r.Outbox) == 0 })
 }

@@ -17,17 +17,18 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-var startRuns = flag.Int("start.runs", 9, "how often the start of each function is measured")
+var startRuns = flag.Int("start.runs", 9, "number of measured starts of each function")
 
 const (
-	// executableBytesMax is how large a function's executable may be.
+	// executableBytesMax is the size limit of a function's executable.
 	executableBytesMax = 12_000_000
-	// startRatioMax is how many times the CPU time of a bare handler a function may take from exec to its first call for an event. On two cores
-	// the medians of nine runs were 1.7 to 2.8, and 1.3 to 2.4 beside six busy loops; the wall time was up to seven times as long there.
+	// startRatioMax limits the CPU time of a function's start, as a multiple of a bare handler's. A start lasts from
+	// exec to the first request for an event. On two cores the medians of nine runs were 1.7 to 2.8, and 1.3 to 2.4
+	// beside six busy loops. The wall time was up to seven times as long there.
 	startRatioMax = 4.0
 )
 
-// functions are the executables that are deployed, each with the package that it is made of.
+// functions are the deployed executables, named after their packages.
 var functions = []string{"consumer", "gateway", "delay", "executions", "tokentask", "objects"}
 
 // buildFlags returns the flags of make functions.
@@ -39,7 +40,7 @@ func buildFlags(t *testing.T) []string {
 	}
 	for line := range strings.Lines(string(makefile)) {
 		if flags, ok := strings.CutPrefix(line, "FUNCTION_FLAGS := "); ok {
-			const space = "\x00" // one that the Makefile has escaped
+			const space = "\x00" // stands for an escaped space in the Makefile
 			split := strings.Fields(strings.ReplaceAll(flags, `\ `, space))
 			for i := range split {
 				split[i] = strings.ReplaceAll(split[i], space, " ")
@@ -47,11 +48,10 @@ func buildFlags(t *testing.T) []string {
 			return split
 		}
 	}
-	t.Fatal("expected a line of the Makefile to begin with FUNCTION_FLAGS := ")
+	t.Fatal("expected a line of the Makefile that starts with FUNCTION_FLAGS := ")
 	return nil
 }
 
-// build builds a package as make functions does.
 func build(t *testing.T, arch, path string) (executable string) {
 	t.Helper()
 	executable = filepath.Join(t.TempDir(), "bootstrap")
@@ -78,7 +78,7 @@ func TestExecutablesAreSmall(t *testing.T) {
 			}
 			table += fmt.Sprintf(" | %.2f MB", float64(info.Size())/1e6)
 			if info.Size() > executableBytesMax {
-				t.Errorf("%s for %s has %d bytes, want at most %d", function, arch, info.Size(), executableBytesMax)
+				t.Errorf("%s for %s is %d bytes, want at most %d", function, arch, info.Size(), executableBytesMax)
 			}
 		}
 		table += " |\n"
@@ -86,11 +86,11 @@ func TestExecutablesAreSmall(t *testing.T) {
 	t.Log(table)
 }
 
-// cost is what a start takes, from exec to the first call for an event.
+// cost is the cost of a start, from exec to the first request for an event.
 type cost struct{ wall, cpu time.Duration }
 
-// TestFunctionsStartFast starts each function as Lambda does, in turns, and a bare handler with them. It compares the CPU time of both, which a
-// busy machine changes little, and prints the wall time beside it.
+// TestFunctionsStartFast starts each function as Lambda does, alternating with a bare handler. It compares their CPU
+// times, which depend little on the load of the machine. It prints the wall times too.
 //
 //nolint:paralleltest // It measures.
 func TestFunctionsStartFast(t *testing.T) {
@@ -110,7 +110,7 @@ func TestFunctionsStartFast(t *testing.T) {
 			wall[name], cpu[name] = append(wall[name], took.wall), append(cpu[name], took.cpu)
 		}
 	}
-	table := fmt.Sprintf("\n| from exec to the first call for an event, median of %d runs | CPU time | of the bare handler's | wall time | fastest | slowest |\n|---|---|---|---|---|---|\n", *startRuns)
+	table := fmt.Sprintf("\n| from exec to the first request for an event, median of %d runs | CPU time | times the bare handler | wall time | fastest | slowest |\n|---|---|---|---|---|---|\n", *startRuns)
 	bare := median(cpu["bare"])
 	for _, name := range names {
 		ratio := float64(median(cpu[name])) / float64(bare)
@@ -123,7 +123,7 @@ func TestFunctionsStartFast(t *testing.T) {
 	t.Log(table)
 }
 
-// median returns the middle one, of an even number the longer one.
+// median returns the middle value, the larger one if there are two.
 func median(of []time.Duration) time.Duration { return slices.Sorted(slices.Values(of))[len(of)/2] }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
@@ -137,7 +137,8 @@ func output(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// start starts the executable once, with all that a function may need, and ends it at its first call for an event.
+// start starts the executable with every variable that any function needs, and kills it at its first request for an
+// event.
 func start(t *testing.T, path string) cost {
 	t.Helper()
 	asked, over := make(chan time.Time, 1), make(chan struct{})
@@ -167,16 +168,16 @@ func start(t *testing.T, path string) cost {
 	go func() { ended <- process.Wait() }()
 	select {
 	case at := <-asked:
-		_ = process.Process.Kill() // It may have ended by itself.
+		_ = process.Process.Kill() // It may have exited.
 		<-ended                    //nolint:errcheck // It was killed.
 		return cost{wall: at.Sub(began), cpu: process.ProcessState.UserTime() + process.ProcessState.SystemTime()}
 	case err := <-ended:
-		t.Fatalf("%s ended before it asked for an event: %v\n%s", path, err, said.String())
+		t.Fatalf("%s exited before it asked for an event: %v\n%s", path, err, said.String())
 		return cost{}
 	}
 }
 
-// environment has what each function requires, and nothing that listens.
+// environment has every required variable. No endpoint in it accepts connections.
 var environment = []string{
 	"AWS_ENDPOINT_URL=http://127.0.0.1:1",
 	"SETTLE_TABLE=settle",

@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// TestAModuleOfItsOwnHostsItsMachines builds the mains of another module, with a machine of its own, and starts them.
-func TestAModuleOfItsOwnHostsItsMachines(t *testing.T) {
+// TestAnotherModuleHostsItsMachines builds and starts the mains of another module with its own machine.
+func TestAnotherModuleHostsItsMachines(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -22,7 +22,7 @@ func TestAModuleOfItsOwnHostsItsMachines(t *testing.T) {
 	if err := os.CopyFS(own, os.DirFS("testdata/own")); err != nil {
 		t.Fatal(err)
 	}
-	// The versions are those of this module: nothing is asked of a proxy.
+	// The versions are the ones in this module's go.mod, so no proxy is needed.
 	theirs, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestAModuleOfItsOwnHostsItsMachines(t *testing.T) {
 	for _, function := range []string{"consumer", "gateway"} {
 		source, err := os.ReadFile(filepath.Join(own, function, "main.go"))
 		if lines := strings.Count(string(source), "\n"); err != nil || lines > 25 {
-			t.Errorf("the main of %s has %d lines (%v), want about 20", function, lines, err)
+			t.Errorf("the main of %s has %d lines (%v), want at most 25", function, lines, err)
 		}
 		path := filepath.Join(own, function, "bootstrap")
 		command := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", "-tags=lambda.norpc", "-o", path, "./"+function)
@@ -66,13 +66,13 @@ func TestAModuleOfItsOwnHostsItsMachines(t *testing.T) {
 			}
 			answer, logs := invoke("BANK_URL=https://bank.example.com")
 			if want := map[string]string{"consumer": `"batchItemFailures":[]`, "gateway": `\"id\":\"order\"`}[function]; !strings.Contains(answer, want) {
-				t.Errorf("got the answer %s, want %s in it; its log:\n%s", answer, want, logs)
+				t.Errorf("got the answer %s, want it to contain %s; the log:\n%s", answer, want, logs)
 			}
 			if !strings.Contains(logs, `"_aws":{`) {
 				t.Errorf("got no metrics:\n%s", logs)
 			}
 			if _, logs := invoke(); !strings.Contains(logs, "environment variable BANK_URL: expected the address of the bank, got nothing: set it") {
-				t.Errorf("want the variable that is missing to be named, got\n%s", logs)
+				t.Errorf("want an error that names the missing variable, got\n%s", logs)
 			}
 		})
 	}

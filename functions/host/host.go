@@ -1,5 +1,5 @@
-// Package host makes Lambda functions of machines: the consumer, the gateway and what is around them. A module of your own has
-// a main for each, of which this is one:
+// Package host runs machines in Lambda functions: the consumer, the gateway and the functions around them. A module with its own
+// machines has a main package for each function:
 //
 //	func main() { host.Consumer(machines) }
 //
@@ -8,8 +8,8 @@
 //		return []durable.Machine{durable.Host(order.New(bank), durable.MachineConfig{})}, nil
 //	}
 //
-// The functions read their settings from the environment. A variable that is missing or wrong ends the process before its first
-// event, with a line of log that names it:
+// The functions read their settings from environment variables. If one is missing or invalid, the process logs its name and exits
+// before the first event:
 //
 //	SETTLE_TABLE                   the DynamoDB table                                      consumer, gateway
 //	SETTLE_TABLE_INDEX             on if the table has the index by_state                  consumer
@@ -17,51 +17,51 @@
 //	SETTLE_DEAD_LETTER_QUEUE_URL   its FIFO dead-letter queue                              consumer
 //	SETTLE_DELAY_QUEUE_URL         the standard queue for timers                           consumer, delay
 //	SETTLE_DELAY_QUEUE_ARN, SETTLE_SCHEDULER_ROLE_ARN, SETTLE_SCHEDULE_GROUP               consumer, delay, for timers beyond 15 minutes
-//	SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN   what of them cannot be sent                       consumer, delay
+//	SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN   the queue for undeliverable timers                consumer, delay
 //	SETTLE_WORKFLOWS               name=ARN of the state machines that charts start        consumer
-//	SETTLE_GITHUB_WEBHOOK_SECRET   what GitHub signs its webhooks with                     gateway
-//	SETTLE_HISTORY_MAX             how many transitions an instance remembers, 1 to 100    consumer; 20 by default
+//	SETTLE_GITHUB_WEBHOOK_SECRET   the secret of GitHub's webhooks                         gateway
+//	SETTLE_HISTORY_MAX             transitions stored per instance, 1 to 100               consumer; 20 by default
 //	SETTLE_SERVICE                 the name in metrics and traces; settle by default
 //	SETTLE_LOG_LEVEL               debug, info, warn or error
-//	SETTLE_LOG_PAYLOADS            on to log what events carry, without task tokens
+//	SETTLE_LOG_PAYLOADS            on to log event payloads, without task tokens
 //	OTEL_EXPORTER_OTLP_ENDPOINT    a collector for traces, OTLP over HTTP; none by default
 //	OTEL_EXPORTER_OTLP_HEADERS     headers for it: name=value, separated by commas
 package host
 
 import (
 	"github.com/settle-run/settle/functions/gateway/httpapi"
-	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/functions/internal/handlers"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// Process is what machines and their services are made of: the configuration of the AWS SDK's clients, the logger, and Env, which
-// reads variables of your own. With its AWS, services' calls are counted and traced.
+// Process is what machines and services are built from: the AWS SDK configuration, the logger, and Env for your own
+// environment variables. AWS calls of services through this configuration are counted and traced.
 type Process = boot.Process
 
-// Env reads variables of the environment.
+// Env reads environment variables.
 type Env = boot.Env
 
-// Machines makes the machines that a function hosts. It is called once, when the process starts. If a variable that it reads is
-// missing or wrong, what it returns is not used.
+// Machines builds the machines that a function hosts. It is called once, when the process starts. If a variable that it
+// reads is missing or invalid, the process exits and the result is not used.
 type Machines func(p *Process) ([]durable.Machine, error)
 
-// Callbacks makes the third parties that may call the gateway back, by the names that are part of the addresses.
+// Callbacks builds the third parties that may call the gateway back, by the provider name in the address.
 type Callbacks func(p *Process) map[string]httpapi.Callback
 
-// Consumer runs the function behind the FIFO queue: it applies the events of instances. Its event source mapping must report
-// batch item failures.
+// Consumer runs the function behind the FIFO queue. It applies events to instances. Its event source mapping must
+// report batch item failures.
 func Consumer(machines Machines) { boot.Main(consumer(machines)) }
 
 func consumer(machines Machines) boot.Function {
 	return boot.Function{
 		Requires: []string{boot.Table, boot.QueueURL, boot.DeadLetterQueueURL, boot.DelayQueueURL},
-		Machines: machines, Handler: assemble.Consumer,
+		Machines: machines, Handler: handlers.Consumer,
 	}
 }
 
-// Gateway runs the function behind an HTTP API or a function URL: it sends events to instances, shows instances, and takes
-// webhooks and callbacks. callbacks may be nil. Its machines are asked about events, and never run.
+// Gateway runs the function behind an HTTP API or a function URL. It sends events to instances, shows instances, and
+// accepts webhooks and callbacks. callbacks may be nil. The machines only validate events and compute views.
 func Gateway(machines Machines, callbacks Callbacks) { boot.Main(gateway(machines, callbacks)) }
 
 func gateway(machines Machines, callbacks Callbacks) boot.Function {
@@ -70,33 +70,35 @@ func gateway(machines Machines, callbacks Callbacks) boot.Function {
 		Machines: machines,
 		Handler: func(p *Process, hosted *durable.Machines) (any, error) {
 			if callbacks == nil {
-				return assemble.Gateway(p, hosted, nil)
+				return handlers.Gateway(p, hosted, nil)
 			}
-			return assemble.Gateway(p, hosted, callbacks(p))
+			return handlers.Gateway(p, hosted, callbacks(p))
 		},
 	}
 }
 
-// TokenTask runs the function that a Step Functions task invokes to wait for an instance (arn:aws:states:::lambda:invoke.waitForTaskToken).
-// It checks the event, which a task that sends straight to the queue cannot, and puts it into the FIFO queue.
+// TokenTask runs the function that a Step Functions task invokes to wait for an instance
+// (arn:aws:states:::lambda:invoke.waitForTaskToken). It validates the event and sends it to the FIFO queue. A task that
+// sends to the queue directly skips the validation.
 func TokenTask(machines Machines) { boot.Main(tokenTask(machines)) }
 
 func tokenTask(machines Machines) boot.Function {
-	return boot.Function{Requires: []string{boot.QueueURL}, Machines: machines, Handler: assemble.TokenTask}
+	return boot.Function{Requires: []string{boot.QueueURL}, Machines: machines, Handler: handlers.TokenTask}
 }
 
-// Delay runs the function behind the delay queue: it brings timers that are due to the FIFO queue. Its event source mapping must
+// Delay runs the function behind the delay queue. It sends due timers to the FIFO queue. Its event source mapping must
 // report batch item failures.
 func Delay() { boot.Main(delay()) }
 
 func delay() boot.Function {
-	return boot.Function{Requires: []string{boot.QueueURL, boot.DelayQueueURL}, Handler: assemble.Delay}
+	return boot.Function{Requires: []string{boot.QueueURL, boot.DelayQueueURL}, Handler: handlers.Delay}
 }
 
-// Executions runs the function behind the queue of an EventBridge rule for "Step Functions Execution Status Change": it tells
-// instances of the ends of the executions that they have started. Its event source mapping must report batch item failures.
+// Executions runs the function behind the queue of an EventBridge rule for "Step Functions Execution Status Change".
+// When an execution ends, it sends an event to the instance that started it. Its event source mapping must report batch
+// item failures.
 func Executions() { boot.Main(executions()) }
 
 func executions() boot.Function {
-	return boot.Function{Requires: []string{boot.QueueURL}, Handler: assemble.Executions}
+	return boot.Function{Requires: []string{boot.QueueURL}, Handler: handlers.Executions}
 }

@@ -10,16 +10,16 @@ import (
 	"testing"
 
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// logRow finds the rows of docs/cost.md that say how many bytes of log there are.
+// logRow matches the rows of docs/cost.md with the bytes of log.
 var logRow = regexp.MustCompile(`(?m)^\| of each (event|invocation), the line .* \| (\d+) \| measured \|$`)
 
-// TestTheLogHasTheBytesThatTheCostPageSays plays events one by one, with the settings that the template has, and measures what the
-// consumer writes of each that runs no service.
-func TestTheLogHasTheBytesThatTheCostPageSays(t *testing.T) {
+// TestLogBytesAreThoseOfTheCostPage applies events one by one with the template's settings, and measures the consumer's
+// log lines for events without services.
+func TestLogBytesMatchTheCostPage(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/cost.md")
 	if err != nil {
@@ -30,7 +30,7 @@ func TestTheLogHasTheBytesThatTheCostPageSays(t *testing.T) {
 		says[row[1]], _ = strconv.ParseFloat(row[2], 64)
 	}
 	if len(says) != 2 {
-		t.Fatalf("expected docs/cost.md to say what is measured of each event and each invocation, got %v", says)
+		t.Fatalf("expected docs/cost.md to have the bytes of each event and each invocation, got %v", says)
 	}
 
 	w := newWorld(t, map[string]string{boot.TracesEndpoint: "", boot.TracesHeaders: ""})
@@ -56,7 +56,7 @@ func TestTheLogHasTheBytesThatTheCostPageSays(t *testing.T) {
 	for line := range strings.Lines(w.logs.String()) {
 		applied := strings.Contains(line, `"msg":"event applied"`)
 		if !applied && !strings.Contains(line, "runner") {
-			t.Errorf("expected no line but that an event was applied or a runner would be launched, got %s", line)
+			t.Errorf("expected only lines of applied events and launched runners, got %s", line)
 		}
 		if applied && !strings.Contains(line, `"event":"queued"`) {
 			events, bytes = events+1, bytes+len(line)
@@ -71,23 +71,23 @@ func TestTheLogHasTheBytesThatTheCostPageSays(t *testing.T) {
 	}
 	wantAbout(t, "the metrics of an invocation", says["invocation"], float64(bytes)/float64(invocations))
 	if events != 2*jobs || invocations != 3*jobs {
-		t.Errorf("want %d lines of events without services and %d invocations with one event, got %d and %d", 2*jobs, 3*jobs, events, invocations)
+		t.Errorf("want %d log lines of events without services and %d invocations with one event, got %d and %d", 2*jobs, 3*jobs, events, invocations)
 	}
 }
 
-// wantAbout compares what docs/cost.md says with what was measured: times and durations have a digit more or less.
+// wantAbout compares docs/cost.md with the measurement. Times and durations vary by a digit.
 func wantAbout(t *testing.T, what string, says, measured float64) {
 	t.Helper()
-	t.Logf("%s has %.1f bytes", what, measured)
+	t.Logf("%s: %.1f bytes", what, measured)
 	if math.IsNaN(measured) || math.Abs(says-measured) > 10 {
-		t.Errorf("%s has %.1f bytes, and docs/cost.md says %.0f: change it in runtime/simulate/costdeployed_test.go, and run make cost COST_FLAGS=-cost", what, measured, says)
+		t.Errorf("%s: got %.1f bytes, but docs/cost.md says %.0f: change it in runtime/simulate/costdeployed_test.go, and run make cost COST_FLAGS=-cost", what, measured, says)
 	}
 }
 
-func TestAnInstanceRemembersAsManyTransitionsAsItIsTold(t *testing.T) {
+func TestHistoryMaxLimitsTheHistory(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]int{"2": 2, "": 4} {
-		w := newWorld(t, map[string]string{boot.HistoryMax: value, shipped.JobLaunchesMax: "1"})
+		w := newWorld(t, map[string]string{boot.HistoryMax: value, samples.JobLaunchesMax: "1"})
 		stop := w.poll()
 		for _, typ := range []string{"queued", "in_progress", "completed"} {
 			w.send("job/7", `{"type":"`+typ+`","run_id":1,"job_id":7,"conclusion":"success"}`)

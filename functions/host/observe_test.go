@@ -12,21 +12,22 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
 const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
 
-// xray is a span of the client's trace as X-Ray's header has it.
+// xray is the X-Ray header of a span in the client's trace.
 const xray = "Root=1-4bf92f35-77b34da6a3ce929d0e0e4736;Parent=00f067aa0ba902b7;Sampled=1"
 
-// TestOneTraceLeadsThroughAllFunctions sends an event by HTTP, within a trace of the client's, and follows it: through the queue,
-// the consumer, its service and its effects. A task that waits through a function, and the end of an execution, come within the same trace,
-// by X-Ray's header. So does the timer of a second launch, which a second consumer sets: the first one's timer must not fire meanwhile.
-func TestOneTraceLeadsThroughAllFunctions(t *testing.T) {
+// TestOneTraceSpansAllFunctions sends an event by HTTP within the client's trace. It follows the trace through the
+// queue, the consumer, its service and its effects. A task that waits through tokentask and the end of an execution
+// join the same trace by X-Ray's header. The timer of a second launch joins it too. A second consumer sets that timer,
+// because the timer of the first consumer must not fire meanwhile.
+func TestOneTraceSpansAllFunctions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, map[string]string{shipped.JobPickUpTimeout: "14m", shipped.JobLaunchesMax: "2"})
+	w := newWorld(t, map[string]string{samples.JobPickUpTimeout: "14m", samples.JobLaunchesMax: "2"})
 	post := func(body string) {
 		t.Helper()
 		status, answer := w.request(http.MethodPost, "/instances/job/7/events", map[string]string{
@@ -41,7 +42,7 @@ func TestOneTraceLeadsThroughAllFunctions(t *testing.T) {
 	queued := w.until("job/7", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "queued" && len(r.Outbox) == 0 })
 	w.waitInTrace(queued)
 	stop()
-	w.variables[shipped.JobPickUpTimeout] = "1s"
+	w.variables[samples.JobPickUpTimeout] = "1s"
 	stop = w.poll()
 	post(`{"type":"RELAUNCH","launch":1}`)
 	w.until("job/7", func(r durable.Record) bool {
@@ -58,12 +59,12 @@ func TestOneTraceLeadsThroughAllFunctions(t *testing.T) {
 		"event after pick_up": fired, "SFN.SendTaskSuccess": strings.Replace(fired, "event after pick_up", "SFN.SendTaskSuccess", 1),
 	} {
 		if !slices.Contains(paths[name], want) {
-			t.Errorf("got the paths %q to %q, want %q among them", paths[name], name, want)
+			t.Errorf("got paths %q to %q, want %q among them", paths[name], name, want)
 		}
 	}
 	for _, line := range w.logged("event queued") {
 		if line["trace_id"] != traceID || line["instance"] != "job/7" || line["message_id"] == "" {
-			t.Errorf("got the line %v, want the trace in it", line)
+			t.Errorf("got the log line %v, want it to have the trace", line)
 		}
 	}
 	types := map[any]int{}
@@ -74,17 +75,17 @@ func TestOneTraceLeadsThroughAllFunctions(t *testing.T) {
 		t.Errorf("got %v events queued, want %v", types, want)
 	}
 	if lines := w.logged("event applied"); len(lines) < 3 || lines[0]["trace_id"] != traceID {
-		t.Errorf("got %v, want lines with the trace", lines)
+		t.Errorf("got %v, want log lines with the trace", lines)
 	}
 }
 
-// waitInTrace has a task wait for the instance, through the function tokentask, and the end of an execution come through the function
-// executions.
+// waitInTrace makes a task wait for the instance through tokentask, and sends the end of an execution through the
+// executions function.
 func (w *world) waitInTrace(job durable.Record) {
 	w.t.Helper()
-	traced := context.WithValue(w.t.Context(), "x-amzn-trace-id", xray) //nolint:revive,staticcheck // The key of aws-lambda-go's.
+	traced := context.WithValue(w.t.Context(), "x-amzn-trace-id", xray) //nolint:revive,staticcheck // This is the key of aws-lambda-go.
 	const task = `{"instance":"job/7","event":{"type":"settle.wait","$task":{"token":"canary-token","name":"Queued","timeoutSeconds":600}}}`
-	if _, err := w.start("tokentask", tokenTask(shipped.Machines)).Invoke(traced, []byte(task)); err != nil {
+	if _, err := w.start("tokentask", tokenTask(samples.Machines)).Invoke(traced, []byte(task)); err != nil {
 		w.t.Error(err)
 	}
 	w.until("job/7", func(r durable.Record) bool { return len(r.Tokens) == 1 })
@@ -99,8 +100,8 @@ func (w *world) waitInTrace(job durable.Record) {
 	}
 }
 
-// paths returns how the spans are reached, by their names. All must be of the client's trace, and what has no parent here within the
-// client's span.
+// paths returns the paths to the spans, by span name. All spans must be in the client's trace. A span without a
+// collected parent must be a child of the client's span.
 func (w *world) paths() map[string][]string {
 	w.t.Helper()
 	byID, found := map[string]span{}, map[string][]string{}
@@ -109,7 +110,7 @@ func (w *world) paths() map[string][]string {
 	}
 	for _, s := range byID {
 		if s.TraceID != traceID || s.Start == "" || s.Start > s.End {
-			w.t.Errorf("got the span %+v, want one of the client's trace that ends after it began", s)
+			w.t.Errorf("got the span %+v, want one in the client's trace that ends after it starts", s)
 		}
 		path := s.Name
 		first := s
@@ -127,8 +128,9 @@ func (w *world) paths() map[string][]string {
 	return found
 }
 
-// TestEachEventIsALineAndEachInvocationHasItsMetrics applies, skips and parks events, and looks at what is told of them.
-func TestEachEventIsALineAndEachInvocationHasItsMetrics(t *testing.T) {
+// TestEventsAreLoggedAndInvocationsMeasured applies, skips and parks events, and checks the log and the
+// metrics.
+func TestEventsAreLoggedAndInvocationsMeasured(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]string{boot.TracesEndpoint: "", boot.TracesHeaders: "", boot.Service: "orders"})
 	for _, body := range []string{`{"type":"queued","$id":"once","run_id":1,"job_id":7}`, `{"type":"queued","$id":"twice","run_id":1,"job_id":7}`, `{"type":"unheard of"}`} {
@@ -146,8 +148,8 @@ func TestEachEventIsALineAndEachInvocationHasItsMetrics(t *testing.T) {
 	stop()
 
 	applied := w.logged("event applied")
-	if len(applied) < 5 { // Two more tell that nobody knows the tasks.
-		t.Fatalf("got %d lines of events, want 5 and more: %v", len(applied), applied)
+	if len(applied) < 5 { // Two more report that the tasks are unknown.
+		t.Fatalf("got %d log lines of events, want at least 5: %v", len(applied), applied)
 	}
 	for i, want := range []string{
 		"queued [] [queued] 1 true", "queued [queued] [queued] 1 true", "settle.wait [queued] [queued] 1 true",
@@ -159,10 +161,10 @@ func TestEachEventIsALineAndEachInvocationHasItsMetrics(t *testing.T) {
 			from = []string{}
 		}
 		if got := fmt.Sprint(line["event"], from, line["to"], line["attempts"], line["settled"]); strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(want, " ", "") {
-			t.Errorf("got the line %q, want %q", got, want)
+			t.Errorf("got the log line %q, want %q", got, want)
 		}
 		if line["instance"] != "job/7" || line["level"] != "INFO" || line["revision"].(float64) < 1 || line["duration_ms"].(float64) < 0 || line["payload"] != nil {
-			t.Errorf("got the line %v", line)
+			t.Errorf("got the log line %v", line)
 		}
 	}
 	got, invocations := w.measured()
@@ -170,15 +172,15 @@ func TestEachEventIsALineAndEachInvocationHasItsMetrics(t *testing.T) {
 		t.Errorf("got %v in %d invocations", got, invocations)
 	}
 	if faults := strings.Count(w.logs.String(), `"level":"ERROR"`); faults < 1 || got["Faults"] != float64(faults) {
-		t.Errorf("got %v faults, want the %d lines of level ERROR, that of the parked event among them", got["Faults"], faults)
+		t.Errorf("got %v faults, want one for each of the %d lines of level ERROR", got["Faults"], faults)
 	}
 	if got["TokenDeadline"] < 1 || got["TokenDeadline"] > 3600 {
-		t.Errorf("got a deadline in %v s, want that of the late task alone, in an hour", got["TokenDeadline"])
+		t.Errorf("got a deadline in %v s, want only the late task's, in an hour", got["TokenDeadline"])
 	}
 	if !strings.Contains(w.metrics.String(), `"Service":"orders"`) || !strings.Contains(w.metrics.String(), `"Namespace":"Settle"`) {
 		t.Errorf("got %s", w.metrics.String())
 	}
 	if w.spans.String() != "" {
-		t.Errorf("got spans, although nothing takes them: %s", w.spans.String())
+		t.Errorf("got spans without a collector: %s", w.spans.String())
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -16,13 +16,13 @@ type tillContext struct {
 	Count map[string]int `json:"count,omitempty"`
 }
 
-// pay is a payload whose own check panics where it is told to.
+// pay is a payload whose validation panics on request.
 type pay struct {
 	Card string `json:"card"`
 	Note string `json:"note,omitempty"`
 }
 
-// Validate refuses a payment without a card.
+// Validate rejects a payment without a card.
 func (p pay) Validate() error {
 	switch {
 	case p.Note == "panic":
@@ -33,11 +33,11 @@ func (p pay) Validate() error {
 	return nil
 }
 
-// till is a machine in which everything goes wrong that can: its service fails, panics, and succeeds; its actions and guards panic.
-// What they panic with holds what the event carries.
+// till is a machine that fails in every way: its service fails, panics and succeeds, and its actions and guards panic.
+// Their panics contain the event's payload.
 func till(p *Process) ([]durable.Machine, error) {
 	type on = statechart.Transition[tillContext]
-	hosted, err := shipped.Machines(p)
+	hosted, err := samples.Machines(p)
 	if err != nil {
 		return nil, err
 	}

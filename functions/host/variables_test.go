@@ -7,20 +7,21 @@ import (
 	"testing"
 
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 )
 
-// TestEachFunctionNamesTheVariablesThatItMisses starts the functions with what Lambda sets, and with nothing at all.
-func TestEachFunctionNamesTheVariablesThatItMisses(t *testing.T) {
+// TestEachFunctionNamesItsMissingVariables starts the functions with only the variables that Lambda sets, and without
+// any.
+func TestEachFunctionNamesItsMissingVariables(t *testing.T) {
 	t.Parallel()
 	lambdas := map[string]string{"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hush"}
 	for name, c := range map[string]struct {
 		function boot.Function
 		missing  []string
 	}{
-		"consumer":   {consumer(shipped.ConsumerMachines), []string{boot.Table, boot.QueueURL, boot.DeadLetterQueueURL, boot.DelayQueueURL, shipped.SignupCodeKey}},
-		"gateway":    {gateway(shipped.Machines, shipped.Callbacks), []string{boot.Table, boot.QueueURL}},
-		"tokentask":  {tokenTask(shipped.Machines), []string{boot.QueueURL}},
+		"consumer":   {consumer(samples.ConsumerMachines), []string{boot.Table, boot.QueueURL, boot.DeadLetterQueueURL, boot.DelayQueueURL, samples.SignupCodeKey}},
+		"gateway":    {gateway(samples.Machines, samples.Callbacks), []string{boot.Table, boot.QueueURL}},
+		"tokentask":  {tokenTask(samples.Machines), []string{boot.QueueURL}},
 		"delay":      {delay(), []string{boot.QueueURL, boot.DelayQueueURL}},
 		"executions": {executions(), []string{boot.QueueURL}},
 	} {
@@ -39,7 +40,7 @@ func TestEachFunctionNamesTheVariablesThatItMisses(t *testing.T) {
 				variable, rest, _ := strings.Cut(strings.TrimPrefix(line, "environment variable "), ": expected ")
 				got = append(got, variable)
 				if expected, _, ok := strings.Cut(rest, ", got nothing: set "); !ok || expected == "" {
-					t.Errorf("%s: %q does not say what was expected and what to do", name, line)
+					t.Errorf("%s: %q does not name the expected value and the remedy", name, line)
 				}
 			}
 			slices.Sort(got)

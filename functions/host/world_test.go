@@ -21,7 +21,7 @@ import (
 
 	"github.com/settle-run/settle/functions/internal/boot"
 	"github.com/settle-run/settle/functions/internal/emf/emftest"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/infra"
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
@@ -29,7 +29,7 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// lines is a log that several functions write.
+// lines is a log shared by several functions.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -47,14 +47,14 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// The queues of a world, under the names of infra/template.yaml.
+// The queues of a world have the names of infra/template.yaml.
 const (
 	events = "settle.fifo"
 	dead   = "settle-dlq.fifo"
 	delays = "settle-delay"
 )
 
-// world is the functions of the shipped machines around an AWS of its own, with a collector for their spans.
+// world runs the functions of the sample machines with a local AWS and a collector for their spans.
 type world struct {
 	t             *testing.T
 	cloud         *awslocal.Cloud
@@ -62,9 +62,9 @@ type world struct {
 	urls          map[string]string
 	variables     map[string]string
 	logs, metrics lines
-	spans         lines    // the bodies of the requests to the collector, a line each
-	answers       lines    // what the functions have answered, and their errors, a line each
-	machines      Machines // of the gateway and the tasks
+	spans         lines    // the requests to the collector, one line each
+	answers       lines    // the answers and errors of the functions, one line each
+	machines      Machines // of the gateway and tokentask
 	consumes      Machines // of the consumer
 	gateway       lambda.Handler
 	store         *dynamostore.Store
@@ -72,21 +72,21 @@ type world struct {
 	polling       sync.WaitGroup
 }
 
-// newWorld starts the functions of the shipped machines, with further variables.
+// newWorld starts the functions of the sample machines with additional variables.
 func newWorld(t *testing.T, variables map[string]string) *world {
 	t.Helper()
-	return newWorldOf(t, awslocal.Config{}, shipped.Machines, shipped.ConsumerMachines, variables)
+	return newWorldOf(t, awslocal.Config{}, samples.Machines, samples.ConsumerMachines, variables)
 }
 
-// testClient is the name that the test's own calls go by, for faults to spare them.
+// testClient marks the test's own calls, so that faults can spare them.
 const testClient = "test"
 
-// newWorldOf starts the functions, which host the machines.
+// newWorldOf starts the functions with the given machines.
 func newWorldOf(t *testing.T, cloud awslocal.Config, machines, consumes Machines, variables map[string]string) *world {
 	t.Helper()
 	roles, err := guard.NewRoles(infra.Stack{
 		Name: "settle", Account: awslocal.Account, Region: awslocal.Region, Values: map[string]string{"Table": "settle"},
-		// One that charts start, as if it were among cdk.Props.Workflows.
+		// This state machine stands for one that charts start, as in cdk.Props.Workflows.
 		Workflows: map[string]string{"m": "arn:aws:states:" + awslocal.Region + ":" + awslocal.Account + ":stateMachine:m"},
 	})
 	if err != nil {
@@ -94,7 +94,7 @@ func newWorldOf(t *testing.T, cloud awslocal.Config, machines, consumes Machines
 	}
 	t.Cleanup(func() {
 		if err := roles.Denied(); err != nil {
-			t.Errorf("the functions have called AWS beyond their roles:\n%v", err)
+			t.Errorf("the functions made calls that their roles do not allow:\n%v", err)
 		}
 	})
 	w := &world{t: t, cloud: awslocal.New(cloud), urls: map[string]string{}, machines: machines, consumes: consumes, roles: roles}
@@ -131,16 +131,16 @@ func newWorldOf(t *testing.T, cloud awslocal.Config, machines, consumes Machines
 		"AWS_REGION": awslocal.Region, "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "canary-aws", "AWS_ENDPOINT_URL": server.URL(),
 		boot.Table: "settle", boot.QueueURL: w.urls[events], boot.DeadLetterQueueURL: w.urls[dead], boot.DelayQueueURL: w.urls[delays],
 		boot.TracesEndpoint: collector.URL, boot.TracesHeaders: "api-key=canary-collector",
-		shipped.SignupCodeKey: "canary-code-key-0123456789abcdef",
+		samples.SignupCodeKey: "canary-code-key-0123456789abcdef",
 	}
 	for name, value := range variables {
 		w.variables[name] = value
 	}
-	w.gateway = w.start("gateway", gateway(machines, shipped.Callbacks))
+	w.gateway = w.start("gateway", gateway(machines, samples.Callbacks))
 	return w
 }
 
-// noting notes what a function answers.
+// noting records the answers of a function.
 type noting struct {
 	lambda.Handler
 	answers *lines
@@ -152,7 +152,7 @@ func (n noting) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return answer, err
 }
 
-// start starts a function, which calls AWS by the role of its name.
+// start starts a function, which calls AWS by the role with its name.
 func (w *world) start(name string, function boot.Function) lambda.Handler {
 	w.t.Helper()
 	handlerOf := function.Handler
@@ -167,10 +167,10 @@ func (w *world) start(name string, function boot.Function) lambda.Handler {
 	return noting{handler, &w.answers}
 }
 
-// functionTimeout is Lambda's maximum: no machine is so slow that a function of these tests reaches it.
+// functionTimeout is Lambda's maximum. The functions stay below it on any machine.
 const functionTimeout = 15 * time.Minute
 
-// poll has the queues feed their functions until the test, or the function returned, ends that.
+// poll polls the queues for their functions until the test ends or stop is called.
 func (w *world) poll() (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	for name, function := range map[string]boot.Function{"consumer": consumer(w.consumes), "delay": delay()} {
@@ -184,7 +184,7 @@ func (w *world) poll() (stop func()) {
 	return func() { cancel(); w.polling.Wait() }
 }
 
-// request asks the gateway as an HTTP API does, and returns the status.
+// request invokes the gateway as an HTTP API does and returns the status and the body.
 func (w *world) request(method, path string, headers map[string]string, body string) (status int, answer string) {
 	w.t.Helper()
 	event, err := json.Marshal(map[string]any{
@@ -208,7 +208,7 @@ func (w *world) request(method, path string, headers map[string]string, body str
 	return response.StatusCode, response.Body
 }
 
-// until waits until what is stored of the instance is reached. Ten seconds before go test ends the program, it fails.
+// until waits until the stored record satisfies reached. It fails ten seconds before the deadline of go test.
 func (w *world) until(name string, reached func(durable.Record) bool) durable.Record {
 	w.t.Helper()
 	id, err := durable.ParseInstanceID(name)
@@ -222,12 +222,12 @@ func (w *world) until(name string, reached func(durable.Record) bool) durable.Re
 			return record
 		}
 		if limited && time.Until(deadline) < 10*time.Second {
-			w.t.Fatalf("%s is in %v, with the error %v, its record has %+v", name, record.State, err, record.Error)
+			w.t.Fatalf("%s: got state %v, load error %v, record error %+v", name, record.State, err, record.Error)
 		}
 	}
 }
 
-// logged are the lines of the log with the message.
+// logged returns the log lines with the message.
 func (w *world) logged(message string) (found []map[string]any) {
 	w.t.Helper()
 	for line := range strings.Lines(w.logs.String()) {
@@ -242,7 +242,7 @@ func (w *world) logged(message string) (found []map[string]any) {
 	return found
 }
 
-// measured sums the metrics of all lines, each of which must follow the specification.
+// measured adds up the metrics of all lines. Every line must conform to the specification.
 func (w *world) measured() (sum map[string]float64, invocations int) {
 	w.t.Helper()
 	sum = map[string]float64{}
@@ -259,7 +259,7 @@ func (w *world) measured() (sum map[string]float64, invocations int) {
 	return sum, invocations
 }
 
-// span is one that the collector was sent.
+// span is a span as sent to the collector.
 type span struct {
 	TraceID, SpanID, ParentSpanID, Name string
 	Kind                                int
@@ -272,7 +272,7 @@ type span struct {
 	Status struct{ Code int }
 }
 
-// collected are the spans that the collector was sent.
+// collected returns the spans sent to the collector.
 func (w *world) collected() (spans []span) {
 	w.t.Helper()
 	for line := range strings.Lines(w.spans.String()) {

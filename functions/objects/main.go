@@ -1,6 +1,6 @@
-// Command objects is the Lambda function behind an EventBridge rule for S3's event "Object Created". It
-// brings the uploads of sales and warehouse files to the FIFO queue, each to the instance of its month: a
-// rule that sends to the queue itself could name one message group only. A file that is neither is parked.
+// Command objects is the Lambda function behind an EventBridge rule for S3's event "Object Created". It sends uploads
+// of sales and warehouse files to the FIFO queue, each to the instance of its month. A rule that sends to the queue
+// directly can name only one message group. Other files are parked.
 package main
 
 import (
@@ -23,7 +23,7 @@ func main() { boot.Main(function) }
 
 var function = boot.Function{Requires: []string{boot.QueueURL, boot.DeadLetterQueueURL}, Handler: newHandler}
 
-// machine is the machine that uploads become events of.
+// machine is the machine that receives the uploads as events.
 const machine = "upload"
 
 // parkedGroup is the message group of events that belong to no instance.
@@ -31,8 +31,8 @@ const parkedGroup = machine + "/unnamed"
 
 func newHandler(p *boot.Process, _ *durable.Machines) (any, error) {
 	queue := sqsqueue.New(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)
-	told := p.Telemetry.Sender(queue)
-	// An error has Lambda invoke it again, as EventBridge's events come asynchronously.
+	sender := p.Telemetry.Sender(queue)
+	// After an error, Lambda invokes the function again, because EventBridge invokes it asynchronously.
 	return func(ctx context.Context, created json.RawMessage) error {
 		id, event, err := upload.FromObjectCreated(created)
 		if errors.Is(err, upload.ErrObjectCreated) {
@@ -41,14 +41,14 @@ func newHandler(p *boot.Process, _ *durable.Machines) (any, error) {
 		if err != nil {
 			return err
 		}
-		// However often the upload is told of, the event is the same.
-		_, err = told.Send(ctx, durable.Message{To: durable.InstanceID{Machine: machine, ID: id}, Body: event, DeduplicationID: hash(event)})
+		// The event is the same for every notification of the same upload.
+		_, err = sender.Send(ctx, durable.Message{To: durable.InstanceID{Machine: machine, ID: id}, Body: event, DeduplicationID: hash(event)})
 		return err
 	}, nil
 }
 
-// park parks an event that is no upload of ours. The reason is beside it in the dead-letter queue; the log has it only where
-// payloads are logged, for it quotes the name of the file.
+// park parks an event that is not an upload of a sales or warehouse file. The reason goes to the dead-letter queue. It
+// quotes the file name, so the log has it only if payloads are logged.
 func park(ctx context.Context, p *boot.Process, queue *sqsqueue.Queue, created json.RawMessage, reason error) error {
 	d := parked(created)
 	if err := queue.Park(ctx, d, reason.Error()); err != nil {
@@ -59,14 +59,14 @@ func park(ctx context.Context, p *boot.Process, queue *sqsqueue.Queue, created j
 		attributes = append(attributes, "reason", reason)
 	}
 	p.Logger.ErrorContext(ctx, "event parked", attributes...)
-	if told := p.Telemetry.Observer().Parked; told != nil {
-		told(ctx, durable.Parked{Delivery: d, Reason: reason})
+	if report := p.Telemetry.Observer().Parked; report != nil {
+		report(ctx, durable.Parked{Delivery: d, Reason: reason})
 	}
 	return nil
 }
 
-// parked is the delivery of an event that did not come through the queue. What stands for its sequence number
-// is a hash, so that parking it twice parks it once.
+// parked returns a delivery for an event that did not arrive through the queue. The hash stands in for the sequence
+// number, so that parking is idempotent.
 func parked(created json.RawMessage) durable.Delivery {
 	return durable.Delivery{Queue: "EventBridge", Group: parkedGroup, SequenceNumber: hash(created)[:32], ReceiveCount: 1, SentAt: time.Now(), Body: string(created)}
 }

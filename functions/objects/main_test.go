@@ -24,15 +24,15 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// objectCreated is EventBridge's event as S3's documentation has it, for a file of ours.
+// objectCreated is EventBridge's event as in the S3 documentation, for a sales file.
 const objectCreated = `{"version":"0","id":"17793124-05d4-b198-2fde-7ededc63b103","detail-type":"Object Created","source":"aws.s3",
 "account":"111122223333","time":"2026-11-20T09:00:00Z","region":"ca-central-1","resources":["arn:aws:s3:::sales-uploads"],
 "detail":{"version":"0","bucket":{"name":"sales-uploads"},
 "object":{"key":"2026/sales_2026_11.csv","size":5,"etag":"b1946ac92492d2347c6235b4d2611184","version-id":"IYV3p45BT0ac8hjHg1houSdS1a.Mro8e","sequencer":"617f08299329d189"},
 "request-id":"N4N7GDK58NMKJ12R","requester":"123456789012","source-ip-address":"1.2.3.4","reason":"PutObject"}}`
 
-// inCloud runs a test of the function in a bubble of virtual time; received returns the messages of its queue
-// and of its dead-letter queue.
+// inCloud runs a test of the function in virtual time. received returns the messages of its queue or of its dead-letter
+// queue.
 func inCloud(t *testing.T, test func(t *testing.T, invoke func(created string) error, received func(deadLetters bool) []types.Message)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -58,7 +58,7 @@ func inCloud(t *testing.T, test func(t *testing.T, invoke func(created string) e
 		role.Attach(&own)
 		t.Cleanup(func() {
 			if denied := role.Denied(); len(denied) > 0 {
-				t.Errorf("expected no call beyond the role of the function, got %v", denied)
+				t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
 			}
 		})
 		made, err := newHandler(&boot.Process{
@@ -88,7 +88,7 @@ func inCloud(t *testing.T, test func(t *testing.T, invoke func(created string) e
 	})
 }
 
-func TestAnUploadBecomesAnEventOfItsMonth(t *testing.T) {
+func TestUploadBecomesAnEventOfItsMonth(t *testing.T) {
 	t.Parallel()
 	inCloud(t, func(t *testing.T, invoke func(string) error, received func(bool) []types.Message) {
 		if err := invoke(objectCreated); err != nil {
@@ -108,7 +108,7 @@ func TestAnUploadBecomesAnEventOfItsMonth(t *testing.T) {
 	})
 }
 
-func TestAnUploadThatIsToldOfTwiceIsSentOnce(t *testing.T) {
+func TestDuplicateNotificationIsSentOnce(t *testing.T) {
 	t.Parallel()
 	inCloud(t, func(t *testing.T, invoke func(string) error, received func(bool) []types.Message) {
 		for _, created := range []string{objectCreated, objectCreated, strings.Replace(objectCreated, "17793124", "27793124", 1)} {
@@ -134,7 +134,7 @@ func TestAnUploadThatIsToldOfTwiceIsSentOnce(t *testing.T) {
 	})
 }
 
-func TestAFileOfAnotherNameIsParkedOnceWithTheReason(t *testing.T) {
+func TestUnknownFileIsParkedOnceWithTheReason(t *testing.T) {
 	t.Parallel()
 	inCloud(t, func(t *testing.T, invoke func(string) error, received func(bool) []types.Message) {
 		created := strings.Replace(objectCreated, "sales_2026_11.csv", "sales-november.csv", 1)
@@ -155,8 +155,8 @@ func TestAFileOfAnotherNameIsParkedOnceWithTheReason(t *testing.T) {
 	})
 }
 
-// TestItDoesNotStartWithoutItsQueues takes each of them away.
-func TestItDoesNotStartWithoutItsQueues(t *testing.T) {
+// TestStartFailsWithoutAQueue leaves out each queue in turn.
+func TestStartFailsWithoutAQueue(t *testing.T) {
 	t.Parallel()
 	set := map[string]string{
 		"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hush",

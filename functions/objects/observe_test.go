@@ -19,12 +19,12 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// xray is Lambda's place in X-Ray's trace.
+// xray is Lambda's trace header.
 const xray = "Root=1-4bf92f35-77b34da6a3ce929d0e0e4736;Parent=00f067aa0ba902b7;Sampled=1"
 
-// TestUploadsAreToldOfWithoutTheirNames invokes the function for a file of ours and for another one, with all that it can tell: lines of
-// log, metrics, and spans within the trace of the invocation.
-func TestUploadsAreToldOfWithoutTheirNames(t *testing.T) {
+// TestFileNamesAreLoggedOnlyWithPayloads invokes the function for a known and an unknown file. It checks the log, the
+// metrics and the spans, which must belong to the trace of the invocation.
+func TestFileNamesAreLoggedOnlyWithPayloads(t *testing.T) {
 	t.Parallel()
 	for _, payloads := range []string{"off", "on"} {
 		t.Run("payloads "+payloads, func(t *testing.T) {
@@ -32,17 +32,17 @@ func TestUploadsAreToldOfWithoutTheirNames(t *testing.T) {
 			logs, metrics, spans := observed(t, payloads)
 			for where, text := range map[string]string{"the metrics": metrics, "the spans": spans, "the log": logs} {
 				if shown := strings.Contains(text, "canary"); shown != (payloads == "on" && where == "the log") {
-					t.Errorf("payloads are %s, and %s shows them: %v\n%s", payloads, where, shown, text)
+					t.Errorf("payloads are %s, but %s shows them: %v\n%s", payloads, where, shown, text)
 				}
 			}
 			const trace = `"trace_id":"4bf92f3577b34da6a3ce929d0e0e4736"`
 			for _, want := range []string{`"msg":"event queued","instance":"upload/2026_11","type":"sales_uploaded","message_id":"`, `"msg":"event parked","instance":"upload/unnamed"`, trace} {
 				if !strings.Contains(logs, want) {
-					t.Errorf("got the log\n%swant %s in it", logs, want)
+					t.Errorf("got the log\n%swant it to contain %s", logs, want)
 				}
 			}
 			if want := `"traceId":"4bf92f3577b34da6a3ce929d0e0e4736"`; !strings.Contains(spans, `"name":"send sales_uploaded"`) || !strings.Contains(spans, want) {
-				t.Errorf("got the spans\n%swant one of the event, with %s", spans, want)
+				t.Errorf("got the spans\n%swant one for the event, with %s", spans, want)
 			}
 			sum := map[string]float64{}
 			for line := range strings.Lines(metrics) {
@@ -55,13 +55,13 @@ func TestUploadsAreToldOfWithoutTheirNames(t *testing.T) {
 				}
 			}
 			if sum["Parked"] != 1 || sum["AWSCalls"] != 2 {
-				t.Errorf("got %v, want one parked in two calls", sum)
+				t.Errorf("got %v, want one event parked in two AWS calls", sum)
 			}
 		})
 	}
 }
 
-// observed returns what the function tells of two files.
+// observed returns the log, metrics and spans of two invocations.
 func observed(t *testing.T, payloads string) (logs, metrics, spans string) {
 	t.Helper()
 	cloud := awslocal.New(awslocal.Config{})
@@ -89,9 +89,9 @@ func observed(t *testing.T, payloads string) (logs, metrics, spans string) {
 		}
 		variables[variable] = fmt.Sprintf("%s/%s/%s", server.URL(), awslocal.Account, name)
 	}
-	var told, measured strings.Builder
+	var logged, measured strings.Builder
 	handler, _, err := boot.Start(boot.Function{Requires: []string{boot.QueueURL, boot.DeadLetterQueueURL}, Handler: newHandler},
-		func(name string) (string, bool) { value, ok := variables[name]; return value, ok }, &measured, &told)
+		func(name string) (string, bool) { value, ok := variables[name]; return value, ok }, &measured, &logged)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,5 +102,5 @@ func observed(t *testing.T, payloads string) (logs, metrics, spans string) {
 			t.Fatal(err)
 		}
 	}
-	return told.String(), measured.String(), taken.String()
+	return logged.String(), measured.String(), taken.String()
 }

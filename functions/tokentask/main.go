@@ -1,11 +1,11 @@
 // Command tokentask is a Lambda function that a Step Functions task invokes to wait for an instance
-// (arn:aws:states:::lambda:invoke.waitForTaskToken). It checks the event, which a task that sends
-// straight to the queue cannot, and puts it into the FIFO queue.
+// (arn:aws:states:::lambda:invoke.waitForTaskToken). It validates the event and sends it to the FIFO queue. A task that
+// sends to the queue directly skips the validation.
 package main
 
 import (
 	"github.com/settle-run/settle/functions/host"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/samples"
 )
 
-func main() { host.TokenTask(shipped.Machines) }
+func main() { host.TokenTask(samples.Machines) }

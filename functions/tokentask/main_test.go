@@ -17,17 +17,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/functions/internal/handlers"
+	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/infra"
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// TestATaskWaitsThroughTheFunction runs workflows whose task invokes the function: what it refuses fails
-// the task at once, what it takes is in the queue, once, in the group of the instance.
+// TestATaskWaitsThroughTheFunction runs workflows whose task invokes the function. A rejected event fails the task
+// immediately. An accepted event is in the queue once, in the message group of the instance.
 func TestATaskWaitsThroughTheFunction(t *testing.T) {
 	t.Parallel()
 	const task = `"$task": {"token.$": "$$.Task.Token", "state.$": "$$.State.Name"}`
@@ -47,12 +47,12 @@ func TestATaskWaitsThroughTheFunction(t *testing.T) {
 				described, received := runTask(t, c.payload)
 				if c.fails != "" {
 					if described.Status != types.ExecutionStatusFailed || !strings.Contains(aws.ToString(described.Cause), c.fails) || len(received) > 0 {
-						t.Errorf("want the task to fail because of %q and nothing sent, got %s %s and %d messages", c.fails, described.Status, aws.ToString(described.Cause), len(received))
+						t.Errorf("want the task to fail with %q and no message, got %s %s and %d messages", c.fails, described.Status, aws.ToString(described.Cause), len(received))
 					}
 					return
 				}
 				if described.Status != types.ExecutionStatusRunning || len(received) != 1 {
-					t.Fatalf("want a task that waits and one message, got %s and %d", described.Status, len(received))
+					t.Fatalf("want a waiting task and one message, got %s and %d", described.Status, len(received))
 				}
 				var body struct {
 					Task struct{ Token, State string } `json:"$task"`
@@ -68,8 +68,8 @@ func TestATaskWaitsThroughTheFunction(t *testing.T) {
 	}
 }
 
-// runTask runs a workflow whose one task invokes the function with the payload, and returns what has become of the execution and what
-// is in the queue.
+// runTask runs a workflow with one task, which invokes the function with the payload. It returns the execution and the
+// messages in the queue.
 func runTask(t *testing.T, payload string) (*sfn.DescribeExecutionOutput, []sqstypes.Message) {
 	t.Helper()
 	cloud := awslocal.New(awslocal.Config{})
@@ -112,7 +112,7 @@ func runTask(t *testing.T, payload string) (*sfn.DescribeExecutionOutput, []sqst
 	return described, received.Messages
 }
 
-// newTokenTask returns the function, which may call what its role allows.
+// newTokenTask returns the function, restricted to its role.
 func newTokenTask(t *testing.T, config aws.Config, queueURL string) lambda.Handler {
 	t.Helper()
 	role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "tokentask")
@@ -122,14 +122,14 @@ func newTokenTask(t *testing.T, config aws.Config, queueURL string) lambda.Handl
 	role.Attach(&config)
 	t.Cleanup(func() {
 		if denied := role.Denied(); len(denied) > 0 {
-			t.Errorf("expected no call beyond the role of the function, got %v", denied)
+			t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
 		}
 	})
 	process := &boot.Process{
 		Env:      boot.NewEnv(func(string) (string, bool) { return "", false }),
 		Settings: boot.Settings{QueueURL: queueURL}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 	}
-	machines, err := shipped.Machines(process)
+	machines, err := samples.Machines(process)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func newTokenTask(t *testing.T, config aws.Config, queueURL string) lambda.Handl
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := assemble.TokenTask(process, hosted)
+	handler, err := handlers.TokenTask(process, hosted)
 	if err != nil {
 		t.Fatal(err)
 	}

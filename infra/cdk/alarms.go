@@ -9,21 +9,21 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// Namespace is that of the functions' own metrics, whose dimension Service is Props.Name.
+// Namespace is the namespace of the functions' own metrics. Their dimension Service is Props.Name.
 const Namespace = "Settle"
 
-// The functions' own metrics that alarms and the dashboard show.
+// The functions' own metrics in alarms and on the dashboard.
 const (
-	// MetricUnsettledAge is for how many seconds an instance has been unsettled.
+	// MetricUnsettledAge is how long an instance has been unsettled, in seconds.
 	MetricUnsettledAge = "UnsettledAge"
-	// MetricOutboxAge is for how many seconds an instance has owed an effect.
+	// MetricOutboxAge is how long an instance has had a pending effect, in seconds.
 	MetricOutboxAge = "OutboxAge"
-	// MetricTokenDeadline is in how many seconds a task that waits for an instance times out. It is told only when less than a tenth
-	// of the task's time is left.
+	// MetricTokenDeadline is the time until a waiting task times out, in seconds. It is only emitted when less than a
+	// tenth of the task's time is left.
 	MetricTokenDeadline = "TokenDeadline"
-	// MetricUnreadable counts the deliveries that wait because what is stored of their instance cannot be read.
+	// MetricUnreadable counts the deliveries that wait because the record of their instance cannot be read.
 	MetricUnreadable = "Unreadable"
-	// MetricFaults counts the lines of log of level ERROR: what a person should look at.
+	// MetricFaults counts the log lines of level ERROR, which need a person's attention.
 	MetricFaults    = "Faults"
 	MetricEvents    = "Events"
 	MetricCommits   = "Commits"
@@ -36,26 +36,25 @@ const (
 	metricPeriod = 5 * time.Minute
 
 	oldestMessageSeconds = 15 * 60
-	// oldestTimerSeconds counts from when a timer came into the delay queue, where it may wait for 15 minutes.
+	// oldestTimerSeconds counts from the arrival in the delay queue, where a timer may wait for 15 minutes.
 	oldestTimerSeconds = 30 * 60
 	unsettledSeconds   = 15 * 60
 	outboxSeconds      = 5 * 60
 )
 
-// What is told at each try is to ring until the next one: in one of as many periods as lie between them, and two more, for the try
-// takes time, and so do metrics.
+// A metric that is emitted on every retry must keep its alarm ringing until the next retry. The number of periods is
+// the time between two retries, plus two periods for the retry itself and the delay of metrics.
 const (
-	// serviceRetryPeriods are for a service, which is tried again within an hour unless its chart says otherwise
-	// (statechart.RetryPolicy).
+	// serviceRetryPeriods is for a service, which is retried within an hour by default (statechart.RetryPolicy).
 	serviceRetryPeriods = 12 + 2
-	// loopRetryPeriods are for a delivery, which the loop tries again within five minutes (durable.Config.Backoff).
+	// loopRetryPeriods is for a delivery, which the loop retries within five minutes (durable.Config.Backoff).
 	loopRetryPeriods = 1 + 2
-	// A group that is stuck fails in each period but for a few. What passes fails in one or two.
+	// A stuck group fails in almost every period. A passing problem fails in one or two.
 	stuckPeriods, stuckPeriodsOf = 3, 4
 )
 
-// alarm is one that goes off when the metric is above the threshold in some of the last periods: in datapoints of them, in all
-// of them if that is zero.
+// alarm rings when the metric is above the threshold in datapoints of the last periods. Zero datapoints means all
+// periods.
 type alarm struct {
 	id, description     string
 	metric              awscloudwatch.IMetric
@@ -76,22 +75,22 @@ func (s *Settle) addQueueAlarms() {
 		queue, deadLetter awssqs.Queue
 		oldest            float64
 	}{
-		{"", "events", "settle dlq list says why", s.Queue, s.DeadLetterQueue, oldestMessageSeconds},
-		{"Delay", "timers", "see settle dlq list --dead-letter-queue, and the log of the function delay", s.DelayQueue, s.DelayDeadLetterQueue, oldestTimerSeconds},
-		{"Executions", "ends of executions", "see settle dlq list --dead-letter-queue, and the log of the function executions", s.ExecutionsQueue, s.ExecutionsDeadLetterQueue, oldestMessageSeconds},
+		{"", "events", "run settle dlq list for the reasons", s.Queue, s.DeadLetterQueue, oldestMessageSeconds},
+		{"Delay", "timers", "run settle dlq list --dead-letter-queue, and see the log of the function delay", s.DelayQueue, s.DelayDeadLetterQueue, oldestTimerSeconds},
+		{"Executions", "ends of executions", "run settle dlq list --dead-letter-queue, and see the log of the function executions", s.ExecutionsQueue, s.ExecutionsDeadLetterQueue, oldestMessageSeconds},
 	} {
 		s.addAlarm(alarm{
-			id: queue.id + "DeadLetters", description: "In the dead-letter queue are " + queue.what + ": " + queue.see + ".",
+			id: queue.id + "DeadLetters", description: "The dead-letter queue contains " + queue.what + ": " + queue.see + ".",
 			metric: queueMetric(queue.deadLetter, "ApproximateNumberOfMessagesVisible"), periods: 1,
 		})
 		s.addAlarm(alarm{
-			id: queue.id + "OldestMessage", description: "The oldest of the " + queue.what + " has waited for too long: nobody takes it.",
+			id: queue.id + "OldestMessage", description: "The oldest message in the queue for " + queue.what + " has waited too long: its function does not process it.",
 			metric: queueMetric(queue.queue, "ApproximateAgeOfOldestMessage"), threshold: queue.oldest, periods: 2,
 		})
 	}
 	if s.hasUploads() {
 		s.addAlarm(alarm{
-			id: "ObjectsDeadLetters", description: "In the dead-letter queue are uploads that could not be brought to the queue: see the log of the function objects.",
+			id: "ObjectsDeadLetters", description: "The dead-letter queue contains uploads that could not be forwarded: see the log of the function objects.",
 			metric: queueMetric(s.ObjectsDeadLetterQueue, "ApproximateNumberOfMessagesVisible"), periods: 1,
 		})
 	}
@@ -99,11 +98,11 @@ func (s *Settle) addQueueAlarms() {
 
 func (s *Settle) addInstanceAlarms() {
 	s.addAlarm(alarm{
-		id: "Unsettled", description: "An instance has not settled for 15 minutes: a service of it fails or hangs, and its events wait.",
+		id: "Unsettled", description: "An instance has not settled for 15 minutes: one of its services fails or hangs. Its events wait.",
 		metric: s.metric(MetricUnsettledAge, "Maximum"), threshold: unsettledSeconds, datapoints: 1, periods: serviceRetryPeriods,
 	})
 	s.addAlarm(alarm{
-		id: "Outbox", description: "An instance has owed an effect for 5 minutes: a call to AWS fails again and again.",
+		id: "Outbox", description: "An instance has had a pending effect for 5 minutes: a call to AWS keeps failing.",
 		metric: s.metric(MetricOutboxAge, "Maximum"), threshold: outboxSeconds, datapoints: 1, periods: loopRetryPeriods,
 	})
 	s.addAlarm(alarm{
@@ -111,15 +110,15 @@ func (s *Settle) addInstanceAlarms() {
 		metric: s.metric(MetricTokenDeadline, "SampleCount"), datapoints: 1, periods: serviceRetryPeriods,
 	})
 	s.addAlarm(alarm{
-		id: "Unreadable", description: "What is stored of an instance cannot be read: its events wait until somebody mends that.",
+		id: "Unreadable", description: "The record of an instance cannot be read. Its events wait until the record is repaired.",
 		metric: s.metric(MetricUnreadable, "Sum"), datapoints: 1, periods: loopRetryPeriods,
 	})
 	s.addAlarm(alarm{
-		id: "Faults", description: "The log of a function has a line of level ERROR: see that line for the instance and the reason.",
+		id: "Faults", description: "A function has logged a line of level ERROR, which has the instance and the reason.",
 		metric: s.metric(MetricFaults, "Sum"), datapoints: 1, periods: loopRetryPeriods,
 	})
 	s.addAlarm(alarm{
-		id: "Retried", description: "Deliveries fail again and again: a group is stuck, or a third party is in trouble. See the logs of the functions consumer, delay and executions.",
+		id: "Retried", description: "Deliveries keep failing: an instance is stuck, or a third party is unavailable. See the logs of the functions consumer, delay and executions.",
 		metric: s.metric(MetricRetried, "Sum"), datapoints: stuckPeriods, periods: stuckPeriodsOf,
 	})
 }
@@ -132,7 +131,7 @@ func (s *Settle) addFunctionAlarms() {
 			metric: s.Functions[name].MetricErrors(options), periods: 1,
 		})
 		s.addAlarm(alarm{
-			id: pascal(name) + "Throttles", description: "Lambda throttles the function " + name + ": the account's concurrency is used up.",
+			id: pascal(name) + "Throttles", description: "Lambda throttles the function " + name + ": the account's concurrency limit is reached.",
 			metric: s.Functions[name].MetricThrottles(options), periods: 1,
 		})
 	}
@@ -149,7 +148,7 @@ func (s *Settle) addServiceAlarms() {
 		if s.props.WithoutIndex {
 			continue
 		}
-		// What the table's own metric leaves out.
+		// The table's own metric does not include the index.
 		s.addAlarm(alarm{
 			id: "Index" + throttle.id, description: "DynamoDB throttles the " + throttle.what + " of the index by state.",
 			metric: sum("AWS/DynamoDB", throttle.metric, map[string]*string{
@@ -158,7 +157,7 @@ func (s *Settle) addServiceAlarms() {
 		})
 	}
 	s.addAlarm(alarm{
-		id: "SchedulesDropped", description: "EventBridge Scheduler has given up timers: it cannot send to the delay queue.",
+		id: "SchedulesDropped", description: "EventBridge Scheduler has dropped timers: it cannot send to the delay queue.",
 		metric: sum("AWS/Scheduler", "InvocationDroppedCount", map[string]*string{"ScheduleGroup": s.ScheduleGroup.ScheduleGroupName()}), periods: 1,
 	})
 	s.addAlarm(alarm{
@@ -167,7 +166,7 @@ func (s *Settle) addServiceAlarms() {
 	})
 }
 
-// addAlarm adds an alarm. Where nothing is measured, nothing is wrong: a stack that is idle measures nothing.
+// addAlarm adds an alarm. Missing data is not a problem, because an idle stack emits no metrics.
 func (s *Settle) addAlarm(a alarm) {
 	props := awscloudwatch.AlarmProps{
 		AlarmDescription: jsii.String("Settle: " + a.description), Metric: a.metric, Threshold: &a.threshold,
@@ -186,7 +185,7 @@ func (s *Settle) addAlarm(a alarm) {
 	s.Alarms = append(s.Alarms, added)
 }
 
-// metric is one of the functions' own.
+// metric returns one of the functions' own metrics.
 func (s *Settle) metric(name, statistic string) awscloudwatch.Metric {
 	return metricOf(Namespace, name, statistic, map[string]*string{"Service": s.name})
 }

@@ -19,8 +19,8 @@ const (
 
 type route struct{ id, key, authorization string }
 
-// routes are those of functions/gateway. Open are only the two that check by themselves who calls: by GitHub's signature, and
-// by the key in the address.
+// routes are the routes of functions/gateway. Only two of them are open, because they authenticate the caller: by
+// GitHub's signature and by the key in the address.
 var routes = []route{
 	{"PostEvent", "POST /instances/{machine}/{id}/events", byIAM},
 	{"GetInstance", "GET /instances/{machine}/{id}", byIAM},
@@ -31,19 +31,18 @@ var routes = []route{
 	{"PostCallback", "POST /webhooks/{provider}/{id}/{until}/{key}", byNone},
 }
 
-// What a route takes a second whose callers are signed: a quarter of what an account gets. Those that everybody reaches take
-// Props.WebhooksPerSecond.
+// The request limits of authorized routes: a quarter of the account's limits. Open routes use Props.WebhooksPerSecond.
 const (
 	requestsPerSecond = 2500
 	requestsBurst     = 1250
 )
 
-// routes are those of the stack.
+// routes returns the routes of the stack.
 func (s *Settle) routes() []route {
 	return slices.DeleteFunc(slices.Clone(routes), func(r route) bool { return r.id == "PostGitHub" && s.secrets.GitHubWebhook == nil })
 }
 
-// addAPI adds the HTTP API, whose address the functions are told.
+// addAPI adds the HTTP API. The functions need its address.
 func (s *Settle) addAPI() {
 	s.HTTPAPI = awsapigatewayv2.NewCfnApi(s.Scope, jsii.String("HttpApi"), &awsapigatewayv2.CfnApiProps{
 		Name: s.name, Description: jsii.String("Settle: sends events to instances and shows them."), ProtocolType: jsii.String("HTTP"),
@@ -51,7 +50,7 @@ func (s *Settle) addAPI() {
 	s.URL = s.HTTPAPI.AttrApiEndpoint()
 }
 
-// addRoutes puts the gateway behind the API.
+// addRoutes connects the routes to the gateway.
 func (s *Settle) addRoutes() {
 	gateway := s.Functions[Gateway]
 	integration := awsapigatewayv2.NewCfnIntegration(s.Scope, jsii.String("HttpApiIntegration"), &awsapigatewayv2.CfnIntegrationProps{
@@ -88,18 +87,18 @@ func (s *Settle) addRoutes() {
 		RouteSettings: limits,
 	})
 	for _, route := range limited {
-		stage.AddDependency(route) // API Gateway refuses settings of routes that are not there yet.
+		stage.AddDependency(route) // API Gateway rejects settings of routes that do not exist.
 	}
 }
 
-// accessLogFormat names the route and not the path: the path of a callback has a key in it.
+// accessLogFormat logs the route instead of the path, because the path of a callback contains a key.
 func accessLogFormat() string {
 	text, err := json.Marshal(map[string]string{
 		"time": "$context.requestTime", "request": "$context.requestId", "route": "$context.routeKey", "status": "$context.status",
 		"ip": "$context.identity.sourceIp", "caller": "$context.identity.caller", "latency": "$context.responseLatency", "error": "$context.error.message",
 	})
 	if err != nil {
-		panic(err) // strings always have a JSON
+		panic(err) // Strings always marshal.
 	}
 	return string(text)
 }

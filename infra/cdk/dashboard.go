@@ -12,7 +12,7 @@ const (
 	widgetHeight = 6
 )
 
-// addDashboard shows, from top to bottom: what is wrong, what is done, what waits, and what the functions do.
+// addDashboard adds the dashboard. Its rows are: alarms, events and failures, waiting messages, and the functions.
 func (s *Settle) addDashboard() {
 	alarms := make([]awscloudwatch.IAlarm, len(s.Alarms))
 	for i := range s.Alarms {
@@ -40,8 +40,8 @@ func (s *Settle) addDashboard() {
 				graph("Seconds unsettled, seconds in the outbox", s.metric(MetricUnsettledAge, "Maximum"), s.metric(MetricOutboxAge, "Maximum")),
 			},
 			{
-				graph("Seconds left of tasks that are about to time out", s.metric(MetricTokenDeadline, "Minimum")),
-				graph("Messages that wait", queueMetric(s.Queue, "ApproximateNumberOfMessagesVisible"), queueMetric(s.DelayQueue, "ApproximateNumberOfMessagesDelayed"), queueMetric(s.ExecutionsQueue, "ApproximateNumberOfMessagesVisible")),
+				graph("Seconds until waiting tasks time out", s.metric(MetricTokenDeadline, "Minimum")),
+				graph("Waiting messages", queueMetric(s.Queue, "ApproximateNumberOfMessagesVisible"), queueMetric(s.DelayQueue, "ApproximateNumberOfMessagesDelayed"), queueMetric(s.ExecutionsQueue, "ApproximateNumberOfMessagesVisible")),
 				graph("Age of the oldest message, seconds", queueMetric(s.Queue, "ApproximateAgeOfOldestMessage"), queueMetric(s.DelayQueue, "ApproximateAgeOfOldestMessage"), queueMetric(s.ExecutionsQueue, "ApproximateAgeOfOldestMessage")),
 			},
 			{graph("Invocations", invocations...), graph("Errors", errors...), graph("Duration, p99", durations...)},

@@ -10,19 +10,20 @@ import (
 	"github.com/settle-run/settle/infra/cdk"
 )
 
-// A stack whose consumer, gateway and tokentask host machines of a module of its own, and whose other functions are Settle's.
+// A stack whose consumer, gateway and tokentask host the machines of another module, and whose other functions are
+// Settle's.
 func ExampleNewSettle() {
 	app := awscdk.NewApp(nil)
 	stack := awscdk.NewStack(app, nil, nil)
 	cdk.NewSettle(stack, "Library", cdk.Props{
 		Code:            cdk.CodeFromFolder("build", "../settle/.bin/functions/arm64"),
-		WithoutExamples: true, // no workflows and no secrets of the machines that are not there
+		WithoutExamples: true, // no workflows and secrets of the sample machines
 		Environment:     map[string]string{"BANK_URL": "https://bank.example.com"},
 	})
 	app.Synth(nil)
 }
 
-func TestTheReadmesExampleIsThisOne(t *testing.T) {
+func TestReadmeHasThisExample(t *testing.T) {
 	t.Parallel()
 	read := func(path string) string {
 		text, err := os.ReadFile(path)
@@ -34,6 +35,6 @@ func TestTheReadmesExampleIsThisOne(t *testing.T) {
 	_, rest, _ := strings.Cut(read("../README.md"), "\n```go\n")
 	block, _, found := strings.Cut(rest, "```\n")
 	if indented := "\t" + strings.ReplaceAll(strings.TrimSuffix(block, "\n"), "\n", "\n\t"); !found || !strings.Contains(read("example_test.go"), indented) {
-		t.Errorf("expected the example of infra/README.md in example_test.go, where it is compiled:\n%s", block)
+		t.Errorf("expected example_test.go to contain the example of infra/README.md:\n%s", block)
 	}
 }

@@ -15,14 +15,15 @@ import (
 )
 
 const (
-	// forwarderBatch is how many messages a forwarder takes at once: it sends them on with one call.
+	// forwarderBatch is the batch size of a forwarder, which sends a batch on in one call.
 	forwarderBatch = 10
-	// forwarderConcurrency is how many batches of a standard queue are forwarded at once.
+	// forwarderConcurrency is the number of batches of a standard queue that are forwarded at once.
 	forwarderConcurrency = 10
 )
 
-// environment is the environment of a function: what functions/internal/boot reads and the function uses. It panics if
-// Props.Environment has a variable that is ours: a function with the queue of another Settle, say, would go on for long.
+// environment returns the environment of a function: the variables that functions/internal/boot reads and the function
+// uses. It panics if Props.Environment contains one of them. Otherwise a function could use another stack's queue
+// unnoticed.
 func (s *Settle) environment(function string) map[string]*string {
 	env := map[string]*string{"SETTLE_SERVICE": s.name, "SETTLE_QUEUE_URL": s.Queue.QueueUrl()}
 	switch function {
@@ -54,15 +55,15 @@ func (s *Settle) environment(function string) map[string]*string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.props.Environment)) {
 		if _, taken := env[name]; taken {
-			panic(fmt.Sprintf("cdk: expected no %s in Props.Environment, which the construct sets for the function %s: leave it out, "+
-				"and set the field of Props that it follows from, if there is one", name, function))
+			panic(fmt.Sprintf("cdk: expected no %s in Props.Environment, because the construct sets it for the function %s: remove it, "+
+				"and set the corresponding field of Props, if there is one", name, function))
 		}
 		env[name] = jsii.String(s.props.Environment[name])
 	}
 	return env
 }
 
-// setTimers tells which queue and which schedules bring timers.
+// setTimers sets the variables of the delay queue and the schedules.
 func (s *Settle) setTimers(env map[string]*string) {
 	env["SETTLE_DELAY_QUEUE_URL"] = s.DelayQueue.QueueUrl()
 	env["SETTLE_DELAY_QUEUE_ARN"] = s.DelayQueue.QueueArn()
@@ -71,7 +72,7 @@ func (s *Settle) setTimers(env map[string]*string) {
 	env["SETTLE_SCHEDULE_GROUP"] = s.ScheduleGroup.ScheduleGroupName()
 }
 
-// setCallbacks tells enrich under which addresses its third party calls back: both variables, or none.
+// setCallbacks sets both variables of enrich's callback addresses, or none.
 func (s *Settle) setCallbacks(env map[string]*string) {
 	if s.secrets.EnrichCallbackKey == nil {
 		return
@@ -83,7 +84,7 @@ func (s *Settle) setCallbacks(env map[string]*string) {
 	setSecret(env, "SETTLE_ENRICH_CALLBACK_KEY", s.secrets.EnrichCallbackKey)
 }
 
-// setSecret sets a variable to what a secret is referred to by, if there is the secret.
+// setSecret sets a variable to a reference to the secret, if there is one.
 func setSecret(env map[string]*string, name string, value awscdk.SecretValue) {
 	if value != nil {
 		env[name] = value.UnsafeUnwrap()
@@ -115,8 +116,9 @@ func (s *Settle) addFunction(name string) {
 		Environment:  &env,
 		MemorySize:   jsii.Number(s.props.MemoryMiB),
 		Timeout:      seconds(s.timeout(name)),
-		// A timer that a timer's transition arms, and a send that answers a send, go round through these functions. Lambda would
-		// take the 16th for a fault and invoke nothing, without a line of log (AWS Lambda Developer Guide, "Recursive loop detection").
+		// A timer armed by a timer's transition, or a send that answers a send, passes through these functions in a
+		// loop. Lambda would treat the 16th pass as a fault and stop invoking the functions without a log line (AWS
+		// Lambda Developer Guide, "Recursive loop detection").
 		RecursiveLoop: awslambda.RecursiveLoop_ALLOW,
 	}
 	if s.props.EncryptionKey != nil {
@@ -132,7 +134,7 @@ func (s *Settle) timeout(function string) time.Duration {
 	return forwarderTimeout
 }
 
-// feed puts a function behind a queue.
+// feed connects a queue to a function.
 func (s *Settle) feed(function string, queue awssqs.Queue, batch, concurrency int) {
 	awslambda.NewEventSourceMapping(s.Scope, jsii.String(pascal(function)+"Mapping"), &awslambda.EventSourceMappingProps{
 		Target: s.Functions[function], EventSourceArn: queue.QueueArn(), BatchSize: jsii.Number(batch),

@@ -28,100 +28,105 @@ const (
 	Objects    = "objects"
 )
 
-// Functions are the names of all functions, in the order in which they are built. Objects is in a stack only with
-// Props.UploadBuckets.
+// Functions are the names of all functions, in build order. A stack contains Objects only with Props.UploadBuckets.
 var Functions = []string{Consumer, Gateway, Delay, Executions, TokenTask, Objects}
 
 // Limits of Props.
 const (
-	// ConsumerTimeoutMax is the longest that Lambda lets a function run.
+	// ConsumerTimeoutMax is Lambda's longest function time-out.
 	ConsumerTimeoutMax = 15 * time.Minute
-	// ConsumerConcurrencyMin and ConsumerConcurrencyMax are what SQS event source mappings take.
+	// ConsumerConcurrencyMin and ConsumerConcurrencyMax are the limits of SQS event source mappings.
 	ConsumerConcurrencyMin = 2
 	ConsumerConcurrencyMax = 1000
-	// ConsumerBatchMax is what a FIFO queue gives at once.
+	// ConsumerBatchMax is the largest batch of a FIFO queue.
 	ConsumerBatchMax = 10
-	// WebhooksPerSecondMax is a quarter of what an account's HTTP APIs take together (API Gateway Developer Guide, "Quotas").
+	// WebhooksPerSecondMax is a quarter of the requests that all HTTP APIs of an account can receive (API Gateway
+	// Developer Guide, "Quotas").
 	WebhooksPerSecondMax = 2500
-	// MemoryMiBMin and MemoryMiBMax are what Lambda takes.
+	// MemoryMiBMin and MemoryMiBMax are Lambda's limits.
 	MemoryMiBMin = 128
 	MemoryMiBMax = 10240
-	// NameCharactersMax is what the name of a schedule group may have (EventBridge Scheduler API Reference,
-	// "CreateScheduleGroup"). The queues' names, of 80 characters at most, end in 15 of ours at most.
+	// NameCharactersMax is the limit of a schedule group's name (EventBridge Scheduler API Reference,
+	// "CreateScheduleGroup"). It leaves room for the suffixes of queue names, which have up to 15 characters of SQS's
+	// 80.
 	NameCharactersMax = 64
 )
 
-// Props tunes the construct. Only Code is required.
+// Props configures the construct. Only Code is required.
 type Props struct {
-	// Code returns the code of a function, given its name and a scope for what it needs. Required.
-	// CodeFromFolder and CodeFromBucket make one.
+	// Code returns the code of a function, given its name and a scope for resources. Required. Use CodeFromFolder or
+	// CodeFromBucket.
 	Code func(scope constructs.Construct, function string) awslambda.Code
-	// Environment is set for every function, beside what the construct sets, which it may not name: settings of machines, such as
-	// SETTLE_JOB_TIME_LIMIT. A secret goes in as what SecretValue.UnsafeUnwrap returns, never as its text.
+	// Environment is added to the environment of every function, for settings of machines such as
+	// SETTLE_JOB_TIME_LIMIT. It must not contain variables that the construct sets. For a secret, use the result of
+	// SecretValue.UnsafeUnwrap, never its text.
 	Environment map[string]string
-	// Secrets are what the machines of this repository and GitHub's webhook need.
+	// Secrets are the secrets of this repository's machines and of GitHub's webhook.
 	Secrets Secrets
 
-	// ConsumerTimeout is how long a batch may take, services included. The queue hides a message for six times as long. One second
-	// to ConsumerTimeoutMax; defaults to 45 seconds. With 50 seconds or more, SQS may have forgotten what a consumer sent before it
-	// died when the next one sends it again (it remembers for five minutes): instances recognise such a repeat by its ID, and a
-	// message may be parked twice.
+	// ConsumerTimeout is the time limit for a batch, including services. The queue's visibility time-out is six times
+	// as long. One second to ConsumerTimeoutMax; defaults to 45 seconds. From 50 seconds on, the visibility time-out
+	// reaches SQS's deduplication interval of five minutes. SQS may then accept a message twice if the consumer dies
+	// after sending it. Instances recognise such a duplicate by its ID, but a message may be parked twice.
 	ConsumerTimeout time.Duration
-	// ConsumerConcurrency is how many batches are handled at once at most. ConsumerConcurrencyMin to
+	// ConsumerConcurrency is the maximum number of batches processed at once. ConsumerConcurrencyMin to
 	// ConsumerConcurrencyMax; defaults to 50.
 	ConsumerConcurrency int
-	// ConsumerBatch is how many messages the consumer takes at once, those of several instances side by side: one to
-	// ConsumerBatchMax, which is the default. One keeps instances apart whose services kill the process.
+	// ConsumerBatch is the maximum number of messages in a batch. The consumer processes different instances
+	// concurrently. One to ConsumerBatchMax; defaults to ConsumerBatchMax. Use one if a service can kill the process,
+	// so that it affects only its own instance.
 	ConsumerBatch int
-	// WebhooksPerSecond limits each of the two routes that anybody reaches, who is checked by a signature or a key. One to
-	// WebhooksPerSecondMax; defaults to 100. What is beyond gets status 429.
+	// WebhooksPerSecond limits each of the two open routes, which authenticate the caller by a signature or a key.
+	// Excess requests get status 429. One to WebhooksPerSecondMax; defaults to 100.
 	WebhooksPerSecond int
 	// MemoryMiB is the memory of each function. Defaults to 256.
 	MemoryMiB int
 
-	// WithoutIndex leaves the index by_state out: nothing is written for it, and `settle list` reads the whole table.
+	// WithoutIndex omits the index by_state. Writes then cost less, and `settle list` scans the whole table.
 	WithoutIndex bool
-	// WithoutDeletionProtection lets the table be deleted.
+	// WithoutDeletionProtection allows deletion of the table.
 	WithoutDeletionProtection bool
-	// TableRemoval is what becomes of the table when the stack is deleted. Defaults to RETAIN.
+	// TableRemoval is the removal policy of the table. Defaults to RETAIN.
 	TableRemoval awscdk.RemovalPolicy
-	// EncryptionKey encrypts the queues, the table, the secrets, the logs and the functions' environments. Nil means keys
-	// that AWS owns or manages, which cost nothing. The key must be one that its stack makes, or its policy must let SQS, EventBridge and
-	// CloudWatch Logs use it.
+	// EncryptionKey encrypts the queues, the table, the secrets, the logs and the functions' environments. Nil means
+	// keys owned or managed by AWS, which are free. The key must be created in the stack, or its policy must allow SQS,
+	// EventBridge and CloudWatch Logs to use it.
 	EncryptionKey awskms.IKey
 
-	// Workflows are the state machines that charts start, by the charts' names for them. None by default.
+	// Workflows are the state machines that charts start, by the name that the charts use. None by default.
 	Workflows map[string]awsstepfunctions.IStateMachine
-	// WaitingWorkflows are state machines of yours that wait for instances, beside those of infra/workflows: the consumer may
-	// answer their tasks.
+	// WaitingWorkflows are your own state machines that wait for instances, in addition to infra/workflows. The
+	// consumer may answer their tasks.
 	WaitingWorkflows []awsstepfunctions.IStateMachine
-	// WithoutExamples leaves out what only the machines of this repository need: the workflows of infra/workflows, which wait for
-	// them, the secrets of signup and enrich, and GitHub's webhook, each unless Secrets has its secret. Set it if the consumer hosts
-	// machines of yours.
+	// WithoutExamples omits everything that only this repository's machines need: the workflows of infra/workflows, the
+	// secrets of signup and enrich, and GitHub's webhook. A secret that is set in Secrets is kept, with its feature.
+	// Set WithoutExamples if the consumer hosts your own machines.
 	WithoutExamples bool
-	// UploadBuckets are the names of S3 buckets whose new objects become events of the machine upload, by the function objects. The
-	// buckets must be in the stack's Region and send their events to EventBridge. None by default: then there is no such function.
+	// UploadBuckets are the names of S3 buckets. New objects in them become events of the machine upload, through the
+	// function objects. The buckets must be in the stack's Region and must send their events to EventBridge. None by
+	// default: the stack then has no function objects.
 	UploadBuckets []*string
 
-	// CallbackBase is the address under which third parties reach the HTTP API. Defaults to its own.
+	// CallbackBase is the public address of the HTTP API for third parties. Defaults to the API's own address.
 	CallbackBase string
-	// LogRetention defaults to a month.
+	// LogRetention is the retention of logs. Defaults to a month.
 	LogRetention awslogs.RetentionDays
-	// Name begins the names of the queues, is that of the schedule group, and the dimension Service of the functions' metrics: letters,
-	// digits, hyphens and underscores, NameCharactersMax at most, and another for each Settle of a Region. Defaults to the stack's name.
+	// Name is the prefix of the queues' names, the name of the schedule group, and the dimension Service of the
+	// functions' metrics. It consists of letters, digits, hyphens and underscores, at most NameCharactersMax, and must
+	// be unique in the Region. Defaults to the stack's name.
 	Name *string
-	// AlarmActions are the ARNs of what alarms tell, such as an SNS topic. None by default: then the alarms are only
-	// seen in the console.
+	// AlarmActions are the ARNs of alarm actions, such as an SNS topic. None by default: alarms are then only shown in
+	// the console.
 	AlarmActions []*string
 }
 
-// Secrets come by reference: nothing of them is in a template. One that is nil is generated, in Secrets Manager.
+// Secrets are references: a template never contains a secret. Secrets Manager generates a secret that is nil.
 type Secrets struct {
-	// SignupCodeKey keys the hashes of the codes that signup mails: 16 bytes or more.
+	// SignupCodeKey is the key for the hashes of signup's codes: at least 16 bytes.
 	SignupCodeKey awscdk.SecretValue
-	// EnrichCallbackKey makes the addresses that enrich's third party calls back: 16 bytes or more.
+	// EnrichCallbackKey signs the callback addresses of enrich's third party: at least 16 bytes.
 	EnrichCallbackKey awscdk.SecretValue
-	// GitHubWebhook is what GitHub signs its webhooks with: 16 bytes or more.
+	// GitHubWebhook is the secret of GitHub's webhooks: at least 16 bytes.
 	GitHubWebhook awscdk.SecretValue
 }
 
@@ -150,7 +155,7 @@ func (p Props) withDefaults() Props {
 	return p
 }
 
-// workflowName is what boot.Workflows can hold: it is a list with commas and equals signs.
+// workflowName matches names that fit into boot.Workflows, a list with commas and equals signs.
 var workflowName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
 func (p Props) validate() error {
@@ -188,34 +193,34 @@ func (p Props) validate() error {
 	return nil
 }
 
-// settleName is what the names of queues and of schedule groups may be made of.
+// settleName matches valid names of queues and schedule groups.
 var settleName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// checkName refuses a name of which none of the derived ones could be made. One that only CloudFormation knows it lets pass.
+// checkName rejects a name that is invalid for a derived resource. It accepts a name that only CloudFormation knows.
 func checkName(name *string) error {
 	switch {
 	case *awscdk.Token_IsUnresolved(name):
 		return nil
 	case len(*name) > NameCharactersMax:
-		return fmt.Errorf("cdk: expected Props.Name, or the stack's name in its place, of %d characters at most, as schedule groups have, got %d, %q: "+
-			"set Props.Name to a shorter one", NameCharactersMax, len(*name), *name)
+		return fmt.Errorf("cdk: expected Props.Name, or else the stack's name, to have at most %d characters, the limit of schedule groups, got %d, %q: "+
+			"set a shorter Props.Name", NameCharactersMax, len(*name), *name)
 	case !settleName.MatchString(*name):
-		return fmt.Errorf("cdk: expected Props.Name, or the stack's name in its place, to match %s, as names of queues do, got %q", settleName, *name)
+		return fmt.Errorf("cdk: expected Props.Name, or else the stack's name, to match %s, as required for queues, got %q", settleName, *name)
 	default:
 		return nil
 	}
 }
 
-// bucketName is roughly S3's own rule (Amazon S3 User Guide, "Bucket naming rules"): an ARN or an address is none.
+// bucketName approximates S3's rule (Amazon S3 User Guide, "Bucket naming rules"). It does not match ARNs and URLs.
 var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
-// CodeFromFolder takes each function's code from <folder>/<function>, of the first folder in which that has a bootstrap. So
-// functions of your own stand before those that `make functions` has built of this repository:
+// CodeFromFolder takes a function's code from <folder>/<function>, in the first folder that contains its bootstrap. To deploy
+// your own functions with this repository's, name your folder first:
 //
 //	cdk.CodeFromFolder("build", settle+"/.bin/functions/arm64")
 //
-// where build has consumer/bootstrap, gateway/bootstrap and tokentask/bootstrap, which host your machines; delay, executions and
-// objects host none. It panics, as constructs do, if a function is in none of the folders.
+// Here, build contains consumer/bootstrap, gateway/bootstrap and tokentask/bootstrap, which host your machines. The other
+// functions host none. Like constructs, it panics if no folder contains a function.
 func CodeFromFolder(folder string, others ...string) func(constructs.Construct, string) awslambda.Code {
 	folders := append([]string{folder}, others...)
 	return func(_ constructs.Construct, function string) awslambda.Code {
@@ -229,7 +234,7 @@ func CodeFromFolder(folder string, others ...string) func(constructs.Construct, 
 	}
 }
 
-// CodeFromBucket takes each function's code from a zip in a bucket, whose key depends on the function's name.
+// CodeFromBucket takes a function's code from a zip in a bucket. key returns the zip's key for a function.
 func CodeFromBucket(bucket *string, key func(function string) *string) func(constructs.Construct, string) awslambda.Code {
 	return func(scope constructs.Construct, function string) awslambda.Code {
 		imported := awss3.Bucket_FromBucketName(scope, jsii.String(pascal(function)+"CodeBucket"), bucket)
@@ -237,7 +242,7 @@ func CodeFromBucket(bucket *string, key func(function string) *string) func(cons
 	}
 }
 
-// pascal makes a construct's ID of a name: job-relaunch becomes JobRelaunch.
+// pascal converts a name to a construct's ID: job-relaunch becomes JobRelaunch.
 func pascal(name string) string {
 	var id strings.Builder
 	for part := range strings.SplitSeq(name, "-") {

@@ -13,8 +13,8 @@ import (
 	"github.com/settle-run/settle/infra/cdk"
 )
 
-// TestTheLongestNameIsTaken derives all names from it that there are.
-func TestTheLongestNameIsTaken(t *testing.T) {
+// TestLongestNameIsAccepted checks all names derived from the longest one.
+func TestLongestNameIsAccepted(t *testing.T) {
 	t.Parallel()
 	longest := strings.Repeat("a", cdk.NameCharactersMax)
 	resources := synthesized(t, func(stack awscdk.Stack) {
@@ -22,7 +22,8 @@ func TestTheLongestNameIsTaken(t *testing.T) {
 		p.Name, p.UploadBuckets = &longest, []*string{jsii.String("sales-uploads")}
 		cdk.NewSettle(stack, "Settle", p)
 	})
-	// What AWS takes: SQS Developer Guide, "Queue quotas"; EventBridge Scheduler and API Gateway API References, Name.
+	// The limits are from the SQS Developer Guide, "Queue quotas", and the API References of EventBridge Scheduler and
+	// API Gateway, Name.
 	limits := map[string]int{"QueueName": 80, "AWS::Scheduler::ScheduleGroup": 64, "AWS::ApiGatewayV2::Api": 128}
 	seen := 0
 	for id, resource := range resources {
@@ -34,16 +35,16 @@ func TestTheLongestNameIsTaken(t *testing.T) {
 			seen++
 			limit := max(limits[property], limits[resource.Type])
 			if len(name) > limit {
-				t.Errorf("%s: expected a %s of %d characters at most, got %d", id, property, limit, len(name))
+				t.Errorf("%s: expected a %s of at most %d characters, got %d", id, property, limit, len(name))
 			}
 		}
 	}
 	if want := 7 + 1 + 1; seen != want {
-		t.Errorf("expected the names of %d resources, of queues, the schedule group and the API, got %d", want, seen)
+		t.Errorf("expected %d names of queues, the schedule group and the API, got %d", want, seen)
 	}
 }
 
-func TestTwoInOneStack(t *testing.T) {
+func TestTwoConstructsInOneStack(t *testing.T) {
 	t.Parallel()
 	resources := synthesized(t, func(stack awscdk.Stack) {
 		for _, name := range []string{"blue", "green"} {
@@ -57,17 +58,17 @@ func TestTwoInOneStack(t *testing.T) {
 		if resource.Type == "AWS::SQS::Queue" {
 			name := fmt.Sprint(resource.Properties["QueueName"])
 			if other, taken := names[name]; taken {
-				t.Errorf("expected queues to have names of their own, got %s for %s and %s", name, id, other)
+				t.Errorf("expected unique queue names, got %s for %s and %s", name, id, other)
 			}
 			names[name] = id
 		}
 	}
 	if names["blue.fifo"] == "" || names["green-delay-dlq"] == "" || len(names) != 12 {
-		t.Errorf("expected twelve queues, named by their Settle, got %v", names)
+		t.Errorf("expected twelve queues with their construct's name, got %v", names)
 	}
 }
 
-func TestWrongPropsAreRefused(t *testing.T) {
+func TestInvalidPropsAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		change func(*cdk.Props)
@@ -82,9 +83,9 @@ func TestWrongPropsAreRefused(t *testing.T) {
 		{func(p *cdk.Props) { p.MemoryMiB = 64 }, "from 128 to 10240, got 64"},
 		{func(p *cdk.Props) { p.Workflows = map[string]awsstepfunctions.IStateMachine{"a=b": nil} }, `got "a=b"`},
 		{func(p *cdk.Props) { p.UploadBuckets = []*string{jsii.String("arn:aws:s3:::sales")} }, `got "arn:aws:s3:::sales"`},
-		{func(p *cdk.Props) { p.Name = jsii.String(strings.Repeat("a", 65)) }, "of 64 characters at most, as schedule groups have, got 65"},
-		{func(p *cdk.Props) { p.Name = jsii.String("") }, `as names of queues do, got ""`},
-		{func(p *cdk.Props) { p.Name = jsii.String("orders.blue") }, `as names of queues do, got "orders.blue"`},
+		{func(p *cdk.Props) { p.Name = jsii.String(strings.Repeat("a", 65)) }, "at most 64 characters, the limit of schedule groups, got 65"},
+		{func(p *cdk.Props) { p.Name = jsii.String("") }, `as required for queues, got ""`},
+		{func(p *cdk.Props) { p.Name = jsii.String("orders.blue") }, `as required for queues, got "orders.blue"`},
 		{func(p *cdk.Props) { p.Environment = map[string]string{"SETTLE_SERVICE": "mine"} }, "expected no SETTLE_SERVICE in Props.Environment"},
 		{func(p *cdk.Props) {
 			p.Environment = map[string]string{"SETTLE_ENRICH_CALLBACK_BASE": "https://api.example.com"}
@@ -99,7 +100,7 @@ func TestWrongPropsAreRefused(t *testing.T) {
 			return nil
 		}()
 		if !strings.Contains(fmt.Sprint(said), c.want) {
-			t.Errorf("expected a panic with %q, got %v", c.want, said)
+			t.Errorf("expected a panic containing %q, got %v", c.want, said)
 		}
 	}
 }

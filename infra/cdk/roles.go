@@ -11,31 +11,32 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// statements are what a function may do: its calls, on its resources.
+// statements returns the permissions of a function.
 func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 	switch function {
 	case Consumer:
 		return slices.Concat([]awsiam.PolicyStatement{
-			// It hides what it will try again, and sends from instance to instance; Lambda does the rest by this role, and it
-			// acknowledges early itself.
+			// The consumer delays retries, sends from instance to instance and acknowledges early. Lambda uses the same
+			// role to poll the queue.
 			allow(actions("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility", "sqs:SendMessage"), s.Queue.QueueArn()),
 			allow(actions("sqs:SendMessage"), s.DeadLetterQueue.QueueArn(), s.DelayQueue.QueueArn()),
-			// It claims an alias on condition that the instance has not changed: a transaction, whose items IAM authorizes as PutItem
-			// and ConditionCheckItem (Amazon DynamoDB Developer Guide, "Using IAM with DynamoDB transactions").
+			// The consumer claims an alias in a transaction, on the condition that the instance has not changed. IAM
+			// authorizes the items of a transaction as PutItem and ConditionCheckItem (Amazon DynamoDB Developer Guide,
+			// "Using IAM with DynamoDB transactions").
 			allow(actions("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"), s.Table.TableArn()),
 		}, s.scheduling("scheduler:CreateSchedule", "scheduler:DeleteSchedule"), s.answering(), s.starting(), s.describing())
 	case Gateway:
 		return []awsiam.PolicyStatement{
 			allow(actions("sqs:SendMessage"), s.Queue.QueueArn()),
 			allow(actions("dynamodb:GetItem"), s.Table.TableArn()),
-			// A callback is noted with its alias, and a client's event ID is reserved. Instances it cannot write.
+			// The gateway stores callbacks with their aliases and reserves event IDs. It cannot write instances.
 			allowIf(actions("dynamodb:UpdateItem"), "ForAllValues:StringLike", "dynamodb:LeadingKeys", "alias/*", s.Table.TableArn()),
 			allowIf(actions("dynamodb:UpdateItem"), "ForAllValues:StringLike", "dynamodb:LeadingKeys", "idempotency/*", s.Table.TableArn()),
 		}
 	case Delay:
 		return append([]awsiam.PolicyStatement{
 			allow(receive, s.DelayQueue.QueueArn()),
-			// What is not due yet goes to EventBridge Scheduler, or round once more.
+			// Timers that are not due go to EventBridge Scheduler or back to the delay queue.
 			allow(actions("sqs:SendMessage"), s.Queue.QueueArn(), s.DelayQueue.QueueArn()),
 		}, s.scheduling("scheduler:CreateSchedule")...)
 	case Executions:
@@ -47,18 +48,19 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 		return []awsiam.PolicyStatement{allow(actions("sqs:SendMessage"), s.Queue.QueueArn())}
 	case Objects:
 		return []awsiam.PolicyStatement{
-			// What is no upload it parks. What it fails on, Lambda puts into its own dead-letter queue, by this role.
+			// The function parks other files. Lambda uses the same role to send failed events to the function's
+			// dead-letter queue.
 			allow(actions("sqs:SendMessage"), s.Queue.QueueArn(), s.DeadLetterQueue.QueueArn(), s.ObjectsDeadLetterQueue.QueueArn()),
 		}
 	default:
-		panic("cdk: no permissions are known for the function " + function)
+		panic("cdk: unknown function " + function)
 	}
 }
 
-// receive is what Lambda does to a queue by the role of the function behind it.
+// receive are the calls that Lambda makes on a queue with the role of the queue's function.
 var receive = actions("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
 
-// scheduling allows the calls on the schedules of timers, which send to the delay queue by a role of their own.
+// scheduling allows calls on the schedules of timers, which send to the delay queue with their own role.
 func (s *Settle) scheduling(calls ...string) []awsiam.PolicyStatement {
 	return []awsiam.PolicyStatement{
 		allow(actions(calls...), arn("scheduler", "schedule/"+*s.ScheduleGroup.ScheduleGroupName()+"/*")),
@@ -66,7 +68,7 @@ func (s *Settle) scheduling(calls ...string) []awsiam.PolicyStatement {
 	}
 }
 
-// answering allows to answer the tasks that wait for instances, and to look up how one ended.
+// answering allows the consumer to answer waiting tasks and to look up how a task ended.
 func (s *Settle) answering() []awsiam.PolicyStatement {
 	var machines, executions []*string
 	for _, name := range slices.Sorted(maps.Keys(s.Workflows)) {
@@ -86,7 +88,7 @@ func (s *Settle) answering() []awsiam.PolicyStatement {
 	}
 }
 
-// starting allows to start the workflows that charts start.
+// starting allows the consumer to start the charts' workflows.
 func (s *Settle) starting() []awsiam.PolicyStatement {
 	var machines []*string
 	for _, name := range slices.Sorted(maps.Keys(s.props.Workflows)) {
@@ -98,7 +100,7 @@ func (s *Settle) starting() []awsiam.PolicyStatement {
 	return []awsiam.PolicyStatement{allow(actions("states:StartExecution"), machines...)}
 }
 
-// describing allows to look after the executions that charts have started.
+// describing allows calls that describe the executions started by charts.
 func (s *Settle) describing() []awsiam.PolicyStatement {
 	var executions []*string
 	for _, name := range slices.Sorted(maps.Keys(s.props.Workflows)) {
@@ -110,11 +112,11 @@ func (s *Settle) describing() []awsiam.PolicyStatement {
 	return []awsiam.PolicyStatement{allow(actions("states:DescribeExecution"), executions...)}
 }
 
-// executionPrefix begins the names of the executions that charts start: durable.ExecutionPrefix, whose package would bring
-// the dependencies of the runtime's tests into this module.
+// executionPrefix is the prefix of the names of executions that charts start. It equals durable.ExecutionPrefix.
+// Importing that package would add the dependencies of the runtime's tests to this module.
 const executionPrefix = "settle-"
 
-// executionsOf returns the ARN of the executions of a state machine that have the name.
+// executionsOf returns the ARN of the executions of a state machine with the name.
 func (s *Settle) executionsOf(machine awsstepfunctions.IStateMachine, name string) *string {
 	if own, ok := machine.(awsstepfunctions.StateMachine); ok {
 		return arn("states", "execution:"+*own.StateMachineName()+":"+name)
@@ -123,20 +125,19 @@ func (s *Settle) executionsOf(machine awsstepfunctions.IStateMachine, name strin
 	return arn("states", "execution:"+*parts.ResourceName+":"+name)
 }
 
-// functionRole adds the role of a function, which may write to its own log group.
+// functionRole adds the role of a function, with permission to write to the function's log group.
 func (s *Settle) functionRole(function string, logs awslogs.LogGroup) awsiam.Role {
 	role := s.role(pascal(function)+"Role", "Settle's function "+function+".", awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
 		append(s.statements(function), allow(actions("logs:CreateLogStream", "logs:PutLogEvents"), logs.LogGroupArn()))...)
 	key := queueKey
-	if function == Consumer || function == Gateway { // they use the table
+	if function == Consumer || function == Gateway { // These functions use the table.
 		key = tableKey
 	}
 	s.grantKey(role, key)
 	return role
 }
 
-// role adds a role that may do what the statements say and nothing else: the grants of CDK's own constructs give more
-// than is called.
+// role adds a role with exactly the permissions of the statements. The grants of CDK's constructs would allow more.
 func (s *Settle) role(id, description string, assumedBy awsiam.IPrincipal, statements ...awsiam.PolicyStatement) awsiam.Role {
 	return awsiam.NewRole(s.Scope, &id, &awsiam.RoleProps{
 		Description: &description, AssumedBy: assumedBy,
@@ -146,7 +147,7 @@ func (s *Settle) role(id, description string, assumedBy awsiam.IPrincipal, state
 	})
 }
 
-// servicePrincipal is a service that acts for the resource of this account, and for no other's.
+// servicePrincipal returns a service that may act only for the given resource of this account.
 func servicePrincipal(service string, source *string) awsiam.IPrincipal {
 	return awsiam.NewServicePrincipal(&service, &awsiam.ServicePrincipalOpts{Conditions: &map[string]any{
 		"StringEquals": map[string]any{"aws:SourceAccount": *awscdk.Aws_ACCOUNT_ID()},

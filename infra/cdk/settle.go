@@ -18,27 +18,27 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// Settle is what NewSettle has made, to grant and to refer to.
+// Settle has the resources of NewSettle, for grants and references.
 type Settle struct {
-	// Scope is the construct that all the rest is in.
+	// Scope is the parent construct of all resources.
 	Scope constructs.Construct
-	// Queue takes the events. Whoever sends to it needs sqs:SendMessage, and names the instance as the message group.
+	// Queue receives the events. A sender needs sqs:SendMessage and sets the instance as message group ID.
 	Queue awssqs.Queue
-	// DeadLetterQueue has what was parked.
+	// DeadLetterQueue contains the parked events.
 	DeadLetterQueue           awssqs.Queue
 	DelayQueue                awssqs.Queue
 	DelayDeadLetterQueue      awssqs.Queue
 	ExecutionsQueue           awssqs.Queue
 	ExecutionsDeadLetterQueue awssqs.Queue
-	// ObjectsDeadLetterQueue has the uploads that could not be brought to the queue; nil without Props.UploadBuckets.
+	// ObjectsDeadLetterQueue contains uploads that could not be forwarded. Nil without Props.UploadBuckets.
 	ObjectsDeadLetterQueue awssqs.Queue
-	// Table has the instances. Its stream carries the old and the new item.
+	// Table contains the instances. Its stream has old and new images.
 	Table         awsdynamodb.Table
 	ScheduleGroup awsscheduler.ScheduleGroup
 	SchedulerRole awsiam.Role
 	// Functions are the functions by name.
 	Functions map[string]awslambda.Function
-	// Workflows are the state machines of infra/workflows by name; none with Props.WithoutExamples.
+	// Workflows are the state machines of infra/workflows by name. Empty with Props.WithoutExamples.
 	Workflows map[string]awsstepfunctions.StateMachine
 	HTTPAPI   awsapigatewayv2.CfnApi
 	// URL is the address of the HTTP API.
@@ -52,19 +52,19 @@ type Settle struct {
 	secrets Secrets
 }
 
-// visibilityTimeouts is how many of its function's time-outs a queue hides a message for, as AWS advises
+// visibilityTimeouts is the ratio of a queue's visibility time-out to its function's time-out, as AWS recommends
 // (Lambda Developer Guide, "Creating and configuring an Amazon SQS event source mapping").
 const visibilityTimeouts = 6
 
-// consumerTimeoutDefault keeps the visibility time-out of the FIFO queue, 270 s, below the 300 s for which SQS remembers a
-// deduplication ID (SQS Developer Guide, "Using the Amazon SQS message deduplication ID"): SQS recognises what a consumer sends again
-// that died after sending it.
+// consumerTimeoutDefault keeps the FIFO queue's visibility time-out, 270 s, below SQS's deduplication interval, 300 s
+// (SQS Developer Guide, "Using the Amazon SQS message deduplication ID"). SQS then recognises a message that a consumer
+// sent before it died and that the next consumer sends again.
 const consumerTimeoutDefault = 45 * time.Second
 
-// forwarderTimeout is the time-out of the functions that only forward messages.
+// forwarderTimeout is the time-out of functions that only forward messages.
 const forwarderTimeout = 30 * time.Second
 
-// NewSettle adds Settle to a scope. It panics if the props are not valid, as constructs do.
+// NewSettle adds Settle to a scope. Like other constructs, it panics if the props are invalid.
 func NewSettle(scope constructs.Construct, id string, props Props) *Settle {
 	props = props.withDefaults()
 	if err := props.validate(); err != nil {
@@ -94,28 +94,28 @@ func NewSettle(scope constructs.Construct, id string, props Props) *Settle {
 	return s
 }
 
-// AddOutputs adds the outputs of infra/template.yaml to the stack: the command line, `make destroy` and docs/deploy.md ask for them by
-// these names. A stack has them once.
+// AddOutputs adds the outputs of infra/template.yaml to the stack. The command line, `make destroy` and docs/deploy.md
+// read them by these names. Call it at most once per stack.
 func (s *Settle) AddOutputs() {
 	for _, output := range []struct {
 		id, description string
 		value           *string
 	}{
 		{"Url", "The address of the HTTP API.", s.URL},
-		{"QueueUrl", "The FIFO queue, which takes events.", s.Queue.QueueUrl()},
-		{"DeadLetterQueueUrl", "The queue of what was parked.", s.DeadLetterQueue.QueueUrl()},
-		{"TableName", "The table of the instances.", s.Table.TableName()},
+		{"QueueUrl", "The FIFO queue for events.", s.Queue.QueueUrl()},
+		{"DeadLetterQueueUrl", "The dead-letter queue with the parked events.", s.DeadLetterQueue.QueueUrl()},
+		{"TableName", "The table with the instances.", s.Table.TableName()},
 		{"DashboardName", "The dashboard.", s.Dashboard.DashboardName()},
-		{"TokenTaskArn", "The function for tasks that wait for an instance without sending to the queue.", s.Functions[TokenTask].FunctionArn()},
+		{"TokenTaskArn", "The function that Step Functions tasks invoke to wait for an instance.", s.Functions[TokenTask].FunctionArn()},
 	} {
 		awscdk.NewCfnOutput(awscdk.Stack_Of(s.Scope), &output.id, &awscdk.CfnOutputProps{Value: output.value, Description: &output.description})
 	}
 }
 
-// hasUploads reports whether there is the function objects.
+// hasUploads reports whether the stack contains the function objects.
 func (s *Settle) hasUploads() bool { return len(s.props.UploadBuckets) > 0 }
 
-// functions are the names of the functions that there are.
+// functions returns the names of the stack's functions.
 func (s *Settle) functions() []string {
 	if s.hasUploads() {
 		return Functions

@@ -22,7 +22,7 @@ import (
 	"github.com/settle-run/settle/infra/cdk/internal/template"
 )
 
-// kernel is CDK's, which does one thing at a time.
+// kernel serializes the use of CDK's process, which handles one app at a time.
 var kernel sync.Mutex
 
 // synthesized returns the resources of a stack.
@@ -45,7 +45,7 @@ func synthesized(t *testing.T, fill func(awscdk.Stack)) map[string]template.Reso
 	return parsed.Resources()
 }
 
-// find returns the logical ID and the resource of the type whose logical ID begins so.
+// find returns the resource of the type whose logical ID starts with prefix.
 func find(t *testing.T, resources map[string]template.Resource, kind, prefix string) (string, template.Resource) {
 	t.Helper()
 	found := ""
@@ -55,7 +55,7 @@ func find(t *testing.T, resources map[string]template.Resource, kind, prefix str
 		}
 	}
 	if found == "" {
-		t.Fatalf("expected a %s whose name begins with %s", kind, prefix)
+		t.Fatalf("expected a %s whose logical ID starts with %s", kind, prefix)
 	}
 	return found, resources[found]
 }
@@ -73,7 +73,7 @@ func environment(t *testing.T, resources map[string]template.Resource, function 
 	return variables
 }
 
-// allowed returns the resources on which the role of a function may do something, as JSON.
+// allowed returns the resources on which a function's role allows the action, as JSON.
 func allowed(t *testing.T, resources map[string]template.Resource, function, action string) string {
 	t.Helper()
 	role, _ := find(t, resources, "AWS::IAM::Role", "Settle"+function+"Role")
@@ -109,7 +109,7 @@ func props() cdk.Props {
 	return cdk.Props{Code: cdk.CodeFromBucket(jsii.String("code"), func(function string) *string { return jsii.String("v1/" + function + ".zip") })}
 }
 
-func TestACustomersKeyEncryptsEverything(t *testing.T) {
+func TestCustomerKeyEncryptsEverything(t *testing.T) {
 	t.Parallel()
 	resources := synthesized(t, func(stack awscdk.Stack) {
 		p := props()
@@ -127,7 +127,7 @@ func TestACustomersKeyEncryptsEverything(t *testing.T) {
 		if property, ok := of[resource.Type]; ok {
 			seen[resource.Type]++
 			if got := fmt.Sprint(resource.Properties[property]); !strings.Contains(got, key) {
-				t.Errorf("%s: expected %s to be the key, got %s", id, property, got)
+				t.Errorf("%s: expected the key in %s, got %s", id, property, got)
 			}
 		}
 	}
@@ -137,23 +137,23 @@ func TestACustomersKeyEncryptsEverything(t *testing.T) {
 	policy := fmt.Sprint(keyResource.Properties["KeyPolicy"])
 	for _, service := range []string{"events.amazonaws.com", "logs.amazonaws.com"} {
 		if !strings.Contains(policy, service) {
-			t.Errorf("expected the key's policy to let %s use it", service)
+			t.Errorf("expected the key's policy to allow %s", service)
 		}
 	}
-	// What CDK's own Table.GrantReadWriteData gives.
+	// These are the permissions of CDK's Table.GrantReadWriteData.
 	ofTable := []string{"kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*"}
 	ofQueues := []string{"kms:Decrypt", "kms:GenerateDataKey"}
 	for function, actions := range map[string][]string{
 		"Consumer": ofTable, "Gateway": ofTable, "Delay": ofQueues, "Executions": ofQueues, "Tokentask": ofQueues, "Objects": ofQueues,
 	} {
 		if got := actionsOn(t, resources, function, key); !slices.Equal(got, actions) {
-			t.Errorf("%s: expected to be allowed %v with the key, got %v", function, actions, got)
+			t.Errorf("%s: expected the permissions %v on the key, got %v", function, actions, got)
 		}
 	}
 }
 
-// TestTheTablesUsersMayWithTheKeyWhatCDKGrants compares with CDK's own grant.
-func TestTheTablesUsersMayWithTheKeyWhatCDKGrants(t *testing.T) {
+// TestKeyPermissionsEqualCDKsGrants compares the functions' permissions on the key with CDK's own grant.
+func TestKeyPermissionsEqualCDKsGrants(t *testing.T) {
 	t.Parallel()
 	resources := synthesized(t, func(stack awscdk.Stack) {
 		p := props()
@@ -166,16 +166,16 @@ func TestTheTablesUsersMayWithTheKeyWhatCDKGrants(t *testing.T) {
 	key, _ := find(t, resources, "AWS::KMS::Key", "Key")
 	want := actionsOn(t, resources, "Other", key)
 	if len(want) == 0 {
-		t.Fatal("expected CDK to grant on the key")
+		t.Fatal("expected CDK to grant permissions on the key")
 	}
 	for _, function := range []string{"Consumer", "Gateway"} {
 		if got := actionsOn(t, resources, function, key); !slices.Equal(got, want) {
-			t.Errorf("%s: expected %v with the key, as CDK grants, got %v", function, want, got)
+			t.Errorf("%s: expected %v on the key, as CDK grants, got %v", function, want, got)
 		}
 	}
 }
 
-// actionsOn returns what the role of a function may do with a key, by the policies that CDK's grants make.
+// actionsOn returns the actions on a key that the policies of CDK's grants allow a function's role.
 func actionsOn(t *testing.T, resources map[string]template.Resource, function, key string) []string {
 	t.Helper()
 	role, _ := find(t, resources, "AWS::IAM::Role", "Settle"+function+"Role")
@@ -196,7 +196,7 @@ func actionsOn(t *testing.T, resources map[string]template.Resource, function, k
 	return actions
 }
 
-func TestTheIndexIsLeftOut(t *testing.T) {
+func TestWithoutIndex(t *testing.T) {
 	t.Parallel()
 	resources := synthesized(t, func(stack awscdk.Stack) {
 		p := props()
@@ -205,7 +205,7 @@ func TestTheIndexIsLeftOut(t *testing.T) {
 	})
 	_, table := find(t, resources, "AWS::DynamoDB::Table", "SettleTable")
 	if table.Properties["GlobalSecondaryIndexes"] != nil || table.Properties["DeletionProtectionEnabled"] != false || table.DeletionPolicy != "Delete" {
-		t.Errorf("expected a table without index and protection, got %v, %s", table.Properties, table.DeletionPolicy)
+		t.Errorf("expected a table without index and deletion protection, got %v, %s", table.Properties, table.DeletionPolicy)
 	}
 	if got := environment(t, resources, "Consumer")["SETTLE_TABLE_INDEX"]; got != "off" {
 		t.Errorf("SETTLE_TABLE_INDEX: expected off, got %v", got)
@@ -216,14 +216,14 @@ func TestTheIndexIsLeftOut(t *testing.T) {
 			continue
 		}
 		if dimensions := fmt.Sprint(resource.Properties["Dimensions"]); strings.Contains(dimensions, "GlobalSecondaryIndexName") {
-			t.Errorf("%s: expected no alarm for an index that is not there, got one for %s", id, dimensions)
+			t.Errorf("%s: expected no alarm for the missing index, got one for %s", id, dimensions)
 		}
 		if resource.Properties["Namespace"] == "AWS/DynamoDB" {
 			throttles++
 		}
 	}
 	if throttles != 2 {
-		t.Errorf("expected two alarms for the table alone, got %d", throttles)
+		t.Errorf("expected two throttling alarms, for the table only, got %d", throttles)
 	}
 }
 
@@ -265,19 +265,19 @@ func TestWorkflowsThatChartsStart(t *testing.T) {
 		isWorkflow := resource.Type == "AWS::StepFunctions::StateMachine" && !strings.HasPrefix(id, "Audit")
 		isWebhook := resource.Type == "AWS::ApiGatewayV2::Route" && resource.Properties["RouteKey"] == "POST /webhooks/github"
 		if isWorkflow || isWebhook || resource.Type == "AWS::SecretsManager::Secret" {
-			t.Errorf("expected no example, got %s", id)
+			t.Errorf("expected no example workflow, got %s", id)
 		}
 	}
 	for _, function := range []string{"Consumer", "Gateway"} {
 		for name := range environment(t, resources, function) {
 			if strings.HasPrefix(name, "SETTLE_ENRICH") || strings.HasPrefix(name, "SETTLE_SIGNUP") || strings.HasPrefix(name, "SETTLE_GITHUB") {
-				t.Errorf("%s: expected no variable of an example, got %s", function, name)
+				t.Errorf("%s: expected no variable of the examples, got %s", function, name)
 			}
 		}
 	}
 }
 
-func TestBatchesAndWebhooksAreLimitedAsAsked(t *testing.T) {
+func TestBatchSizeAndWebhookLimit(t *testing.T) {
 	t.Parallel()
 	resources := synthesized(t, func(stack awscdk.Stack) {
 		p := props()
@@ -294,14 +294,14 @@ func TestBatchesAndWebhooksAreLimitedAsAsked(t *testing.T) {
 	limit := map[string]any{"ThrottlingRateLimit": 7., "ThrottlingBurstLimit": 7.}
 	want := map[string]any{"POST /webhooks/github": limit, "POST /webhooks/{provider}/{id}/{until}/{key}": limit}
 	if !reflect.DeepEqual(stage.Properties["RouteSettings"], want) {
-		t.Errorf("limits of routes: expected %v, got %v", want, stage.Properties["RouteSettings"])
+		t.Errorf("route limits: expected %v, got %v", want, stage.Properties["RouteSettings"])
 	}
 	if got := environment(t, resources, "Gateway")["SETTLE_GITHUB_WEBHOOK_SECRET"]; got != "{{resolve:secretsmanager:mine:SecretString:::}}" {
-		t.Errorf("the webhook's secret: expected the one that is given, got %v", got)
+		t.Errorf("webhook secret: expected the given one, got %v", got)
 	}
 }
 
-func TestSecretsAndSettingsOfOnesOwn(t *testing.T) {
+func TestCustomSecretsAndSettings(t *testing.T) {
 	t.Parallel()
 	resources := synthesized(t, func(stack awscdk.Stack) {
 		p := props()
@@ -321,14 +321,14 @@ func TestSecretsAndSettingsOfOnesOwn(t *testing.T) {
 		}
 	}
 	if got := environment(t, resources, "Tokentask"); got["SETTLE_JOB_TIME_LIMIT"] != "2h" || got["SETTLE_SIGNUP_CODE_KEY"] != nil {
-		t.Errorf("expected tokentask to have the setting and no secret, got %v", got)
+		t.Errorf("expected tokentask to have the setting but no secret, got %v", got)
 	}
 	for id, resource := range resources {
 		if resource.Type == "AWS::SecretsManager::Secret" && strings.Contains(id, "Signup") {
-			t.Errorf("expected no secret to be generated that is given, got %s", id)
+			t.Errorf("expected no generated secret, because all are given, got %s", id)
 		}
 	}
 	if _, queue := find(t, resources, "AWS::SQS::Queue", "SettleQueue"); queue.Properties["VisibilityTimeout"] != float64(30*60) {
-		t.Errorf("expected the queue to hide messages for six time-outs, half an hour, got %v", queue.Properties["VisibilityTimeout"])
+		t.Errorf("expected a visibility time-out of six function time-outs, half an hour, got %v", queue.Properties["VisibilityTimeout"])
 	}
 }

@@ -14,20 +14,21 @@ import (
 )
 
 const (
-	// retentionDays is how long a queue keeps a message: the longest that SQS allows.
+	// retentionDays is the retention of the queues: SQS's maximum.
 	retentionDays = 14
-	// indexName is what the store calls the index (dynamostore.IndexName).
+	// indexName is the store's name of the index (dynamostore.IndexName).
 	indexName = "by_state"
-	// receivesMax is how often a queue offers a message: the most that SQS allows (SQS Developer Guide, "Configure a dead-letter
-	// queue using the Amazon SQS console"). Giving up is the last resort: parking is the runtime's decision, and what cannot be
-	// forwarded waits for an outage to end. That is three days at the FIFO queue and two at the others.
+	// receivesMax is how often a message is received before SQS moves it to the dead-letter queue: SQS's maximum (SQS
+	// Developer Guide, "Configure a dead-letter queue using the Amazon SQS console"). The runtime decides when to park
+	// an event, and messages that cannot be forwarded wait for the end of an outage. The limit is reached after three
+	// days in the FIFO queue and two in the others.
 	receivesMax = 1000
 	// secretCharacters is the length of a generated secret of letters and digits: 256 bits.
 	secretCharacters = 43
 )
 
-// addQueues adds the queues, each with its dead-letter queue, under names that begin with the construct's. The names are
-// ours because a dead-letter queue and its source have to know each other's ARN, which CloudFormation alone would call a circle.
+// addQueues adds the queues and their dead-letter queues. They have explicit names, because a dead-letter queue and its
+// source need each other's ARN, and CloudFormation rejects the circular reference.
 func (s *Settle) addQueues() {
 	fifo := awssqs.QueueProps{
 		Fifo:                jsii.Bool(true),
@@ -38,13 +39,13 @@ func (s *Settle) addQueues() {
 	s.DelayQueue, s.DelayDeadLetterQueue = s.queues("-delay", "", awssqs.QueueProps{}, forwarderTimeout)
 	s.ExecutionsQueue, s.ExecutionsDeadLetterQueue = s.queues("-executions", "", awssqs.QueueProps{}, forwarderTimeout)
 	if s.hasUploads() {
-		// It takes from EventBridge and from Lambda, and from no queue.
+		// It receives from EventBridge and from Lambda, but from no queue.
 		s.ObjectsDeadLetterQueue = s.queue("ObjectsDeadLetterQueue", "-objects-dlq", awssqs.QueueProps{})
 		allowRedrive(s.ObjectsDeadLetterQueue, map[string]any{"redrivePermission": "denyAll"})
 	}
 }
 
-// queues adds a queue behind which is a function with the time-out, and its dead-letter queue.
+// queues adds the queue of a function with the time-out, and its dead-letter queue.
 func (s *Settle) queues(name, suffix string, props awssqs.QueueProps, timeout time.Duration) (queue, deadLetter awssqs.Queue) {
 	props.VisibilityTimeout = seconds(visibilityTimeouts * timeout)
 	id := pascal(strings.TrimPrefix(name, "-"))
@@ -56,7 +57,7 @@ func (s *Settle) queues(name, suffix string, props awssqs.QueueProps, timeout ti
 	return s.queue(id+"Queue", name+suffix, props), deadLetter
 }
 
-// queue adds a queue whose name ends so.
+// queue adds a queue. name is the suffix of its name.
 func (s *Settle) queue(id, name string, props awssqs.QueueProps) awssqs.Queue {
 	props.QueueName = jsii.String(*s.name + name)
 	props.RetentionPeriod = awscdk.Duration_Days(jsii.Number(retentionDays))
@@ -68,7 +69,7 @@ func (s *Settle) queue(id, name string, props awssqs.QueueProps) awssqs.Queue {
 	return awssqs.NewQueue(s.Scope, &id, &props)
 }
 
-// allowRedrive says which queues may use a queue for their dead letters.
+// allowRedrive sets which queues may use a queue as dead-letter queue.
 func allowRedrive(deadLetter awssqs.Queue, policy map[string]any) {
 	deadLetter.Node().DefaultChild().(awssqs.CfnQueue).SetRedriveAllowPolicy(policy)
 }
@@ -99,28 +100,28 @@ func (s *Settle) addTable() {
 	})
 }
 
-// addScheduler adds the group in which timers beyond fifteen minutes wait, and the role by which they reach the delay
-// queue, or its dead-letter queue.
+// addScheduler adds the schedule group for timers of more than fifteen minutes, and the role that sends them to the
+// delay queue or its dead-letter queue.
 func (s *Settle) addScheduler() {
 	s.ScheduleGroup = awsscheduler.NewScheduleGroup(s.Scope, jsii.String("ScheduleGroup"), &awsscheduler.ScheduleGroupProps{
 		ScheduleGroupName: s.name, RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
 	})
-	s.SchedulerRole = s.role("SchedulerRole", "EventBridge Scheduler: brings timers to the delay queue.",
+	s.SchedulerRole = s.role("SchedulerRole", "EventBridge Scheduler: sends timers to the delay queue.",
 		servicePrincipal("scheduler.amazonaws.com", s.ScheduleGroup.ScheduleGroupArn()),
 		allow(actions("sqs:SendMessage"), s.DelayQueue.QueueArn(), s.DelayDeadLetterQueue.QueueArn()))
 	s.grantKey(s.SchedulerRole, queueKey)
 }
 
-// addSecrets generates the secrets that are not given and are needed.
+// addSecrets generates the required secrets that are not given.
 func (s *Settle) addSecrets() {
 	s.secrets = s.props.Secrets
 	for _, secret := range []struct {
 		id, description string
 		value           *awscdk.SecretValue
 	}{
-		{"SignupCodeKey", "Keys the hashes of the codes that signup mails.", &s.secrets.SignupCodeKey},
-		{"EnrichCallbackKey", "Makes the addresses that enrich's third party calls back.", &s.secrets.EnrichCallbackKey},
-		{"GitHubWebhookSecret", "What GitHub signs its webhooks with: give it to the webhook.", &s.secrets.GitHubWebhook},
+		{"SignupCodeKey", "The key for the hashes of signup's codes.", &s.secrets.SignupCodeKey},
+		{"EnrichCallbackKey", "Signs the callback addresses of enrich's third party.", &s.secrets.EnrichCallbackKey},
+		{"GitHubWebhookSecret", "The secret of the GitHub webhook: enter it at GitHub.", &s.secrets.GitHubWebhook},
 	} {
 		if *secret.value != nil || s.props.WithoutExamples {
 			continue
@@ -134,7 +135,7 @@ func (s *Settle) addSecrets() {
 	}
 }
 
-// addKeyPolicy lets the services that write with the key's help use it.
+// addKeyPolicy allows the services that encrypt with the customer's key to use it.
 func (s *Settle) addKeyPolicy() {
 	key := s.props.EncryptionKey
 	if key == nil {
@@ -152,14 +153,15 @@ func (s *Settle) addKeyPolicy() {
 	}), nil)
 }
 
-// What is done with the customer's key by those who use encrypted queues, and the table: the latter is what CDK's own grants to read
-// and write a table give (Amazon DynamoDB Developer Guide, "DynamoDB encryption at rest: usage notes", "Authorizing use of a customer managed key").
+// The permissions on the customer's key for users of encrypted queues and for users of the table. The latter are CDK's
+// grants to read and write a table (Amazon DynamoDB Developer Guide, "DynamoDB encryption at rest: usage notes",
+// "Authorizing use of a customer managed key").
 var (
 	queueKey = actions("kms:Decrypt", "kms:GenerateDataKey")
 	tableKey = actions("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*")
 )
 
-// grantKey lets a role use the customer's key, if there is one.
+// grantKey allows a role to use the customer's key, if there is one.
 func (s *Settle) grantKey(role awsiam.Role, actions *[]*string) {
 	if s.props.EncryptionKey != nil {
 		s.props.EncryptionKey.Grant(role, *actions...)

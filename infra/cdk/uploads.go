@@ -9,17 +9,16 @@ import (
 )
 
 const (
-	// For how long, and how often, EventBridge tries to hand an upload to Lambda: as long as it can.
+	// EventBridge's limits for retries of an event to Lambda: the maximum.
 	uploadEventAge      = 24 * time.Hour
 	uploadEventAttempts = 185
-	// For how long Lambda keeps an upload while the function is throttled, and how often it tries again after the function has
-	// failed: at most.
+	// Lambda's limits for throttled events and for retries of a failed invocation: the maximum.
 	uploadInvokeAge     = 6 * time.Hour
 	uploadInvokeRetries = 2
 )
 
-// addUploadEvents has EventBridge tell the function objects of what is created in Props.UploadBuckets. Uploads that neither
-// EventBridge nor Lambda could bring to the end of the function are kept in ObjectsDeadLetterQueue.
+// addUploadEvents sends the "Object Created" events of Props.UploadBuckets to the function objects. Events that
+// EventBridge or Lambda cannot deliver go to ObjectsDeadLetterQueue.
 func (s *Settle) addUploadEvents() {
 	if !s.hasUploads() {
 		return
@@ -31,7 +30,7 @@ func (s *Settle) addUploadEvents() {
 		MaximumEventAgeInSeconds: jsii.Number(uploadInvokeAge / time.Second), MaximumRetryAttempts: jsii.Number(uploadInvokeRetries),
 	})
 	rule := awsevents.NewCfnRule(s.Scope, jsii.String("UploadsRule"), &awsevents.CfnRuleProps{
-		Description: jsii.String("Settle: uploads, which become events of the machine upload."), State: jsii.String("ENABLED"),
+		Description: jsii.String("Settle: uploads for the machine upload."), State: jsii.String("ENABLED"),
 		EventPattern: map[string]any{
 			"source": []string{"aws.s3"}, "detail-type": []string{"Object Created"},
 			"detail": map[string]any{"bucket": map[string]any{"name": s.props.UploadBuckets}},

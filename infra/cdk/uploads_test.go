@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/infra/cdk"
 )
 
-func TestUploadsOfTheBucketsThatAreNamed(t *testing.T) {
+func TestUploadsToNamedBuckets(t *testing.T) {
 	t.Parallel()
 	resources := synthesized(t, func(stack awscdk.Stack) {
 		p := props()
@@ -32,19 +32,19 @@ func TestUploadsOfTheBucketsThatAreNamed(t *testing.T) {
 	deadLetters, _ := find(t, resources, "AWS::SQS::Queue", "SettleObjectsDeadLetterQueue")
 	for what, in := range map[string]any{"the target": rule.Properties["Targets"], "the function": resources[functionID(t, resources, "Objects")].Properties["DeadLetterConfig"]} {
 		if !strings.Contains(fmt.Sprint(in), deadLetters) {
-			t.Errorf("%s: expected what fails to be kept in %s, got %v", what, deadLetters, in)
+			t.Errorf("%s: expected the dead-letter queue %s, got %v", what, deadLetters, in)
 		}
 	}
 	if got := allowed(t, resources, "Objects", "sqs:SendMessage"); !strings.Contains(got, deadLetters) || strings.Contains(got, "Delay") {
-		t.Errorf("expected objects to send to its queues alone, got %s", got)
+		t.Errorf("expected objects to have permission to send only to its queues, got %s", got)
 	}
 	if got := environment(t, resources, "Objects"); got["SETTLE_DEAD_LETTER_QUEUE_URL"] == nil || got["SETTLE_TABLE"] != nil {
-		t.Errorf("expected objects to know the dead-letter queue and not the table, got %v", got)
+		t.Errorf("expected the environment of objects to have the dead-letter queue but not the table, got %v", got)
 	}
 	find(t, resources, "AWS::CloudWatch::Alarm", "SettleObjectsDeadLettersAlarm")
 }
 
-func TestWithoutBucketsNobodyPaysForUploads(t *testing.T) {
+func TestNoResourcesForUploadsWithoutBuckets(t *testing.T) {
 	t.Parallel()
 	resources := synthesized(t, func(stack awscdk.Stack) {
 		settle := cdk.NewSettle(stack, "Settle", props())

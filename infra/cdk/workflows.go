@@ -13,11 +13,11 @@ import (
 	"github.com/settle-run/settle/infra/cdk/internal/examples"
 )
 
-// Examples are the workflows of infra/workflows, by name.
+// Examples are the names of the workflows in infra/workflows.
 var Examples = []string{"enrich", "job", "job-relaunch", "pipeline", "upload-sales", "upload-warehouse"}
 
-// addWorkflows adds the workflows of infra/workflows, which need nothing filled in: the queue's address is part of their
-// input. All they may do is send to the queue.
+// addWorkflows adds the workflows of infra/workflows unchanged. The queue's URL is part of their input. Their role only
+// allows sending to the queue.
 func (s *Settle) addWorkflows() {
 	if s.props.WithoutExamples {
 		return
@@ -37,9 +37,10 @@ func (s *Settle) addWorkflows() {
 	}
 }
 
-// addExecutionEvents has EventBridge tell of the ends of the executions that charts have started: of the state machines in
-// Props.Workflows, as another Settle of the account starts its own under names like ours. Where charts start none, the rule is off.
-// Ends that it cannot bring to ExecutionsQueue are kept in ExecutionsDeadLetterQueue, which is a standard queue as EventBridge wants it.
+// addExecutionEvents sends the ends of executions that charts started to ExecutionsQueue. The rule matches only the
+// state machines in Props.Workflows, because another stack in the account uses the same execution names. If there are
+// none, the rule is disabled. Undeliverable events go to ExecutionsDeadLetterQueue, a standard queue, because
+// EventBridge does not accept a FIFO dead-letter queue.
 func (s *Settle) addExecutionEvents() {
 	detail := map[string]any{
 		"name":   []any{map[string]any{"prefix": executionPrefix}},
@@ -54,7 +55,7 @@ func (s *Settle) addExecutionEvents() {
 		state, detail["stateMachineArn"] = "ENABLED", machines
 	}
 	rule := awsevents.NewCfnRule(s.Scope, jsii.String("ExecutionsRule"), &awsevents.CfnRuleProps{
-		Description: jsii.String("Settle: the ends of the executions that charts have started."), State: &state,
+		Description: jsii.String("Settle: ends of executions started by charts."), State: &state,
 		EventPattern: map[string]any{
 			"source": []string{"aws.states"}, "detail-type": []string{"Step Functions Execution Status Change"}, "detail": detail,
 		},
@@ -66,7 +67,7 @@ func (s *Settle) addExecutionEvents() {
 	letSend(rule, s.ExecutionsDeadLetterQueue)
 }
 
-// letSend lets a rule of EventBridge send to a queue, and no other rule.
+// letSend allows the rule, and no other rule, to send to the queue.
 func letSend(rule awsevents.CfnRule, queue awssqs.Queue) {
 	queue.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid:        jsii.String("EventBridgeSends"),

@@ -1,5 +1,5 @@
-// Package guard holds the SDK clients of a process to what a function's role may do in infra/template.yaml: a call that AWS
-// would deny fails here too, and what no call has used is listed. It serves tests.
+// Package guard restricts the SDK clients of a process to the permissions of a function's role in infra/template.yaml.
+// A call that AWS would deny fails, and unused permissions are listed. It is for tests.
 package guard
 
 import (
@@ -23,22 +23,22 @@ type Guard struct {
 	stack    infra.Stack
 	function infra.Function
 
-	// conditional are the actions, in lower case, whose permission depends on more than the resource.
+	// conditional are the actions with conditions, in lower case.
 	conditional map[string]bool
 
 	mu     sync.Mutex
 	denied []error
 	used   map[infra.Permission]bool
-	// known are calls that were allowed before and would be again, whatever their context: most of a process are.
+	// known are unconditional calls that were allowed before. Most calls of a process repeat one of them.
 	known map[known]bool
 }
 
 type known struct{ action, resource string }
 
-// deniedMax is how many denied calls are kept: one that is repeated fills no memory.
+// deniedMax limits the denied calls that are stored, because a process may repeat one endlessly.
 const deniedMax = 100
 
-// New returns a guard for the function of a stack, by the name of its folder in functions/.
+// New returns a guard for a function of a stack, by the name of its folder in functions/.
 func New(stack infra.Stack, name string) (*Guard, error) {
 	functions, err := infra.Functions()
 	if err != nil {
@@ -48,7 +48,7 @@ func New(stack infra.Stack, name string) (*Guard, error) {
 	if !ok {
 		return nil, fmt.Errorf("guard: expected one of the functions %v, got %q", slices.Sorted(maps.Keys(functions)), name)
 	}
-	function.Environment = nil // Not everybody who calls AWS knows the functions' secrets.
+	function.Environment = nil // Callers may not know the secrets in the environment.
 	if function.Statements, err = stack.Statements(function); err != nil {
 		return nil, err
 	}
@@ -63,8 +63,8 @@ func New(stack infra.Stack, name string) (*Guard, error) {
 	return g, nil
 }
 
-// Attach has the clients that are made from the configuration ask the guard before each call. One that is denied fails with
-// a smithy.APIError of the code AccessDeniedException, and goes nowhere.
+// Attach makes clients created from the configuration check each call. A denied call fails with a smithy.APIError with
+// the code AccessDeniedException and is not sent.
 func (g *Guard) Attach(config *aws.Config) {
 	config.APIOptions = append(slices.Clip(config.APIOptions), func(stack *middleware.Stack) error {
 		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("SettleGuard", func(
@@ -78,15 +78,15 @@ func (g *Guard) Attach(config *aws.Config) {
 	})
 }
 
-// Denied returns the calls that the role does not allow, in their order: up to 100.
+// Denied returns the denied calls in order, at most 100.
 func (g *Guard) Denied() []error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.denied)
 }
 
-// Unused returns the permissions that no call has needed. Those that Lambda uses in the function's name, on the queue in front
-// of it and on its logs, are not among them: no call of the function's does.
+// Unused returns the permissions that no call has needed. It omits the permissions that only Lambda uses, for the
+// function's queue and logs.
 func (g *Guard) Unused() []infra.Permission {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,7 +99,7 @@ func (g *Guard) Unused() []infra.Permission {
 	return unused
 }
 
-// ofLambda are the actions that Lambda takes by a function's role.
+// ofLambda are the actions that Lambda performs with a function's role.
 var ofLambda = []string{"sqs:ReceiveMessage", "sqs:GetQueueAttributes", "sqs:DeleteMessage", "logs:CreateLogStream", "logs:PutLogEvents"}
 
 func (g *Guard) check(ctx context.Context, parameters any) error {
@@ -112,7 +112,7 @@ func (g *Guard) check(ctx context.Context, parameters any) error {
 
 const accessDenied = "AccessDeniedException"
 
-// decide notes an operation, and fails if the role does not allow it.
+// decide returns an error if the role does not allow the operation, and records it.
 func (g *Guard) decide(o operation) error {
 	calls, err := g.callsOf(o)
 	g.mu.Lock()
@@ -128,7 +128,7 @@ func (g *Guard) decide(o operation) error {
 	return err
 }
 
-// allow notes which permissions allow the call, and fails if there is none; g.mu is held.
+// allow records the permissions that allow the call. It returns an error if there is none. The caller holds g.mu.
 func (g *Guard) allow(call infra.Call) error {
 	key := known{call.Action, call.Resource}
 	if g.known[key] {
@@ -143,15 +143,15 @@ func (g *Guard) allow(call infra.Call) error {
 		g.used[permission] = true
 		named = named || permission.Resource == call.Resource
 	}
-	// What a pattern allows, such as a schedule, has a name of its own each time: there is no end to them.
+	// Resources that match a pattern, such as schedules, have unlimited names and are not cached.
 	if named && !g.conditional[strings.ToLower(call.Action)] {
 		g.known[key] = true
 	}
 	return nil
 }
 
-// callsOf returns what IAM checks for an operation: the call itself, and the passing of a role if it passes one. For a transaction it
-// checks each of its items.
+// callsOf returns the calls that IAM authorizes for an operation: the call itself and, if it passes a role,
+// iam:PassRole. For a transaction these are the calls of its items.
 func (g *Guard) callsOf(o operation) ([]infra.Call, error) {
 	if len(o.items) > 0 {
 		return g.callsOfItems(o.items)
@@ -176,7 +176,7 @@ func (g *Guard) callsOf(o operation) ([]infra.Call, error) {
 		}
 		call.Context = map[string][]string{"dynamodb:LeadingKeys": o.keys}
 	case "SFN":
-		call.Resource = o.stateMachine + o.execution // it has one of them, or a token
+		call.Resource = o.stateMachine + o.execution // The input has one of them, or a task token.
 	case "Scheduler":
 		call.Resource = "arn:aws:scheduler" + here + g.stack.Account + ":schedule/" + o.group + "/" + o.schedule
 		if o.passedRole != "" {
@@ -188,7 +188,7 @@ func (g *Guard) callsOf(o operation) ([]infra.Call, error) {
 	return []infra.Call{call}, nil
 }
 
-// callsOfItems returns the calls that stand for the items of a transaction.
+// callsOfItems returns the calls for the items of a transaction.
 func (g *Guard) callsOfItems(items []item) ([]infra.Call, error) {
 	var calls []infra.Call
 	for _, one := range items {

@@ -34,7 +34,8 @@ func stack() infra.Stack {
 	}
 }
 
-// guarded returns the configuration of clients that reach an AWS with the stack's queues and table, by the role of a function.
+// guarded returns a client configuration for a local AWS with the stack's queues and table, restricted to the role of a
+// function.
 func guarded(t *testing.T, function string) (aws.Config, *guard.Guard) {
 	t.Helper()
 	cloud := awslocal.New(awslocal.Config{})
@@ -72,7 +73,7 @@ const (
 	delay      = "http://aws.local/" + awslocal.Account + "/settle-delay"
 )
 
-func TestWhatTheConsumerDoesIsAllowed(t *testing.T) {
+func TestCallsOfTheConsumerAreAllowed(t *testing.T) {
 	t.Parallel()
 	config, g := guarded(t, "consumer")
 	client := sqs.NewFromConfig(config)
@@ -81,7 +82,7 @@ func TestWhatTheConsumerDoesIsAllowed(t *testing.T) {
 		t.Error(err)
 	}
 	other := durable.Message{To: durable.InstanceID{Machine: "job", ID: "8"}, Body: event.Body, DeduplicationID: "b"}
-	for _, err := range events.SendBatch(t.Context(), []durable.Message{event, other}) { // by the permission to send one
+	for _, err := range events.SendBatch(t.Context(), []durable.Message{event, other}) { // sqs:SendMessage covers the batch operation.
 		if err != nil {
 			t.Error(err)
 		}
@@ -109,12 +110,12 @@ func TestWhatTheConsumerDoesIsAllowed(t *testing.T) {
 	if _, err := store.Load(t.Context(), job); err != nil {
 		t.Error(err)
 	}
-	// The table refuses the claim, since the instance has no item. The guard has allowed it by then.
+	// The table rejects the claim, because the instance has no item, but the guard allows the call.
 	if err := store.Claim(t.Context(), "enricher/7", job, time.Now(), 1); !errors.Is(err, durable.ErrConflict) {
 		t.Errorf("expected ErrConflict, got %v", err)
 	}
 	if denied := g.Denied(); len(denied) != 0 {
-		t.Errorf("expected no call to be denied, got %v", denied)
+		t.Errorf("expected no denied calls, got %v", denied)
 	}
 	unused := g.Unused()
 	const sqsARN = "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":"
@@ -129,12 +130,12 @@ func TestWhatTheConsumerDoesIsAllowed(t *testing.T) {
 		{Action: "dynamodb:UpdateItem", Resource: "arn:aws:dynamodb:" + awslocal.Region + ":" + awslocal.Account + ":table/settle"}:         false,
 	} {
 		if listed := slices.Contains(unused, permission); listed == used {
-			t.Errorf("%v: expected to be listed as unused: %v, got %v", permission, !used, unused)
+			t.Errorf("%v: expected in the list of unused permissions: %v, got %v", permission, !used, unused)
 		}
 	}
 }
 
-func TestWhatARoleDoesNotAllowFails(t *testing.T) {
+func TestCallsWithoutPermissionFail(t *testing.T) {
 	t.Parallel()
 	arn := "arn:aws:states:" + awslocal.Region + ":" + awslocal.Account
 	for name, c := range map[string]struct {
@@ -164,7 +165,7 @@ func TestWhatARoleDoesNotAllowFails(t *testing.T) {
 			types.TransactWriteItem{Put: &types.Put{TableName: aws.String("settle"), Item: dynamoKey("job/7")}},
 			types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: aws.String("other"), Key: dynamoKey("job/8"), ConditionExpression: aws.String("a = b")}},
 		)},
-		"a transaction of an item that says nothing": {"consumer", `got ""`, transact(types.TransactWriteItem{})},
+		"a transaction with an empty item": {"consumer", `got ""`, transact(types.TransactWriteItem{})},
 		"the gateway lists": {"gateway", "dynamodb:Scan", func(ctx context.Context, config aws.Config) error {
 			_, err := dynamodb.NewFromConfig(config).Scan(ctx, &dynamodb.ScanInput{TableName: aws.String("settle")})
 			return err
@@ -182,7 +183,7 @@ func TestWhatARoleDoesNotAllowFails(t *testing.T) {
 			other := durable.Message{To: durable.InstanceID{Machine: "job", ID: "8"}, Body: event.Body, DeduplicationID: "b"}
 			return sqsqueue.New(sqs.NewFromConfig(config), deadLetter, "").SendBatch(ctx, []durable.Message{event, other})[0]
 		}},
-		"a call of no queue": {"delay", "expected the URL of a queue", func(ctx context.Context, config aws.Config) error {
+		"a call without a queue": {"delay", "expected the URL of a queue", func(ctx context.Context, config aws.Config) error {
 			_, err := sqs.NewFromConfig(config).ListQueues(ctx, &sqs.ListQueuesInput{})
 			return err
 		}},
@@ -196,13 +197,13 @@ func TestWhatARoleDoesNotAllowFails(t *testing.T) {
 				t.Errorf("expected AccessDeniedException for %s, got %v", c.want, err)
 			}
 			if denied := g.Denied(); len(denied) != 1 || !errors.Is(denied[0], infra.ErrDenied) {
-				t.Errorf("expected one call to be noted, got %v", denied)
+				t.Errorf("expected one recorded call, got %v", denied)
 			}
 		})
 	}
 }
 
-// transact returns a call of TransactWriteItems.
+// transact returns a TransactWriteItems call.
 func transact(items ...types.TransactWriteItem) func(context.Context, aws.Config) error {
 	return func(ctx context.Context, config aws.Config) error {
 		_, err := dynamodb.NewFromConfig(config).TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
@@ -210,7 +211,7 @@ func transact(items ...types.TransactWriteItem) func(context.Context, aws.Config
 	}
 }
 
-func TestTheGatewayMayNoteACallbackWithItsAlias(t *testing.T) {
+func TestGatewayMayRedeemAnAlias(t *testing.T) {
 	t.Parallel()
 	config, g := guarded(t, "gateway")
 	store := dynamostore.New(dynamodb.NewFromConfig(config), "settle")
@@ -218,11 +219,11 @@ func TestTheGatewayMayNoteACallbackWithItsAlias(t *testing.T) {
 		t.Error(err)
 	}
 	if denied := g.Denied(); len(denied) != 0 {
-		t.Errorf("expected no call to be denied, got %v", denied)
+		t.Errorf("expected no denied calls, got %v", denied)
 	}
 }
 
-func TestAnUnknownFunctionIsRefused(t *testing.T) {
+func TestUnknownFunctionIsRejected(t *testing.T) {
 	t.Parallel()
 	if _, err := guard.New(stack(), "mailer"); err == nil || !strings.Contains(err.Error(), `got "mailer"`) {
 		t.Errorf("expected an error that names mailer, got %v", err)
@@ -233,8 +234,8 @@ func dynamoKey(instance string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: instance}}
 }
 
-// The schedules of a process have no end of names: only what is named in the role is remembered.
-func TestWhatIsAllowedOnceIsNotAskedAgain(t *testing.T) {
+// The names of schedules are unlimited, so only resources named in the role are cached.
+func TestAllowedCallsAreCached(t *testing.T) {
 	t.Parallel()
 	config, g := guarded(t, "gateway")
 	client := dynamodb.NewFromConfig(config)
@@ -244,19 +245,19 @@ func TestWhatIsAllowedOnceIsNotAskedAgain(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// An item of an alias is allowed; an instance is not, although the same action on the same table was.
+	// Updating an alias is allowed. Updating an instance is not, although action and table are the same.
 	if _, err := store.Redeem(t.Context(), "enricher/7", job, []byte(`{}`), "me"); err != nil {
 		t.Error(err)
 	}
 	if _, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: aws.String("settle"), Key: dynamoKey("job/7")}); err == nil {
-		t.Error("expected the gateway to write no instance after it has written an alias")
+		t.Error("expected the gateway not to write an instance after it has written an alias")
 	}
 	if denied := g.Denied(); len(denied) != 1 {
 		t.Errorf("expected one denied call, got %v", denied)
 	}
 }
 
-func TestDeniedCallsFillNoMemory(t *testing.T) {
+func TestDeniedCallsAreLimited(t *testing.T) {
 	t.Parallel()
 	config, g := guarded(t, "delay")
 	for range 150 {

@@ -8,27 +8,27 @@ import (
 	scheduler "github.com/aws/aws-sdk-go-v2/service/scheduler/types"
 )
 
-// operation is what matters to a role of an operation of the SDK.
+// operation is an SDK operation, reduced to the fields that matter to a role.
 type operation struct {
-	// service and name are the SDK's: "SQS" and "SendMessage".
+	// service and name are the SDK's names, such as "SQS" and "SendMessage".
 	service, name string
 	queueURL      string
 	table, index  string
-	// keys are the partition keys of the items that it is about.
+	// keys are the partition keys of the operation's items.
 	keys []string
-	// items are those of a transaction, which has no table and no keys of its own.
+	// items are the items of a transaction. The transaction itself has no table and no keys.
 	items                   []item
 	stateMachine, execution string
 	group, schedule         string
-	// passedRole is the role that it passes to the service.
+	// passedRole is the role that the operation passes to the service.
 	passedRole string
 }
 
-// item is one of a transaction.
+// item is an item of a transaction.
 type item struct {
 	// kind is ConditionCheck, Put, Update, Delete or Get.
 	kind, table string
-	// keys has its partition key.
+	// keys contains the item's partition key.
 	keys []string
 }
 
@@ -52,7 +52,7 @@ func operationOf(service, name string, parameters any) operation {
 	return o
 }
 
-// itemsOf reads the items of a transaction: a slice of structs with a field for each kind, of which one is set.
+// itemsOf reads the items of a transaction: structs with a field for each kind, one of them set.
 func itemsOf(transactItems any) (items []item) {
 	list := reflect.ValueOf(transactItems)
 	if list.Kind() != reflect.Slice {
@@ -74,7 +74,7 @@ func itemsOf(transactItems any) (items []item) {
 	return items
 }
 
-// keysOf returns the partition keys that an input has, in its key or its item.
+// keysOf returns the partition keys in the key and the item of an input.
 func keysOf(parameters any) (keys []string) {
 	for _, name := range []string{"Key", "Item"} {
 		attributes, _ := member(parameters, name).(map[string]types.AttributeValue)
@@ -85,10 +85,10 @@ func keysOf(parameters any) (keys []string) {
 	return keys
 }
 
-// partitionKey is that of the table.
+// partitionKey is the table's partition key.
 const partitionKey = "instance"
 
-// member returns a field of an operation's input, nil if it has none of the name.
+// member returns a field of an operation's input, nil if the input does not have it.
 func member(parameters any, name string) any {
 	value := reflect.Indirect(reflect.ValueOf(parameters))
 	if value.Kind() != reflect.Struct {

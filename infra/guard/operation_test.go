@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestARequestNamesAllThatARoleIsAskedFor reads requests as they come over the wire.
-func TestARequestNamesAllThatARoleIsAskedFor(t *testing.T) {
+// TestRequestIsParsedIntoAnOperation reads requests in wire format.
+func TestRequestIsParsedIntoAnOperation(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		method, path, target, body string

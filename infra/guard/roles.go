@@ -11,10 +11,10 @@ import (
 	"github.com/settle-run/settle/infra"
 )
 
-// Roles are the guards of all functions of a stack.
+// Roles has the guards of all functions of a stack.
 type Roles struct{ guards map[string]*Guard }
 
-// NewRoles returns the guards of a stack's functions, by the stack's values.
+// NewRoles returns the guards of the stack's functions.
 func NewRoles(stack infra.Stack) (*Roles, error) {
 	functions, err := infra.Functions()
 	if err != nil {
@@ -29,8 +29,8 @@ func NewRoles(stack infra.Stack) (*Roles, error) {
 	return roles, nil
 }
 
-// Attach has the clients that are made from the configuration ask the guard of the function. It panics if the template has no
-// function of the name.
+// Attach makes clients created from the configuration check each call with the function's guard. It panics if the
+// template has no such function.
 func (r *Roles) Attach(function string, config *aws.Config) {
 	g, ok := r.guards[function]
 	if !ok {
@@ -39,7 +39,7 @@ func (r *Roles) Attach(function string, config *aws.Config) {
 	g.Attach(config)
 }
 
-// Denied returns the calls that the functions' roles do not allow, nil if there is none.
+// Denied returns the denied calls of all functions, nil if there are none.
 func (r *Roles) Denied() error {
 	var denied []error
 	for _, name := range slices.Sorted(maps.Keys(r.guards)) {
@@ -48,8 +48,9 @@ func (r *Roles) Denied() error {
 	return errors.Join(denied...)
 }
 
-// Unused returns the permissions that no call has needed, in none of the stacks, each with its function and as the template names
-// the resource, sorted: "gateway: sqs:SendMessage on ${Queue.Arn}". One for a workflow of the stack's own is needed if it is for one of them.
+// Unused returns the permissions that no call in any of the stacks has needed, sorted, with their function and the
+// template's name of the resource: "gateway: sqs:SendMessage on ${Queue.Arn}". A permission for a stack's own workflows
+// counts as used if a call for one of them used it.
 func Unused(stacks ...*Roles) []string {
 	unused := map[string]bool{}
 	for _, roles := range stacks {

@@ -23,7 +23,7 @@ const (
 	arnOfQueues = "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":"
 )
 
-// empty returns the configuration of clients that reach an AWS in which there is nothing.
+// empty returns a client configuration for an empty local AWS.
 func empty() aws.Config {
 	return aws.Config{
 		Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: awslocal.New(awslocal.Config{}).HTTPClient(),
@@ -40,7 +40,7 @@ func rolesOf(t *testing.T, stack infra.Stack) *guard.Roles {
 	return roles
 }
 
-// call is one of Step Functions.
+// call is a call to Step Functions.
 type call func(context.Context, *sfn.Client) error
 
 func start(ctx context.Context, client *sfn.Client) error {
@@ -71,8 +71,8 @@ func denies(t *testing.T, roles *guard.Roles, function string, call call) bool {
 	return errors.As(call(t.Context(), sfn.NewFromConfig(config)), &refused) && refused.ErrorCode() == "AccessDeniedException"
 }
 
-// Charts of the template start no workflows; those of another stack do, and its roles say which.
-func TestWorkflowsOfOnesOwn(t *testing.T) {
+// The template has no workflows that charts start. A stack with such workflows has roles for them.
+func TestRolesForAStacksWorkflows(t *testing.T) {
 	t.Parallel()
 	own := stack()
 	own.Workflows = map[string]string{"report": arnOfStates + "stateMachine:report-writer"}
@@ -81,7 +81,7 @@ func TestWorkflowsOfOnesOwn(t *testing.T) {
 	for _, c := range []struct {
 		function, name string
 		call           call
-		denied         bool // by more; by plain all are
+		denied         bool // in the stack with workflows; the template's roles deny all calls
 	}{
 		{"consumer", "start", start, false},
 		{"executions", "start", start, true},
@@ -100,7 +100,7 @@ func TestWorkflowsOfOnesOwn(t *testing.T) {
 		}
 	}
 	if !errors.Is(plain.Denied(), infra.ErrDenied) || rolesOf(t, own).Denied() != nil {
-		t.Errorf("expected the denied calls of those that were asked, got %v", plain.Denied())
+		t.Errorf("expected the denied calls, got %v", plain.Denied())
 	}
 	unused := guard.Unused(plain, more)
 	for permission, listed := range map[string]bool{
@@ -110,18 +110,18 @@ func TestWorkflowsOfOnesOwn(t *testing.T) {
 		"consumer: states:GetExecutionHistory on " + executionsOf + ":${JobWorkflow.Name}:*":   true,
 		"consumer: states:SendTaskSuccess on ${Workflow}":                                      true,
 		"gateway: dynamodb:GetItem on ${Table.Arn}":                                            true,
-		"delay: sqs:ReceiveMessage on ${DelayQueue.Arn}":                                       false, // Lambda's
+		"delay: sqs:ReceiveMessage on ${DelayQueue.Arn}":                                       false, // used by Lambda
 	} {
 		if slices.Contains(unused, permission) != listed {
-			t.Errorf("%s: expected to be listed as unused: %v, got %v", permission, listed, unused)
+			t.Errorf("%s: expected in the list of unused permissions: %v, got %v", permission, listed, unused)
 		}
 	}
 }
 
-// executionsOf begins what the template calls executions.
+// executionsOf is the prefix of execution ARNs in the template.
 const executionsOf = "arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:execution"
 
-func TestAPermissionIsUsedIfOneOfSeveralStacksHasNeededIt(t *testing.T) {
+func TestPermissionUsedInOneStackIsUsed(t *testing.T) {
 	t.Parallel()
 	all := []*guard.Roles{rolesOf(t, stack()), rolesOf(t, stack()), rolesOf(t, stack())}
 	before := guard.Unused(all...)
@@ -136,11 +136,11 @@ func TestAPermissionIsUsedIfOneOfSeveralStacksHasNeededIt(t *testing.T) {
 	after := guard.Unused(all...)
 	gone := slices.DeleteFunc(slices.Clone(before), func(permission string) bool { return slices.Contains(after, permission) })
 	if want := "tokentask: sqs:SendMessage on ${Queue.Arn}"; len(gone) != 1 || gone[0] != want {
-		t.Errorf("expected %s to be used, got %v", want, gone)
+		t.Errorf("expected %s to count as used, got %v", want, gone)
 	}
 }
 
-func TestAFunctionThatIsNotInTheTemplateHasNoRole(t *testing.T) {
+func TestAttachPanicsForAnUnknownFunction(t *testing.T) {
 	t.Parallel()
 	defer func() {
 		if said, _ := recover().(string); said != `guard: expected one of the functions [consumer delay executions gateway objects tokentask], got "mailer"` {

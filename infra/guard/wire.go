@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Handler holds the processes of functions to their roles. It stands before an AWS such as awslocal's Cloud, and takes the calls
-// of clients whose access key ID is a function's name, such as consumer. It denies as AWS would what the role does not allow; all
-// other calls pass.
+// Handler restricts function processes to their roles. It wraps an AWS such as awslocal's Cloud. It checks the calls of
+// clients whose access key ID is a function's name, such as consumer, and denies calls as AWS would. All other calls
+// pass.
 func (r *Roles) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		g, ok := r.guards[callerOf(request)]
@@ -27,7 +27,7 @@ func (r *Roles) Handler(next http.Handler) http.Handler {
 			w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 			w.Header().Set("X-Amzn-ErrorType", accessDenied)
 			w.WriteHeader(http.StatusBadRequest)
-			_ = json.NewEncoder(w).Encode(map[string]string{"__type": accessDenied, "message": err.Error()}) // Who hung up, hears nothing.
+			_ = json.NewEncoder(w).Encode(map[string]string{"__type": accessDenied, "message": err.Error()}) // The client may have disconnected.
 			return
 		}
 		request.Body = io.NopCloser(bytes.NewReader(body))
@@ -35,28 +35,29 @@ func (r *Roles) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// callerOf returns the access key ID of the caller, "" if the request is not signed: Credential=ID/date/region/service/aws4_request.
+// callerOf returns the caller's access key ID, "" if the request is not signed:
+// Credential=ID/date/region/service/aws4_request.
 func callerOf(request *http.Request) string {
 	_, credential, _ := strings.Cut(request.Header.Get("Authorization"), "Credential=")
 	id, _, _ := strings.Cut(credential, "/")
 	return id
 }
 
-// targets are the SDK's names of services by what begins their targets.
+// targets maps the prefixes of X-Amz-Target to the SDK's names of services.
 var targets = map[string]string{"AmazonSQS": "SQS", "DynamoDB_20120810": "DynamoDB", "AWSStepFunctions": "SFN"}
 
-// schedulerMethods are the operations of EventBridge Scheduler on a schedule, by their methods.
+// schedulerMethods maps methods to EventBridge Scheduler's operations on a schedule.
 var schedulerMethods = map[string]string{
 	http.MethodPost: "CreateSchedule", http.MethodPut: "UpdateSchedule", http.MethodGet: "GetSchedule", http.MethodDelete: "DeleteSchedule",
 }
 
-// wireItem is a request, or an item of a transaction, as far as it is about an item of a table.
+// wireItem has the fields of a request or a transaction item that concern an item of a table.
 type wireItem struct {
 	TableName string
 	Key, Item map[string]struct{ S string }
 }
 
-// keys returns the partition keys that it has, in its key or its item.
+// keys returns the partition keys in the key and the item.
 func (i wireItem) keys() (keys []string) {
 	for _, attributes := range []map[string]struct{ S string }{i.Key, i.Item} {
 		if key := attributes[partitionKey].S; key != "" {
@@ -66,15 +67,15 @@ func (i wireItem) keys() (keys []string) {
 	return keys
 }
 
-// operationIn reads a request. What it does not know is an operation that no role allows.
+// operationIn parses a request. An unknown request becomes an operation that no role allows.
 func operationIn(request *http.Request, body []byte) operation {
 	var parameters struct {
-		QueueURL, IndexName, StateMachineARN, ExecutionARN, GroupName string // names differ in case, which JSON's reader does not mind
+		QueueURL, IndexName, StateMachineARN, ExecutionARN, GroupName string // The cases of the names differ, which encoding/json ignores.
 		wireItem
 		TransactItems []map[string]wireItem
 		Target        struct{ RoleARN string }
 	}
-	_ = json.Unmarshal(body, &parameters) // A body that is no JSON names no resource.
+	_ = json.Unmarshal(body, &parameters) // A body that is not JSON names no resources.
 	target, name, _ := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
 	o := operation{
 		service: targets[target], name: name,

@@ -23,7 +23,7 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// process makes a call by a configuration.
+// process makes a call with a configuration.
 type process func(context.Context, aws.Config) error
 
 func sendEvent(ctx context.Context, config aws.Config) error {
@@ -43,7 +43,7 @@ func putInstance(ctx context.Context, config aws.Config) error {
 	return err
 }
 
-// claim claims an alias for an instance that has no item, which the table refuses.
+// claim claims an alias for an instance without an item, which the table rejects.
 func claim(ctx context.Context, config aws.Config) error {
 	return dynamostore.New(dynamodb.NewFromConfig(config), "settle").Claim(ctx, "enricher/7", job, time.Now(), 1)
 }
@@ -75,8 +75,8 @@ func answer(ctx context.Context, client *sfn.Client) error {
 	return err
 }
 
-// TestProcessesAreHeldToTheirRoles has clients with the names of functions as keys call an AWS behind a socket.
-func TestProcessesAreHeldToTheirRoles(t *testing.T) {
+// TestProcessesAreRestrictedToTheirRoles sends calls over a socket, with functions' names as access key IDs.
+func TestProcessesAreRestrictedToTheirRoles(t *testing.T) {
 	t.Parallel()
 	roles := rolesOf(t, stack())
 	server := httptest.NewServer(roles.Handler(awslocal.New(awslocal.Config{})))
@@ -88,7 +88,7 @@ func TestProcessesAreHeldToTheirRoles(t *testing.T) {
 		}
 	}
 	if _, err := sqs.NewFromConfig(by("any")).CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("settle.fifo"), Attributes: map[string]string{"FifoQueue": "true"}}); err != nil {
-		t.Fatalf("expected whoever is no function to do as it likes, got %v", err)
+		t.Fatalf("expected no restriction for a client that is not a function, got %v", err)
 	}
 	denied := 0
 	for _, c := range []struct {
@@ -125,6 +125,6 @@ func TestProcessesAreHeldToTheirRoles(t *testing.T) {
 		}
 	}
 	if noted, ok := roles.Denied().(interface{ Unwrap() []error }); !ok || len(noted.Unwrap()) != denied {
-		t.Errorf("expected %d denied calls to be noted, got %v", denied, roles.Denied())
+		t.Errorf("expected %d recorded denied calls, got %v", denied, roles.Denied())
 	}
 }

@@ -1,11 +1,11 @@
-// Command pack zips built functions for Lambda: FOLDER/consumer/bootstrap becomes FOLDER/consumer.zip, and so on. The same
-// executables give the same bytes. For each function it prints its name, the key under which to upload its zip, and the zip. The key
-// has the zip's hash in it: a function that has not changed keeps its key, and CloudFormation leaves it alone.
+// Command pack zips built functions for Lambda: FOLDER/consumer/bootstrap becomes FOLDER/consumer.zip, and so on. Equal
+// executables give equal zips. For each function it prints the name, the upload key and the path of the zip. The key contains
+// the zip's hash, so CloudFormation does not update a function that has not changed.
 //
 //	go run ./infra/pack .bin/functions/arm64
 //	go run ./infra/pack ../library/build .bin/functions/arm64
 //
-// With several folders, a function comes from the first that has it: one of your own stands before one of this repository.
+// With several folders, a function comes from the first folder that contains it. Name the folder of your own functions first.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "expected the folders of the built functions, such as .bin/functions/arm64")
+		fmt.Fprintln(os.Stderr, "expected folders with built functions, such as .bin/functions/arm64")
 		os.Exit(2)
 	}
 	if err := pack(os.Args[1:], os.Stdout); err != nil {
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// pack zips the functions in the folders, each once, and writes a line for each.
+// pack zips each function in the folders once and writes a line for it.
 func pack(folders []string, out io.Writer) error {
 	executables := map[string]string{}
 	for _, folder := range folders {
@@ -73,10 +73,11 @@ func pack(folders []string, out io.Writer) error {
 	return nil
 }
 
-// packedAt stands for when the executable was built. It is the first time that a zip can tell.
+// packedAt is the modification time in the zip, so that equal executables give equal zips. It is the earliest time that
+// a zip can contain.
 var packedAt = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// zipOf returns a zip with an executable named bootstrap, as Lambda wants it.
+// zipOf returns a zip with the executable named bootstrap, as Lambda requires.
 func zipOf(executable []byte) ([]byte, error) {
 	header := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate, Modified: packedAt}
 	header.SetMode(0o755)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestTheSameExecutableGivesTheSameZip(t *testing.T) {
+func TestSameExecutableGivesTheSameZip(t *testing.T) {
 	t.Parallel()
 	packed := func(built time.Time) (zipped []byte, line string) {
 		folder := t.TempDir()
@@ -51,7 +51,7 @@ func TestTheSameExecutableGivesTheSameZip(t *testing.T) {
 	}
 	file := archive.File[0]
 	if !file.Modified.Equal(packedAt) {
-		t.Errorf("expected the zip to tell %s and not when it was made, got %s", packedAt, file.Modified)
+		t.Errorf("expected the modification time %s in the zip, got %s", packedAt, file.Modified)
 	}
 	content, err := file.Open()
 	if err != nil {
@@ -63,7 +63,7 @@ func TestTheSameExecutableGivesTheSameZip(t *testing.T) {
 	}
 }
 
-func TestFunctionsOfOnesOwnComeFirst(t *testing.T) {
+func TestFirstFolderWins(t *testing.T) {
 	t.Parallel()
 	own, settle := t.TempDir(), t.TempDir()
 	for path, content := range map[string]string{
@@ -91,8 +91,8 @@ func TestFunctionsOfOnesOwnComeFirst(t *testing.T) {
 	}
 }
 
-// A folder that is named and has nothing is a mistake, whatever the others have.
-func TestAFolderWithoutFunctionsIsRefused(t *testing.T) {
+// A folder without functions is an error, even if another folder has some.
+func TestFolderWithoutFunctionsIsRejected(t *testing.T) {
 	t.Parallel()
 	empty, built := t.TempDir(), t.TempDir()
 	if err := os.Mkdir(filepath.Join(built, "consumer"), 0o700); err != nil {
@@ -103,7 +103,7 @@ func TestAFolderWithoutFunctionsIsRefused(t *testing.T) {
 	}
 	for _, folders := range [][]string{{empty}, {built, empty}} {
 		if err := pack(folders, io.Discard); err == nil || !strings.Contains(err.Error(), "expected "+empty+"/<function>/bootstrap, found none: build them") {
-			t.Errorf("expected to be told to build them, got %v", err)
+			t.Errorf("expected an error with the advice to build them, got %v", err)
 		}
 	}
 }

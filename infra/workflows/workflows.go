@@ -1,5 +1,5 @@
-// Package workflows has the Step Functions workflows that wait for the machines of this repository, in
-// Amazon States Language: what is deployed, and what runs unmodified on this machine.
+// Package workflows has the Step Functions workflows that wait for this repository's machines, in Amazon States
+// Language. The same definitions are deployed and run locally.
 package workflows
 
 import (
@@ -10,7 +10,7 @@ import (
 //go:embed *.asl.json
 var files embed.FS
 
-// Definition returns the definition of the workflow with the name, such as "job" for job.asl.json.
+// Definition returns the definition of a workflow by its name, such as "job" for job.asl.json.
 func Definition(name string) (string, error) {
 	text, err := files.ReadFile(name + ".asl.json")
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/settle-run/settle/infra/workflows"
 )
 
-// validator is where `make test` installs the validator of Amazon States Language.
+// validator is the path of asl-validator, which `make test` installs.
 const validator = "testdata/npm/node_modules/asl-validator/dist/bin/asl-validator.js"
 
-// validate runs the validator over a file, and returns what it says and whether it takes the file.
+// validate runs asl-validator on a file. It returns the output and whether the file is valid.
 func validate(t *testing.T, path string) (said string, ok bool) {
 	t.Helper()
 	_, err := os.Stat(validator)
@@ -33,12 +33,11 @@ func validate(t *testing.T, path string) (said string, ok bool) {
 	output, err := exec.CommandContext(t.Context(), "node", validator, "--json-path", path).CombinedOutput()
 	var refused *exec.ExitError
 	if err != nil && (!errors.As(err, &refused) || refused.ExitCode() != 1) {
-		t.Fatalf("asl-validator did not come to an end: %v\n%s", err, output)
+		t.Fatalf("asl-validator failed: %v\n%s", err, output)
 	}
 	return string(output), err == nil
 }
 
-// names returns the names of all workflows.
 func names(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob("*.asl.json")
@@ -51,28 +50,28 @@ func names(t *testing.T) []string {
 	return paths
 }
 
-func TestEveryWorkflowIsValidAmazonStatesLanguage(t *testing.T) {
+func TestWorkflowsAreValid(t *testing.T) {
 	t.Parallel()
 	for _, name := range names(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if said, ok := validate(t, name+".asl.json"); !ok {
-				t.Errorf("asl-validator refuses %s:\n%s", name, said)
+				t.Errorf("asl-validator rejects %s:\n%s", name, said)
 			}
 		})
 	}
 }
 
-func TestWhatIsNoAmazonStatesLanguageIsRefused(t *testing.T) {
+func TestInvalidWorkflowsAreRejected(t *testing.T) {
 	t.Parallel()
 	definition, err := workflows.Definition("job")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ from, to, want string }{
-		"a target that is missing": {`"Next": "PickedUp?"`, `"Next": "PickedUpp?"`, "PickedUpp?"},
-		"an unknown field":         {`"TimeoutSeconds": 3600`, `"TimeoutSecond": 3600`, "/States/Queued is invalid"},
-		"a path that is none":      {`"$.queue_url"`, `"queue_url"`, "/States/Queued/Parameters/QueueUrl.$ is invalid"},
+		"a missing target": {`"Next": "PickedUp?"`, `"Next": "PickedUpp?"`, "PickedUpp?"},
+		"an unknown field": {`"TimeoutSeconds": 3600`, `"TimeoutSecond": 3600`, "/States/Queued is invalid"},
+		"an invalid path":  {`"$.queue_url"`, `"queue_url"`, "/States/Queued/Parameters/QueueUrl.$ is invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,13 +81,13 @@ func TestWhatIsNoAmazonStatesLanguageIsRefused(t *testing.T) {
 				t.Fatalf("breaking the workflow: %v", err)
 			}
 			if said, ok := validate(t, path); ok || !strings.Contains(said, c.want) {
-				t.Errorf("expected it refused for %s, got %v:\n%s", c.want, ok, said)
+				t.Errorf("expected an error containing %s, got valid=%v:\n%s", c.want, ok, said)
 			}
 		})
 	}
 }
 
-func TestDefinitionsAreThoseOfTheFilesAndNameNoAccount(t *testing.T) {
+func TestDefinitionsEqualTheFilesWithoutAccounts(t *testing.T) {
 	t.Parallel()
 	for _, name := range names(t) {
 		want, err := os.ReadFile(name + ".asl.json")
@@ -99,7 +98,7 @@ func TestDefinitionsAreThoseOfTheFilesAndNameNoAccount(t *testing.T) {
 			t.Errorf("%s: expected the text of the file, got %d bytes and %v", name, len(got), err)
 		}
 		if account := regexp.MustCompile(`\b\d{12}\b|https://|\$\{`).FindString(string(want)); account != "" {
-			t.Errorf("%s: expected nothing to fill in and no account, got %s", name, account)
+			t.Errorf("%s: expected no placeholder, URL or account, got %s", name, account)
 		}
 	}
 	if _, err := workflows.Definition("nope"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), `got "nope"`) {
@@ -107,10 +106,10 @@ func TestDefinitionsAreThoseOfTheFilesAndNameNoAccount(t *testing.T) {
 	}
 }
 
-// An instance that is told another time-out than its task has looks after the token too early or too late.
-func TestTasksTellTheTimeoutThatTheyHave(t *testing.T) {
+// The instance must know the task's real time-out, otherwise it drops the token too early or too late.
+func TestTasksSendTheirTimeout(t *testing.T) {
 	t.Parallel()
-	told := 0
+	found := 0
 	for _, name := range names(t) {
 		text, err := workflows.Definition(name)
 		if err != nil {
@@ -130,22 +129,22 @@ func TestTasksTellTheTimeoutThatTheyHave(t *testing.T) {
 			t.Fatal(err)
 		}
 		for state, s := range definition.States {
-			if seconds, tells := s.Parameters.MessageBody.Task["timeoutSeconds"]; tells {
-				told++
+			if seconds, ok := s.Parameters.MessageBody.Task["timeoutSeconds"]; ok {
+				found++
 				if seconds != float64(s.TimeoutSeconds) {
-					t.Errorf("%s, state %s: expected to tell the instance %d seconds, got %v", name, state, s.TimeoutSeconds, seconds)
+					t.Errorf("%s, state %s: expected timeoutSeconds %d, got %v", name, state, s.TimeoutSeconds, seconds)
 				}
 			}
 		}
 	}
-	if told < 5 {
-		t.Errorf("expected at least 5 tasks that tell their time-out, got %d", told)
+	if found < 5 {
+		t.Errorf("expected at least 5 tasks with timeoutSeconds, got %d", found)
 	}
 }
 
-// TestWhatIsSentTwiceInFiveMinutesIsToldApart looks at deduplication IDs: SQS drops what comes under one of the whole queue
-// again, whatever instance it is for.
-func TestWhatIsSentTwiceInFiveMinutesIsToldApart(t *testing.T) {
+// TestSendsHaveDistinctDeduplicationIDs checks deduplication IDs. SQS drops a message whose ID was used in the whole
+// queue within five minutes, even for another instance.
+func TestSendsHaveDistinctDeduplicationIDs(t *testing.T) {
 	t.Parallel()
 	sends := map[string]string{}
 	for _, name := range names(t) {
@@ -168,7 +167,7 @@ func TestWhatIsSentTwiceInFiveMinutesIsToldApart(t *testing.T) {
 			}
 		}
 	}
-	// A task's token is of one attempt alone. Without one, an execution tells its sends apart by what it sends.
+	// A task token is unique to one attempt. Without a token, an execution uses the content of the message.
 	const byToken = "States.Hash($$.Task.Token, 'SHA-256')"
 	without := map[string]string{"job-relaunch/Relaunch": "States.Hash(States.Format('{}/{}', $$.Execution.Id, $.runner.launch), 'SHA-256')"}
 	for state, got := range sends {

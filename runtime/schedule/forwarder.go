@@ -52,10 +52,10 @@ func NewForwarder(delays *DelayQueue, timers *Timers, sender durable.Sender) *Fo
 	return &Forwarder{delays: delays, timers: timers, sender: sender}
 }
 
-// scheduleAgainMin is how early a message must be to return to EventBridge Scheduler. It is far above Lead. Otherwise
+// scheduleAgainFrom is how early a message must be to return to EventBridge Scheduler. It is far above Lead. Otherwise
 // a message that Scheduler just delivered might return while its schedule still exists, and CreateSchedule would
 // count it as scheduled.
-const scheduleAgainMin = 2 * HopMax
+const scheduleAgainFrom = 2 * HopMax
 
 // schedulerTimeout is how long a hop waits for EventBridge Scheduler. A batch of ten must hop within an invocation
 // although Scheduler does not answer.
@@ -91,7 +91,7 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 		ctx = durable.WithTrace(ctx, durable.Trace{Parent: message.Traceparent, AWS: message.AWSTrace})
 	}
 	if early := message.At.Sub(f.delays.now()); early > 0 {
-		if early > scheduleAgainMin && f.scheduleAgain(ctx, message) {
+		if early > scheduleAgainFrom && f.scheduleAgain(ctx, message) {
 			return nil
 		}
 		return f.delays.put(ctx, message)

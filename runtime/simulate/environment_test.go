@@ -103,6 +103,7 @@ func (s *simulation) timers(config aws.Config, now func() time.Time) (*schedule.
 
 // newTimers returns the timers of a function with the delay queue.
 func newTimers(t *testing.T, delays *schedule.DelayQueue, config aws.Config) *schedule.Timers {
+	t.Helper()
 	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(config),
 		schedule.SchedulerConfig{QueueARN: "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":" + delayName, RoleARN: anyRole})
 	if err != nil {

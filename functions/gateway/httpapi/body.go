@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// readBody reads the body whole; it fails with errTooLarge beyond the limit.
+// readBody reads the whole body. It returns errTooLarge if the body exceeds the limit.
 func readBody(r *http.Request, bytesMax int) ([]byte, error) {
 	if r.ContentLength > int64(bytesMax) {
 		return nil, fmt.Errorf("%w: expected a body of at most %d bytes, got %d", errTooLarge, bytesMax, r.ContentLength)
@@ -24,8 +24,8 @@ func readBody(r *http.Request, bytesMax int) ([]byte, error) {
 	return body, nil
 }
 
-// mediaType returns which of the media types the body has; without a Content-Type, the first.
-// JSON may also be called by a name of its own that ends in +json.
+// mediaType returns the body's media type if it is one of the supported ones, and the first supported one if there is
+// no Content-Type. Media types that end in +json count as application/json.
 func mediaType(header http.Header, supported ...string) (string, error) {
 	if encoding := header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return "", fmt.Errorf("%w: expected a body without Content-Encoding, got %q", errMediaType, encoding)

@@ -13,15 +13,14 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Callback is how a third party calls back. All fields are required.
+// Callback describes a third party that calls back. All fields are required.
 type Callback struct {
 	// Machine is the ID of the machine whose instances wait.
 	Machine string
-	// Verify returns until when callbacks are taken at an address that was made for the instance,
-	// "machine/id". It reports false if no such address was made. It takes no longer for a key that is
-	// nearly right.
+	// Verify checks the key of an address that was made for the instance, "machine/id", and returns when the address
+	// expires. It returns ok false for any other address. The comparison must take constant time.
 	Verify func(instance, until, key string) (deadline time.Time, ok bool)
-	// Read makes an event of the body, and tells by which alias the instance knows what it is about.
+	// Read converts the body to an event and returns the alias of the instance that it is for.
 	Read func(body []byte) (alias string, event json.RawMessage, err error)
 }
 
@@ -33,8 +32,8 @@ func (c Callback) validate(machines *durable.Machines) error {
 	return err
 }
 
-// postCallback takes the callback of a third party: the first for its alias, while the address is good.
-// All others learn why not; of any number that come at the same time, one is the first.
+// postCallback accepts the first callback for an alias before the address expires. All other callbacks get an error
+// with the reason. If several callbacks arrive at once, exactly one of them is accepted.
 func (a *api) postCallback(r *http.Request) (reply, error) {
 	callback, to, err := a.addressee(r)
 	if err != nil {
@@ -51,7 +50,7 @@ func (a *api) postCallback(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("%w: %w", errCallback, err)
 	}
-	// What the machine would refuse must not use up the one callback.
+	// Reject what the machine would reject before the callback is redeemed.
 	by := rand.Text()
 	first, err := a.prepare(to, event, callbackEventID(by))
 	if err != nil {
@@ -66,12 +65,12 @@ func (a *api) postCallback(r *http.Request) (reply, error) {
 	case redemption.Instance != to:
 		return reply{}, a.unknownJob(r.Context(), to, redemption)
 	case redemption.Event == nil:
-		return reply{}, fmt.Errorf("%w: %s has ended without it", errExpired, to)
+		return reply{}, fmt.Errorf("%w: %s ended without this callback", errExpired, to)
 	case redemption.Ended:
-		return reply{}, fmt.Errorf("%w: %s has ended with it", errProcessed, to)
+		return reply{}, fmt.Errorf("%w: %s received it and ended", errProcessed, to)
 	}
-	// Whoever was first may have failed before the queue had its event. It is sent again, under the
-	// same ID, so that this answer is true.
+	// The first request may have failed before its event was queued. Send the event again under the same ID, so that
+	// this answer is true.
 	again, err := a.prepare(to, redemption.Event, callbackEventID(redemption.By))
 	if err != nil {
 		return reply{}, err
@@ -79,18 +78,18 @@ func (a *api) postCallback(r *http.Request) (reply, error) {
 	if _, err := a.enqueue(r.Context(), again); err != nil {
 		return reply{}, err
 	}
-	return reply{}, fmt.Errorf("%w: %s has it queued", errProcessed, to)
+	return reply{}, fmt.Errorf("%w: queued for %s", errProcessed, to)
 }
 
-// callbackEventID returns the $id of the event of the callback that redeemed an alias. It does not have the alias, because an
-// instance may release an alias and claim it again.
+// callbackEventID returns the $id of the event for the callback that redeemed an alias. The ID does not contain the
+// alias, because an instance may release an alias and claim it again.
 func callbackEventID(by string) string { return "callback/" + by }
 
-// addressee reads and checks the address of a callback.
+// addressee parses and verifies the address of a callback.
 func (a *api) addressee(r *http.Request) (Callback, durable.InstanceID, error) {
 	callback, known := a.config.Callbacks[r.PathValue("provider")]
 	if !known {
-		return Callback{}, durable.InstanceID{}, fmt.Errorf("%w: expected an address that was made here", errNoCallback)
+		return Callback{}, durable.InstanceID{}, fmt.Errorf("%w: unknown address", errNoCallback)
 	}
 	to, err := durable.ParseInstanceID(callback.Machine + "/" + r.PathValue("id"))
 	if err != nil {
@@ -98,16 +97,16 @@ func (a *api) addressee(r *http.Request) (Callback, durable.InstanceID, error) {
 	}
 	deadline, ok := callback.Verify(to.String(), r.PathValue("until"), r.PathValue("key"))
 	if !ok {
-		return Callback{}, durable.InstanceID{}, fmt.Errorf("%w: expected an address that was made here", errNoCallback)
+		return Callback{}, durable.InstanceID{}, fmt.Errorf("%w: unknown address", errNoCallback)
 	}
 	if !a.config.Now().Before(deadline) {
-		return Callback{}, durable.InstanceID{}, fmt.Errorf("%w: the address was good until %s", errExpired, deadline.UTC().Format(time.RFC3339))
+		return Callback{}, durable.InstanceID{}, fmt.Errorf("%w: the address expired at %s", errExpired, deadline.UTC().Format(time.RFC3339))
 	}
 	return callback, to, nil
 }
 
-// unknownJob returns why an instance does not have the alias of a callback: it does not wait under it, or
-// it is about to, because the third party is quicker than the answer to the call that started its job.
+// unknownJob returns why an instance does not have the alias of a callback. Either it does not wait under the alias, or
+// it has not claimed it yet: the third party can be faster than the answer to the call that started its job.
 func (a *api) unknownJob(ctx context.Context, to durable.InstanceID, redemption durable.Redemption) error {
 	record, err := a.store.Load(ctx, to)
 	if err != nil {
@@ -116,11 +115,10 @@ func (a *api) unknownJob(ctx context.Context, to durable.InstanceID, redemption 
 	if redemption.Instance == (durable.InstanceID{}) && a.isUnderWay(record) {
 		return fmt.Errorf("%w: %s", errEarly, to)
 	}
-	return fmt.Errorf("%w: %s does not wait for this job", errNoCallback, to)
+	return fmt.Errorf("%w: %s is not waiting for this job", errNoCallback, to)
 }
 
-// isUnderWay reports whether the loop has yet to finish a turn of the instance. Before its first turn is
-// over, nothing is stored.
+// isUnderWay reports whether the loop is still working on the instance. Nothing is stored before the first turn ends.
 func (a *api) isUnderWay(record durable.Record) bool {
 	if record.Revision == 0 || len(record.Outbox) > 0 {
 		return true

@@ -18,7 +18,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// verifyAcme takes the key "right" for every instance, and until as seconds after the epoch.
+// verifyAcme accepts the key "right" for every instance. until is in seconds after the epoch.
 func verifyAcme(_, until, key string) (time.Time, bool) {
 	seconds, err := strconv.Atoi(until)
 	return epoch.Add(time.Duration(seconds) * time.Second), err == nil && key == "right"
@@ -39,8 +39,8 @@ func readAcme(body []byte) (alias string, event json.RawMessage, err error) {
 	return "acme/" + callback.Job, fmt.Appendf(nil, `{"type":"VERIFY","code":%s}`, callback.Code), nil
 }
 
-// newAcmeWorld is a world in which signup/42 waits for acme's job 7, thirty seconds before the address of
-// its callback expires.
+// newAcmeWorld returns a world in which signup/42 waits for acme's job 7. The address of its callback expires in thirty
+// seconds.
 func newAcmeWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, httpapi.Config{
@@ -68,7 +68,7 @@ func wantAnswer(t *testing.T, what string, answer *httptest.ResponseRecorder, st
 	}
 }
 
-func TestTheFirstCallbackIsTakenAndAllOthersLearnWhyNot(t *testing.T) {
+func TestFirstCallbackIsAcceptedAndOthersGetTheReason(t *testing.T) {
 	t.Parallel()
 	ended := func(w *world, event json.RawMessage) {
 		w.table.aliases["acme/7"] = durable.Redemption{Instance: durable.InstanceID{Machine: "signup", ID: "42"}, Ended: true, Event: event}
@@ -80,28 +80,28 @@ func TestTheFirstCallbackIsTakenAndAllOthersLearnWhyNot(t *testing.T) {
 		code       string
 		queued     int
 	}{
-		"the first":            {nil, acmePath, acmeBody, http.StatusAccepted, `"instance":"signup/42","type":"VERIFY"`, 1},
-		"a repeat":             {func(w *world) { post(w, acmePath, acmeBody, nil) }, acmePath, acmeBody, http.StatusConflict, "already_processed", 1},
-		"another one after it": {func(w *world) { post(w, acmePath, acmeBody, nil) }, acmePath, `{"job":"7","code":99}`, http.StatusConflict, "already_processed", 1},
-		"one after the end":    {func(w *world) { ended(w, json.RawMessage(`{}`)) }, acmePath, acmeBody, http.StatusConflict, "already_processed", 0},
-		"one nobody waits for": {func(w *world) { ended(w, nil) }, acmePath, acmeBody, http.StatusGone, "expired", 0},
-		"at the deadline":      {nil, "/webhooks/acme/42/3600/right", acmeBody, http.StatusGone, "expired", 0},
-		"a second before it":   {nil, "/webhooks/acme/42/3601/right", acmeBody, http.StatusAccepted, "VERIFY", 1},
-		"a wrong key":          {nil, "/webhooks/acme/42/3630/wrong", acmeBody, http.StatusNotFound, "unknown_callback", 0},
-		"a wrong key, expired": {nil, "/webhooks/acme/42/1/wrong", acmeBody, http.StatusNotFound, "unknown_callback", 0},
-		"an unknown provider":  {nil, "/webhooks/else/42/3630/right", acmeBody, http.StatusNotFound, "unknown_callback", 0},
-		"an unknown job":       {nil, acmePath, `{"job":"8","code":1}`, http.StatusNotFound, "unknown_callback", 0},
-		"the job of another":   {func(w *world) { w.table.claim("acme/8", "43") }, acmePath, `{"job":"8","code":1}`, http.StatusNotFound, "unknown_callback", 0},
-		"another's job while under way": {func(w *world) { w.table.claim("acme/8", "43") }, "/webhooks/acme/44/3630/right", `{"job":"8","code":1}`,
+		"the first":                 {nil, acmePath, acmeBody, http.StatusAccepted, `"instance":"signup/42","type":"VERIFY"`, 1},
+		"a repeat":                  {func(w *world) { post(w, acmePath, acmeBody, nil) }, acmePath, acmeBody, http.StatusConflict, "already_processed", 1},
+		"another callback after it": {func(w *world) { post(w, acmePath, acmeBody, nil) }, acmePath, `{"job":"7","code":99}`, http.StatusConflict, "already_processed", 1},
+		"a callback after the end":  {func(w *world) { ended(w, json.RawMessage(`{}`)) }, acmePath, acmeBody, http.StatusConflict, "already_processed", 0},
+		"ended without a callback":  {func(w *world) { ended(w, nil) }, acmePath, acmeBody, http.StatusGone, "expired", 0},
+		"at the deadline":           {nil, "/webhooks/acme/42/3600/right", acmeBody, http.StatusGone, "expired", 0},
+		"a second before it":        {nil, "/webhooks/acme/42/3601/right", acmeBody, http.StatusAccepted, "VERIFY", 1},
+		"a wrong key":               {nil, "/webhooks/acme/42/3630/wrong", acmeBody, http.StatusNotFound, "unknown_callback", 0},
+		"a wrong key, expired":      {nil, "/webhooks/acme/42/1/wrong", acmeBody, http.StatusNotFound, "unknown_callback", 0},
+		"an unknown provider":       {nil, "/webhooks/else/42/3630/right", acmeBody, http.StatusNotFound, "unknown_callback", 0},
+		"an unknown job":            {nil, acmePath, `{"job":"8","code":1}`, http.StatusNotFound, "unknown_callback", 0},
+		"another instance's job":    {func(w *world) { w.table.claim("acme/8", "43") }, acmePath, `{"job":"8","code":1}`, http.StatusNotFound, "unknown_callback", 0},
+		"another instance's job during the first turn": {func(w *world) { w.table.claim("acme/8", "43") }, "/webhooks/acme/44/3630/right", `{"job":"8","code":1}`,
 			http.StatusNotFound, "unknown_callback", 0},
-		"before anything is stored":   {nil, "/webhooks/acme/44/3630/right", `{"job":"8","code":1}`, http.StatusServiceUnavailable, "early", 0},
-		"no job":                      {nil, acmePath, `{}`, http.StatusBadRequest, `"code":"callback","detail":"not a callback: expected a job"`, 0},
-		"no JSON":                     {nil, acmePath, `job=7`, http.StatusBadRequest, `"code":"callback"`, 0},
-		"what the machine refuses":    {nil, acmePath, `{"job":"7","code":""}`, http.StatusBadRequest, `"code":"payload"`, 0},
-		"a store that is down":        {func(w *world) { w.table.down = errors.New("down") }, acmePath, acmeBody, http.StatusServiceUnavailable, `"code":"store"`, 0},
-		"a queue that is down":        {func(w *world) { w.queue.down = errors.New("down") }, acmePath, acmeBody, http.StatusServiceUnavailable, `"code":"queue"`, 0},
-		"a body that is too long":     {nil, acmePath, strings.Repeat(" ", httpapi.EventBytesMax+1), http.StatusRequestEntityTooLarge, "too_large", 0},
-		"an instance with no such ID": {nil, "/webhooks/acme/" + strings.Repeat("4", 200) + "/3630/right", acmeBody, http.StatusBadRequest, "instance_id", 0},
+		"before anything is stored":         {nil, "/webhooks/acme/44/3630/right", `{"job":"8","code":1}`, http.StatusServiceUnavailable, "early", 0},
+		"no job":                            {nil, acmePath, `{}`, http.StatusBadRequest, `"code":"callback","detail":"not a callback: expected a job"`, 0},
+		"no JSON":                           {nil, acmePath, `job=7`, http.StatusBadRequest, `"code":"callback"`, 0},
+		"an event that the machine rejects": {nil, acmePath, `{"job":"7","code":""}`, http.StatusBadRequest, `"code":"payload"`, 0},
+		"the store is down":                 {func(w *world) { w.table.down = errors.New("down") }, acmePath, acmeBody, http.StatusServiceUnavailable, `"code":"store"`, 0},
+		"the queue is down":                 {func(w *world) { w.queue.down = errors.New("down") }, acmePath, acmeBody, http.StatusServiceUnavailable, `"code":"queue"`, 0},
+		"the body is too large":             {nil, acmePath, strings.Repeat(" ", httpapi.EventBytesMax+1), http.StatusRequestEntityTooLarge, "too_large", 0},
+		"an invalid instance ID":            {nil, "/webhooks/acme/" + strings.Repeat("4", 200) + "/3630/right", acmeBody, http.StatusBadRequest, "instance_id", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,34 +114,34 @@ func TestTheFirstCallbackIsTakenAndAllOthersLearnWhyNot(t *testing.T) {
 				t.Errorf("want %d events in the queue, got %d", c.queued, got)
 			}
 			if strings.Contains(w.log.String(), "right") {
-				t.Errorf("the log has the key of an address:\n%s", &w.log)
+				t.Errorf("the log contains the key of an address:\n%s", &w.log)
 			}
 		})
 	}
 }
 
-func TestACallbackThatTheMachineRefusesDoesNotUseUpTheOne(t *testing.T) {
+func TestRejectedCallbackDoesNotRedeemTheAlias(t *testing.T) {
 	t.Parallel()
 	w := newAcmeWorld(t)
 	wantAnswer(t, "wrong", post(w, acmePath, `{"job":"7","code":""}`, nil), http.StatusBadRequest, "payload")
 	wantAnswer(t, "right", post(w, acmePath, acmeBody, nil), http.StatusAccepted, "VERIFY")
 }
 
-func TestACallbackThatTheQueueDidNotConfirmIsQueuedByItsRepeat(t *testing.T) {
+func TestRetryQueuesACallbackThatTheQueueDidNotConfirm(t *testing.T) {
 	t.Parallel()
 	w := newAcmeWorld(t)
 	w.queue.down = errors.New("down")
 	wantAnswer(t, "while the queue is down", post(w, acmePath, acmeBody, nil), http.StatusServiceUnavailable, "queue")
 	w.queue.down = nil
-	// What is queued is the first callback, not the one that brings it about.
-	wantAnswer(t, "the repeat", post(w, acmePath, `{"job":"7","code":99}`, nil), http.StatusConflict, "already_processed")
+	// The first callback is queued, not the retry.
+	wantAnswer(t, "the retry", post(w, acmePath, `{"job":"7","code":99}`, nil), http.StatusConflict, "already_processed")
 	want := fmt.Sprintf(`{"type":"VERIFY","code":1234,"$id":"callback/%s"}`, w.table.aliases["acme/7"].By)
 	if len(w.queue.sent) != 1 || string(w.queue.sent[0].Body) != want {
 		t.Errorf("want %s queued, got %+v", want, w.queue.sent)
 	}
 }
 
-func TestOfAHundredCallbacksAtOnceOneIsTaken(t *testing.T) {
+func TestOneOfAHundredConcurrentCallbacksIsAccepted(t *testing.T) {
 	t.Parallel()
 	w := newAcmeWorld(t)
 	codes := make([]int, 100)
@@ -156,8 +156,9 @@ func TestOfAHundredCallbacksAtOnceOneIsTaken(t *testing.T) {
 	}
 }
 
-// TestACallbackIsEarlyWhileItsInstanceIsUnderWay takes away from a settled instance what makes it so.
-func TestACallbackIsEarlyWhileItsInstanceIsUnderWay(t *testing.T) {
+// TestCallbackIsEarlyWhileItsInstanceIsUnderWay changes the record of a settled instance in each way that makes it
+// unsettled.
+func TestCallbackIsEarlyWhileItsInstanceIsUnderWay(t *testing.T) {
 	t.Parallel()
 	id := durable.InstanceID{Machine: "signup", ID: "42"}
 	for name, c := range map[string]struct {
@@ -165,7 +166,7 @@ func TestACallbackIsEarlyWhileItsInstanceIsUnderWay(t *testing.T) {
 		status int
 	}{
 		"settled": {func(*durable.Record) {}, http.StatusNotFound},
-		"effects to be performed": {func(r *durable.Record) {
+		"pending effects": {func(r *durable.Record) {
 			r.Outbox = []statechart.Effect{{ID: "2.0", Kind: statechart.ClaimAlias, Name: "acme/8"}}
 		}, http.StatusServiceUnavailable},
 		"not stored": {func(r *durable.Record) { *r = durable.Record{Instance: id} }, http.StatusServiceUnavailable},
@@ -182,7 +183,7 @@ func TestACallbackIsEarlyWhileItsInstanceIsUnderWay(t *testing.T) {
 	}
 }
 
-func TestAnInstanceIsShownByItsAlias(t *testing.T) {
+func TestGetByAlias(t *testing.T) {
 	t.Parallel()
 	w := newAcmeWorld(t)
 	get := func(path string) *httptest.ResponseRecorder {
@@ -192,16 +193,16 @@ func TestAnInstanceIsShownByItsAlias(t *testing.T) {
 	}
 	byName, byAlias := get("/instances/signup/42"), get("/aliases/acme/7")
 	if byAlias.Code != http.StatusOK || byAlias.Body.String() != byName.Body.String() || byAlias.Header().Get("ETag") != byName.Header().Get("ETag") {
-		t.Errorf("want what the name gives, %s, got %d: %s", byName.Body, byAlias.Code, byAlias.Body)
+		t.Errorf("want the same as by name, %s, got %d: %s", byName.Body, byAlias.Code, byAlias.Body)
 	}
-	wantAnswer(t, "an alias of nobody", get("/aliases/acme/8"), http.StatusNotFound, "unknown_alias")
+	wantAnswer(t, "an unknown alias", get("/aliases/acme/8"), http.StatusNotFound, "unknown_alias")
 	w.table.down = errors.New("down")
-	wantAnswer(t, "a store that is down", get("/aliases/acme/7"), http.StatusServiceUnavailable, "store")
+	wantAnswer(t, "the store is down", get("/aliases/acme/7"), http.StatusServiceUnavailable, "store")
 }
 
-// The instance takes a callback, releases the alias, and claims it again. The instance must not mistake the next callback
-// for a repeat of the first.
-func TestACallbackAfterASecondClaimIsAnEventOfItsOwn(t *testing.T) {
+// The instance receives a callback, releases the alias and claims it again. The next callback must not count as a
+// duplicate of the first.
+func TestCallbackAfterASecondClaimIsANewEvent(t *testing.T) {
 	t.Parallel()
 	w := newAcmeWorld(t)
 	wantAnswer(t, "the first", post(w, acmePath, acmeBody, nil), http.StatusAccepted, "VERIFY")
@@ -219,6 +220,6 @@ func TestACallbackAfterASecondClaimIsAnEventOfItsOwn(t *testing.T) {
 		ids = append(ids, event.ID)
 	}
 	if len(ids) != 2 || ids[0] == ids[1] {
-		t.Errorf("got the event IDs %q, want two that differ", ids)
+		t.Errorf("got the event IDs %q, want two different ones", ids)
 	}
 }

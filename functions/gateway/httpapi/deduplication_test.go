@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/functions/gateway/httpapi"
 )
 
-// sqsDeduplicationID is what SQS takes as MessageDeduplicationId.
+// sqsDeduplicationID matches a valid MessageDeduplicationId.
 var sqsDeduplicationID = regexp.MustCompile("^[!-~]{1,128}$")
 
 func TestRequestsWithoutIDNeverShareADeduplicationID(t *testing.T) {
@@ -35,27 +35,27 @@ const (
 	otherEvent = `{"type":"RESEND"}`
 )
 
-func TestTheSameKeyWithTheSameEventIsTheSameMessage(t *testing.T) {
+func TestSameKeyWithTheSameEventIsTheSameMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, httpapi.Config{})
 	key := http.Header{"Idempotency-Key": {"k"}}
 	first := post(w, eventsPath, placeCode, key)
 	for _, same := range []string{placeCode, `{ "code": 1.0,  "type": "VERIFY" }`, `{"type":"\u0056ERIFY","code":1e0,"$id":"k"}`} {
 		if again := post(w, eventsPath, same, key); again.Code != http.StatusAccepted || again.Body.String() != first.Body.String() {
-			t.Errorf("%s: expected the answer of the first, got %d %s", same, again.Code, again.Body)
+			t.Errorf("%s: expected the same answer as the first request, got %d %s", same, again.Code, again.Body)
 		}
 	}
 	if len(w.queue.sent) != 1 {
 		t.Errorf("expected one message, got %v", w.queue.sent)
 	}
-	// Later the queue takes it again, and the instance recognises it by its $id.
+	// When SQS has forgotten the message, it accepts the event again. The instance recognises it by its $id.
 	w.queue.forget()
 	if again := post(w, eventsPath, placeCode, key); again.Code != http.StatusAccepted || len(w.queue.sent) != 2 {
 		t.Errorf("after five minutes: expected 202 and a second message, got %d and %v", again.Code, w.queue.sent)
 	}
 }
 
-func TestTheSameKeyWithAnotherEventIsRefused(t *testing.T) {
+func TestSameKeyWithAnotherEventIsRejected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, httpapi.Config{})
 	key := http.Header{"Idempotency-Key": {"k"}}
@@ -69,7 +69,7 @@ func TestTheSameKeyWithAnotherEventIsRefused(t *testing.T) {
 			}
 		}
 		if len(w.queue.sent) != 1 {
-			t.Errorf("expected that nothing is queued, got %v", w.queue.sent)
+			t.Errorf("expected nothing in the queue, got %v", w.queue.sent)
 		}
 		w.queue.forget()
 	}
@@ -78,8 +78,8 @@ func TestTheSameKeyWithAnotherEventIsRefused(t *testing.T) {
 	}
 }
 
-// An event that the machine would never take does not use up its key.
-func TestARefusedEventReservesNothing(t *testing.T) {
+// An event that the machine rejects does not reserve its key.
+func TestRejectedEventReservesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, httpapi.Config{})
 	key := http.Header{"Idempotency-Key": {"k"}}
@@ -91,8 +91,8 @@ func TestARefusedEventReservesNothing(t *testing.T) {
 	}
 }
 
-// A gateway that fails between the reservation and the queue answers 503, and the repeat is queued.
-func TestAKeyThatIsReservedAndNotQueuedIsStillGood(t *testing.T) {
+// A gateway that fails between the reservation and the queue answers 503. The client's retry is queued.
+func TestReservedKeyWithoutAQueuedEventCanBeRetried(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, httpapi.Config{})
 	key := http.Header{"Idempotency-Key": {"k"}}
@@ -106,8 +106,8 @@ func TestAKeyThatIsReservedAndNotQueuedIsStillGood(t *testing.T) {
 	}
 }
 
-// A key that cannot be reserved queues nothing. Requests without a key do not need the table.
-func TestAKeyThatCannotBeReservedIs503(t *testing.T) {
+// If the key cannot be reserved, nothing is queued. Requests without a key do not need the table.
+func TestKeyThatCannotBeReservedIs503(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, httpapi.Config{GitHubSecret: webhookSecret})
 	w.table.down = errors.New("throttled")
@@ -124,8 +124,8 @@ func TestAKeyThatCannotBeReservedIs503(t *testing.T) {
 	}
 }
 
-// Of two events that come at the same time under one key, one is taken and the other refused.
-func TestOfTwoConcurrentEventsUnderOneKeyOneWins(t *testing.T) {
+// Two different events arrive at once under one key: one is accepted, the other rejected.
+func TestOneOfTwoConcurrentEventsUnderOneKeyWins(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, httpapi.Config{})
 	bodies := []string{placeCode, otherEvent}
@@ -151,6 +151,6 @@ func TestOfTwoConcurrentEventsUnderOneKeyOneWins(t *testing.T) {
 		}
 	}
 	if len(w.queue.sent) != 1 || !strings.HasPrefix(string(w.queue.sent[0].Body), strings.TrimSuffix(bodies[winner], "}")) {
-		t.Errorf("expected %s alone, got %v", bodies[winner], w.queue.sent)
+		t.Errorf("expected only %s, got %v", bodies[winner], w.queue.sent)
 	}
 }

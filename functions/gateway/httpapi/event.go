@@ -15,10 +15,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// sentView is the answer to an event that the queue holds.
+// sentView is the response body for a queued event.
 type sentView struct {
-	// MessageID is the queue's. A repeat of an event that the queue remembers gets the
-	// first one's.
+	// MessageID is the queue's ID of the message. If SQS drops the event as a duplicate, it is the ID of the first
+	// message.
 	MessageID string `json:"message_id"`
 	Instance  string `json:"instance"`
 	Type      string `json:"type"`
@@ -43,7 +43,7 @@ func (a *api) postEvent(r *http.Request) (reply, error) {
 	return a.send(r.Context(), id, body, key)
 }
 
-// instanceID reads the name of the instance from the path. It need not exist.
+// instanceID parses the instance ID from the path. The instance need not exist.
 func (a *api) instanceID(r *http.Request) (durable.InstanceID, error) {
 	machine := r.PathValue("machine")
 	if _, err := a.machines.Lookup(machine); err != nil {
@@ -52,8 +52,8 @@ func (a *api) instanceID(r *http.Request) (durable.InstanceID, error) {
 	return durable.ParseInstanceID(machine + "/" + r.PathValue("id"))
 }
 
-// send checks the event, reserves its ID, and queues it under that ID: the one given, or the one that the event carries
-// already. If both are there they must agree. Without an ID the event counts whenever it is sent.
+// send validates the event, reserves its ID and queues it. The ID is eventID or the event's own $id. If both are given,
+// they must be equal. An event without an ID is never deduplicated.
 func (a *api) send(ctx context.Context, to durable.InstanceID, body []byte, eventID string) (reply, error) {
 	m, err := a.prepare(to, body, eventID)
 	if err != nil {
@@ -67,13 +67,13 @@ func (a *api) send(ctx context.Context, to durable.InstanceID, body []byte, even
 	return a.enqueue(ctx, m)
 }
 
-// reserve reserves the ID of an event that is about to be queued. If the process dies before the event is queued, the
-// client repeats the request, and the reservation lets the same event pass.
+// reserve reserves the ID of an event before the event is queued. If the process dies in between, the client's retry
+// reuses the reservation.
 func (a *api) reserve(ctx context.Context, m checked) error {
 	err := a.store.Reserve(ctx, m.message.To, m.eventID, m.message.Body, a.config.Now())
 	switch {
 	case errors.Is(err, dynamostore.ErrIDReused):
-		return fmt.Errorf("%w; nothing was queued: send this event with another ID, or the first one again as it was", err)
+		return fmt.Errorf("%w; nothing was queued: use a new ID, or resend the original event unchanged", err)
 	case err != nil:
 		return fmt.Errorf("%w: %w", errReserve, err)
 	default:
@@ -81,18 +81,18 @@ func (a *api) reserve(ctx context.Context, m checked) error {
 	}
 }
 
-// checked is an event that the machine takes, ready to be queued.
+// checked is a valid event, ready to be queued.
 type checked struct {
 	message durable.Message
 	typ     string
-	// eventID is the event's own ID; empty if it has none.
+	// eventID is the event's ID, empty if it has none.
 	eventID string
 }
 
-// prepare checks the event and makes the message of it.
+// prepare validates the event and builds its message.
 func (a *api) prepare(to durable.InstanceID, body []byte, eventID string) (checked, error) {
 	if !utf8.Valid(body) {
-		// encoding/json would take it; SQS would not.
+		// encoding/json accepts invalid UTF-8. SQS does not.
 		return checked{}, fmt.Errorf("%w: expected JSON in UTF-8", statechart.ErrNotAnEvent)
 	}
 	event, err := a.machines.Accept(to, body)
@@ -105,7 +105,7 @@ func (a *api) prepare(to durable.InstanceID, body []byte, eventID string) (check
 	case event.ID == "":
 		body = withEventID(body, eventID)
 	case event.ID != eventID:
-		return checked{}, fmt.Errorf("%w: the header says %q and the event's $id %q: give one of them, or the same twice", errEventID, eventID, event.ID)
+		return checked{}, fmt.Errorf("%w: the Idempotency-Key is %q but the event's $id is %q: send only one of them, or the same value in both", errEventID, eventID, event.ID)
 	}
 	if len(eventID) > EventIDBytesMax {
 		return checked{}, fmt.Errorf("%w: expected at most %d bytes, got %d", errEventID, EventIDBytesMax, len(eventID))
@@ -122,7 +122,6 @@ func (a *api) prepare(to durable.InstanceID, body []byte, eventID string) (check
 	return checked{durable.Message{To: to, Body: body, DeduplicationID: deduplicationID}, event.Type, eventID}, nil
 }
 
-// enqueue queues an event.
 func (a *api) enqueue(ctx context.Context, m checked) (reply, error) {
 	messageID, err := a.sender.Send(ctx, m.message)
 	if err != nil {
@@ -133,26 +132,25 @@ func (a *api) enqueue(ctx context.Context, m checked) (reply, error) {
 	return reply{status: http.StatusAccepted, body: sentView{MessageID: messageID, Instance: to, Type: m.typ}}, nil
 }
 
-// idempotencyKey reads the event ID of the header Idempotency-Key: a structured string in its
-// quotes, as draft-ietf-httpapi-idempotency-key-header has it, or bare, as most clients do.
+// idempotencyKey returns the event ID from the header Idempotency-Key. It accepts a quoted string, as
+// draft-ietf-httpapi-idempotency-key-header requires, or a bare one, as most clients send it.
 func idempotencyKey(header http.Header) (string, error) {
 	values, given := header["Idempotency-Key"]
 	if !given {
 		return "", nil
 	}
-	// Several lines of one header are one list (RFC 9110 5.3).
+	// Several lines of one header form one list (RFC 9110, 5.3).
 	key := strings.Join(values, ",")
 	if len(key) >= 2 && key[0] == '"' && key[len(key)-1] == '"' {
 		key = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(key[1 : len(key)-1])
 	}
 	if key == "" || !utf8.ValidString(key) {
-		return "", fmt.Errorf("%w: expected some UTF-8 text in Idempotency-Key, or no such header, got %q", errEventID, key)
+		return "", fmt.Errorf("%w: expected Idempotency-Key to be non-empty UTF-8 text, got %q", errEventID, key)
 	}
 	return key, nil
 }
 
-// withEventID returns the event with the ID as its last key: of two keys "$id", the last one
-// counts.
+// withEventID appends the ID to the event as its last key. If there are two keys "$id", the last one counts.
 func withEventID(event []byte, id string) []byte {
 	quoted, err := json.Marshal(id)
 	if err != nil {

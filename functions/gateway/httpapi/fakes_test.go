@@ -25,7 +25,7 @@ import (
 
 const (
 	webhookSecret = "it's a secret to everybody"
-	// taskToken stands for a token that a record may hold and nobody may see.
+	// taskToken stands for a token that a record contains and no answer may show.
 	taskToken = "AAAAKgAAAAIAAAAAtoken"
 )
 
@@ -36,13 +36,13 @@ type verify struct {
 	Code json.Number `json:"code"`
 }
 
-// Validate refuses a verification without a code, and crashes on one code.
+// Validate rejects a verification without a code, and panics for one code.
 func (v verify) Validate() error {
 	switch v.Code {
 	case "":
 		return errors.New("expected a code")
 	case "666":
-		panic("a bug in the payload's own code, which quotes " + string(v.Code))
+		panic("a bug in the payload's code, which quotes " + string(v.Code))
 	default:
 		return nil
 	}
@@ -53,7 +53,7 @@ type signupContext struct {
 	Verified string `json:"verified,omitempty"`
 }
 
-// signup is a machine with a timer, a payload with rules, and an event of its own.
+// signup returns a machine with a timer, a payload with rules and an internal event.
 func signup() durable.Machine {
 	type on = statechart.Transition[signupContext]
 	settled := []string{statechart.Settled}
@@ -81,7 +81,7 @@ func machines(t *testing.T) *durable.Machines {
 	return set
 }
 
-// queue is a Sender that drops repeats for ever, as SQS does for five minutes.
+// queue is a Sender that remembers deduplication IDs until forget. SQS remembers them for five minutes.
 type queue struct {
 	mu   sync.Mutex
 	down error
@@ -106,14 +106,14 @@ func (q *queue) Send(_ context.Context, message durable.Message) (string, error)
 	return q.ids[message.DeduplicationID], nil
 }
 
-// forget lets the five minutes go by for which SQS remembers deduplication IDs.
+// forget drops all deduplication IDs, as SQS does after five minutes.
 func (q *queue) forget() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ids = nil
 }
 
-// table is a Store over records, aliases and reserved IDs in memory.
+// table is an in-memory Store of records, aliases and reserved IDs.
 type table struct {
 	mu       sync.Mutex
 	down     error
@@ -128,7 +128,7 @@ type reservation struct {
 	id string
 }
 
-// Reserve reserves for ever.
+// Reserve never lets a reservation expire.
 func (s *table) Reserve(_ context.Context, to durable.InstanceID, eventID string, event json.RawMessage, _ time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *table) Find(_ context.Context, alias string) (durable.InstanceID, error
 	return redemption.Instance, s.down
 }
 
-// Redeem keeps the aliases as they are told the next one: never First.
+// Redeem stores the redemption as a later caller sees it: First is false.
 func (s *table) Redeem(_ context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (durable.Redemption, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +171,7 @@ func (s *table) Redeem(_ context.Context, alias string, id durable.InstanceID, e
 	return redemption, nil
 }
 
-// claim makes the instance known under the alias.
+// claim gives the alias to the instance.
 func (s *table) claim(alias, id string) {
 	if s.aliases == nil {
 		s.aliases = map[string]durable.Redemption{}
@@ -186,7 +186,7 @@ func (s *table) Load(_ context.Context, id durable.InstanceID) (durable.Record, 
 	return durable.Record{Instance: id}, s.down
 }
 
-// put stores signup/id at the given revision, with secrets wherever a record has room for one.
+// put stores signup/id at the given revision, with secrets in every field that may hold one.
 func (s *table) put(t *testing.T, id string, revision int64) {
 	t.Helper()
 	name := durable.InstanceID{Machine: "signup", ID: id}
@@ -212,7 +212,7 @@ func (s *table) put(t *testing.T, id string, revision int64) {
 	}
 }
 
-// world is an API with all that is behind it.
+// world is an API with its queue, table and log.
 type world struct {
 	http.Handler
 	queue queue
@@ -232,7 +232,7 @@ func newWorld(t *testing.T, config httpapi.Config) *world {
 	return w
 }
 
-// lockedWriter lets requests log at the same time.
+// lockedWriter is a writer for concurrent requests.
 type lockedWriter struct {
 	mu sync.Mutex
 	to *bytes.Buffer

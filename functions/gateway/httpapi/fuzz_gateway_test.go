@@ -19,7 +19,8 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// What FuzzGateway plants: PAYLOAD in a request stands for payloadCanary, ADDRESS in a path for an address at which callbacks are taken.
+// FuzzGateway plants these: PAYLOAD in a request stands for payloadCanary, ADDRESS in a path for the address of a
+// callback.
 const (
 	payloadCanary  = "canary-payload-7f3a"
 	callbackSecret = "canary-callback-key-0123456789"
@@ -27,7 +28,7 @@ const (
 
 var callbacks = enrich.Callbacks{Base: "https://api.example.com", Key: []byte(callbackSecret)}
 
-// waiting returns what is stored of signup/42: it has performed its effects, so that callbacks are not too early.
+// waiting returns the record of signup/42 with an empty outbox, so that callbacks are not early.
 func waiting(t *testing.T) map[durable.InstanceID]durable.Record {
 	t.Helper()
 	var stored table
@@ -39,7 +40,7 @@ func waiting(t *testing.T) map[durable.InstanceID]durable.Record {
 	return stored.records
 }
 
-// newFuzzWorld is a gateway in front of signup/42, which waits for the job 7 of a third party, and holds the token of a task.
+// newFuzzWorld returns a gateway with signup/42, which waits for a third party's job 7 and holds a task token.
 func newFuzzWorld(t *testing.T, hosted *durable.Machines, records map[durable.InstanceID]durable.Record) *world {
 	t.Helper()
 	w := &world{table: table{records: records}}
@@ -56,7 +57,8 @@ func newFuzzWorld(t *testing.T, hosted *durable.Machines, records map[durable.In
 	return w
 }
 
-// signed returns a value for X-Hub-Signature-256: none, the right one, one of another body or secret, or the text itself.
+// signed returns a value for X-Hub-Signature-256, by kind: none, the correct one, one for another body or secret, or
+// the text itself.
 func signed(kind uint8, text string, body []byte) string {
 	switch kind % 5 {
 	case 1:
@@ -72,10 +74,10 @@ func signed(kind uint8, text string, body []byte) string {
 	}
 }
 
-// fuzzedJob is a webhook.
+// fuzzedJob is the body of a webhook.
 const fuzzedJob = `{"action":"queued","workflow_job":{"id":2,"run_id":1,"status":"queued","name":"PAYLOAD","labels":["PAYLOAD"]},"repository":{"full_name":"PAYLOAD"}}`
 
-// gatewaySeeds are where FuzzGateway begins.
+// gatewaySeeds are the seed inputs of FuzzGateway.
 var gatewaySeeds = []struct {
 	method, path, query, header, value, signature string
 	kind, form                                    uint8
@@ -117,8 +119,9 @@ var gatewaySeeds = []struct {
 	{"POST", "/webhooks/enricher/42/-1/", "", "", "", "", 0, 0, `{"job":"7"}`},
 }
 
-// FuzzGateway sends the gateway whatever comes, as an HTTP API or a function URL hands it on: it must answer with no 5xx, and neither its
-// log nor its answers may hold a token, a secret or a key, nor the log anything of bodies, headers and queries.
+// FuzzGateway sends arbitrary requests to the gateway, in the forms of an HTTP API and of a function URL. No answer may
+// be a 5xx. Neither the log nor an answer may contain a token, a secret or a key. The log may not contain anything from
+// bodies, headers or queries.
 func FuzzGateway(f *testing.F) {
 	for _, seed := range gatewaySeeds {
 		f.Add(seed.method, seed.path, seed.query, seed.header, seed.value, seed.signature, seed.kind, seed.form, seed.body)
@@ -153,8 +156,8 @@ func FuzzGateway(f *testing.F) {
 	})
 }
 
-// requestOf makes the event of a request: of an HTTP API or, by the bits of form, with a body in Base64, of a function URL, of a stage,
-// with the headers of GitHub.
+// requestOf builds the event of a request. The bits of form select a Base64 body, a function URL instead of an HTTP
+// API, a stage, and GitHub's headers.
 func requestOf(form uint8, method, path, query, body string) events.APIGatewayV2HTTPRequest {
 	event := events.APIGatewayV2HTTPRequest{Version: "2.0", RawPath: path, RawQueryString: query, Headers: map[string]string{}, Body: body}
 	event.RequestContext.HTTP.Method, event.RequestContext.HTTP.SourceIP, event.RequestContext.Stage = method, "192.0.2.1", "$default"
@@ -171,7 +174,8 @@ func requestOf(form uint8, method, path, query, body string) events.APIGatewayV2
 	return event
 }
 
-// checkFuzzed checks what must hold whatever came in. Who has asked at the address of a callback, spelled wrongly perhaps, may read it again.
+// checkFuzzed checks the rules above. The key of a callback may appear in an answer only if the request itself
+// contained it (keyHidden false).
 func checkFuzzed(t *testing.T, w *world, answer events.APIGatewayV2HTTPResponse, keyHidden bool, key string) {
 	t.Helper()
 	if answer.StatusCode < http.StatusOK || answer.StatusCode >= http.StatusInternalServerError {
@@ -186,11 +190,11 @@ func checkFuzzed(t *testing.T, w *world, answer events.APIGatewayV2HTTPResponse,
 	}
 	for _, secret := range []string{taskToken, webhookSecret, callbackSecret, key} {
 		if strings.Contains(w.log.String(), secret) || strings.Contains(string(shown), secret) && (keyHidden || secret != key) {
-			t.Fatalf("a secret is shown, %s: the answer is %s, the log %s", secret, shown, w.log.String())
+			t.Fatalf("the secret %s is shown: the answer is %s, the log %s", secret, shown, w.log.String())
 		}
 	}
 	if strings.Contains(w.log.String(), payloadCanary) {
-		t.Fatalf("the log shows what a request has: %s", w.log.String())
+		t.Fatalf("the log shows data of the request: %s", w.log.String())
 	}
 	for line := range strings.Lines(w.log.String()) {
 		if !json.Valid([]byte(line)) {

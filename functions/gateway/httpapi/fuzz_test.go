@@ -12,9 +12,8 @@ import (
 	"github.com/settle-run/settle/functions/gateway/httpapi"
 )
 
-// checkAnswer checks what must hold whatever came in: no 5xx, a JSON body that repeats its
-// status, and in the queue exactly the events that were accepted, each fit for SQS and for its
-// machine.
+// checkAnswer checks what must hold for every request. The answer is not a 5xx and is JSON that repeats its status. The
+// queue has exactly the accepted events, each valid for SQS and for its machine.
 func checkAnswer(t *testing.T, w *world, answer *httptest.ResponseRecorder, eventID string) {
 	t.Helper()
 	if answer.Code >= http.StatusInternalServerError {
@@ -32,18 +31,18 @@ func checkAnswer(t *testing.T, w *world, answer *httptest.ResponseRecorder, even
 		t.Fatalf("expected a problem with code and detail, got %s", answer.Body)
 	}
 	if accepted := answer.Code == http.StatusAccepted; accepted != (len(w.queue.sent) == 1) {
-		t.Fatalf("answered %d, and the queue has %d events", answer.Code, len(w.queue.sent))
+		t.Fatalf("got status %d, but the queue has %d events", answer.Code, len(w.queue.sent))
 	}
 	for _, message := range w.queue.sent {
 		event, err := machines(t).Accept(message.To, message.Body)
 		if err != nil {
-			t.Fatalf("queued %q, which is refused by its machine: %v", message.Body, err)
+			t.Fatalf("queued %q, which its machine rejects: %v", message.Body, err)
 		}
 		if eventID != "" && event.ID != eventID {
 			t.Fatalf("expected the event ID %q, got %q in %q", eventID, event.ID, message.Body)
 		}
 		if !sqsDeduplicationID.MatchString(message.DeduplicationID) || !utf8.Valid(message.Body) || len(message.To.String()) > 128 {
-			t.Fatalf("SQS refuses %q in group %q under %q", message.Body, message.To, message.DeduplicationID)
+			t.Fatalf("SQS rejects %q in group %q with deduplication ID %q", message.Body, message.To, message.DeduplicationID)
 		}
 	}
 }
@@ -67,7 +66,7 @@ func FuzzEvents(f *testing.F) {
 		w.ServeHTTP(answer, r)
 		wanted := key
 		if strings.HasPrefix(key, `"`) {
-			wanted = "" // Unquoted by rules that the scripts show.
+			wanted = "" // The scripts cover unquoting.
 		}
 		checkAnswer(t, w, answer, wanted)
 	})

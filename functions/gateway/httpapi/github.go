@@ -13,22 +13,23 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// WebhookMachine is the machine that GitHub's webhooks become events of.
+// WebhookMachine is the machine that receives GitHub's webhooks as events.
 const WebhookMachine = "job"
 
-// webhookView is the answer to a webhook that is no event of an instance.
+// webhookView is the response body for a webhook that queues no event.
 type webhookView struct {
 	// Status is "pong" or "ignored".
 	Status string `json:"status"`
-	// Event is the webhook's event as GitHub names it.
+	// Event is GitHub's name of the webhook event.
 	Event string `json:"event"`
 }
 
-// postGitHub makes an event of a workflow_job webhook. Its ID is that of GitHub's delivery,
-// which GitHub keeps when it delivers again.
+// postGitHub queues an event for a workflow_job webhook. The event's ID is GitHub's delivery ID, which stays the same
+// if GitHub redelivers.
 //
-// It does not reserve the ID. GitHub gives each event a GUID of its own (GitHub REST API, "Repository webhooks": guid), and
-// never retries by itself (GitHub Docs, "Handling failed webhook deliveries"), so a webhook must not fail with the table.
+// It does not reserve the ID, so that an outage of the table does not reject webhooks. Every webhook event has a unique GUID
+// (GitHub REST API, "Repository webhooks": guid), and GitHub never retries on its own (GitHub Docs, "Handling failed
+// webhook deliveries").
 func (a *api) postGitHub(r *http.Request) (reply, error) {
 	body, err := a.signedBody(r)
 	if err != nil {
@@ -64,8 +65,7 @@ func (a *api) postGitHub(r *http.Request) (reply, error) {
 	return a.enqueue(r.Context(), m)
 }
 
-// signedBody reads the body and checks that whoever knows the secret has signed it. Nothing
-// else of the request may be looked at before.
+// signedBody reads the body and verifies its signature. Do not use any other part of the request before that.
 func (a *api) signedBody(r *http.Request) ([]byte, error) {
 	if a.config.GitHubSecret == "" {
 		return nil, errUnsigned
@@ -81,15 +81,15 @@ func (a *api) signedBody(r *http.Request) ([]byte, error) {
 	mac := hmac.New(sha256.New, []byte(a.config.GitHubSecret))
 	mac.Write(body)
 	if !hmac.Equal(mac.Sum(nil), signature) {
-		return nil, fmt.Errorf("%w: X-Hub-Signature-256 does not fit the body: use the same secret here and at GitHub, and let no proxy change the body", errSignature)
+		return nil, fmt.Errorf("%w: X-Hub-Signature-256 does not match the body: use the same secret here and at GitHub, and check that no proxy changes the body", errSignature)
 	}
 	return body, nil
 }
 
-// parseSignature reads the header X-Hub-Signature-256: "sha256=" and the HMAC in hexadecimal.
+// parseSignature parses the header X-Hub-Signature-256: "sha256=" and the HMAC in hexadecimal.
 func parseSignature(header string) ([]byte, error) {
 	if header == "" {
-		return nil, fmt.Errorf("%w: expected the header X-Hub-Signature-256, got none: give the webhook a secret at GitHub", errSignature)
+		return nil, fmt.Errorf("%w: expected the header X-Hub-Signature-256, got none: set a secret for the webhook at GitHub", errSignature)
 	}
 	digits, ok := strings.CutPrefix(header, "sha256=")
 	signature, err := hex.DecodeString(digits)
@@ -99,8 +99,8 @@ func parseSignature(header string) ([]byte, error) {
 	return signature, nil
 }
 
-// webhookPayload returns the JSON of a webhook, which GitHub sends as it is or, if the webhook
-// is set up so, as the field payload of a form.
+// webhookPayload returns the JSON of a webhook. Depending on the webhook's content type, GitHub sends it as the body or
+// as the form field payload.
 func webhookPayload(header http.Header, body []byte) ([]byte, error) {
 	const jsonType, formType = "application/json", "application/x-www-form-urlencoded"
 	name, err := mediaType(header, jsonType, formType)

@@ -8,9 +8,9 @@ import (
 	"github.com/settle-run/settle/functions/gateway/httpapi"
 )
 
-// GitHub's own example of a signature, to see that ours is computed alike:
+// This is GitHub's example of a signature:
 // https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
-func TestGitHubsExampleOfASignature(t *testing.T) {
+func TestGitHubsExampleSignatureIsAccepted(t *testing.T) {
 	t.Parallel()
 	const want = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
 	if got := sign("It's a Secret to Everybody", []byte("Hello, World!")); got != want {
@@ -24,7 +24,7 @@ func TestGitHubsExampleOfASignature(t *testing.T) {
 	}
 }
 
-func TestOnlyTheSignatureOfTheBodyUnderTheSecretIsTaken(t *testing.T) {
+func TestOnlyTheCorrectSignatureIsAccepted(t *testing.T) {
 	t.Parallel()
 	const body = `{"action":"queued","workflow_job":{"id":2,"run_id":1,"status":"queued"}}`
 	right := sign(webhookSecret, []byte(body))
@@ -37,20 +37,20 @@ func TestOnlyTheSignatureOfTheBodyUnderTheSecretIsTaken(t *testing.T) {
 		signature string
 		want      int
 	}{
-		"right":                  {right, http.StatusAccepted},
-		"right, in capitals":     {"sha256=" + strings.ToUpper(digits), http.StatusAccepted},
-		"of another secret":      {sign("another secret", []byte(body)), http.StatusUnauthorized},
-		"of no secret":           {sign("", []byte(body)), http.StatusUnauthorized},
-		"of a part of the body":  {sign(webhookSecret, []byte(body[:len(body)-1])), http.StatusUnauthorized},
-		"last digit wrong":       {right[:len(right)-1] + flipped, http.StatusUnauthorized},
-		"first digits only":      {right[:len(right)-2], http.StatusUnauthorized},
-		"one digit more":         {right + "0", http.StatusUnauthorized},
-		"twice":                  {right + digits, http.StatusUnauthorized},
-		"algorithm not told":     {digits, http.StatusUnauthorized},
-		"algorithm misspelt":     {"SHA256=" + digits, http.StatusUnauthorized},
-		"another algorithm told": {"sha1=" + digits, http.StatusUnauthorized},
-		"empty":                  {"sha256=", http.StatusUnauthorized},
-		"missing":                {"", http.StatusUnauthorized},
+		"right":                {right, http.StatusAccepted},
+		"correct, in capitals": {"sha256=" + strings.ToUpper(digits), http.StatusAccepted},
+		"by another secret":    {sign("another secret", []byte(body)), http.StatusUnauthorized},
+		"by an empty secret":   {sign("", []byte(body)), http.StatusUnauthorized},
+		"for part of the body": {sign(webhookSecret, []byte(body[:len(body)-1])), http.StatusUnauthorized},
+		"last digit wrong":     {right[:len(right)-1] + flipped, http.StatusUnauthorized},
+		"first digits only":    {right[:len(right)-2], http.StatusUnauthorized},
+		"one digit more":       {right + "0", http.StatusUnauthorized},
+		"twice":                {right + digits, http.StatusUnauthorized},
+		"algorithm missing":    {digits, http.StatusUnauthorized},
+		"algorithm misspelt":   {"SHA256=" + digits, http.StatusUnauthorized},
+		"another algorithm":    {"sha1=" + digits, http.StatusUnauthorized},
+		"empty":                {"sha256=", http.StatusUnauthorized},
+		"missing":              {"", http.StatusUnauthorized},
 	} {
 		w := newWorld(t, httpapi.Config{GitHubSecret: webhookSecret})
 		answer := post(w, "/webhooks/github", body, withHeader(webhookHeader(nil), "X-Hub-Signature-256", test.signature))
@@ -61,7 +61,7 @@ func TestOnlyTheSignatureOfTheBodyUnderTheSecretIsTaken(t *testing.T) {
 			t.Errorf("%s: the queue has %d events", name, queued)
 		}
 		if answer.Code == http.StatusUnauthorized && strings.Contains(answer.Body.String(), digits) {
-			t.Errorf("%s: the answer tells the right signature: %s", name, answer.Body)
+			t.Errorf("%s: the answer contains the correct signature: %s", name, answer.Body)
 		}
 	}
 }

@@ -1,28 +1,25 @@
-// Package httpapi is Settle over HTTP: it sends events to instances, shows instances, and
-// takes GitHub's webhooks.
+// Package httpapi serves Settle over HTTP. It sends events to instances, shows instances, and accepts GitHub's webhooks and
+// the callbacks of third parties.
 //
-//	POST /instances/{machine}/{id}/events  send an event; 202 once the queue has it
-//	GET  /instances/{machine}/{id}         the instance as it was stored last
-//	GET  /aliases/{alias}                  the same, of the instance that has the alias
-//	GET  /machines                         the machines and the events they take
-//	POST /webhooks/github                  GitHub's webhooks, unmodified and signed
+//	POST /instances/{machine}/{id}/events  send an event; 202 once it is queued
+//	GET  /instances/{machine}/{id}         show an instance as last stored
+//	GET  /aliases/{alias}                  show the instance with an alias
+//	GET  /machines                         list the machines and the events they accept
+//	POST /webhooks/github                  receive a signed GitHub webhook
 //	POST /webhooks/{provider}/{id}/{until}/{key}
-//	                                       the callback of a third party, once
-//	GET  /healthz                          200 while the process serves
+//	                                       receive the callback of a third party, once
+//	GET  /healthz                          200 while the process is running
 //
-// An event is checked before it is queued: what the machine would never take is refused with
-// a reason, not parked later. 202 promises that the queue holds the event, nothing about what
-// the instance makes of it.
+// An event is validated before it is queued. An invalid event fails the request with a reason instead of being parked later.
+// Status 202 means that the event is queued, not that the instance has applied it.
 //
-// An event that carries an ID, as Idempotency-Key header or under its key "$id", counts once
-// for its instance however often it is sent. An ID that was used for another event is refused
-// with 409, and nothing is queued. Without an ID every request counts: two RESEND
-// in a row are two events, so a client that repeats a request after a lost answer must give
-// an ID.
+// An event with an ID is applied once, however often it is sent. The ID is the Idempotency-Key header or the event's key
+// "$id". If the ID was used for a different event, the request fails with 409 and nothing is queued. Events without an ID are
+// never deduplicated: two RESEND in a row are two events. A client that retries after a lost answer must send an ID.
 //
-// Refusals are problem details (RFC 9457) with a code beside the text. The handler knows no
-// users: put an authorizer of API Gateway, IAM or a proxy in front of it. Only the webhooks,
-// whose signature or address it checks, are safe to leave open.
+// Errors are problem details (RFC 9457) with an additional code. The handler does not authenticate users: put an API Gateway
+// authorizer, IAM or a proxy in front of it. Only the webhooks may be public, because the handler checks their signature or
+// address.
 package httpapi
 
 import (
@@ -39,49 +36,45 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// Limits of what the API takes.
+// Limits on input.
 const (
 	// EventBytesMax is the default of Config.EventBytesMax.
 	EventBytesMax = 256 << 10
-	// QueueBytesMax is the largest message that SQS takes, and so the highest that
-	// Config.EventBytesMax may be.
+	// QueueBytesMax is the largest message that SQS accepts, and the upper bound of Config.EventBytesMax.
 	QueueBytesMax = 1 << 20
-	// EventIDBytesMax is the longest ID that an event may have. Instances keep the IDs of
-	// their recent events.
+	// EventIDBytesMax is the length limit of an event ID. Instances store the IDs of their recent events.
 	EventIDBytesMax = 256
-	// WebhookBytesMax is the largest payload that GitHub delivers. What is queued of it is
-	// small.
+	// WebhookBytesMax is the largest payload that GitHub delivers. Only a small part of it is queued.
 	WebhookBytesMax = 25 << 20
 )
 
-// Store reads what is stored of instances, redeems aliases, and reserves event IDs; *dynamostore.Store is one.
+// Store reads instances, redeems aliases and reserves event IDs. *dynamostore.Store implements it.
 type Store interface {
-	// Load reads the record; an instance without one gives Revision 0.
+	// Load returns the record of an instance. If there is none, its Revision is 0.
 	Load(ctx context.Context, id durable.InstanceID) (durable.Record, error)
-	// Find returns the instance that has the alias, or had it last. Fails with dynamostore.ErrNoAlias.
+	// Find returns the instance that has the alias or had it last. It returns dynamostore.ErrNoAlias if there is none.
 	Find(ctx context.Context, alias string) (durable.InstanceID, error)
-	// Redeem stores the event of a callback with the alias of the instance, if it is the first; see
-	// durable.Redemption. A call that is repeated under the same by is answered as it was before.
+	// Redeem stores the event of a callback with the instance's alias, if it is the first one; see durable.Redemption.
+	// Calling it again with the same by returns the same result.
 	Redeem(ctx context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (durable.Redemption, error)
-	// Reserve reserves the ID, which a client has given, for this event to the instance, from at on. Fails with
-	// dynamostore.ErrIDReused if it is reserved for another event. A call that is repeated succeeds again.
+	// Reserve reserves a client's event ID for this event to the instance. The reservation starts at the given time. It
+	// returns dynamostore.ErrIDReused if the ID is reserved for another event. Reserving the same event again succeeds.
 	Reserve(ctx context.Context, to durable.InstanceID, eventID string, event json.RawMessage, at time.Time) error
 }
 
 // Config tunes the API. The zero value is useful.
 type Config struct {
-	// GitHubSecret is what GitHub signs its webhooks with. Empty means that no webhook can
-	// be told from a forgery: all are refused with 503.
+	// GitHubSecret is the secret of GitHub's webhooks. If it is empty, all webhooks are rejected with 503, because
+	// their signatures cannot be verified.
 	GitHubSecret string
-	// Callbacks are the third parties that call back, by the name that is part of the address.
+	// Callbacks are the third parties that may call back, by the provider name in the address.
 	Callbacks map[string]Callback
-	// EventBytesMax limits an event as it is queued, its ID included. Defaults to 256 KiB;
-	// at most QueueBytesMax.
+	// EventBytesMax limits the size of a queued event, including its ID. Defaults to 256 KiB, at most QueueBytesMax.
 	EventBytesMax int
-	// Logger takes a line an event and a line a refusal: never a body, a signature or a
-	// header. Defaults to slog.Default.
+	// Logger logs one line per event and one per rejected request, without bodies, signatures and headers. Defaults to
+	// slog.Default.
 	Logger *slog.Logger
-	// Now is the clock by which the addresses of callbacks and reserved event IDs expire. Defaults to time.Now.
+	// Now is the clock for the expiry of callback addresses and reserved event IDs. Defaults to time.Now.
 	Now func() time.Time
 }
 
@@ -111,12 +104,12 @@ func (c Config) validate(machines *durable.Machines) error {
 		return nil
 	}
 	if _, err := machines.Lookup(WebhookMachine); err != nil {
-		return fmt.Errorf("httpapi: Config.GitHubSecret asks for webhooks, which become events of the machine %q: %w", WebhookMachine, err)
+		return fmt.Errorf("httpapi: Config.GitHubSecret is set, but webhooks need the machine %q: %w", WebhookMachine, err)
 	}
 	return nil
 }
 
-// api is the handler that New returns. It keeps no state between requests.
+// api is the handler that New returns. It has no state between requests.
 type api struct {
 	machines *durable.Machines
 	sender   durable.Sender
@@ -125,8 +118,8 @@ type api struct {
 	mux      *http.ServeMux
 }
 
-// New returns the handler of the API: events go to sender, instances come from store. It is
-// safe for concurrent use and fit for a server as well as for Lambda.
+// New returns the handler of the API. Events go to sender, instances come from store. The handler is safe for
+// concurrent use and runs in a server or in Lambda.
 func New(machines *durable.Machines, sender durable.Sender, store Store, config Config) (http.Handler, error) {
 	config = config.withDefaults()
 	if err := config.validate(machines); err != nil {
@@ -143,12 +136,11 @@ func New(machines *durable.Machines, sender durable.Sender, store Store, config 
 	return a, nil
 }
 
-// ServeHTTP answers every request with JSON, also those that have no route, and those that
-// make a payload's own code panic.
+// ServeHTTP answers every request with JSON, including unknown routes and requests that make a payload's code panic.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
-			// Not the panic's value: it may quote the body.
+			// Do not log the panic's value. It may quote the body.
 			a.config.Logger.ErrorContext(r.Context(), "panic", "route", r.Pattern, "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
 			a.refuse(w, r, errPanic)
 		}
@@ -162,20 +154,19 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
-// unrouted returns why a request has no route. The mux's own handler knows whether the path or
-// only the method is wrong, but says so in text, and answers a path that is not clean with a
-// redirect, which would lead away from the stage of an HTTP API.
+// unrouted returns why a request has no route. The mux's handler distinguishes an unknown path from a wrong method, but
+// answers in plain text. It also redirects unclean paths, and the redirect would drop the stage of an HTTP API.
 func (a *api) unrouted(w http.ResponseWriter, r *http.Request, verdict http.Handler) error {
-	said := &headOnly{header: http.Header{}}
-	verdict.ServeHTTP(said, r)
-	if said.status != http.StatusMethodNotAllowed {
+	probe := &headOnly{header: http.Header{}}
+	verdict.ServeHTTP(probe, r)
+	if probe.status != http.StatusMethodNotAllowed {
 		return fmt.Errorf("%w: expected a path of this API, got %q", errNoRoute, r.URL.Path)
 	}
-	w.Header().Set("Allow", said.header.Get("Allow"))
-	return fmt.Errorf("%w: expected %s, got %s", errMethod, said.header.Get("Allow"), r.Method)
+	w.Header().Set("Allow", probe.header.Get("Allow"))
+	return fmt.Errorf("%w: expected %s, got %s", errMethod, probe.header.Get("Allow"), r.Method)
 }
 
-// headOnly is a ResponseWriter that keeps headers and status and drops the body.
+// headOnly is a ResponseWriter that stores headers and status and drops the body.
 type headOnly struct {
 	header http.Header
 	status int
@@ -189,11 +180,11 @@ func (a *api) getHealth(*http.Request) (reply, error) {
 	return reply{status: http.StatusOK, body: map[string]string{"status": "ok"}}, nil
 }
 
-// machineView is a machine in the answer of GET /machines.
+// machineView is a machine in the response of GET /machines.
 type machineView struct {
 	ID      string `json:"id"`
 	Version int    `json:"version"`
-	// Events are the types of the events that the machine takes.
+	// Events are the types of events that the machine accepts.
 	Events []string `json:"events"`
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// post sends a request with the header and the body and returns the answer.
+// post sends a request and returns the response.
 func post(handler http.Handler, path, body string, header http.Header) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	if header != nil {
@@ -26,7 +26,7 @@ func post(handler http.Handler, path, body string, header http.Header) *httptest
 
 const eventsPath = "/instances/signup/42/events"
 
-func TestConfigThatCannotWorkIsRefused(t *testing.T) {
+func TestInvalidConfigIsRejected(t *testing.T) {
 	t.Parallel()
 	withoutJob, err := durable.NewMachines(signup())
 	if err != nil {
@@ -37,8 +37,8 @@ func TestConfigThatCannotWorkIsRefused(t *testing.T) {
 		config   httpapi.Config
 		want     string
 	}{
-		"more than SQS takes": {machines(t), httpapi.Config{EventBytesMax: 1<<20 + 1}, "EventBytesMax between 1 and 1048576, got 1048577"},
-		"a negative limit":    {machines(t), httpapi.Config{EventBytesMax: -1}, "EventBytesMax between 1 and 1048576, got -1"},
+		"more than SQS accepts": {machines(t), httpapi.Config{EventBytesMax: 1<<20 + 1}, "EventBytesMax between 1 and 1048576, got 1048577"},
+		"a negative limit":      {machines(t), httpapi.Config{EventBytesMax: -1}, "EventBytesMax between 1 and 1048576, got -1"},
 		"a callback without the machine": {machines(t), httpapi.Config{Callbacks: map[string]httpapi.Callback{"acme": {Machine: "x", Verify: verifyAcme, Read: readAcme}}},
 			`Config.Callbacks["acme"]: unknown machine: expected one of job, signup, got "x"`},
 		"a callback without a check": {machines(t), httpapi.Config{Callbacks: map[string]httpapi.Callback{"acme": {Machine: "signup", Read: readAcme}}},
@@ -47,15 +47,15 @@ func TestConfigThatCannotWorkIsRefused(t *testing.T) {
 	} {
 		_, err := httpapi.New(test.machines, &queue{}, &table{}, test.config)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: expected an error with %q, got %v", name, test.want, err)
+			t.Errorf("%s: expected an error containing %q, got %v", name, test.want, err)
 		}
 	}
 	if _, err := httpapi.New(withoutJob, &queue{}, &table{}, httpapi.Config{}); err != nil {
-		t.Errorf("without webhooks the machine job is not needed, got %v", err)
+		t.Errorf("expected no error without webhooks and the machine job, got %v", err)
 	}
 }
 
-func TestWebhooksWithoutSecretAreRefusedEvenIfSigned(t *testing.T) {
+func TestWebhooksAreRejectedWithoutASecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, httpapi.Config{})
 	body := `{"action":"queued","workflow_job":{"id":2,"run_id":1,"status":"queued"}}`
@@ -81,17 +81,17 @@ func TestBodiesAreLimited(t *testing.T) {
 		path, body string
 		want       int
 	}{
-		"the largest event":            {eventsPath, event(httpapi.EventBytesMax), http.StatusAccepted},
-		"a byte more":                  {eventsPath, event(httpapi.EventBytesMax + 1), http.StatusRequestEntityTooLarge},
-		"the largest webhook":          {"/webhooks/github", hook, http.StatusOK},
-		"a byte more than the largest": {"/webhooks/github", hook + " ", http.StatusRequestEntityTooLarge},
+		"the largest event":              {eventsPath, event(httpapi.EventBytesMax), http.StatusAccepted},
+		"one byte more":                  {eventsPath, event(httpapi.EventBytesMax + 1), http.StatusRequestEntityTooLarge},
+		"the largest webhook":            {"/webhooks/github", hook, http.StatusOK},
+		"one byte more than the largest": {"/webhooks/github", hook + " ", http.StatusRequestEntityTooLarge},
 	} {
-		for _, length := range []string{"told", "untold"} {
+		for _, length := range []string{"known", "unknown"} {
 			r := httptest.NewRequest(http.MethodPost, test.path, strings.NewReader(test.body))
 			if test.path != eventsPath {
 				r.Header = withHeader(signed[test.body], "X-GitHub-Event", "ping")
 			}
-			if length == "untold" {
+			if length == "unknown" {
 				r.ContentLength = -1
 			}
 			answer := httptest.NewRecorder()
@@ -103,12 +103,12 @@ func TestBodiesAreLimited(t *testing.T) {
 	}
 }
 
-// brokenBody is a body whose sender goes away.
+// brokenBody is a request body whose sender disconnects.
 type brokenBody struct{}
 
 func (brokenBody) Read([]byte) (int, error) { return 0, http.ErrHandlerTimeout }
 
-func TestBodyThatBreaksOffIsTheClientsFault(t *testing.T) {
+func TestTruncatedBodyIsAClientError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, httpapi.Config{})
 	answer := httptest.NewRecorder()
@@ -118,7 +118,7 @@ func TestBodyThatBreaksOffIsTheClientsFault(t *testing.T) {
 	}
 }
 
-func TestEventThatIsNoUTF8IsRefused(t *testing.T) {
+func TestEventThatIsNotUTF8IsRejected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, httpapi.Config{})
 	answer := post(w, eventsPath, "{\"type\":\"RESEND\",\"note\":\"\xff\"}", nil)
@@ -131,7 +131,7 @@ func TestEventThatIsNoUTF8IsRefused(t *testing.T) {
 	}
 }
 
-func TestEventIDsHaveALimit(t *testing.T) {
+func TestEventIDsAreLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, httpapi.Config{})
 	for length, want := range map[int]int{httpapi.EventIDBytesMax: http.StatusAccepted, httpapi.EventIDBytesMax + 1: http.StatusBadRequest} {
@@ -146,11 +146,11 @@ func TestEventIDsHaveALimit(t *testing.T) {
 		}
 	}
 	if answer := post(w, eventsPath, `{"type":"RESEND"}`, http.Header{"Idempotency-Key": {"\xff"}}); answer.Code != http.StatusBadRequest {
-		t.Errorf("a key that is no UTF-8: expected 400, got %d %s", answer.Code, answer.Body)
+		t.Errorf("a key that is not UTF-8: expected 400, got %d %s", answer.Code, answer.Body)
 	}
 }
 
-func TestKeyInSeveralLinesIsOneKeyAsBehindAPIGateway(t *testing.T) {
+func TestKeyInSeveralHeaderLinesIsOneKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, httpapi.Config{})
 	post(w, eventsPath, `{"type":"RESEND"}`, http.Header{"Idempotency-Key": {"a", "b"}})
@@ -159,14 +159,14 @@ func TestKeyInSeveralLinesIsOneKeyAsBehindAPIGateway(t *testing.T) {
 	}
 }
 
-// brokenLoader is a Store with a bug, whose panic quotes what it was asked for.
+// brokenLoader is a Store that panics with the instance ID in the panic's value.
 type brokenLoader struct{ table }
 
 func (*brokenLoader) Load(_ context.Context, id durable.InstanceID) (durable.Record, error) {
 	panic("no such item: " + id.ID)
 }
 
-func TestPanicIsA500ThatQuotesNothing(t *testing.T) {
+func TestPanicIsA500WithoutItsValue(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	handler, err := httpapi.New(machines(t), &queue{}, &brokenLoader{}, httpapi.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -175,16 +175,16 @@ func TestPanicIsA500ThatQuotesNothing(t *testing.T) {
 	}
 	answer := httptest.NewRecorder()
 	handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/instances/signup/PRIVATE", nil))
-	want := `{"title":"Internal Server Error","status":500,"code":"internal","detail":"the request could not be handled; the log says why"}` + "\n"
+	want := `{"title":"Internal Server Error","status":500,"code":"internal","detail":"internal error: see the log"}` + "\n"
 	if answer.Code != http.StatusInternalServerError || answer.Body.String() != want {
 		t.Errorf("expected 500 %s, got %d %s", want, answer.Code, answer.Body)
 	}
 	if !strings.Contains(log.String(), "brokenLoader).Load") || strings.Contains(log.String(), "PRIVATE") {
-		t.Errorf("expected the place of the panic in the log and not its value, got %s", &log)
+		t.Errorf("expected the stack of the panic in the log without its value, got %s", &log)
 	}
 }
 
-func TestAnInstanceThatCannotBeShownIsA500(t *testing.T) {
+func TestUnreadableInstanceIsA500(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, httpapi.Config{})
 	w.table.put(t, "42", 7)
@@ -215,11 +215,11 @@ func TestLogHasNeitherBodiesNorSecrets(t *testing.T) {
 	log := w.log.String()
 	for _, secret := range []string{private, webhookSecret, taskToken, signed.Get("X-Hub-Signature-256")} {
 		if strings.Contains(log, secret) {
-			t.Errorf("the log has %q: %s", secret, log)
+			t.Errorf("the log contains %q: %s", secret, log)
 		}
 	}
 	if got := strings.Count(log, "event queued"); got != 2 {
-		t.Errorf("expected two lines of queued events, got %d: %s", got, log)
+		t.Errorf("expected two log lines of queued events, got %d: %s", got, log)
 	}
 }
 

@@ -15,62 +15,61 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Instance is what is shown of an instance. Keys are named one by one, so that what a record
-// learns to hold later, task tokens above all, stays inside.
+// Instance is the public view of an instance. It lists its keys one by one, so that new fields of a record, such as
+// task tokens, are never shown by accident.
 type Instance struct {
-	// Name is the instance's, such as signup/42.
+	// Name is the instance's ID, such as signup/42.
 	Name    string            `json:"instance"`
 	Machine string            `json:"machine"`
 	Version int               `json:"version"`
 	Status  statechart.Status `json:"status"`
-	// State is the paths of the active atomic states, Value their XState form.
+	// State lists the paths of the active atomic states. Value is the same in XState's form.
 	State []string        `json:"state"`
 	Value json.RawMessage `json:"value"`
-	// Since is when the instance came into State, the zero time if its history does not
-	// reach back that far.
+	// Since is when the instance entered State, the zero time if its history does not reach back that far.
 	Since time.Time `json:"since,omitzero"`
 	Tags  []string  `json:"tags"`
-	// NextEvents are the types of the events from outside that an active state has a
-	// transition for, sorted; guards are not asked. They are those of the chart that this
-	// process hosts: if it cannot read the snapshot, there are none.
+	// NextEvents are the types of external events that an active state has a transition for, sorted. Guards are not
+	// evaluated. They come from the chart hosted by this process, and are empty if it cannot read the snapshot.
 	NextEvents []string `json:"next_events"`
-	// Settled reports whether only the outside world can move the instance, by the chart that this process hosts. If it
-	// cannot read the snapshot, what this holds tells: no service runs, and a state has the tag.
+	// Settled reports whether the instance waits only for external events or timers, according to the chart hosted by
+	// this process. If the chart cannot read the snapshot, it is derived from the view: no service is running, and the
+	// tag statechart.Settled is present.
 	Settled bool `json:"-"`
 
 	Context      json.RawMessage `json:"context"`
 	Output       json.RawMessage `json:"output,omitempty"`
 	HistoryValue json.RawMessage `json:"historyValue,omitempty"`
-	// Timers are by ID, Services by key.
+	// Timers are by timer ID, Services by service key.
 	Timers   map[string]Timer   `json:"timers,omitempty"`
 	Services map[string]Service `json:"services,omitempty"`
-	// Children are the child instances that live, by ID; Parent is the instance that has spawned this one.
+	// Children are the live child instances, by ID. Parent is the instance that spawned this one.
 	Children map[string]Child `json:"children,omitempty"`
 	Parent   string           `json:"parent,omitempty"`
-	// Waits are the Step Functions tasks that wait for the instance, in the order in which they came.
+	// Waits are the Step Functions tasks that wait for the instance, oldest first.
 	Waits []Wait `json:"waits,omitempty"`
 
 	Revision  int64     `json:"revision"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	ExpireAt  time.Time `json:"expire_at,omitzero"`
-	// History is the last transitions, oldest first.
+	// History lists the last transitions, oldest first.
 	History []durable.Transition `json:"history"`
-	// Ignored counts the events that no active state had a transition for.
+	// Ignored counts the events without a matching transition.
 	Ignored int64 `json:"ignored"`
-	// Parked is the last event that could not be applied.
+	// Parked is the last parked event.
 	Parked *Parked `json:"parked,omitempty"`
 }
 
-// Timer is a timer that an instance waits for.
+// Timer is an armed timer.
 type Timer struct {
-	// State is the path of the state that started it, After its ID there.
+	// State is the path of the state that started the timer. After is its ID in that state.
 	State string    `json:"state"`
 	After string    `json:"after"`
 	At    time.Time `json:"at"`
 }
 
-// Service is a service that an unsettled instance waits for.
+// Service is a running service.
 type Service struct {
 	ID      string `json:"id"`
 	State   string `json:"state"`
@@ -78,42 +77,38 @@ type Service struct {
 	Attempt int    `json:"attempt"`
 }
 
-// Child is a child instance that lives.
+// Child is a live child instance.
 type Child struct {
-	// Instance is its name, Key what the name derives from.
+	// Instance is the ID of the child, Key the value that the ID is derived from.
 	Instance string `json:"instance"`
 	Key      string `json:"key"`
 	Machine  string `json:"machine"`
-	// State is the path of the state that invokes it, empty if an action has spawned it.
+	// State is the path of the invoking state, empty if an action spawned the child.
 	State string `json:"state,omitempty"`
 }
 
-// Wait is a Step Functions task that waits for an instance. Its token, and what is derived from that,
-// stay inside.
+// Wait is a Step Functions task that waits for an instance, without its token and anything derived from it.
 type Wait struct {
-	// Name is the name under which the instance answers.
+	// Name is the name that the instance answers the task by.
 	Name string `json:"name"`
 	// Since is when the execution entered the task's state.
 	Since time.Time `json:"since"`
-	// Deadline is when the task times out, the zero time if it did not tell.
+	// Deadline is when the task times out, the zero time if its time-out is unknown.
 	Deadline time.Time `json:"deadline,omitzero"`
 }
 
-// Parked names an event that was parked. Why it was is for operators, in the dead-letter
-// queue: the reason may quote the event.
+// Parked describes a parked event. The reason is only in the dead-letter queue, because it may quote the event.
 type Parked struct {
 	At time.Time `json:"at"`
-	// Event is the event's type as its producer wrote it, declared or not; empty if it could
-	// not be read.
+	// Event is the event's type as sent, even if undeclared. It is empty if the type could not be read.
 	Event string `json:"event"`
 }
 
-// ViewOf returns what is shown of a record. It asks the machine that carries the instance on
-// what comes next; where that is not one of machines, or cannot read the snapshot, the rest is
-// shown all the same.
+// ViewOf returns the view of a record. NextEvents and Settled come from the instance's machine. If machines does not
+// contain it, or it cannot read the snapshot, the rest of the view is still complete.
 func ViewOf(machines *durable.Machines, record durable.Record) (Instance, error) {
 	var v Instance
-	// The snapshot has the keys that are its own; those of the record are all set below.
+	// The snapshot's keys are decoded here. The record's keys are all set below.
 	if err := json.Unmarshal(record.Snapshot, &v); err != nil {
 		return Instance{}, fmt.Errorf("reading the snapshot of %s at revision %d: %w", record.Instance, record.Revision, err)
 	}
@@ -150,7 +145,7 @@ func waits(record durable.Record) []Wait {
 	return waits
 }
 
-// since returns when the record's state was entered, as far as its history tells.
+// since returns when the record's state was entered, or the zero time if the history is too short.
 func since(record durable.Record) time.Time {
 	for _, transition := range slices.Backward(record.History) {
 		if !slices.Equal(transition.From, transition.To) {
@@ -158,7 +153,7 @@ func since(record durable.Record) time.Time {
 		}
 	}
 	if len(record.History) > 0 {
-		return time.Time{} // Older transitions may have been forgotten.
+		return time.Time{} // Older transitions may have been dropped.
 	}
 	return record.CreatedAt
 }
@@ -178,7 +173,7 @@ func (a *api) getInstance(r *http.Request) (reply, error) {
 	return a.show(r, id)
 }
 
-// getAlias is getInstance for whoever knows only a third party's key.
+// getAlias shows the instance that has an alias.
 func (a *api) getAlias(r *http.Request) (reply, error) {
 	id, err := a.store.Find(r.Context(), r.PathValue("alias"))
 	switch {
@@ -197,7 +192,7 @@ func (a *api) show(r *http.Request, id durable.InstanceID) (reply, error) {
 		return reply{}, fmt.Errorf("%w: %w", errStore, err)
 	}
 	if record.Revision == 0 {
-		return reply{}, fmt.Errorf("%w: nothing is stored of %s; its first event creates it", errUnknownInstance, id)
+		return reply{}, fmt.Errorf("%w: %s has no record yet; its first event creates it", errUnknownInstance, id)
 	}
 	view, err := ViewOf(a.machines, record)
 	if err != nil {
@@ -214,16 +209,14 @@ func (a *api) show(r *http.Request, id durable.InstanceID) (reply, error) {
 	return reply{status: http.StatusOK, etag: etag, body: json.RawMessage(body)}, nil
 }
 
-// entityTag returns the ETag of an answer. The revision is there for people and would not do
-// alone: it repeats itself when an instance expires and another takes its name, and what comes
-// next may change with the chart that is deployed.
+// entityTag returns the ETag of an answer. The revision is for human readers. It is not unique: an instance may expire
+// and be created again, and a deployed chart may change the next events.
 func entityTag(revision int64, body []byte) string {
 	sum := sha256.Sum256(body)
 	return fmt.Sprintf(`"%d-%x"`, revision, sum[:8])
 }
 
-// isMatch reports whether the If-None-Match lines name the ETag (RFC 9110 13.1.2: weakly
-// compared, or any by "*").
+// isMatch reports whether If-None-Match lists the ETag, by weak comparison, or is "*" (RFC 9110, 13.1.2).
 func isMatch(lines []string, etag string) bool {
 	for candidate := range strings.SplitSeq(strings.Join(lines, ","), ",") {
 		candidate = strings.TrimSpace(candidate)

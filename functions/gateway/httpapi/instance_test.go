@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// stored returns signup/42 as it is stored, changed as the test asks.
+// stored returns the record of signup/42 with the test's change.
 func stored(t *testing.T, change func(*durable.Record)) durable.Record {
 	t.Helper()
 	var s table
@@ -30,9 +30,8 @@ func view(t *testing.T, record durable.Record) httpapi.Instance {
 	return v
 }
 
-// Whatever a record learns to hold, and under whatever key of its snapshot, it stays inside
-// until a key is given to it.
-func TestOnlyNamedKeysAreShown(t *testing.T) {
+// New keys of a record or its snapshot stay hidden until Instance has a key for them.
+func TestOnlyListedKeysAreShown(t *testing.T) {
 	t.Parallel()
 	record := stored(t, func(r *durable.Record) {
 		var snapshot map[string]any
@@ -62,28 +61,28 @@ func TestOnlyNamedKeysAreShown(t *testing.T) {
 	}
 }
 
-func TestNextEventsAreThoseOfTheChartThatIsHosted(t *testing.T) {
+func TestNextEventsComeFromTheHostedChart(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*durable.Record)
 		want   []string
 	}{
-		"active":                    {func(*durable.Record) {}, []string{"RESEND", "VERIFY"}},
-		"no machine of this build":  {func(r *durable.Record) { r.Instance.Machine = "elsewhere" }, []string{}},
-		"another version's":         {replaced(`"version":3`, `"version":2`), []string{}},
-		"a timer that is no longer": {replaced(`"after":"1h0m0s"`, `"after":"2h0m0s"`), []string{}},
+		"active":                        {func(*durable.Record) {}, []string{"RESEND", "VERIFY"}},
+		"no machine of this build":      {func(r *durable.Record) { r.Instance.Machine = "elsewhere" }, []string{}},
+		"another version's":             {replaced(`"version":3`, `"version":2`), []string{}},
+		"a timer that no longer exists": {replaced(`"after":"1h0m0s"`, `"after":"2h0m0s"`), []string{}},
 	} {
 		v := view(t, stored(t, test.change))
 		if !reflect.DeepEqual(v.NextEvents, test.want) {
 			t.Errorf("%s: expected %#v, got %#v", name, test.want, v.NextEvents)
 		}
 		if v.Revision != 7 || len(v.Timers) != 1 || string(v.Value) != `"verifying"` {
-			t.Errorf("%s: expected the rest to be shown all the same, got %+v", name, v)
+			t.Errorf("%s: expected the rest of the view, got %+v", name, v)
 		}
 	}
 }
 
-// replaced changes the text of a record's snapshot.
+// replaced replaces text in a record's snapshot.
 func replaced(from, to string) func(*durable.Record) {
 	return func(r *durable.Record) {
 		r.Snapshot = json.RawMessage(strings.Replace(string(r.Snapshot), from, to, 1))
@@ -101,7 +100,7 @@ func TestSinceIsWhenTheStateWasEntered(t *testing.T) {
 	}{
 		{"no history", nil, created},
 		{"entered, then noise", []durable.Transition{{At: at, From: b, To: a}, {At: epoch, From: a, To: a, Ignored: true}}, at},
-		{"longer than the history tells", []durable.Transition{{At: at, From: a, To: a, Ignored: true}}, time.Time{}},
+		{"longer ago than the history", []durable.Transition{{At: at, From: a, To: a, Ignored: true}}, time.Time{}},
 	} {
 		v := view(t, stored(t, func(r *durable.Record) { r.State, r.CreatedAt, r.History = a, created, c.history }))
 		if !v.Since.Equal(c.want) {
@@ -117,7 +116,7 @@ func TestWaitsAreShownWithoutTheirTokens(t *testing.T) {
 			{Key: "key-1", Value: taskToken, Name: "Queued", Execution: "arn-1", EnteredAt: epoch, TimeoutSeconds: 300, HeartbeatSeconds: 30},
 			{Key: "key-2", Value: taskToken, Name: "InProgress", EnteredAt: epoch.Add(time.Minute), Answer: &durable.Answer{Output: json.RawMessage(`{}`)}},
 		}
-		// What a snapshot says of waits is none of its business.
+		// A key "waits" in the snapshot must be ignored.
 		r.Snapshot = json.RawMessage(strings.Replace(string(r.Snapshot), "{", `{"waits":[{"name":"`+taskToken+`"}],`, 1))
 	}))
 	want := []httpapi.Wait{{Name: "Queued", Since: epoch, Deadline: epoch.Add(5 * time.Minute)}, {Name: "InProgress", Since: epoch.Add(time.Minute)}}
@@ -130,19 +129,19 @@ func TestWaitsAreShownWithoutTheirTokens(t *testing.T) {
 	}
 	for _, secret := range []string{taskToken, "key-1", "key-2", "arn-1"} {
 		if strings.Contains(string(shown), secret) {
-			t.Errorf("expected nothing of %s, got %s", secret, shown)
+			t.Errorf("expected no trace of %s, got %s", secret, shown)
 		}
 	}
 	if none, err := json.Marshal(view(t, stored(t, func(*durable.Record) {}))); err != nil || strings.Contains(string(none), "waits") {
-		t.Errorf("expected no key waits where nobody waits, got %s, %v", none, err)
+		t.Errorf("expected no key waits without waiting tasks, got %s, %v", none, err)
 	}
 }
 
-func TestASnapshotOfAnotherFormIsAnErrorThatNamesTheInstance(t *testing.T) {
+func TestUnreadableSnapshotErrorNamesTheInstance(t *testing.T) {
 	t.Parallel()
 	record := stored(t, func(r *durable.Record) { r.Snapshot = json.RawMessage(`{"timers": 1}`) })
 	_, err := httpapi.ViewOf(machines(t), record)
 	if want := "reading the snapshot of signup/42 at revision 7: "; err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("expected an error that begins with %q, got %v", want, err)
+		t.Errorf("expected an error starting with %q, got %v", want, err)
 	}
 }

@@ -17,14 +17,15 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// deadlineMargin is the time kept from Lambda's deadline to answer in: a request that is too
-// slow gets a 503 of ours, not a 502 of API Gateway.
+// deadlineMargin is reserved for the answer before Lambda's deadline. A request that takes too long gets a 503 from the
+// API instead of a 502 from API Gateway.
 const deadlineMargin = 500 * time.Millisecond
 
-// Lambda makes a Lambda function of a handler, for API Gateway's HTTP APIs (payload format
-// 2.0) and for function URLs, whose events have the same form:
+// Lambda returns a Lambda handler for API Gateway's HTTP APIs (payload format 2.0) and for function URLs, whose events
+// have the same form:
 // https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
-// The function never fails: an event that is no HTTP request gets a 400.
+//
+// It never returns an error: an event that is not an HTTP request gets a 400.
 func Lambda(handler http.Handler) func(context.Context, events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 	return func(ctx context.Context, event events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 		if deadline, ok := ctx.Deadline(); ok {
@@ -43,7 +44,7 @@ func Lambda(handler http.Handler) func(context.Context, events.APIGatewayV2HTTPR
 	}
 }
 
-// lambdaRequest makes a server's request of the event.
+// lambdaRequest converts the event to a server request.
 func lambdaRequest(ctx context.Context, event events.APIGatewayV2HTTPRequest) (*http.Request, error) {
 	body := []byte(event.Body)
 	if event.IsBase64Encoded {
@@ -80,9 +81,8 @@ func lambdaRequest(ctx context.Context, event events.APIGatewayV2HTTPRequest) (*
 	return r, nil
 }
 
-// lambdaURL returns the request's URL as a server would see it: without the name of the stage
-// that an HTTP API puts in front of the path, unless it is the default one. The rawPath of a
-// function URL is encoded, that of an HTTP API decoded.
+// lambdaURL returns the request's URL as a server would see it. It removes the stage name that an HTTP API adds to the
+// path for every stage but $default. rawPath is encoded for function URLs and decoded for HTTP APIs.
 func lambdaURL(event events.APIGatewayV2HTTPRequest) (*url.URL, error) {
 	path := event.RawPath
 	if stage := event.RequestContext.Stage; stage != "" && stage != "$default" {
@@ -104,10 +104,10 @@ func lambdaURL(event events.APIGatewayV2HTTPRequest) (*url.URL, error) {
 	return target, nil
 }
 
-// lambdaResponse is a ResponseWriter that keeps what is written.
+// lambdaResponse is a ResponseWriter that records the response.
 type lambdaResponse struct {
 	header http.Header
-	// sent is the headers as they were when the status was written.
+	// sent holds the headers at the time the status was written.
 	sent   http.Header
 	status int
 	body   bytes.Buffer
@@ -126,8 +126,8 @@ func (w *lambdaResponse) Write(body []byte) (int, error) {
 	return w.body.Write(body)
 }
 
-// event returns the answer in payload format 2.0: a header's lines joined with commas, cookies
-// apart, and in Base64 what is not text.
+// event returns the response in payload format 2.0. The lines of a header are joined with commas, cookies are separate,
+// and binary bodies are in Base64.
 func (w *lambdaResponse) event(method string) events.APIGatewayV2HTTPResponse {
 	w.WriteHeader(http.StatusOK)
 	response := events.APIGatewayV2HTTPResponse{StatusCode: w.status, Headers: map[string]string{}, Cookies: w.sent.Values("Set-Cookie")}

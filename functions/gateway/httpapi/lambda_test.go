@@ -31,7 +31,7 @@ func readEvent(t *testing.T, name string) events.APIGatewayV2HTTPRequest {
 	return event
 }
 
-// invoke calls the handler as a Lambda function; the function may never fail.
+// invoke calls the handler as a Lambda function, which must not return an error.
 func invoke(t *testing.T, handler http.Handler, event events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	response, err := httpapi.Lambda(handler)(t.Context(), event)
@@ -41,7 +41,7 @@ func invoke(t *testing.T, handler http.Handler, event events.APIGatewayV2HTTPReq
 	return response
 }
 
-func TestLambdaAnswersAsAServerDoes(t *testing.T) {
+func TestLambdaAnswersLikeAServer(t *testing.T) {
 	t.Parallel()
 	for name, direct := range map[string]struct {
 		method, target, body string
@@ -88,7 +88,7 @@ func TestLambdaAnswersAsAServerDoes(t *testing.T) {
 	}
 }
 
-// The handler of a Lambda function sees the request that a server would have made.
+// The handler sees the same request in Lambda as in a server.
 func TestLambdaRequest(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -171,7 +171,7 @@ func TestLambdaResponse(t *testing.T) {
 			http.SetCookie(w, &http.Cookie{Name: "a", Value: "1"})
 			http.SetCookie(w, &http.Cookie{Name: "b", Value: "2"})
 		}, events.APIGatewayV2HTTPResponse{StatusCode: 200, Headers: map[string]string{"Vary": "Accept,Origin"}, Cookies: []string{"a=1", "b=2"}}},
-		"the head alone": {head, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "body") },
+		"a response to HEAD": {head, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "body") },
 			events.APIGatewayV2HTTPResponse{StatusCode: 200, Headers: map[string]string{}}},
 	} {
 		if got := invoke(t, test.handler, test.event); !reflect.DeepEqual(got, test.want) {
@@ -180,7 +180,7 @@ func TestLambdaResponse(t *testing.T) {
 	}
 }
 
-func TestLambdaEventThatIsNoRequestGetsA400(t *testing.T) {
+func TestLambdaEventThatIsNotARequestGetsA400(t *testing.T) {
 	t.Parallel()
 	var base64, method, path events.APIGatewayV2HTTPRequest
 	base64.RequestContext.HTTP.Method, base64.Body, base64.IsBase64Encoded = http.MethodPost, "%%%", true
@@ -190,10 +190,10 @@ func TestLambdaEventThatIsNoRequestGetsA400(t *testing.T) {
 		event events.APIGatewayV2HTTPRequest
 		want  string
 	}{
-		"no HTTP":         {events.APIGatewayV2HTTPRequest{}, "got an event without requestContext.http.method"},
-		"no Base64":       {base64, "expected Base64"},
-		"no method":       {method, "invalid method"},
-		"no encoded path": {path, "expected an encoded path"},
+		"not HTTP":         {events.APIGatewayV2HTTPRequest{}, "got an event without requestContext.http.method"},
+		"no Base64":        {base64, "expected Base64"},
+		"no method":        {method, "invalid method"},
+		"invalid encoding": {path, "expected an encoded path"},
 	} {
 		got := invoke(t, http.NotFoundHandler(), test.event)
 		if got.StatusCode != http.StatusBadRequest || !strings.Contains(got.Body, test.want) || got.Headers["Content-Type"] != "application/problem+json" {
@@ -202,8 +202,8 @@ func TestLambdaEventThatIsNoRequestGetsA400(t *testing.T) {
 	}
 }
 
-// A queue that does not answer before the function is killed is a 503 of ours.
-func TestLambdaKeepsTimeToAnswer(t *testing.T) {
+// If the queue does not answer in time, the API answers 503 before Lambda's deadline.
+func TestLambdaReservesTimeToAnswer(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -213,7 +213,7 @@ func TestLambdaKeepsTimeToAnswer(t *testing.T) {
 	_, err := httpapi.Lambda(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		deadline, ok := r.Context().Deadline()
 		if left := killed.Sub(deadline); !ok || left != 500*time.Millisecond {
-			t.Errorf("expected half a second to answer in, got %v", left)
+			t.Errorf("expected half a second left to answer, got %v", left)
 		}
 	}))(ctx, event)
 	if err != nil {

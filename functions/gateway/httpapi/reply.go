@@ -12,19 +12,19 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// reply is what a route answers with.
+// reply is the result of a route.
 type reply struct {
 	status int
-	// etag is sent as the ETag, in its quotes; empty means none.
+	// etag is the ETag with its quotes, empty for none.
 	etag string
-	// body is sent as JSON; nil means no body.
+	// body is encoded as JSON, nil for no body.
 	body any
 }
 
 // endpoint is the handler of one route.
 type endpoint struct {
 	api *api
-	// serve answers a request or says why not, with an error that problems classifies.
+	// serve answers a request or returns an error that problems classifies.
 	serve func(r *http.Request) (reply, error)
 }
 
@@ -49,32 +49,31 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	write(w, answer.status, "application/json", body)
 }
 
-// Reasons why the API refuses a request, beside those of durable and statechart.
+// Reasons to reject a request, in addition to the errors of durable and statechart.
 var (
 	errNoRoute         = errors.New("no such route")
 	errMethod          = errors.New("method not allowed")
 	errUnknownInstance = errors.New("unknown instance")
 	errUnknownAlias    = errors.New("unknown alias")
-	errNoCallback      = errors.New("no callback is expected here")
+	errNoCallback      = errors.New("no callback expected here")
 	errCallback        = errors.New("not a callback")
-	errExpired         = errors.New("nobody waits for this callback any more")
-	errProcessed       = errors.New("the callback has been taken already")
-	errEarly           = errors.New("the job is not stored yet: call back again in a moment")
+	errExpired         = errors.New("callback expired")
+	errProcessed       = errors.New("callback already processed")
+	errEarly           = errors.New("the job is not stored yet: retry in a moment")
 	errMediaType       = errors.New("unsupported media type")
 	errTooLarge        = errors.New("too large")
 	errBody            = errors.New("unreadable request")
 	errEventID         = errors.New("bad event ID")
 	errSignature       = errors.New("bad signature")
-	errWebhook         = errors.New("not a webhook of GitHub's")
-	errUnsigned        = errors.New("webhooks are refused: no secret is configured to check their signatures with; set one here and at GitHub")
-	errQueue           = errors.New("the queue did not confirm the event: send it again, with the same Idempotency-Key if it must count once")
-	errReserve         = errors.New("the event's ID could not be reserved, and nothing was queued: send the event again, with the same Idempotency-Key")
-	errStore           = errors.New("the instance could not be read: try again")
-	errPanic           = errors.New("the request could not be handled; the log says why")
+	errWebhook         = errors.New("not a GitHub webhook")
+	errUnsigned        = errors.New("webhooks are rejected because no secret is configured: set one here and at GitHub")
+	errQueue           = errors.New("the queue did not confirm the event: retry with the same Idempotency-Key")
+	errReserve         = errors.New("the event ID could not be reserved and nothing was queued: retry with the same Idempotency-Key")
+	errStore           = errors.New("the instance could not be read: retry")
+	errPanic           = errors.New("internal error: see the log")
 )
 
-// problems maps errors to statuses: the only place that does. The code is what clients
-// decide by; it never changes.
+// problems maps errors to statuses and codes. No other code does. Clients depend on the codes, so a code never changes.
 var problems = []struct {
 	err    error
 	status int
@@ -109,12 +108,11 @@ var problems = []struct {
 	{errStore, http.StatusServiceUnavailable, "store"},
 }
 
-// retryAfterSeconds is how long a client should wait when the queue or the store fails, or when it is
-// early. The SDK has tried for longer than that already.
+// retryAfterSeconds is how long a client should wait after a failure of the queue or the store, and after an early
+// callback. The SDK has already retried for longer.
 const retryAfterSeconds = 1
 
-// problem is a refusal as RFC 9457 writes it; its type is about:blank, the code tells kinds
-// of problems apart.
+// problem is an error response as in RFC 9457. Its type is about:blank. The code distinguishes kinds of problems.
 type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -122,8 +120,8 @@ type problem struct {
 	Detail string `json:"detail"`
 }
 
-// problemOf classifies an error. The text of an error of ours goes to the client whole; of
-// one that has its cause behind the API the client learns the kind only.
+// problemOf classifies an error. For a client error the detail is the full error text. For a server error it is only
+// the kind, because the cause may be confidential.
 func problemOf(err error) problem {
 	for _, known := range problems {
 		if !errors.Is(err, known.err) {
@@ -138,8 +136,8 @@ func problemOf(err error) problem {
 	return problem{Title: http.StatusText(http.StatusInternalServerError), Status: http.StatusInternalServerError, Code: "internal", Detail: errPanic.Error()}
 }
 
-// refuse answers with the problem that the error is, and logs it. The log has the text of an
-// error only where its cause is ours: a client's error may quote what the client sent.
+// refuse logs the error and answers with its problem. The log has the error text only for server errors, because a
+// client error may quote the request.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
 	log := a.config.Logger.With("route", r.Pattern, "status", p.Status, "code", p.Code)
@@ -162,8 +160,7 @@ func (p problem) write(w http.ResponseWriter) {
 	write(w, p.Status, "application/problem+json", body)
 }
 
-// write answers with JSON. It is the last thing done for a request; a client that is gone by
-// then does not miss the answer.
+// write answers with JSON. It ignores write errors, because the client is gone.
 func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))

@@ -18,16 +18,16 @@ import (
 	"github.com/settle-run/settle/functions/gateway/httpapi"
 )
 
-// TestScripts runs the requests in testdata against one API a file and compares the answers,
-// whole, and what was queued. `go test -rewrite` writes the answers down.
+// TestScripts runs the requests of each file in testdata against one API. It compares the full answers and the queued
+// events. `go test -rewrite` updates the files.
 //
-// The one command is "request", its input a request as HTTP/1.1 writes it. Arguments: sign
-// adds the signature of a webhook; queue=down and store=down break what is behind the API.
+// The only command is "request". Its input is a request as in HTTP/1.1. Arguments: sign adds the signature of a
+// webhook. queue=down and store=down make the queue and the store fail.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	scripts, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(scripts) == 0 {
-		t.Fatalf("expected scripts in testdata, got %v, %v", scripts, err)
+		t.Fatalf("expected scripts in testdata, found %v, %v", scripts, err)
 	}
 	for _, script := range scripts {
 		t.Run(filepath.Base(script), func(t *testing.T) {
@@ -71,7 +71,7 @@ func (w *world) script(t *testing.T, d *datadriven.TestData) string {
 	return describe(t, answer) + w.describeQueued(queued)
 }
 
-// parseRequest reads a request line, headers, a blank line, and the body to the end.
+// parseRequest parses a request line, headers, a blank line and the body.
 func parseRequest(t *testing.T, text string) *http.Request {
 	t.Helper()
 	head, body, _ := strings.Cut(text+"\n\n", "\n\n")
@@ -90,7 +90,7 @@ func parseRequest(t *testing.T, text string) *http.Request {
 	return r
 }
 
-// describe writes an answer down: status, the headers that vary, body.
+// describe formats an answer: status, the headers that vary, body.
 func describe(t *testing.T, answer *httptest.ResponseRecorder) string {
 	t.Helper()
 	var b strings.Builder
@@ -107,7 +107,7 @@ func describe(t *testing.T, answer *httptest.ResponseRecorder) string {
 	return b.String()
 }
 
-// randomID is a deduplication ID made for one request.
+// randomID matches a random deduplication ID.
 var randomID = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 
 func (w *world) describeQueued(before int) string {
@@ -115,7 +115,7 @@ func (w *world) describeQueued(before int) string {
 	for _, message := range w.queue.sent[before:] {
 		id := message.DeduplicationID
 		if randomID.MatchString(id) {
-			id = "an ID of its own"
+			id = "a random ID"
 		}
 		fmt.Fprintf(&b, "queued for %s under %s\n  %s\n", message.To, id, message.Body)
 	}

@@ -10,9 +10,9 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 )
 
-// The variables of the AWS SDK that are read. Lambda sets the Region and the credentials of the function's role. All else
-// that the SDK can be configured by, such as profiles and single sign-on, is nothing that a function has, and reading it
-// would make each executable two megabytes larger.
+// These are the AWS SDK variables that are read. Lambda sets the Region and the credentials of the function's role.
+// Other SDK settings, such as profiles and single sign-on, do not apply to functions, and reading them would add two
+// megabytes to each executable.
 const (
 	awsRegion        = "AWS_REGION"
 	awsDefaultRegion = "AWS_DEFAULT_REGION"
@@ -27,14 +27,14 @@ const (
 	awsDualStack     = "AWS_USE_DUALSTACK_ENDPOINT"
 )
 
-// awsConfig returns the configuration of the SDK's clients. What is wrong with it, the Env knows.
+// awsConfig returns the configuration of the SDK's clients. It reports problems to the Env.
 func (r *Env) awsConfig() aws.Config {
 	config := aws.Config{ConfigSources: []any{awsSource{r}}}
 	if config.Region = r.Text(awsRegion, ""); config.Region == "" {
 		config.Region = r.Text(awsDefaultRegion, "")
 	}
 	if config.Region == "" {
-		r.Wrong(awsRegion, "the Region of the function, which Lambda sets", "nothing: set it")
+		r.Wrong(awsRegion, "the function's Region, which Lambda sets", "nothing: set it")
 	}
 	keys := aws.Credentials{AccessKeyID: r.Text(awsKeyID, ""), SecretAccessKey: r.Text(awsSecret, ""), SessionToken: r.Text(awsSession, ""), Source: "environment"}
 	if !keys.HasKeys() {
@@ -56,13 +56,13 @@ func (r *Env) awsConfig() aws.Config {
 	return config
 }
 
-// AttemptTimeout is how long the runtime waits for the answer to one attempt of a call. Nothing that the runtime calls takes that long:
-// it never polls a queue. The SDK's client has no time-out, so that a call whose connection is dead would hold its batch until the
+// AttemptTimeout limits each attempt of a call that the runtime makes. The runtime never polls a queue, so its calls
+// are all shorter. The SDK's client has no time-out: a call on a dead connection would hold its batch until the
 // function's time-out. Three attempts, the SDK's default, fit into the time-out of every function.
 const AttemptTimeout = 5 * time.Second
 
-// RuntimeAWS returns the configuration of the runtime's own clients: AWS, with AttemptTimeout for each attempt (AWS SDK for Go v2
-// Developer Guide, "Configuring the HTTP client"). An HTTP client of another kind than the SDK's stays as it is.
+// RuntimeAWS returns the configuration of the runtime's clients: AWS with AttemptTimeout for each attempt (AWS SDK for
+// Go v2 Developer Guide, "Configuring the HTTP client"). An HTTP client that is not the SDK's is left unchanged.
 func (p *Process) RuntimeAWS() aws.Config {
 	config := p.AWS.Copy()
 	client, ok := config.HTTPClient.(*awshttp.BuildableClient)
@@ -77,22 +77,22 @@ func (p *Process) RuntimeAWS() aws.Config {
 
 func (r *Env) isTrue(name string) bool { return strings.EqualFold(r.Text(name, ""), "true") }
 
-// awsSource tells the SDK's clients what each asks for itself.
+// awsSource answers the SDK's queries for settings of single services.
 type awsSource struct{ env *Env }
 
-// GetServiceBaseEndpoint returns the endpoint of one service, such as that in AWS_ENDPOINT_URL_SQS.
+// GetServiceBaseEndpoint returns the endpoint of one service, such as the value of AWS_ENDPOINT_URL_SQS.
 func (s awsSource) GetServiceBaseEndpoint(_ context.Context, sdkID string) (string, bool, error) {
 	value := s.env.Text(awsEndpoint+"_"+strings.ToUpper(strings.ReplaceAll(sdkID, " ", "_")), "")
 	return value, value != "", nil
 }
 
-// GetIgnoreConfiguredEndpoints reports whether all such variables are to be ignored.
+// GetIgnoreConfiguredEndpoints reports whether to ignore all such variables.
 func (s awsSource) GetIgnoreConfiguredEndpoints(context.Context) (bool, bool, error) {
 	ignore := s.env.isTrue(awsIgnore)
 	return ignore, ignore, nil
 }
 
-// GetUseFIPSEndpoint reports whether the endpoints with validated cryptography are to be used.
+// GetUseFIPSEndpoint reports whether to use endpoints with validated cryptography.
 func (s awsSource) GetUseFIPSEndpoint(context.Context) (aws.FIPSEndpointState, bool, error) {
 	if !s.env.isTrue(awsFIPS) {
 		return aws.FIPSEndpointStateUnset, false, nil
@@ -100,7 +100,7 @@ func (s awsSource) GetUseFIPSEndpoint(context.Context) (aws.FIPSEndpointState, b
 	return aws.FIPSEndpointStateEnabled, true, nil
 }
 
-// GetUseDualStackEndpoint reports whether the endpoints with IPv6 are to be used.
+// GetUseDualStackEndpoint reports whether to use endpoints with IPv6.
 func (s awsSource) GetUseDualStackEndpoint(context.Context) (aws.DualStackEndpointState, bool, error) {
 	if !s.env.isTrue(awsDualStack) {
 		return aws.DualStackEndpointStateUnset, false, nil

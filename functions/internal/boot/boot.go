@@ -1,5 +1,5 @@
-// Package boot starts the Lambda functions: it reads their settings from the environment,
-// which nothing else does, and hands them what they are built from.
+// Package boot starts the Lambda functions. It reads their settings from the environment and builds their handlers. No
+// other package reads the environment.
 package boot
 
 import (
@@ -18,45 +18,46 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// Process is what a function is built from when it starts.
+// Process is what a function is built from.
 type Process struct {
-	// Env reads the variables of machines and their services.
+	// Env reads the variables of machines and services.
 	Env      *Env
 	Settings Settings
-	// AWS is the configuration of the SDK's clients of machines and services. No call has been made with it yet. A call ends
-	// with its context: no attempt has a time-out of its own, as a service may call what takes long.
+	// AWS is the SDK configuration for machines and services. No call has been made with it yet. A call is limited only
+	// by its context, not by a time-out per attempt, because a service may make slow calls.
 	AWS aws.Config
-	// Logger writes JSON lines to standard error, where Lambda picks them up.
+	// Logger writes JSON lines to standard error, which Lambda collects.
 	Logger *slog.Logger
 	// Telemetry may be nil.
 	Telemetry *telemetry.Telemetry
 }
 
-// Function is what Main runs.
+// Function describes a function for Main.
 type Function struct {
-	// Requires names the variables that must be set; the others have defaults.
+	// Requires names the required variables. All others have defaults.
 	Requires []string
-	// Machines makes the machines that the function hosts, and reads their variables. Nil for a function that hosts none.
+	// Machines builds the machines that the function hosts and reads their variables. Nil if the function hosts none.
 	Machines func(*Process) ([]durable.Machine, error)
-	// Handler makes the handler, any that lambda.Start takes.
+	// Handler builds the handler, in any form that lambda.Start accepts.
 	Handler func(*Process, *durable.Machines) (any, error)
 }
 
-// Main runs a function: it reads the settings, builds the handler, and hands it to Lambda. If anything is wrong, the process
-// logs it and ends with exit code 1, which Lambda reports as a failed start.
+// Main runs a function. It reads the settings, builds the handler and starts it. If that fails, it logs the error and
+// exits with code 1, which Lambda reports as a failed start.
 func Main(function Function) {
 	handler, logger, err := Start(function, os.LookupEnv, os.Stdout, os.Stderr)
 	if err != nil {
 		logger.Error("the function cannot start", "error", err)
 		os.Exit(1)
 	}
-	// What aws-lambda-go logs, the errors of invocations, are lines of the same form.
+	// aws-lambda-go logs the errors of invocations. Format them like all other lines.
 	slog.SetLogLoggerLevel(slog.LevelError)
 	slog.SetDefault(logger)
 	lambda.Start(handler)
 }
 
-// Start makes the handler of a function from the variables that lookup finds. Metrics are written to metrics, all else to logs.
+// Start builds the handler of a function from the variables that lookup finds. It writes metrics to metrics and all
+// other output to logs.
 func Start(function Function, lookup func(name string) (string, bool), metrics, logs io.Writer) (lambda.Handler, *slog.Logger, error) {
 	env := &Env{lookup: lookup, required: function.Requires}
 	p := &Process{Env: env, Settings: readSettings(env), AWS: env.awsConfig()}
@@ -81,7 +82,7 @@ func Start(function Function, lookup func(name string) (string, bool), metrics, 
 		return nil, p.Logger, err
 	}
 	handler, err := function.handler(p, machines)
-	if wrong := env.err(); wrong != nil { // What it is made of reads variables too.
+	if wrong := env.err(); wrong != nil { // The handler may read variables too.
 		return nil, p.Logger, wrong
 	}
 	if err != nil {
@@ -90,30 +91,30 @@ func Start(function Function, lookup func(name string) (string, bool), metrics, 
 	return p.Telemetry.Handler(lambda.NewHandler(handler)), p.Logger, nil
 }
 
-// handler makes the handler. A panic is an error, as for the machines.
+// handler builds the handler. It converts a panic to an error, as machines does.
 func (f Function) handler(p *Process, hosted *durable.Machines) (handler any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			handler, err = nil, fmt.Errorf("making the handler: panic: %v", r)
+			handler, err = nil, fmt.Errorf("building the handler: panic: %v", r)
 		}
 	}()
 	return f.Handler(p, hosted)
 }
 
-// machines makes the machines. A panic is an error: what charts and services make of variables that are wrong does not matter
-// where those are reported.
+// machines builds the machines. It converts a panic to an error, because charts and services may panic on invalid
+// variables, which are reported separately.
 func (f Function) machines(p *Process) (hosted *durable.Machines, err error) {
 	if f.Machines == nil {
 		return nil, nil
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			hosted, err = nil, fmt.Errorf("making the machines: panic: %v", r)
+			hosted, err = nil, fmt.Errorf("building the machines: panic: %v", r)
 		}
 	}()
 	machines, err := f.Machines(p)
 	if err != nil {
-		return nil, fmt.Errorf("making the machines: %w", err)
+		return nil, fmt.Errorf("building the machines: %w", err)
 	}
 	return durable.NewMachines(machines...)
 }

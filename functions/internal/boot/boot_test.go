@@ -18,7 +18,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// environment is a lookup of variables written as NAME=value.
+// environment is a lookup of variables given as NAME=value.
 func environment(variables ...string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		for _, variable := range variables {
@@ -75,7 +75,7 @@ func TestSettingsAreRead(t *testing.T) {
 	}
 }
 
-func TestSchedulerIsSetUpAsAWhole(t *testing.T) {
+func TestSchedulerSettingsAreCompleteOrAbsent(t *testing.T) {
 	t.Parallel()
 	const (
 		queue = "SETTLE_DELAY_QUEUE_ARN=arn:aws:sqs:eu-central-1:123456789012:delays"
@@ -89,8 +89,8 @@ func TestSchedulerIsSetUpAsAWhole(t *testing.T) {
 		{[]string{queue, role}, ""},
 		{[]string{queue, role, dead}, ""},
 		{[]string{queue}, "SETTLE_DELAY_QUEUE_ARN and SETTLE_SCHEDULER_ROLE_ARN: expected both or neither, got one"},
-		{[]string{dead}, "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN: expected nothing without SETTLE_DELAY_QUEUE_ARN and SETTLE_SCHEDULER_ROLE_ARN, " +
-			`as it is for EventBridge Scheduler, got "arn:aws:sqs:eu-central-1:123456789012:lost"`},
+		{[]string{dead}, "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN: expected no value without SETTLE_DELAY_QUEUE_ARN and SETTLE_SCHEDULER_ROLE_ARN, " +
+			`because only EventBridge Scheduler uses it, got "arn:aws:sqs:eu-central-1:123456789012:lost"`},
 		{[]string{queue, role, dead + ".fifo"}, `SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN: expected the ARN of a standard queue, got "arn:aws:sqs:eu-central-1:123456789012:lost.fifo"`},
 		{[]string{queue, role, "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN=lost"}, `SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN: expected an ARN of sqs, got "lost"`},
 	} {
@@ -109,7 +109,7 @@ func TestSchedulerIsSetUpAsAWhole(t *testing.T) {
 	}
 }
 
-func TestTheHistoryHasLimits(t *testing.T) {
+func TestHistoryMaxIsLimited(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]int{"": 0, "1": 1, "20": 20, "100": 100} {
 		env := NewEnv(environment("SETTLE_HISTORY_MAX=" + value))
@@ -120,14 +120,14 @@ func TestTheHistoryHasLimits(t *testing.T) {
 	for _, value := range []string{"0", "-1", "101", "3.5", "many", "99999999999999999999"} {
 		env := NewEnv(environment("SETTLE_HISTORY_MAX=" + value))
 		readSettings(env)
-		want := "reading the settings: environment variable SETTLE_HISTORY_MAX: expected a whole number from 1 to 100, or nothing for the default, got " + strconv.Quote(value)
+		want := "reading the settings: environment variable SETTLE_HISTORY_MAX: expected a whole number from 1 to 100, or no value for the default, got " + strconv.Quote(value)
 		if err := env.err(); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }
 
-func TestNothingIsRequiredThatIsNotNamed(t *testing.T) {
+func TestOnlyNamedVariablesAreRequired(t *testing.T) {
 	t.Parallel()
 	env := NewEnv(environment("SETTLE_SERVICE="))
 	if diff := cmp.Diff(Settings{Service: "settle"}, readSettings(env)); diff != "" || env.err() != nil {
@@ -135,7 +135,7 @@ func TestNothingIsRequiredThatIsNotNamed(t *testing.T) {
 	}
 }
 
-// own are the variables of somebody's machines.
+// own reads variables as a user's machines do.
 func own(p *Process) ([]durable.Machine, error) {
 	p.Env.Require("BANK_URL")
 	if p.Env.Text("BANK_URL", "the address of the bank"); p.Env.Count("BANK_TRIES") == 0 {
@@ -168,16 +168,16 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 environment variable SETTLE_TABLE_INDEX: expected on or off, got "yes"
 environment variable SETTLE_QUEUE_URL: expected the URL of the FIFO queue, which ends in .fifo, got "https://sqs.eu-central-1.amazonaws.com/123456789012/events"
 environment variable SETTLE_DEAD_LETTER_QUEUE_URL: expected the URL of the FIFO dead-letter queue, such as https://sqs.eu-central-1.amazonaws.com/123456789012/name, got "dead.fifo"
-environment variable SETTLE_DELAY_QUEUE_URL: expected the URL of the standard queue for timers, as FIFO queues cannot delay single messages, got "https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo"
+environment variable SETTLE_DELAY_QUEUE_URL: expected the URL of the standard queue for timers, because FIFO queues cannot delay single messages, got "https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo"
 environment variable SETTLE_SCHEDULE_GROUP: expected the name of a schedule group, got nothing: set it
 environment variable SETTLE_WORKFLOWS: expected workflows with their ARNs, such as report=arn:aws:states:eu-central-1:123456789012:stateMachine:report, separated by commas, got "report=Report"
 environment variable SETTLE_WORKFLOWS: expected each workflow once, got "audit" twice
 environment variable SETTLE_GITHUB_WEBHOOK_SECRET: expected a secret of at least 16 bytes, got 4 bytes
 environment variable SETTLE_LOG_LEVEL: expected debug, info, warn or error, got "loud"
 environment variable SETTLE_LOG_PAYLOADS: expected on or off, got "all"
-environment variable OTEL_EXPORTER_OTLP_ENDPOINT: expected the URL of a collector for OTLP over HTTP, such as http://localhost:4318, and keys in OTEL_EXPORTER_OTLP_HEADERS, got something else
-environment variable OTEL_EXPORTER_OTLP_HEADERS: expected headers such as api-key=value, separated by commas, got something else as number 2
-environment variable AWS_REGION: expected the Region of the function, which Lambda sets, got nothing: set it
+environment variable OTEL_EXPORTER_OTLP_ENDPOINT: expected the URL of a collector for OTLP over HTTP, such as http://localhost:4318, with keys in OTEL_EXPORTER_OTLP_HEADERS instead, got another value (not shown)
+environment variable OTEL_EXPORTER_OTLP_HEADERS: expected headers such as api-key=value, separated by commas, got an invalid header at position 2 (not shown)
+environment variable AWS_REGION: expected the function's Region, which Lambda sets, got nothing: set it
 environment variable AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: expected the credentials of the function's role, which Lambda sets, got nothing: set them
 environment variable AWS_MAX_ATTEMPTS: expected a number of at least 1, got "none"
 environment variable AWS_RETRY_MODE: expected standard or adaptive, got "eager"
@@ -188,16 +188,16 @@ environment variable BANK_TRIES: expected a number of at least 1, got "-1"`
 	}
 }
 
-func TestMachinesThatPanicAreAnError(t *testing.T) {
+func TestPanickingMachinesAreAnError(t *testing.T) {
 	t.Parallel()
 	_, _, err := Start(Function{Machines: func(*Process) ([]durable.Machine, error) { panic("a chart is not valid") }},
 		environment("AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush"), io.Discard, io.Discard)
-	if want := "making the machines: panic: a chart is not valid"; err == nil || err.Error() != want {
+	if want := "building the machines: panic: a chart is not valid"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
-func TestTheClientsAreConfiguredByTheEnvironment(t *testing.T) {
+func TestClientsAreConfiguredByTheEnvironment(t *testing.T) {
 	t.Parallel()
 	env := NewEnv(environment("AWS_DEFAULT_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush", "AWS_SESSION_TOKEN=session",
 		"AWS_ENDPOINT_URL=http://all", "AWS_ENDPOINT_URL_STEP=http://other", "AWS_MAX_ATTEMPTS=7", "AWS_RETRY_MODE=adaptive", "AWS_USE_FIPS_ENDPOINT=true"))
@@ -214,12 +214,12 @@ func TestTheClientsAreConfiguredByTheEnvironment(t *testing.T) {
 		t.Errorf("got endpoint %q, FIPS %v, want http://all and FIPS", aws.ToString(options.BaseEndpoint), options.EndpointOptions.UseFIPSEndpoint)
 	}
 	if endpoint, ok, _ := (awsSource{env}).GetServiceBaseEndpoint(t.Context(), "Step"); !ok || endpoint != "http://other" {
-		t.Errorf("got endpoint %q of a service, want http://other", endpoint)
+		t.Errorf("got the service endpoint %q, want http://other", endpoint)
 	}
 }
 
-// TestStartHandsOverSettingsAndMachines starts a function, and looks at its lines of metrics and of log.
-func TestStartHandsOverSettingsAndMachines(t *testing.T) {
+// TestStartPassesSettingsAndMachines starts a function and checks its lines of metrics and log.
+func TestStartPassesSettingsAndMachines(t *testing.T) {
 	t.Parallel()
 	var metrics, logs strings.Builder
 	handler, _, err := Start(Function{
@@ -239,18 +239,18 @@ func TestStartHandsOverSettingsAndMachines(t *testing.T) {
 		t.Errorf("got %s and %v", answer, err)
 	}
 	if !strings.Contains(metrics.String(), `"Service":"settle"`) || strings.Count(metrics.String(), "\n") != 1 {
-		t.Errorf("got metrics %q, want one line of the service settle", metrics.String())
+		t.Errorf("got metrics %q, want one line for the service settle", metrics.String())
 	}
 	if !strings.Contains(logs.String(), `"msg":"asked"`) {
 		t.Errorf("got log %q, want the handler's line", logs.String())
 	}
 }
 
-func TestWhatTheHandlerReadsIsCheckedToo(t *testing.T) {
+func TestVariablesOfTheHandlerAreChecked(t *testing.T) {
 	t.Parallel()
 	for want, read := range map[string]func(*Process){
-		"environment variable ACME_KEY: expected":   func(p *Process) { p.Env.Require("ACME_KEY"); p.Env.Secret("ACME_KEY", 16) },
-		"making the handler: panic: no third party": func(*Process) { panic("no third party") },
+		"environment variable ACME_KEY: expected":     func(p *Process) { p.Env.Require("ACME_KEY"); p.Env.Secret("ACME_KEY", 16) },
+		"building the handler: panic: no third party": func(*Process) { panic("no third party") },
 	} {
 		function := Function{Handler: func(p *Process, _ *durable.Machines) (any, error) {
 			read(p)
@@ -263,14 +263,14 @@ func TestWhatTheHandlerReadsIsCheckedToo(t *testing.T) {
 	}
 }
 
-// TestTheRuntimesClientsHaveATimeout shows that clients keep it, and that services' clients have none.
-func TestTheRuntimesClientsHaveATimeout(t *testing.T) {
+// TestRuntimeClientsHaveATimeout shows that the runtime's clients have a time-out and the services' clients have none.
+func TestRuntimeClientsHaveATimeout(t *testing.T) {
 	t.Parallel()
 	p := &Process{AWS: aws.Config{Region: "eu-central-1"}}
 	timeoutOf := func(config aws.Config) time.Duration {
 		client, ok := sqs.NewFromConfig(config).Options().HTTPClient.(*awshttp.BuildableClient)
 		if !ok {
-			t.Fatal("want a client of the SDK's")
+			t.Fatal("want the SDK's client")
 		}
 		return client.GetTimeout()
 	}
@@ -279,6 +279,6 @@ func TestTheRuntimesClientsHaveATimeout(t *testing.T) {
 	}
 	p.AWS.HTTPClient = http.DefaultClient
 	if got := p.RuntimeAWS().HTTPClient; got != http.DefaultClient {
-		t.Errorf("got %v, want a client of another kind kept", got)
+		t.Errorf("got %v, want the custom client unchanged", got)
 	}
 }

@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// Env reads variables of the environment and collects what is wrong with them. A variable that is not set, or that is empty,
-// gives the zero value. The function does not start if anything is wrong, so nobody has to look.
+// Env reads environment variables and collects their problems. A variable that is unset or empty has the zero value.
+// Callers need not check for problems, because the function does not start if there are any.
 type Env struct {
 	lookup   func(name string) (string, bool)
 	required []string
 	problems []error
 }
 
-// NewEnv returns the environment of the variables that lookup finds.
+// NewEnv returns an Env that reads variables with lookup.
 func NewEnv(lookup func(name string) (string, bool)) *Env { return &Env{lookup: lookup} }
 
-// Require has the variables reported that are not set once they are read.
+// Require marks variables as required. A required variable that is missing is reported when it is read.
 func (r *Env) Require(names ...string) { r.required = append(r.required, names...) }
 
-// Problem adds what is wrong with variables that were read.
+// Problem reports a problem with variables that were read.
 func (r *Env) Problem(err error) { r.problems = append(r.problems, err) }
 
-// err returns what was wrong with the variables read so far, all at once. It quotes no secret.
+// err returns all problems found so far. It quotes no secret.
 func (r *Env) err() error {
 	if len(r.problems) == 0 {
 		return nil
@@ -37,12 +37,12 @@ func (r *Env) err() error {
 	return fmt.Errorf("reading the settings: %w", errors.Join(r.problems...))
 }
 
-// Wrong reports a variable: what was expected, and what it is.
+// Wrong reports an invalid variable, with the expected and the actual value.
 func (r *Env) Wrong(name, expected, got string) {
 	r.problems = append(r.problems, fmt.Errorf("environment variable %s: expected %s, got %s", name, expected, got))
 }
 
-// Text returns the value as it is. If the variable is required and missing, expected says what it should be.
+// Text returns the value unchanged. expected describes it in the report of a missing required variable.
 func (r *Env) Text(name, expected string) string {
 	value, _ := r.lookup(name)
 	if value == "" && slices.Contains(r.required, name) {
@@ -51,7 +51,7 @@ func (r *Env) Text(name, expected string) string {
 	return value
 }
 
-// OnOff reads on or off.
+// OnOff returns true for on, and false for off or no value.
 func (r *Env) OnOff(name string) bool {
 	value := r.Text(name, "on or off")
 	if value != "" && value != "on" && value != "off" {
@@ -83,7 +83,7 @@ func (r *Env) fifo(name, expected string) string {
 func (r *Env) standard(name, expected string) string {
 	address, value := r.queue(name, expected)
 	if address != nil && strings.HasSuffix(address.Path, ".fifo") {
-		r.Wrong(name, expected+", as FIFO queues cannot delay single messages", strconv.Quote(value))
+		r.Wrong(name, expected+", because FIFO queues cannot delay single messages", strconv.Quote(value))
 	}
 	return value
 }
@@ -96,7 +96,7 @@ func (r *Env) arn(name, service string) string {
 	return value
 }
 
-// standardARN reads the ARN of a standard queue, as EventBridge Scheduler takes no FIFO queue for dead letters.
+// standardARN reads the ARN of a standard queue. EventBridge Scheduler does not accept a FIFO dead-letter queue.
 func (r *Env) standardARN(name string) string {
 	value := r.arn(name, "sqs")
 	if strings.HasSuffix(value, ".fifo") {
@@ -105,7 +105,7 @@ func (r *Env) standardARN(name string) string {
 	return value
 }
 
-// workflows reads names with the ARNs of state machines.
+// workflows reads a list of name=ARN pairs of state machines.
 func (r *Env) workflows(name string) map[string]string {
 	value := r.Text(name, "workflows")
 	if value == "" {
@@ -138,12 +138,12 @@ func (r *Env) Duration(name string) time.Duration {
 	return duration
 }
 
-// Count reads a number of at least 1.
+// Count reads a number that is at least 1.
 func (r *Env) Count(name string) int { return r.count(name, "a number of at least 1", math.MaxInt) }
 
-// countTo reads a number from 1 to the largest.
+// countTo reads a whole number from 1 to largest.
 func (r *Env) countTo(name string, largest int) int {
-	return r.count(name, fmt.Sprintf("a whole number from 1 to %d, or nothing for the default", largest), largest)
+	return r.count(name, fmt.Sprintf("a whole number from 1 to %d, or no value for the default", largest), largest)
 }
 
 func (r *Env) count(name, expected string, largest int) int {
@@ -158,7 +158,7 @@ func (r *Env) count(name, expected string, largest int) int {
 	return count
 }
 
-// Secret reads a secret of at least that many bytes. No error quotes it.
+// Secret reads a secret with a minimum length. No error quotes it.
 func (r *Env) Secret(name string, bytesMin int) []byte {
 	value := r.Text(name, "a secret")
 	if value == "" {
@@ -184,13 +184,13 @@ func (r *Env) endpoint(name string) *url.URL {
 	}
 	address, err := url.Parse(value)
 	if err != nil || address.Host == "" || address.User != nil || address.RawQuery != "" || address.Scheme != "https" && address.Scheme != "http" {
-		r.Wrong(name, "the URL of a collector for OTLP over HTTP, such as http://localhost:4318, and keys in "+TracesHeaders, "something else")
+		r.Wrong(name, "the URL of a collector for OTLP over HTTP, such as http://localhost:4318, with keys in "+TracesHeaders+" instead", "another value (not shown)")
 		return nil
 	}
 	return address
 }
 
-// headers reads pairs of a name and a value, which may be percent-encoded. It quotes none, for they may hold keys.
+// headers reads name=value pairs with percent-encoded values. It quotes none of them, because they may contain keys.
 func (r *Env) headers(name string) map[string]string {
 	value := r.Text(name, "headers")
 	if value == "" {
@@ -201,7 +201,7 @@ func (r *Env) headers(name string) map[string]string {
 		header, text, found := strings.Cut(strings.TrimSpace(pair), "=")
 		decoded, err := url.PathUnescape(strings.TrimSpace(text))
 		if header = strings.TrimSpace(header); !found || header == "" || err != nil {
-			r.Wrong(name, "headers such as api-key=value, separated by commas", fmt.Sprintf("something else as number %d", i+1))
+			r.Wrong(name, "headers such as api-key=value, separated by commas", fmt.Sprintf("an invalid header at position %d (not shown)", i+1))
 			continue
 		}
 		headers[header] = decoded

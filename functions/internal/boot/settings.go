@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// The environment variables of the functions. An empty one counts as not set.
+// The environment variables of the functions. An empty variable counts as unset.
 const (
 	// Table is the name of the DynamoDB table.
 	Table = "SETTLE_TABLE"
-	// TableIndex says that the table has the index by_state and that commits keep it: on or off, the default.
-	// All consumers of a table need the same.
+	// TableIndex tells the consumer to maintain the table's index by_state: on or off, the default. All consumers of a
+	// table need the same value.
 	TableIndex = "SETTLE_TABLE_INDEX"
 	// QueueURL is the URL of the FIFO queue.
 	QueueURL = "SETTLE_QUEUE_URL"
@@ -20,48 +20,48 @@ const (
 	DeadLetterQueueURL = "SETTLE_DEAD_LETTER_QUEUE_URL"
 	// DelayQueueURL is the URL of the standard queue for timers.
 	DelayQueueURL = "SETTLE_DELAY_QUEUE_URL"
-	// DelayQueueARN and SchedulerRoleARN let timers beyond fifteen minutes wait in EventBridge
-	// Scheduler: the ARN of the queue for timers, and of the role by which Scheduler sends to it.
-	// ScheduleGroup is the group that schedules are made in; by default that of the account.
-	// Without the two, such timers go through the queue again every fifteen minutes. DelayDeadLetterQueueARN
-	// is the ARN of the dead-letter queue of the queue for timers: Scheduler puts there what it cannot bring to that
-	// queue. Without it, such timers are lost.
+	// DelayQueueARN and SchedulerRoleARN enable EventBridge Scheduler for timers of more than fifteen minutes. They are
+	// the ARN of the delay queue and of the role that Scheduler uses to send to it. Without them, such timers pass
+	// through the delay queue every fifteen minutes. ScheduleGroup is the group of the schedules and defaults to the
+	// account's default group. DelayDeadLetterQueueARN is the ARN of the delay queue's dead-letter queue. Scheduler
+	// sends timers there that it cannot deliver. Without it, such timers are lost.
 	DelayQueueARN           = "SETTLE_DELAY_QUEUE_ARN"
 	DelayDeadLetterQueueARN = "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN"
 	SchedulerRoleARN        = "SETTLE_SCHEDULER_ROLE_ARN"
 	ScheduleGroup           = "SETTLE_SCHEDULE_GROUP"
-	// Workflows are the state machines that charts start: the charts' names for them with their ARNs, such as
-	// report=arn:aws:states:eu-central-1:123456789012:stateMachine:report, separated by commas. An execution
-	// of a workflow that is not among them ends as NOT_STARTED.
+	// Workflows are the state machines that charts start, as pairs of the chart's name and the ARN, separated by
+	// commas, such as report=arn:aws:states:eu-central-1:123456789012:stateMachine:report. An execution of any other
+	// workflow ends as NOT_STARTED.
 	Workflows = "SETTLE_WORKFLOWS"
 	// GitHubWebhookSecret is the secret that GitHub signs its webhooks with.
 	GitHubWebhookSecret = "SETTLE_GITHUB_WEBHOOK_SECRET"
 
-	// HistoryMax is how many transitions an instance remembers: 1 to HistoryTransitionsMax, by default those of
-	// durable.Config.HistoryMax. Each KB of them is a write unit more with each event.
+	// HistoryMax is the number of transitions that an instance stores: 1 to HistoryTransitionsMax. It defaults to the
+	// default of durable.Config.HistoryMax. Each KB of history costs one more write unit per event.
 	HistoryMax = "SETTLE_HISTORY_MAX"
 
-	// Service is the name that logs, metrics and traces go by; "settle" by default.
+	// Service is the service name in metrics and traces, "settle" by default.
 	Service = "SETTLE_SERVICE"
-	// LogLevel is the least level that is logged: debug, info, the default, warn or error.
+	// LogLevel is the minimum level of the log: debug, info (the default), warn or error.
 	LogLevel = "SETTLE_LOG_LEVEL"
-	// LogPayloads says that the payloads of events, and what the demonstration services would do, are logged: on or off,
-	// the default. Task tokens never are.
+	// LogPayloads turns on logging of event payloads and of the calls that the demonstration services would make: on or
+	// off, the default. Task tokens are never logged.
 	LogPayloads = "SETTLE_LOG_PAYLOADS"
-	// TracesEndpoint is the base URL of an OpenTelemetry collector that takes OTLP over HTTP. Without it nothing is traced.
-	// TracesHeaders are headers for it, such as a key: name=value, separated by commas.
+	// TracesEndpoint is the base URL of an OpenTelemetry collector that accepts OTLP over HTTP. Without it, tracing is
+	// off. TracesHeaders are HTTP headers for the collector, such as an API key: name=value, separated by commas.
 	TracesEndpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	TracesHeaders  = "OTEL_EXPORTER_OTLP_HEADERS"
 )
 
-// webhookSecretBytesMin is the least length of the secret: whoever guesses it, offline from one webhook, forges events.
+// webhookSecretBytesMin is the minimum length of the secret. With one webhook, an attacker can guess the secret offline
+// and forge events.
 const webhookSecretBytesMin = 16
 
-// HistoryTransitionsMax is the largest HistoryMax. A transition has 150 bytes if the names of states are long, and 800 if ten regions
-// have such: 80 KB then, for which an item has room beside the largest snapshot.
+// HistoryTransitionsMax is the upper bound of HistoryMax. A transition takes 150 bytes with long state names and 800
+// bytes with ten regions. The maximum is then 80 KB, which fits into an item beside the largest snapshot.
 const HistoryTransitionsMax = 100
 
-// Settings is what the environment says.
+// Settings are the values of the environment variables.
 type Settings struct {
 	Table                   string
 	TableIndex              bool
@@ -72,7 +72,7 @@ type Settings struct {
 	DelayDeadLetterQueueARN string
 	SchedulerRoleARN        string
 	ScheduleGroup           string
-	// Workflows are ARNs by the charts' names.
+	// Workflows maps the charts' names to ARNs.
 	Workflows           map[string]string
 	GitHubWebhookSecret string
 	// HistoryMax is 0 for the default.
@@ -81,12 +81,12 @@ type Settings struct {
 	Service     string
 	LogLevel    slog.Level
 	LogPayloads bool
-	// TracesEndpoint is nil if nothing is to be traced.
+	// TracesEndpoint is nil if tracing is off.
 	TracesEndpoint *url.URL
 	TracesHeaders  map[string]string
 }
 
-// readSettings reads the environment; what is wrong with it, the Env knows.
+// readSettings reads the environment. It reports problems to the Env.
 func readSettings(r *Env) Settings {
 	settings := Settings{
 		Table:                   r.Text(Table, "the name of the DynamoDB table"),
@@ -111,7 +111,7 @@ func readSettings(r *Env) Settings {
 		r.Wrong(DelayQueueARN+" and "+SchedulerRoleARN, "both or neither", "one")
 	}
 	if settings.DelayDeadLetterQueueARN != "" && settings.SchedulerRoleARN == "" {
-		r.Wrong(DelayDeadLetterQueueARN, "nothing without "+DelayQueueARN+" and "+SchedulerRoleARN+", as it is for EventBridge Scheduler", strconv.Quote(settings.DelayDeadLetterQueueARN))
+		r.Wrong(DelayDeadLetterQueueARN, "no value without "+DelayQueueARN+" and "+SchedulerRoleARN+", because only EventBridge Scheduler uses it", strconv.Quote(settings.DelayDeadLetterQueueARN))
 	}
 	return settings
 }

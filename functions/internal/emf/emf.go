@@ -1,5 +1,5 @@
-// Package emf writes metrics in CloudWatch's embedded metric format: JSON lines in a log that CloudWatch makes metrics of,
-// without a call. Its rules are those of
+// Package emf writes metrics in CloudWatch's embedded metric format. CloudWatch extracts the metrics from JSON log
+// lines, so no API call is needed. Specification:
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 package emf
 
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Unit is a unit of CloudWatch (MetricDatum, in the CloudWatch API Reference).
+// Unit is a CloudWatch unit (Amazon CloudWatch API Reference, MetricDatum).
 type Unit string
 
 // The units in use.
@@ -18,7 +18,7 @@ const (
 	Seconds Unit = "Seconds"
 )
 
-// MetricsMax is how many metrics one line may define.
+// MetricsMax is the limit of metrics per line.
 const MetricsMax = 100
 
 // Metric is one value.
@@ -28,12 +28,11 @@ type Metric struct {
 	Value float64
 }
 
-// Line returns the metrics as one line, which ends in a line feed: in the namespace, with one dimension. It fails if there are more
-// than MetricsMax.
-// Invariant: neither a metric nor the dimension is named "_aws".
+// Line returns the metrics as one line, including the line feed, in the namespace and with one dimension. It returns an
+// error if there are more than MetricsMax. Invariant: neither a metric nor the dimension is named "_aws".
 func Line(at time.Time, namespace, dimension, value string, metrics []Metric) ([]byte, error) {
 	if len(metrics) > MetricsMax {
-		return nil, fmt.Errorf("emf: expected at most %d metrics a line (MetricsMax), got %d: write several lines", MetricsMax, len(metrics))
+		return nil, fmt.Errorf("emf: expected at most %d metrics per line (MetricsMax), got %d: write several lines", MetricsMax, len(metrics))
 	}
 	definitions := make([]definition, len(metrics))
 	line := map[string]any{dimension: value}

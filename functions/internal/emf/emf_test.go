@@ -40,45 +40,45 @@ func TestALineFollowsTheSpecification(t *testing.T) {
 	if got, err := emftest.Check(line); err != nil || len(got) != emf.MetricsMax {
 		t.Errorf("got %d metrics and %v, want %d", len(got), err, emf.MetricsMax)
 	}
-	const tooMany = "emf: expected at most 100 metrics a line (MetricsMax), got 101: write several lines"
+	const tooMany = "emf: expected at most 100 metrics per line (MetricsMax), got 101: write several lines"
 	if line, err := emf.Line(time.UnixMilli(1), "Settle", "Service", "orders", append(many, emf.Metric{Name: "More", Unit: emf.Count})); line != nil || err == nil || err.Error() != tooMany {
 		t.Errorf("got %s and %v, want %s", line, err, tooMany)
 	}
 	if _, err := emf.Line(time.UnixMilli(1), "Settle", "Service", "orders", []emf.Metric{{Name: "Events", Value: math.NaN()}}); err == nil {
-		t.Error("want a value that JSON does not have to be refused")
+		t.Error("want an error for a value that JSON cannot represent")
 	}
 }
 
-// TestTheCheckFindsWhatTheSpecificationForbids guards the check itself.
-func TestTheCheckFindsWhatTheSpecificationForbids(t *testing.T) {
+// TestCheckFindsViolations guards the check itself.
+func TestCheckFindsViolations(t *testing.T) {
 	t.Parallel()
 	const good = `{"_aws":{"Timestamp":1,"CloudWatchMetrics":[{"Namespace":"N","Dimensions":[["S"]],"Metrics":[{"Name":"M","Unit":"Count"}]}]},"S":"s","M":1}`
 	if _, err := emftest.Check([]byte(good + "\n")); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string][2]string{
-		"a line feed within":           {`"S":"s"`, "\"S\":\n\"s\""},
-		"a metric without a value":     {`,"M":1`, ``},
-		"a value that is a text":       {`"M":1}`, `"M":"1"}`},
-		"a dimension without a value":  {`"S":"s",`, ``},
-		"a dimension that is empty":    {`"S":"s"`, `"S":""`},
-		"a dimension that is a number": {`"S":"s"`, `"S":1`},
-		"a unit that is none":          {`"Count"`, `"count"`},
-		"no namespace":                 {`"Namespace":"N"`, `"Namespace":""`},
-		"no timestamp":                 {`"Timestamp":1,`, ``},
-		"a key that is none":           {`"Namespace"`, `"namespace"`},
-		"a metric twice":               {`{"Name":"M","Unit":"Count"}`, `{"Name":"M","Unit":"Count"},{"Name":"M","Unit":"Count"}`},
-		"a dimension set of 31":        {`["S"]`, "[" + strings.Join(slices.Repeat([]string{`"S"`}, 31), ",") + "]"},
+		"a line feed within":          {`"S":"s"`, "\"S\":\n\"s\""},
+		"a metric without a value":    {`,"M":1`, ``},
+		"a string as a value":         {`"M":1}`, `"M":"1"}`},
+		"a dimension without a value": {`"S":"s",`, ``},
+		"an empty dimension":          {`"S":"s"`, `"S":""`},
+		"a number as a dimension":     {`"S":"s"`, `"S":1`},
+		"an unknown unit":             {`"Count"`, `"count"`},
+		"no namespace":                {`"Namespace":"N"`, `"Namespace":""`},
+		"no timestamp":                {`"Timestamp":1,`, ``},
+		"an unknown key":              {`"Namespace"`, `"namespace"`},
+		"a metric twice":              {`{"Name":"M","Unit":"Count"}`, `{"Name":"M","Unit":"Count"},{"Name":"M","Unit":"Count"}`},
+		"a set of 31 dimensions":      {`["S"]`, "[" + strings.Join(slices.Repeat([]string{`"S"`}, 31), ",") + "]"},
 	} {
 		bad := strings.Replace(good, change[0], change[1], 1)
 		if bad == good {
 			t.Fatalf("%s: nothing changed", name)
 		}
 		if _, err := emftest.Check([]byte(bad + "\n")); err == nil {
-			t.Errorf("%s: want it to be found", name)
+			t.Errorf("%s: want an error", name)
 		}
 	}
 	if !json.Valid([]byte(good)) {
-		t.Error("the example is no JSON")
+		t.Error("the example is not JSON")
 	}
 }

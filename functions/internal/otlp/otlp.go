@@ -1,7 +1,7 @@
-// Package otlp makes spans and sends them to an OpenTelemetry collector, by OTLP over HTTP in its JSON form:
+// Package otlp sends spans to an OpenTelemetry collector, by OTLP over HTTP in the JSON format:
 // https://opentelemetry.io/docs/specs/otlp/#otlphttp
 //
-// The official exporter makes an executable seven megabytes larger, of which a function has twelve in all; see
+// The official exporter adds seven megabytes to an executable, and the limit of a function is twelve; see
 // docs/adr/0025-observability.md.
 package otlp
 
@@ -21,14 +21,14 @@ import (
 	"time"
 )
 
-// SpanContext is the place of a span in its trace.
+// SpanContext identifies a span and its trace.
 type SpanContext struct {
 	TraceID [16]byte
 	SpanID  [8]byte
 	Sampled bool
 }
 
-// New returns the place of a first span.
+// New returns the context of a root span.
 func New() SpanContext {
 	var c SpanContext
 	for c.TraceID == [16]byte{} {
@@ -37,7 +37,7 @@ func New() SpanContext {
 	return c.Child(true)
 }
 
-// Child returns the place of a span within c's.
+// Child returns the context of a child span.
 func (c SpanContext) Child(sampled bool) SpanContext {
 	for c.SpanID = [8]byte{}; c.SpanID == [8]byte{}; {
 		random(c.SpanID[:])
@@ -46,14 +46,15 @@ func (c SpanContext) Child(sampled bool) SpanContext {
 	return c
 }
 
-// random fills an ID. It tells spans apart, and is no secret.
+// random fills an ID, which need not be secret.
 func random(id []byte) {
 	for i := range id {
 		id[i] = byte(rand.Uint32())
 	}
 }
 
-// Parse reads a traceparent (W3C Trace Context, version 00; what a later version adds is left out). ok is false if it is none.
+// Parse parses a traceparent (W3C Trace Context, version 00). It ignores additions of later versions. ok is false if
+// the traceparent is invalid.
 func Parse(traceparent string) (c SpanContext, ok bool) {
 	parts := strings.SplitN(traceparent, "-", 5)
 	if len(parts) < 4 || len(parts[0]) != 2 || parts[0] == "ff" || parts[0] == "00" && len(parts) != 4 ||
@@ -73,8 +74,9 @@ func Parse(traceparent string) (c SpanContext, ok bool) {
 	return c, c.TraceID != [16]byte{} && c.SpanID != [8]byte{}
 }
 
-// ParseXRay reads a trace header of X-Ray, such as Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1. ok is
-// false if it names no span. The trace ID is that of its Root without the hyphens, as in all that joins X-Ray with OpenTelemetry:
+// ParseXRay parses an X-Ray trace header, such as
+// Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1. ok is false if it names no span. The
+// trace ID is the Root without hyphens, as in all conversions between X-Ray and OpenTelemetry:
 // https://docs.aws.amazon.com/xray/latest/devguide/xray-api-sendingdata.html#xray-api-traceids
 func ParseXRay(header string) (c SpanContext, ok bool) {
 	var root, parent string
@@ -101,7 +103,7 @@ func ParseXRay(header string) (c SpanContext, ok bool) {
 	return c, c.TraceID != [16]byte{} && c.SpanID != [8]byte{}
 }
 
-// String returns the traceparent of what is within the span.
+// String returns the traceparent for children of the span.
 func (c SpanContext) String() string {
 	flags := "00"
 	if c.Sampled {
@@ -110,7 +112,7 @@ func (c SpanContext) String() string {
 	return "00-" + hex.EncodeToString(c.TraceID[:]) + "-" + hex.EncodeToString(c.SpanID[:]) + "-" + flags
 }
 
-// Kind says on which side of a call a span is. The numbers are the protocol's.
+// Kind is the role of a span in a call. The numbers are the protocol's.
 type Kind int
 
 // The kinds of spans.
@@ -122,20 +124,20 @@ const (
 	Consumer
 )
 
-// Span is one piece of work.
+// Span is a finished piece of work.
 type Span struct {
 	SpanContext
-	// Parent is zero for the first span of a trace.
+	// Parent is zero for a root span.
 	Parent     [8]byte
 	Name       string
 	Kind       Kind
 	Start, End time.Time
 	Attributes []Attribute
-	// Failed says that the work has failed.
+	// Failed sets the span's status to error.
 	Failed bool
 }
 
-// Attribute says something about a span or a resource.
+// Attribute describes a span or a resource.
 type Attribute struct{ Key, Value string }
 
 // Exporter sends spans. It is safe for concurrent use.
@@ -146,15 +148,16 @@ type Exporter struct {
 	resource []Attribute
 }
 
-// NewExporter returns an exporter to the collector at the base URL, with headers of its own. All spans are the resource's.
+// NewExporter returns an exporter to the collector at the base URL, with additional headers. All spans belong to the
+// resource.
 func NewExporter(client *http.Client, endpoint *url.URL, headers map[string]string, resource []Attribute) *Exporter {
 	return &Exporter{client: client, url: endpoint.JoinPath("v1", "traces").String(), headers: headers, resource: resource}
 }
 
-// answerBytesMax is how much of an answer is read.
+// answerBytesMax limits how much of a response is read.
 const answerBytesMax = 64 << 10
 
-// Export sends the spans in one request, once: what is not delivered is lost.
+// Export sends the spans in one request, without retries. Spans that are not delivered are lost.
 func (e *Exporter) Export(ctx context.Context, spans []Span) error {
 	body, err := json.Marshal(requestOf(e.resource, spans))
 	if err != nil {
@@ -191,10 +194,10 @@ func (e *Exporter) Export(ctx context.Context, spans []Span) error {
 	}
 }
 
-// scope is what makes the spans.
+// scope is the name of the instrumentation scope.
 const scope = "github.com/settle-run/settle"
 
-// The JSON form of an ExportTraceServiceRequest: IDs are hexadecimal, 64-bit integers are texts.
+// The JSON form of an ExportTraceServiceRequest: IDs are hexadecimal and 64-bit integers are strings.
 type (
 	exportRequest struct {
 		ResourceSpans []resourceSpans `json:"resourceSpans"`

@@ -15,7 +15,7 @@ import (
 
 const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-func TestATraceparentIsReadAndWritten(t *testing.T) {
+func TestTraceparentIsParsedAndFormatted(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{traceparent, strings.TrimSuffix(traceparent, "1") + "0"} {
 		c, ok := otlp.Parse(good)
@@ -28,22 +28,22 @@ func TestATraceparentIsReadAndWritten(t *testing.T) {
 		}
 	}
 	if later, ok := otlp.Parse("01" + traceparent[2:] + "-more"); !ok || later.String() != traceparent {
-		t.Errorf("got %s, %v of a later version", later, ok)
+		t.Errorf("got %s, %v for a later version", later, ok)
 	}
 	for _, bad := range []string{
 		"", "00", strings.ToUpper(traceparent), "ff" + traceparent[2:], traceparent + "-more", traceparent[:54] + "g", "00-" + strings.Repeat("0", 32) + traceparent[35:],
 		traceparent[:36] + strings.Repeat("0", 16) + "-01", traceparent[1:],
 	} {
 		if c, ok := otlp.Parse(bad); ok {
-			t.Errorf("%q is taken for %s", bad, c)
+			t.Errorf("%q was parsed as %s", bad, c)
 		}
 	}
 	if first := otlp.New(); !first.Sampled || first.TraceID == otlp.New().TraceID {
-		t.Error("want a trace of its own, sampled")
+		t.Error("want a new, sampled trace")
 	}
 }
 
-func TestATraceHeaderOfXRayIsRead(t *testing.T) {
+func TestXRayHeaderIsParsed(t *testing.T) {
 	t.Parallel()
 	const root, parent = "Root=1-4bf92f35-77b34da6a3ce929d0e0e4736", "Parent=00f067aa0ba902b7"
 	for header, want := range map[string]string{
@@ -51,7 +51,7 @@ func TestATraceHeaderOfXRayIsRead(t *testing.T) {
 		"Self=1-x;" + parent + "; " + root + ";Sampled=1;Lineage=a": traceparent,
 		root + ";" + parent + ";Sampled=0":                          strings.TrimSuffix(traceparent, "1") + "0",
 		root + ";" + parent:                                         strings.TrimSuffix(traceparent, "1") + "0",
-		root:                                                        "", // What an HTTP API sends names no span.
+		root:                                                        "", // An HTTP API sends a header without a span.
 		"":                                                          "",
 		parent + ";Sampled=1":                                       "",
 		strings.Replace(root, "=1", "=2", 1) + ";" + parent:     "",

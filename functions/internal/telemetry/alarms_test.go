@@ -17,7 +17,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// rule is an alarm of the template on a metric of the functions'.
+// rule is an alarm of the template on one of the functions' metrics.
 type rule struct {
 	name, metric, statistic string
 	threshold               float64
@@ -30,7 +30,7 @@ var (
 	propertyPattern = regexp.MustCompile(`(?m)^      (\w+): (.+)$`)
 )
 
-// rules returns the alarms that infra/template.yaml has on the functions' own metrics, by name.
+// rules returns the template's alarms on the functions' metrics, by name.
 func rules(t *testing.T) (found []rule) {
 	t.Helper()
 	text, err := os.ReadFile("../../../infra/template.yaml")
@@ -57,7 +57,7 @@ func rules(t *testing.T) (found []rule) {
 			return n
 		}
 		if properties["ComparisonOperator"] != "GreaterThanThreshold" || properties["TreatMissingData"] != "notBreaching" {
-			t.Fatalf("%s: expected to ring above its threshold and not for missing data, got %v", alarm[1], properties)
+			t.Fatalf("%s: expected an alarm above its threshold that ignores missing data, got %v", alarm[1], properties)
 		}
 		found = append(found, rule{
 			name: alarm[1], metric: properties["MetricName"], statistic: properties["Statistic"], threshold: float64(number("Threshold", "")),
@@ -69,7 +69,7 @@ func rules(t *testing.T) (found []rule) {
 	return found
 }
 
-// value returns the statistic of what was measured in a period.
+// value returns the statistic of the measurements in a period.
 func (r rule) value(measured []measurement, from, to time.Time) (value float64) {
 	for _, m := range measured {
 		measurement, ok := m.values[r.metric]
@@ -84,14 +84,14 @@ func (r rule) value(measured []measurement, from, to time.Time) (value float64) 
 		case "Maximum":
 			value = max(value, measurement)
 		default:
-			panic("no statistic of ours: " + r.statistic)
+			panic("unknown statistic: " + r.statistic)
 		}
 	}
 	return value
 }
 
-// ringing returns from when to when the alarms ring, as CloudWatch finds out: each minute, with the periods that end then ("Alarm
-// evaluation window" in the Amazon CloudWatch User Guide: a window slides by default).
+// ringing returns when the alarms ring. Like CloudWatch, it evaluates the last periods every minute (Amazon CloudWatch
+// User Guide, "Alarm evaluation window": a window slides by default).
 func ringing(rules []rule, measured []measurement, began time.Time, length time.Duration) (rings []string) {
 	for _, r := range rules {
 		from := time.Duration(-1)
@@ -118,10 +118,10 @@ func ringing(rules []rule, measured []measurement, began time.Time, length time.
 	return rings
 }
 
-// scene is what goes wrong with an instance, and what rings for it.
+// scene is a failure of an instance and the alarms that it must raise.
 type scene struct {
 	script map[time.Duration]func(*stage)
-	// calls and service fail what they are asked for, given for how long it has been going on; nil means that they succeed.
+	// calls and service return the errors of calls and services, given the time since the start. Nil means no errors.
 	calls   func(name string, at time.Duration) error
 	service func(at time.Duration) error
 	length  time.Duration
@@ -130,7 +130,7 @@ type scene struct {
 
 func posting(body string) func(*stage) { return func(s *stage) { s.post(`{"type":"` + body + `"}`) } }
 
-// failsFrom has calls of the name fail for some hours, from one hour on, and each take its time.
+// failsFrom fails calls with the name, from one hour on until the given time. Each call takes the given time.
 func failsFrom(name string, err error, takes time.Duration, until time.Duration) func(string, time.Duration) error {
 	return func(called string, at time.Duration) error {
 		if called != name || at < time.Hour || at >= until {
@@ -151,59 +151,60 @@ func relaunches(answered bool) map[time.Duration]func(*stage) {
 			script[begin+280*time.Second] = posting("PICK")
 			script[begin+290*time.Second] = posting("DROP")
 		} else {
-			script[begin+300*time.Second] = posting("NOTE") // before it is looked whether the task has timed out
+			script[begin+300*time.Second] = posting("NOTE") // before the loop checks whether the task has timed out
 		}
 	}
 	return script
 }
 
-// TestAlarmsRingUntilItIsMended plays what the operations page speaks of by the alarms of the template. Each alarm is to ring in one
-// go: one that ends between two tries tells whoever is called that it is over.
-func TestAlarmsRingUntilItIsMended(t *testing.T) {
+// TestAlarmsRingUntilTheProblemIsSolved plays the failures that the operations page describes for the template's
+// alarms. Each alarm must ring without a gap: an alarm that stops between two retries suggests that the problem is
+// solved.
+func TestAlarmsRingUntilTheProblemIsSolved(t *testing.T) {
 	t.Parallel()
 	found := rules(t)
 	if len(found) != 6 {
-		t.Fatalf("expected six alarms on metrics of the functions, got %v", found)
+		t.Fatalf("expected six alarms on the functions' metrics, got %v", found)
 	}
 	errBusy := errors.New("busy")
 	noted := map[time.Duration]func(*stage){0: posting("NOTE"), time.Hour: posting("NOTE")}
 	for name, c := range map[string]scene{
-		"an item that nobody can read": {
+		"an unreadable item": {
 			script: noted, calls: failsFrom("Load", durable.ErrUnreadable, time.Second, 7*time.Hour), length: 9 * time.Hour,
 			rings: []string{"Faults from 1h1m0s to 7h15m0s", "Retried from 1h11m0s to 7h10m0s", "Unreadable from 1h1m0s to 7h15m0s"},
 		},
-		"a table that may not be read": {
+		"no permission to read the table": {
 			script: noted, calls: failsFrom("Load", durable.ErrDenied, time.Second, 7*time.Hour), length: 9 * time.Hour,
 			rings: []string{"Faults from 1h1m0s to 7h15m0s", "Retried from 1h11m0s to 7h10m0s", "Unreadable from 1h1m0s to 7h15m0s"},
 		},
-		"an instance that cannot go on": { // Nothing of it is parked, and nothing more comes for it.
+		"a stuck instance": { // No event is parked, and no other event arrives.
 			script: map[time.Duration]func(*stage){time.Hour: posting("BREAK")}, length: 3 * time.Hour,
 			rings: []string{"Faults from 1h1m0s to 1h16m0s"},
 		},
-		"an effect that is given up": {
+		"a dropped effect": {
 			script: map[time.Duration]func(*stage){time.Hour: posting("TELL")},
 			calls:  failsFrom("Send", durable.ErrRefused, time.Second, 6*time.Hour), length: 3 * time.Hour,
 			rings: []string{"Faults from 1h1m0s to 1h16m0s"},
 		},
-		"a table that answers nobody for a minute": {
+		"an unavailable table for a minute": {
 			script: noted, calls: failsFrom("Load", errBusy, time.Second, time.Hour+time.Minute), length: 3 * time.Hour,
 		},
-		"a service that fails for hours": {
+		"a failing service for hours": {
 			script:  map[time.Duration]func(*stage){0: posting("CHARGE"), time.Hour: posting("NOTE")},
 			service: func(at time.Duration) error { return map[bool]error{true: errBusy}[at < 8*time.Hour] }, length: 11 * time.Hour,
 			rings: []string{"Unsettled from 22m0s to 9h16m0s"},
 		},
-		"a message that is not sent": {
+		"a message that cannot be sent": {
 			script: map[time.Duration]func(*stage){time.Hour: posting("TELL")},
 			calls:  failsFrom("Send", errBusy, 20*time.Second, 6*time.Hour), length: 8 * time.Hour,
 			rings: []string{"Outbox from 1h8m0s to 6h20m0s", "Retried from 1h11m0s to 6h10m0s"},
 		},
-		"tasks of five minutes that are answered": {script: relaunches(true), length: 2 * time.Hour},
-		"tasks of five minutes that time out":     {script: relaunches(false), length: 2 * time.Hour},
+		"tasks of five minutes, answered":  {script: relaunches(true), length: 2 * time.Hour},
+		"tasks of five minutes, timed out": {script: relaunches(false), length: 2 * time.Hour},
 		"a task that is about to time out": {
 			script: map[time.Duration]func(*stage){
 				0:                func(s *stage) { s.post(s.wait("task", time.Hour)) },
-				54 * time.Minute: posting("NOTE"), // a tenth is left, and no less
+				54 * time.Minute: posting("NOTE"), // exactly a tenth of the time is left
 				55 * time.Minute: posting("NOTE"), 90 * time.Minute: posting("NOTE"),
 			},
 			length: 3 * time.Hour, rings: []string{"TokenDeadline from 56m0s to 2h6m0s"},

@@ -9,24 +9,26 @@ import (
 )
 
 const (
-	// exportMax is how long spans may take to reach the collector: the answer of the invocation waits for them.
+	// exportMax limits the time to send spans to the collector. The response of the invocation waits for it.
 	exportMax = 2 * time.Second
-	// exportMargin is what is kept of the invocation's time for its answer.
+	// exportMargin is reserved for the response of the invocation.
 	exportMargin = 250 * time.Millisecond
-	// exportSlow is from how long on a failure counts as that of a collector that does not answer.
+	// exportSlow is the time from which a failed export counts as an unresponsive collector.
 	exportSlow = 200 * time.Millisecond
-	// exportPause is for how long such a collector is left alone: each invocation would wait for it.
+	// exportPause is the time without exports after the collector did not respond. Without a pause, every invocation
+	// would wait.
 	exportPause = 30 * time.Second
 )
 
-// collector is what is known of the collector.
+// collector is the state of the connection to the collector.
 type collector struct {
 	mu    sync.Mutex
-	until time.Time // nothing is sent to it before
-	lost  int       // spans that were not sent to it meanwhile
+	until time.Time // no exports before this time
+	lost  int       // spans dropped during the pause
 }
 
-// isPaused notes spans as lost if the collector is left alone now. Otherwise it returns how many were lost since it was last asked.
+// isPaused reports whether exports are paused, and counts the spans as lost if so. Otherwise it returns and resets the
+// number of lost spans.
 func (c *collector) isPaused(now time.Time, spans int) (paused bool, lost int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +46,7 @@ func (c *collector) pause(until time.Time) {
 	c.until = until
 }
 
-// export sends the spans to the collector. Those that it does not take are lost.
+// export sends the spans to the collector. Spans that the collector does not accept are lost.
 func (t *Telemetry) export(ctx context.Context, spans []otlp.Span) {
 	if len(spans) == 0 {
 		return
@@ -54,7 +56,7 @@ func (t *Telemetry) export(ctx context.Context, spans []otlp.Span) {
 		return
 	}
 	if before > 0 {
-		t.config.Logger.WarnContext(ctx, "spans were lost, the collector did not answer", "lost", before)
+		t.config.Logger.WarnContext(ctx, "spans lost: the collector did not respond", "lost", before)
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -68,10 +70,10 @@ func (t *Telemetry) export(ctx context.Context, spans []otlp.Span) {
 	if err == nil {
 		return
 	}
-	if t.config.Now().Sub(began) >= exportSlow { // One that refuses at once costs nothing.
+	if t.config.Now().Sub(began) >= exportSlow { // A collector that rejects immediately costs no time.
 		t.pause(t.config.Now().Add(exportPause))
-		t.config.Logger.WarnContext(ctx, "spans are lost, and the collector is not asked for a while", "error", err, "wait", exportPause)
+		t.config.Logger.WarnContext(ctx, "spans lost: the collector did not respond, exports are paused", "error", err, "wait", exportPause)
 		return
 	}
-	t.config.Logger.WarnContext(ctx, "spans are lost", "error", err)
+	t.config.Logger.WarnContext(ctx, "spans lost", "error", err)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/functions/internal/otlp"
 )
 
-// silentCollector accepts requests and answers none of them, until it is told to answer or to refuse.
+// silentCollector does not respond to requests until answers or refuses is set.
 type silentCollector struct {
 	asked            int
 	answers, refuses bool
@@ -34,8 +34,9 @@ func (c *silentCollector) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// TestACollectorThatDoesNotAnswerIsLeftAlone has it cost one invocation in half a minute two seconds, and the others nothing.
-func TestACollectorThatDoesNotAnswerIsLeftAlone(t *testing.T) {
+// TestExportsPauseAfterATimeout shows that an unresponsive collector delays one invocation in half a minute by two
+// seconds, and no other invocation.
+func TestExportsPauseAfterATimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		collector := &silentCollector{}
@@ -68,11 +69,11 @@ func TestACollectorThatDoesNotAnswerIsLeftAlone(t *testing.T) {
 				t.Errorf("invocation %d took %v, want %v", i, took, step.took)
 			}
 			if collector.asked != step.asked {
-				t.Errorf("after invocation %d the collector was asked %d times, want %d", i, collector.asked, step.asked)
+				t.Errorf("after invocation %d the collector got %d requests, want %d", i, collector.asked, step.asked)
 			}
 		}
-		if got := strings.Count(log.String(), `"spans were lost, the collector did not answer","lost":2`); got != 1 {
-			t.Errorf("want the two that were not sent to be told once, got %d in\n%s", got, log.String())
+		if got := strings.Count(log.String(), `"spans lost: the collector did not respond","lost":2`); got != 1 {
+			t.Errorf("want the two lost spans reported once, got %d times in\n%s", got, log.String())
 		}
 		time.Sleep(exportPause)
 		for _, refuses := range []bool{true, false} {
@@ -84,7 +85,7 @@ func TestACollectorThatDoesNotAnswerIsLeftAlone(t *testing.T) {
 				}
 			}
 			if collector.asked != before+3 {
-				t.Errorf("one that refuses at once (%v), or answers, was asked %d times for 3 invocations", refuses, collector.asked-before)
+				t.Errorf("a collector that responds immediately (rejecting: %v) got %d requests for 3 invocations", refuses, collector.asked-before)
 			}
 		}
 	})

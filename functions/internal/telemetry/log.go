@@ -7,8 +7,8 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// FaultHandler returns a handler of log lines that counts those of level ERROR as faults of the invocation that their context is of.
-// What cannot be logged is counted too.
+// FaultHandler returns a log handler that counts lines of level ERROR as faults of the invocation in their context. It
+// also counts lines that cannot be logged.
 func FaultHandler(next slog.Handler) slog.Handler { return faulty{next} }
 
 type faulty struct{ slog.Handler }
@@ -29,12 +29,12 @@ func (h faulty) WithAttrs(attributes []slog.Attr) slog.Handler {
 // WithGroup counts too.
 func (h faulty) WithGroup(name string) slog.Handler { return faulty{h.Handler.WithGroup(name)} }
 
-// LogHandler returns a handler of log lines that adds to each the trace of its context, by which spans are found.
+// LogHandler returns a log handler that adds the trace ID of the context to each line.
 func LogHandler(next slog.Handler) slog.Handler { return traced{next} }
 
 type traced struct{ slog.Handler }
 
-// Handle adds trace_id to a line that is within a span.
+// Handle adds trace_id to a line within a span.
 func (h traced) Handle(ctx context.Context, record slog.Record) error {
 	if trace := durable.TraceOf(ctx); len(trace.Parent) == len("00-")+32+len("-")+16+len("-01") {
 		record = record.Clone()

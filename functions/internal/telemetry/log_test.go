@@ -16,8 +16,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// TestEachLineOfLevelErrorIsAFault counts lines of all levels, with attributes and in groups, within an invocation and outside.
-func TestEachLineOfLevelErrorIsAFault(t *testing.T) {
+// TestErrorLinesAreFaults logs lines of all levels, with attributes and in groups, inside and outside an invocation.
+func TestErrorLinesAreFaults(t *testing.T) {
 	t.Parallel()
 	var metrics, log strings.Builder
 	config := quiet(&metrics, &log)
@@ -41,12 +41,11 @@ func TestEachLineOfLevelErrorIsAFault(t *testing.T) {
 		t.Errorf("metrics (-want +got):\n%s%v", diff, err)
 	}
 	if lines := strings.Count(log.String(), "\n"); lines != 6 || !strings.Contains(log.String(), `"msg":"six","loop":{"instance":"order/1"}`) {
-		t.Errorf("got %d lines, want 6, as they would be without the count:\n%s", lines, log.String())
+		t.Errorf("got %d log lines, want 6, as without counting:\n%s", lines, log.String())
 	}
 }
 
-// TestEachEffectIsALineForWhoAsksForThem looks at effects, of which there are many.
-func TestEachEffectIsALineForWhoAsksForThem(t *testing.T) {
+func TestEffectsAreLoggedAtLevelDebug(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[slog.Level][]map[string]any{
 		slog.LevelInfo: nil,
@@ -76,7 +75,7 @@ func TestEachEffectIsALineForWhoAsksForThem(t *testing.T) {
 	}
 }
 
-func TestATypeThatIsTooLongForOneIsCutInTheLog(t *testing.T) {
+func TestLongTypeIsCutInTheLog(t *testing.T) {
 	t.Parallel()
 	for typ, want := range map[string]string{
 		"PAY": "PAY", strings.Repeat("é", 128): strings.Repeat("é", 128), strings.Repeat("é", 1<<19): strings.Repeat("é", 126) + "…",

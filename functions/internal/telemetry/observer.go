@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// Observer returns what a loop tells of itself to.
+// Observer returns the observer for a loop.
 func (t *Telemetry) Observer() durable.Observer {
 	if t == nil {
 		return durable.Observer{}
@@ -45,23 +45,23 @@ func (t *Telemetry) applied(ctx context.Context, applied durable.Applied) {
 		"duration_ms", float64(applied.Duration.Microseconds()) / 1e3, "attempts", applied.Attempts, "settled", applied.Settled,
 		"message_id", applied.Delivery.MessageID,
 	}
-	t.config.Logger.InfoContext(ctx, message, append(attributes, t.asked(applied.Delivery)...)...)
+	t.config.Logger.InfoContext(ctx, message, append(attributes, t.payloadAttr(applied.Delivery)...)...)
 }
 
-// parked counts: the loop itself has logged the reason.
-func (t *Telemetry) parked(ctx context.Context, told durable.Parked) {
+// parked only counts the event. The loop logs the reason.
+func (t *Telemetry) parked(ctx context.Context, event durable.Parked) {
 	invocationOf(ctx).count(parked)
 	if t.config.Payloads {
-		t.config.Logger.InfoContext(ctx, "payload of the parked event", append([]any{"instance", told.Delivery.Group, "event", told.Event, "message_id", told.Delivery.MessageID}, t.asked(told.Delivery)...)...)
+		t.config.Logger.InfoContext(ctx, "payload of the parked event", append([]any{"instance", event.Delivery.Group, "event", event.Event, "message_id", event.Delivery.MessageID}, t.payloadAttr(event.Delivery)...)...)
 	}
 }
 
-// retried counts what comes again, as Each does: the delivery that has failed and those behind it. The loop itself has logged the reason.
-func (t *Telemetry) retried(ctx context.Context, told durable.Retried) {
+// retried counts the failed delivery and the deliveries behind it, as Each does. The loop logs the reason.
+func (t *Telemetry) retried(ctx context.Context, event durable.Retried) {
 	invocation := invocationOf(ctx)
-	invocation.add(retried, 1+told.Behind)
-	if told.Unreadable {
-		invocation.add(unreadable, 1+told.Behind)
+	invocation.add(retried, 1+event.Behind)
+	if event.Unreadable {
+		invocation.add(unreadable, 1+event.Behind)
 	}
 }
 
@@ -71,11 +71,12 @@ func (t *Telemetry) loaded(ctx context.Context, loaded durable.Loaded) {
 	invocation.age(outboxAge, loaded.Outbox)
 }
 
-// nearDeadline is the part of a task's time that is left when its deadline is near: a tenth. What that is in seconds is the
-// workflow's to say: to some five minutes are the whole of it, to others the last moment of a week.
+// nearDeadline is the fraction of a task's time-out that is left when its deadline is near: a tenth. The fraction is
+// relative because five minutes are the whole time-out of some tasks and the last moment of others.
 const nearDeadline = 10
 
-// held tells of a task that is about to time out. One that has is not told: its workflow goes on without, and the chart hears of it.
+// held reports a task that will time out soon. It ignores a task that has timed out, because its workflow has continued
+// and the chart receives an event.
 func (t *Telemetry) held(ctx context.Context, held durable.Held) {
 	if held.Left > 0 && held.Left < held.Timeout/nearDeadline {
 		invocationOf(ctx).deadline(held.Left)
@@ -86,30 +87,30 @@ func (t *Telemetry) performed(ctx context.Context, performed durable.Performed) 
 	t.config.Logger.DebugContext(ctx, "effect tried", "instance", performed.Instance, "effect", performed.ID, "kind", string(performed.Kind), "failed", performed.Err != nil)
 }
 
-// asked returns the payload, which a line has only if that is asked for.
-func (t *Telemetry) asked(delivery durable.Delivery) []any {
+// payloadAttr returns the payload as a log attribute if payloads are logged.
+func (t *Telemetry) payloadAttr(delivery durable.Delivery) []any {
 	if !t.config.Payloads {
 		return nil
 	}
 	return []any{"payload", payloadOf(delivery.Body)}
 }
 
-// taskKey is the key of an event under which a task's token is.
+// taskKey is the event key of a task and its token.
 const taskKey = "$task"
 
-// payloadOf returns the body of an event as the log shows it: without the token of a task. What is no JSON object may hold one
-// anywhere, and is not shown.
+// payloadOf returns the body of an event for the log, without task tokens. A body that is not a JSON object may contain
+// a token anywhere and is not shown.
 func payloadOf(body string) json.RawMessage {
 	var keys map[string]json.RawMessage
 	if json.Unmarshal([]byte(body), &keys) != nil {
-		return json.RawMessage(`"[no JSON object]"`)
+		return json.RawMessage(`"[not a JSON object]"`)
 	}
 	if _, ok := keys[taskKey]; ok {
 		keys[taskKey] = json.RawMessage(`"[secret]"`)
 	}
 	shown, err := json.Marshal(keys)
 	if err != nil {
-		return json.RawMessage(`"[no JSON object]"`)
+		return json.RawMessage(`"[not a JSON object]"`)
 	}
 	return shown
 }

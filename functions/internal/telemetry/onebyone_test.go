@@ -11,9 +11,9 @@ import (
 	lambdaevents "github.com/aws/aws-lambda-go/events"
 )
 
-// TestAMessageThatCannotBeHandledFailsNoOther has the handler fail for one message between others: they are handled once each, and not
-// brought again.
-func TestAMessageThatCannotBeHandledFailsNoOther(t *testing.T) {
+// TestFailedMessageFailsNoOtherMessage makes the handler fail for one message. All other messages must be handled once
+// and not redelivered.
+func TestFailedMessageFailsNoOtherMessage(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	tele, ctx, current := withTraces(t, &log)
@@ -48,6 +48,6 @@ func TestAMessageThatCannotBeHandledFailsNoOther(t *testing.T) {
 		t.Fatalf("%v in %s, want one line", err, log.String())
 	}
 	if line["level"] != "WARN" || line["error"] != "no answer" || line["message_id"] != "broken" || line["queue"] != "arn:of:the:queue" || line["receive_count"] != "3" {
-		t.Errorf("got the line %v, want one of the message that is broken", line)
+		t.Errorf("got the log line %v, want the failed message", line)
 	}
 }

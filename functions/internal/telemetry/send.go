@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Sender returns the queue for a function that brings events to it, told of: each event that is queued is a line of log, and a span
-// that what comes of the event is within.
+// Sender wraps the queue for a function that only forwards events. It logs each queued event and starts a span for it.
+// The event's processing becomes a child of that span.
 func (t *Telemetry) Sender(queue durable.Sender) durable.Sender {
 	if t == nil {
 		return queue
@@ -46,12 +46,13 @@ func (s sender) Send(ctx context.Context, message durable.Message) (messageID st
 	return messageID, err
 }
 
-// typeOf returns the type of an event, or the beginning of one that is longer than any event's: its sender need not have checked it.
+// typeOf returns the type of an event, truncated to the limit of event names. The sender may not have validated the
+// event.
 func typeOf(event json.RawMessage) string {
 	var head struct {
 		Type string `json:"type"`
 	}
-	_ = json.Unmarshal(event, &head) // What is no event has no type.
+	_ = json.Unmarshal(event, &head) // A body that is not an event has no type.
 	if len(head.Type) > statechart.EventNameBytesMax {
 		return strings.ToValidUTF8(head.Type[:statechart.EventNameBytesMax-len("…")], "") + "…"
 	}
@@ -61,8 +62,7 @@ func typeOf(event json.RawMessage) string {
 // BatchHandler is the Lambda handler of a queue.
 type BatchHandler = func(context.Context, lambdaevents.SQSEvent) (lambdaevents.SQSEventResponse, error)
 
-// Each returns the handler of a standard queue, told of: messages that are to be delivered again are counted, and each is handled within
-// the trace that it carries.
+// Each wraps the handler of a standard queue. It counts failed messages and handles each message within its own trace.
 func (t *Telemetry) Each(handler BatchHandler) BatchHandler {
 	if t == nil {
 		return handler
@@ -77,8 +77,8 @@ func (t *Telemetry) Each(handler BatchHandler) BatchHandler {
 	}
 }
 
-// oneByOne hands the handler one message at a time, with its trace. A message for which the handler fails is to be delivered again, and
-// none beside it: those before it have been handled.
+// oneByOne calls the handler for one message at a time, within the message's trace. A message for which the handler
+// fails is redelivered. The other messages are not affected.
 func (t *Telemetry) oneByOne(handler BatchHandler) BatchHandler {
 	return func(ctx context.Context, batch lambdaevents.SQSEvent) (lambdaevents.SQSEventResponse, error) {
 		answer := lambdaevents.SQSEventResponse{BatchItemFailures: []lambdaevents.SQSBatchItemFailure{}}
@@ -95,7 +95,7 @@ func (t *Telemetry) oneByOne(handler BatchHandler) BatchHandler {
 	}
 }
 
-// carried returns the trace of a message, zero if what it carries leads nowhere.
+// carried returns the trace of a message, zero if it identifies no span.
 func carried(message lambdaevents.SQSMessage) durable.Trace {
 	trace := durable.Trace{AWS: message.Attributes["AWSTraceHeader"]}
 	if parent := message.MessageAttributes[sqsqueue.AttrTraceparent].StringValue; parent != nil {

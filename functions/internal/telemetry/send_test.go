@@ -26,7 +26,7 @@ const (
 	xray        = "Root=1-4bf92f35-77b34da6a3ce929d0e0e4736;Parent=00f067aa0ba902b7;Sampled=1"
 )
 
-// queue is a durable.Sender that keeps the traces that it is sent.
+// queue is a durable.Sender that records the trace of each message.
 type queue struct {
 	traces []durable.Trace
 	err    error
@@ -39,7 +39,8 @@ func (q *queue) Send(ctx context.Context, _ durable.Message) (string, error) {
 	return "m-1", q.err
 }
 
-// withTraces returns a telemetry with a collector that does not listen, whose log is the writer, and a context of an invocation of it.
+// withTraces returns a Telemetry that logs to the writer and whose collector does not respond, with an invocation and
+// its context.
 func withTraces(t *testing.T, log io.Writer) (*Telemetry, context.Context, *invocation) {
 	t.Helper()
 	config := quiet(io.Discard, log)
@@ -49,7 +50,7 @@ func withTraces(t *testing.T, log io.Writer) (*Telemetry, context.Context, *invo
 	return New(config), context.WithValue(t.Context(), invocationKey{}, current), current
 }
 
-func TestAnEventThatIsSentIsALineAndASpan(t *testing.T) {
+func TestSentEventIsLoggedAndTraced(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	tele, ctx, current := withTraces(t, &log)
@@ -75,11 +76,11 @@ func TestAnEventThatIsSentIsALineAndASpan(t *testing.T) {
 		t.Fatalf("got the spans %+v", current.spans)
 	}
 	if got := sent.traces[0].Parent; got != current.spans[0].String() || got[:36] != traceparent[:36] {
-		t.Errorf("the event is sent in %s, want it within the span %s", got, current.spans[0].SpanContext)
+		t.Errorf("the event is sent in span %s, want %s", got, current.spans[0].SpanContext)
 	}
 }
 
-func TestAMessageIsHandledWithinTheTraceThatItCarries(t *testing.T) {
+func TestMessageIsHandledWithinItsTrace(t *testing.T) {
 	t.Parallel()
 	tele, ctx, current := withTraces(t, io.Discard)
 	message := func(id, parent, header string) lambdaevents.SQSMessage {
@@ -111,7 +112,7 @@ func TestAMessageIsHandledWithinTheTraceThatItCarries(t *testing.T) {
 		within = append(within, strings.HasPrefix(trace.Parent, traceparent[:36]))
 	}
 	if want := []bool{true, true, false, false}; !slices.Equal(within, want) {
-		t.Errorf("the events are sent in %+v, want %v to be within the trace", sent.traces, want)
+		t.Errorf("the events are sent in %+v, want %v within the trace", sent.traces, want)
 	}
 	for i, want := range []string{traceparent[36:52], traceparent[36:52], "0000000000000000", "0000000000000000"} {
 		if got := hex.EncodeToString(current.spans[i].Parent[:]); got != want {
@@ -120,11 +121,11 @@ func TestAMessageIsHandledWithinTheTraceThatItCarries(t *testing.T) {
 	}
 }
 
-// TestXRayIsFollowedWhereThereIsNothingElse begins spans in the trace of Lambda's own.
-func TestXRayIsFollowedWhereThereIsNothingElse(t *testing.T) {
+// TestXRayIsUsedWithoutATraceparent starts spans in Lambda's own trace.
+func TestXRayIsUsedWithoutATraceparent(t *testing.T) {
 	t.Parallel()
 	tele, ctx, _ := withTraces(t, io.Discard)
-	lambdas := context.WithValue(ctx, "x-amzn-trace-id", xray) //nolint:revive,staticcheck // The key of aws-lambda-go's.
+	lambdas := context.WithValue(ctx, "x-amzn-trace-id", xray) //nolint:revive,staticcheck // This is the key of aws-lambda-go.
 	const other = "00-aaaabbbbccccddddaaaabbbbccccdddd-00f067aa0ba902b7-01"
 	for trace, want := range map[durable.Trace]string{
 		{}: traceparent[:36], {AWS: xray}: traceparent[:36], {Parent: other}: other[:36], {Parent: other, AWS: xray}: other[:36], {Parent: "wrong", AWS: xray}: traceparent[:36],
@@ -134,7 +135,7 @@ func TestXRayIsFollowedWhereThereIsNothingElse(t *testing.T) {
 		if got := durable.TraceOf(within).Parent; !strings.HasPrefix(got, want) {
 			t.Errorf("%+v: got %s, want %s", trace, got, want)
 		}
-		// An event without a trace, and one of the same, stays within the turn.
+		// An event without a trace, or of the same trace, stays within the turn's span.
 		for _, same := range []durable.Trace{{}, trace} {
 			event, end := tele.begin(within, durable.Activity{Kind: durable.EventActivity, Instance: "order/1", Trace: same})
 			end(nil)
@@ -142,7 +143,7 @@ func TestXRayIsFollowedWhereThereIsNothingElse(t *testing.T) {
 				t.Errorf("%+v: the event is in %s, want %s", same, got, want)
 			}
 		}
-		// One of another trace does not.
+		// An event of another trace starts in its own trace.
 		const third = "1234567812345678aaaabbbbccccdddd"
 		event, end := tele.begin(within, durable.Activity{Kind: durable.EventActivity, Instance: "order/1", Trace: durable.Trace{
 			AWS: "Root=1-12345678-12345678aaaabbbbccccdddd;Parent=00f067aa0ba902b7;Sampled=1",

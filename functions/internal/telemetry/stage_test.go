@@ -19,19 +19,19 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// stage is where one instance plays, in the virtual time of a bubble: its table, its queue with the poller, timers and tasks. What
-// fails comes again when the loop says.
+// stage runs one instance in virtual time, with its table, its queue and poller, its timers and its tasks. Failed
+// messages are redelivered when the loop asks for it.
 type stage struct {
-	// calls may fail a call, such as "Load", or have it take time; nil means that all succeed.
+	// calls may fail a call, such as "Load", or delay it. Nil means that all calls succeed.
 	calls func(name string) error
-	// measured is what each invocation has told.
+	// measured has the metrics of each invocation.
 	measured []measurement
 
 	record   json.RawMessage
 	messages []*delivery
 	timers   []timer
 	sequence int
-	// expires says when tasks time out, by their tokens.
+	// expires maps task tokens to their deadlines.
 	expires map[string]time.Time
 }
 
@@ -52,7 +52,7 @@ type timer struct {
 
 const group = "order/1"
 
-// Write takes a line of metrics.
+// Write accepts a line of metrics.
 func (s *stage) Write(line []byte) (int, error) {
 	values, err := emftest.Check(line)
 	s.measured = append(s.measured, measurement{time.Now(), values})
@@ -105,7 +105,7 @@ func (s *stage) Release(context.Context, string, durable.InstanceID, time.Time, 
 	return nil
 }
 
-// Send sends to other instances, which are none of this stage's business.
+// Send accepts messages to other instances and drops them.
 func (s *stage) Send(context.Context, durable.Message) (string, error) { return "m", s.call("Send") }
 
 func (s *stage) SendBatch(_ context.Context, messages []durable.Message) []error {
@@ -145,7 +145,7 @@ func (s *stage) Heartbeat(_ context.Context, token durable.Token) error {
 	return nil
 }
 
-// wait returns an event that hands over a task with a time-out.
+// wait returns an event of a task with a time-out.
 func (s *stage) wait(token string, timeout time.Duration) string {
 	s.expires[token] = time.Now().Add(timeout)
 	entered, _ := json.Marshal(time.Now())
@@ -161,7 +161,7 @@ func (s *stage) post(body string) {
 	}})
 }
 
-// invoke hands what the group has to the function, unless it is locked.
+// invoke passes the group's messages to the function, unless the group is locked.
 func (s *stage) invoke(t *testing.T, handler func([]durable.Delivery) []string) {
 	t.Helper()
 	s.timers = slices.DeleteFunc(s.timers, func(due timer) bool {
@@ -186,7 +186,7 @@ func (s *stage) invoke(t *testing.T, handler func([]durable.Delivery) []string) 
 	s.messages = slices.DeleteFunc(s.messages, func(d *delivery) bool { return !slices.Contains(failed, d.MessageID) })
 }
 
-// play has the events come at their times, and looks after the queue each second until the end.
+// play sends the events at their times and polls the queue every second until the end.
 func (s *stage) play(t *testing.T, service func() error, script map[time.Duration]func(*stage), end time.Duration) {
 	t.Helper()
 	s.expires = map[string]time.Time{}
@@ -224,15 +224,15 @@ func (s *stage) play(t *testing.T, service func() error, script map[time.Duratio
 		s.invoke(t, handler)
 	}
 	if len(s.messages) > 0 {
-		t.Errorf("expected an empty queue in the end, got %+v", s.messages[0].Delivery)
+		t.Errorf("expected an empty queue at the end, got %+v", s.messages[0].Delivery)
 	}
 }
 
 // bag is the context of the machine order.
 type bag struct{}
 
-// order is a machine whose state charging has a service that is tried again within an hour, whose event TELL sends another
-// instance one, whose state picked answers the tasks that wait for it, and whose chart fails on what the state broken waits for.
+// order is a machine for the failures. In state charging, a service is retried within an hour. Event TELL sends an
+// event to another instance. State picked answers the waiting tasks. In state broken, the chart fails.
 func order(service func() error) durable.Machine {
 	charge := statechart.ServiceFunc("charge", func(context.Context, bag, statechart.Call) (string, error) {
 		time.Sleep(30 * time.Second)

@@ -1,7 +1,8 @@
-// Package telemetry tells what a function does: a line of log for each event, a line of metrics for each invocation, and
-// spans if somebody takes them. All of it is out before the invocation ends, after which Lambda freezes the process.
+// Package telemetry writes logs, metrics and spans: a log line per event, a line of metrics per invocation, and spans
+// if a collector is configured. It writes them before the invocation ends, because Lambda freezes the process
+// afterwards.
 //
-// Nothing of it holds what an event carries but its type, unless payloads are asked for; no task token and no key is ever in it.
+// Of an event's content only the type is written, unless payloads are logged. Task tokens and keys are never written.
 package telemetry
 
 import (
@@ -19,31 +20,32 @@ import (
 	"github.com/settle-run/settle/functions/internal/otlp"
 )
 
-// Config says what is told, and to whom.
+// Config configures a Telemetry.
 type Config struct {
-	// Service is the name that metrics and spans go by.
+	// Service is the service name in metrics and spans.
 	Service string
-	// Logger takes the lines of the log. Required.
+	// Logger writes the log. Required.
 	Logger *slog.Logger
-	// Payloads says that the log shows what events carry.
+	// Payloads turns on logging of event payloads.
 	Payloads bool
-	// Metrics takes the lines of metrics. Required.
+	// Metrics receives the lines of metrics. Required.
 	Metrics io.Writer
 	// Now is the clock. Required.
 	Now func() time.Time
-	// TracesEndpoint is the collector that takes the spans; nil means that there are none. TracesHeaders are for it.
+	// TracesEndpoint is the collector, nil if tracing is off. TracesHeaders are HTTP headers for it.
 	TracesEndpoint *url.URL
 	TracesHeaders  map[string]string
-	// TracesClient makes the requests to the collector. Required if there is one.
+	// TracesClient sends the requests to the collector. Required if tracing is on.
 	TracesClient *http.Client
-	// Resource is what spans say of the function, beside the service.
+	// Resource describes the function in spans, in addition to the service.
 	Resource []otlp.Attribute
 }
 
-// Telemetry tells what a function does. Nil tells nothing. It is safe for concurrent use.
+// Telemetry writes logs, metrics and spans of a function. A nil Telemetry writes nothing. It is safe for concurrent
+// use.
 type Telemetry struct {
 	config   Config
-	exporter *otlp.Exporter // nil if nothing is traced
+	exporter *otlp.Exporter // nil if tracing is off
 	writing  sync.Mutex
 	collector
 }
@@ -58,13 +60,13 @@ func New(config Config) *Telemetry {
 	return t
 }
 
-// namespace is that of all metrics, dimension the only one that they have.
+// namespace and dimension apply to all metrics.
 const (
 	namespace = "Settle"
 	dimension = "Service"
 )
 
-// Handler returns the handler, told of: each invocation ends with its line of metrics, and with its spans.
+// Handler wraps the handler. Each invocation ends with its line of metrics and the export of its spans.
 func (t *Telemetry) Handler(handler lambda.Handler) lambda.Handler {
 	if t == nil {
 		return handler
@@ -84,12 +86,12 @@ func (i invoker) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return i.handler.Invoke(context.WithValue(ctx, invocationKey{}, invocation), payload)
 }
 
-// invocation is what one invocation has done so far.
+// invocation collects the metrics and spans of one invocation.
 type invocation struct {
 	mu sync.Mutex
-	// counts are those of the metrics below.
+	// counts are indexed by the metrics below.
 	counts [len(countNames)]int
-	// extremes are the oldest ages and the nearest deadline; has says which there are.
+	// extremes are the oldest ages and the nearest deadline. has reports which of them are set.
 	extremes [len(extremeNames)]time.Duration
 	has      [len(extremeNames)]bool
 	spans    []otlp.Span
@@ -99,7 +101,7 @@ type invocation struct {
 
 type invocationKey struct{}
 
-// invocationOf returns the invocation that the context is of, nil if it is of none.
+// invocationOf returns the invocation of the context, nil if there is none.
 func invocationOf(ctx context.Context) *invocation {
 	current, _ := ctx.Value(invocationKey{}).(*invocation)
 	return current
@@ -120,7 +122,7 @@ const (
 
 var countNames = [...]string{"Events", "Parked", "Retried", "Unreadable", "Faults", "Commits", "Conflicts", "Skipped", "AWSCalls"}
 
-// The metrics of which an invocation has the worst, in seconds, and their names.
+// The metrics that keep the worst value of an invocation, in seconds, and their names.
 const (
 	unsettledAge = iota
 	outboxAge
@@ -140,7 +142,7 @@ func (i *invocation) add(metric, n int) {
 	i.counts[metric] += n
 }
 
-// age notes an age, if it is the oldest.
+// age records an age if it is the oldest.
 func (i *invocation) age(metric int, age time.Duration) {
 	if i == nil || age <= 0 {
 		return
@@ -150,7 +152,7 @@ func (i *invocation) age(metric int, age time.Duration) {
 	i.extremes[metric], i.has[metric] = max(i.extremes[metric], age), true
 }
 
-// deadline notes how long it is until a task times out, if that is the nearest.
+// deadline records the time left for a task if it is the shortest.
 func (i *invocation) deadline(left time.Duration) {
 	if i == nil {
 		return
@@ -162,7 +164,7 @@ func (i *invocation) deadline(left time.Duration) {
 	}
 }
 
-// metrics returns those of the invocation: the counts that are not 0, the calls of AWS in any case, and the ages that there are.
+// metrics returns the counts that are not 0, AWSCalls even if 0, and the extremes that are set.
 func (i *invocation) metrics() []emf.Metric {
 	var metrics []emf.Metric
 	for metric, count := range i.counts {
@@ -178,7 +180,7 @@ func (i *invocation) metrics() []emf.Metric {
 	return metrics
 }
 
-// end returns what the invocation has done. From then on nothing is kept of it.
+// end closes the invocation and returns its metrics and spans. Later spans are dropped.
 func (i *invocation) end() (metrics []emf.Metric, spans []otlp.Span, lost int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -186,7 +188,7 @@ func (i *invocation) end() (metrics []emf.Metric, spans []otlp.Span, lost int) {
 	return i.metrics(), i.spans, i.lost
 }
 
-// flush writes what the invocation has done. What comes later, of a service that did not end with it, is not told.
+// flush writes the metrics and spans of the invocation. It misses the calls of a service that is still running.
 func (t *Telemetry) flush(ctx context.Context, invocation *invocation) {
 	metrics, spans, lost := invocation.end()
 	line, err := emf.Line(t.config.Now(), namespace, dimension, t.config.Service, metrics)
@@ -196,10 +198,10 @@ func (t *Telemetry) flush(ctx context.Context, invocation *invocation) {
 		t.writing.Unlock()
 	}
 	if err != nil {
-		t.config.Logger.WarnContext(ctx, "metrics are not written", "error", err)
+		t.config.Logger.WarnContext(ctx, "cannot write metrics", "error", err)
 	}
 	t.export(ctx, spans)
 	if lost > 0 {
-		t.config.Logger.WarnContext(ctx, "spans are lost, one invocation had too many", "lost", lost, "spans_max", spansMax)
+		t.config.Logger.WarnContext(ctx, "spans lost: too many in one invocation", "lost", lost, "spans_max", spansMax)
 	}
 }

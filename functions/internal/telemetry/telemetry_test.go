@@ -25,12 +25,12 @@ import (
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// quiet is a configuration of the clock epoch, whose metrics and log go to the writers.
+// quiet returns a Config with a fixed clock and the given outputs.
 func quiet(metrics, log io.Writer) Config {
 	return Config{Service: "settle", Logger: slog.New(slog.NewJSONHandler(log, nil)), Metrics: metrics, Now: func() time.Time { return epoch }}
 }
 
-func TestAnInvocationHasTheOldestAgesAndTheNearestDeadline(t *testing.T) {
+func TestInvocationReportsTheOldestAgesAndTheNearestDeadline(t *testing.T) {
 	t.Parallel()
 	var metrics strings.Builder
 	tele := New(quiet(&metrics, io.Discard))
@@ -45,7 +45,7 @@ func TestAnInvocationHasTheOldestAgesAndTheNearestDeadline(t *testing.T) {
 		observer.Conflict(ctx, "order/1")
 		observer.Retried(ctx, durable.Retried{})
 		observer.Retried(ctx, durable.Retried{Unreadable: true, Behind: 2})
-		return errors.New("failed all the same")
+		return errors.New("failed")
 	}))
 	if _, err := handler.Invoke(t.Context(), []byte("{}")); err == nil {
 		t.Error("want the error of the handler")
@@ -55,16 +55,16 @@ func TestAnInvocationHasTheOldestAgesAndTheNearestDeadline(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("metrics (-want +got):\n%s%v", diff, err)
 	}
-	observer.Conflict(t.Context(), "order/1") // of no invocation: nobody is told
+	observer.Conflict(t.Context(), "order/1") // This context has no invocation, so nothing is counted.
 	observer.Held(t.Context(), durable.Held{Left: time.Second, Timeout: time.Hour})
 }
 
-// TestATaskIsToldOfWhenLessThanATenthOfItsTimeIsLeft looks at tasks of all lengths: the same five minutes are much or little.
-func TestATaskIsToldOfWhenLessThanATenthOfItsTimeIsLeft(t *testing.T) {
+// TestDeadlineIsMeasuredInTheLastTenthOfATask checks tasks of different lengths.
+func TestDeadlineIsMeasuredInTheLastTenthOfATask(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		left, timeout time.Duration
-		told          bool
+		reported      bool
 	}{
 		{5 * time.Minute, 5 * time.Minute, false}, {30 * time.Second, 5 * time.Minute, false}, {30*time.Second - 1, 5 * time.Minute, true},
 		{5 * time.Minute, 7 * 24 * time.Hour, true}, {17 * time.Hour, 7 * 24 * time.Hour, false}, {16 * time.Hour, 7 * 24 * time.Hour, true},
@@ -80,34 +80,35 @@ func TestATaskIsToldOfWhenLessThanATenthOfItsTimeIsLeft(t *testing.T) {
 			t.Error(err)
 		}
 		got, err := emftest.Check([]byte(metrics.String()))
-		if seconds, told := got["TokenDeadline"]; told != c.told || told && seconds != c.left.Seconds() || err != nil {
-			t.Errorf("%v of %v left: got %v, %v, want told %v", c.left, c.timeout, got, err, c.told)
+		if seconds, reported := got["TokenDeadline"]; reported != c.reported || reported && seconds != c.left.Seconds() || err != nil {
+			t.Errorf("%v of %v left: got %v, %v, want reported %v", c.left, c.timeout, got, err, c.reported)
 		}
 	}
 }
 
-func TestAPayloadIsShownWithoutItsToken(t *testing.T) {
+func TestPayloadIsLoggedWithoutItsToken(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		`{"type":"VERIFY","code":"1"}`:                         `{"code":"1","type":"VERIFY"}`,
 		`{"type":"settle.wait","$task":{"token":"hush"}}`:      `{"$task":"[secret]","type":"settle.wait"}`,
 		`{"type":"settle.wait","$task":"hush","\u0024task":1}`: `{"$task":"[secret]","type":"settle.wait"}`,
-		`{"type":"settle.wait","$task":{"token":"hush"}`:       `"[no JSON object]"`,
-		`["hush"]`: `"[no JSON object]"`,
+		`{"type":"settle.wait","$task":{"token":"hush"}`:       `"[not a JSON object]"`,
+		`["hush"]`: `"[not a JSON object]"`,
 	} {
 		if got := string(payloadOf(body)); got != want || !json.Valid([]byte(got)) {
-			t.Errorf("%s is shown as %s, want %s", body, got, want)
+			t.Errorf("%s is logged as %s, want %s", body, got, want)
 		}
 	}
 }
 
-// TestTracesThatAreOffCostNothing looks at each place where a trace would begin: without a collector, what is there is what was.
+// TestTracingCostsNothingWhenOff checks each place where a trace would start. Without a collector, the wrapped value is
+// returned unchanged.
 //
 //nolint:paralleltest // It counts allocations.
-func TestTracesThatAreOffCostNothing(t *testing.T) {
+func TestTracingCostsNothingWhenOff(t *testing.T) {
 	off := New(quiet(io.Discard, io.Discard))
 	if off.Observer().Begin != nil {
-		t.Error("want the loop to begin nothing")
+		t.Error("want no Begin hook for the loop")
 	}
 	without := http.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	request := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
@@ -115,7 +116,7 @@ func TestTracesThatAreOffCostNothing(t *testing.T) {
 		return testing.AllocsPerRun(100, func() { handler.ServeHTTP(nil, request) })
 	}
 	if a, b := count(off.HTTP(without)), count(without); a != b {
-		t.Errorf("a request allocates %v times with traces off, want %v as without them", a, b)
+		t.Errorf("a request allocates %v times with tracing off, want %v as without telemetry", a, b)
 	}
 	config := quiet(io.Discard, io.Discard)
 	config.Logger = slog.New(slog.NewJSONHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError}))
@@ -124,7 +125,7 @@ func TestTracesThatAreOffCostNothing(t *testing.T) {
 		return testing.AllocsPerRun(100, func() { _, _ = queue.Send(t.Context(), message) })
 	}
 	if got := sends(New(config).Sender(&queue{})); got != 0 {
-		t.Errorf("sending an event allocates %v times with traces and the log off, want 0", got)
+		t.Errorf("sending an event allocates %v times with tracing and logging off, want 0", got)
 	}
 	batch := lambdaevents.SQSEvent{Records: make([]lambdaevents.SQSMessage, 10)}
 	calls := 0
@@ -133,7 +134,7 @@ func TestTracesThatAreOffCostNothing(t *testing.T) {
 		return
 	})
 	if got := testing.AllocsPerRun(100, func() { _, _ = each(t.Context(), batch) }); got != 0 || calls != 101 {
-		t.Errorf("a batch allocates %v times and is handled %d times, want 0 and 101: at once", got, calls)
+		t.Errorf("a batch allocates %v times and is handled %d times, want 0 and 101: one call for the whole batch", got, calls)
 	}
 }
 
@@ -159,8 +160,9 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// TestACollectorThatIsDownFailsNoInvocation loses the spans, says so, and goes on; and it says when one invocation has too many.
-func TestACollectorThatIsDownFailsNoInvocation(t *testing.T) {
+// TestFailedExportFailsNoInvocation checks that lost spans are logged, and that an invocation with too many spans is
+// logged.
+func TestFailedExportFailsNoInvocation(t *testing.T) {
 	t.Parallel()
 	var got int
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -195,7 +197,7 @@ func TestACollectorThatIsDownFailsNoInvocation(t *testing.T) {
 	}
 }
 
-func TestASpanThatEndsAfterItsInvocationIsNotKept(t *testing.T) {
+func TestSpanThatEndsAfterItsInvocationIsDropped(t *testing.T) {
 	t.Parallel()
 	for _, over := range []bool{false, true} {
 		current := &invocation{over: over}
@@ -206,7 +208,7 @@ func TestASpanThatEndsAfterItsInvocationIsNotKept(t *testing.T) {
 	}
 }
 
-func TestASpanThatIsNotSampledIsCarriedOnAndNotKept(t *testing.T) {
+func TestUnsampledSpanIsPropagatedButNotExported(t *testing.T) {
 	t.Parallel()
 	config := quiet(io.Discard, io.Discard)
 	config.TracesEndpoint, config.TracesClient = &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, http.DefaultClient
@@ -222,6 +224,6 @@ func TestASpanThatIsNotSampledIsCarriedOnAndNotKept(t *testing.T) {
 		}
 	}
 	if text := fmt.Sprint(current.spans[0].Attributes); strings.Contains(text, "canary") || !strings.Contains(text, "_OTHER") {
-		t.Errorf("got %s, want the kind of the error, not its text", text)
+		t.Errorf("got %s, want the type of the error, not its text", text)
 	}
 }

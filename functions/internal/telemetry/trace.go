@@ -15,15 +15,15 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// spansMax is how many spans one invocation keeps.
+// spansMax is the limit of spans per invocation.
 const spansMax = 2000
 
-// start begins a span within the trace of the context, or a trace if it has none. What is sent with the context returned is
-// within the span.
+// start starts a span within the trace of the context, or a new trace if it has none. Messages sent with the returned
+// context are children of the span.
 func (t *Telemetry) start(ctx context.Context, name string, kind otlp.Kind, attributes ...otlp.Attribute) (context.Context, func(error)) {
 	trace := durable.TraceOf(ctx)
 	if trace.AWS == "" {
-		// Lambda's own place in X-Ray's trace of the invocation.
+		// This is Lambda's X-Ray header of the invocation.
 		trace.AWS, _ = ctx.Value("x-amzn-trace-id").(string)
 	}
 	parent, isChild := placeOf(trace)
@@ -40,15 +40,15 @@ func (t *Telemetry) start(ctx context.Context, name string, kind otlp.Kind, attr
 		}
 		span.End = t.config.Now()
 		if err != nil {
-			// Not the error's text: it may quote what an event carries.
+			// Do not add the error's text. It may quote an event's payload.
 			span.Failed, span.Attributes = true, append(span.Attributes, otlp.Attribute{Key: "error.type", Value: errorType(err)})
 		}
 		invocationOf(ctx).keep(span)
 	}
 }
 
-// placeOf returns the span that the trace leads to: W3C's or, if there is none, X-Ray's where that is sampled. Lambda names one to every
-// invocation, also where X-Ray is off, and that is nobody's parent.
+// placeOf returns the span that the trace identifies: the traceparent's, or else X-Ray's if it is sampled. Lambda sets
+// an X-Ray header for every invocation. If X-Ray is off, the span in that header does not exist.
 func placeOf(trace durable.Trace) (place otlp.SpanContext, ok bool) {
 	if place, ok = otlp.Parse(trace.Parent); ok {
 		return place, true
@@ -57,7 +57,7 @@ func placeOf(trace durable.Trace) (place otlp.SpanContext, ok bool) {
 	return place, ok && place.Sampled
 }
 
-// keep notes a span that has ended.
+// keep records a finished span.
 func (i *invocation) keep(span otlp.Span) {
 	if i == nil {
 		return
@@ -73,7 +73,7 @@ func (i *invocation) keep(span otlp.Span) {
 	}
 }
 
-// errorType names what kind of error it is.
+// errorType returns the type of an error for a span.
 func errorType(err error) string {
 	var api smithy.APIError
 	switch {
@@ -92,7 +92,7 @@ func errorType(err error) string {
 	}
 }
 
-// begin is durable.Observer's Begin.
+// begin implements durable.Observer's Begin.
 func (t *Telemetry) begin(ctx context.Context, activity durable.Activity) (context.Context, func(error)) {
 	name, kind := string(activity.Kind), otlp.Internal
 	attributes := []otlp.Attribute{{Key: "settle.instance", Value: activity.Instance}}
@@ -106,7 +106,7 @@ func (t *Telemetry) begin(ctx context.Context, activity durable.Activity) (conte
 		kind = otlp.Client
 	case durable.EffectActivity:
 		if activity.Trace != (durable.Trace{}) {
-			ctx = durable.WithTrace(ctx, activity.Trace) // That of the event that has asked for it.
+			ctx = durable.WithTrace(ctx, activity.Trace) // This is the trace of the event that caused the effect.
 		}
 		kind = otlp.Producer
 	}
@@ -119,14 +119,15 @@ func (t *Telemetry) begin(ctx context.Context, activity durable.Activity) (conte
 	return t.start(ctx, name, kind, attributes...)
 }
 
-// sameTrace reports whether the trace of a delivery is that of the context: then what is within the context's span stays there.
+// sameTrace reports whether the delivery's trace is the context's trace. If so, new spans stay within the context's
+// span.
 func sameTrace(a, b durable.Trace) bool {
 	first, known := placeOf(a)
 	second, ok := placeOf(b)
 	return ok && (!known || first.TraceID == second.TraceID)
 }
 
-// HTTP returns the handler with a span for each request, within the trace that the client says.
+// HTTP wraps the handler with a span for each request, within the client's trace.
 func (t *Telemetry) HTTP(handler http.Handler) http.Handler {
 	if t == nil || t.exporter == nil {
 		return handler
@@ -151,13 +152,14 @@ type statusWriter struct {
 	status int
 }
 
-// WriteHeader keeps the status.
+// WriteHeader records the status.
 func (w *statusWriter) WriteHeader(status int) {
 	w.status = status
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// AWS has the calls that are made with the configuration counted, each try of its own, and traced, all tries together.
+// AWS counts and traces the calls made with the configuration. It counts every attempt. A span covers all attempts of a
+// call.
 func (t *Telemetry) AWS(config *aws.Config) {
 	if t == nil {
 		return

@@ -16,8 +16,8 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// TestAnErrorIsToldByItsKind has errors of all kinds fail a span, each wrapped.
-func TestAnErrorIsToldByItsKind(t *testing.T) {
+// TestSpanHasTheTypeOfItsError ends spans with wrapped errors of all types.
+func TestSpanHasTheTypeOfItsError(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
 		"ThrottlingException": &smithy.GenericAPIError{Code: "ThrottlingException", Message: "canary"},
@@ -28,7 +28,7 @@ func TestAnErrorIsToldByItsKind(t *testing.T) {
 		_, end := tele.start(ctx, "work", otlp.Internal)
 		end(fmt.Errorf("storing order/1: %w", err))
 		if len(current.spans) != 1 || !current.spans[0].Failed {
-			t.Fatalf("%v: got the spans %+v, want one that has failed", err, current.spans)
+			t.Fatalf("%v: got the spans %+v, want one failed span", err, current.spans)
 		}
 		if diff := cmp.Diff([]otlp.Attribute{{Key: "error.type", Value: want}}, current.spans[0].Attributes); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -36,8 +36,8 @@ func TestAnErrorIsToldByItsKind(t *testing.T) {
 	}
 }
 
-// TestARequestHasFailedIfTheServerHas answers requests: what the client is to blame for is no error of this span.
-func TestARequestHasFailedIfTheServerHas(t *testing.T) {
+// TestRequestSpanFailsOnlyOnServerErrors shows that a client error does not fail the span.
+func TestRequestSpanFailsOnlyOnServerErrors(t *testing.T) {
 	t.Parallel()
 	for status, failed := range map[int]bool{0: false, http.StatusAccepted: false, http.StatusNotFound: false, 499: false, http.StatusInternalServerError: true, http.StatusServiceUnavailable: true} {
 		tele, ctx, current := withTraces(t, io.Discard)
@@ -52,13 +52,13 @@ func TestARequestHasFailedIfTheServerHas(t *testing.T) {
 			t.Errorf("got the status %d, want %d", answer.Code, status)
 		}
 		if len(current.spans) != 1 || current.spans[0].Failed != failed || current.spans[0].Kind != otlp.Server || current.spans[0].Name != "POST" {
-			t.Errorf("status %d: got the spans %+v, want one of a server, failed %v", status, current.spans, failed)
+			t.Errorf("status %d: got the spans %+v, want one server span with failed %v", status, current.spans, failed)
 		}
 	}
 }
 
-// TestAnActivityIsASpanOfItsKind looks at what spans say of activities.
-func TestAnActivityIsASpanOfItsKind(t *testing.T) {
+// TestActivityIsASpanOfItsKind checks name, kind and attributes of the spans of activities.
+func TestActivityIsASpanOfItsKind(t *testing.T) {
 	t.Parallel()
 	instance := otlp.Attribute{Key: "settle.instance", Value: "order/1"}
 	for _, c := range []struct {

@@ -1,11 +1,11 @@
-// Command app is a CDK app with one stack of Settle, for those who deploy by CDK: `make deploy-cdk`. Its context has
+// Command app is a CDK app with one stack of Settle, for `make deploy-cdk`. It reads these values from its context:
 //
 //	stack        the stack's name; settle by default
-//	functions    the folder of the built functions; several with commas between them, those of one's own first
-//	buckets      the buckets whose uploads become events of the machine upload, with commas between them; none by default
-//	own          true if the consumer hosts machines of one's own: the stack has no examples then
-//	alarms       the ARN of an SNS topic that alarms are sent to; none by default: they are only shown
-//	concurrency  how many batches of events are handled at once at most; 50 by default
+//	functions    the folder of the built functions; several are separated by commas, your own first
+//	buckets      the S3 buckets whose uploads become events of the machine upload, separated by commas; none by default
+//	own          true if the consumer hosts your own machines; the stack then has no examples
+//	alarms       the ARN of an SNS topic for alarms; by default, alarms are only shown in the console
+//	concurrency  the maximum number of batches of events processed at once; 50 by default
 //
 // The stack has the outputs of infra/template.yaml.
 package main
@@ -28,7 +28,7 @@ func main() {
 	app.Synth(nil)
 }
 
-// fill adds the stack that the app's context asks for.
+// fill adds the stack that the app's context describes.
 func fill(app awscdk.App) {
 	stack := awscdk.NewStack(app, jsii.String(context(app, "stack", "settle")), nil)
 	folders := strings.Split(context(app, "functions", "../../.bin/functions/arm64"), ",")
@@ -41,21 +41,21 @@ func fill(app awscdk.App) {
 	}
 	if topic := context(app, "alarms", ""); topic != "" {
 		if !strings.HasPrefix(topic, "arn:") {
-			panic(fmt.Sprintf("expected the ARN of an SNS topic as alarms, got %q", topic))
+			panic(fmt.Sprintf("expected alarms to be the ARN of an SNS topic, got %q", topic))
 		}
 		props.AlarmActions = []*string{&topic}
 	}
 	if text := context(app, "concurrency", ""); text != "" {
 		concurrency, err := strconv.Atoi(text)
-		if err != nil || concurrency == 0 { // 0 would be the default
-			panic(fmt.Sprintf("expected a number from %d to %d as concurrency, got %q", cdk.ConsumerConcurrencyMin, cdk.ConsumerConcurrencyMax, text))
+		if err != nil || concurrency == 0 { // 0 would select the default.
+			panic(fmt.Sprintf("expected concurrency to be a number from %d to %d, got %q", cdk.ConsumerConcurrencyMin, cdk.ConsumerConcurrencyMax, text))
 		}
 		props.ConsumerConcurrency = concurrency
 	}
 	cdk.NewSettle(stack, "Settle", props).AddOutputs()
 }
 
-// context returns a value of `cdk -c key=value`; what is empty counts as not given.
+// context returns a value of `cdk -c key=value`. An empty value counts as unset.
 func context(app awscdk.App, key, otherwise string) string {
 	if value, ok := app.Node().TryGetContext(&key).(string); ok && value != "" {
 		return value

@@ -16,17 +16,17 @@ import (
 	"github.com/settle-run/settle/infra/cdk/internal/template"
 )
 
-// kernel is CDK's, which does one thing at a time.
+// kernel serializes the use of CDK's process, which handles one app at a time.
 var kernel sync.Mutex
 
-// assembly is what `cdk synth` writes.
+// assembly is the output of `cdk synth`.
 type assembly struct {
 	folder    string
 	resources map[string]template.Resource
 	outputs   map[string]any
 }
 
-// synthesized returns the assembly of the app by its context, which names the stack.
+// synthesized returns the assembly of the app for a context, which names the stack.
 func synthesized(t *testing.T, context map[string]any) assembly {
 	t.Helper()
 	kernel.Lock()
@@ -47,7 +47,7 @@ func synthesized(t *testing.T, context map[string]any) assembly {
 	return assembly{folder, parsed.Resources(), outputs}
 }
 
-// functions returns the logical IDs of the functions by their descriptions' names.
+// functions returns the logical IDs of the functions, by the names in their descriptions.
 func (a assembly) functions() map[string]string {
 	ids := map[string]string{}
 	for id, resource := range a.resources {
@@ -58,7 +58,7 @@ func (a assembly) functions() map[string]string {
 	return ids
 }
 
-// bootstrap returns the content of the executable that CDK would upload for a function.
+// bootstrap returns the executable of a function in the assembly.
 func (a assembly) bootstrap(t *testing.T, id string) string {
 	t.Helper()
 	code, _ := a.resources[id].Properties["Code"].(map[string]any)
@@ -70,7 +70,7 @@ func (a assembly) bootstrap(t *testing.T, id string) string {
 	return string(text)
 }
 
-// built writes a folder of functions, as `make functions` does. Each executable says which it is.
+// built creates a folder of functions as `make functions` does. Each executable contains its name.
 func built(t *testing.T, by string, functions ...string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -85,8 +85,8 @@ func built(t *testing.T, by string, functions ...string) string {
 	return folder
 }
 
-// TestTheAppDeploysWhatMakeFunctionsHasBuilt synthesizes what `make deploy-cdk` deploys.
-func TestTheAppDeploysWhatMakeFunctionsHasBuilt(t *testing.T) {
+// TestAppDeploysTheBuiltFunctions synthesizes the stack of `make deploy-cdk`.
+func TestAppDeploysTheBuiltFunctions(t *testing.T) {
 	t.Parallel()
 	a := synthesized(t, map[string]any{"stack": "blue", "functions": built(t, "settle", cdk.Functions...), "buckets": "", "own": ""})
 	ids := a.functions()
@@ -96,7 +96,7 @@ func TestTheAppDeploysWhatMakeFunctionsHasBuilt(t *testing.T) {
 		}
 	}
 	if len(ids) != 5 {
-		t.Errorf("expected the five functions and, without buckets, not objects, got %v", ids)
+		t.Errorf("expected the five functions without objects, because there are no buckets, got %v", ids)
 	}
 	names, workflows := map[string]bool{}, 0
 	for _, resource := range a.resources {
@@ -108,13 +108,13 @@ func TestTheAppDeploysWhatMakeFunctionsHasBuilt(t *testing.T) {
 		}
 	}
 	if len(names) != 6 || !names["blue.fifo"] || !names["blue-dlq.fifo"] || workflows != len(cdk.Examples) {
-		t.Errorf("expected six queues that are named after the stack, and the examples, got %v and %d", names, workflows)
+		t.Errorf("expected six queues named after the stack, and the example workflows, got %v and %d", names, workflows)
 	}
 }
 
-// TestAMachineOfOnesOwnIsInTheStack synthesizes a stack whose consumer, gateway and tokentask come from a module of one's own, and
-// whose other functions are Settle's: see docs/deploy-a-machine.md.
-func TestAMachineOfOnesOwnIsInTheStack(t *testing.T) {
+// TestStackWithAnotherModulesMachines synthesizes a stack whose consumer, gateway and tokentask come from another
+// module, and whose other functions are Settle's: see docs/deploy-a-machine.md.
+func TestStackWithAnotherModulesMachines(t *testing.T) {
 	t.Parallel()
 	own, settle := built(t, "library", cdk.Consumer, cdk.Gateway, cdk.TokenTask), built(t, "settle", cdk.Functions...)
 	a := synthesized(t, map[string]any{"stack": "library", "functions": own + "," + settle, "own": "true", "buckets": "sales-uploads,warehouse-uploads"})
@@ -123,24 +123,24 @@ func TestAMachineOfOnesOwnIsInTheStack(t *testing.T) {
 		cdk.Consumer: "library", cdk.Gateway: "library", cdk.TokenTask: "library", cdk.Delay: "settle", cdk.Executions: "settle", cdk.Objects: "settle",
 	} {
 		if got := a.bootstrap(t, ids[name]); got != name+" of "+by {
-			t.Errorf("%s: expected that of %s, got %q", name, by, got)
+			t.Errorf("%s: expected the executable of %s, got %q", name, by, got)
 		}
 	}
 	for id, resource := range a.resources {
 		if resource.Type == "AWS::StepFunctions::StateMachine" {
-			t.Errorf("expected no workflow of an example, got %s", id)
+			t.Errorf("expected no example workflow, got %s", id)
 		}
 	}
 	variables, _ := a.resources[ids[cdk.Consumer]].Properties["Environment"].(map[string]any)["Variables"].(map[string]any)
 	for _, name := range []string{"SETTLE_QUEUE_URL", "SETTLE_DEAD_LETTER_QUEUE_URL", "SETTLE_DELAY_QUEUE_URL", "SETTLE_DELAY_QUEUE_ARN", "SETTLE_SCHEDULER_ROLE_ARN", "SETTLE_TABLE"} {
 		if variables[name] == nil {
-			t.Errorf("expected the consumer to be told %s, got %v", name, variables)
+			t.Errorf("expected the consumer to have the variable %s, got %v", name, variables)
 		}
 	}
 }
 
-// TestTheStackHasTheOutputsOfTheTemplate holds the stack of `make deploy-cdk` to what `make destroy` and docs/deploy.md ask for.
-func TestTheStackHasTheOutputsOfTheTemplate(t *testing.T) {
+// TestStackHasTheOutputsOfTheTemplate checks the outputs that `make destroy` and docs/deploy.md need.
+func TestStackHasTheOutputsOfTheTemplate(t *testing.T) {
 	t.Parallel()
 	a := synthesized(t, map[string]any{"stack": "blue", "functions": built(t, "settle", cdk.Functions...)})
 	committed, err := os.ReadFile("../../template.yaml")
@@ -153,7 +153,7 @@ func TestTheStackHasTheOutputsOfTheTemplate(t *testing.T) {
 	}
 	expected, _ := plain["Outputs"].(map[string]any)
 	if len(expected) < 6 {
-		t.Fatalf("expected six outputs or more in infra/template.yaml, got %v", expected)
+		t.Fatalf("expected at least six outputs in infra/template.yaml, got %v", expected)
 	}
 	if got, want := slices.Sorted(maps.Keys(a.outputs)), slices.Sorted(maps.Keys(expected)); !slices.Equal(got, want) {
 		t.Errorf("expected the outputs %v, got %v", want, got)
@@ -163,12 +163,12 @@ func TestTheStackHasTheOutputsOfTheTemplate(t *testing.T) {
 		value, _ := output["Value"].(map[string]any)
 		id, _ := value["Ref"].(string)
 		if a.resources[id].Type != kind {
-			t.Errorf("%s: expected to refer to a %s, got %v", name, kind, output)
+			t.Errorf("%s: expected a reference to a %s, got %v", name, kind, output)
 		}
 	}
 }
 
-func TestTheContextSetsAlarmsAndConcurrency(t *testing.T) {
+func TestContextSetsAlarmsAndConcurrency(t *testing.T) {
 	t.Parallel()
 	const topic = "arn:aws:sns:eu-central-1:123456789012:alarms"
 	folder := built(t, "settle", cdk.Functions...)
@@ -189,7 +189,7 @@ func TestTheContextSetsAlarmsAndConcurrency(t *testing.T) {
 				alarms++
 				actions, _ := resource.Properties["AlarmActions"].([]any)
 				if told := len(actions) == 1 && actions[0] == topic; told != (c.topic != "") {
-					t.Errorf("%s: expected %q to be told, got %v", id, c.topic, actions)
+					t.Errorf("%s: expected the action %q, got %v", id, c.topic, actions)
 				}
 			case "AWS::Lambda::EventSourceMapping":
 				scaling, _ := resource.Properties["ScalingConfig"].(map[string]any)
@@ -201,18 +201,18 @@ func TestTheContextSetsAlarmsAndConcurrency(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]string{
-		"alarms": `expected the ARN of an SNS topic as alarms, got "many"`, "concurrency": `expected a number from 2 to 1000 as concurrency, got "many"`,
+		"alarms": `expected alarms to be the ARN of an SNS topic, got "many"`, "concurrency": `expected concurrency to be a number from 2 to 1000, got "many"`,
 	} {
 		if said := refused(t, map[string]any{"stack": "blue", "functions": folder, key: "many"}); said != want {
 			t.Errorf("%s: expected %q, got %v", key, want, said)
 		}
 	}
 	if said, _ := refused(t, map[string]any{"stack": "blue", "functions": folder, "concurrency": "1001"}).(error); said == nil || !strings.Contains(said.Error(), "from 2 to 1000, got 1001") {
-		t.Errorf("expected a panic that says how many there may be, got %v", said)
+		t.Errorf("expected a panic that names the limits, got %v", said)
 	}
 }
 
-// refused returns what the app panics with.
+// refused returns the value that the app panics with.
 func refused(t *testing.T, context map[string]any) (said any) {
 	t.Helper()
 	defer func() { said = recover() }()
@@ -220,7 +220,7 @@ func refused(t *testing.T, context map[string]any) (said any) {
 	return nil
 }
 
-func TestTheAppNamesTheFunctionThatIsNotBuilt(t *testing.T) {
+func TestAppNamesTheMissingFunction(t *testing.T) {
 	t.Parallel()
 	folder := built(t, "settle", cdk.Consumer)
 	said := refused(t, map[string]any{"stack": "blue", "functions": folder})

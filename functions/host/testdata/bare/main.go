@@ -1,4 +1,4 @@
-// Command bare is a Lambda function that does nothing: what the start of others is measured beside.
+// Command bare is a Lambda function that does nothing. Tests compare the start of other functions with it.
 package main
 
 import (

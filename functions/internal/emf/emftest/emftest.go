@@ -1,4 +1,4 @@
-// Package emftest checks lines of the embedded metric format by the rules of its specification. It is for tests.
+// Package emftest checks lines of the embedded metric format against the specification, for tests.
 package emftest
 
 import (
@@ -20,7 +20,7 @@ const (
 	namespaceBytesMax  = 1024
 )
 
-// units are those of CloudWatch.
+// units are CloudWatch's units.
 var units = strings.Fields(`Seconds Microseconds Milliseconds Bytes Kilobytes Megabytes Gigabytes Terabytes Bits Kilobits Megabits Gigabits
 	Terabits Percent Count Bytes/Second Kilobytes/Second Megabytes/Second Gigabytes/Second Terabytes/Second Bits/Second Kilobits/Second
 	Megabits/Second Gigabits/Second Terabits/Second Count/Second None`)
@@ -37,7 +37,7 @@ type metadata struct {
 	}
 }
 
-// Check returns the metrics of a line with their values, or what the specification forbids about it.
+// Check returns the metrics of a line, or the first violation of the specification.
 func Check(line []byte) (map[string]float64, error) {
 	body, ended := bytes.CutSuffix(line, []byte("\n"))
 	if !ended || bytes.ContainsAny(body, "\n\r") || len(line) > lineBytesMax {
@@ -71,7 +71,7 @@ func Check(line []byte) (map[string]float64, error) {
 			for _, name := range set {
 				var value string
 				if err := json.Unmarshal(root[name], &value); err != nil || value == "" || len(value) > dimensionBytesMax {
-					return nil, fmt.Errorf("expected a text as value of the dimension %q, got %s", name, root[name])
+					return nil, fmt.Errorf("expected a string as value of the dimension %q, got %s", name, root[name])
 				}
 			}
 		}
@@ -79,10 +79,10 @@ func Check(line []byte) (map[string]float64, error) {
 			var value float64
 			_, twice := values[metric.Name]
 			if err := json.Unmarshal(root[metric.Name], &value); err != nil || metric.Name == "" || len(metric.Name) > metricNameBytesMax || twice {
-				return nil, fmt.Errorf("expected a number as value of the metric %q, once, got %s", metric.Name, root[metric.Name])
+				return nil, fmt.Errorf("expected exactly one number as value of the metric %q, got %s", metric.Name, root[metric.Name])
 			}
 			if !slices.Contains(units, metric.Unit) {
-				return nil, fmt.Errorf("expected a unit of CloudWatch for %q, got %q", metric.Name, metric.Unit)
+				return nil, fmt.Errorf("expected a CloudWatch unit for %q, got %q", metric.Name, metric.Unit)
 			}
 			values[metric.Name] = value
 		}
@@ -90,11 +90,11 @@ func Check(line []byte) (map[string]float64, error) {
 	return values, nil
 }
 
-// exactKeys refuses keys that encoding/json would take although their case is wrong.
+// exactKeys rejects keys in the wrong case, which encoding/json accepts.
 func exactKeys(meta json.RawMessage) error {
 	for _, key := range []string{"Timestamp", "CloudWatchMetrics", "Namespace", "Dimensions", "Metrics", "Name"} {
 		if !bytes.Contains(meta, []byte(`"`+key+`":`)) {
-			return fmt.Errorf("the key _aws: expected the key %q in it", key)
+			return fmt.Errorf("the key _aws: expected it to contain the key %q", key)
 		}
 	}
 	return nil

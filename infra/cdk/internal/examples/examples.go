@@ -1,6 +1,6 @@
-// Package examples has the workflows of infra/workflows for the construct. They are copies, as a module cannot embed files of
-// another, and who takes the construct's module into theirs need not take the runtime's: `make infra INFRA_FLAGS=-update` makes
-// them anew, and a test of the package infra compares.
+// Package examples has copies of the workflows in infra/workflows for the construct. A module cannot embed files of
+// another module, and users of the construct's module need not require the runtime's. `make infra INFRA_FLAGS=-update`
+// regenerates the copies, and a test of the package infra compares them.
 package examples
 
 import (
@@ -11,7 +11,7 @@ import (
 //go:embed *.asl.json
 var files embed.FS
 
-// Definition returns the definition of the workflow with the name, such as "job" for job.asl.json.
+// Definition returns the definition of a workflow by its name, such as "job" for job.asl.json.
 func Definition(name string) (string, error) {
 	text, err := files.ReadFile(name + ".asl.json")
 	if err != nil {

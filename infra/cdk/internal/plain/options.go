@@ -9,8 +9,8 @@ import (
 	"github.com/settle-run/settle/infra/cdk/internal/template"
 )
 
-// Options returns what functions may do for a state machine that Props have and the template has not, which the statements call
-// ${Workflow}: by the extract's names of the props.
+// Options returns the additional permissions of functions for state machines in Props, by the prop's name in
+// functions.json. The statements call the state machine ${Workflow}.
 func Options() (map[string]map[string][]template.Statement, error) {
 	without, err := variant(func(*cdk.Props, awsstepfunctions.IStateMachine) {})
 	if err != nil {
@@ -36,7 +36,8 @@ func Options() (map[string]map[string][]template.Statement, error) {
 	return options, nil
 }
 
-// variant returns the template of a stack with the construct and a state machine named Workflow, which the props may use.
+// variant returns the template of a stack with the construct and a state machine named Workflow. use may add the state
+// machine to the props.
 func variant(use func(*cdk.Props, awsstepfunctions.IStateMachine)) (template.Template, error) {
 	text, err := synthesize(func(stack awscdk.Stack) {
 		workflow := awsstepfunctions.NewStateMachine(stack, jsii.String("Workflow"), &awsstepfunctions.StateMachineProps{

@@ -1,5 +1,5 @@
-// Package plain makes infra/template.yaml of the construct: a template without assets and without CDK's bootstrap stack, which
-// the aws CLI alone deploys.
+// Package plain generates infra/template.yaml from the construct. The template has no assets and needs no CDK bootstrap
+// stack, so the aws CLI alone can deploy it.
 package plain
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/settle-run/settle/infra/cdk"
 )
 
-// stackName is that of the stack in CDK's eyes; who deploys the template gives it another.
+// stackName is the stack's name in CDK. It does not appear in the template.
 const stackName = "Settle"
 
-// description is the template's.
-const description = "Settle: statecharts in Go on Lambda, SQS FIFO and DynamoDB. Made by make infra from infra/cdk; deployed by make deploy."
+// description is the template's description.
+const description = "Settle: statecharts in Go on Lambda, SQS FIFO and DynamoDB. Generated from infra/cdk by make infra; deployed by make deploy."
 
-// Synthesize returns the template as CDK writes it, in JSON.
+// Synthesize returns the template as written by CDK, in JSON.
 func Synthesize() ([]byte, error) { return synthesize(fill) }
 
 // synthesize returns the template of a stack.
@@ -42,10 +42,10 @@ func synthesize(fill func(awscdk.Stack)) ([]byte, error) {
 	app.Synth(nil)
 	text, err := os.ReadFile(filepath.Join(folder, stackName+".template.json"))
 	if err != nil {
-		return nil, fmt.Errorf("reading what CDK has synthesized: %w", err)
+		return nil, fmt.Errorf("reading the synthesized template: %w", err)
 	}
 	if !json.Valid(text) {
-		return nil, fmt.Errorf("expected CDK to write JSON, got %d bytes that are none", len(text))
+		return nil, fmt.Errorf("expected CDK to write JSON, got %d bytes of something else", len(text))
 	}
 	return text, nil
 }
@@ -58,13 +58,13 @@ func fill(stack awscdk.Stack) {
 		keys[name] = parameter(stack, strings.ToUpper(name[:1])+name[1:]+"Code", "The key of the zip of functions/"+name+".", nil)
 	}
 	buckets := uploadBuckets(stack)
-	topic := parameter(stack, "AlarmTopic", "The ARN of an SNS topic that alarms are sent to. Empty: they are only shown.", jsii.String(""))
+	topic := parameter(stack, "AlarmTopic", "The ARN of an SNS topic for alarms. Empty: alarms are only shown in the console.", jsii.String(""))
 	awscdk.NewCfnCondition(stack, jsii.String("HasAlarmTopic"), &awscdk.CfnConditionProps{
 		Expression: awscdk.Fn_ConditionNot(awscdk.Fn_ConditionEquals(topic.ValueAsString(), "")),
 	})
 	concurrency := awscdk.NewCfnParameter(stack, jsii.String("ConsumerConcurrency"), &awscdk.CfnParameterProps{
 		Type: jsii.String("Number"), Default: 50, MinValue: jsii.Number(cdk.ConsumerConcurrencyMin), MaxValue: jsii.Number(cdk.ConsumerConcurrencyMax),
-		Description: jsii.String("How many batches of events are handled at once at most."),
+		Description: jsii.String("The maximum number of batches of events processed at once."),
 	})
 	settle := cdk.NewSettle(stack, "Settle", cdk.Props{
 		Name:          awscdk.Aws_STACK_NAME(),
@@ -78,7 +78,8 @@ func fill(stack awscdk.Stack) {
 		AddPropertyOverride(jsii.String("ScalingConfig.MaximumConcurrency"), concurrency.ValueAsNumber())
 	settle.AddOutputs()
 	for _, workflow := range settle.Workflows {
-		// cfn-lint 1.51 refuses OutputPath in a Succeed state, which Amazon States Language has. asl-validator checks the workflows.
+		// cfn-lint 1.51 rejects OutputPath in a Succeed state, although Amazon States Language allows it. asl-validator
+		// checks the workflows.
 		workflow.Node().DefaultChild().(awscdk.CfnResource).AddMetadata(jsii.String("cfn-lint"), map[string]any{
 			"config": map[string]any{"ignore_checks": []string{"E3601"}},
 		})
@@ -86,15 +87,15 @@ func fill(stack awscdk.Stack) {
 	nameResources(settle)
 }
 
-// hasUploadBuckets is the condition under which the rule for uploads is on.
+// hasUploadBuckets is the condition that enables the rule for uploads.
 const hasUploadBuckets = "HasUploadBuckets"
 
-// uploadBuckets adds the parameter of that name and returns its value. Where it is empty, the value is a name that no bucket has, as
-// the pattern of a rule wants one.
+// uploadBuckets adds the parameter UploadBuckets and returns its value. If it is empty, the value is an impossible
+// bucket name, because the pattern of a rule needs at least one.
 func uploadBuckets(stack awscdk.Stack) *[]*string {
 	list := awscdk.NewCfnParameter(stack, jsii.String("UploadBuckets"), &awscdk.CfnParameterProps{
 		Type: jsii.String("CommaDelimitedList"), Default: "",
-		Description: jsii.String("The names of buckets whose uploads become events of the machine upload, separated by commas. Empty: none."),
+		Description: jsii.String("Names of S3 buckets, separated by commas. Uploads to them become events of the machine upload. Empty: none."),
 	}).ValueAsList()
 	awscdk.NewCfnCondition(stack, jsii.String(hasUploadBuckets), &awscdk.CfnConditionProps{
 		Expression: awscdk.Fn_ConditionNot(awscdk.Fn_ConditionEquals(awscdk.Fn_Join(jsii.String(""), list), "")),
@@ -110,8 +111,8 @@ func parameter(stack awscdk.Stack, id, description string, otherwise *string) aw
 	return awscdk.NewCfnParameter(stack, &id, props)
 }
 
-// nameResources gives the resources the names that they have in the construct, without CDK's hashes: in this template there is
-// one Settle.
+// nameResources gives the resources their names in the construct, without CDK's hashes. They are unique, because the
+// template contains one Settle.
 func nameResources(settle *cdk.Settle) {
 	prefix := *settle.Scope.Node().Path() + "/"
 	for _, child := range *settle.Scope.Node().FindAll(constructs.ConstructOrder_PREORDER) {

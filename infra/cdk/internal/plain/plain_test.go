@@ -11,12 +11,12 @@ import (
 	"github.com/settle-run/settle/infra/cdk/internal/template"
 )
 
-var update = flag.Bool("update", false, "write infra/template.yaml and infra/functions.json anew")
+var update = flag.Bool("update", false, "regenerate infra/template.yaml and infra/functions.json")
 
-// infra is the folder of the committed files.
+// infra is the folder of the generated files.
 const infra = "../../.."
 
-// kernel is CDK's, which does one thing at a time.
+// kernel serializes the use of CDK's process, which handles one app at a time.
 var kernel sync.Mutex
 
 func synthesized() ([]byte, error) {
@@ -25,8 +25,8 @@ func synthesized() ([]byte, error) {
 	return Synthesize()
 }
 
-// TestTheCommittedFilesAreMadeFromTheConstruct is the drift test. With -update it writes them.
-func TestTheCommittedFilesAreMadeFromTheConstruct(t *testing.T) {
+// TestCommittedFilesAreCurrent compares the committed files with the construct's output. With -update it writes them.
+func TestCommittedFilesAreCurrent(t *testing.T) {
 	t.Parallel()
 	text, err := synthesized()
 	if err != nil {
@@ -62,12 +62,12 @@ func TestTheCommittedFilesAreMadeFromTheConstruct(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got, want) {
-			t.Errorf("infra/%s is not what infra/cdk makes: run `make infra INFRA_FLAGS=-update` and look at the difference\n%s", name, firstDifference(got, want))
+			t.Errorf("infra/%s differs from the output of infra/cdk: run `make infra INFRA_FLAGS=-update` and review the diff\n%s", name, firstDifference(got, want))
 		}
 	}
 }
 
-func TestTheSameConstructGivesTheSameBytes(t *testing.T) {
+func TestSynthesisIsDeterministic(t *testing.T) {
 	t.Parallel()
 	first, err := synthesized()
 	if err != nil {
@@ -78,11 +78,11 @@ func TestTheSameConstructGivesTheSameBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(first, second) {
-		t.Errorf("synthesized twice, got two templates\n%s", firstDifference(first, second))
+		t.Errorf("two syntheses differ\n%s", firstDifference(first, second))
 	}
 }
 
-// firstDifference returns the first lines that are not the same.
+// firstDifference returns the first lines that differ.
 func firstDifference(got, want []byte) string {
 	gotLines, wantLines := bytes.Split(got, []byte("\n")), bytes.Split(want, []byte("\n"))
 	for i := range min(len(gotLines), len(wantLines)) {
@@ -90,5 +90,5 @@ func firstDifference(got, want []byte) string {
 			return "got  " + string(gotLines[i]) + "\nwant " + string(wantLines[i])
 		}
 	}
-	return "one is longer"
+	return "one has more lines"
 }

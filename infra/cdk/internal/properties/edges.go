@@ -25,33 +25,33 @@ func routes(r *reader) {
 		"GET /machines AWS_IAM", "GET /healthz AWS_IAM",
 		"POST /webhooks/github NONE", "POST /webhooks/{provider}/{id}/{until}/{key} NONE",
 	}, got)
-	r.want("what the API invokes", "${Gateway.Arn}", r.text("HttpApiIntegration", "IntegrationUri"))
+	r.want("function behind the API", "${Gateway.Arn}", r.text("HttpApiIntegration", "IntegrationUri"))
 	r.want("payload format", "2.0", r.text("HttpApiIntegration", "PayloadFormatVersion"))
 	r.same("permissions to invoke", []string{"HttpApiInvokesGateway", "UploadsInvokeObjects"}, r.ofType("AWS::Lambda::Permission"))
-	r.want("who invokes the gateway", "apigateway.amazonaws.com", r.text("HttpApiInvokesGateway", "Principal"))
-	r.want("what is invoked", "${Gateway.Arn}", r.text("HttpApiInvokesGateway", "FunctionName"))
-	r.want("for which API", arn+"execute-api"+here+"${HttpApi}/*", r.text("HttpApiInvokesGateway", "SourceArn"))
-	// Another stage's name would be part of each address, that of webhooks and callbacks too.
+	r.want("principal that invokes the gateway", "apigateway.amazonaws.com", r.text("HttpApiInvokesGateway", "Principal"))
+	r.want("function that the API invokes", "${Gateway.Arn}", r.text("HttpApiInvokesGateway", "FunctionName"))
+	r.want("API that invokes the gateway", arn+"execute-api"+here+"${HttpApi}/*", r.text("HttpApiInvokesGateway", "SourceArn"))
+	// Any other stage name would become part of every address, including those for webhooks and callbacks.
 	r.want("name of the stage", "$default", r.text("HttpApiStage", "StageName"))
 	r.want("AutoDeploy of the stage", true, r.get("HttpApiStage", "AutoDeploy"))
 	format := r.text("HttpApiStage", "AccessLogSettings", "Format")
 	if !strings.Contains(format, "routeKey") || strings.Contains(format, "$context.path") || strings.Contains(format, "resourcePath") {
-		r.wrong("the access log: expected the route, and no path, which may have a key in it, got %s", format)
+		r.wrong("the access log: expected the route instead of the path, because a path may contain a key, got %s", format)
 	}
 	if r.number("HttpApiStage", "DefaultRouteSettings", "ThrottlingRateLimit") <= 0 {
 		r.wrong("HttpApiStage: expected a limit of requests a second")
 	}
 	for id, open := range map[string]string{"PostGitHubRoute": "POST /webhooks/github", "PostCallbackRoute": "POST /webhooks/{provider}/{id}/{until}/{key}"} {
 		if limit := r.number("HttpApiStage", "RouteSettings", open, "ThrottlingRateLimit"); limit <= 0 || limit > 100 {
-			r.wrong("HttpApiStage: expected %s, which anybody reaches, to take up to 100 requests a second, got %v", open, limit)
+			r.wrong("HttpApiStage: expected the open route %s to accept at most 100 requests a second, got %v", open, limit)
 		}
 		if after, _ := r.resources["HttpApiStage"].DependsOn.([]any); !slices.Contains(after, any(id)) {
-			r.wrong("HttpApiStage: expected to wait for %s, which its settings are of", id)
+			r.wrong("HttpApiStage: expected a dependency on %s, which its settings refer to", id)
 		}
 	}
 }
 
-// outputs are what the command line, make destroy and docs/deploy.md ask the stack for.
+// outputs checks the outputs that the command line, make destroy and docs/deploy.md read.
 func outputs(r *reader) {
 	expected := map[string]string{
 		"Url": "${HttpApi.ApiEndpoint}", "QueueUrl": "${Queue}", "DeadLetterQueueUrl": "${DeadLetterQueue}", "TableName": "${Table}",
@@ -72,23 +72,23 @@ func outputs(r *reader) {
 func executionEvents(r *reader) {
 	r.want("pattern", "map[detail:map[name:[map[prefix:settle-]] status:[SUCCEEDED FAILED TIMED_OUT ABORTED]] "+
 		"detail-type:[Step Functions Execution Status Change] source:[aws.states]]", r.get("ExecutionsRule", "EventPattern"))
-	// The machines of this repository start no workflows, and those of another Settle are none of ours.
+	// This repository's machines start no workflows, and executions of another stack are not for this one.
 	r.want("state", "DISABLED", r.get("ExecutionsRule", "State"))
 	r.want("target", "${ExecutionsQueue.Arn}", r.text("ExecutionsRule", "Targets", 0, "Arn"))
-	r.want("ends that EventBridge could not bring", "${ExecutionsDeadLetterQueue.Arn}", r.text("ExecutionsRule", "Targets", 0, "DeadLetterConfig", "Arn"))
+	r.want("dead-letter queue for ends of executions", "${ExecutionsDeadLetterQueue.Arn}", r.text("ExecutionsRule", "Targets", 0, "DeadLetterConfig", "Arn"))
 	if r.get("ExecutionsDeadLetterQueue", "FifoQueue") != nil {
-		r.wrong("ExecutionsDeadLetterQueue: expected a standard queue, as EventBridge takes no other for what it cannot bring")
+		r.wrong("ExecutionsDeadLetterQueue: expected a standard queue, because EventBridge does not accept a FIFO dead-letter queue")
 	}
 	r.ruleSends("ExecutionsRule", "ExecutionsQueue")
 	r.ruleSends("ExecutionsRule", "ExecutionsDeadLetterQueue")
 }
 
-// sentTo are the queues that EventBridge sends to, by the rules.
+// sentTo are the queues that EventBridge sends to, by rule.
 var sentTo = map[string][]string{"ExecutionsRule": {"ExecutionsQueue", "ExecutionsDeadLetterQueue"}, "UploadsRule": {"ObjectsDeadLetterQueue"}}
 
-// ruleSends notes if anybody but the rule may send to the queue.
+// ruleSends checks that only the rule may send to the queue.
 func (r *reader) ruleSends(rule, queue string) {
-	r.want("who sends to "+queue, "map[Action:sqs:SendMessage Condition:map[ArnEquals:map[aws:SourceArn:map[Fn::GetAtt:["+rule+" Arn]]]] Effect:Allow "+
+	r.want("senders to "+queue, "map[Action:sqs:SendMessage Condition:map[ArnEquals:map[aws:SourceArn:map[Fn::GetAtt:["+rule+" Arn]]]] Effect:Allow "+
 		"Principal:map[Service:events.amazonaws.com] Resource:map[Fn::GetAtt:["+queue+" Arn]] Sid:EventBridgeSends]",
 		r.get(queue+"Policy", "PolicyDocument", "Statement", 1))
 }
@@ -97,7 +97,7 @@ func queuePolicies(r *reader) {
 	r.same("rules", slices.Collect(maps.Keys(sentTo)), r.ofType("AWS::Events::Rule"))
 	for _, id := range r.ofType("AWS::SQS::QueuePolicy") {
 		statements, _ := r.get(id, "PolicyDocument", "Statement").([]any)
-		expected := 1 // it denies what comes without TLS
+		expected := 1 // denies requests without TLS
 		if slices.Contains(slices.Concat(slices.Collect(maps.Values(sentTo))...), strings.TrimSuffix(id, "Policy")) {
 			expected = 2
 		}
@@ -107,12 +107,12 @@ func queuePolicies(r *reader) {
 	}
 }
 
-// scheduleDeadLetters looks at the queue that the consumer names in each schedule: a standard one, as Scheduler takes no other, to which
-// the role of the schedules may send.
+// scheduleDeadLetters checks the dead-letter queue of schedules. It must be a standard queue, because Scheduler accepts
+// no other, and the schedules' role must be allowed to send to it.
 func scheduleDeadLetters(r *reader) {
 	queue := referred(r.text("Consumer", "Environment", "Variables", "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN"))
 	if r.resources[queue].Type != "AWS::SQS::Queue" || r.get(queue, "FifoQueue") != nil {
-		r.wrong("Consumer: expected a standard queue for timers that cannot be brought, got %q", queue)
+		r.wrong("Consumer: expected a standard queue for undeliverable timers, got %q", queue)
 	}
 	statements, err := template.Statements(r.resources, referred(r.text("Consumer", "Environment", "Variables", "SETTLE_SCHEDULER_ROLE_ARN")))
 	if err != nil {
@@ -121,7 +121,7 @@ func scheduleDeadLetters(r *reader) {
 	if !slices.ContainsFunc(statements, func(s template.Statement) bool {
 		return slices.Contains(s.Actions, "sqs:SendMessage") && slices.Contains(s.Resources, "${"+queue+".Arn}")
 	}) {
-		r.wrong("expected the role of schedules to send to %q", queue)
+		r.wrong("expected the role of schedules to have permission to send to %q", queue)
 	}
 }
 
@@ -136,21 +136,21 @@ func uploadEvents(r *reader) {
 	r.want("parameter", "CommaDelimitedList with ", fmt.Sprint(parameter["Type"], " with ", parameter["Default"]))
 
 	r.want("target", "${Objects.Arn}", r.text("UploadsRule", "Targets", 0, "Arn"))
-	r.want("attempts to bring an upload to Lambda", "map[MaximumEventAgeInSeconds:86400 MaximumRetryAttempts:185]", r.get("UploadsRule", "Targets", 0, "RetryPolicy"))
-	r.want("what EventBridge could not bring", "${ObjectsDeadLetterQueue.Arn}", r.text("UploadsRule", "Targets", 0, "DeadLetterConfig", "Arn"))
+	r.want("EventBridge's retries of an upload", "map[MaximumEventAgeInSeconds:86400 MaximumRetryAttempts:185]", r.get("UploadsRule", "Targets", 0, "RetryPolicy"))
+	r.want("dead-letter queue for undelivered uploads", "${ObjectsDeadLetterQueue.Arn}", r.text("UploadsRule", "Targets", 0, "DeadLetterConfig", "Arn"))
 	r.ruleSends("UploadsRule", "ObjectsDeadLetterQueue")
-	r.want("who invokes objects", "events.amazonaws.com", r.text("UploadsInvokeObjects", "Principal"))
-	r.want("what they invoke", "${Objects.Arn}", r.text("UploadsInvokeObjects", "FunctionName"))
-	r.want("for which rule", "${UploadsRule.Arn}", r.text("UploadsInvokeObjects", "SourceArn"))
+	r.want("principal that invokes objects", "events.amazonaws.com", r.text("UploadsInvokeObjects", "Principal"))
+	r.want("function that the rule invokes", "${Objects.Arn}", r.text("UploadsInvokeObjects", "FunctionName"))
+	r.want("rule that invokes objects", "${UploadsRule.Arn}", r.text("UploadsInvokeObjects", "SourceArn"))
 
-	r.want("what the function could not do", "${ObjectsDeadLetterQueue.Arn}", r.text("Objects", "DeadLetterConfig", "TargetArn"))
-	r.want("whose retries", "${Objects} $LATEST", spaced(r.text("ObjectsRetries", "FunctionName"), r.get("ObjectsRetries", "Qualifier")))
+	r.want("dead-letter queue for failed uploads", "${ObjectsDeadLetterQueue.Arn}", r.text("Objects", "DeadLetterConfig", "TargetArn"))
+	r.want("function of the retry settings", "${Objects} $LATEST", spaced(r.text("ObjectsRetries", "FunctionName"), r.get("ObjectsRetries", "Qualifier")))
 	r.want("retries of the function", "2 for 21600 s", fmt.Sprint(r.get("ObjectsRetries", "MaximumRetryAttempts"), " for ", r.get("ObjectsRetries", "MaximumEventAgeInSeconds"), " s"))
 	r.want("redrivePermission of ObjectsDeadLetterQueue", "denyAll", r.get("ObjectsDeadLetterQueue", "RedriveAllowPolicy", "redrivePermission"))
 	r.want("retention of ObjectsDeadLetterQueue", fortnight, r.number("ObjectsDeadLetterQueue", "MessageRetentionPeriod"))
 }
 
-// workflowNames are the workflows of infra/workflows by their logical IDs.
+// workflowNames maps logical IDs to workflows of infra/workflows.
 var workflowNames = map[string]string{
 	"EnrichWorkflow": "enrich", "JobWorkflow": "job", "JobRelaunchWorkflow": "job-relaunch", "PipelineWorkflow": "pipeline",
 	"UploadSalesWorkflow": "upload-sales", "UploadWarehouseWorkflow": "upload-warehouse",
@@ -173,7 +173,8 @@ func workflowsAreOurs(r *reader) {
 	}
 }
 
-// taskTokens looks at the states that wait with a task token: each for a limited time, to an instance, under an ID of its own.
+// taskTokens checks the states that wait with a task token. Each must have a time-out and must send to an instance with
+// a deduplication ID.
 func (r *reader) taskTokens(id, definition string) {
 	var parsed struct {
 		States map[string]struct {
@@ -195,7 +196,7 @@ func (r *reader) taskTokens(id, definition string) {
 		task, _ := body["$task"].(map[string]any)
 		if state.Resource != "arn:aws:states:::sqs:sendMessage.waitForTaskToken" || state.TimeoutSeconds <= 0 ||
 			task["token.$"] != "$$.Task.Token" || state.Parameters["MessageGroupId.$"] == nil || state.Parameters["MessageDeduplicationId.$"] == nil {
-			r.wrong("%s, state %s: expected to send its task token to an instance, and a time-out", id, name)
+			r.wrong("%s, state %s: expected a time-out, and to send the task token to an instance", id, name)
 		}
 	}
 	if waiting == 0 {
@@ -203,7 +204,7 @@ func (r *reader) taskTokens(id, definition string) {
 	}
 }
 
-// watched are the alarms: metric, statistic, dimensions, threshold, and in how many of the last periods it is to be passed.
+// watched describes the alarms: metric, statistic, dimensions, threshold, datapoints and periods.
 var watched = func() map[string]string {
 	const own, above, once = " Service=${AWS::StackName}", " above ", " above 0 in 1 of 1"
 	alarms := map[string]string{
@@ -257,7 +258,7 @@ func alarms(r *reader) {
 			r.want(action+" of "+id, "[map[Fn::If:[HasAlarmTopic map[Ref:AlarmTopic] map[Ref:AWS::NoValue]]]]", r.get(id, action))
 		}
 		if description, _ := r.get(id, "AlarmDescription").(string); len(description) < len("Settle: ")+20 {
-			r.wrong("%s: expected to say what is wrong, got %q", id, description)
+			r.wrong("%s: expected a description of the problem, got %q", id, description)
 		}
 	}
 }

@@ -23,10 +23,10 @@ func functions(r *reader) {
 	}
 }
 
-// secret is what stands in the environment for the value of a secret.
+// secret returns the reference to a secret in the environment.
 func secret(id string) string { return "{{resolve:secretsmanager:${" + id + "}:SecretString:::}}" }
 
-// environments are what functions/internal/boot reads for each function.
+// environments are the variables that functions/internal/boot reads for each function.
 var environments = map[string]map[string]string{
 	"Consumer": {
 		"SETTLE_TABLE": "${Table}", "SETTLE_TABLE_INDEX": "on",
@@ -83,7 +83,7 @@ func secrets(r *reader) {
 	}
 	for _, id := range r.ofType("AWS::SecretsManager::Secret") {
 		if r.get(id, "SecretString") != nil || r.number(id, "GenerateSecretString", "PasswordLength") < 32 {
-			r.wrong("%s: expected to be generated, of 32 characters or more", id)
+			r.wrong("%s: expected a generated secret of at least 32 characters", id)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func logs(r *reader) {
 	for _, id := range r.ofType("AWS::Lambda::Function") {
 		group := referred(r.text(id, "LoggingConfig", "LogGroup"))
 		if other := taken[group]; group != id+"Logs" || other != "" {
-			r.wrong("%s: expected the log group %sLogs for itself, got %s, and %q has it too", id, id, group, other)
+			r.wrong("%s: expected its own log group %sLogs, got %s, which %q may use too", id, id, group, other)
 		}
 		taken[group] = id
 	}
@@ -104,13 +104,13 @@ func logs(r *reader) {
 	}
 }
 
-// These calls make the schedules of timers.
+// The calls that create the schedules of timers.
 const (
 	createSchedule    = "scheduler:CreateSchedule " + arn + "scheduler" + here + "schedule/${AWS::StackName}/*"
 	passSchedulerRole = "iam:PassRole ${SchedulerRole.Arn} if StringEquals iam:PassedToService scheduler.amazonaws.com"
 )
 
-// calls are what the roles may do: actions with resources, and a condition if there is one.
+// calls are the permissions of the roles: actions with resources and, if there is one, a condition.
 var calls = map[string][]string{
 	"ConsumerRole": slices.Concat([]string{
 		"sqs:ReceiveMessage ${Queue.Arn}", "sqs:DeleteMessage ${Queue.Arn}", "sqs:GetQueueAttributes ${Queue.Arn}",
@@ -164,7 +164,7 @@ func roles(r *reader) {
 		r.want("role of "+id, "${"+id+"Role.Arn}", r.text(id, "Role"))
 	}
 	for _, unexpected := range slices.Concat(r.ofType("AWS::IAM::ManagedPolicy"), r.ofType("AWS::IAM::UserPolicy"), r.ofType("AWS::IAM::User")) {
-		r.wrong("%s: expected no such resource", unexpected)
+		r.wrong("%s: unexpected resource", unexpected)
 	}
 	for id, expected := range calls {
 		statements, err := template.Statements(r.resources, id)
@@ -232,7 +232,7 @@ func passRole(r *reader) {
 				}
 				if id != "ConsumerRole" && id != "DelayRole" || action != "iam:PassRole" || strings.Join(statement.Resources, " ") != "${SchedulerRole.Arn}" ||
 					conditionOf(statement) != " if StringEquals iam:PassedToService scheduler.amazonaws.com" {
-					r.wrong("%s: expected ConsumerRole and DelayRole to pass ${SchedulerRole.Arn} to scheduler.amazonaws.com alone, got %s on %v%s", id, action, statement.Resources, conditionOf(statement))
+					r.wrong("%s: expected only ConsumerRole and DelayRole to pass ${SchedulerRole.Arn}, and only to scheduler.amazonaws.com, got %s on %v%s", id, action, statement.Resources, conditionOf(statement))
 				}
 			}
 		}

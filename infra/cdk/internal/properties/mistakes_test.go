@@ -10,11 +10,12 @@ import (
 	"github.com/settle-run/settle/infra/cdk/internal/template"
 )
 
-// mistake is one that somebody might make in the template.
+// mistake is a mistake in the template.
 type mistake struct {
 	name string
 	make func(*editor)
-	// caughtBy are the checks that catch it, and what they say: all of them, but cfn-lint is asked only where it is named.
+	// caughtBy maps the checks that catch the mistake to parts of their reports. Every other check must not catch it,
+	// except cfn-lint, which runs only if it is listed.
 	caughtBy map[string]string
 }
 
@@ -26,25 +27,25 @@ var mistakes = []mistake{
 			e.drop("DeadLetterQueue", property)
 		}
 		e.set(map[string]any{"Fn::Sub": "${AWS::StackName}-dlq"}, "DeadLetterQueue", "QueueName")
-	}, map[string]string{byProperties: "dead-letter queue of its kind"}},
+	}, map[string]string{byProperties: "dead-letter queue of the same type"}},
 	{"parked events are kept for four days", func(e *editor) { e.drop("DeadLetterQueue", "MessageRetentionPeriod") },
 		map[string]string{byProperties: "retention of DeadLetterQueue", byGuard: "queues_keep_messages_for_14_days"}},
 	{"any queue may use the dead-letter queue", func(e *editor) { e.drop("DeadLetterQueue", "RedriveAllowPolicy") },
 		map[string]string{byProperties: "redrivePermission of DeadLetterQueue", byGuard: "queues_have_or_are_dead_letter_queues"}},
 	{"a message is redelivered while it is processed", func(e *editor) { e.set(60, "Queue", "VisibilityTimeout") },
-		map[string]string{byProperties: "Queue: expected to hide messages for 270 s"}},
+		map[string]string{byProperties: "Queue: expected a visibility time-out of at least 270 s"}},
 	{"a consumer retries a send after the deduplication window", func(e *editor) { e.set(360, "Queue", "VisibilityTimeout") },
-		map[string]string{byProperties: "Queue: expected to hide messages for less than 300 s"}},
+		map[string]string{byProperties: "Queue: expected a visibility time-out of less than 300 s"}},
 	{"timers are given up after half an hour", func(e *editor) { e.set(10, "DelayQueue", "RedrivePolicy", "maxReceiveCount") },
-		map[string]string{byProperties: "DelayQueue: expected to be tried for its retention"}},
+		map[string]string{byProperties: "DelayQueue: expected retries during the whole retention"}},
 	{"a timer that keeps failing rings no alarm", func(e *editor) { e.set(1210, "DelayQueue", "VisibilityTimeout") },
-		map[string]string{byProperties: "DelayQueue: expected to try a message again within 300 s"}},
+		map[string]string{byProperties: "DelayQueue: expected to retry a message within 300 s"}},
 	{"one bad message fails its batch", func(e *editor) { e.drop("ConsumerMapping", "FunctionResponseTypes") },
 		map[string]string{byProperties: "FunctionResponseTypes of ConsumerMapping", byGuard: "mappings_report_failures"}},
 	{"the consumer's concurrency is unlimited", func(e *editor) { e.drop("ConsumerMapping", "ScalingConfig") },
 		map[string]string{byProperties: "expected a MaximumConcurrency", byGuard: "mappings_report_failures"}},
 	{"Lambda stops recursive invocations after 16", func(e *editor) { e.drop("Consumer", "RecursiveLoop") },
-		map[string]string{byProperties: "recursive loop detection of Consumer", byGuard: "functions_go_round"}},
+		map[string]string{byProperties: "recursive loop detection of Consumer", byGuard: "functions_allow_recursion"}},
 	{"timers go to the consumer", func(e *editor) { e.set(reference("Consumer"), "DelayMapping", "FunctionName") },
 		map[string]string{byProperties: "${DelayQueue.Arn} to ${Delay}, which is missing"}},
 	{"a queue is not encrypted", func(e *editor) { e.set(false, "DelayQueue", "SqsManagedSseEnabled") },
@@ -52,7 +53,7 @@ var mistakes = []mistake{
 	{"a queue accepts requests without TLS", func(e *editor) { e.remove("QueuePolicy") },
 		map[string]string{byProperties: "Queue: expected a policy that denies"}},
 	{"any rule may send to the queue of executions", func(e *editor) { e.drop("ExecutionsQueuePolicy", "PolicyDocument", "Statement", 1, "Condition") },
-		map[string]string{byProperties: "who sends to ExecutionsQueue", byGuard: "queue_policies_allow_services_only"}},
+		map[string]string{byProperties: "senders to ExecutionsQueue", byGuard: "queue_policies_allow_services_only"}},
 	{"the table has no backups", func(e *editor) { e.drop("Table", "PointInTimeRecoverySpecification") },
 		map[string]string{byProperties: "point-in-time recovery", byGuard: "tables_are_kept"}},
 	{"the table is deleted with the stack", func(e *editor) { e.resource("Table")["DeletionPolicy"] = "Delete" },
@@ -67,7 +68,7 @@ var mistakes = []mistake{
 	{"the template contains a secret", func(e *editor) {
 		e.set("0123456789abcdef", "Consumer", "Environment", "Variables", "SETTLE_SIGNUP_CODE_KEY")
 	},
-		map[string]string{byProperties: "expected a reference to a secret", byGuard: "secrets_come_by_reference"}},
+		map[string]string{byProperties: "expected a reference to a secret", byGuard: "secrets_are_references"}},
 	{"the gateway may write instances", func(e *editor) { e.drop("GatewayRole", "Policies", 0, "PolicyDocument", "Statement", 2, "Condition") },
 		map[string]string{byProperties: "permissions of GatewayRole"}},
 	{"the consumer may use any queue", func(e *editor) {
@@ -81,7 +82,7 @@ var mistakes = []mistake{
 		e.set([]any{"arn:aws:iam::aws:policy/service-role/AWSLambdaSQSQueueExecutionRole"}, "DelayRole", "ManagedPolicyArns")
 	}, map[string]string{byProperties: "expected no managed policy", byGuard: "roles_are_narrow"}},
 	{"the consumer may pass the role to any service", func(e *editor) { e.drop("ConsumerRole", "Policies", 0, "PolicyDocument", "Statement", 4, "Condition") },
-		map[string]string{byProperties: "to scheduler.amazonaws.com alone", byGuard: "roles_are_narrow"}},
+		map[string]string{byProperties: "and only to scheduler.amazonaws.com", byGuard: "roles_are_narrow"}},
 	{"schedules of another account may use the role", func(e *editor) {
 		e.drop("SchedulerRole", "AssumeRolePolicyDocument", "Statement", 0, "Condition")
 	}, map[string]string{byProperties: "principal of SchedulerRole"}},
@@ -89,56 +90,56 @@ var mistakes = []mistake{
 		e.set("ec2.amazonaws.com", "DelayRole", "AssumeRolePolicyDocument", "Statement", 0, "Principal", "Service")
 	}, map[string]string{byProperties: "principal of DelayRole"}},
 	{"every caller may send events", func(e *editor) { e.set("NONE", "PostEventRoute", "AuthorizationType") },
-		map[string]string{byProperties: "the HTTP API asks for IAM", byGuard: "routes_ask_who_calls"}},
+		map[string]string{byProperties: "the HTTP API requires IAM", byGuard: "routes_require_iam"}},
 	{"addresses contain the name of a stage", func(e *editor) { e.set("prod", "HttpApiStage", "StageName") },
 		map[string]string{byProperties: "name of the stage"}},
 	{"routes are changed and not deployed", func(e *editor) { e.set(false, "HttpApiStage", "AutoDeploy") },
 		map[string]string{byProperties: "AutoDeploy of the stage"}},
 	{"each event is an invocation of its own", func(e *editor) { e.set(1, "ConsumerMapping", "BatchSize") },
-		map[string]string{byProperties: "most messages in a batch of ConsumerMapping"}},
+		map[string]string{byProperties: "batch size of ConsumerMapping"}},
 	{"the output of the queue is the dead-letter queue", func(e *editor) { e.output("QueueUrl")["Value"] = reference("DeadLetterQueue") },
 		map[string]string{byProperties: "output QueueUrl"}},
 	{"open routes have the same limit as authorized ones", func(e *editor) { e.drop("HttpApiStage", "RouteSettings") },
-		map[string]string{byProperties: "which anybody reaches, to take up to 100"}},
+		map[string]string{byProperties: "to accept at most 100"}},
 	{"the limits of routes are created before the routes", func(e *editor) { delete(e.resource("HttpApiStage"), "DependsOn") },
-		map[string]string{byProperties: "expected to wait for PostGitHubRoute"}},
+		map[string]string{byProperties: "expected a dependency on PostGitHubRoute"}},
 	{"any API may invoke the gateway", func(e *editor) { e.drop("HttpApiInvokesGateway", "SourceArn") },
-		map[string]string{byProperties: "for which API", byGuard: "permissions_name_their_source"}},
+		map[string]string{byProperties: "API that invokes the gateway", byGuard: "permissions_name_their_source"}},
 	{"the keys of callbacks are logged", func(e *editor) {
 		e.set("$context.routeKey $context.path", "HttpApiStage", "AccessLogSettings", "Format")
 	},
-		map[string]string{byProperties: "no path, which may have a key"}},
+		map[string]string{byProperties: "because a path may contain a key"}},
 	{"logs never expire", func(e *editor) { e.drop("ConsumerLogs", "RetentionInDays") },
-		map[string]string{byProperties: "ConsumerLogs: expected a retention", byGuard: "log_groups_forget"}},
+		map[string]string{byProperties: "ConsumerLogs: expected a retention", byGuard: "log_groups_have_a_retention"}},
 	{"aborted executions send no event", func(e *editor) {
 		e.set([]any{"SUCCEEDED", "FAILED", "TIMED_OUT"}, "ExecutionsRule", "EventPattern", "detail", "status")
 	}, map[string]string{byProperties: "pattern"}},
 	{"an undeliverable end of an execution is lost", func(e *editor) { e.drop("ExecutionsRule", "Targets", 0, "DeadLetterConfig") },
-		map[string]string{byProperties: "ends that EventBridge could not bring", byGuard: "events_are_kept"}},
+		map[string]string{byProperties: "dead-letter queue for ends of executions", byGuard: "event_targets_have_dead_letter_queues"}},
 	{"the rule may not send an end of an execution to the dead-letter queue", func(e *editor) {
 		e.set("sqs:ReceiveMessage", "ExecutionsDeadLetterQueuePolicy", "PolicyDocument", "Statement", 1, "Action")
-	}, map[string]string{byProperties: "who sends to ExecutionsDeadLetterQueue"}},
+	}, map[string]string{byProperties: "senders to ExecutionsDeadLetterQueue"}},
 	{"a timer that Scheduler cannot deliver is lost", func(e *editor) {
 		e.drop("Consumer", "Environment", "Variables", "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN")
-	}, map[string]string{byProperties: "expected a standard queue for timers that cannot be brought"}},
+	}, map[string]string{byProperties: "expected a standard queue for undeliverable timers"}},
 	{"Scheduler may not send undeliverable timers to the dead-letter queue", func(e *editor) {
 		e.set(map[string]any{"Fn::GetAtt": []any{"DelayQueue", "Arn"}}, "SchedulerRole", "Policies", 0, "PolicyDocument", "Statement", 0, "Resource")
-	}, map[string]string{byProperties: "expected the role of schedules to send"}},
+	}, map[string]string{byProperties: "expected the role of schedules to have permission to send"}},
 	{"executions of unrelated workflows send events", func(e *editor) { e.set("ENABLED", "ExecutionsRule", "State") },
 		map[string]string{byProperties: "state: expected DISABLED"}},
 	{"uploads to all buckets send events", func(e *editor) { e.drop("UploadsRule", "EventPattern", "detail") },
-		map[string]string{byProperties: "uploads to the buckets that are named"}},
+		map[string]string{byProperties: "uploads to the named buckets"}},
 	{"uploads send events although no bucket is named", func(e *editor) { e.set("ENABLED", "UploadsRule", "State") },
 		map[string]string{byProperties: "state: expected map[Fn::If:[HasUploadBuckets"}},
 	{"an upload that Lambda rejects is lost", func(e *editor) { e.drop("UploadsRule", "Targets", 0, "DeadLetterConfig") },
-		map[string]string{byProperties: "what EventBridge could not bring", byGuard: "events_are_kept"}},
+		map[string]string{byProperties: "dead-letter queue for undelivered uploads", byGuard: "event_targets_have_dead_letter_queues"}},
 	{"an upload that the function fails on is lost", func(e *editor) { e.drop("Objects", "DeadLetterConfig") },
-		map[string]string{byProperties: "what the function could not do"}},
+		map[string]string{byProperties: "dead-letter queue for failed uploads"}},
 	{"any rule may invoke the function for uploads", func(e *editor) { e.drop("UploadsInvokeObjects", "SourceArn") },
-		map[string]string{byProperties: "for which rule", byGuard: "permissions_name_their_source"}},
+		map[string]string{byProperties: "rule that invokes objects", byGuard: "permissions_name_their_source"}},
 	{"the rule may not send undeliverable uploads to the dead-letter queue", func(e *editor) {
 		e.set("sqs:ReceiveMessage", "ObjectsDeadLetterQueuePolicy", "PolicyDocument", "Statement", 1, "Action")
-	}, map[string]string{byProperties: "who sends to ObjectsDeadLetterQueue"}},
+	}, map[string]string{byProperties: "senders to ObjectsDeadLetterQueue"}},
 	{"a queue uses the uploads' dead-letter queue as its own", func(e *editor) {
 		e.set("allowAll", "ObjectsDeadLetterQueue", "RedriveAllowPolicy", "redrivePermission")
 	}, map[string]string{byProperties: "redrivePermission of ObjectsDeadLetterQueue", byGuard: "queues_have_or_are_dead_letter_queues"}},
@@ -147,7 +148,7 @@ var mistakes = []mistake{
 	},
 		map[string]string{byProperties: "expected the text of infra/workflows/job.asl.json", byASLValidator: "PickedUpp?"}},
 	{"a workflow waits forever", func(e *editor) { e.replace(`"TimeoutSeconds": 604800,`, ``, "PipelineWorkflow", "DefinitionString") },
-		map[string]string{byProperties: "state Pipeline: expected to send its task token"}},
+		map[string]string{byProperties: "state Pipeline: expected a time-out, and to send the task token"}},
 	{"dead letters ring no alarm", func(e *editor) { e.remove("DeadLettersAlarm") },
 		map[string]string{byProperties: "DeadLettersAlarm, which is missing"}},
 	{"a stuck group rings no alarm", func(e *editor) { e.remove("RetriedAlarm") },
@@ -187,26 +188,26 @@ func TestEverySeededMistakeIsCaught(t *testing.T) {
 			e := &editor{t: t, template: original.Clone()}
 			m.make(e)
 			if len(m.caughtBy) == 0 {
-				t.Fatal("expected a check that catches it")
+				t.Fatal("expected at least one check in caughtBy")
 			}
 			for name, check := range checks {
 				want, catches := m.caughtBy[name]
 				if name == byLint && !catches {
-					continue // it takes seconds
+					continue // cfn-lint takes seconds
 				}
 				said := check(t, e.template)
 				if catches && !strings.Contains(said, want) {
-					t.Errorf("%s: expected to say %q, got\n%s", name, want, said)
+					t.Errorf("%s: expected a report with %q, got\n%s", name, want, said)
 				}
 				if !catches && said != "" {
-					t.Errorf("%s: expected not to catch it, got\n%s", name, said)
+					t.Errorf("%s: expected no report, got\n%s", name, said)
 				}
 			}
 		})
 	}
 }
 
-func TestThereAreTwentyMistakesThatNeedNoPython(t *testing.T) {
+func TestTwentyMistakesAreCaughtWithoutPython(t *testing.T) {
 	t.Parallel()
 	count := 0
 	for _, m := range mistakes {
@@ -215,11 +216,11 @@ func TestThereAreTwentyMistakesThatNeedNoPython(t *testing.T) {
 		}
 	}
 	if count < 20 {
-		t.Errorf("expected 20 mistakes or more that are caught without cfn-lint, got %d", count)
+		t.Errorf("expected at least 20 mistakes caught without cfn-lint, got %d", count)
 	}
 }
 
-// editor changes a template. A path begins with a logical ID; what it leads through must be there.
+// editor changes a template. A path starts with a logical ID and must exist.
 type editor struct {
 	t        *testing.T
 	template template.Template
@@ -236,7 +237,6 @@ func (e *editor) resource(id string) map[string]any {
 	return resource
 }
 
-// output returns an output.
 func (e *editor) output(name string) map[string]any {
 	e.t.Helper()
 	output, ok := e.template["Outputs"].(map[string]any)[name].(map[string]any)
@@ -252,7 +252,7 @@ func (e *editor) remove(id string) {
 	delete(e.template["Resources"].(map[string]any), id)
 }
 
-// holder returns the mapping that has the last key of the path.
+// holder returns the mapping that contains the last key of the path.
 func (e *editor) holder(id string, path []any) map[string]any {
 	e.t.Helper()
 	value := e.resource(id)["Properties"]
@@ -275,7 +275,7 @@ func (e *editor) holder(id string, path []any) map[string]any {
 	return mapping
 }
 
-// set changes a property, or adds ManagedPolicyArns, which no role has.
+// set changes a property. It can also add ManagedPolicyArns, which no role has.
 func (e *editor) set(value any, id string, path ...any) {
 	e.t.Helper()
 	holder, key := e.holder(id, path), path[len(path)-1].(string)
@@ -304,8 +304,8 @@ func (e *editor) replace(from, to, id string, path ...any) {
 	holder[key] = strings.Replace(text, from, to, 1)
 }
 
-// The list is for people: infra/README.md has it, after its heading "Seeded mistakes".
-func TestTheReadmeListsEveryMistake(t *testing.T) {
+// infra/README.md must end with the list of mistakes, under the heading "Seeded mistakes".
+func TestReadmeListsEveryMistake(t *testing.T) {
 	t.Parallel()
 	var list strings.Builder
 	list.WriteString("| mistake | caught by |\n|---|---|\n")
@@ -321,12 +321,12 @@ func TestTheReadmeListsEveryMistake(t *testing.T) {
 	}
 }
 
-func TestMistakesHaveNamesOfTheirOwn(t *testing.T) {
+func TestMistakeNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	var names []string
 	for _, m := range mistakes {
 		if slices.Contains(names, m.name) {
-			t.Errorf("expected each mistake once, got %q twice", m.name)
+			t.Errorf("expected unique names, got %q twice", m.name)
 		}
 		names = append(names, m.name)
 	}

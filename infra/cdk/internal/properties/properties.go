@@ -1,5 +1,5 @@
-// Package properties says what infra/template.yaml promises, property by property, and checks a template for it. It reads the
-// template alone, whatever has made it.
+// Package properties checks a template for the promises of infra/template.yaml, property by property. It reads only the
+// template, not the construct.
 package properties
 
 import (
@@ -12,41 +12,41 @@ import (
 	"github.com/settle-run/settle/infra/cdk/internal/template"
 )
 
-// Property is something that must be so.
+// Property is a promise of the template.
 type Property struct {
-	// Name says what must be so.
+	// Name states the promise.
 	Name  string
 	check func(*reader)
 }
 
-// All are the properties, in the order in which they are checked.
+// All are the properties, in the order of their checks.
 var All = []Property{
-	{"the queue is a FIFO queue of high throughput", highThroughput},
-	{"every queue has a dead-letter queue of its kind, which takes from it alone and keeps what it gets for 14 days", deadLetters},
-	{"a queue hides its messages for at least six time-outs of its function, the FIFO queue for less than SQS remembers an ID", visibility},
-	{"a queue outlasts an outage: it gives a message up at the end of its retention, or as late as SQS can", endurance},
-	{"every queue feeds its function, which reports the items that failed, up to a limit", mappings},
-	{"queues are encrypted, and refuse what comes without TLS", encryption},
-	{"the table has the keys, the index, the TTL, the stream and the backups that the runtime needs, and is not lost", table},
+	{"the queue is a FIFO queue with high throughput", highThroughput},
+	{"every queue has a dead-letter queue of the same type, which serves only that queue and keeps messages for 14 days", deadLetters},
+	{"the visibility time-out is at least six function time-outs, and shorter than the FIFO queue's deduplication interval", visibility},
+	{"a queue survives an outage: it retries a message for its whole retention, or as often as SQS can", endurance},
+	{"every queue invokes its function, which reports failed items, with limited concurrency", mappings},
+	{"queues are encrypted, and deny requests without TLS", encryption},
+	{"the table has the keys, the index, the TTL, the stream and the backups that the runtime needs, and survives the stack", table},
 	{"functions run on arm64 and provided.al2023, from the bucket", functions},
-	{"functions have the environment that they read, and no other", environment},
-	{"secrets come by reference", secrets},
-	{"functions write to a log group of their own, which forgets", logs},
-	{"roles may do their calls on their resources, and nothing else", roles},
-	{"roles are assumed by their services, for this account's resources", trust},
-	{"one role may be passed, to EventBridge Scheduler", passRole},
-	{"the HTTP API asks for IAM, but for the routes that check who calls", routes},
-	{"the outputs are what the command line and the scripts ask for", outputs},
-	{"the ends of executions come to their queue, and what cannot be brought is kept", executionEvents},
-	{"uploads to the buckets that are named come to their function, and what cannot be brought is kept", uploadEvents},
-	{"only the rule of a queue sends to it, beside roles", queuePolicies},
-	{"timers that EventBridge Scheduler cannot bring are kept", scheduleDeadLetters},
-	{"workflows are those of infra/workflows, wait with a task token for a limited time, and may send to the queue", workflowsAreOurs},
-	{"alarms watch what the operator must know", alarms},
-	{"the dashboard shows what is measured", dashboard},
+	{"functions have exactly the environment variables that they read", environment},
+	{"secrets are references", secrets},
+	{"every function has its own log group with a retention", logs},
+	{"roles have exactly the permissions that they need", roles},
+	{"only their services can assume the roles, for this account's resources", trust},
+	{"only one role can be passed, and only to EventBridge Scheduler", passRole},
+	{"the HTTP API requires IAM, except on routes that authenticate the caller", routes},
+	{"the outputs are the ones that the command line and the scripts read", outputs},
+	{"ends of executions go to their queue, and undelivered ones to a dead-letter queue", executionEvents},
+	{"uploads to the named buckets go to their function, and undelivered ones to a dead-letter queue", uploadEvents},
+	{"only roles and the queue's own rule can send to a queue", queuePolicies},
+	{"undeliverable timers of EventBridge Scheduler go to a dead-letter queue", scheduleDeadLetters},
+	{"workflows equal infra/workflows, wait with a task token for a limited time, and can send to the queue", workflowsAreOurs},
+	{"alarms cover every metric that an operator needs", alarms},
+	{"the dashboard shows every metric and alarm", dashboard},
 }
 
-// Check returns what is wrong with a template, by the names of the properties. It is empty if nothing is.
+// Check returns the problems of a template, by the names of the properties. The map is empty if there are none.
 func Check(t template.Template) map[string][]string {
 	problems := map[string][]string{}
 	for _, property := range All {
@@ -59,7 +59,7 @@ func Check(t template.Template) map[string][]string {
 	return problems
 }
 
-// reader reads a template and collects what is wrong.
+// reader reads a template and collects problems.
 type reader struct {
 	template  template.Template
 	resources map[string]template.Resource
@@ -70,14 +70,14 @@ func (r *reader) wrong(format string, arguments ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, arguments...))
 }
 
-// want notes if what is there is not what was expected.
+// want reports a problem if got is not the expected value.
 func (r *reader) want(where string, expected, got any) {
 	if fmt.Sprint(expected) != fmt.Sprint(got) {
 		r.wrong("%s: expected %v, got %v", where, expected, got)
 	}
 }
 
-// ofType returns the logical IDs of the resources of a type, in order.
+// ofType returns the logical IDs of the resources of a type, sorted.
 func (r *reader) ofType(name string) []string {
 	var ids []string
 	for id, resource := range r.resources {
@@ -89,7 +89,7 @@ func (r *reader) ofType(name string) []string {
 	return ids
 }
 
-// get returns a property of a resource, nil if there is none. A number in the path is an index.
+// get returns a property of a resource, nil if it does not exist. A number in the path is an index.
 func (r *reader) get(id string, path ...any) any {
 	var value any = r.resources[id].Properties
 	for _, step := range path {
@@ -108,7 +108,7 @@ func (r *reader) get(id string, path ...any) any {
 	return value
 }
 
-// text returns a property in the form of Fn::Sub, "" if it is none or no text.
+// text returns a property in the form of Fn::Sub, "" if it does not exist or is not text.
 func (r *reader) text(id string, path ...any) string {
 	text, err := template.Text(r.get(id, path...))
 	if err != nil {
@@ -122,13 +122,13 @@ func (r *reader) number(id string, path ...any) float64 {
 	return number
 }
 
-// referred returns the logical ID in a reference such as ${Queue.Arn}.
+// referred returns the logical ID of a reference such as ${Queue.Arn}.
 func referred(reference string) string {
 	id, _, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(reference, "${"), "}"), ".")
 	return id
 }
 
-// same notes what is missing from a set and what is too much in it.
+// same reports missing and unexpected elements of a set.
 func (r *reader) same(where string, expected, got []string) {
 	for _, text := range expected {
 		if !slices.Contains(got, text) {
@@ -143,7 +143,7 @@ func (r *reader) same(where string, expected, got []string) {
 }
 
 const (
-	// fortnight is the longest that SQS keeps a message, in seconds.
+	// fortnight is the longest retention of SQS, in seconds.
 	fortnight float64 = 14 * 24 * 60 * 60
 	// deduplicationInterval is how long a FIFO queue remembers a deduplication ID, in seconds (SQS Developer Guide, "Using the
 	// Amazon SQS message deduplication ID").
@@ -160,11 +160,11 @@ func highThroughput(r *reader) {
 		r.wrong("Queue: expected no deduplication by content: two equal events are two events")
 	}
 	if receives := r.number("Queue", "RedrivePolicy", "maxReceiveCount"); receives < 1000 {
-		r.wrong("Queue: expected maxReceiveCount of 1000, as parking is the runtime's decision, got %v", receives)
+		r.wrong("Queue: expected maxReceiveCount of 1000, because the runtime decides when to park, got %v", receives)
 	}
 }
 
-// queueOf are the functions' queues, deadLettersOf the queues' dead-letter queues.
+// queueOf maps functions to their queues, deadLettersOf queues to their dead-letter queues.
 var (
 	queueOf       = map[string]string{"Consumer": "Queue", "Delay": "DelayQueue", "Executions": "ExecutionsQueue"}
 	deadLettersOf = map[string]string{"Queue": "DeadLetterQueue", "DelayQueue": "DelayDeadLetterQueue", "ExecutionsQueue": "ExecutionsDeadLetterQueue"}
@@ -188,27 +188,28 @@ func visibility(r *reader) {
 	for function, queue := range queueOf {
 		timeout, hidden := r.number(function, "Timeout"), r.number(queue, "VisibilityTimeout")
 		if timeout <= 0 || hidden < 6*timeout {
-			r.wrong("%s: expected to hide messages for %v s or longer, got %v", queue, 6*timeout, hidden)
+			r.wrong("%s: expected a visibility time-out of at least %v s, got %v", queue, 6*timeout, hidden)
 		}
 	}
 	if hidden := r.number("Queue", "VisibilityTimeout"); hidden >= deduplicationInterval {
-		r.wrong("Queue: expected to hide messages for less than %v s, got %v: SQS must recognise what a consumer sends again that died after sending it",
+		r.wrong("Queue: expected a visibility time-out of less than %v s, got %v: SQS must recognise a message that a consumer sent before it died and sends again",
 			deduplicationInterval, hidden)
 	}
 }
 
-// endurance checks that no queue gives a message up during an outage that the message survives: it is tried until its retention
-// is over, or as often as SQS allows. Until then the alarm on Retried must ring, which wants a failure in each of its periods: the age of
-// the oldest message leaves out what was received several times (SQS Developer Guide, "Available CloudWatch metrics for Amazon SQS").
+// endurance checks that a queue does not drop a message during an outage. It must retry the message for its whole
+// retention, or as often as SQS allows. Until then the alarm on Retried must ring, so a retry must fall into each of
+// its periods. The age of the oldest message is no substitute, because the metric excludes messages that were received
+// several times (SQS Developer Guide, "Available CloudWatch metrics for Amazon SQS").
 func endurance(r *reader) {
 	for queue := range deadLettersOf {
 		receives, hidden := r.number(queue, "RedrivePolicy", "maxReceiveCount"), r.number(queue, "VisibilityTimeout")
 		if receives*hidden < r.number(queue, "MessageRetentionPeriod") && receives != receivesMost {
-			r.wrong("%s: expected to be tried for its retention, or %v times, got %v times every %v s: an outage of %v would lose what it holds",
+			r.wrong("%s: expected retries during the whole retention, or %v times, got %v times every %v s: an outage of %v would move its messages to the dead-letter queue",
 				queue, receivesMost, receives, hidden, time.Duration(receives*hidden)*time.Second)
 		}
 		if period := r.number("RetriedAlarm", "Period"); hidden > period {
-			r.wrong("%s: expected to try a message again within %v s, a period of the alarm on Retried, got %v", queue, period, hidden)
+			r.wrong("%s: expected to retry a message within %v s, a period of the alarm on Retried, got %v", queue, period, hidden)
 		}
 	}
 }
@@ -221,9 +222,9 @@ func mappings(r *reader) {
 		if r.get(id, "ScalingConfig", "MaximumConcurrency") == nil {
 			r.wrong("%s: expected a MaximumConcurrency", id)
 		}
-		r.want("most messages in a batch of "+id, 10, r.number(id, "BatchSize"))
+		r.want("batch size of "+id, 10, r.number(id, "BatchSize"))
 		if r.get(id, "FilterCriteria") != nil || r.get(id, "Enabled") == false {
-			r.wrong("%s: expected to be on and to filter nothing", id)
+			r.wrong("%s: expected an enabled mapping without a filter", id)
 		}
 	}
 	var expected []string
@@ -249,7 +250,7 @@ func encryption(r *reader) {
 			r.wrong("%s: expected encryption", id)
 		}
 		if !guarded[id] {
-			r.wrong("%s: expected a policy that denies what comes without TLS", id)
+			r.wrong("%s: expected a policy that denies requests without TLS", id)
 		}
 	}
 }

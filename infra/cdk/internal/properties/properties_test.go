@@ -8,7 +8,6 @@ import (
 	"github.com/settle-run/settle/infra/cdk/internal/template"
 )
 
-// committed returns infra/template.yaml.
 func committed(t *testing.T) template.Template {
 	t.Helper()
 	text, err := os.ReadFile("../../../template.yaml")
@@ -22,7 +21,7 @@ func committed(t *testing.T) template.Template {
 	return parsed
 }
 
-func TestTheTemplateHasEveryProperty(t *testing.T) {
+func TestTemplateHasEveryProperty(t *testing.T) {
 	t.Parallel()
 	problems := properties.Check(committed(t))
 	for _, property := range properties.All {

@@ -19,7 +19,7 @@ import (
 	"github.com/settle-run/settle/infra/cdk/internal/template"
 )
 
-// Where `make infra` installs the tools.
+// `make infra` installs the tools here.
 const (
 	guardFolder  = "../../testdata/npm/node_modules/@cdklabs/cdk-validator-cfnguard/bin"
 	guardRules   = "../../rules"
@@ -34,7 +34,7 @@ const (
 	byLint         = "cfn-lint"
 )
 
-// checks return what is wrong with a template, "" if nothing is.
+// checks return the problems of a template, "" if there are none.
 var checks = map[string]func(*testing.T, template.Template) string{
 	byProperties:   checkProperties,
 	byGuard:        checkGuard,
@@ -52,7 +52,7 @@ func checkProperties(t *testing.T, of template.Template) string {
 	return said.String()
 }
 
-// checkGuard has cfn-guard, of the npm package that carries it for several machines, apply our rules.
+// checkGuard runs cfn-guard, from the npm package, with the rules of this repository.
 func checkGuard(t *testing.T, of template.Template) string {
 	t.Helper()
 	system := map[string]string{"linux": "ubuntu", "darwin": "macos"}[runtime.GOOS]
@@ -61,10 +61,10 @@ func checkGuard(t *testing.T, of template.Template) string {
 	installed(t, guard)
 	output, err := exec.CommandContext(t.Context(), guard, "validate", "--rules", guardRules, "--data", written(t, of),
 		"--structured", "--output-format", "json", "--show-summary", "none").CombinedOutput()
-	const broken = 19 // the exit code of a template that breaks rules
+	const broken = 19 // exit code for a template that violates rules
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != broken) {
-		t.Fatalf("cfn-guard did not come to an end: %v\n%s", err, output)
+		t.Fatalf("cfn-guard failed: %v\n%s", err, output)
 	}
 	var reports []struct {
 		NotCompliant []struct{ Rule struct{ Name string } } `json:"not_compliant"`
@@ -85,7 +85,7 @@ func checkGuard(t *testing.T, of template.Template) string {
 	return strings.Join(slices.Compact(rules), "\n")
 }
 
-// checkWorkflows has asl-validator read the workflows.
+// checkWorkflows runs asl-validator on the workflows.
 func checkWorkflows(t *testing.T, of template.Template) string {
 	t.Helper()
 	var said strings.Builder
@@ -99,10 +99,10 @@ func checkWorkflows(t *testing.T, of template.Template) string {
 	return said.String()
 }
 
-// validations are what asl-validator has said, by definition: nearly all mistakes leave the workflows as they are.
+// validations caches the results of asl-validator by definition, because most mistakes do not change the workflows.
 var validations sync.Map
 
-// validate returns what asl-validator finds wrong with a definition.
+// validate returns asl-validator's report on a definition.
 func validate(t *testing.T, definition string) string {
 	t.Helper()
 	installed(t, aslValidator)
@@ -118,11 +118,11 @@ func validate(t *testing.T, definition string) string {
 	case errors.As(err, &refused) && refused.ExitCode() == 1:
 		return string(output)
 	}
-	t.Fatalf("asl-validator did not come to an end: %v\n%s", err, output)
+	t.Fatalf("asl-validator failed: %v\n%s", err, output)
 	return ""
 }
 
-// checkLint has cfn-lint read the template. Whoever has it not installed sees the test skipped.
+// checkLint runs cfn-lint on the template. It skips the test if cfn-lint is not installed.
 func checkLint(t *testing.T, of template.Template) string {
 	t.Helper()
 	lint, err := exec.LookPath("cfn-lint")
@@ -132,7 +132,7 @@ func checkLint(t *testing.T, of template.Template) string {
 	output, err := exec.CommandContext(t.Context(), lint, "--non-zero-exit-code", "error", "--format", "parseable", written(t, of)).CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		t.Fatalf("cfn-lint did not come to an end: %v\n%s", err, output)
+		t.Fatalf("cfn-lint failed: %v\n%s", err, output)
 	}
 	if err == nil {
 		return ""
@@ -156,17 +156,17 @@ func written(t *testing.T, of template.Template) string {
 func installed(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("expected %s: run `make infra`, which installs it", path)
+		t.Fatalf("expected %s: run `make infra` to install it", path)
 	}
 }
 
-func TestTheTemplatePassesEveryCheck(t *testing.T) {
+func TestTemplatePassesEveryCheck(t *testing.T) {
 	t.Parallel()
 	for name, check := range checks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if said := check(t, committed(t)); said != "" {
-				t.Errorf("%s refuses infra/template.yaml:\n%s", name, said)
+				t.Errorf("%s rejects infra/template.yaml:\n%s", name, said)
 			}
 		})
 	}

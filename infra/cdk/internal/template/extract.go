@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// Function is a function as the template deploys it. Its texts are as in Fn::Sub: ${Queue.Arn} stands for what it refers to.
+// Function is a function as the template deploys it. Its texts are in the form of Fn::Sub, with references such as
+// ${Queue.Arn}.
 type Function struct {
 	Name           string            `json:"name"`
 	LogicalID      string            `json:"logicalId"`
@@ -21,18 +22,18 @@ type Function struct {
 	Statements     []Statement       `json:"statements"`
 }
 
-// Statement is one of a role's policies, which all allow.
+// Statement is a statement of a role's policies. All statements allow.
 type Statement struct {
 	Actions    []string                       `json:"actions"`
 	Resources  []string                       `json:"resources"`
 	Conditions map[string]map[string][]string `json:"conditions,omitempty"`
 }
 
-// tableProperties are those that the runtime relies on.
+// tableProperties are the properties that the runtime relies on.
 var tableProperties = []string{"AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "TimeToLiveSpecification"}
 
-// Extract writes what functions may do, what their environment is, and what the table is like, in JSON, for those who cannot read
-// a template. Options are statements that some stacks have beyond those of the template, by option and function.
+// Extract writes the functions' permissions and environments and the table's schema as JSON, for programs that do not
+// read templates. options are the additional statements of some stacks, by option and function.
 func Extract(t Template, options map[string]map[string][]Statement) ([]byte, error) {
 	functions, err := Functions(t)
 	if err != nil {
@@ -52,8 +53,8 @@ func Extract(t Template, options map[string]map[string][]Statement) ([]byte, err
 	return out.Bytes(), nil
 }
 
-// Added returns the statements that functions have in one template beyond those of another, by function. It fails if it lacks
-// one: what is taken away cannot be told in this way.
+// Added returns the statements of functions in after that before does not have, by function. It returns an error if
+// after lacks a statement of before.
 func Added(before, after Template) (map[string][]Statement, error) {
 	old, err := Functions(before)
 	if err != nil {
@@ -85,7 +86,7 @@ func Added(before, after Template) (map[string][]Statement, error) {
 	return added, nil
 }
 
-// Functions returns the template's functions by name.
+// Functions returns the template's functions, sorted by logical ID.
 func Functions(t Template) ([]Function, error) {
 	resources := t.Resources()
 	var functions []Function
@@ -119,15 +120,16 @@ func functionOf(resources map[string]Resource, id string) (Function, error) {
 	}
 	role, err := Text(properties["Role"])
 	if err != nil {
-		return Function{}, fmt.Errorf("its role: %w", err)
+		return Function{}, fmt.Errorf("role: %w", err)
 	}
 	roleID := strings.TrimSuffix(strings.TrimPrefix(role, "${"), ".Arn}")
 	f.Statements, err = Statements(resources, roleID)
 	return f, err
 }
 
-// Statements returns what a role may do: by its own policies and by those that name it. It fails on what could hide a
-// permission: a managed policy, a statement that denies or that speaks of what it is not about.
+// Statements returns the permissions of a role, from its inline policies and from policies that refer to it. It returns
+// an error for anything that could hide a permission: managed policies, statements that deny, NotAction and
+// NotResource.
 func Statements(resources map[string]Resource, roleID string) ([]Statement, error) {
 	role, ok := resources[roleID]
 	if !ok || role.Type != "AWS::IAM::Role" {
@@ -204,7 +206,7 @@ func statementOf(entry any) (Statement, error) {
 	return s, nil
 }
 
-// texts returns one text or a list of them.
+// texts returns one text or a list of texts as a list.
 func texts(value any) ([]string, error) {
 	list, ok := value.([]any)
 	if !ok {
@@ -220,7 +222,7 @@ func texts(value any) ([]string, error) {
 	return result, nil
 }
 
-var errNoText = errors.New("expected a text, a Ref, a GetAtt, a Sub or a Join")
+var errNoText = errors.New("expected a string, a Ref, a GetAtt, a Sub or a Join")
 
 // Text returns a value in the form of Fn::Sub.
 func Text(value any) (string, error) {

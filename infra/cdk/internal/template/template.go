@@ -1,5 +1,5 @@
-// Package template reads and writes infra/template.yaml, and reads it as CloudFormation would: what functions may do, and what
-// their environment is. It needs no CDK.
+// Package template reads and writes infra/template.yaml. It also resolves the functions' permissions and environments
+// as CloudFormation does. It does not need CDK.
 package template
 
 import (
@@ -23,10 +23,10 @@ type Resource struct {
 	UpdateReplacePolicy string
 }
 
-// Template is a template as JSON has it: intrinsic functions in their long form.
+// Template is a template as JSON, with intrinsic functions in their long form.
 type Template map[string]any
 
-// Resources returns the resources by their logical IDs. They are copies.
+// Resources returns copies of the resources by logical ID.
 func (t Template) Resources() map[string]Resource {
 	resources := map[string]Resource{}
 	text, err := json.Marshal(t["Resources"])
@@ -34,16 +34,16 @@ func (t Template) Resources() map[string]Resource {
 		err = json.Unmarshal(text, &resources)
 	}
 	if err != nil {
-		panic(err) // it came of JSON
+		panic(err) // The template was decoded from JSON.
 	}
 	return resources
 }
 
-// Render writes what CDK has synthesized as people read it: the same template in YAML, in the same order, with intrinsic
-// functions in their short form, and without the dependencies that a reference says anyway.
+// Render converts the synthesized template to readable YAML. It keeps the order, uses the short form of intrinsic
+// functions, and drops dependencies that a reference implies.
 func Render(synthesized []byte) ([]byte, error) {
 	var document yaml.Node
-	if err := yaml.Unmarshal(synthesized, &document); err != nil { // JSON is YAML
+	if err := yaml.Unmarshal(synthesized, &document); err != nil { // JSON is valid YAML.
 		return nil, fmt.Errorf("reading the synthesized template: %w", err)
 	}
 	root := document.Content[0]
@@ -61,7 +61,7 @@ func Render(synthesized []byte) ([]byte, error) {
 	}
 	shorten(root)
 	var out bytes.Buffer
-	out.WriteString("# Made by `make infra INFRA_FLAGS=-update` from infra/cdk: change it there.\n")
+	out.WriteString("# Generated from infra/cdk by `make infra INFRA_FLAGS=-update`. Do not edit.\n")
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
 	if err := encoder.Encode(root); err != nil {
@@ -83,7 +83,7 @@ func Parse(text []byte) (Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the template: %w", err)
 	}
-	// Through JSON, so that numbers are of one kind.
+	// Convert through JSON, so that all numbers have the same type.
 	long, err := json.Marshal(parsed)
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func Parse(text []byte) (Template, error) {
 func (t Template) Clone() Template {
 	text, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // it came of JSON
+		panic(err) // The template was decoded from JSON.
 	}
 	var copied Template
 	if err := json.Unmarshal(text, &copied); err != nil {
@@ -117,7 +117,7 @@ func value(mapping *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// order puts the keys first, in their order.
+// order moves the keys to the front, in the given order.
 func order(mapping *yaml.Node, keys ...string) {
 	type entry struct{ key, value *yaml.Node }
 	var entries []entry
@@ -137,7 +137,7 @@ func order(mapping *yaml.Node, keys ...string) {
 	}
 }
 
-// dropDependencies removes what a resource depends on and refers to as well.
+// dropDependencies removes the dependencies of a resource that it also refers to.
 func dropDependencies(resource *yaml.Node) {
 	dependencies, properties := value(resource, "DependsOn"), value(resource, "Properties")
 	if dependencies == nil || properties == nil {
@@ -168,10 +168,10 @@ func refersTo(node *yaml.Node, id string) bool {
 	return slices.ContainsFunc(node.Content, func(child *yaml.Node) bool { return refersTo(child, id) })
 }
 
-// ambiguous is text that some reader of YAML 1.1 takes for something else: booleans, null, numbers, dates.
+// ambiguous matches text that YAML 1.1 may read as another type: booleans, null, numbers, dates.
 var ambiguous = regexp.MustCompile(`(?i)^(|~|y|n|yes|no|on|off|true|false|null|[-+.]?[0-9].*)$`)
 
-// shorten puts intrinsic functions into their short form and leaves the quotes to the encoder.
+// shorten converts intrinsic functions to their short form and leaves quoting to the encoder.
 func shorten(node *yaml.Node) {
 	for _, child := range node.Content {
 		shorten(child)
@@ -211,7 +211,7 @@ func shortenFunction(node *yaml.Node, function string, argument *yaml.Node) {
 	}
 }
 
-// joined makes the text of a Sub of a Join of texts and references.
+// joined converts a Join of texts and references to the text of a Sub.
 func joined(argument *yaml.Node) (string, bool) {
 	if len(argument.Content) != 2 || argument.Content[0].Value != "" || argument.Content[1].Kind != yaml.SequenceNode {
 		return "", false
@@ -234,7 +234,7 @@ func scalar(text string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 }
 
-// lengthen is the inverse of shorten, into what JSON can hold. A Sub stays a Sub.
+// lengthen is the inverse of shorten, for JSON. A Sub stays a Sub.
 func lengthen(node *yaml.Node) (any, error) {
 	function := ""
 	if strings.HasPrefix(node.Tag, "!") && !strings.HasPrefix(node.Tag, "!!") {

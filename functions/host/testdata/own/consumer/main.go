@@ -1,4 +1,4 @@
-// Command consumer hosts the machines of this module.
+// Command consumer hosts this module's machines.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command gateway is the API of the machines of this module.
+// Command gateway is the API of this module's machines.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package order is a machine of a module of its own.
+// Package order is a machine of another module.
 package order
 
 import (
@@ -14,7 +14,7 @@ type order struct {
 	Paid bool `json:"paid"`
 }
 
-// Machines makes the machines of the module.
+// Machines returns the module's machines.
 func Machines(p *host.Process) ([]durable.Machine, error) {
 	p.Env.Require("BANK_URL")
 	bank := p.Env.Text("BANK_URL", "the address of the bank")

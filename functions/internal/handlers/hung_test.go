@@ -1,4 +1,4 @@
-package assemble
+package handlers
 
 import (
 	"context"
@@ -24,7 +24,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// hungAWS is an AWS that accepts connections, reads requests and never answers. Its connections are in memory, so that time is virtual.
+// hungAWS is an AWS that accepts connections, reads requests and never responds. Its connections are in memory, so that
+// time is virtual.
 type hungAWS struct {
 	mu    sync.Mutex
 	dials int
@@ -39,7 +40,7 @@ func (h *hungAWS) dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// process returns a process whose AWS this is. Its HTTP client is the SDK's own, as in a function.
+// process returns a process that calls this AWS with the SDK's HTTP client, as a function does.
 func (h *hungAWS) process() *boot.Process {
 	return &boot.Process{
 		Settings: boot.Settings{
@@ -66,9 +67,9 @@ func lamp(t *testing.T) *durable.Machines {
 	return machines
 }
 
-// TestACallThatHangsIsTriedAgainWithinTheInvocation invokes functions while AWS accepts their calls and never answers. A function whose
-// call hangs until the deadline was killed with its whole batch.
-func TestACallThatHangsIsTriedAgainWithinTheInvocation(t *testing.T) {
+// TestHungCallIsRetriedWithinTheInvocation invokes functions while AWS does not respond. Without a time-out per
+// attempt, a hung call would last until the function is killed with its whole batch.
+func TestHungCallIsRetriedWithinTheInvocation(t *testing.T) {
 	t.Parallel()
 	const (
 		consumerTimeout = 45 * time.Second
@@ -85,7 +86,7 @@ func TestACallThatHangsIsTriedAgainWithinTheInvocation(t *testing.T) {
 		timeout time.Duration
 		handler func(*boot.Process, *durable.Machines) (any, error)
 		event   any
-		fails   string // what the answer, or else the error, tells
+		fails   string // expected text in the answer or the error
 	}{
 		"consumer":            {consumerTimeout, Consumer, record(`{"type": "on"}`), "m-1"},
 		"delay":               {otherTimeout, Delay, record(timer), "m-1"},
@@ -114,9 +115,9 @@ func TestACallThatHangsIsTriedAgainWithinTheInvocation(t *testing.T) {
 				defer cancel()
 				answer, err := lambda.NewHandler(handler).Invoke(ctx, payload)
 				if ctx.Err() != nil {
-					t.Errorf("want an answer before the function's time-out, got %s and %v after it", answer, err)
+					t.Errorf("want an answer before the function's time-out, got %s and %v too late", answer, err)
 				}
-				if told := string(answer) + errorText(err); !strings.Contains(told, c.fails) {
+				if result := string(answer) + errorText(err); !strings.Contains(result, c.fails) {
 					t.Errorf("want %q in the answer, got %s and %v", c.fails, answer, err)
 				}
 				if hung.dials < 2 {
@@ -127,8 +128,8 @@ func TestACallThatHangsIsTriedAgainWithinTheInvocation(t *testing.T) {
 	}
 }
 
-// TestACallOfSchedulerThatHangsIsTriedAgain also shows that what hangs is not taken for a denial: nothing travels in hops.
-func TestACallOfSchedulerThatHangsIsTriedAgain(t *testing.T) {
+// TestHungSchedulerCallIsRetried also shows that a time-out is not treated as a denial, so no timer falls back to hops.
+func TestHungSchedulerCallIsRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hung := &hungAWS{}
@@ -142,7 +143,7 @@ func TestACallOfSchedulerThatHangsIsTriedAgain(t *testing.T) {
 		message := durable.Message{To: durable.InstanceID{Machine: "lamp", ID: "1"}, Body: []byte(`{}`), DeduplicationID: "d"}
 		err = timers.Schedule(ctx, time.Now().Add(time.Hour), message)
 		if err == nil || ctx.Err() != nil || hung.dials < 2 || !strings.Contains(err.Error(), "CreateSchedule") {
-			t.Errorf("want an error of Scheduler before the deadline, after more than one attempt; got %v (%v) after %d", err, ctx.Err(), hung.dials)
+			t.Errorf("want a Scheduler error before the deadline and after more than one attempt, got %v (%v) after %d", err, ctx.Err(), hung.dials)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package shipped
+package samples
 
 import (
 	"fmt"
@@ -9,45 +9,45 @@ import (
 	"github.com/settle-run/settle/machines/signup"
 )
 
-// The environment variables of the machines. All have defaults: those of the machines.
+// The environment variables of the machines. All default to the machines' own defaults.
 const (
 	// JobPickUpTimeout, JobLaunchesMax and JobTimeLimit are the fields of job.Config.
 	JobPickUpTimeout = "SETTLE_JOB_PICK_UP_TIMEOUT"
 	JobLaunchesMax   = "SETTLE_JOB_LAUNCHES_MAX"
 	JobTimeLimit     = "SETTLE_JOB_TIME_LIMIT"
-	// JobRetention is how long a job is kept once it is over.
+	// JobRetention is how long a finished job is stored.
 	JobRetention = "SETTLE_JOB_RETENTION"
 
-	// EnrichCallbackBase is the address under which the gateway is reached from outside, and
-	// EnrichCallbackKey the secret that makes the addresses which enrich's third party calls back;
-	// consumer and gateway need the same. Without them enrich asks nobody.
+	// EnrichCallbackBase is the public address of the gateway. EnrichCallbackKey is the secret for the callback
+	// addresses of enrich's third party. Consumer and gateway need the same values. Without them, enrich calls no third
+	// party.
 	EnrichCallbackBase = "SETTLE_ENRICH_CALLBACK_BASE"
 	EnrichCallbackKey  = "SETTLE_ENRICH_CALLBACK_KEY"
 	// EnrichWait and EnrichGrace are fields of enrich.Config.
 	EnrichWait  = "SETTLE_ENRICH_WAIT"
 	EnrichGrace = "SETTLE_ENRICH_GRACE"
-	// EnrichRetention is how long an instance of enrich is kept once it is over.
+	// EnrichRetention is how long a finished instance of enrich is stored.
 	EnrichRetention = "SETTLE_ENRICH_RETENTION"
 
-	// SignupCodeKey and SignupDeadline are fields of signup.Config. The consumer requires the
-	// key: without it, whoever sees a snapshot can find the code by trying them all.
+	// SignupCodeKey and SignupDeadline are fields of signup.Config. The consumer requires the key. Without it, anyone
+	// who sees a snapshot could find the code by trying all codes.
 	SignupCodeKey  = "SETTLE_SIGNUP_CODE_KEY"
 	SignupDeadline = "SETTLE_SIGNUP_DEADLINE"
-	// SignupRetention is how long a sign-up is kept once it is over.
+	// SignupRetention is how long a finished sign-up is stored.
 	SignupRetention = "SETTLE_SIGNUP_RETENTION"
 
-	// PipelineRetention is how long a pipeline's run is kept once it is over. Its intervals and
-	// windows come with the event that starts it.
+	// PipelineRetention is how long a finished pipeline run is stored. The event that starts a run sets its intervals
+	// and windows.
 	PipelineRetention = "SETTLE_PIPELINE_RETENTION"
 
 	// UploadWindow and UploadProcessTimeout are fields of upload.Config.
 	UploadWindow         = "SETTLE_UPLOAD_WINDOW"
 	UploadProcessTimeout = "SETTLE_UPLOAD_PROCESS_TIMEOUT"
-	// UploadRetention is how long a month of uploads is kept once its window has closed.
+	// UploadRetention is how long a month of uploads is stored after its window has closed.
 	UploadRetention = "SETTLE_UPLOAD_RETENTION"
 )
 
-// settings reads what the environment says of the machines.
+// settings reads the settings of the machines.
 func settings(env *boot.Env) (s machines.Settings) {
 	s.Job.PickUpTimeout = env.Duration(JobPickUpTimeout)
 	s.Job.LaunchesMax = env.Count(JobLaunchesMax)

@@ -1,4 +1,4 @@
-package shipped
+package samples
 
 import (
 	"io"
@@ -17,7 +17,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// environment is a lookup of variables written as NAME=value.
+// environment is a lookup of variables given as NAME=value.
 func environment(variables ...string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		for _, variable := range variables {
@@ -29,7 +29,7 @@ func environment(variables ...string) func(string) (string, bool) {
 	}
 }
 
-func TestSettingsOfTheMachinesAreRead(t *testing.T) {
+func TestMachineSettingsAreRead(t *testing.T) {
 	t.Parallel()
 	got := settings(boot.NewEnv(environment(
 		"SETTLE_JOB_PICK_UP_TIMEOUT=90s",
@@ -50,9 +50,9 @@ func TestSettingsOfTheMachinesAreRead(t *testing.T) {
 	}
 }
 
-// TestTheMachinesNameTheVariablesThatAreWrong starts a function in an environment that Lambda has made, without the variables of the
-// machines, or with wrong ones.
-func TestTheMachinesNameTheVariablesThatAreWrong(t *testing.T) {
+// TestMissingAndInvalidVariablesAreNamed starts a function with the variables that Lambda sets, and with missing or
+// invalid variables of the machines.
+func TestMissingAndInvalidVariablesAreNamed(t *testing.T) {
 	t.Parallel()
 	_, _, err := boot.Start(boot.Function{Machines: ConsumerMachines}, environment("AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush",
 		"SETTLE_JOB_PICK_UP_TIMEOUT=5", "SETTLE_JOB_TIME_LIMIT=-1h", "SETTLE_JOB_LAUNCHES_MAX=0", "SETTLE_ENRICH_CALLBACK_KEY=short"), io.Discard, io.Discard)
@@ -65,7 +65,7 @@ environment variable SETTLE_ENRICH_CALLBACK_KEY: expected a secret of at least 1
 	}
 }
 
-func TestTheMachinesAreHostedAndTheirServicesSayNoMoreThanAsked(t *testing.T) {
+func TestServicesLogPayloadsOnlyIfConfigured(t *testing.T) {
 	t.Parallel()
 	for _, payloads := range []bool{false, true} {
 		var logs strings.Builder
@@ -79,7 +79,7 @@ func TestTheMachinesAreHostedAndTheirServicesSayNoMoreThanAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ids := hosted.IDs(); !slices.Contains(ids, "job") || !slices.Contains(ids, "signup") {
-			t.Errorf("got the machines %v", ids)
+			t.Errorf("got machines %v", ids)
 		}
 		logger := p.Logger
 		if !payloads {

@@ -1,5 +1,5 @@
-// Package shipped makes the machines of this repository for the functions that are deployed from it.
-package shipped
+// Package samples builds this repository's machines for the deployed functions.
+package samples
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// Machines returns the machines, on services that write to the log what they would do: no more than that they were called,
-// unless payloads are to be logged.
+// Machines returns the machines, with services that log the calls they would make. The details of a call are logged
+// only if payloads are.
 func Machines(p *boot.Process) ([]durable.Machine, error) {
 	tuned := settings(p.Env)
 	logger := p.Logger
@@ -33,14 +33,14 @@ func Machines(p *boot.Process) ([]durable.Machine, error) {
 	}, tuned), nil
 }
 
-// ConsumerMachines is Machines for the function that runs them: without the key of signup's codes, whoever sees a snapshot can
-// find the code by trying them all.
+// ConsumerMachines returns the machines for the consumer and requires the key of signup's codes. Without the key,
+// anyone who sees a snapshot could find the code by trying all codes.
 func ConsumerMachines(p *boot.Process) ([]durable.Machine, error) {
 	p.Env.Require(SignupCodeKey)
 	return Machines(p)
 }
 
-// Callbacks returns the third parties of the machines that call back.
+// Callbacks returns the third parties that call back.
 func Callbacks(p *boot.Process) map[string]httpapi.Callback {
 	made := callbacks(p.Env)
 	if len(made.Key) == 0 {
@@ -49,16 +49,16 @@ func Callbacks(p *boot.Process) map[string]httpapi.Callback {
 	return map[string]httpapi.Callback{enrich.ProviderName: {Machine: "enrich", Verify: made.Verify, Read: enrich.ReadCallback}}
 }
 
-// bare is a handler of log lines that leaves out their attributes.
+// bare is a log handler that drops attributes.
 type bare struct{ slog.Handler }
 
-// Handle writes the message alone.
+// Handle logs only the message.
 func (h bare) Handle(ctx context.Context, record slog.Record) error {
 	return h.Handler.Handle(ctx, slog.NewRecord(record.Time, record.Level, record.Message, record.PC))
 }
 
-// WithAttrs leaves them out.
+// WithAttrs drops the attributes.
 func (h bare) WithAttrs([]slog.Attr) slog.Handler { return h }
 
-// WithGroup leaves it out.
+// WithGroup drops the group.
 func (h bare) WithGroup(string) slog.Handler { return h }

@@ -1,4 +1,4 @@
-package assemble
+package handlers
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestSchedulesAreMadeAsTheSettingsSay(t *testing.T) {
+func TestSchedulesFollowTheSettings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		config := aws.Config{
@@ -30,7 +30,7 @@ func TestSchedulesAreMadeAsTheSettingsSay(t *testing.T) {
 			t.Fatal(err)
 		}
 		settings := boot.Settings{
-			DelayQueueARN: "arn:aws:sqs:us-east-1:000000000000:delays", DelayDeadLetterQueueARN: "arn:aws:sqs:us-east-1:000000000000:lost",
+			DelayQueueURL: "delays", DelayQueueARN: "arn:aws:sqs:us-east-1:000000000000:delays", DelayDeadLetterQueueARN: "arn:aws:sqs:us-east-1:000000000000:lost",
 			SchedulerRoleARN: "arn:aws:iam::000000000000:role/scheduler", ScheduleGroup: "orders",
 		}
 		_, timers, err := newTimers(&boot.Process{AWS: config, Settings: settings})
@@ -56,8 +56,9 @@ func TestSchedulesAreMadeAsTheSettingsSay(t *testing.T) {
 	})
 }
 
-// TestAGatewayOfOtherMachinesRefusesWebhooksAndSaysSo has the secret that the template sets, and no machine that webhooks are events of.
-func TestAGatewayOfOtherMachinesRefusesWebhooksAndSaysSo(t *testing.T) {
+// TestGatewayWithoutTheJobMachineWarnsAboutTheWebhookSecret sets the webhook secret, as the template does, without the
+// machine that receives webhooks.
+func TestGatewayWithoutTheJobMachineWarnsAboutTheWebhookSecret(t *testing.T) {
 	t.Parallel()
 	machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[struct{}]{
 		ID: "lamp", Version: 1, Initial: "off", States: []statechart.State[struct{}]{{ID: "off", Tags: []string{statechart.Settled}}},
@@ -71,7 +72,7 @@ func TestAGatewayOfOtherMachinesRefusesWebhooksAndSaysSo(t *testing.T) {
 		if _, err := Gateway(p, machines, nil); err != nil {
 			t.Errorf("expected a gateway of the lamp, got %v", err)
 		}
-		if got := strings.Count(log.String(), "webhooks of GitHub are refused"); got != warnings || strings.Contains(log.String(), "it's a secret") {
+		if got := strings.Count(log.String(), "GitHub webhooks are rejected"); got != warnings || strings.Contains(log.String(), "it's a secret") {
 			t.Errorf("expected %d warnings, and no secret in them, got %s", warnings, &log)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package assemble makes the handlers of the functions of what a process has.
-package assemble
+// Package handlers builds the handlers of the functions.
+package handlers
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// Consumer returns the handler of the FIFO queue: it applies the events of instances.
+// Consumer returns the handler of the FIFO queue, which applies events to instances.
 func Consumer(p *boot.Process, machines *durable.Machines) (any, error) {
 	client := sqs.NewFromConfig(p.RuntimeAWS())
 	delays, scheduled, err := newTimers(p)
@@ -47,7 +47,7 @@ func Consumer(p *boot.Process, machines *durable.Machines) (any, error) {
 	return sqsqueue.Handler(loop), nil
 }
 
-// newStore returns the store on the table, which keeps the index if the table has one.
+// newStore returns the store, which maintains the index if the table has one.
 func newStore(p *boot.Process) *dynamostore.Store {
 	if p.Settings.TableIndex {
 		return dynamostore.NewIndexed(dynamodb.NewFromConfig(p.RuntimeAWS()), p.Settings.Table)
@@ -55,7 +55,7 @@ func newStore(p *boot.Process) *dynamostore.Store {
 	return dynamostore.New(dynamodb.NewFromConfig(p.RuntimeAWS()), p.Settings.Table)
 }
 
-// newTimers returns the delay queue, and timers by EventBridge Scheduler if it is set up.
+// newTimers returns the delay queue, and timers by EventBridge Scheduler if it is configured.
 func newTimers(p *boot.Process) (*schedule.DelayQueue, *schedule.Timers, error) {
 	delays := schedule.NewDelayQueue(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.DelayQueueURL, time.Now)
 	if p.Settings.SchedulerRoleARN == "" {
@@ -73,8 +73,8 @@ func Gateway(p *boot.Process, machines *durable.Machines, callbacks map[string]h
 	store := dynamostore.New(dynamodb.NewFromConfig(p.RuntimeAWS()), p.Settings.Table)
 	secret := p.Settings.GitHubWebhookSecret
 	if _, err := machines.Lookup(httpapi.WebhookMachine); err != nil && secret != "" {
-		// The template sets the secret whatever is hosted.
-		p.Logger.Warn("webhooks of GitHub are refused: the machine that they are events of is not hosted", "machine", httpapi.WebhookMachine, "variable", boot.GitHubWebhookSecret)
+		// The template sets the secret for any machines.
+		p.Logger.Warn("GitHub webhooks are rejected: their machine is not hosted", "machine", httpapi.WebhookMachine, "variable", boot.GitHubWebhookSecret)
 		secret = ""
 	}
 	handler, err := httpapi.New(machines, sender(p), store, httpapi.Config{
@@ -86,7 +86,7 @@ func Gateway(p *boot.Process, machines *durable.Machines, callbacks map[string]h
 	return httpapi.Lambda(p.Telemetry.HTTP(handler)), nil
 }
 
-// sender returns the FIFO queue for functions that only send.
+// sender returns the FIFO queue for functions that only send events.
 func sender(p *boot.Process) *sqsqueue.Queue {
 	return sqsqueue.New(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.QueueURL, "")
 }
@@ -101,14 +101,14 @@ func Delay(p *boot.Process, _ *durable.Machines) (any, error) {
 	return p.Telemetry.Each(sqsqueue.EachHandler(p.Logger, func(ctx context.Context, body string) error {
 		err := forwarder.Forward(ctx, body)
 		if errors.Is(err, schedule.ErrNotDelayed) {
-			// Not the reason: it may quote the body.
-			return fmt.Errorf("%w: %d bytes of another form; once it is in the dead-letter queue, look at it there", schedule.ErrNotDelayed, len(body))
+			// Do not return the error itself. It may quote the body.
+			return fmt.Errorf("%w: %d bytes in another format: inspect the message once it is in the dead-letter queue", schedule.ErrNotDelayed, len(body))
 		}
 		return err
 	})), nil
 }
 
-// Executions returns the handler of the queue of ends of executions.
+// Executions returns the handler of the queue for ends of executions.
 func Executions(p *boot.Process, _ *durable.Machines) (any, error) {
 	forwarder := sfncallback.NewForwarder(sfn.NewFromConfig(p.RuntimeAWS()), p.Telemetry.Sender(sender(p)), p.Logger)
 	return p.Telemetry.Each(sqsqueue.EachHandler(p.Logger, forwarder.Forward)), nil
