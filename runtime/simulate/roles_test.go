@@ -30,9 +30,6 @@ var (
 // unneeded are the template's permissions that no test of this package needs. TestMain fails for any other unused
 // permission: remove it, or test its use reliably.
 var unneeded = []string{
-	// A timer that hops returns to Scheduler only after a denial ends. functions/delay has such a timer.
-	"delay: iam:PassRole on ${SchedulerRole.Arn}",
-	"delay: scheduler:CreateSchedule on arn:${AWS::Partition}:scheduler:${AWS::Region}:${AWS::AccountId}:schedule/${AWS::StackName}/*",
 	// functions/objects parks messages that are not uploads. Its own test covers that.
 	"objects: sqs:SendMessage on ${DeadLetterQueue.Arn}",
 	// Lambda puts failed messages there, with the function's role.

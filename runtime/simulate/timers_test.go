@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -72,4 +73,24 @@ func TestTimersOfTwoSecondsAndOfAYearFireOnTimeOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A message that the delay queue holds an hour too early returns to EventBridge Scheduler, and arrives on time.
+func TestEarlyMessageReturnsToScheduler(t *testing.T) {
+	t.Parallel()
+	inWorld(t, options{more: []durable.Machine{alarms()}}, func(w *world) {
+		due := time.Now().Add(2 * time.Hour)
+		delays := schedule.NewDelayQueue(w.queues(), w.delayURL, time.Now)
+		message := durable.Message{To: durable.InstanceID{Machine: "alarm", ID: "1"}, Body: []byte(`{"type": "SET", "seconds": 1}`), DeduplicationID: "early"}
+		if err := delays.Schedule(w.t.Context(), due, message); err != nil {
+			w.t.Fatal(err)
+		}
+		time.Sleep(time.Until(due) - time.Millisecond)
+		if record := w.record("alarm/1"); record.Revision != 0 {
+			t.Errorf("a millisecond early: expected no instance, got %+v", record)
+		}
+		if at := w.await("alarm/1", "rung").History[0].At; at.Sub(due) > time.Second {
+			t.Errorf("expected the event at %v, it was applied at %v", due, at)
+		}
+	})
 }
