@@ -116,7 +116,7 @@ var simulated = []mutant{
 		old: `	if len(next) > 0 && s.delivery.ReceiveCount > 1 {`, new: `	if len(next) > 1<<20 {`},
 	{name: "timers fire early", scenario: "timer", finds: "timer early", file: "messages.go",
 		old: `			return timer.At.Sub(t.loop.config.Now())`, new: `			return min(0, timer.At.Sub(t.loop.config.Now()))`},
-	{name: "timers of a migrated instance not scheduled", scenario: "migrate: service", finds: "waits for ever", file: "migrate.go",
+	{name: "timers of a migrated instance not scheduled", scenario: "migrate: service", finds: "not woken", file: "migrate.go",
 		old: `	if len(stored.Services) > 0 {`, new: `	if len(stored.Services) > 1<<20 {`},
 	{name: "sends without ID", scenario: "send", finds: "applied twice", file: effectsFile,
 		old: `	body, err := withKeys(effect.Event, map[string]any{"$id": id, askedKey`, new: `	body, err := withKeys(effect.Event, map[string]any{askedKey`},
