@@ -109,15 +109,15 @@ func TestCheckReportsBreakingInstancesAndExitsWithOne(t *testing.T) {
 				"signup   1        active  unverified.awaiting_verification  0    0        2\n"+
 				"signup   2        active  unverified.awaiting_verification  0    0        1\n"+
 				"\nghost/7 breaks\n  unknown machine: expected one of ",
-			"\nsignup/4 breaks\n  decoding signup/4 in table settle: unreadable item, nothing is touched: mend it, or restore it from a backup: attribute \"revision\": expected a number (N), got a string (S)\n",
+			"\nsignup/4 breaks\n  decoding signup/4 in table settle: unreadable item, nothing was changed: repair it, or restore it from a backup: attribute \"revision\": expected a number (N), got a string (S)\n",
 			" and 1 more of the same row break\n  unreadable snapshot of chart signup: this version has no state \"gone\"; add a migration or host the old version too\n",
-			"\nsignup/1 breaks\n  unreadable snapshot of machine signup: a newer version has stored it: expected at most version 1, the newest that this process hosts, got 2; deploy version 2 again\n")
+			"\nsignup/1 breaks\n  unreadable snapshot of machine signup: stored by a newer version: expected at most version 1, the newest that this process hosts, got 2; deploy version 2 again\n")
 		if want := "settle: 5 of 6 instances cannot run on this build: add migrations, or host their versions too; repair the items of 1, or restore them from a backup\n"; got.code != command.ExitFailed || got.err != want {
 			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, got.code, got.err)
 		}
 		u.edit("job/run-1-job-2", "context", &types.AttributeValueMemberS{Value: "four"})
 		damaged := u.run("check", "--local", "--machine", "job")
-		contains(u.t, damaged.out, "\njob/run-1-job-2 breaks\n  unreadable snapshot of chart job: context: expected an object, got a string; mend it, or restore it from a backup\n")
+		contains(u.t, damaged.out, "\njob/run-1-job-2 breaks\n  unreadable snapshot of chart job: context: expected an object, got a string; repair it, or restore it from a backup\n")
 		if want := "settle: 1 of 1 instances cannot run on this build: repair their items, or restore them from a backup\n"; damaged.code != command.ExitFailed || damaged.err != want {
 			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, damaged.code, damaged.err)
 		}

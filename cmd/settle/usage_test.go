@@ -97,7 +97,7 @@ var wrongLines = []struct {
 	{"send signup/42 RESEND x=" + strings.Repeat("x", 300_000), command.ExitRefused, "expected at most 262144 bytes"},
 
 	{"get --local --table nope signup/42", command.ExitFailed, "in table nope: no such table"},
-	{"get --local --table nope signup/42", command.ExitFailed, "changed permissions or resources): ResourceNotFoundException: Requested resource not found\n"},
+	{"get --local --table nope signup/42", command.ExitFailed, "permissions or resources change): ResourceNotFoundException: Requested resource not found\n"},
 	{"get --local --table nope --alias job-7", command.ExitFailed, "in table nope: no such table"},
 	{"list --local --table nope", command.ExitFailed, "in table nope: no such table"},
 	{"check --local --table nope", command.ExitFailed, "in table nope: no such table"},
@@ -105,7 +105,7 @@ var wrongLines = []struct {
 	{"watch --local --table nope signup/42", command.ExitFailed, "in table nope: no such table"},
 	{"dlq list --local --dead-letter-queue nope.fifo", command.ExitFailed, "no such queue"},
 	{"dlq redrive --local --all --queue nope.fifo", command.ExitFailed, "no such queue"},
-	{"send --local --queue nope.fifo signup/42 RESEND", command.ExitFailed, "changed permissions or resources): AWS.SimpleQueueService.NonExistentQueue: The specified queue does not exist"},
+	{"send --local --queue nope.fifo signup/42 RESEND", command.ExitFailed, "permissions or resources change): AWS.SimpleQueueService.NonExistentQueue: The specified queue does not exist"},
 }
 
 func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
@@ -220,7 +220,7 @@ func TestSDKErrorsAreShortenedToTheServicesMessage(t *testing.T) {
 		want string
 	}{
 		{answering{http.StatusBadRequest, `{"__type": "com.amazon.coral.service#AccessDeniedException", "message": "User: ada is not authorized"}`},
-			"has changed permissions or resources: AccessDeniedException: User: ada is not authorized\n"},
+			"until permissions or resources change: AccessDeniedException: User: ada is not authorized\n"},
 		{answering{http.StatusBadRequest, `{"__type": "ValidationException"}`}, "settle: reading signup/1 in table settle: ValidationException\n"},
 		{answering{http.StatusNotFound, ""}, "operation error DynamoDB: GetItem, https response error StatusCode: 404, RequestID: request-7, api error UnknownError: UnknownError\n"},
 		{answering{http.StatusNotImplemented, `{"__type": "InternalServerError", "message": "no"}`},

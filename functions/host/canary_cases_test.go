@@ -77,8 +77,8 @@ func playFailures(t *testing.T, payloads string) {
 	w.checkPanics(payloads == "on")
 
 	for message, want := range map[string]int{
-		"event parked": 4, "delivery failed, to be tried again": 5, "service failed, to be tried again": 2, "service failed for good": 1, "request failed": 2,
-		"message failed, to be delivered again": 2,
+		"event parked": 4, "delivery failed, will retry": 5, "service failed, will retry": 2, "service failed permanently": 1, "request failed": 2,
+		"message failed, will be redelivered": 2,
 	} {
 		if got := len(w.logged(message)); got < want {
 			t.Errorf("got %d log lines %q, want at least %d: the case did not occur", got, message, want)
@@ -97,9 +97,9 @@ func (w *world) checkPanics(valuesShown bool) {
 		value string
 		code  []string
 	}{
-		"delivery failed, to be tried again": {"canary-payload", []string{"action crash: panic: a value of the type *errors.errorString", "guard wrong: panic: a value of the type host.pay"}},
-		"service failed, to be tried again":  {"no price for canary-payload", []string{"panic: a value of the type string"}},
-		"event parked":                       {"canary-payload", []string{"panic: a value of the type host.pay"}},
+		"delivery failed, will retry": {"canary-payload", []string{"action crash: panic: a value of the type *errors.errorString", "guard wrong: panic: a value of the type host.pay"}},
+		"service failed, will retry":  {"no price for canary-payload", []string{"panic: a value of the type string"}},
+		"event parked":                {"canary-payload", []string{"panic: a value of the type host.pay"}},
 	} {
 		for _, code := range want.code {
 			found, wrong := false, false

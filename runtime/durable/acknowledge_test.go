@@ -101,7 +101,7 @@ func TestAnAcknowledgerThatDoesNotDoItsPartHoldsItsBatchUpForSecondsAtMost(t *te
 				if took := time.Since(began); took != c.want {
 					t.Errorf("the batch took %v, want %v", took, c.want)
 				}
-				if got := logged.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "failed, its end will do") || !strings.Contains(got, c.wantLogged) {
+				if got := logged.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "early acknowledgement failed, will acknowledge with the batch") || !strings.Contains(got, c.wantLogged) {
 					t.Errorf("the log is %q, want one line about the failed acknowledgement: %s", got, c.wantLogged)
 				}
 				w.wantLog(t, "order/1", "a")

@@ -33,7 +33,7 @@ func TestAServiceLosesNoAttemptsToANeighbourThatKillsTheProcess(t *testing.T) {
 		w.post("order/1", event("charge", ""))
 		w.post("order/2", event("charge", ""))
 		w.run(t)
-		w.wantLog(t, "order/1", "charge: the last of 3 attempts did not come to an end")
+		w.wantLog(t, "order/1", "charge: the last of 3 attempts did not finish")
 		w.wantLog(t, "order/2", "charge ok")
 		w.wantParked(t)
 	})
@@ -68,7 +68,7 @@ func TestAnEventIsNotParkedForANeighbourThatKillsTheProcess(t *testing.T) {
 			return none
 		}
 		w.run(t)
-		w.wantParked(t, [2]string{"killer", "the process died while it was tried, 10 times"})
+		w.wantParked(t, [2]string{"killer", "the process died during the attempt, 10 times"})
 		w.wantLog(t, "order/1", "before")
 		w.wantLog(t, "order/2", "before", "innocent")
 		if kills != 11 {

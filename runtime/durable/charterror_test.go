@@ -167,7 +167,7 @@ func TestAnEventThatKillsTheProcessEveryTimeIsParkedAtLast(t *testing.T) {
 				return none
 			}
 			w.run(t)
-			w.wantParked(t, [2]string{"killer", "the process died while it was tried, 4 times"})
+			w.wantParked(t, [2]string{"killer", "the process died during the attempt, 4 times"})
 			if exists {
 				w.wantLog(t, "order/1", "before", "after")
 			} else {
@@ -209,10 +209,10 @@ func TestTheEndOfAServiceThatKillsTheProcessEveryTimeBlocksTheGroupOnlySoLong(t 
 		}
 		w.run(t)
 		w.wantParked(t) // The event is applied. A redrive from the dead-letter queue would apply it twice.
-		if shown := w.load("order/1").Error; shown == nil || shown.Message != "settling order/1: the process died while it was tried, 7 times; find out in the log why the process died, mend that, then send the event again" {
+		if shown := w.load("order/1").Error; shown == nil || shown.Message != "settling order/1: the process died during the attempt, 7 times; find the cause in the log, fix it, then send the event again" {
 			t.Errorf("the instance shows %+v", shown)
 		}
-		w.wantLog(t, "order/1", "before", "charge: the last of 3 attempts did not come to an end", "after")
+		w.wantLog(t, "order/1", "before", "charge: the last of 3 attempts did not finish", "after")
 		w.wantServed(t, "charge 1", "charge 1", "charge 2", "charge 3")
 	})
 }
@@ -232,7 +232,7 @@ func TestRetriesOfAnEarlierServiceAreNotCountedAsTriesOfTheEvent(t *testing.T) {
 	})
 }
 
-func TestAChartThatCannotTakeTheEndOfItsServiceIsParkedAndBlocksNobody(t *testing.T) {
+func TestAServiceEndThatTheChartRefusesIsParkedAndBlocksNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -96,7 +96,7 @@ func (m *Machines) checkChildren() error {
 	}
 	for _, id := range m.ids {
 		if m.byID[id].current().TakesInput() && !spawned[id] && !anything {
-			return fmt.Errorf("machine %q starts with an Input, which only a parent gives it, and no machine here spawns it: host one that does, or take what it needs from its first event", id)
+			return fmt.Errorf("machine %q starts with an Input, which only a parent sends, and no hosted machine spawns it: host such a machine, or read the data from the first event", id)
 		}
 	}
 	return nil

@@ -121,7 +121,7 @@ func TestAChildThatCannotSettleAtItsStartIsGivenUpAndStopped(t *testing.T) {
 	})
 }
 
-func TestAMachineThatNobodyHostsIsRefusedToTheParent(t *testing.T) {
+func TestAnUnhostedMachineIsRefusedToTheParent(t *testing.T) {
 	t.Parallel()
 	inFamily(t, func(t *testing.T, w *world) {
 		w.post(boss1, `{"type":"both","to":"nobody"}`, event("add", "a"))
@@ -229,7 +229,7 @@ func TestEveryMessageMayComeAgain(t *testing.T) {
 	}
 }
 
-func TestAnOutputThatNobodyCanHoldIsAFailure(t *testing.T) {
+func TestAnOutputThatDoesNotFitIsAFailure(t *testing.T) {
 	t.Parallel()
 	for limit, c := range map[int]struct {
 		bytes int
@@ -285,7 +285,7 @@ func TestMachinesThatDoNotFitTogetherAreRefused(t *testing.T) {
 	for message, set := range map[string][]durable.Machine{
 		`machine "m" has child instances of machine "order": it cannot be a child: unknown machine: expected one of m, got "order": host both, or correct the name in its chart`: {
 			host(statechart.Definition[basket]{ID: "m", States: spawning("order")})},
-		`machine "m" starts with an Input, which only a parent gives it, and no machine here spawns it: host one that does, or take what it needs from its first event`: {
+		`machine "m" starts with an Input, which only a parent sends, and no hosted machine spawns it: host such a machine, or read the data from the first event`: {
 			host(statechart.Definition[basket]{ID: "m", Input: statechart.PayloadOf[item](), States: []chartState{{ID: "a", Tags: settled}}})},
 		`its name would be wrong`: {
 			host(statechart.Definition[basket]{ID: "m", States: spawning(long)}), host(statechart.Definition[basket]{ID: long, States: []chartState{{ID: "a", Tags: settled}}})},

@@ -101,7 +101,7 @@ func TestOnlyItsOwnParentStopsAChild(t *testing.T) {
 	})
 }
 
-func TestANameThatSomebodyElseHasIsAnError(t *testing.T) {
+func TestAChildNameThatIsTakenIsAnError(t *testing.T) {
 	t.Parallel()
 	inFamily(t, func(t *testing.T, w *world) {
 		w.post(boss1, `{"type":"both","to":"radio"}`)
@@ -113,7 +113,7 @@ func TestANameThatSomebodyElseHasIsAnError(t *testing.T) {
 		w.run(t)
 		w.post(name, start.Body)
 		w.run(t)
-		w.wantLog(t, boss1, "lost radio: "+name+" exists, and is not that child of boss/1: somebody else has begun it")
+		w.wantLog(t, boss1, "lost radio: "+name+" exists, but it is not that child of boss/1: another sender started it")
 		if r := w.load(name); r.Status != statechart.Active || r.Parent != nil {
 			t.Errorf("the unrelated instance is %s, a child of %+v", r.Status, r.Parent)
 		}

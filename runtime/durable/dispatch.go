@@ -124,7 +124,7 @@ func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect, me
 		errs[0] = kind.perform(t, ctx, effects[0])
 	}
 	for i, effect := range effects {
-		if errs[i] != nil && t.isForGood(effect.Kind, errs[i]) {
+		if errs[i] != nil && t.isPermanent(effect.Kind, errs[i]) {
 			errs[i] = t.giveUpEffect(ctx, effect, errs[i])
 		}
 	}

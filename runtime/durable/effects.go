@@ -72,7 +72,7 @@ type unknownEffectError struct{ kind statechart.EffectKind }
 
 // Error names the kind and the remedy.
 func (e unknownEffectError) Error() string {
-	return fmt.Sprintf("unreadable item, nothing is touched: this version of the runtime knows no effect of kind %q; deploy the version that has stored it", e.kind)
+	return fmt.Sprintf("unreadable item, nothing was changed: this version of the runtime knows no effect of kind %q; deploy the version that stored it", e.kind)
 }
 
 // Is makes an unknownEffectError an ErrUnreadable.

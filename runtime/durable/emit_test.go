@@ -112,7 +112,7 @@ func TestAnEmitThatFailsIsRepeatedUnderTheSameID(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyListensToCostsNoWrite(t *testing.T) {
+func TestEmittingWithoutAListenerCostsNoWrite(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newTellers(t)
@@ -123,7 +123,7 @@ func TestWhatNobodyListensToCostsNoWrite(t *testing.T) {
 	})
 }
 
-func TestAnOutboxOfWhatNobodyListensToAnyMoreIsEmptied(t *testing.T) {
+func TestAnOutboxThatLostItsListenerIsEmptied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newTellers(t)

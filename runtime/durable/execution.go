@@ -186,7 +186,7 @@ func (t *turn) applyEnded(ctx context.Context, form ended) error {
 	}
 	end.Workflow, end.Execution = awaited.Workflow, awaited.ARN
 	if !t.declares(awaited.Event) {
-		t.loop.config.Logger.ErrorContext(ctx, "the chart does not declare any more the event by which it was to hear of an execution's end",
+		t.loop.config.Logger.ErrorContext(ctx, "the chart no longer declares the event for the end of its execution",
 			"instance", t.draft.Record.Instance.String(), "execution", awaited.ARN, "event", awaited.Event)
 	}
 	err := t.tellEnd(awaited.Event, end)

@@ -205,7 +205,7 @@ func TestAStartThatFailsIsRepeated(t *testing.T) {
 	})
 }
 
-func TestAnExecutionThatNobodyKnowsIsLost(t *testing.T) {
+func TestAnUnknownExecutionIsLost(t *testing.T) {
 	t.Parallel()
 	inPrinterWorld(t, func(t *testing.T, w *world) {
 		w.post(printer1, `{"type":"ship"}`)
@@ -254,7 +254,7 @@ func formerPrinter(t *testing.T, p statechart.Payloads) *durable.Machines {
 	return machines
 }
 
-// The chart starts no workflow any more, but the instance still waits for one.
+// The chart no longer starts a workflow, but the instance still waits for one.
 func TestAnInstanceThatWaitsIsNotHeldUpByAConsumerWithoutExecutions(t *testing.T) {
 	t.Parallel()
 	inPrinterWorld(t, func(t *testing.T, w *world) {

@@ -94,7 +94,7 @@ func TestAnEndThatTheChartDoesNotDeclareAnyMoreIsForgotten(t *testing.T) {
 		w.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		w.post(printer1, `{"type":"ship"}`)
 		w.invoke()
-		const complaint = "the chart does not declare any more the event"
+		const complaint = "the chart no longer declares the event"
 		w.machines = formerPrinter(t, payloads())
 		w.ends(t, w.only(t), printed, 1)
 		w.run(t)
@@ -105,7 +105,7 @@ func TestAnEndThatTheChartDoesNotDeclareAnyMoreIsForgotten(t *testing.T) {
 	})
 }
 
-func TestNobodyElseTellsOfAnEnd(t *testing.T) {
+func TestAForgedEndOfAnExecutionIsRefused(t *testing.T) {
 	t.Parallel()
 	inPrinterWorld(t, func(t *testing.T, w *world) {
 		const forged = `{"type":"printed","status":"SUCCEEDED"}`
@@ -125,7 +125,7 @@ func TestNobodyElseTellsOfAnEnd(t *testing.T) {
 // Reference), and does not find the execution for ten minutes.
 func TestADeniedRetryOfAStartIsNotToldBeforeAPollDecides(t *testing.T) {
 	t.Parallel()
-	denial := &durable.RefusedError{Code: "AccessDeniedException", Err: errors.New("not any more")}
+	denial := &durable.RefusedError{Code: "AccessDeniedException", Err: errors.New("no longer allowed")}
 	play := func(t *testing.T, first fault, down time.Duration, test func(t *testing.T, w *world)) {
 		inPrinterWorld(t, func(t *testing.T, w *world) {
 			w.hook = faults(map[string]fault{"Start print #1": first})
@@ -171,9 +171,9 @@ func TestADeniedRetryOfAStartIsNotToldBeforeAPollDecides(t *testing.T) {
 			t.Parallel()
 			play(t, failBefore, down, func(t *testing.T, w *world) {
 				w.runFor(t, time.Hour)
-				w.wantPrinted(t, 0, "print NOT_STARTED AccessDeniedException not any more")
+				w.wantPrinted(t, 0, "print NOT_STARTED AccessDeniedException no longer allowed")
 				w.run(t)
-				w.wantPrinted(t, 0, "print NOT_STARTED AccessDeniedException not any more")
+				w.wantPrinted(t, 0, "print NOT_STARTED AccessDeniedException no longer allowed")
 			})
 		})
 	}

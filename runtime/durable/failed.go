@@ -74,10 +74,10 @@ func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err e
 	return t.giveUp(ctx, FailedEffect{ID: effect.ID, Kind: effect.Kind, Target: target, Data: data}, err)
 }
 
-// isForGood reports whether the loop gives up an effect after the error: at once if AWS refuses it, or after
+// isPermanent reports whether the loop gives up an effect after the error: at once if AWS refuses it, or after
 // DeniedWaitMax if AWS denies it. The loop never gives up parking, because the event would be lost. It never gives up
 // emitting, because Emit is the host's own code.
-func (t *turn) isForGood(kind statechart.EffectKind, err error) bool {
+func (t *turn) isPermanent(kind statechart.EffectKind, err error) bool {
 	switch {
 	case kind == statechart.EmitEvent || kind == statechart.ParkEvent || kind == parkDelivery || errors.Is(err, errNotInHand):
 		return false
@@ -119,7 +119,7 @@ func (t *turn) contentOf(effect statechart.Effect) (target string, data json.Raw
 // CommunicationError. The write that clears the outbox stores it.
 func (t *turn) giveUp(ctx context.Context, failed FailedEffect, reason error) error {
 	log := t.loop.config.Logger.With("instance", t.draft.Record.Instance.String(), "effect", t.derivedID(failed.ID), "kind", string(failed.Kind), "target", failed.Target)
-	log.ErrorContext(ctx, "effect failed for good", "error", reason)
+	log.ErrorContext(ctx, "effect failed permanently", "error", reason)
 	isIt := func(f *FailedEffect) bool { return f.ID == failed.ID }
 	if _, known := find(t.draft.Record.FailedEffects, isIt); known {
 		return nil
@@ -131,7 +131,7 @@ func (t *turn) giveUp(ctx context.Context, failed FailedEffect, reason error) er
 	if t.draft.Instance.Status() == statechart.Active && t.declares(CommunicationError) {
 		failed.Report = ReportSent
 		err := t.sendReport(ctx, failed.ID)
-		if err != nil && !t.isForGood("", err) {
+		if err != nil && !t.isPermanent("", err) {
 			return err
 		}
 		if err != nil {
@@ -149,14 +149,15 @@ func (t *turn) sendReport(ctx context.Context, id string) error {
 	return t.loop.send(ctx, t.draft.Record.Instance, form, t.derivedID(id+".failed"))
 }
 
-// resendReports sends the unsent reports again. Another refusal blocks nothing. The next commit stores the progress. If
-// the invocation runs out of time, resendReports stores it itself and fails.
+// resendReports sends the unsent reports again, at least one each time. Another refusal blocks nothing. The next commit
+// stores the progress. If the invocation runs out of time, resendReports stores it itself and fails.
 func (t *turn) resendReports(ctx context.Context) error {
+	begun := false
 	for _, failed := range t.draft.Record.FailedEffects {
 		if failed.Report != ReportUnsent {
 			continue
 		}
-		if !t.loop.hasTime(ctx) {
+		if begun && !t.loop.hasTime(ctx) {
 			return cmp.Or[error](t.commit(ctx), &retryError{err: errors.New("unsent reports are left for the next invocation")})
 		}
 		if err := t.sendReport(ctx, failed.ID); err != nil {
@@ -165,6 +166,7 @@ func (t *turn) resendReports(ctx context.Context) error {
 		}
 		t.setReport(failed.ID, ReportSent)
 		t.changed()
+		begun = true
 	}
 	return nil
 }

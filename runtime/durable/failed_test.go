@@ -154,7 +154,7 @@ func (f failure) ask(w *world) {
 	w.post(courier1, f.post...)
 }
 
-func TestAnEffectThatIsRefusedFailsForGoodAtOnce(t *testing.T) {
+func TestARefusedEffectFailsPermanentlyAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, f := range failings() {
 		t.Run(f.name, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestAnEffectThatIsRefusedFailsForGoodAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnEffectThatIsDeniedFailsForGoodAfterAnHour(t *testing.T) {
+func TestADeniedEffectFailsPermanentlyAfterAnHour(t *testing.T) {
 	t.Parallel()
 	for _, f := range failings() {
 		t.Run(f.name, func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestWhoWasSwitchedOffTriesBeforeItGivesUp(t *testing.T) {
 }
 
 // Each fault hits each call once.
-func TestAFailureForGoodIsToldOnceWhateverCallFails(t *testing.T) {
+func TestAPermanentFailureIsReportedOnceWhateverCallFails(t *testing.T) {
 	t.Parallel()
 	for _, cause := range []error{durable.ErrRefused, durable.ErrDenied} {
 		for _, f := range failings() {

@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestAFailureForGoodIsToldLaterIfTheQueueRefusesThatToo(t *testing.T) {
+func TestAPermanentFailureIsReportedLaterIfTheQueueRefusesTheReport(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {
 		f := failings()[0]
@@ -124,28 +124,36 @@ func TestAllFailuresAreToldHoweverMany(t *testing.T) {
 
 func TestUnsentReportsThatTakeLongerThanAnInvocationAreSent(t *testing.T) {
 	t.Parallel()
-	inCourierWorld(t, func(t *testing.T, w *world) {
-		const many = 100
-		w.config.FailedEffectsMax = many
-		w.refuse = refusing(durable.ErrRefused, "Send order/2", "Send courier/1")
-		w.post(courier1, slices.Repeat([]string{telling("order/2", "ball")}, many)...)
-		w.run(t)
-		if unsent := w.load(courier1).FailedEffects; len(unsent) != many || unsent[0].Report != durable.ReportUnsent {
-			t.Fatalf("want %d unsent reports, got %d", many, len(unsent))
-		}
-		w.refuse = nil
-		w.latency = func(string) time.Duration { return time.Second }
-		w.post(courier1, event("add", "mended"))
-		w.run(t)
-		for _, failed := range w.load(courier1).FailedEffects {
-			if failed.Report != durable.ReportTold {
-				t.Fatalf("want the failure reported, got %+v", failed)
-			}
-		}
-	})
+	for name, slow := range map[string]func(w *world){
+		"slow queue":                func(w *world) { w.latency = func(string) time.Duration { return time.Second } },
+		"no time from the start on": func(w *world) { w.config.DeadlineMargin = time.Hour },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inCourierWorld(t, func(t *testing.T, w *world) {
+				const many = 100
+				w.config.FailedEffectsMax = many
+				w.refuse = refusing(durable.ErrRefused, "Send order/2", "Send courier/1")
+				w.post(courier1, slices.Repeat([]string{telling("order/2", "ball")}, many)...)
+				w.run(t)
+				if unsent := w.load(courier1).FailedEffects; len(unsent) != many || unsent[0].Report != durable.ReportUnsent {
+					t.Fatalf("want %d unsent reports, got %d", many, len(unsent))
+				}
+				w.refuse = nil
+				slow(w)
+				w.post(courier1, event("add", "repaired"))
+				w.run(t)
+				for _, failed := range w.load(courier1).FailedEffects {
+					if failed.Report != durable.ReportTold {
+						t.Fatalf("want the failure reported, got %+v", failed)
+					}
+				}
+			})
+		})
+	}
 }
 
-func TestAFailureForGoodOfAnInstanceThatHasEndedIsKept(t *testing.T) {
+func TestAPermanentFailureOfAnEndedInstanceIsKept(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {
 		w.refuse = refusing(durable.ErrRefused, "Release x-7")
@@ -181,7 +189,7 @@ func TestADeferredEventIsKeptUntilItsParkingSucceeds(t *testing.T) {
 	})
 }
 
-func TestWhatIsEmittedNeverFailsForGood(t *testing.T) {
+func TestAnEmittedEventNeverFailsPermanently(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -241,7 +249,7 @@ func TestAnEventIsParkedThoughItsTaskCannotBeFailed(t *testing.T) {
 	}
 }
 
-func TestNobodyButTheLoopTellsOfAFailure(t *testing.T) {
+func TestAForgedCommunicationErrorIsRefused(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {
 		id := durable.InstanceID{Machine: "courier", ID: "1"}

@@ -75,10 +75,10 @@ func isChartError(err error) bool {
 }
 
 // errAbandoned is wrapped by the error of a delivery whose tries ended too often with the death of the process.
-var errAbandoned = errors.New("the process died while it was tried")
+var errAbandoned = errors.New("the process died during the attempt")
 
 // abandonedAdvice is the advice for such a delivery.
-const abandonedAdvice = "; find out in the log why the process died, mend that, then send the event again"
+const abandonedAdvice = "; find the cause in the log, fix it, then send the event again"
 
 // retryError ends a turn. Its delivery is retried after the wait, and its group stays locked. It does not unwrap, so
 // that the loop never mistakes a service's error for its own.
@@ -252,7 +252,7 @@ func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, event statechart.
 		return t.postpone(ctx, d, event.Type, err)
 	}
 	if isChartError(err) && event.Type != startEvent { // A start is not parked: its parent is notified.
-		err = fmt.Errorf("%w; mend the chart, then send the event again", err)
+		err = fmt.Errorf("%w; fix the chart, then send the event again", err)
 	}
 	return t.park(ctx, d, event.Type, err)
 }
@@ -266,13 +266,13 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 	}
 	log := l.config.Logger.With("instance", rest[0].Group, "message_id", rest[0].MessageID)
 	unreadable := errors.Is(reason, ErrUnreadable) || errors.Is(reason, statechart.ErrUnreadable)
-	level, message := slog.LevelWarn, "delivery failed, to be tried again"
+	level, message := slog.LevelWarn, "delivery failed, will retry"
 	var denied deniedReadError
 	switch {
 	case errors.As(reason, &denied):
-		level, message = slog.LevelError, "table may not be read, nothing is touched" // Only a person can fix this and the next.
+		level, message = slog.LevelError, "cannot read the table, nothing was changed" // Only a person can fix this and the next.
 	case unreadable:
-		level, message = slog.LevelError, "stored item is unreadable, nothing is touched"
+		level, message = slog.LevelError, "stored item is unreadable, nothing was changed"
 	}
 	log.Log(ctx, level, message, "error", reason, "wait", wait, "receive_count", rest[0].ReceiveCount)
 	_, err := guarded(func() (int, error) {

@@ -178,7 +178,7 @@ func refused(err error, call string) spoiler {
 // A delivery fails and is retried. The cases are the reasons.
 func TestWhatCannotBeReadIsToldOf(t *testing.T) {
 	t.Parallel()
-	const unreadableItem, triedAgain = `level=ERROR msg="stored item is unreadable, nothing is touched"`, `level=WARN msg="delivery failed, to be tried again"`
+	const unreadableItem, triedAgain = `level=ERROR msg="stored item is unreadable, nothing was changed"`, `level=WARN msg="delivery failed, will retry"`
 	for name, c := range map[string]struct {
 		spoil      spoiler
 		unreadable bool
@@ -186,8 +186,8 @@ func TestWhatCannotBeReadIsToldOf(t *testing.T) {
 		line       string
 	}{
 		"an item that is no record": {refused(durable.ErrUnreadable, "Load order/1"), true, "hydrating order/1: no Load order/1: unreadable item", unreadableItem},
-		"a table that is denied": {refused(durable.ErrDenied, "Load order/1"), true, "hydrating order/1: no Load order/1: trying again can help only once",
-			`level=ERROR msg="table may not be read, nothing is touched"`},
+		"a table that is denied": {refused(durable.ErrDenied, "Load order/1"), true, "hydrating order/1: no Load order/1: a retry cannot succeed until",
+			`level=ERROR msg="cannot read the table, nothing was changed"`},
 		"an invalid snapshot": {edited("order/1", func(r *durable.Record) { r.Snapshot = []byte(`{"version": "one"}`) }), true,
 			"hydrating order/1: unreadable snapshot", unreadableItem},
 		"an effect of an unknown kind":     {edited("order/1", func(r *durable.Record) { r.Outbox[0].Kind = "beam" }), true, `no effect of kind "beam"`, unreadableItem},

@@ -169,7 +169,7 @@ func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, slot slot
 			return rest, suspect.suspicion
 		case retryAtOnce:
 			conflicts++
-			log.InfoContext(ctx, "beginning again", "error", err)
+			log.InfoContext(ctx, "retrying the turn", "error", err)
 			if notify := l.config.Observer.Conflict; notify != nil {
 				_, _ = guarded(func() (int, error) { notify(ctx, rest[0].Group); return 0, nil })
 			}
@@ -206,7 +206,7 @@ func (l *Loop) acknowledgeEarly(ctx context.Context, groups int, finished <-chan
 			continue
 		}
 		if err := l.acknowledge(ctx, done); err != nil {
-			l.config.Logger.WarnContext(ctx, "acknowledging before the end of the batch failed, its end will do", "deliveries", len(done), "error", err)
+			l.config.Logger.WarnContext(ctx, "early acknowledgement failed, will acknowledge with the batch", "deliveries", len(done), "error", err)
 		}
 		done = nil
 	}

@@ -156,14 +156,14 @@ func (v versions) reader(snapshot json.RawMessage) (Machine, error) {
 	if current := v.current(); stored > current.Version() {
 		return nil, &statechart.UnreadableError{
 			Of:   "machine " + current.ID(),
-			Err:  fmt.Errorf("a newer version has stored it: expected at most version %d, the newest that this process hosts, got %d", current.Version(), stored),
+			Err:  fmt.Errorf("stored by a newer version: expected at most version %d, the newest that this process hosts, got %d", current.Version(), stored),
 			Todo: fmt.Sprintf("deploy version %d again", stored),
 		}
 	}
 	return nil, &statechart.UnreadableError{
 		Of:   "machine " + v.current().ID(),
 		Err:  fmt.Errorf("expected %s, or a version that one of them migrates from, got version %d", v, stored),
-		Todo: fmt.Sprintf("bring the migration, or host version %d too", stored),
+		Todo: fmt.Sprintf("add the migration, or host version %d too", stored),
 	}
 }
 

@@ -3,7 +3,7 @@ package durable
 import "testing"
 
 //nolint:paralleltest // Other tests' allocations would be counted.
-func TestAnActivityThatNobodyObservesAllocatesNothing(t *testing.T) {
+func TestAnUnobservedActivityAllocatesNothing(t *testing.T) {
 	loop, ctx := &Loop{}, t.Context()
 	if n := testing.AllocsPerRun(100, func() {
 		within, end := loop.begin(ctx, Activity{Kind: EventActivity, Instance: "order/1", Name: "add", Attempt: 1})

@@ -43,7 +43,7 @@ func (t *turn) checkStart(d Delivery) (verdict, error) {
 	case t.draft.Instance == nil:
 		return applicable, nil
 	case !t.isChildOf(form.Parent):
-		return poisoned, fmt.Errorf("%s exists, and is not that child of %s: somebody else has begun it", t.draft.Record.Instance, form.Parent.Instance)
+		return poisoned, fmt.Errorf("%s exists, but it is not that child of %s: another sender started it", t.draft.Record.Instance, form.Parent.Instance)
 	default:
 		return skipped, nil
 	}

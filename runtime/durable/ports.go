@@ -20,7 +20,7 @@ var ErrUnstorable = errors.New("the record cannot be stored")
 
 // ErrUnreadable is wrapped by errors of Store.Load when the stored item does not have the format that Commit writes.
 // The loop changes nothing and retries. A person must repair the item.
-var ErrUnreadable = errors.New("unreadable item, nothing is touched: mend it, or restore it from a backup")
+var ErrUnreadable = errors.New("unreadable item, nothing was changed: repair it, or restore it from a backup")
 
 // TooLargeError is returned by Store.Commit when a record does not fit into an item.
 type TooLargeError struct {
@@ -43,7 +43,7 @@ var (
 	ErrRefused = errors.New("a retry cannot succeed")
 	// ErrDenied is wrapped by errors of calls that had no effect and will fail until an operator acts: a permission
 	// or a queue is missing. See Config.DeniedWaitMax.
-	ErrDenied = errors.New("trying again can help only once somebody has changed permissions or resources")
+	ErrDenied = errors.New("a retry cannot succeed until permissions or resources change")
 )
 
 // Store keeps one record per instance.

@@ -100,7 +100,7 @@ func TestAChartThatGoesOnInCirclesBlocksNothingAndGoesOnOnceItIsMended(t *testin
 		if len(w.served) != 5 || len(w.delays) != 2 {
 			t.Errorf("%d services have begun and %d deliveries have failed, want 5 and 2", len(w.served), len(w.delays))
 		}
-		want := "expected circle/1 to settle within 5 services (Config.ServicesMax), got to [asking], which invokes ask, and 10 refusals have not settled it; mend the chart"
+		want := "expected circle/1 to settle within 5 services (Config.ServicesMax), got to [asking], which invokes ask, and 10 refusals have not settled it; fix the chart"
 		if shown := w.load("circle/1").Error; shown == nil || !strings.Contains(shown.Message, want) {
 			t.Errorf("the instance shows %+v, want %q", shown, want)
 		}

@@ -121,7 +121,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 			return false, err
 		}
 		if invocation.Attempt >= max(work.Retry.Attempts, 1) {
-			return true, s.end(invocation.Failed(fmt.Errorf("the last of %d attempts did not come to an end", invocation.Attempt)))
+			return true, s.end(invocation.Failed(fmt.Errorf("the last of %d attempts did not finish", invocation.Attempt)))
 		}
 		if invocation.Attempt == 0 {
 			if over := counts.Services >= t.loop.config.ServicesMax; over && len(next) == 0 {
@@ -180,7 +180,7 @@ func (s *services) refuse(invocation statechart.Invocation) error {
 	limit, refusals := t.loop.config.ServicesMax, t.loop.config.RefusalsMax
 	if counts.Services > limit+refusals {
 		return fmt.Errorf("%w: expected %s to settle within %d services (Config.ServicesMax), got to %v, which invokes %s, and %d refusals have not settled it; "+
-			"mend the chart: let it wait in a settled state, with After, before it calls again", statechart.ErrEndless, t.draft.Record.Instance, limit, t.draft.Instance.State(), invocation.Service, refusals)
+			"fix the chart: let it wait in a settled state, with After, before it calls again", statechart.ErrEndless, t.draft.Record.Instance, limit, t.draft.Instance.State(), invocation.Service, refusals)
 	}
 	t.count(counts)
 	err := fmt.Errorf("not called: expected at most %d services within one event (Config.ServicesMax), got another; let the chart wait in a settled state, with After, before it calls again", limit)
@@ -291,10 +291,10 @@ func (s *services) take(r result) error {
 	log := s.turn.loop.config.Logger.With("instance", s.turn.draft.Record.Instance.String(), "service", r.invocation.Service, "attempt", r.invocation.Attempt)
 	wait, more := r.policy.Next(r.invocation.Attempt)
 	if !more || statechart.IsPermanent(r.err) {
-		log.WarnContext(s.ctx, "service failed for good", "error", r.err)
+		log.WarnContext(s.ctx, "service failed permanently", "error", r.err)
 		return s.end(r.invocation.Failed(r.err))
 	}
-	log.InfoContext(s.ctx, "service failed, to be tried again", "error", r.err, "wait", wait)
+	log.InfoContext(s.ctx, "service failed, will retry", "error", r.err, "wait", wait)
 	s.failed[r.invocation.Key] = &retryError{wait: wait, err: r.err}
 	return nil
 }

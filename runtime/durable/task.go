@@ -103,9 +103,9 @@ func partialTask(body json.RawMessage) (form task, err error) {
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		switch into, known := expected[key]; {
 		case !known && len(key) > taskKeyBytesMax:
-			wrong = append(wrong, fmt.Sprintf("a key of %d bytes is none of it", len(key)))
+			wrong = append(wrong, fmt.Sprintf("unknown key of %d bytes", len(key)))
 		case !known:
-			wrong = append(wrong, fmt.Sprintf("%q is no key of it", key))
+			wrong = append(wrong, fmt.Sprintf("unknown key %q", key))
 		case errors.As(statechart.ReadJSON(keys[key], into), &mismatch):
 			mismatch.Key = key
 			if key == "enteredAt" {
@@ -173,7 +173,7 @@ func (l *Loop) failParked(ctx context.Context, d Delivery, reason error, held []
 	}
 	if errors.Is(err, ErrRefused) || errors.Is(err, ErrDenied) && d.ReceiveCount >= l.config.AbandonedMax {
 		// The event must be parked anyway. Its task waits until it times out.
-		l.config.Logger.ErrorContext(ctx, "failing the task of a parked event failed for good", "instance", d.Group, "message_id", d.MessageID, "error", err)
+		l.config.Logger.ErrorContext(ctx, "cannot fail the task of a parked event", "instance", d.Group, "message_id", d.MessageID, "error", err)
 		return nil
 	}
 	return err

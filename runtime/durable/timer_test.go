@@ -133,7 +133,7 @@ func TestAnInstanceThatIsNotDoneDoesNotExpire(t *testing.T) {
 	})
 }
 
-func TestATimerThatNobodyWaitsForIsCancelledIfItIsFarAway(t *testing.T) {
+func TestAStaleTimerIsCancelledIfItIsFarAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -74,7 +74,7 @@ const (
 )
 
 // ErrExpired is returned by Tokens when a task no longer waits: it has timed out, or its execution has ended.
-var ErrExpired = errors.New("the task does not wait any more")
+var ErrExpired = errors.New("the task no longer waits")
 
 // Tokens answers Step Functions tasks. It is called with tokens that instances hold.
 type Tokens interface {
@@ -164,8 +164,8 @@ func answerOf(effect statechart.Effect) *Answer {
 		Output  json.RawMessage `json:"output,omitempty"`
 	}{effect.Outcome, effect.State, append([]string{}, effect.Tags...), effect.Output})
 	if len(output) > AnswerBytesMax {
-		return &Answer{Error: ErrorOutputTooLarge, Cause: fmt.Sprintf("the outcome is %q, but its output has %d bytes, of which Step Functions takes %d: "+
-			"let the chart put it somewhere, and answer with where it is", effect.Outcome, len(output), AnswerBytesMax)}
+		return &Answer{Error: ErrorOutputTooLarge, Cause: fmt.Sprintf("the outcome is %q, but its output has %d bytes and Step Functions accepts %d: "+
+			"store it elsewhere and answer with a reference", effect.Outcome, len(output), AnswerBytesMax)}
 	}
 	return &Answer{Output: output}
 }
@@ -188,7 +188,7 @@ func (t *turn) giveAnswers(ctx context.Context) (left []Token, err error) {
 		if errors.Is(err, ErrExpired) {
 			err = t.notifyExpired(ctx, token)
 		}
-		if err != nil && t.isForGood(statechart.ResolveWaits, err) {
+		if err != nil && t.isPermanent(statechart.ResolveWaits, err) {
 			err = t.giveUp(ctx, FailedEffect{ID: "token." + token.Key, Kind: statechart.ResolveWaits, Target: token.Name, Data: token.Answer.Output}, err)
 		}
 		if err != nil {

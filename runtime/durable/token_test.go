@@ -192,8 +192,8 @@ func TestAnOutputThatIsTooLargeFailsTheTask(t *testing.T) {
 		w.waitFor("t1", "Delivery", 0, 0)
 		w.post(parcel1, `{"type":"hurry"}`, `{"type":"grow","bytes":300000}`)
 		w.run(t)
-		w.wantAnswer(t, "t1", `[Settle.OutputTooLarge: the outcome is "heavy", but its output has 300059 bytes, of which Step Functions takes 262144: `+
-			`let the chart put it somewhere, and answer with where it is]`)
+		w.wantAnswer(t, "t1", `[Settle.OutputTooLarge: the outcome is "heavy", but its output has 300059 bytes and Step Functions accepts 262144: `+
+			`store it elsewhere and answer with a reference]`)
 		w.wantNoTokens(t)
 	})
 }
@@ -237,7 +237,7 @@ func TestATaskWhoseTokenCanBeReadIsToldWhatIsWrongWithTheRest(t *testing.T) {
 		task := strings.TrimSuffix(w.wait("t1", "Delivery", 0, 0), "}") + `, "enteredAt": "yesterday", "sate": 1, "timeoutSeconds": "600"}`
 		w.post(parcel1, `{"type": "hurry", "$task": `+task+`}`)
 		w.run(t)
-		w.wantAnswer(t, "t1", `[Settle.Parked: wrong $task: expected a time such as $$.State.EnteredTime under "enteredAt", got another string; "sate" is no key of it; expected a whole number of 64 bits under "timeoutSeconds", got a string; its keys are token, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds]`)
+		w.wantAnswer(t, "t1", `[Settle.Parked: wrong $task: expected a time such as $$.State.EnteredTime under "enteredAt", got another string; unknown key "sate"; expected a whole number of 64 bits under "timeoutSeconds", got a string; its keys are token, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds]`)
 		w.wantParked(t, [2]string{"hurry", "wrong $task"})
 	})
 }
@@ -246,8 +246,8 @@ func TestATaskThatIsNotOneIsParkedWithoutItsToken(t *testing.T) {
 	t.Parallel()
 	for task, want := range map[string]string{
 		`"secret-1"`:                      "expected an object",
-		`{"token": "secret-1", "sate":1}`: `wrong $task: "sate" is no key of it`,
-		`{"token": 7, "secret-1-secret-1-secret-1-secret-1":1}`:           `wrong $task: a key of 35 bytes is none of it; expected a string under "token", got a number`,
+		`{"token": "secret-1", "sate":1}`: `wrong $task: unknown key "sate"`,
+		`{"token": 7, "secret-1-secret-1-secret-1-secret-1":1}`:           `wrong $task: unknown key of 35 bytes; expected a string under "token", got a number`,
 		`{"token": "secret-1"}`:                                           `"name" or "state"`,
 		`{"state": "Delivery"}`:                                           `expected under "token"`,
 		`{"token": "secret-1", "name": "Delivery", "timeoutSeconds": -1}`: "no negative seconds",

@@ -21,7 +21,7 @@ func TestHeartbeatsKeepATaskWaiting(t *testing.T) {
 			t.Errorf("want a heartbeat every 10 to 30 seconds for 10 minutes, got %d", beats)
 		}
 		w.post(parcel1, `{"type":"finish","item":"ball"}`)
-		w.run(t) // The run ends, because no heartbeat is scheduled any more.
+		w.run(t) // The run ends, because no heartbeat is scheduled now.
 		w.wantAnswer(t, "t1", delivered)
 		w.wantNoTokens(t)
 		if commits > 2 {
@@ -31,7 +31,7 @@ func TestHeartbeatsKeepATaskWaiting(t *testing.T) {
 }
 
 // Step Functions is unavailable for longer than an event is retried.
-func TestALookAtATaskThatFailsHoldsNobodyUp(t *testing.T) {
+func TestAFailedCheckOfATaskDelaysNoEvent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		timeout, heartbeat time.Duration
@@ -163,7 +163,7 @@ func TestAnExpiryIsToldOnceHoweverLongTheOutboxIsStuck(t *testing.T) {
 	})
 }
 
-func TestAHeartbeatThatNobodyKeepsUpIsRefused(t *testing.T) {
+func TestAHeartbeatBelowThreeSecondsIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, seconds := range []int{1, 2, 3} {
 		inParcelWorld(t, func(t *testing.T, w *world) {

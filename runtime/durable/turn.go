@@ -62,7 +62,8 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began
 }
 
 // hydrate reads an instance and restores it with the machine of its version. A new instance gets the current version.
-// An unreadable record is an error, and the caller writes nothing.
+// An older instance is migrated, which may send it a message. An unreadable record is an error, and the caller writes
+// nothing.
 func (l *Loop) hydrate(ctx context.Context, id InstanceID, deliveries []Delivery) (*turn, error) {
 	record, err := l.load(ctx, id)
 	if err != nil {

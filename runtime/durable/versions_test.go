@@ -224,13 +224,13 @@ func TestASnapshotThatNoHostedVersionReadsIsNotTouched(t *testing.T) {
 		reason string
 	}{
 		"newer": {3, func(w *world) []durable.Machine { return []durable.Machine{w.desk(1), w.desk(2)} },
-			"unreadable snapshot of machine desk: a newer version has stored it: expected at most version 2, the newest that this process hosts, got 3; deploy version 3 again"},
+			"unreadable snapshot of machine desk: stored by a newer version: expected at most version 2, the newest that this process hosts, got 3; deploy version 3 again"},
 		"newer than the only one": {2, func(w *world) []durable.Machine { return []durable.Machine{w.desk(1)} },
-			"unreadable snapshot of machine desk: a newer version has stored it: expected at most version 1, the newest that this process hosts, got 2; deploy version 2 again"},
+			"unreadable snapshot of machine desk: stored by a newer version: expected at most version 1, the newest that this process hosts, got 2; deploy version 2 again"},
 		"no migration": {1, func(w *world) []durable.Machine { return []durable.Machine{w.desk(3, deskFrom2), w.desk(2)} },
-			"unreadable snapshot of machine desk: expected version 3 or 2, or a version that one of them migrates from, got version 1; bring the migration, or host version 1 too"},
+			"unreadable snapshot of machine desk: expected version 3 or 2, or a version that one of them migrates from, got version 1; add the migration, or host version 1 too"},
 		"a migration that fails": {1, func(w *world) []durable.Machine { return []durable.Machine{w.desk(2, failing)} },
-			"unreadable snapshot of chart desk: migrating from version 1, look up: panic: a value of the type string; mend the migration"},
+			"unreadable snapshot of chart desk: migrating from version 1, look up: panic: a value of the type string; fix the migration"},
 		"a migration that leads nowhere": {1, func(w *world) []durable.Machine { return []durable.Machine{w.desk(2, statechart.Migration{From: 1})} },
 			`unreadable snapshot of chart desk: this version has no state "open"; add a migration or host the old version too`},
 	} {
@@ -254,7 +254,7 @@ func TestASnapshotThatNoHostedVersionReadsIsNotTouched(t *testing.T) {
 					t.Errorf("the loop called %q, want only Load and Delay", w.calls)
 				}
 				reason, _ := json.Marshal("hydrating desk/1: " + c.reason)
-				if !strings.Contains(log.String(), `"msg":"stored item is unreadable, nothing is touched","instance":"desk/1","message_id":"message-2","error":`+string(reason)) {
+				if !strings.Contains(log.String(), `"msg":"stored item is unreadable, nothing was changed","instance":"desk/1","message_id":"message-2","error":`+string(reason)) {
 					t.Errorf("logged %s\nwant %s", log.String(), reason)
 				}
 				if lines, tries := strings.Count(log.String(), string(reason)), w.counted("Delay"); lines != tries {

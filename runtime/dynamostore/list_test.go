@@ -138,7 +138,7 @@ func TestListContinuesAfterAnUnreadableItem(t *testing.T) {
 		}
 	}
 	slices.Sort(got)
-	want := []string{`decoding signup/42 in table settle: unreadable item, nothing is touched: mend it, or restore it from a backup: attribute "revision": expected a number (N), got a string (S)`, "job/1"}
+	want := []string{`decoding signup/42 in table settle: unreadable item, nothing was changed: repair it, or restore it from a backup: attribute "revision": expected a number (N), got a string (S)`, "job/1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

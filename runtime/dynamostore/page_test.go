@@ -314,7 +314,7 @@ func TestAPageContinuesAfterAnUnreadableItem(t *testing.T) {
 		t.Errorf("got %+v, %v, want job/1", page.Records, err)
 	}
 	if len(page.Unreadable) != 1 || page.Unreadable[0].Instance != "signup/42" ||
-		page.Unreadable[0].Error() != `decoding signup/42 in table settle: unreadable item, nothing is touched: mend it, or restore it from a backup: attribute "revision": expected a number (N), got a string (S)` {
+		page.Unreadable[0].Error() != `decoding signup/42 in table settle: unreadable item, nothing was changed: repair it, or restore it from a backup: attribute "revision": expected a number (N), got a string (S)` {
 		t.Errorf("got %v, want signup/42 with its revision", page.Unreadable)
 	}
 }

@@ -77,7 +77,7 @@ func (s *simulation) checkRest(record durable.Record) {
 		return
 	}
 	stored, err := waking.Of(s.machines, record)
-	if err != nil { // the new version has stored it
+	if err != nil { // the new version stored it
 		stored, err = waking.Of(s.deployed, record)
 	}
 	if err == nil {
@@ -91,7 +91,7 @@ func (s *simulation) checkRest(record durable.Record) {
 // noEnd is in the reason of an event that was parked because its tries never ended. abandonedMax is the default limit
 // of such tries.
 const (
-	noEnd        = "the process died while it was tried"
+	noEnd        = "the process died during the attempt"
 	abandonedMax = 10
 )
 

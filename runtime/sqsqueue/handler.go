@@ -35,7 +35,7 @@ func EachHandler(logger *slog.Logger, handle func(ctx context.Context, body stri
 		var failed []string
 		for _, message := range event.Records {
 			if err := handle(ctx, message.Body); err != nil {
-				logger.WarnContext(ctx, "message failed, to be delivered again", "error", err,
+				logger.WarnContext(ctx, "message failed, will be redelivered", "error", err,
 					"queue", message.EventSourceARN, "message_id", message.MessageId,
 					"receive_count", message.Attributes["ApproximateReceiveCount"])
 				failed = append(failed, message.MessageId)

@@ -112,7 +112,7 @@ func TestEachHandlerFailsSingleMessagesUntilTheyAreDeadLettered(t *testing.T) {
 		if got, want := strings.Join(handled, " "), "bad bad fine good"; got != want {
 			t.Errorf("handled %s, want %s", got, want)
 		}
-		if n := strings.Count(log.String(), `level=WARN msg="message failed, to be delivered again" error="it is bad"`); n != 2 {
+		if n := strings.Count(log.String(), `level=WARN msg="message failed, will be redelivered" error="it is bad"`); n != 2 {
 			t.Errorf("got %d warnings, want 2:\n%s", n, &log)
 		}
 		if dead := f.receive(deadURL); len(dead) != 1 || *dead[0].Body != "bad" {

@@ -13,8 +13,8 @@ import (
 type Finding struct {
 	// State is the path of the state, or "" for the chart itself.
 	State string
-	// Problem describes the error. Mend describes the fix.
-	Problem, Mend string
+	// Problem describes the error. Fix describes the fix.
+	Problem, Fix string
 }
 
 // DefinitionError is returned by Compile. It holds all findings for a definition.
@@ -33,20 +33,20 @@ func (e *DefinitionError) Error() string {
 	b.WriteByte(':')
 	for _, f := range e.Findings {
 		if f.State == "" {
-			fmt.Fprintf(&b, "\n  the chart %s: %s", f.Problem, f.Mend)
+			fmt.Fprintf(&b, "\n  the chart %s: %s", f.Problem, f.Fix)
 		} else {
-			fmt.Fprintf(&b, "\n  state %q %s: %s", f.State, f.Problem, f.Mend)
+			fmt.Fprintf(&b, "\n  state %q %s: %s", f.State, f.Problem, f.Fix)
 		}
 	}
 	return b.String()
 }
 
-func (c *compiler) find(n *node, problem, mend string) {
+func (c *compiler) find(n *node, problem, fix string) {
 	state := ""
 	if n != nil {
 		state = n.path
 	}
-	c.findings = append(c.findings, Finding{State: state, Problem: problem, Mend: mend})
+	c.findings = append(c.findings, Finding{State: state, Problem: problem, Fix: fix})
 }
 
 // reservedPrefixes are the prefixes of event types that the chart and the runtime generate.

@@ -26,9 +26,9 @@ func flawed(change func(d *Def, wait, next *S)) Def {
 var children = []S{{ID: "a", Tags: settled, On: []On{{Event: "GO", Target: "b"}}}, {ID: "b", Tags: settled}}
 
 type flaw struct {
-	name                 string
-	change               func(d *Def, wait, next *S)
-	state, problem, mend string
+	name                string
+	change              func(d *Def, wait, next *S)
+	state, problem, fix string
 }
 
 // checkFlaws expects exactly one finding for each flawed chart.
@@ -41,7 +41,7 @@ func checkFlaws(t *testing.T, flaws []flaw) {
 			t.Errorf("%s: got %v, want a *DefinitionError", c.name, err)
 			continue
 		}
-		if want := []statechart.Finding{{State: c.state, Problem: c.problem, Mend: c.mend}}; !slices.Equal(failure.Findings, want) {
+		if want := []statechart.Finding{{State: c.state, Problem: c.problem, Fix: c.fix}}; !slices.Equal(failure.Findings, want) {
 			t.Errorf("%s: got\n%v\nwant\n%v", c.name, err, want)
 		}
 	}
@@ -144,7 +144,7 @@ func TestShapeOfStatesIsChecked(t *testing.T) {
 
 func TestTargetsAreChecked(t *testing.T) {
 	t.Parallel()
-	const mend = "name a sibling, a .child, or a #path.of.a.state"
+	const fix = "name a sibling, a .child, or a #path.of.a.state"
 	to := func(target string) func(*Def, *S, *S) {
 		return func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "GO", Target: target}) }
 	}
@@ -160,15 +160,15 @@ func TestTargetsAreChecked(t *testing.T) {
 	}
 	const apart = "name states of different regions of one parallel state"
 	checkFlaws(t, []flaw{
-		{"sibling", to("nxet"), "wait", `on GO: target "nxet" is not a state`, mend},
-		{"child", to(".next"), "wait", `on GO: target ".next" is not a state`, mend},
-		{"dot", to("."), "wait", `on GO: target "." is not a state`, mend},
-		{"ID", to("#nxet"), "wait", `on GO: target "#nxet" is not a state`, mend},
-		{"no ID", to("#"), "wait", `on GO: target "#" is not a state`, mend},
-		{"path", to("#c.nxet"), "wait", `on GO: target "#c.nxet" is not a state`, mend},
+		{"sibling", to("nxet"), "wait", `on GO: target "nxet" is not a state`, fix},
+		{"child", to(".next"), "wait", `on GO: target ".next" is not a state`, fix},
+		{"dot", to("."), "wait", `on GO: target "." is not a state`, fix},
+		{"ID", to("#nxet"), "wait", `on GO: target "#nxet" is not a state`, fix},
+		{"no ID", to("#"), "wait", `on GO: target "#" is not a state`, fix},
+		{"path", to("#c.nxet"), "wait", `on GO: target "#c.nxet" is not a state`, fix},
 		{"root", func(d *Def, _, _ *S) { d.On = []On{{Event: "GO", Target: "next"}} }, "",
-			`on GO: target "next" is not valid at the root, which has no siblings; did you mean ".next"?`, mend},
-		{"ambiguous", twins("#a"), "wait", `on GO: target "#a" is ambiguous: it may be next.r1.a or next.r2.a`, mend},
+			`on GO: target "next" is not valid at the root, which has no siblings; did you mean ".next"?`, fix},
+		{"ambiguous", twins("#a"), "wait", `on GO: target "#a" is ambiguous: it may be next.r1.a or next.r2.a`, fix},
 		{"one region", twins("next.r1.a next.r1.b"), "wait", `on GO: the targets "next.r1.a next.r1.b" cannot be active together`, apart},
 		{"ancestor", twins("next next.r1.b"), "wait", `on GO: the targets "next next.r1.b" cannot be active together`, apart},
 		{"twice", twins("next.r1.b next.r1.b"), "wait", `on GO: the targets "next.r1.b next.r1.b" cannot be active together`, apart},
@@ -177,12 +177,12 @@ func TestTargetsAreChecked(t *testing.T) {
 			*next = S{ID: "next", Type: statechart.Parallel, States: []S{{ID: "h", Type: statechart.DeepHistory}, {ID: "r", Tags: settled}}}
 			wait.On[0].Target = "next.r next.h"
 		}, "wait", `on GO: the targets "next.r next.h" cannot be active together`, apart},
-		{"always", func(_ *Def, _, next *S) { next.Always = []On{{Guard: yes, Target: "x"}} }, "next", `always: target "x" is not a state`, mend},
-		{"after", func(_ *Def, _, next *S) { next.After = []After{{Delay: 1, Target: "x"}} }, "next", `after 1ns: target "x" is not a state`, mend},
+		{"always", func(_ *Def, _, next *S) { next.Always = []On{{Guard: yes, Target: "x"}} }, "next", `always: target "x" is not a state`, fix},
+		{"after", func(_ *Def, _, next *S) { next.After = []After{{Delay: 1, Target: "x"}} }, "next", `after 1ns: target "x" is not a state`, fix},
 		{"default", func(_ *Def, wait, next *S) {
 			*next = S{ID: "next", Initial: "a", States: append(slices.Clone(children), S{ID: "h", Type: statechart.DeepHistory, Target: "x"})}
 			wait.On[0].Target = "next.h"
-		}, "next.h", `default: target "x" is not a state`, mend},
+		}, "next.h", `default: target "x" is not a state`, fix},
 		{"default outside", func(_ *Def, wait, next *S) {
 			*next = S{ID: "next", Initial: "a", States: append(slices.Clone(children), S{ID: "h", Type: statechart.DeepHistory, Target: "#wait"})}
 			wait.On[0].Target = "next.h"

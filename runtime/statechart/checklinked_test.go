@@ -33,7 +33,7 @@ func TestTimersAreChecked(t *testing.T) {
 		"1m0s": {{Delay: time.Minute}, {ID: "1m0s", Delay: time.Hour}},
 	} {
 		_, err := statechart.Compile(flawed(delayed(entries...)))
-		want := statechart.Finding{State: "wait", Problem: "after " + name + ": " + ambiguous, Mend: "give each its own ID"}
+		want := statechart.Finding{State: "wait", Problem: "after " + name + ": " + ambiguous, Fix: "give each its own ID"}
 		var failure *statechart.DefinitionError
 		if !errors.As(err, &failure) || !slices.Equal(failure.Findings, []statechart.Finding{want, want}) {
 			t.Errorf("%s: got %v, want twice %v", name, err, want)
@@ -84,12 +84,12 @@ func TestCodeIsChecked(t *testing.T) {
 	t.Parallel()
 	nothing := Do{{Name: "none"}}
 	const action = `the action "none" does nothing`
-	const mend = "make it with Assign, Raise or another constructor"
+	const fix = "make it with Assign, Raise or another constructor"
 	checkFlaws(t, []flaw{
-		{"entry", func(_ *Def, wait, _ *S) { wait.Entry = nothing }, "wait", "entry: " + action, mend},
-		{"exit", func(d *Def, _, _ *S) { d.Exit = nothing }, "", "exit: " + action, mend},
-		{"transition", func(_ *Def, wait, _ *S) { wait.On[0].Actions = nothing }, "wait", "on GO: " + action, mend},
-		{"always", func(_ *Def, wait, _ *S) { wait.Always = []On{{Guard: no, Actions: nothing}} }, "wait", "always: " + action, mend},
+		{"entry", func(_ *Def, wait, _ *S) { wait.Entry = nothing }, "wait", "entry: " + action, fix},
+		{"exit", func(d *Def, _, _ *S) { d.Exit = nothing }, "", "exit: " + action, fix},
+		{"transition", func(_ *Def, wait, _ *S) { wait.On[0].Actions = nothing }, "wait", "on GO: " + action, fix},
+		{"always", func(_ *Def, wait, _ *S) { wait.Always = []On{{Guard: no, Actions: nothing}} }, "wait", "always: " + action, fix},
 		{"guard", func(_ *Def, wait, _ *S) { wait.On[0].Guard = Guard{Name: "none"} }, "wait", `on GO: the guard "none" tests nothing`, "make it with When or another constructor"},
 		{"in", func(_ *Def, wait, _ *S) {
 			wait.On[0].Guard = statechart.Or(no, statechart.Not(statechart.In[trace]("nxet")))
@@ -154,24 +154,24 @@ func TestCyclesOfUnguardedAlwaysAreFound(t *testing.T) {
 		}
 	}
 	is := func(cycle string) string { return "is part of a cycle of unguarded Always transitions: " + cycle }
-	const mend = "guard one of the transitions"
+	const fix = "guard one of the transitions"
 	checkFlaws(t, []flaw{
-		{"two", add(moving("a", "b"), moving("b", "a")), "a", is(`"a" -> "b" -> "a"`), mend},
-		{"itself", add(moving("a", "a")), "a", is(`"a" -> "a"`), mend},
-		{"targetless", add(moving("a", "")), "a", is(`"a" -> "a"`), mend},
-		{"through a default", add(moving("a", "p"), S{ID: "p", Initial: "x", States: []S{moving("x", "#a")}}), "a", is(`"a" -> "p" -> "a"`), mend},
+		{"two", add(moving("a", "b"), moving("b", "a")), "a", is(`"a" -> "b" -> "a"`), fix},
+		{"itself", add(moving("a", "a")), "a", is(`"a" -> "a"`), fix},
+		{"targetless", add(moving("a", "")), "a", is(`"a" -> "a"`), fix},
+		{"through a default", add(moving("a", "p"), S{ID: "p", Initial: "x", States: []S{moving("x", "#a")}}), "a", is(`"a" -> "p" -> "a"`), fix},
 		{"through the root", func(d *Def, _, _ *S) {
 			d.Initial, d.States[0], d.States[1].On = "b", moving("b", "#c"), []On{{Event: "GO", Target: "b"}}
 			d.On = []On{{Event: "GO", Target: ".next"}}
-		}, "", is(`the chart -> the chart`), mend},
+		}, "", is(`the chart -> the chart`), fix},
 		{"of the parent", add(S{ID: "p", Initial: "x", Always: []On{{Target: ".y"}}, States: []S{{ID: "x", Always: []On{{Guard: no}}}, {ID: "y", Always: []On{{Guard: no}}}}}),
-			"p.y", is(`"p.y" -> "p.y"`), mend},
+			"p.y", is(`"p.y" -> "p.y"`), fix},
 	})
 }
 
 func TestRaisedPayloadsFitTheirDeclaration(t *testing.T) {
 	t.Parallel()
-	const mend = "raise it with RaiseWith and the declared type, or change the declaration"
+	const fix = "raise it with RaiseWith and the declared type, or change the declaration"
 	text := func(trace, Event) string { return "" }
 	for problem, action := range map[string]statechart.Action[trace]{
 		`raises "N" with nothing, but Payloads declares int`:       raise("N"),
@@ -193,7 +193,7 @@ func TestRaisedPayloadsFitTheirDeclaration(t *testing.T) {
 				continue
 			}
 			var findings *statechart.DefinitionError
-			if !errors.As(err, &findings) || len(findings.Findings) != 1 || findings.Findings[0] != (statechart.Finding{State: "a", Problem: place + ": " + problem, Mend: mend}) {
+			if !errors.As(err, &findings) || len(findings.Findings) != 1 || findings.Findings[0] != (statechart.Finding{State: "a", Problem: place + ": " + problem, Fix: fix}) {
 				t.Errorf("%s: got %v, want %s", place, err, problem)
 			}
 		}

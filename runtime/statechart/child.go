@@ -265,7 +265,7 @@ func (c *chart) restoreChildren(form *snapshotJSON, s *bareSnapshot) error {
 		id := byKey[key]
 		stored := form.Children[id]
 		if id == "" || stored.Machine == "" || stored.State != "" && !c.invokesChild(s, stored.State, id, stored.Machine) {
-			return c.unmatched(hostOrMend, "child %q of machine %q is not a child of the active state %q in this version", id, stored.Machine, stored.State)
+			return c.unmatched(hostOrRepair, "child %q of machine %q is not a child of the active state %q in this version", id, stored.Machine, stored.State)
 		}
 		s.Children = append(s.Children, ChildRef{ID: id, Key: key, Machine: stored.Machine, State: stored.State})
 	}

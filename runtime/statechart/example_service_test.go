@@ -58,7 +58,7 @@ func ExampleInvoke() {
 	//   service 1.0 charge attempt 1 failed: bank out of reach, again in 1s
 	//   service 1.0 charge attempt 2 done
 	// MORE: paid -> charging -> refused
-	//   service 3.0 charge attempt 1 failed for good: limit exceeded
+	//   service 3.0 charge attempt 1 failed permanently: limit exceeded
 	//   done
 	// {"total":230,"receipt":"receipt for order/1/1.0","refusal":"limit exceeded"}
 }

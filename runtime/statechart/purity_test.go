@@ -154,7 +154,7 @@ func refusesContext[C any](t *testing.T, problem string) {
 	if !errors.As(err, &definition) {
 		t.Fatalf("got %v, want a finding", err)
 	}
-	equal(t, "finding", definition.Findings[0], statechart.Finding{Problem: problem, Mend: "give the context type a method Clone() that returns a copy"})
+	equal(t, "finding", definition.Findings[0], statechart.Finding{Problem: problem, Fix: "give the context type a method Clone() that returns a copy"})
 }
 
 func TestContextThatCannotBeCopiedIsRejected(t *testing.T) {

@@ -30,10 +30,10 @@ type UnreadableError struct {
 
 // Remedies of an UnreadableError, except those for a missing version.
 const (
-	mendSnapshot  = "mend it, or restore it from a backup"
-	mendMigration = "mend the migration"
-	hostOld       = "add a migration or host the old version too"
-	hostOrMend    = hostOld + ", or mend it"
+	repairSnapshot = "repair it, or restore it from a backup"
+	fixMigration   = "fix the migration"
+	hostOld        = "add a migration or host the old version too"
+	hostOrRepair   = hostOld + ", or repair it"
 )
 
 // Error returns the cause and the remedy.
@@ -42,7 +42,7 @@ func (e *UnreadableError) Error() string {
 	if e.Of != "" {
 		of = " of " + e.Of
 	}
-	return fmt.Sprintf("%v%s: %v; %s", ErrUnreadable, of, e.Err, cmp.Or(e.Todo, mendSnapshot))
+	return fmt.Sprintf("%v%s: %v; %s", ErrUnreadable, of, e.Err, cmp.Or(e.Todo, repairSnapshot))
 }
 
 // Unwrap returns ErrUnreadable and Err.
@@ -86,8 +86,8 @@ func (c *chart) read(data []byte, context erased) (bareSnapshot, error) {
 		}
 	}
 	var unreadable *UnreadableError
-	if errors.As(err, &unreadable) && (unreadable.Todo == "" || unreadable.Todo == hostOrMend) {
-		unreadable.Todo = mendMigration // The snapshot has been migrated.
+	if errors.As(err, &unreadable) && (unreadable.Todo == "" || unreadable.Todo == hostOrRepair) {
+		unreadable.Todo = fixMigration // The snapshot has been migrated.
 	}
 	if err != nil {
 		return bareSnapshot{}, err
@@ -220,12 +220,12 @@ func (c *chart) restoreHistory(form *snapshotJSON, s *bareSnapshot) error {
 		for _, active := range form.HistoryValue[path] {
 			i, ok := c.byPath[active]
 			if !ok || !c.isDescendant(i, c.nodes[h].parent) || c.nodes[i].kind == history {
-				return c.unmatched(hostOrMend, "history %q records %q, which is not a state below its parent in this version", path, active)
+				return c.unmatched(hostOrRepair, "history %q records %q, which is not a state below its parent in this version", path, active)
 			}
 			set.add(i)
 		}
 		if !c.recordable(h, set) {
-			return c.unmatched(hostOrMend, "history %q records %q, which is not a valid record in this version", path, form.HistoryValue[path])
+			return c.unmatched(hostOrRepair, "history %q records %q, which is not a valid record in this version", path, form.HistoryValue[path])
 		}
 		if s.history == nil {
 			s.history = make([]record, len(c.histories))
@@ -312,7 +312,7 @@ func (c *chart) restoreTimers(form *snapshotJSON, s *bareSnapshot) error {
 			index = slices.IndexFunc(c.nodes[state].timers, func(d delay) bool { return d.id == stored.After })
 		}
 		if index < 0 || !c.isActive(state, &s.configuration) {
-			return c.unmatched(hostOrMend, "timer %s belongs to %q after %q, which is not a timer of an active state in this version", id, stored.State, stored.After)
+			return c.unmatched(hostOrRepair, "timer %s belongs to %q after %q, which is not a timer of an active state in this version", id, stored.State, stored.After)
 		}
 		if slices.ContainsFunc(s.Timers, func(t Timer) bool { return t.state == state && t.index == index }) {
 			return c.unreadable("state %q has its timer %q twice", stored.State, stored.After)
@@ -337,7 +337,7 @@ func (c *chart) restoreServices(form *snapshotJSON, s *bareSnapshot) error {
 			return err
 		}
 		if index < 0 || !c.isActive(state, &s.configuration) {
-			return c.unmatched(hostOrMend, "service %q of state %q is not a service of an active state in this version", stored.ID, stored.State)
+			return c.unmatched(hostOrRepair, "service %q of state %q is not a service of an active state in this version", stored.ID, stored.State)
 		}
 		if slices.ContainsFunc(s.Services, func(i Invocation) bool { return i.state == state && i.index == index }) {
 			return c.unreadable("state %q has its service %q twice", stored.State, stored.ID)

@@ -133,27 +133,27 @@ func TestRestoreRejectsDamage(t *testing.T) {
 		{`,"r2":"d"`, ``, `state "p": expected 2 active children, got 1`},
 		{`{"p":{"r1":{"b":"y"},"r2":"d"}}`, `""`, `this version has no state ""; add a migration or host the old version too`},
 		{`{"p":{"r1":{"b":"y"},"r2":"d"}}`, `"end"`, `the status "active" does not fit the state end, its timers, services and children`},
-		{`{"p":{"r1":{"b":"y"},"r2":"d"}}`, `"out"`, `timer 4.0 belongs to "p.r1" after "1h0m0s", which is not a timer of an active state in this version; add a migration or host the old version too, or mend it`},
-		{`"r2":"d"`, `"r2":"c"`, `service "p.r2.d" of state "p.r2.d" is not a service of an active state in this version; add a migration or host the old version too, or mend it`},
+		{`{"p":{"r1":{"b":"y"},"r2":"d"}}`, `"out"`, `timer 4.0 belongs to "p.r1" after "1h0m0s", which is not a timer of an active state in this version; add a migration or host the old version too, or repair it`},
+		{`"r2":"d"`, `"r2":"c"`, `service "p.r2.d" of state "p.r2.d" is not a service of an active state in this version; add a migration or host the old version too, or repair it`},
 		{`"p.deep":`, `"p.high":`, `this version has no history state "p.high"; add a migration or host the old version too`},
 		{`"p.deep":`, `"p.r1":`, `this version has no history state "p.r1"; add a migration or host the old version too`},
-		{`["p.r1.b"]`, `["p.r1.z"]`, `history "p.r1.flat" records "p.r1.z", which is not a state below its parent in this version; add a migration or host the old version too, or mend it`},
-		{`["p.r1.b"]`, `["p.r2"]`, `history "p.r1.flat" records "p.r2", which is not a state below its parent in this version; add a migration or host the old version too, or mend it`},
-		{`["p.r1.b"]`, `["p.r1.flat"]`, `history "p.r1.flat" records "p.r1.flat", which is not a state below its parent in this version; add a migration or host the old version too, or mend it`},
-		{`["p.r1.b"]`, `["p.r1.b.y"]`, `history "p.r1.flat" records ["p.r1.b.y"], which is not a valid record in this version; add a migration or host the old version too, or mend it`},
-		{`["p.r1.b"]`, `["p.r1.a","p.r1.b"]`, `history "p.r1.flat" records ["p.r1.a" "p.r1.b"], which is not a valid record in this version; add a migration or host the old version too, or mend it`},
-		{`["p.r1.b"]`, `[]`, `history "p.r1.flat" records [], which is not a valid record in this version; add a migration or host the old version too, or mend it`},
-		{`["p.r1.b.y","p.r2.c"]`, `["p.r1.b","p.r2.c"]`, `history "p.deep" records ["p.r1.b" "p.r2.c"], which is not a valid record in this version; add a migration or host the old version too, or mend it`},
-		{`["p.r1.b.y","p.r2.c"]`, `["p.r1.b.y"]`, `history "p.deep" records ["p.r1.b.y"], which is not a valid record in this version; add a migration or host the old version too, or mend it`},
-		{`["p.r1.b.y","p.r2.c"]`, `["p.r1.b.x","p.r1.b.y","p.r2.c"]`, `history "p.deep" records ["p.r1.b.x" "p.r1.b.y" "p.r2.c"], which is not a valid record in this version; add a migration or host the old version too, or mend it`},
-		{`"after":"soon"`, `"after":"later"`, `timer 4.1 belongs to "p.r1" after "later", which is not a timer of an active state in this version; add a migration or host the old version too, or mend it`},
+		{`["p.r1.b"]`, `["p.r1.z"]`, `history "p.r1.flat" records "p.r1.z", which is not a state below its parent in this version; add a migration or host the old version too, or repair it`},
+		{`["p.r1.b"]`, `["p.r2"]`, `history "p.r1.flat" records "p.r2", which is not a state below its parent in this version; add a migration or host the old version too, or repair it`},
+		{`["p.r1.b"]`, `["p.r1.flat"]`, `history "p.r1.flat" records "p.r1.flat", which is not a state below its parent in this version; add a migration or host the old version too, or repair it`},
+		{`["p.r1.b"]`, `["p.r1.b.y"]`, `history "p.r1.flat" records ["p.r1.b.y"], which is not a valid record in this version; add a migration or host the old version too, or repair it`},
+		{`["p.r1.b"]`, `["p.r1.a","p.r1.b"]`, `history "p.r1.flat" records ["p.r1.a" "p.r1.b"], which is not a valid record in this version; add a migration or host the old version too, or repair it`},
+		{`["p.r1.b"]`, `[]`, `history "p.r1.flat" records [], which is not a valid record in this version; add a migration or host the old version too, or repair it`},
+		{`["p.r1.b.y","p.r2.c"]`, `["p.r1.b","p.r2.c"]`, `history "p.deep" records ["p.r1.b" "p.r2.c"], which is not a valid record in this version; add a migration or host the old version too, or repair it`},
+		{`["p.r1.b.y","p.r2.c"]`, `["p.r1.b.y"]`, `history "p.deep" records ["p.r1.b.y"], which is not a valid record in this version; add a migration or host the old version too, or repair it`},
+		{`["p.r1.b.y","p.r2.c"]`, `["p.r1.b.x","p.r1.b.y","p.r2.c"]`, `history "p.deep" records ["p.r1.b.x" "p.r1.b.y" "p.r2.c"], which is not a valid record in this version; add a migration or host the old version too, or repair it`},
+		{`"after":"soon"`, `"after":"later"`, `timer 4.1 belongs to "p.r1" after "later", which is not a timer of an active state in this version; add a migration or host the old version too, or repair it`},
 		{`"after":"soon"`, `"after":"1h0m0s"`, `state "p.r1" has its timer "1h0m0s" twice`},
-		{`"state":"p.r1","after":"soon"`, `"state":"p.r9","after":"soon"`, `timer 4.1 belongs to "p.r9" after "soon", which is not a timer of an active state in this version; add a migration or host the old version too, or mend it`},
+		{`"state":"p.r1","after":"soon"`, `"state":"p.r9","after":"soon"`, `timer 4.1 belongs to "p.r9" after "soon", which is not a timer of an active state in this version; add a migration or host the old version too, or repair it`},
 		{`"4.1"`, `"4.01"`, `expected an ID that one of 5 steps derived, such as 1.0, got "4.01"`},
 		{`"4.1"`, `"four"`, `expected an ID that one of 5 steps derived, such as 1.0, got "four"`},
 		{`"4.1"`, `"4.-1"`, `expected an ID that one of 5 steps derived, such as 1.0, got "4.-1"`},
 		{`"5.0"`, `"6.0"`, `expected an ID that one of 5 steps derived, such as 1.0, got "6.0"`},
-		{`"id":"p.r2.d"`, `"id":"other"`, `service "other" of state "p.r2.d" is not a service of an active state in this version; add a migration or host the old version too, or mend it`},
+		{`"id":"p.r2.d"`, `"id":"other"`, `service "other" of state "p.r2.d" is not a service of an active state in this version; add a migration or host the old version too, or repair it`},
 		{`"services":{`, `"services":{"3.0":{"id":"p.r2.d","state":"p.r2.d"},`, `state "p.r2.d" has its service "p.r2.d" twice`},
 		{`"at":"2026-01-02T04:04:05Z"`, `"at":"9999-12-31T23:00:00-01:00"`, `timer 4.0: expected a deadline in the years 0 to 9999, got 10000-01-01 00:00:00 +0000 UTC`},
 		{`"services":{"5.0":{`, `"ends":{"5.0":{`, `the state p.r1.b.y, p.r2.d is not settled in this version, and no service is running to move it on; add a migration or host the old version too`},
@@ -165,7 +165,7 @@ func TestRestoreRejectsDamage(t *testing.T) {
 		_, err := chart.Restore([]byte(strings.Replace(intact, c.old, c.new, 1)))
 		want := "unreadable snapshot of chart c: " + c.message
 		if !strings.Contains(c.message, "; ") {
-			want += "; mend it, or restore it from a backup"
+			want += "; repair it, or restore it from a backup"
 		}
 		if !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {
 			t.Errorf("%s for %s: got %v\nwant %s", c.new, c.old, err, want)

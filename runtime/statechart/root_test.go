@@ -91,12 +91,12 @@ func TestRootDefersUnhandledEvents(t *testing.T) {
 
 func TestRootHasTagsMetaAndDoc(t *testing.T) {
 	t.Parallel()
-	def := Def{Initial: "a", Tags: []string{"demo"}, Meta: map[string]int{"width": 3}, Doc: "Waits\nfor good; #1.", States: []S{{ID: "a", Meta: 1}}}
+	def := Def{Initial: "a", Tags: []string{"demo"}, Meta: map[string]int{"width": 3}, Doc: "Waits\nfor ever; #1.", States: []S{{ID: "a", Meta: 1}}}
 	r := begin(t, def)
 	equal(t, "tags", text(t, r.step.Next.Tags()), `["demo","settled"]`)
 	equal(t, "meta", text(t, r.step.Next.Meta()), `{"":{"width":3},"a":1}`)
 	contains := func(part string) { equal(t, part, slices.Contains(strings.Split(r.chart.Mermaid(), "\n"), part), true) }
-	contains("  accDescr: Waits for good; #1.")
+	contains("  accDescr: Waits for ever; #1.")
 }
 
 func TestDefinitionReturnsTheCompiledDefinition(t *testing.T) {

@@ -43,7 +43,7 @@ func (p *Player[C]) serve(key string) error {
 		}
 		wait, more := retry.Next(invocation.Attempt)
 		if !more || statechart.IsPermanent(failure) {
-			p.trace.attempt(invocation, fmt.Sprintf("failed for good: %v", failure))
+			p.trace.attempt(invocation, fmt.Sprintf("failed permanently: %v", failure))
 			_, err := p.step(invocation.Failed(failure))
 			return err
 		}

@@ -141,8 +141,8 @@ type checker[T any] struct {
 	findings []statechart.Finding
 }
 
-func (c *checker[T]) find(state, problem, mend string) {
-	c.findings = append(c.findings, statechart.Finding{State: state, Problem: problem, Mend: mend})
+func (c *checker[T]) find(state, problem, fix string) {
+	c.findings = append(c.findings, statechart.Finding{State: state, Problem: problem, Fix: fix})
 }
 
 // check builds the machine from its configuration.

@@ -212,7 +212,7 @@ func TestRestoreRefusesInvalidSnapshots(t *testing.T) {
 		`{`: "unexpected end of JSON input",
 		`{"machine":"m","version":2,"status":"active","value":"a",` + rest:                                                                `expected version 1 of machine "m", got version 2 of "m"`,
 		`{"machine":"m","version":1,"status":"active","value":"gone",` + rest:                                                             `this version has no state "gone"; host the old version too`,
-		`{"machine":"m","version":1,"status":"active","value":{"a":"b"},` + rest:                                                          `expected a string under "value", got an object; mend it, or restore it from a backup`,
+		`{"machine":"m","version":1,"status":"active","value":{"a":"b"},` + rest:                                                          `expected a string under "value", got an object; repair it, or restore it from a backup`,
 		`{"machine":"m","version":1,"status":"active","value":"outer",` + rest:                                                            `the state "outer" is not settled in this version; host the old version too`,
 		`{"machine":"m","version":1,"status":"done","value":"a",` + rest:                                                                  `the status "done" does not fit the state "a" and its 0 timers`,
 		`{"machine":"m","version":1,"status":"active","value":"a","context":{},"tags":[],"steps":0}`:                                      `expected a step count of at least 1, got 0`,
@@ -220,7 +220,7 @@ func TestRestoreRefusesInvalidSnapshots(t *testing.T) {
 		`{"machine":"m","version":1,"status":"active","value":"inner","timers":{"2.0":{"state":"inner","after":"5m0s"}},` + rest:          `timer 2.0 belongs to "inner" after "5m0s", which is not a timer of an active state in this version`,
 		`{"machine":"m","version":1,"status":"active","value":"inner","timers":{"3.0":{"state":"inner","after":"1m0s"}},` + rest:          `expected the ID of a timer that one of 2 steps derived, such as 1.0, got "3.0"`,
 		`{"machine":"m","version":1,"status":"active","value":"a","timers":{"2.0":{"state":"","after":"X","event":{"type":"X"}}},` + rest: `timer 2.0: this version cannot decode its event "X"`,
-		`{"machine":"m","version":1,"status":"active","value":"a","context":{"lines":1},"tags":[],"steps":2}`:                             `expected an array under "context.lines", got a number; mend it, or restore it from a backup`,
+		`{"machine":"m","version":1,"status":"active","value":"a","context":{"lines":1},"tags":[],"steps":2}`:                             `expected an array under "context.lines", got a number; repair it, or restore it from a backup`,
 	} {
 		if restored, err := machine.Restore([]byte(snapshot)); !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), want) || restored != nil {
 			t.Errorf("%s:\n got %v\nwant %s", snapshot, err, want)

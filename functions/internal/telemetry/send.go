@@ -85,7 +85,7 @@ func (t *Telemetry) oneByOne(handler BatchHandler) BatchHandler {
 		for _, message := range batch.Records {
 			one, err := handler(durable.WithTrace(ctx, carried(message)), lambdaevents.SQSEvent{Records: []lambdaevents.SQSMessage{message}})
 			if err != nil {
-				t.config.Logger.WarnContext(ctx, "message failed, to be delivered again", "error", err,
+				t.config.Logger.WarnContext(ctx, "message failed, will be redelivered", "error", err,
 					"queue", message.EventSourceARN, "message_id", message.MessageId, "receive_count", message.Attributes["ApproximateReceiveCount"])
 				one.BatchItemFailures = []lambdaevents.SQSBatchItemFailure{{ItemIdentifier: message.MessageId}}
 			}

@@ -14,7 +14,7 @@ import (
 func (x *search) awake(w *world) {
 	for _, id := range slices.Sorted(maps.Keys(w.records)) {
 		stored, err := waking.Of(x.hosts[0], w.record(id))
-		if err != nil { // The next version has stored it.
+		if err != nil { // The next version stored it.
 			stored, err = waking.Of(x.hosts[len(x.hosts)-1], w.record(id))
 		}
 		if err == nil {
@@ -41,7 +41,7 @@ func (w *world) bodies(id string) (queued, later []string) {
 	return queued, later
 }
 
-// tasksAnswered: "a task that waits is answered once, with the outcome that was committed; if it cannot be answered any more,
+// tasksAnswered: "a task that waits is answered once, with the outcome that was committed; if it can no longer be answered,
 // the chart can receive it".
 func (w *world) tasksAnswered() {
 	for _, value := range slices.Sorted(maps.Keys(w.tasks)) {

@@ -112,7 +112,7 @@ func (w *world) parkedNow(d durable.Delivery, reason string) {
 
 // isAbandoned reports whether the reason is that too many tries came to no end.
 func isAbandoned(reason string) bool {
-	return strings.Contains(reason, "the process died while it was tried")
+	return strings.Contains(reason, "the process died during the attempt")
 }
 
 // refused checks a claim that is refused. "An alias belongs to one instance, until it ends."
