@@ -159,7 +159,7 @@ var metricsPattern = regexp.MustCompile(`var (?:count|extreme)Names = \[\.\.\.\]
 func TestTheMetricsPageHasEachMetric(t *testing.T) {
 	t.Parallel()
 	var metrics []string
-	for _, found := range metricsPattern.FindAllStringSubmatch(read(t, "functions/internal/telemetry/telemetry.go"), -1) {
+	for _, found := range metricsPattern.FindAllStringSubmatch(read(t, "runtime/host/internal/telemetry/telemetry.go"), -1) {
 		for name := range strings.SplitSeq(found[1], ", ") {
 			metrics = append(metrics, strings.Trim(name, `"`))
 		}

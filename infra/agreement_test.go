@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
@@ -85,7 +85,7 @@ func required(t *testing.T) map[string][]string {
 		return file
 	}
 	values := map[string]string{} // values of boot's constants, by name
-	ast.Inspect(parse("../functions/internal/boot/settings.go"), func(node ast.Node) bool {
+	ast.Inspect(parse("../runtime/host/internal/boot/settings.go"), func(node ast.Node) bool {
 		if spec, ok := node.(*ast.ValueSpec); ok && len(spec.Values) == 1 {
 			if literal, ok := spec.Values[0].(*ast.BasicLit); ok {
 				values[spec.Names[0].Name], _ = strconv.Unquote(literal.Value)
@@ -113,7 +113,7 @@ func required(t *testing.T) map[string][]string {
 			return false
 		})
 	}
-	for _, declaration := range parse("../functions/host/host.go").Decls {
+	for _, declaration := range parse("../runtime/host/host.go").Decls {
 		if function, ok := declaration.(*ast.FuncDecl); ok {
 			collect(strings.ToLower(function.Name.Name), function)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/machines/signup"
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
-	"github.com/settle-run/settle/runtime/xstatejson"
+	"github.com/settle-run/settle/runtime/statechart/xstatejson"
 )
 
 // hostedMachines returns the machines with simulated services that only log.

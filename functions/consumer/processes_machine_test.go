@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/settle-run/settle/functions/host"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/host"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 

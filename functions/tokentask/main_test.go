@@ -17,13 +17,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/handlers"
-	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/infra/guard"
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/machines/samples"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/host"
 )
 
 // TestATaskWaitsThroughTheFunction runs workflows whose task invokes the function. A rejected event fails the task
@@ -125,9 +124,9 @@ func newTokenTask(t *testing.T, config aws.Config, queueURL string) lambda.Handl
 			t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
 		}
 	})
-	process := &boot.Process{
-		Env:      boot.NewEnv(func(string) (string, bool) { return "", false }),
-		Settings: boot.Settings{QueueURL: queueURL}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
+	process := &host.Process{
+		Env:      host.NewEnv(func(string) (string, bool) { return "", false }),
+		Settings: host.Settings{QueueURL: queueURL}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 	}
 	machines, err := samples.Machines(process)
 	if err != nil {
@@ -137,7 +136,7 @@ func newTokenTask(t *testing.T, config aws.Config, queueURL string) lambda.Handl
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := handlers.TokenTask(process, hosted)
+	handler, err := host.TokenTask(samples.Machines).Handler(process, hosted)
 	if err != nil {
 		t.Fatal(err)
 	}

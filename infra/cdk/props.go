@@ -155,7 +155,7 @@ func (p Props) withDefaults() Props {
 	return p
 }
 
-// workflowName matches names that fit into boot.Workflows, a list with commas and equals signs.
+// workflowName matches names that fit into host.Workflows, a list with commas and equals signs.
 var workflowName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
 func (p Props) validate() error {

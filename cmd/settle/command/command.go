@@ -38,8 +38,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
-	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/gateway"
 )
 
 // Config describes a settle command. Machines is required.
@@ -85,7 +85,7 @@ type Gateway struct {
 	// refused.
 	GitHubSecret string
 	// Callbacks are the third parties that call back, by name.
-	Callbacks map[string]httpapi.Callback
+	Callbacks map[string]gateway.Callback
 	// Note is a line that dev prints about the above.
 	Note string
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/settle-run/settle/functions/gateway/httpapi"
+	"github.com/settle-run/settle/runtime/gateway"
 )
 
 // errInterrupted is wrapped when the command was stopped before it was done.
@@ -45,7 +45,7 @@ func until[T any](ctx context.Context, do func() (T, error)) (T, error) {
 
 // readInput reads standard input, up to one byte more than an event may have.
 func (s *session) readInput(ctx context.Context) ([]byte, error) {
-	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.in, httpapi.EventBytesMax+1)) })
+	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.in, gateway.EventBytesMax+1)) })
 }
 
 // confirm asks a question on the terminal. If the answer is no, it returns an error that ends with otherwise.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/xstatejson"
+	"github.com/settle-run/settle/runtime/statechart/xstatejson"
 )
 
 // Simulated machines have a context of raw JSON.

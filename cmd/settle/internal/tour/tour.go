@@ -16,12 +16,12 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
-	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/gateway"
 )
 
 // Config tunes a tour. The zero value plays in process.
@@ -79,7 +79,7 @@ func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 		})
 	}, stack.Config{
 		AWSAddr: config.AWSAddr, HTTPAddr: config.HTTPAddr, GitHubSecret: secret, Logger: logger,
-		Callbacks: map[string]httpapi.Callback{enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback}},
+		Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback}},
 	})
 	if err != nil {
 		return err

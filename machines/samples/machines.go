@@ -1,0 +1,64 @@
+// Package samples builds this repository's machines for the deployed functions.
+package samples
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/settle-run/settle/machines"
+	"github.com/settle-run/settle/machines/demo"
+	"github.com/settle-run/settle/machines/enrich"
+	"github.com/settle-run/settle/machines/pipeline"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/host"
+)
+
+// Machines returns the machines, with services that log the calls they would make. The details of a call are logged
+// only if payloads are.
+func Machines(p *host.Process) ([]durable.Machine, error) {
+	tuned := settings(p.Env)
+	logger := p.Logger
+	if !p.Settings.LogPayloads {
+		logger = slog.New(bare{logger.Handler()})
+	}
+	plant := &demo.Plant{Logger: logger}
+	return machines.All(machines.Services{
+		Enricher: demo.Enricher{Logger: logger},
+		Runners:  demo.Runners{Logger: logger},
+		Mailer:   demo.Mailer{Logger: logger},
+		Accounts: demo.Accounts{Logger: logger},
+		Files:    demo.Files{Logger: logger},
+		Pipeline: pipeline.Services{Data: plant, Jobs: plant, Alerts: plant},
+	}, tuned), nil
+}
+
+// ConsumerMachines returns the machines for the consumer and requires the key of signup's codes. Without the key,
+// anyone who sees a snapshot could find the code by trying all codes.
+func ConsumerMachines(p *host.Process) ([]durable.Machine, error) {
+	p.Env.Require(SignupCodeKey)
+	return Machines(p)
+}
+
+// Callbacks returns the third parties that call back.
+func Callbacks(p *host.Process) map[string]gateway.Callback {
+	made := callbacks(p.Env)
+	if len(made.Key) == 0 {
+		return nil
+	}
+	return map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: made.Verify, Read: enrich.ReadCallback}}
+}
+
+// bare is a log handler that drops attributes.
+type bare struct{ slog.Handler }
+
+// Handle logs only the message.
+func (h bare) Handle(ctx context.Context, record slog.Record) error {
+	return h.Handler.Handle(ctx, slog.NewRecord(record.Time, record.Level, record.Message, record.PC))
+}
+
+// WithAttrs drops the attributes.
+func (h bare) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+// WithGroup drops the group.
+func (h bare) WithGroup(string) slog.Handler { return h }
