@@ -49,7 +49,9 @@ type ledger struct {
 // stored is the ledger's copy of an instance's item.
 type stored struct {
 	createdAt time.Time
-	revision  int64
+	// since is when the item was first written.
+	since    time.Time
+	revision int64
 	// expireAt is when DynamoDB may delete the item, in seconds since 1970; 0 if never.
 	expireAt int64
 	// owed is how many effects and answers to tasks the item still has to perform, as far as the ledger can see.
