@@ -260,6 +260,6 @@ func TestPortsAreServedAndReleased(t *testing.T) {
 			t.Errorf("expected the port of %s to be free again, got %v", url, err)
 			continue
 		}
-		_ = listener.Close() // The context has served its purpose.
+		_ = listener.Close() // It only shows that the port is free.
 	}
 }

@@ -294,7 +294,7 @@ func TestTourWaitsForEffects(t *testing.T) {
 		if took := time.Since(began); took < 2*time.Minute || took > 2*time.Minute+time.Second {
 			t.Errorf("expected to wait two minutes, got %v", took)
 		}
-		<-storing // The effect may be visible before performed returns.
+		<-storing // performed may see the empty outbox before ClearOutbox returns.
 		if err := running.Close(); err != nil {
 			t.Error(err)
 		}
