@@ -18,6 +18,7 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/functions/internal/boot/boottest"
 	"github.com/settle-run/settle/functions/internal/handlers"
 	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/infra"
@@ -115,18 +116,9 @@ func runTask(t *testing.T, payload string) (*sfn.DescribeExecutionOutput, []sqst
 // newTokenTask returns the function, restricted to its role.
 func newTokenTask(t *testing.T, config aws.Config, queueURL string) lambda.Handler {
 	t.Helper()
-	role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "tokentask")
-	if err != nil {
-		t.Fatal(err)
-	}
-	role.Attach(&config)
-	t.Cleanup(func() {
-		if denied := role.Denied(); len(denied) > 0 {
-			t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
-		}
-	})
+	config = guard.Restrict(t, config, infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "tokentask")
 	process := &boot.Process{
-		Env:      boot.NewEnv(func(string) (string, bool) { return "", false }),
+		Env:      boot.NewEnv(boottest.Environment()),
 		Settings: boot.Settings{QueueURL: queueURL}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 	}
 	machines, err := samples.Machines(process)

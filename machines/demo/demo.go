@@ -12,9 +12,24 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/machines/signup"
 )
+
+// Services returns a demo service for each service of the machines.
+func Services(logger *slog.Logger) machines.Services {
+	plant := &Plant{Logger: logger}
+	return machines.Services{
+		Enricher: Enricher{Logger: logger},
+		Runners:  Runners{Logger: logger},
+		Mailer:   Mailer{Logger: logger},
+		Accounts: Accounts{Logger: logger},
+		Files:    Files{Logger: logger},
+		Pipeline: pipeline.Services{Data: plant, Jobs: plant, Alerts: plant},
+	}
+}
 
 // Runners implements job.RunnerLauncher.
 type Runners struct{ Logger *slog.Logger }

@@ -1,5 +1,5 @@
 // Package boot starts the Lambda functions. It reads their settings from the environment and builds their handlers. No
-// other package reads the environment.
+// other package in functions reads the environment.
 package boot
 
 import (

@@ -24,10 +24,7 @@ import (
 )
 
 func hosted(string) []durable.Machine {
-	logger := slog.New(slog.DiscardHandler)
-	return machines.All(machines.Services{
-		Runners: demo.Runners{Logger: logger}, Mailer: demo.Mailer{Logger: logger}, Accounts: demo.Accounts{Logger: logger},
-	}, machines.Settings{Job: job.Config{PickUpTimeout: 20 * time.Minute, LaunchesMax: 2}})
+	return machines.All(demo.Services(slog.New(slog.DiscardHandler)), machines.Settings{Job: job.Config{PickUpTimeout: 20 * time.Minute, LaunchesMax: 2}})
 }
 
 func start(t *testing.T, config Config) *Stack {
