@@ -1,4 +1,4 @@
-// Package demo has services for the machines without side effects: they log the call instead. Replace them before
+// Package demo has services without side effects for the machines: they log the call instead. Replace them before
 // real users arrive: anyone with access to the log can read signup's codes.
 //
 // The results are derived from the idempotency key, so a repeated call returns the same result.
