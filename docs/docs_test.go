@@ -175,12 +175,8 @@ var (
 
 func blocksOf(t *testing.T, page string) []block {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, page))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var blocks []block
-	lines := strings.Split(string(text), "\n")
+	lines := strings.Split(read(t, page), "\n")
 	for i := 0; i < len(lines); i++ {
 		mark := markPattern.FindStringSubmatch(lines[i])
 		if mark != nil && !fencePattern.MatchString(lines[min(i+1, len(lines)-1)]) {
