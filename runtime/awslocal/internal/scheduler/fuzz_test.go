@@ -14,6 +14,7 @@ func FuzzServe(f *testing.F) {
 	f.Add("POST", "/schedules/s", "", body("rate(1 minute)", "StartDate=1772366400", "EndDate=1772370000.5", `ScheduleExpressionTimezone="Asia/Tokyo"`))
 	f.Add("PUT", "/schedules/known", "", body(at(time.Hour), `State="DISABLED"`))
 	f.Add("GET", "/schedules", "NamePrefix=k&MaxResults=1&State=ENABLED&NextToken=x", "")
+	f.Add("GET", "/schedules", "NamePrefix=%zz&MaxResults=1", "")
 	f.Add("DELETE", "/schedules/known", "clientToken=t", "")
 	f.Add("POST", "/schedule-groups/g", "", `{"Tags":[{"Key":"a","Value":"b"}]}`)
 	f.Add("POST", "/tags/"+groupARN("default"), "", `{"Tags":[{"Key":"a","Value":"b"}]}`)
