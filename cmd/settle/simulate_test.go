@@ -118,7 +118,7 @@ func TestSimulateLimitsLinesAndTimers(t *testing.T) {
 	}
 }
 
-// delays returns flags of settle simulate with values for the delays that the charts compute.
+// delays are flags of settle simulate, by machine, with values for the delays that the charts compute.
 var delays = map[string][]string{
 	"enrich":   {"--delay", "expiry=31m"},
 	"pipeline": {"--delay", "backoff=5m", "--delay", "breach=5m", "--delay", "check=5m", "--delay", "evaluation=5m", "--delay", "warning=5m"},

@@ -21,11 +21,9 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/host/hosttest"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
-
-// nothing is a lookup without variables.
-func nothing(string) (string, bool) { return "", false }
 
 func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 	t.Parallel()
@@ -85,17 +83,9 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 // newConsumer returns the function, restricted to its role.
 func newConsumer(t *testing.T, config aws.Config, settings host.Settings) lambda.Handler {
 	t.Helper()
-	role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region, Values: map[string]string{"Table": "settle"}}, "consumer")
-	if err != nil {
-		t.Fatal(err)
-	}
-	role.Attach(&config)
-	t.Cleanup(func() {
-		if denied := role.Denied(); len(denied) > 0 {
-			t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
-		}
-	})
-	process := &host.Process{Env: host.NewEnv(nothing), Settings: settings, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}
+	stack := infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region, Values: map[string]string{"Table": "settle"}}
+	config = guard.Restrict(t, config, stack, "consumer")
+	process := &host.Process{Env: host.NewEnv(hosttest.Environment()), Settings: settings, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}
 	machines, err := samples.Machines(process)
 	if err != nil {
 		t.Fatal(err)

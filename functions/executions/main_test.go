@@ -43,17 +43,7 @@ func TestEndOfAnExecutionBecomesAnEventOfItsInstance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "executions")
-		if err != nil {
-			t.Fatal(err)
-		}
-		own := config
-		role.Attach(&own)
-		t.Cleanup(func() {
-			if denied := role.Denied(); len(denied) > 0 {
-				t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
-			}
-		})
+		own := guard.Restrict(t, config, infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "executions")
 		made, err := host.Executions().Handler(&host.Process{Settings: host.Settings{QueueURL: *queue.QueueUrl}, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
 		if err != nil {
 			t.Fatal(err)

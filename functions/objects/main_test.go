@@ -50,17 +50,7 @@ func inCloud(t *testing.T, test func(t *testing.T, invoke func(created string) e
 			}
 			urls = append(urls, *made.QueueUrl)
 		}
-		role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "objects")
-		if err != nil {
-			t.Fatal(err)
-		}
-		own := config
-		role.Attach(&own)
-		t.Cleanup(func() {
-			if denied := role.Denied(); len(denied) > 0 {
-				t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
-			}
-		})
+		own := guard.Restrict(t, config, infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "objects")
 		made, err := newHandler(&host.Process{
 			Settings: host.Settings{QueueURL: urls[0], DeadLetterQueueURL: urls[1]}, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 		}, nil)

@@ -23,6 +23,7 @@ import (
 	"github.com/settle-run/settle/machines/samples"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/host/hosttest"
 )
 
 // TestATaskWaitsThroughTheFunction runs workflows whose task invokes the function. A rejected event fails the task
@@ -114,18 +115,9 @@ func runTask(t *testing.T, payload string) (*sfn.DescribeExecutionOutput, []sqst
 // newTokenTask returns the function, restricted to its role.
 func newTokenTask(t *testing.T, config aws.Config, queueURL string) lambda.Handler {
 	t.Helper()
-	role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "tokentask")
-	if err != nil {
-		t.Fatal(err)
-	}
-	role.Attach(&config)
-	t.Cleanup(func() {
-		if denied := role.Denied(); len(denied) > 0 {
-			t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
-		}
-	})
+	config = guard.Restrict(t, config, infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "tokentask")
 	process := &host.Process{
-		Env:      host.NewEnv(func(string) (string, bool) { return "", false }),
+		Env:      host.NewEnv(hosttest.Environment()),
 		Settings: host.Settings{QueueURL: queueURL}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 	}
 	machines, err := samples.Machines(process)

@@ -80,6 +80,6 @@ func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	// The client has hung up.
+	// If it fails, the client has hung up.
 	_, _ = w.Write(body)
 }

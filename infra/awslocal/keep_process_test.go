@@ -131,7 +131,7 @@ func startChild(t *testing.T, dir string, variables ...string) child {
 func (c child) kill() {
 	if c.command.ProcessState == nil {
 		_ = c.command.Process.Kill() // It may already have ended.
-		_ = c.command.Wait()         // Being killed is an error.
+		_ = c.command.Wait()         // Wait reports the kill as an error.
 	}
 }
 

@@ -70,8 +70,8 @@ func (f *flows) begin(ctx context.Context, c child, name string) error {
 	wait := waitOf(name)
 	input := fmt.Sprintf(`{"group": "g%d", "wait": %d}`, wait%3, wait)
 	_, err := c.states.StartExecution(ctx, &sfn.StartExecutionInput{StateMachineArn: &f.machine, Name: &name, Input: &input})
-	if exists := new(types.ExecutionAlreadyExists); err != nil && !errors.As(err, &exists) {
-		return err // it may have ended since
+	if exists := new(types.ExecutionAlreadyExists); err != nil && !errors.As(err, &exists) { // it may have ended since
+		return err
 	}
 	target := &schedulertypes.Target{
 		Arn: aws.String("arn:aws:sqs:us-east-1:000000000000:fired"), RoleArn: aws.String(anyRole), Input: aws.String("standard " + name),

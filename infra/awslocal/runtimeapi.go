@@ -188,7 +188,7 @@ func (p *process) serveResponse(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if typ := r.Trailer.Get("Lambda-Runtime-Function-Error-Type"); typ != "" {
-		// A body that is not base64 is reported as far as it could be decoded.
+		// If the body is not valid base64, the part before the error is reported.
 		text, _ := base64.StdEncoding.DecodeString(r.Trailer.Get("Lambda-Runtime-Function-Error-Body"))
 		p.settle(w, r.PathValue("id"), http.StatusAccepted, nil, parseError(text, typ))
 		return

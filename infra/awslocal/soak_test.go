@@ -39,7 +39,7 @@ const (
 	soakVisibility = 2 * time.Second
 	// soakEmptyMax limits how many receives in a row may return nothing once all messages are sent. After that,
 	// undeleted messages count as lost. An empty receive waits a second in the server. Messages in flight return
-	// after soakVisibility, in which 8 consumers receive about 30 times.
+	// after soakVisibility, in which 8 consumers make about 16 empty receives.
 	soakEmptyMax = 300
 )
 
@@ -89,7 +89,8 @@ func (s *soak) client() *sqs.Client {
 // clock returns the wall clock, which the server process also reads. A monotonic clock differs between processes.
 func clock() time.Time { return time.Now().Round(0) }
 
-// run sends and consumes all messages. Meanwhile it calls disturb this many times, at equal numbers of deletions.
+// run sends and consumes all messages. Meanwhile it calls disturb this many times, with as many
+// deletions before each call.
 func (s *soak) run(times int, disturb func()) {
 	start := time.Now()
 	ctx, stop := context.WithCancel(s.t.Context())

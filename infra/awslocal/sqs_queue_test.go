@@ -68,7 +68,7 @@ func TestSQS_retention(t *testing.T) {
 		q.receive(visible(600))
 		time.Sleep(50 * time.Second)
 		q.sendAll("a2")
-		// a1 is in flight. Its end unlocks the group.
+		// a1 is in flight. The end of its retention period unlocks the group.
 		start := time.Now()
 		wantBodies(t, q.receive(waiting(20)), "a2")
 		wantElapsed(t, start, 10*time.Second)

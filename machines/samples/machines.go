@@ -8,7 +8,6 @@ import (
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/demo"
 	"github.com/settle-run/settle/machines/enrich"
-	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/host"
@@ -22,15 +21,7 @@ func Machines(p *host.Process) ([]durable.Machine, error) {
 	if !p.Settings.LogPayloads {
 		logger = slog.New(bare{logger.Handler()})
 	}
-	plant := &demo.Plant{Logger: logger}
-	return machines.All(machines.Services{
-		Enricher: demo.Enricher{Logger: logger},
-		Runners:  demo.Runners{Logger: logger},
-		Mailer:   demo.Mailer{Logger: logger},
-		Accounts: demo.Accounts{Logger: logger},
-		Files:    demo.Files{Logger: logger},
-		Pipeline: pipeline.Services{Data: plant, Jobs: plant, Alerts: plant},
-	}, tuned), nil
+	return machines.All(demo.Services(logger), tuned), nil
 }
 
 // ConsumerMachines returns the machines for the consumer and requires the key of signup's codes. Without the key,

@@ -15,23 +15,12 @@ import (
 	"github.com/settle-run/settle/machines/signup"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/host/hosttest"
 )
-
-// environment is a lookup of variables given as NAME=value.
-func environment(variables ...string) func(string) (string, bool) {
-	return func(name string) (string, bool) {
-		for _, variable := range variables {
-			if value, ok := strings.CutPrefix(variable, name+"="); ok {
-				return value, true
-			}
-		}
-		return "", false
-	}
-}
 
 func TestMachineSettingsAreRead(t *testing.T) {
 	t.Parallel()
-	got := settings(host.NewEnv(environment(
+	got := settings(host.NewEnv(hosttest.Environment(
 		"SETTLE_JOB_PICK_UP_TIMEOUT=90s",
 		"SETTLE_JOB_LAUNCHES_MAX=2",
 		"SETTLE_JOB_TIME_LIMIT=1h",
@@ -54,7 +43,7 @@ func TestMachineSettingsAreRead(t *testing.T) {
 // invalid variables of the machines.
 func TestMissingAndInvalidVariablesAreNamed(t *testing.T) {
 	t.Parallel()
-	_, _, err := host.Start(host.Function{Machines: ConsumerMachines}, environment("AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush",
+	_, _, err := host.Start(host.Function{Machines: ConsumerMachines}, hosttest.Environment("AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush",
 		"SETTLE_JOB_PICK_UP_TIMEOUT=5", "SETTLE_JOB_TIME_LIMIT=-1h", "SETTLE_JOB_LAUNCHES_MAX=0", "SETTLE_ENRICH_CALLBACK_KEY=short"), io.Discard, io.Discard)
 	const want = `reading the settings: environment variable SETTLE_JOB_PICK_UP_TIMEOUT: expected a positive duration such as 90s, 5m or 24h, got "5"
 environment variable SETTLE_JOB_LAUNCHES_MAX: expected a number of at least 1, got "0"
@@ -69,7 +58,7 @@ func TestServicesLogPayloadsOnlyIfConfigured(t *testing.T) {
 	t.Parallel()
 	for _, payloads := range []bool{false, true} {
 		var logs strings.Builder
-		p := &host.Process{Env: host.NewEnv(environment()), Settings: host.Settings{LogPayloads: payloads}, Logger: slog.New(slog.NewJSONHandler(&logs, nil))}
+		p := &host.Process{Env: host.NewEnv(hosttest.Environment()), Settings: host.Settings{LogPayloads: payloads}, Logger: slog.New(slog.NewJSONHandler(&logs, nil))}
 		made, err := Machines(p)
 		if err != nil {
 			t.Fatal(err)

@@ -97,7 +97,8 @@ type Wait struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 }
 
-// Parked describes a parked event. The reason is only in the dead-letter queue, because it may quote the event.
+// Parked describes a parked event, without the reason, which may quote the event. Operators find the reason in the
+// dead-letter queue.
 type Parked struct {
 	At time.Time `json:"at"`
 	// Event is the event's type as sent, even if undeclared. It is empty if the type could not be read.

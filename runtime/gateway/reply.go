@@ -160,7 +160,7 @@ func (p problem) write(w http.ResponseWriter) {
 	write(w, p.Status, "application/problem+json", body)
 }
 
-// write answers with JSON. It ignores write errors, because the client is gone.
+// write answers with JSON. It ignores a write error, because the client has then disconnected.
 func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))

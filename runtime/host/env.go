@@ -190,7 +190,7 @@ func (r *Env) endpoint(name string) *url.URL {
 	return address
 }
 
-// headers reads name=value pairs with percent-encoded values. It quotes none of them, because they may contain keys.
+// headers reads name=value pairs. The values may be percent-encoded. It quotes none of them, because they may contain keys.
 func (r *Env) headers(name string) map[string]string {
 	value := r.Text(name, "headers")
 	if value == "" {

@@ -17,7 +17,7 @@ import (
 // logRow matches the rows of docs/cost.md with the bytes of log.
 var logRow = regexp.MustCompile(`(?m)^\| of each (event|invocation), the line .* \| (\d+) \| measured \|$`)
 
-// TestLogBytesAreThoseOfTheCostPage applies events one by one with the template's settings, and measures the consumer's
+// TestLogBytesMatchTheCostPage applies events one by one with the template's settings, and measures the consumer's
 // log lines for events without services.
 func TestLogBytesMatchTheCostPage(t *testing.T) {
 	t.Parallel()

@@ -16,23 +16,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/host/hosttest"
 )
-
-// environment is a lookup of variables given as NAME=value.
-func environment(variables ...string) func(string) (string, bool) {
-	return func(name string) (string, bool) {
-		for _, variable := range variables {
-			if value, ok := strings.CutPrefix(variable, name+"="); ok {
-				return value, true
-			}
-		}
-		return "", false
-	}
-}
 
 func TestSettingsAreRead(t *testing.T) {
 	t.Parallel()
-	env := NewEnv(environment(
+	env := NewEnv(hosttest.Environment(
 		"SETTLE_TABLE=settle",
 		"SETTLE_TABLE_INDEX=on",
 		"SETTLE_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/events.fifo",
@@ -94,7 +83,7 @@ func TestSchedulerSettingsAreCompleteOrAbsent(t *testing.T) {
 		{[]string{queue, role, dead + ".fifo"}, `SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN: expected the ARN of a standard queue, got "arn:aws:sqs:eu-central-1:123456789012:lost.fifo"`},
 		{[]string{queue, role, "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN=lost"}, `SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN: expected an ARN of sqs, got "lost"`},
 	} {
-		env := NewEnv(environment(c.variables...))
+		env := NewEnv(hosttest.Environment(c.variables...))
 		settings := readSettings(env)
 		got := ""
 		if err := env.err(); err != nil {
@@ -112,13 +101,13 @@ func TestSchedulerSettingsAreCompleteOrAbsent(t *testing.T) {
 func TestHistoryMaxIsLimited(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]int{"": 0, "1": 1, "20": 20, "100": 100} {
-		env := NewEnv(environment("SETTLE_HISTORY_MAX=" + value))
+		env := NewEnv(hosttest.Environment("SETTLE_HISTORY_MAX=" + value))
 		if got := readSettings(env).HistoryMax; got != want || env.err() != nil {
 			t.Errorf("%q: got %d and %v, want %d", value, got, env.err(), want)
 		}
 	}
 	for _, value := range []string{"0", "-1", "101", "3.5", "many", "99999999999999999999"} {
-		env := NewEnv(environment("SETTLE_HISTORY_MAX=" + value))
+		env := NewEnv(hosttest.Environment("SETTLE_HISTORY_MAX=" + value))
 		readSettings(env)
 		want := "reading the settings: environment variable SETTLE_HISTORY_MAX: expected a whole number from 1 to 100, or no value for the default, got " + strconv.Quote(value)
 		if err := env.err(); err == nil || err.Error() != want {
@@ -129,7 +118,7 @@ func TestHistoryMaxIsLimited(t *testing.T) {
 
 func TestOnlyNamedVariablesAreRequired(t *testing.T) {
 	t.Parallel()
-	env := NewEnv(environment("SETTLE_SERVICE="))
+	env := NewEnv(hosttest.Environment("SETTLE_SERVICE="))
 	if diff := cmp.Diff(Settings{Service: "settle"}, readSettings(env)); diff != "" || env.err() != nil {
 		t.Errorf("got %v, settings (-want +got):\n%s", env.err(), diff)
 	}
@@ -148,7 +137,7 @@ func own(p *Process) ([]durable.Machine, error) {
 
 func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 	t.Parallel()
-	_, _, err := Start(Function{Requires: []string{Table, QueueURL, ScheduleGroup}, Machines: own}, environment(
+	_, _, err := Start(Function{Requires: []string{Table, QueueURL, ScheduleGroup}, Machines: own}, hosttest.Environment(
 		"SETTLE_TABLE=",
 		"SETTLE_TABLE_INDEX=yes",
 		"SETTLE_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/events",
@@ -191,7 +180,7 @@ environment variable BANK_TRIES: expected a number of at least 1, got "-1"`
 func TestPanickingMachinesAreAnError(t *testing.T) {
 	t.Parallel()
 	_, _, err := Start(Function{Machines: func(*Process) ([]durable.Machine, error) { panic("a chart is not valid") }},
-		environment("AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush"), io.Discard, io.Discard)
+		hosttest.Environment("AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush"), io.Discard, io.Discard)
 	if want := "building the machines: panic: a chart is not valid"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -199,7 +188,7 @@ func TestPanickingMachinesAreAnError(t *testing.T) {
 
 func TestClientsAreConfiguredByTheEnvironment(t *testing.T) {
 	t.Parallel()
-	env := NewEnv(environment("AWS_DEFAULT_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush", "AWS_SESSION_TOKEN=session",
+	env := NewEnv(hosttest.Environment("AWS_DEFAULT_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush", "AWS_SESSION_TOKEN=session",
 		"AWS_ENDPOINT_URL=http://all", "AWS_ENDPOINT_URL_STEP=http://other", "AWS_MAX_ATTEMPTS=7", "AWS_RETRY_MODE=adaptive", "AWS_USE_FIPS_ENDPOINT=true"))
 	config := env.awsConfig()
 	credentials, err := config.Credentials.Retrieve(t.Context())
@@ -230,7 +219,7 @@ func TestStartPassesSettingsAndMachines(t *testing.T) {
 			}
 			return func(name string) (string, error) { p.Logger.Info("asked"); return "hello " + name, nil }, nil
 		},
-	}, environment("SETTLE_TABLE=settle", "AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush"), &metrics, &logs)
+	}, hosttest.Environment("SETTLE_TABLE=settle", "AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush"), &metrics, &logs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +245,7 @@ func TestVariablesOfTheHandlerAreChecked(t *testing.T) {
 			read(p)
 			return func() {}, nil
 		}}
-		_, _, err := Start(function, environment("AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any"), io.Discard, io.Discard)
+		_, _, err := Start(function, hosttest.Environment("AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any"), io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("expected %q, got %v", want, err)
 		}

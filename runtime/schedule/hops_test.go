@@ -77,7 +77,7 @@ func TestATimerThatSchedulerDeniesTravelsInHops(t *testing.T) {
 	}
 }
 
-// TestATransientSchedulerErrorIsReturned shows that the caller retries: the response may have been lost.
+// TestATransientSchedulerErrorIsReturned: the caller must retry, because the response may have been lost.
 func TestATransientSchedulerErrorIsReturned(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"ThrottlingException", "InternalServerException"} {

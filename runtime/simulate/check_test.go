@@ -226,7 +226,7 @@ func (s *simulation) checkExecutions(ends map[string]*sfn.DescribeExecutionOutpu
 		}
 		took, timeout := end.StopDate.Sub(*end.StartDate), s.timeoutOf(*end.Name)
 		stopped := aws.ToString(end.Error) == "States.HeartbeatTimeout" && timeout > heartbeatLong
-		if _, heard := tokens[arn]; heard && stopped && s.plan.receivesMax == 0 && !s.plan.denies { // otherwise its heartbeats may be dropped
+		if _, heard := tokens[arn]; heard && stopped && s.plan.receivesMax == 0 && !s.plan.denies { // otherwise its heartbeats may be given up
 			s.problem("%s got no heartbeat for days", arn)
 		}
 		// Heartbeats are late if a clock is off, if a service blocks the instance, or under a strain.

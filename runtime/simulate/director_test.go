@@ -70,6 +70,7 @@ type pendingCall struct {
 	// about distinguishes calls of the same target.
 	about uint64
 	body  []byte
+	made  time.Time
 	// ready is the earliest time at which the call reaches AWS; zero until the director has seen it.
 	ready   time.Time
 	granted chan fault

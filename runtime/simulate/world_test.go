@@ -324,7 +324,7 @@ func (w *world) await(instance, state string, more ...func(durable.Record) bool)
 	return durable.Record{}
 }
 
-// deadLetters counts the messages that were parked, or dropped by the queue.
+// deadLetters counts the messages that were parked, or that the queue gave up.
 func (w *world) deadLetters() string {
 	w.t.Helper()
 	attributes, err := sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true)).GetQueueAttributes(w.t.Context(), &sqs.GetQueueAttributesInput{

@@ -12,8 +12,8 @@
 // # Exit codes
 //
 //	0  done; for dev, simulate and watch: stopped by the user
-//	1  failed: AWS, a port, the demo, a step of a simulation, an instance that breaks; for send --wait: the event was
-//	   parked, or the instance ended in another way
+//	1  failed: AWS, a port, the demo, a step of a simulation, an instance that check finds to break; for send --wait: the
+//	   event was parked, or the instance ended in another way
 //	2  wrong command line
 //	3  no such instance, machine, file or parked message
 //	4  the event was refused as invalid

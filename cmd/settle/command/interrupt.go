@@ -14,7 +14,7 @@ import (
 // errInterrupted is wrapped when the command was stopped before it was done.
 var errInterrupted = errors.New("interrupted")
 
-// stopped replaces the error of a call that failed because ctx ended by errInterrupted.
+// stopped returns errInterrupted for the error of a call that failed because ctx ended, and other errors unchanged.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil || errors.Is(err, errInterrupted) || !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
 		return err

@@ -24,7 +24,7 @@ func main() {
 	clients := flag.Int("clients", 32, "number of concurrent clients")
 	duration := flag.Duration("for", 2*time.Second, "how long each cell is measured in each round")
 	rounds := flag.Int("rounds", 3, "number of rounds (a cell shows their median)")
-	stored := flag.Int("queued", 1_000_000, "messages and items to store before the last table's second measurement (0 skips that table)")
+	stored := flag.Int("queued", 1_000_000, "messages and items in the larger server of the last table (0 skips that table)")
 	flag.Parse()
 	var err error
 	if *serveAt != "" {
@@ -111,7 +111,7 @@ func run(npm string, clients int, duration time.Duration, rounds, stored int) er
 	return nil
 }
 
-// printRates prints a row for each server. For each other server, it also prints how many times faster awslocal is.
+// printRates prints a row for each server. For the other servers, it also prints awslocal's rate divided by theirs.
 func printRates(servers []*server, measured map[*server]map[string][]float64) {
 	fmt.Printf("%-18s", "")
 	for _, w := range workloads {
@@ -136,7 +136,7 @@ func printRates(servers []*server, measured map[*server]map[string][]float64) {
 		}
 		fmt.Println()
 	}
-	fmt.Printf("\nThe factors after the other servers' figures: how many times faster awslocal is, in memory and with --data.\n")
+	fmt.Printf("\nThe factors after the other servers' figures: awslocal's rate divided by theirs, in memory and with --data.\n")
 }
 
 func median(values []float64) float64 {

@@ -50,7 +50,7 @@ var emulators = []emulator{
 func TestCrosscheck(t *testing.T) {
 	t.Parallel()
 	if !*crosscheck {
-		t.Skip("runs only with -crosscheck: make crosscheck")
+		t.Skip("compares with other emulators, which only make crosscheck installs")
 	}
 	for _, e := range emulators {
 		t.Run(e.name, func(t *testing.T) {

@@ -3,7 +3,7 @@ package conformance_test
 import "time"
 
 var dynamodbBehaviours = []behaviour{
-	{name: "create_gsi", test: createGSI, promise: "CreateTable creates a table with two global secondary indexes, and DescribeTable returns them. A second table of the name fails with ResourceInUseException, a missing table with ResourceNotFoundException."},
+	{name: "create_gsi", test: createGSI, promise: "CreateTable creates a table with two global secondary indexes, and DescribeTable returns them. A second table of the same name fails with ResourceInUseException, a missing table with ResourceNotFoundException."},
 	{name: "put_if_absent", test: putIfAbsent, promise: "Of two puts with attribute_not_exists, the second fails and changes nothing."},
 	{name: "put_version_check", test: putVersionCheck, promise: "A put with a condition on the version fails for a stale version and changes nothing."},
 	{name: "ccf_return_all_old", test: ccfReturnAllOld, connection: true, promise: "ReturnValuesOnConditionCheckFailure=ALL_OLD adds the item to the error of PutItem, UpdateItem and DeleteItem."},

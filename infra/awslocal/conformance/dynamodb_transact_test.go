@@ -160,7 +160,7 @@ func transactGet(t *testing.T, w *world) {
 	wantCode(t, "101 items", err, invalid)
 }
 
-// writers is the number of concurrent writers. Each tries this many times.
+// writers is the number of concurrent writers, and tries the number of attempts of each.
 const (
 	writers = 16
 	tries   = 10
@@ -236,7 +236,7 @@ func concurrentTransact(t *testing.T, w *world) {
 	}
 	var attempts atomic.Int64
 	won := race(t, func(ctx context.Context) (bool, error) {
-		// Other writers may commit between the two reads, so that often only the first one is stale. Attempts
+		// Other writers may commit between the two reads, so that often only the first read is stale. Attempts
 		// alternate the order of the reads.
 		n := attempts.Add(1)
 		ids := []string{"a", "b"}

@@ -219,7 +219,7 @@ func (i invokes) Invoke(ctx context.Context, payload []byte) ([]byte, error) { r
 
 func lambdaWait(t *testing.T, w *world) {
 	if w.cloud == nil {
-		t.Skip("functions are registered in process")
+		t.Skip("needs Cloud.Register, which only awslocal in process has")
 	}
 	payloads := make(chan string, 10)
 	must(t, "Register", w.cloud.Register("asks", awslocal.Function{Start: func() awslocal.Invoker {

@@ -116,7 +116,7 @@ func (w *world) untilJustBefore(t *testing.T, instant time.Time) {
 	}
 	left := time.Until(instant.Add(-before))
 	if left < 0 && !w.virtual() {
-		t.Skipf("%v too slow to tell", -left)
+		t.Skipf("the calls so far took %v too long to check what happens just before a time", -left)
 	}
 	time.Sleep(left)
 }

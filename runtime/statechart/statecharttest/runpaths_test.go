@@ -57,6 +57,6 @@ func TestRunPathsFillsTheCoverage(t *testing.T) {
 		t.Errorf("expected nothing to be demanded before a path was run to its end, got %q", between)
 	}
 	if require(&c, false) == "" {
-		t.Error("expected transitions on no path to fail the test")
+		t.Error("expected transitions that no path takes to fail the test")
 	}
 }

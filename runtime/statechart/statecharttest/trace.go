@@ -21,7 +21,7 @@ type trace struct {
 type section struct {
 	// cause names the cause of the section. It is empty if the cause is obvious.
 	cause string
-	// states holds the states after each macrostep, without repetitions.
+	// states holds the states after each macrostep, without immediate repetitions.
 	states  []string
 	from    string
 	ignored bool

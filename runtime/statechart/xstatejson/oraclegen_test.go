@@ -228,7 +228,8 @@ func (g *drawer) raise() any {
 	return doc{{"type", "xstate.raise"}, {"event", map[string]any{"type": internalEvents[g.IntN(len(internalEvents))]}}}
 }
 
-// delayed returns an action that raises an event later. Its ID cancels earlier events.
+// delayed returns two actions. One cancels the pending events with an ID, and the other raises an event with this ID
+// later.
 func (g *drawer) delayed() []any {
 	id := fmt.Sprintf("d%d", g.IntN(2))
 	var delay any = 10 + 10*g.IntN(4)

@@ -29,7 +29,7 @@ type xstate struct {
 func startXState(t *testing.T) *xstate {
 	t.Helper()
 	if _, err := os.Stat("testdata/npm/node_modules/xstate"); os.IsNotExist(err) && os.Getenv("CI") == "" {
-		t.Skip("XState is not installed: make test does it")
+		t.Skip("XState is not installed: `make test` installs it")
 	}
 	command := exec.CommandContext(t.Context(), "node", "testdata/driver.cjs")
 	command.Stderr = os.Stderr

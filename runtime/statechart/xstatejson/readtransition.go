@@ -26,8 +26,8 @@ const (
 // on reads the transitions on events of a state, including the ends of its states and services.
 //
 // XState tries transitions on the event's own type first, then prefixes from long to short, then "*". A chart tries
-// them in document order, so on sorts them that way. If a wildcard would match the end of a state or of a service, on
-// inserts that event before the wildcard.
+// them in document order, so on sorts them into XState's order. If a wildcard would match the end of a state or of
+// a service, on inserts that event before the wildcard.
 func (r *reader[C]) on(n *stateNode, s *statechart.State[C]) {
 	type group struct {
 		descriptor  string

@@ -286,7 +286,7 @@ func (w *writer[C]) after(v, meta *value, s *statechart.State[C], path string) {
 		case key == "":
 			key = formatMilliseconds(after.Delay)
 			if delay, _ := milliseconds(key); delay != after.Delay {
-				w.problem(path, "after %v: expected a delay in whole milliseconds", after.Delay)
+				w.problem(path, "after %v: expected a delay that a JavaScript number of milliseconds can represent", after.Delay)
 			}
 		case numeric && key != "0":
 			w.problem(path, "after %s: expected a non-numeric ID, because XState reads a number as milliseconds", key)

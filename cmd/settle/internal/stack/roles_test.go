@@ -80,4 +80,4 @@ func TestEachFunctionCallsAWSWithItsOwnRole(t *testing.T) {
 // refusing is an HTTP client that refuses all calls.
 type refusing struct{}
 
-func (refusing) Do(*http.Request) (*http.Response, error) { return nil, errors.New("refusing answers") }
+func (refusing) Do(*http.Request) (*http.Response, error) { return nil, errors.New("call refused") }

@@ -58,7 +58,7 @@ func load(t *testing.T, s *Store, service string) map[string]string {
 	return all
 }
 
-func TestCommit_survives_the_store(t *testing.T) {
+func TestCommit_survives_closing_the_store(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "made", "when missing")
 	s := open(t, dir)

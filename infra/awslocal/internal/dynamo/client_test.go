@@ -23,7 +23,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/dynamo"
 )
 
-// service is an HTTP client for the SDK that a model answers.
+// service is an HTTP client for the SDK. A model answers its requests.
 type service struct {
 	mu    sync.Mutex
 	now   time.Time

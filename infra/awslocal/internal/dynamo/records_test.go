@@ -11,33 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/settle-run/settle/infra/awslocal/internal/dynamo"
-	"github.com/settle-run/settle/infra/awslocal/internal/record"
+	"github.com/settle-run/settle/infra/awslocal/internal/record/recordtest"
 )
-
-// kept holds the records of a model, as on disk.
-type kept map[string][]byte
-
-func (k kept) apply(records []record.Record) {
-	for _, r := range records {
-		if r.Value == nil {
-			delete(k, r.Key)
-		} else {
-			k[r.Key] = r.Value
-		}
-	}
-}
-
-// each yields the records in key order. It reuses one buffer for all values, like a file reader.
-func (k kept) each(yield func(string, []byte) bool) {
-	var buffer []byte
-	for _, key := range slices.Sorted(maps.Keys(k)) {
-		clear(buffer)
-		buffer = append(buffer[:0], k[key]...)
-		if !yield(key, buffer) {
-			return
-		}
-	}
-}
 
 // twins are a model and a second one that is restored from its records now and then. Both must return the same
 // answers.
@@ -45,7 +20,7 @@ type twins struct {
 	*rapid.T
 	now            time.Time
 	model, restart *dynamo.Model
-	kept           kept
+	kept           recordtest.Kept
 }
 
 // Two tables: one with a sort key and indexes, one with neither.
@@ -63,16 +38,16 @@ const (
 func TestRestore_answers_like_the_original_model(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := &twins{T: t, now: start.Add(678), model: dynamo.New(), restart: dynamo.New(), kept: kept{}}
+		w := &twins{T: t, now: start.Add(678), model: dynamo.New(), restart: dynamo.New(), kept: recordtest.Kept{}}
 		w.restart.Keep()
 		w.call("CreateTable", createSorted)
 		w.call("CreateTable", createPlain)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			w.step()
 			if rapid.IntRange(0, 3).Draw(t, "restart") == 0 {
-				w.kept.apply(w.restart.TakeRecords())
+				w.kept.Apply(w.restart.TakeRecords())
 				w.restart = dynamo.New()
-				if err := w.restart.Restore(w.kept.each); err != nil {
+				if err := w.restart.Restore(w.kept.Each); err != nil {
 					t.Fatal(err)
 				}
 				w.restart.Keep()
@@ -163,7 +138,7 @@ func (w *twins) checkRecordsGo() {
 	w.call("TransactWriteItems", `{"TransactItems": [{"Delete": {"TableName": "sorted", "Key": {"id": {"S": "a"}, "n": {"N": "1"}}}}]}`)
 	w.call("DeleteTable", `{"TableName": "sorted"}`)
 	w.call("DeleteTable", `{"TableName": "plain"}`)
-	w.kept.apply(w.restart.TakeRecords())
+	w.kept.Apply(w.restart.TakeRecords())
 	if len(w.kept) > 0 {
 		w.Fatalf("got the records %q, expected none", slices.Sorted(maps.Keys(w.kept)))
 	}
@@ -182,26 +157,26 @@ func TestRestore_names_the_unreadable_record(t *testing.T) {
 			t.Fatal(failed)
 		}
 	}
-	k := kept{}
-	k.apply(m.TakeRecords())
+	k := recordtest.Kept{}
+	k.Apply(m.TakeRecords())
 	if len(k) != 4 {
 		t.Fatalf("expected records of the table, the item, its TTL time and the token, got %q", slices.Sorted(maps.Keys(k)))
 	}
 	for key, value := range k {
 		broken := maps.Clone(k)
 		broken[key] = append(slices.Clone(value), 1)
-		if err := dynamo.New().Restore(broken.each); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q of DynamoDB: its value is 1 bytes longer", key)) {
+		if err := dynamo.New().Restore(broken.Each); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q of DynamoDB: its value is 1 bytes longer", key)) {
 			t.Errorf("%q with an extra byte: got %v, expected an error that names it", key, err)
 		}
 	}
 	broken := maps.Clone(k)
 	delete(broken, "table/plain")
-	if err := dynamo.New().Restore(broken.each); err == nil || !strings.Contains(err.Error(), "table plain of DynamoDB: expected a record of the table itself") {
+	if err := dynamo.New().Restore(broken.Each); err == nil || !strings.Contains(err.Error(), "table plain of DynamoDB: expected a record of the table itself") {
 		t.Errorf("without the table: got %v", err)
 	}
 	broken = maps.Clone(k)
 	broken["future/plain/x"] = nil
-	if err := dynamo.New().Restore(broken.each); err == nil || !strings.Contains(err.Error(), `"future/plain/x" of DynamoDB: expected a kind of record that this build knows`) {
+	if err := dynamo.New().Restore(broken.Each); err == nil || !strings.Contains(err.Error(), `"future/plain/x" of DynamoDB: expected a kind of record that this build knows`) {
 		t.Errorf("an unknown kind: got %v", err)
 	}
 }

@@ -47,7 +47,7 @@ func scanKey(key string) (kind, int) {
 	return scan(key)
 }
 
-// CheckUsed returns an error if no expression has used a placeholder.
+// CheckUsed returns an error that names the placeholders that no expression has used, if there are any.
 func (p *Placeholders) CheckUsed() error {
 	var unused []string
 	for _, key := range slices.Sorted(maps.Keys(p.names)) {

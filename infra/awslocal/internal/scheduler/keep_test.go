@@ -4,43 +4,33 @@ import (
 	"testing"
 	"time"
 
-	"github.com/settle-run/settle/infra/awslocal/internal/record"
+	"github.com/settle-run/settle/infra/awslocal/internal/record/recordtest"
 )
 
 // restored returns a bench whose model has been restored from records.
-func (b *bench) restored(kept map[string][]byte) *bench {
+func (b *bench) restored(kept recordtest.Kept) *bench {
 	b.Helper()
 	again := newBench(b.T)
 	again.now = b.now
-	if err := again.model.Restore(byKey(kept)); err != nil {
+	if err := again.model.Restore(kept.Each); err != nil {
 		b.Fatal(err)
 	}
 	return again
 }
 
-func apply(kept map[string][]byte, records []record.Record) {
-	for _, r := range records {
-		if r.Value == nil {
-			delete(kept, r.Key)
-		} else {
-			kept[r.Key] = r.Value
-		}
-	}
-}
-
 func TestRestore_restores_groups_tags_and_tokens(t *testing.T) {
 	t.Parallel()
-	b, kept := newBench(t), map[string][]byte{}
+	b, kept := newBench(t), recordtest.Kept{}
 	b.model.Keep()
 	create := body(at(time.Hour), `ClientToken="t"`, `GroupName="g"`, `ScheduleExpressionTimezone="Asia/Tokyo"`, `StartDate=1772400000.25`)
 	b.ok("POST", "/schedule-groups/g", `{"Tags":[{"Key":"a","Value":"1"}]}`)
 	b.ok("POST", "/schedule-groups/gone", `{}`)
 	b.ok("POST", "/schedules/s", create)
-	apply(kept, b.model.TakeRecords())
+	kept.Apply(b.model.TakeRecords())
 	b.ok("POST", "/tags/"+groupARN("default"), `{"Tags":[{"Key":"b","Value":"2"}]}`)
 	b.ok("POST", "/tags/"+groupARN("g"), `{"Tags":[{"Key":"c","Value":"3"}]}`)
 	b.ok("DELETE", "/schedule-groups/gone", "")
-	apply(kept, b.model.TakeRecords())
+	kept.Apply(b.model.TakeRecords())
 
 	again := b.restored(kept)
 	for _, path := range []string{"/schedules/s?groupName=g", "/schedule-groups", "/schedules", "/tags/" + groupARN("g"), "/tags/" + groupARN("default")} {
@@ -52,7 +42,7 @@ func TestRestore_restores_groups_tags_and_tokens(t *testing.T) {
 
 	b.advance(tokenLifetime)
 	b.ok("GET", "/schedules", "")
-	apply(kept, b.model.TakeRecords())
+	kept.Apply(b.model.TakeRecords())
 	b.restored(kept).refused("POST", "/schedules/s", create, "ConflictException", 409, "already exists")
 	for key := range kept {
 		if len(key) > len(tokenRecords) && key[:len(tokenRecords)] == tokenRecords {
@@ -66,7 +56,7 @@ func TestRestore_returns_unfinished_firings_again(t *testing.T) {
 	for name, fail := range map[string]bool{"an attempt": false, "a dead letter": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, kept := newBench(t), map[string][]byte{}
+			b, kept := newBench(t), recordtest.Kept{}
 			b.model.Keep()
 			b.ok("POST", "/schedules/s", body(at(time.Second), `ActionAfterCompletion="DELETE"`,
 				`Target.RetryPolicy={"MaximumRetryAttempts":0}`, `Target.DeadLetterConfig={"Arn":"`+deadARN+`"}`))
@@ -74,11 +64,11 @@ func TestRestore_returns_unfinished_firings_again(t *testing.T) {
 			b.model.Advance(b.now)
 			taken := b.model.TakeFirings()
 			if fail {
-				apply(kept, b.model.TakeRecords())
+				kept.Apply(b.model.TakeRecords())
 				b.model.Finish(b.now, taken[0].ID, failUntil(b.now.Add(1), b)(""))
 				taken = b.model.TakeFirings()
 			}
-			apply(kept, b.model.TakeRecords())
+			kept.Apply(b.model.TakeRecords())
 
 			again := b.restored(kept)
 			again.advance(time.Hour)
@@ -91,7 +81,7 @@ func TestRestore_returns_unfinished_firings_again(t *testing.T) {
 func TestRestore_rejects_invalid_records(t *testing.T) {
 	t.Parallel()
 	for key, value := range map[string]string{"queue/q": "{}", "serial": "x", "schedule/default/s": `{"Definition":{"ScheduleExpression":"?"}}`, "invocation/x": "{}"} {
-		if err := New().Restore(byKey(map[string][]byte{key: []byte(value)})); err == nil {
+		if err := New().Restore(recordtest.Kept{key: []byte(value)}.Each); err == nil {
 			t.Errorf("%s: %s was accepted as a record", key, value)
 		}
 	}

@@ -3,8 +3,6 @@ package scheduler
 import (
 	"cmp"
 	"fmt"
-	"iter"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/settle-run/settle/infra/awslocal/internal/record/recordtest"
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
@@ -31,7 +30,7 @@ type referenceSchedule struct {
 	at, every, end     int // every is zero for at; end is zero if not set
 	started            int
 	enabled, delete    bool
-	hasDeadLetterQueue bool // has a dead-letter queue
+	hasDeadLetterQueue bool
 	retries            int
 	input              string
 	fired              bool
@@ -143,7 +142,7 @@ type pair struct {
 	now     int
 	failing map[string]bool // inputs that cannot be delivered
 	inputs  int
-	kept    map[string][]byte
+	kept    recordtest.Kept
 }
 
 func (p *pair) time() time.Time { return epochTest.Add(time.Duration(p.now) * time.Second) }
@@ -186,26 +185,16 @@ func (p *pair) perform() {
 
 // restart replaces the model with one restored from its records.
 func (p *pair) restart() {
-	apply(p.kept, p.model.TakeRecords())
+	p.kept.Apply(p.model.TakeRecords())
 	if rapid.IntRange(0, 3).Draw(p.T, "restart") > 0 {
 		return
 	}
 	restored := New()
-	if err := restored.Restore(byKey(p.kept)); err != nil {
+	if err := restored.Restore(p.kept.Each); err != nil {
 		p.Fatal(err)
 	}
 	restored.Keep()
 	p.model = restored
-}
-
-func byKey(records map[string][]byte) iter.Seq2[string, []byte] {
-	return func(yield func(string, []byte) bool) {
-		for _, key := range slices.Sorted(maps.Keys(records)) {
-			if !yield(key, records[key]) {
-				return
-			}
-		}
-	}
 }
 
 func (p *pair) call(method, name, body string, wantCode string) string {
@@ -314,7 +303,7 @@ func (p *pair) list() {
 func TestModel_behaves_like_the_reference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		p := &pair{T: t, model: New(), failing: map[string]bool{}, kept: map[string][]byte{}}
+		p := &pair{T: t, model: New(), failing: map[string]bool{}, kept: recordtest.Kept{}}
 		p.model.Keep()
 		names := rapid.SampledFrom([]string{"p", "q", "r"})
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {

@@ -10,37 +10,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/settle-run/settle/infra/awslocal/internal/record"
+	"github.com/settle-run/settle/infra/awslocal/internal/record/recordtest"
 )
 
-// kept holds the records of a model, as on disk.
-type kept map[string][]byte
-
-func (k kept) apply(records []record.Record) {
-	for _, r := range records {
-		if r.Value == nil {
-			delete(k, r.Key)
-		} else {
-			k[r.Key] = r.Value
-		}
-	}
-}
-
-// each yields the records in key order. It reuses one buffer for all values, like a file reader.
-func (k kept) each(yield func(string, []byte) bool) {
-	var buffer []byte
-	for _, key := range slices.Sorted(maps.Keys(k)) {
-		clear(buffer)
-		buffer = append(buffer[:0], k[key]...)
-		if !yield(key, buffer) {
-			return
-		}
-	}
-}
-
-func restored(t interface{ Fatal(...any) }, k kept) *Model {
+func restored(t interface{ Fatal(...any) }, k recordtest.Kept) *Model {
 	m := New()
-	if err := m.Restore(k.each); err != nil {
+	if err := m.Restore(k.Each); err != nil {
 		t.Fatal(err)
 	}
 	m.Keep()
@@ -53,14 +28,14 @@ type twins struct {
 	*rapid.T
 	now            time.Time
 	model, restart *Model
-	kept           kept
+	kept           recordtest.Kept
 	handles        []string
 }
 
 func TestRestore_answers_like_the_original_model(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := &twins{T: t, now: time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC), model: New(), restart: New(), kept: kept{}}
+		w := &twins{T: t, now: time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC), model: New(), restart: New(), kept: recordtest.Kept{}}
 		w.restart.Keep()
 		for _, in := range []string{
 			`{"QueueName": "dead.fifo", "Attributes": {"FifoQueue": "true"}}`, `{"QueueName": "dead"}`,
@@ -72,7 +47,7 @@ func TestRestore_answers_like_the_original_model(t *testing.T) {
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			w.step()
 			if rapid.IntRange(0, 3).Draw(t, "restart") == 0 {
-				w.kept.apply(w.restart.TakeRecords())
+				w.kept.Apply(w.restart.TakeRecords())
 				w.restart = restored(t, w.kept)
 			}
 		}
@@ -178,7 +153,7 @@ func (w *twins) checkRecordsGo() {
 			w.Fatalf("got %d attempts both before and after the call, expected fewer after it", before)
 		}
 	}
-	w.kept.apply(w.restart.TakeRecords())
+	w.kept.Apply(w.restart.TakeRecords())
 	for _, key := range slices.Sorted(maps.Keys(w.kept)) {
 		switch kind, name, _ := strings.Cut(key, "/"); kind {
 		case serialKey, queueKind, sentKind: // the next send removes an expired deduplication ID
@@ -212,7 +187,7 @@ func TestRestore_names_the_unreadable_record(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m := New()
 	m.Keep()
-	k := kept{}
+	k := recordtest.Kept{}
 	if _, err := m.CreateQueue(now, &CreateQueueInput{QueueName: "q.fifo", Attributes: map[string]string{"FifoQueue": "true"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -220,14 +195,14 @@ func TestRestore_names_the_unreadable_record(t *testing.T) {
 	if _, err := m.ReceiveMessage(now, &ReceiveMessageInput{QueueUrl: "q.fifo", ReceiveRequestAttemptId: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	k.apply(m.TakeRecords())
+	k.Apply(m.TakeRecords())
 	if len(k) != 6 {
 		t.Fatalf("expected records of the serial, the queue, the message (two), its deduplication ID and the attempt; got %q", slices.Sorted(maps.Keys(k)))
 	}
 	for key, value := range k {
 		broken := maps.Clone(k)
 		broken[key] = append(slices.Clone(value), 1)
-		if err := New().Restore(broken.each); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q of SQS: its value is 1 bytes longer", key)) {
+		if err := New().Restore(broken.Each); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q of SQS: its value is 1 bytes longer", key)) {
 			t.Errorf("%s with an extra byte: got %v, expected an error that names it", key, err)
 		}
 	}
@@ -238,13 +213,13 @@ func TestRestore_names_the_unreadable_record(t *testing.T) {
 	} {
 		broken := maps.Clone(k)
 		delete(broken, key)
-		if err := New().Restore(broken.each); err == nil || !strings.Contains(err.Error(), want) {
+		if err := New().Restore(broken.Each); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("without %s: got %v, expected %q", key, err, want)
 		}
 	}
 	broken := maps.Clone(k)
 	broken["future/q.fifo/x"] = nil
-	if err := New().Restore(broken.each); err == nil || !strings.Contains(err.Error(), `"future/q.fifo/x" of SQS: expected a kind of record that this build knows`) {
+	if err := New().Restore(broken.Each); err == nil || !strings.Contains(err.Error(), `"future/q.fifo/x" of SQS: expected a kind of record that this build knows`) {
 		t.Errorf("an unknown kind: got %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // maxReceiveCountMax is the highest maxReceiveCount that SQS accepts.
 const maxReceiveCountMax = 1000
 
-// redrivePolicy says after how many receives a queue moves a message to which dead-letter queue.
+// redrivePolicy names a queue's dead-letter queue, and limits the receives of a message before it moves there.
 type redrivePolicy struct {
 	target          string // name of the dead-letter queue
 	maxReceiveCount uint32

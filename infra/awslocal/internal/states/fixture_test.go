@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/settle-run/settle/infra/awslocal/internal/record"
+	"github.com/settle-run/settle/infra/awslocal/internal/record/recordtest"
 	"github.com/settle-run/settle/infra/awslocal/internal/states"
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
@@ -34,7 +34,7 @@ type world struct {
 	// noQueue makes every send fail.
 	noQueue bool
 	// kept holds the model's records if it is restored after each step, and is nil otherwise.
-	kept map[string][]byte
+	kept recordtest.Kept
 }
 
 // tester is the part of *testing.T and *rapid.T that a world needs.
@@ -53,7 +53,7 @@ func newWorld(tb tester) *world {
 
 // restoring makes the world replace its model after each step by one restored from its records.
 func (w *world) restoring() *world {
-	w.kept = make(map[string][]byte)
+	w.kept = make(recordtest.Kept)
 	w.m.Keep()
 	return w
 }
@@ -103,34 +103,13 @@ func (w *world) restore() {
 	if w.kept == nil {
 		return
 	}
-	for _, r := range w.m.TakeRecords() {
-		w.keep(r)
-	}
+	w.kept.Apply(w.m.TakeRecords())
 	m := states.New()
-	if err := m.Restore(func(yield func(string, []byte) bool) {
-		keys := make([]string, 0, len(w.kept))
-		for key := range w.kept {
-			keys = append(keys, key)
-		}
-		slices.Sort(keys)
-		for _, key := range keys {
-			if !yield(key, w.kept[key]) {
-				return
-			}
-		}
-	}); err != nil {
+	if err := m.Restore(w.kept.Each); err != nil {
 		w.t.Fatalf("Restore: %v", err)
 	}
 	m.Keep()
 	w.m = m
-}
-
-func (w *world) keep(r record.Record) {
-	if r.Value == nil {
-		delete(w.kept, r.Key)
-		return
-	}
-	w.kept[r.Key] = r.Value
 }
 
 // try performs an operation. The input is JSON text or a value.

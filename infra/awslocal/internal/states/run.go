@@ -270,7 +270,7 @@ func (r *run) stop(status string, last event, failure *Failure) {
 		r.m.alarms.set(x.alarm, time.Time{})
 	}
 	x.Status, x.Stopped, x.Failure = status, r.now, failure
-	if status != succeeded { // otherwise it has no output
+	if status != succeeded { // run.end announces a success once the output is set
 		r.m.announce(x, r.now)
 	}
 	r.m.finished(x)

@@ -232,7 +232,8 @@ func (s *stage) play(t *testing.T, service func() error, script map[time.Duratio
 type bag struct{}
 
 // order is a machine for the failures. In state charging, a service is retried within an hour. Event TELL sends an
-// event to another instance. State picked answers the waiting tasks. In state broken, the chart fails.
+// event to another instance. State picked answers the waiting tasks. In state broken, the chart fails on the result of
+// the service.
 func order(service func() error) durable.Machine {
 	charge := statechart.ServiceFunc("charge", func(context.Context, bag, statechart.Call) (string, error) {
 		time.Sleep(30 * time.Second)

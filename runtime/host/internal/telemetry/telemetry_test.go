@@ -160,8 +160,8 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// TestFailedExportFailsNoInvocation checks that lost spans are logged, and that an invocation with too many spans is
-// logged.
+// TestFailedExportFailsNoInvocation invokes a function with too many spans while the collector answers 503. The
+// invocation must succeed, and both losses must be logged.
 func TestFailedExportFailsNoInvocation(t *testing.T) {
 	t.Parallel()
 	var got int

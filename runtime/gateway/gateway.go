@@ -1,4 +1,4 @@
-// Package httpapi serves Settle over HTTP. It sends events to instances, shows instances, and accepts GitHub's webhooks and
+// Package gateway serves Settle over HTTP. It sends events to instances, shows instances, and accepts GitHub's webhooks and
 // the callbacks of third parties.
 //
 //	POST /instances/{machine}/{id}/events  send an event; 202 once it is queued
@@ -93,18 +93,18 @@ func (c Config) withDefaults() Config {
 
 func (c Config) validate(machines *durable.Machines) error {
 	if c.EventBytesMax < 1 || c.EventBytesMax > QueueBytesMax {
-		return fmt.Errorf("httpapi: expected Config.EventBytesMax between 1 and %d, got %d", QueueBytesMax, c.EventBytesMax)
+		return fmt.Errorf("gateway: expected Config.EventBytesMax between 1 and %d, got %d", QueueBytesMax, c.EventBytesMax)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Callbacks)) {
 		if err := c.Callbacks[name].validate(machines); err != nil {
-			return fmt.Errorf("httpapi: Config.Callbacks[%q]: %w", name, err)
+			return fmt.Errorf("gateway: Config.Callbacks[%q]: %w", name, err)
 		}
 	}
 	if c.GitHubSecret == "" {
 		return nil
 	}
 	if _, err := machines.Lookup(WebhookMachine); err != nil {
-		return fmt.Errorf("httpapi: Config.GitHubSecret is set, but webhooks need the machine %q: %w", WebhookMachine, err)
+		return fmt.Errorf("gateway: Config.GitHubSecret is set, but webhooks need the machine %q: %w", WebhookMachine, err)
 	}
 	return nil
 }
