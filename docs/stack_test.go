@@ -193,7 +193,7 @@ func TestTheSettingsPageHasEachVariable(t *testing.T) {
 		return err
 	})
 	if err != nil || len(settings) < 20 {
-		t.Fatalf("expected 20 settings or more in functions/internal, got %v and %v", settings, err)
+		t.Fatalf("expected 20 settings or more in runtime/host, got %v and %v", settings, err)
 	}
 	rows := rowsOf(t, tablesOf(sectionOf(t, "docs/settings.md", "## Environment variables"))[0])
 	sameNames(t, "setting", slices.Sorted(maps.Keys(rows)), settings)

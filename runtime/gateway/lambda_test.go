@@ -48,7 +48,7 @@ func TestLambdaAnswersLikeAServer(t *testing.T) {
 		header               http.Header
 		status               int
 	}{
-		"gateway.json": {
+		"httpapi.json": {
 			http.MethodPost, "/instances/signup/50%25/events", `{"type":"RESEND"}`,
 			http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {"r-1"}}, http.StatusAccepted,
 		},
@@ -92,7 +92,7 @@ func TestLambdaAnswersLikeAServer(t *testing.T) {
 func TestLambdaRequest(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"gateway.json": `POST /instances/signup/50%25/events from 203.0.113.7:0 to a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com
+		"httpapi.json": `POST /instances/signup/50%25/events from 203.0.113.7:0 to a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com
 path /instances/signup/50%/events, query map[], cookies []
 body 17 of 17: {"type":"RESEND"}`,
 		"httpapi-stage.json": `GET /instances/signup/42?verbose=1&verbose=2 from 203.0.113.7:0 to a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com
