@@ -212,10 +212,10 @@ infra: $(INFRA)/testdata/npm/node_modules/.package-lock.json infra/workflows/tes
 infra: ## check infra/template.yaml, its properties and its roles; INFRA_FLAGS=-update makes it anew from infra/cdk (2 minutes)
 	@if command -v cfn-lint >/dev/null; then cfn-lint --version; else \
 		echo 'cfn-lint is not installed: its check, and the mistakes that only it catches, are SKIPPED (pip install cfn-lint==1.51.0)'; fi
-	$(if $(findstring -update,$(INFRA_FLAGS)),rm -f $(INFRA)/internal/examples/*.asl.json; cp infra/workflows/*.asl.json $(INFRA)/internal/examples/)
+	$(if $(findstring -update,$(INFRA_FLAGS)),rm -f $(INFRA)/examples/*.asl.json; cp infra/workflows/*.asl.json $(INFRA)/examples/)
 	GOWORK=off $(GO) -C $(INFRA) vet ./...
-	GOWORK=off $(GO) -C $(INFRA) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./internal/plain $(INFRA_FLAGS)
-	GOWORK=off $(GO) -C $(INFRA) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) . ./app ./internal/template ./internal/properties
+	$(if $(INFRA_FLAGS),GOWORK=off $(GO) -C $(INFRA) test -count=1 -timeout=$(TEST_TIMEOUT) -run='^TestCommittedFilesAreCurrent$$' . $(INFRA_FLAGS))
+	GOWORK=off $(GO) -C $(INFRA) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./...
 	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./infra/...
 	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) -run='^TestPagesDoWhatTheySay$$' ./docs -docs.stacks
 

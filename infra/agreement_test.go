@@ -160,12 +160,12 @@ func TestConstructHasTheSameWorkflows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copies, err := filepath.Glob("cdk/internal/examples/*.asl.json")
+	copies, err := filepath.Glob("cdk/examples/*.asl.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(ours) == 0 || len(copies) != len(ours) {
-		t.Errorf("expected %d workflows in infra/cdk/internal/examples, got %v", len(ours), copies)
+		t.Errorf("expected %d workflows in infra/cdk/examples, got %v", len(ours), copies)
 	}
 	for _, path := range ours {
 		want, err := os.ReadFile(path)
@@ -173,8 +173,8 @@ func TestConstructHasTheSameWorkflows(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := filepath.Base(path)
-		if got, err := os.ReadFile(filepath.Join("cdk/internal/examples", name)); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("infra/cdk/internal/examples/%s differs from infra/workflows/%s (%v): run `make infra INFRA_FLAGS=-update`", name, name, err)
+		if got, err := os.ReadFile(filepath.Join("cdk/examples", name)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("infra/cdk/examples/%s differs from infra/workflows/%s (%v): run `make infra INFRA_FLAGS=-update`", name, name, err)
 		}
 	}
 }

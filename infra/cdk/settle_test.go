@@ -3,12 +3,9 @@ package cdk_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,34 +16,26 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/settle-run/settle/infra/cdk"
-	"github.com/settle-run/settle/infra/cdk/internal/template"
 )
 
-// kernel serializes the use of CDK's process, which handles one app at a time.
-var kernel sync.Mutex
+type resource struct {
+	Type           string
+	Properties     object
+	DeletionPolicy string
+}
 
 // synthesized returns the resources of a stack.
-func synthesized(t *testing.T, fill func(awscdk.Stack)) map[string]template.Resource {
+func synthesized(t *testing.T, fill func(awscdk.Stack)) map[string]resource {
 	t.Helper()
-	kernel.Lock()
-	defer kernel.Unlock()
-	folder := t.TempDir()
-	app := awscdk.NewApp(&awscdk.AppProps{Outdir: &folder, AnalyticsReporting: jsii.Bool(false)})
-	fill(awscdk.NewStack(app, jsii.String("Other"), nil))
-	app.Synth(nil)
-	text, err := os.ReadFile(filepath.Join(folder, "Other.template.json"))
-	if err != nil {
+	var template struct{ Resources map[string]resource }
+	if err := json.Unmarshal(synthesize(t, fill), &template); err != nil {
 		t.Fatal(err)
 	}
-	parsed, err := template.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parsed.Resources()
+	return template.Resources
 }
 
 // find returns the resource of the type whose logical ID starts with prefix.
-func find(t *testing.T, resources map[string]template.Resource, kind, prefix string) (string, template.Resource) {
+func find(t *testing.T, resources map[string]resource, kind, prefix string) (string, resource) {
 	t.Helper()
 	found := ""
 	for id, resource := range resources {
@@ -60,13 +49,13 @@ func find(t *testing.T, resources map[string]template.Resource, kind, prefix str
 	return found, resources[found]
 }
 
-func functionID(t *testing.T, resources map[string]template.Resource, function string) string {
+func functionID(t *testing.T, resources map[string]resource, function string) string {
 	t.Helper()
 	id, _ := find(t, resources, "AWS::Lambda::Function", "Settle"+function)
 	return id
 }
 
-func environment(t *testing.T, resources map[string]template.Resource, function string) map[string]any {
+func environment(t *testing.T, resources map[string]resource, function string) map[string]any {
 	t.Helper()
 	resource := resources[functionID(t, resources, function)]
 	variables, _ := resource.Properties["Environment"].(map[string]any)["Variables"].(map[string]any)
@@ -74,7 +63,7 @@ func environment(t *testing.T, resources map[string]template.Resource, function 
 }
 
 // allowed returns the resources on which a function's role allows the action, as JSON.
-func allowed(t *testing.T, resources map[string]template.Resource, function, action string) string {
+func allowed(t *testing.T, resources map[string]resource, function, action string) string {
 	t.Helper()
 	role, _ := find(t, resources, "AWS::IAM::Role", "Settle"+function+"Role")
 	text := ""
@@ -176,7 +165,7 @@ func TestKeyPermissionsEqualCDKsGrants(t *testing.T) {
 }
 
 // actionsOn returns the actions on a key that the policies of CDK's grants allow a function's role.
-func actionsOn(t *testing.T, resources map[string]template.Resource, function, key string) []string {
+func actionsOn(t *testing.T, resources map[string]resource, function, key string) []string {
 	t.Helper()
 	role, _ := find(t, resources, "AWS::IAM::Role", "Settle"+function+"Role")
 	var actions []string

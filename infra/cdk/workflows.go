@@ -1,6 +1,7 @@
 package cdk
 
 import (
+	"embed"
 	"maps"
 	"slices"
 
@@ -9,9 +10,13 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsstepfunctions"
 	"github.com/aws/jsii-runtime-go"
-
-	"github.com/settle-run/settle/infra/cdk/internal/examples"
 )
+
+// definitions has copies of infra/workflows. A module cannot embed files of another module, and users of this module need
+// not require the runtime's.
+//
+//go:embed examples/*.asl.json
+var definitions embed.FS
 
 // Examples are the names of the workflows in infra/workflows.
 var Examples = []string{"enrich", "job", "job-relaunch", "pipeline", "upload-sales", "upload-warehouse"}
@@ -26,12 +31,12 @@ func (s *Settle) addWorkflows() {
 		servicePrincipal("states.amazonaws.com", arn("states", "stateMachine:*")), allow(actions("sqs:SendMessage"), s.Queue.QueueArn()))
 	s.grantKey(role, queueKey)
 	for _, name := range Examples {
-		definition, err := examples.Definition(name)
+		definition, err := definitions.ReadFile("examples/" + name + ".asl.json")
 		if err != nil {
 			panic(err)
 		}
 		s.Workflows[name] = awsstepfunctions.NewStateMachine(s.Scope, jsii.String(pascal(name)+"Workflow"), &awsstepfunctions.StateMachineProps{
-			DefinitionBody: awsstepfunctions.DefinitionBody_FromString(&definition), Role: role,
+			DefinitionBody: awsstepfunctions.DefinitionBody_FromString(jsii.String(string(definition))), Role: role,
 			StateMachineType: awsstepfunctions.StateMachineType_STANDARD,
 		})
 	}

@@ -106,8 +106,8 @@ func TestDefinitionsEqualTheFilesWithoutAccounts(t *testing.T) {
 	}
 }
 
-// An instance checks a token when timeoutSeconds is over. If the task has another time-out, it checks too early or too
-// late.
+// A task that waits has a time-out, and sends its token to an instance. An instance checks a token when timeoutSeconds is
+// over. If the task has another time-out, it checks too early or too late.
 func TestTasksSendTheirTimeout(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -118,8 +118,10 @@ func TestTasksSendTheirTimeout(t *testing.T) {
 		}
 		var definition struct {
 			States map[string]struct {
+				Resource       string
 				TimeoutSeconds int
 				Parameters     struct {
+					Group       string `json:"MessageGroupId.$"`
 					MessageBody struct {
 						Task map[string]any `json:"$task"`
 					}
@@ -129,13 +131,24 @@ func TestTasksSendTheirTimeout(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &definition); err != nil {
 			t.Fatal(err)
 		}
+		waiting := 0
 		for state, s := range definition.States {
+			if strings.HasSuffix(s.Resource, ".waitForTaskToken") {
+				waiting++
+				if s.Resource != "arn:aws:states:::sqs:sendMessage.waitForTaskToken" || s.TimeoutSeconds <= 0 ||
+					s.Parameters.MessageBody.Task["token.$"] != "$$.Task.Token" || s.Parameters.Group == "" {
+					t.Errorf("%s, state %s: expected a time-out, and to send the task token to an instance", name, state)
+				}
+			}
 			if seconds, ok := s.Parameters.MessageBody.Task["timeoutSeconds"]; ok {
 				found++
 				if seconds != float64(s.TimeoutSeconds) {
 					t.Errorf("%s, state %s: expected timeoutSeconds %d, got %v", name, state, s.TimeoutSeconds, seconds)
 				}
 			}
+		}
+		if waiting == 0 {
+			t.Errorf("%s: expected a state that waits with a task token", name)
 		}
 	}
 	if found < 5 {

@@ -1,0 +1,223 @@
+package cdk_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsstepfunctions"
+	"github.com/aws/aws-cdk-go/awscdk/v2/cloudformationinclude"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/settle-run/settle/infra/cdk"
+)
+
+var update = flag.Bool("update", false, "regenerate infra/template.yaml and infra/functions.json")
+
+// infra is the folder of the generated files.
+const infra = ".."
+
+// kernel serializes the use of CDK's process, which handles one app at a time.
+var kernel sync.Mutex
+
+// synthesize returns the template of a stack as written by CDK, in JSON. It needs no CDK bootstrap stack.
+func synthesize(t *testing.T, fill func(awscdk.Stack)) []byte {
+	t.Helper()
+	kernel.Lock()
+	defer kernel.Unlock()
+	folder := t.TempDir()
+	app := awscdk.NewApp(&awscdk.AppProps{Outdir: &folder, AnalyticsReporting: jsii.Bool(false)})
+	fill(awscdk.NewStack(app, jsii.String("Stack"), &awscdk.StackProps{Synthesizer: awscdk.NewBootstraplessSynthesizer(nil)}))
+	app.Synth(nil)
+	text, err := os.ReadFile(filepath.Join(folder, "Stack.template.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// committed returns the template in infra/template.yaml, as CDK reads it.
+func committed(t *testing.T) object {
+	t.Helper()
+	reading.Do(func() {
+		read = attribute.ReplaceAllString(string(synthesize(t, func(stack awscdk.Stack) {
+			cloudformationinclude.NewCfnInclude(stack, jsii.String("Template"), &cloudformationinclude.CfnIncludeProps{
+				TemplateFile: jsii.String(filepath.Join(infra, "template.yaml")),
+			})
+		})), `"Fn::GetAtt": ["$1", "$2"]`)
+	})
+	return parsed(t, read)
+}
+
+var (
+	reading sync.Once
+	read    string
+	// attribute matches the short form of GetAtt, which CDK's assertions do not follow.
+	attribute = regexp.MustCompile(`"Fn::GetAtt": "(\w+)\.(\w+)"`)
+)
+
+// TestCommittedFilesAreCurrent compares the committed files with the construct's output. With -update it writes them.
+func TestCommittedFilesAreCurrent(t *testing.T) {
+	t.Parallel()
+	text := synthesize(t, plain)
+	if again := synthesize(t, plain); !bytes.Equal(text, again) {
+		t.Errorf("two syntheses differ\n%s", firstDifference(text, again))
+	}
+	rendered, err := render(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	extracted, err := extract(parsed(t, string(text)), options(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]byte{"template.yaml": rendered, "functions.json": extracted} {
+		path := filepath.Join(infra, name)
+		if *update {
+			if err := os.WriteFile(path, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("infra/%s differs from the output of infra/cdk: run `make infra INFRA_FLAGS=-update` and review the diff\n%s", name, firstDifference(got, want))
+		}
+	}
+}
+
+// firstDifference returns the first lines that differ.
+func firstDifference(got, want []byte) string {
+	gotLines, wantLines := bytes.Split(got, []byte("\n")), bytes.Split(want, []byte("\n"))
+	for i := range min(len(gotLines), len(wantLines)) {
+		if !bytes.Equal(gotLines[i], wantLines[i]) {
+			return "got  " + string(gotLines[i]) + "\nwant " + string(wantLines[i])
+		}
+	}
+	return "one has more lines"
+}
+
+// options returns the additional permissions of functions for state machines in Props, by the prop's name in
+// functions.json. The statements call the state machine ${Workflow}.
+func options(t *testing.T) map[string]map[string][]statement {
+	t.Helper()
+	without := variant(t, func(*cdk.Props, awsstepfunctions.IStateMachine) {})
+	options := map[string]map[string][]statement{}
+	for name, use := range map[string]func(*cdk.Props, awsstepfunctions.IStateMachine){
+		"workflows": func(p *cdk.Props, workflow awsstepfunctions.IStateMachine) {
+			p.Workflows = map[string]awsstepfunctions.IStateMachine{"workflow": workflow}
+		},
+		"waitingWorkflows": func(p *cdk.Props, workflow awsstepfunctions.IStateMachine) {
+			p.WaitingWorkflows = []awsstepfunctions.IStateMachine{workflow}
+		},
+	} {
+		var err error
+		if options[name], err = added(without, variant(t, use)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return options
+}
+
+// variant returns the template of a stack with the construct and a state machine named Workflow. use may add the state
+// machine to the props.
+func variant(t *testing.T, use func(*cdk.Props, awsstepfunctions.IStateMachine)) object {
+	t.Helper()
+	return parsed(t, string(synthesize(t, func(stack awscdk.Stack) {
+		workflow := awsstepfunctions.NewStateMachine(stack, jsii.String("Workflow"), &awsstepfunctions.StateMachineProps{
+			DefinitionBody: awsstepfunctions.DefinitionBody_FromString(jsii.String(`{"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}`)),
+		})
+		workflow.Node().DefaultChild().(awscdk.CfnElement).OverrideLogicalId(jsii.String("Workflow"))
+		p := props()
+		p.WithoutExamples = true
+		use(&p, workflow)
+		nameResources(cdk.NewSettle(stack, "Settle", p))
+	})))
+}
+
+// plain fills the stack of infra/template.yaml. It has no assets, so the aws CLI alone can deploy it.
+func plain(stack awscdk.Stack) {
+	stack.TemplateOptions().SetTemplateFormatVersion(jsii.String("2010-09-09"))
+	stack.TemplateOptions().SetDescription(jsii.String("Settle: statecharts in Go on Lambda, SQS FIFO and DynamoDB. Generated from infra/cdk by make infra; deployed by make deploy."))
+	bucket := parameter(stack, "CodeBucket", "The S3 bucket with the functions' zips.", nil)
+	keys := map[string]awscdk.CfnParameter{}
+	for _, name := range cdk.Functions {
+		keys[name] = parameter(stack, strings.ToUpper(name[:1])+name[1:]+"Code", "The key of the zip of functions/"+name+".", nil)
+	}
+	buckets := uploadBuckets(stack)
+	topic := parameter(stack, "AlarmTopic", "The ARN of an SNS topic for alarms. Empty: alarms are only shown in the console.", jsii.String(""))
+	awscdk.NewCfnCondition(stack, jsii.String("HasAlarmTopic"), &awscdk.CfnConditionProps{
+		Expression: awscdk.Fn_ConditionNot(awscdk.Fn_ConditionEquals(topic.ValueAsString(), "")),
+	})
+	concurrency := awscdk.NewCfnParameter(stack, jsii.String("ConsumerConcurrency"), &awscdk.CfnParameterProps{
+		Type: jsii.String("Number"), Default: 50, MinValue: jsii.Number(cdk.ConsumerConcurrencyMin), MaxValue: jsii.Number(cdk.ConsumerConcurrencyMax),
+		Description: jsii.String("The maximum number of batches of events processed at once."),
+	})
+	settle := cdk.NewSettle(stack, "Settle", cdk.Props{
+		Name:          awscdk.Aws_STACK_NAME(),
+		Code:          cdk.CodeFromBucket(bucket.ValueAsString(), func(function string) *string { return keys[function].ValueAsString() }),
+		AlarmActions:  []*string{awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String("HasAlarmTopic"), topic.ValueAsString(), awscdk.Aws_NO_VALUE()), nil)},
+		UploadBuckets: *buckets,
+	})
+	settle.Scope.Node().FindChild(jsii.String("UploadsRule")).(awsevents.CfnRule).
+		SetState(awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String(hasUploadBuckets), "ENABLED", "DISABLED"), nil))
+	settle.Scope.Node().FindChild(jsii.String("ConsumerMapping")).Node().DefaultChild().(awslambda.CfnEventSourceMapping).
+		AddPropertyOverride(jsii.String("ScalingConfig.MaximumConcurrency"), concurrency.ValueAsNumber())
+	settle.AddOutputs()
+	for _, workflow := range settle.Workflows {
+		// cfn-lint 1.51 rejects OutputPath in a Succeed state, although Amazon States Language allows it. asl-validator
+		// checks the workflows.
+		workflow.Node().DefaultChild().(awscdk.CfnResource).AddMetadata(jsii.String("cfn-lint"), map[string]any{
+			"config": map[string]any{"ignore_checks": []string{"E3601"}},
+		})
+	}
+	nameResources(settle)
+}
+
+// hasUploadBuckets is the condition that enables the rule for uploads.
+const hasUploadBuckets = "HasUploadBuckets"
+
+// uploadBuckets adds the parameter UploadBuckets and returns its value. If it is empty, the value is an impossible
+// bucket name, because the pattern of a rule needs at least one.
+func uploadBuckets(stack awscdk.Stack) *[]*string {
+	list := awscdk.NewCfnParameter(stack, jsii.String("UploadBuckets"), &awscdk.CfnParameterProps{
+		Type: jsii.String("CommaDelimitedList"), Default: "",
+		Description: jsii.String("Names of S3 buckets, separated by commas. Uploads to them become events of the machine upload. Empty: none."),
+	}).ValueAsList()
+	awscdk.NewCfnCondition(stack, jsii.String(hasUploadBuckets), &awscdk.CfnConditionProps{
+		Expression: awscdk.Fn_ConditionNot(awscdk.Fn_ConditionEquals(awscdk.Fn_Join(jsii.String(""), list), "")),
+	})
+	return awscdk.Token_AsList(awscdk.Fn_ConditionIf(jsii.String(hasUploadBuckets), list, []string{"-"}), nil)
+}
+
+func parameter(stack awscdk.Stack, id, description string, otherwise *string) awscdk.CfnParameter {
+	props := &awscdk.CfnParameterProps{Type: jsii.String("String"), Description: &description}
+	if otherwise != nil {
+		props.Default = *otherwise
+	}
+	return awscdk.NewCfnParameter(stack, &id, props)
+}
+
+// nameResources gives the resources their names in the construct, without CDK's hashes. They are unique, because the
+// template contains one Settle.
+func nameResources(settle *cdk.Settle) {
+	prefix := *settle.Scope.Node().Path() + "/"
+	for _, child := range *settle.Scope.Node().FindAll(constructs.ConstructOrder_PREORDER) {
+		if !*awscdk.CfnElement_IsCfnElement(child) {
+			continue
+		}
+		name := strings.TrimSuffix(strings.TrimPrefix(*child.Node().Path(), prefix), "/Resource")
+		child.(awscdk.CfnElement).OverrideLogicalId(jsii.String(strings.ReplaceAll(name, "/", "")))
+	}
+}

@@ -1,0 +1,488 @@
+package cdk_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// property is a promise of infra/template.yaml. Its check panics if the template does not keep it, as CDK's assertions do.
+// Texts and references have the form of Fn::Sub, such as ${Queue.Arn}. Roles have the additional property Permissions: a
+// list of actions, each with its resource and its conditions.
+type property struct {
+	name  string
+	check func(assertions.Template)
+}
+
+var properties = []property{
+	{"the FIFO queue has high throughput; every queue is encrypted, keeps messages for 14 days, outlives an outage, and has its own dead-letter queue of the same type", queues},
+	{"queues deny requests without TLS, and only roles and the queue's own rule can send to a queue", queuePolicies},
+	{"every queue invokes its function, which reports failed items, with limited concurrency", mappings},
+	{"the table has the keys, the index, the TTL, the stream and the backups that the runtime needs, and survives the stack", table},
+	{"functions run on arm64 and provided.al2023, from the bucket, with exactly the environment variables that they read", functions},
+	{"secrets are generated", secrets},
+	{"every log group has a retention", logGroups},
+	{"roles have exactly the permissions that they need, and only their services can assume them, for this account's resources", roles},
+	{"the HTTP API requires IAM, except on routes that authenticate the caller", routes},
+	{"open routes have a limit of requests, and logs contain no path", stage},
+	{"the outputs are the ones that the command line and the scripts read", outputs},
+	{"ends of executions and uploads to the named buckets go to their targets, and undelivered ones to a dead-letter queue", rules},
+	{"workflows equal infra/workflows, and run with their role", workflows},
+	{"alarms cover every metric that an operator needs", alarms},
+	{"the dashboard shows every metric and alarm", dashboard},
+}
+
+// broken returns the properties that a template does not have, with the reports of CDK's assertions, "" if it has all.
+func broken(template object) string {
+	kernel.Lock()
+	defer kernel.Unlock()
+	var said strings.Builder
+	try := func(name string, check func()) {
+		defer func() {
+			if problem := recover(); problem != nil {
+				fmt.Fprintf(&said, "%s: %v\n", name, problem)
+			}
+		}()
+		check()
+	}
+	try("no resources wait for each other", func() { assertions.Template_FromJSON(&template, nil) })
+	read := readable(template).(object)
+	try("every role has only policies that allow", func() { addPermissions(template, read) })
+	t := assertions.Template_FromJSON(&read, nil)
+	for _, property := range properties {
+		try(property.name, func() { property.check(t) })
+	}
+	return said.String()
+}
+
+// addPermissions adds the property Permissions to the roles of a readable template.
+func addPermissions(template, read object) {
+	all, err := resourcesOf(template)
+	if err != nil {
+		panic(err)
+	}
+	for id := range all {
+		if all[id].Type != "AWS::IAM::Role" {
+			continue
+		}
+		statements, err := all.statements(id)
+		if err != nil {
+			panic(err)
+		}
+		var permissions []string
+		for _, s := range statements {
+			condition := ""
+			for operator, keys := range s.Conditions {
+				condition += fmt.Sprint(" if ", operator, " ", keys)
+			}
+			for _, action := range s.Actions {
+				for _, resource := range s.Resources {
+					permissions = append(permissions, action+" "+resource+condition)
+				}
+			}
+		}
+		slices.Sort(permissions)
+		at(read, "Resources", id, "Properties").(object)["Permissions"] = permissions
+	}
+}
+
+// only checks that the resources of a type are exactly these, and that they have these properties and the common ones.
+func only(t assertions.Template, kind string, resources map[string]object, common object) {
+	expected := object{}
+	for id, properties := range resources {
+		all := maps.Clone(common)
+		maps.Copy(all, properties)
+		expected[id] = object{"Type": "AWS::" + kind, "Properties": all}
+	}
+	has(t, expected)
+	t.ResourceCountIs(jsii.String("AWS::"+kind), jsii.Number(len(resources)))
+}
+
+// has checks parts of resources, by logical ID.
+func has(t assertions.Template, resources object) { t.TemplateMatches(object{"Resources": resources}) }
+
+// exactly matches a value without additional keys and elements.
+func exactly(value any) assertions.Matcher { return assertions.Match_Exact(value) }
+
+func absent() assertions.Matcher { return assertions.Match_Absent() }
+
+func like(pattern string) assertions.Matcher { return assertions.Match_StringLikeRegexp(&pattern) }
+
+type list = []any
+
+const (
+	arn  = "arn:${AWS::Partition}:"
+	here = ":${AWS::Region}:${AWS::AccountId}:"
+
+	consumerTimeout, forwarderTimeout = 45, 30 // seconds
+	// A queue hides a message for six function time-outs, and retries it at least once in each period of the alarm on
+	// Retried. The age of the oldest message is no substitute, because the metric excludes messages that were received
+	// several times (SQS Developer Guide, "Available CloudWatch metrics for Amazon SQS").
+	hiddenFor    = 6
+	alarmPeriod  = 300
+	_            = uint(alarmPeriod - hiddenFor*forwarderTimeout)
+	_            = uint(alarmPeriod - hiddenFor*consumerTimeout)
+	receivesMost = 1000 // SQS Developer Guide, "Configure a dead-letter queue using the Amazon SQS console"
+	// SQS recognises a message that a consumer sent before it died and sends again (SQS Developer Guide, "Using the Amazon
+	// SQS message deduplication ID").
+	deduplicationInterval = 300
+	_                     = uint(deduplicationInterval - hiddenFor*consumerTimeout - 1)
+)
+
+func queues(t assertions.Template) {
+	expected := map[string]object{"ObjectsDeadLetterQueue": {"FifoQueue": absent(), "RedriveAllowPolicy": object{"redrivePermission": "denyAll"}}}
+	for _, q := range []struct {
+		prefix, name string
+		timeout      int
+	}{
+		{"", ".fifo", consumerTimeout}, {"Delay", "-delay", forwarderTimeout}, {"Executions", "-executions", forwarderTimeout},
+	} {
+		queue, deadLetter, name := q.prefix+"Queue", q.prefix+"DeadLetterQueue", "${AWS::StackName}"+q.name
+		expected[queue] = object{
+			"QueueName": name, "VisibilityTimeout": hiddenFor * q.timeout,
+			"RedrivePolicy": object{"deadLetterTargetArn": "${" + deadLetter + ".Arn}", "maxReceiveCount": receivesMost},
+		}
+		expected[deadLetter] = object{"RedriveAllowPolicy": object{"redrivePermission": "byQueue", "sourceQueueArns": list{arn + "sqs" + here + name}}}
+		for _, id := range []string{queue, deadLetter} {
+			expected[id]["FifoQueue"] = absent() // EventBridge and its Scheduler accept only standard queues.
+			if q.prefix == "" {
+				expected[id]["FifoQueue"], expected[id]["ContentBasedDeduplication"] = true, absent() // Two equal events are two events.
+				expected[id]["DeduplicationScope"], expected[id]["FifoThroughputLimit"] = "messageGroup", "perMessageGroupId"
+			}
+		}
+	}
+	only(t, "SQS::Queue", expected, object{"MessageRetentionPeriod": 14 * 24 * 60 * 60, "SqsManagedSseEnabled": true})
+}
+
+func queuePolicies(t assertions.Template) {
+	expected := map[string]object{}
+	for queue, rule := range map[string]string{
+		"Queue": "", "DeadLetterQueue": "", "DelayQueue": "", "DelayDeadLetterQueue": "",
+		"ExecutionsQueue": "ExecutionsRule", "ExecutionsDeadLetterQueue": "ExecutionsRule", "ObjectsDeadLetterQueue": "UploadsRule",
+	} {
+		statements := list{object{
+			"Effect": "Deny", "Action": "sqs:*", "Principal": object{"AWS": "*"}, "Resource": "${" + queue + ".Arn}",
+			"Condition": object{"Bool": object{"aws:SecureTransport": "false"}},
+		}}
+		if rule != "" {
+			statements = append(statements, object{
+				"Sid": "EventBridgeSends", "Effect": "Allow", "Action": "sqs:SendMessage", "Principal": object{"Service": "events.amazonaws.com"},
+				"Resource": "${" + queue + ".Arn}", "Condition": object{"ArnEquals": object{"aws:SourceArn": "${" + rule + ".Arn}"}},
+			})
+		}
+		expected[queue+"Policy"] = object{"Queues": list{"${" + queue + "}"}, "PolicyDocument": object{"Statement": exactly(statements)}}
+	}
+	only(t, "SQS::QueuePolicy", expected, object{})
+}
+
+func mappings(t assertions.Template) {
+	mapping := func(queue, function string) object {
+		return object{"EventSourceArn": "${" + queue + ".Arn}", "FunctionName": "${" + function + "}"}
+	}
+	only(t, "Lambda::EventSourceMapping", map[string]object{
+		"ConsumerMapping": mapping("Queue", "Consumer"), "DelayMapping": mapping("DelayQueue", "Delay"), "ExecutionsMapping": mapping("ExecutionsQueue", "Executions"),
+	}, object{
+		"FunctionResponseTypes": list{"ReportBatchItemFailures"}, "ScalingConfig": object{"MaximumConcurrency": assertions.Match_AnyValue()},
+		"BatchSize": 10, "FilterCriteria": absent(), "Enabled": absent(),
+	})
+}
+
+func table(t assertions.Template) {
+	key := func(name, kind string) object { return object{"AttributeName": name, "KeyType": kind} }
+	has(t, object{"Table": object{"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain", "Properties": object{
+		"KeySchema": exactly(list{key("instance", "HASH")}),
+		"GlobalSecondaryIndexes": exactly(list{object{
+			"IndexName": "by_state", "KeySchema": list{key("index_shard", "HASH"), key("index_key", "RANGE")},
+			"Projection": object{"ProjectionType": "INCLUDE", "NonKeyAttributes": list{"state", "status", "tags"}},
+		}}),
+		"TimeToLiveSpecification":          object{"AttributeName": "expire_at", "Enabled": true},
+		"StreamSpecification":              object{"StreamViewType": "NEW_AND_OLD_IMAGES"},
+		"PointInTimeRecoverySpecification": object{"PointInTimeRecoveryEnabled": true},
+		"BillingMode":                      "PAY_PER_REQUEST", "DeletionProtectionEnabled": true,
+	}}})
+}
+
+// environments are the variables that runtime/host/internal/boot reads for each function, in addition to those that every
+// function reads.
+var environments = func() map[string]object {
+	secret := func(id string) string { return "{{resolve:secretsmanager:${" + id + "}:SecretString:::}}" }
+	delay := object{
+		"SETTLE_DELAY_QUEUE_URL": "${DelayQueue}", "SETTLE_DELAY_QUEUE_ARN": "${DelayQueue.Arn}",
+		"SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN": "${DelayDeadLetterQueue.Arn}",
+		"SETTLE_SCHEDULER_ROLE_ARN":          "${SchedulerRole.Arn}", "SETTLE_SCHEDULE_GROUP": "${AWS::StackName}",
+	}
+	consumer := maps.Clone(delay)
+	maps.Copy(consumer, object{
+		"SETTLE_TABLE": "${Table}", "SETTLE_TABLE_INDEX": "on", "SETTLE_DEAD_LETTER_QUEUE_URL": "${DeadLetterQueue}",
+		"SETTLE_ENRICH_CALLBACK_BASE": "${HttpApi.ApiEndpoint}", "SETTLE_ENRICH_CALLBACK_KEY": secret("EnrichCallbackKey"),
+		"SETTLE_SIGNUP_CODE_KEY": secret("SignupCodeKey"),
+	})
+	return map[string]object{
+		"Consumer": consumer,
+		"Gateway": {
+			"SETTLE_TABLE": "${Table}", "SETTLE_GITHUB_WEBHOOK_SECRET": secret("GitHubWebhookSecret"),
+			"SETTLE_ENRICH_CALLBACK_BASE": "${HttpApi.ApiEndpoint}", "SETTLE_ENRICH_CALLBACK_KEY": secret("EnrichCallbackKey"),
+		},
+		"Delay": delay, "Executions": {}, "Tokentask": {}, "Objects": {"SETTLE_DEAD_LETTER_QUEUE_URL": "${DeadLetterQueue}"},
+	}
+}()
+
+func functions(t assertions.Template) {
+	expected := map[string]object{}
+	for id, variables := range environments {
+		variables = maps.Clone(variables)
+		variables["SETTLE_SERVICE"], variables["SETTLE_QUEUE_URL"] = "${AWS::StackName}", "${Queue}"
+		expected[id] = object{
+			"Code": object{"S3Bucket": "${CodeBucket}", "S3Key": "${" + id + "Code}"}, "Environment": object{"Variables": exactly(variables)},
+			"LoggingConfig": object{"LogGroup": "${" + id + "Logs}"}, "Role": "${" + id + "Role.Arn}", "Timeout": forwarderTimeout,
+		}
+	}
+	expected["Consumer"]["Timeout"] = consumerTimeout
+	expected["Objects"]["DeadLetterConfig"] = object{"TargetArn": "${ObjectsDeadLetterQueue.Arn}"}
+	only(t, "Lambda::Function", expected, object{"Architectures": list{"arm64"}, "Runtime": "provided.al2023", "Handler": "bootstrap", "RecursiveLoop": "Allow"})
+	has(t, object{"ScheduleGroup": object{"Properties": object{"Name": "${AWS::StackName}"}}})
+}
+
+func secrets(t assertions.Template) {
+	only(t, "SecretsManager::Secret", map[string]object{"SignupCodeKey": {}, "EnrichCallbackKey": {}, "GitHubWebhookSecret": {}},
+		object{"SecretString": absent(), "GenerateSecretString": object{"PasswordLength": 43}})
+}
+
+func logGroups(t assertions.Template) {
+	t.AllResourcesProperties(jsii.String("AWS::Logs::LogGroup"), object{"RetentionInDays": 30})
+}
+
+// workflowNames maps logical IDs to workflows of infra/workflows.
+var workflowNames = map[string]string{
+	"EnrichWorkflow": "enrich", "JobWorkflow": "job", "JobRelaunchWorkflow": "job-relaunch", "PipelineWorkflow": "pipeline",
+	"UploadSalesWorkflow": "upload-sales", "UploadWarehouseWorkflow": "upload-warehouse",
+}
+
+// permissions are the permissions of the roles: actions with resources and, if there is one, a condition.
+func permissions() map[string][]string {
+	const (
+		schedules = arn + "scheduler" + here + "schedule/${AWS::StackName}/*"
+		passRole  = "iam:PassRole ${SchedulerRole.Arn} if StringEquals map[iam:PassedToService:[scheduler.amazonaws.com]]"
+		aliases   = "dynamodb:UpdateItem ${Table.Arn} if ForAllValues:StringLike map[dynamodb:LeadingKeys:"
+	)
+	on := func(resource string, actions ...string) (permissions []string) {
+		for _, action := range actions {
+			permissions = append(permissions, action+" "+resource)
+		}
+		return permissions
+	}
+	receive := []string{"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
+	const send = "sqs:SendMessage "
+	all := map[string][]string{
+		"ConsumerRole": slices.Concat(on("${Queue.Arn}", receive...), on("${Queue.Arn}", "sqs:ChangeMessageVisibility", "sqs:SendMessage"),
+			[]string{send + "${DeadLetterQueue.Arn}", send + "${DelayQueue.Arn}", passRole},
+			on("${Table.Arn}", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"),
+			on(schedules, "scheduler:CreateSchedule", "scheduler:DeleteSchedule")),
+		"GatewayRole":    {send + "${Queue.Arn}", "dynamodb:GetItem ${Table.Arn}", aliases + "[alias/*]]", aliases + "[idempotency/*]]"},
+		"DelayRole":      append(on("${DelayQueue.Arn}", receive...), send+"${Queue.Arn}", send+"${DelayQueue.Arn}", "scheduler:CreateSchedule "+schedules, passRole),
+		"ExecutionsRole": append(on("${ExecutionsQueue.Arn}", receive...), send+"${Queue.Arn}"),
+		"TokentaskRole":  {send + "${Queue.Arn}"},
+		"ObjectsRole":    {send + "${Queue.Arn}", send + "${DeadLetterQueue.Arn}", send + "${ObjectsDeadLetterQueue.Arn}"},
+		"SchedulerRole":  {send + "${DelayQueue.Arn}", send + "${DelayDeadLetterQueue.Arn}"},
+		"WorkflowsRole":  {send + "${Queue.Arn}"},
+	}
+	for id := range workflowNames {
+		all["ConsumerRole"] = append(all["ConsumerRole"], "states:GetExecutionHistory "+arn+"states"+here+"execution:${"+id+".Name}:*")
+		all["ConsumerRole"] = append(all["ConsumerRole"], on("${"+id+"}", "states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat")...)
+	}
+	for id := range environments {
+		all[id+"Role"] = append(all[id+"Role"], on("${"+id+"Logs.Arn}", "logs:CreateLogStream", "logs:PutLogEvents")...)
+	}
+	return all
+}
+
+func roles(t assertions.Template) {
+	// These services may act only for a resource of this account.
+	sources := map[string][2]string{
+		"SchedulerRole": {"scheduler.amazonaws.com", "${ScheduleGroup.Arn}"},
+		"WorkflowsRole": {"states.amazonaws.com", arn + "states" + here + "stateMachine:*"},
+	}
+	expected := map[string]object{}
+	for id, permissions := range permissions() {
+		trust := object{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": object{"Service": "lambda.amazonaws.com"}}
+		if source, ok := sources[id]; ok {
+			trust["Principal"] = object{"Service": source[0]}
+			trust["Condition"] = object{"ArnLike": object{"aws:SourceArn": source[1]}, "StringEquals": object{"aws:SourceAccount": "${AWS::AccountId}"}}
+		}
+		slices.Sort(permissions)
+		expected[id] = object{"AssumeRolePolicyDocument": object{"Statement": exactly(list{trust})}, "Permissions": exactly(permissions)}
+	}
+	only(t, "IAM::Role", expected, object{})
+	for _, kind := range []string{"ManagedPolicy", "UserPolicy", "User"} {
+		t.ResourceCountIs(jsii.String("AWS::IAM::"+kind), jsii.Number(0))
+	}
+}
+
+const (
+	github   = "POST /webhooks/github"
+	callback = "POST /webhooks/{provider}/{id}/{until}/{key}"
+)
+
+func routes(t assertions.Template) {
+	route := func(key, authorization string) object {
+		return object{"RouteKey": key, "AuthorizationType": authorization}
+	}
+	only(t, "ApiGatewayV2::Route", map[string]object{
+		"PostEventRoute":   route("POST /instances/{machine}/{id}/events", "AWS_IAM"),
+		"GetInstanceRoute": route("GET /instances/{machine}/{id}", "AWS_IAM"),
+		"GetAliasRoute":    route("GET /aliases/{alias+}", "AWS_IAM"),
+		"GetMachinesRoute": route("GET /machines", "AWS_IAM"), "GetHealthRoute": route("GET /healthz", "AWS_IAM"),
+		"PostGitHubRoute": route(github, "NONE"), "PostCallbackRoute": route(callback, "NONE"),
+	}, object{"ApiId": "${HttpApi}", "Target": "integrations/${HttpApiIntegration}"})
+	has(t, object{"HttpApiIntegration": object{"Properties": object{"IntegrationUri": "${Gateway.Arn}", "PayloadFormatVersion": "2.0"}}})
+	only(t, "Lambda::Permission", map[string]object{
+		"HttpApiInvokesGateway": {"Principal": "apigateway.amazonaws.com", "FunctionName": "${Gateway.Arn}", "SourceArn": arn + "execute-api" + here + "${HttpApi}/*"},
+		"UploadsInvokeObjects":  {"Principal": "events.amazonaws.com", "FunctionName": "${Objects.Arn}", "SourceArn": "${UploadsRule.Arn}"},
+	}, object{})
+}
+
+func stage(t assertions.Template) {
+	limit := func(requests int) object { return object{"ThrottlingRateLimit": requests} }
+	only(t, "ApiGatewayV2::Stage", map[string]object{"HttpApiStage": {
+		"StageName":  "$default", // Any other name would become part of every address, including those for webhooks and callbacks.
+		"AutoDeploy": true, "DefaultRouteSettings": limit(2500), "RouteSettings": object{github: limit(100), callback: limit(100)},
+		// A path may contain a key.
+		"AccessLogSettings": object{"Format": like(`^(?!.*(\$context\.path|resourcePath)).*routeKey`)},
+	}}, object{})
+	// The settings refer to these routes.
+	has(t, object{"HttpApiStage": object{"DependsOn": list{"PostCallbackRoute", "PostGitHubRoute"}}})
+}
+
+// outputs checks the outputs that the command line, make destroy and docs/deploy.md read.
+func outputs(t assertions.Template) {
+	expected := object{}
+	for name, value := range map[string]string{
+		"Url": "${HttpApi.ApiEndpoint}", "QueueUrl": "${Queue}", "DeadLetterQueueUrl": "${DeadLetterQueue}", "TableName": "${Table}",
+		"DashboardName": "${Dashboard}", "TokenTaskArn": "${Tokentask.Arn}",
+	} {
+		expected[name] = assertions.Match_ObjectLike(&object{"Value": value})
+	}
+	t.TemplateMatches(object{"Outputs": assertions.Match_ObjectEquals(&expected)})
+}
+
+func rules(t assertions.Template) {
+	choice := func(values ...any) object { return object{"Fn::If": append(list{"HasUploadBuckets"}, values...)} }
+	target := func(arn, deadLetter string, more object) list {
+		maps.Copy(more, object{"Arn": arn, "DeadLetterConfig": object{"Arn": deadLetter}})
+		return list{more}
+	}
+	only(t, "Events::Rule", map[string]object{
+		"ExecutionsRule": {
+			"EventPattern": exactly(object{
+				"source": list{"aws.states"}, "detail-type": list{"Step Functions Execution Status Change"},
+				"detail": object{"name": list{object{"prefix": "settle-"}}, "status": list{"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}},
+			}),
+			// This repository's machines start no workflows, and executions of another stack are not for this one.
+			"State":   "DISABLED",
+			"Targets": target("${ExecutionsQueue.Arn}", "${ExecutionsDeadLetterQueue.Arn}", object{}),
+		},
+		"UploadsRule": {
+			"EventPattern": exactly(object{
+				"source": list{"aws.s3"}, "detail-type": list{"Object Created"},
+				"detail": object{"bucket": object{"name": choice("${UploadBuckets}", list{"-"})}},
+			}),
+			"State": choice("ENABLED", "DISABLED"),
+			"Targets": target("${Objects.Arn}", "${ObjectsDeadLetterQueue.Arn}",
+				object{"RetryPolicy": exactly(object{"MaximumEventAgeInSeconds": 86400, "MaximumRetryAttempts": 185})}),
+		},
+	}, object{})
+	only(t, "Lambda::EventInvokeConfig", map[string]object{
+		"ObjectsRetries": {"FunctionName": "${Objects}", "Qualifier": "$LATEST", "MaximumRetryAttempts": 2, "MaximumEventAgeInSeconds": 21600},
+	}, object{})
+	t.TemplateMatches(object{
+		"Conditions": object{"HasUploadBuckets": object{"Fn::Not": list{object{"Fn::Equals": list{object{"Fn::Join": list{"", "${UploadBuckets}"}}, ""}}}}},
+		"Parameters": object{"UploadBuckets": object{"Type": "CommaDelimitedList", "Default": ""}},
+	})
+}
+
+func workflows(t assertions.Template) {
+	expected := map[string]object{}
+	for id, name := range workflowNames {
+		definition, err := os.ReadFile("../workflows/" + name + ".asl.json")
+		if err != nil {
+			panic(err)
+		}
+		expected[id] = object{"DefinitionString": string(definition)}
+	}
+	only(t, "StepFunctions::StateMachine", expected, object{"StateMachineType": "STANDARD", "RoleArn": "${WorkflowsRole.Arn}"})
+}
+
+// alarmOf are the alarms: namespace, metric, statistic and dimension, threshold, datapoints and periods. Zero datapoints
+// means all periods.
+var alarmOf = func() map[string]list {
+	const own, index = "Service=${AWS::StackName}", "GlobalSecondaryIndexName=by_state TableName=${Table}"
+	all := map[string]list{
+		"Unsettled":           {"Settle", "UnsettledAge", "Maximum", own, 900, 1, 14}, // longer than an hour
+		"TokenDeadline":       {"Settle", "TokenDeadline", "SampleCount", own, 0, 1, 14},
+		"Outbox":              {"Settle", "OutboxAge", "Maximum", own, 300, 1, 3},
+		"Unreadable":          {"Settle", "Unreadable", "Sum", own, 0, 1, 3},
+		"Faults":              {"Settle", "Faults", "Sum", own, 0, 1, 3},
+		"Retried":             {"Settle", "Retried", "Sum", own, 0, 3, 4},
+		"TableReadThrottles":  {"AWS/DynamoDB", "ReadThrottleEvents", "Sum", "TableName=${Table}", 0, 0, 1},
+		"TableWriteThrottles": {"AWS/DynamoDB", "WriteThrottleEvents", "Sum", "TableName=${Table}", 0, 0, 1},
+		"IndexReadThrottles":  {"AWS/DynamoDB", "ReadThrottleEvents", "Sum", index, 0, 0, 1},
+		"IndexWriteThrottles": {"AWS/DynamoDB", "WriteThrottleEvents", "Sum", index, 0, 0, 1},
+		"SchedulesDropped":    {"AWS/Scheduler", "InvocationDroppedCount", "Sum", "ScheduleGroup=${AWS::StackName}", 0, 0, 1},
+		"GatewayFails":        {"AWS/ApiGateway", "5xx", "Sum", "ApiId=${HttpApi}", 0, 0, 1},
+	}
+	for prefix, seconds := range map[string]int{"": 900, "Delay": 1800, "Executions": 900, "Objects": 0} {
+		all[prefix+"DeadLetters"] = list{"AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", "QueueName=${" + prefix + "DeadLetterQueue.QueueName}", 0, 0, 1}
+		if seconds > 0 {
+			all[prefix+"OldestMessage"] = list{"AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum", "QueueName=${" + prefix + "Queue.QueueName}", seconds, 0, 2}
+		}
+	}
+	for function := range environments {
+		for _, metric := range []string{"Errors", "Throttles"} {
+			all[function+metric] = list{"AWS/Lambda", metric, "Sum", "FunctionName=${" + function + "}", 0, 0, 1}
+		}
+	}
+	return all
+}()
+
+func alarms(t assertions.Template) {
+	expected := map[string]object{}
+	for id, a := range alarmOf {
+		var dimensions list
+		for dimension := range strings.FieldsSeq(a[3].(string)) {
+			name, value, _ := strings.Cut(dimension, "=")
+			dimensions = append(dimensions, object{"Name": name, "Value": value})
+		}
+		expected[id+"Alarm"] = object{
+			"Namespace": a[0], "MetricName": a[1], "Statistic": a[2], "Dimensions": exactly(dimensions), "Threshold": a[4],
+			"DatapointsToAlarm": a[5], "EvaluationPeriods": a[6],
+		}
+		if a[5] == 0 {
+			expected[id+"Alarm"]["DatapointsToAlarm"] = absent()
+		}
+	}
+	actions := exactly(list{object{"Fn::If": list{"HasAlarmTopic", "${AlarmTopic}", "${AWS::NoValue}"}}})
+	only(t, "CloudWatch::Alarm", expected, object{
+		"ComparisonOperator": "GreaterThanThreshold", "Period": alarmPeriod, "TreatMissingData": "notBreaching",
+		"AlarmActions": actions, "OKActions": actions, "AlarmDescription": like("^Settle: .{20}"),
+	})
+}
+
+func dashboard(t assertions.Template) {
+	var shown strings.Builder
+	for _, metric := range []string{
+		"Events", "Commits", "Conflicts", "Retried", "Unreadable", "Parked", "Faults", "UnsettledAge", "OutboxAge", "TokenDeadline",
+		"ApproximateAgeOfOldestMessage", "Invocations", "Errors", "Duration",
+	} {
+		shown.WriteString(`(?=.*"` + metric + `")`)
+	}
+	for id := range alarmOf {
+		shown.WriteString(`(?=.*` + regexp.QuoteMeta("${"+id+"Alarm.Arn}") + `)`)
+	}
+	only(t, "CloudWatch::Dashboard", map[string]object{"Dashboard": {"DashboardBody": like("^" + shown.String())}}, object{})
+}
