@@ -5,6 +5,7 @@ package guard
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -12,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/settle-run/settle/infra"
 )
@@ -68,13 +69,13 @@ func New(stack infra.Stack, name string) (*Guard, error) {
 // the code AccessDeniedException and is not sent.
 func (g *Guard) Attach(config *aws.Config) {
 	config.APIOptions = append(slices.Clip(config.APIOptions), func(stack *middleware.Stack) error {
-		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("SettleGuard", func(
-			ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
-		) (middleware.InitializeOutput, middleware.Metadata, error) {
-			if err := g.check(ctx, in.Parameters); err != nil {
-				return middleware.InitializeOutput{}, middleware.Metadata{}, err
+		return stack.Build.Add(middleware.BuildMiddlewareFunc("SettleGuard", func(
+			ctx context.Context, in middleware.BuildInput, next middleware.BuildHandler,
+		) (middleware.BuildOutput, middleware.Metadata, error) {
+			if err := g.check(in.Request); err != nil {
+				return middleware.BuildOutput{}, middleware.Metadata{}, err
 			}
-			return next.HandleInitialize(ctx, in)
+			return next.HandleBuild(ctx, in)
 		}), middleware.After)
 	})
 }
@@ -120,12 +121,26 @@ func (g *Guard) Unused() []infra.Permission {
 // ofLambda are the actions that Lambda performs with a function's role.
 var ofLambda = []string{"sqs:ReceiveMessage", "sqs:GetQueueAttributes", "sqs:DeleteMessage", "logs:CreateLogStream", "logs:PutLogEvents"}
 
-func (g *Guard) check(ctx context.Context, parameters any) error {
-	err := g.decide(operationOf(awsmiddleware.GetServiceID(ctx), awsmiddleware.GetOperationName(ctx), parameters))
-	if err == nil {
-		return nil
+// check reads a serialized request. It returns an error if the role does not allow it.
+func (g *Guard) check(serialized any) error {
+	request, ok := serialized.(*smithyhttp.Request)
+	if !ok {
+		return fmt.Errorf("guard: expected an HTTP request, got %T", serialized)
 	}
-	return &smithy.GenericAPIError{Code: accessDenied, Message: err.Error(), Fault: smithy.FaultClient}
+	var body []byte
+	if stream := request.GetStream(); stream != nil {
+		var err error
+		if body, err = io.ReadAll(stream); err != nil {
+			return err
+		}
+		if err := request.RewindStream(); err != nil {
+			return err
+		}
+	}
+	if err := g.decide(operationIn(request.Request, body)); err != nil {
+		return &smithy.GenericAPIError{Code: accessDenied, Message: err.Error(), Fault: smithy.FaultClient}
+	}
+	return nil
 }
 
 const accessDenied = "AccessDeniedException"

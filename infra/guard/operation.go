@@ -1,14 +1,12 @@
 package guard
 
 import (
-	"reflect"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	scheduler "github.com/aws/aws-sdk-go-v2/service/scheduler/types"
+	"encoding/json"
+	"net/http"
+	"strings"
 )
 
-// operation is an SDK operation, reduced to the fields that matter to a role.
+// operation is a request to AWS, reduced to the fields that matter to a role.
 type operation struct {
 	// service and name are the SDK's names, such as "SQS" and "SendMessage".
 	service, name string
@@ -32,75 +30,60 @@ type item struct {
 	keys []string
 }
 
-// operationOf reads the input of an operation.
-func operationOf(service, name string, parameters any) operation {
-	o := operation{
-		service: service, name: name,
-		queueURL: field(parameters, "QueueUrl"), table: field(parameters, "TableName"), index: field(parameters, "IndexName"),
-		stateMachine: field(parameters, "StateMachineArn"), execution: field(parameters, "ExecutionArn"), group: field(parameters, "GroupName"),
-	}
-	switch service {
-	case "DynamoDB":
-		o.keys = keysOf(parameters)
-		o.items = itemsOf(member(parameters, "TransactItems"))
-	case "Scheduler":
-		o.schedule = field(parameters, "Name")
-		if target, ok := member(parameters, "Target").(*scheduler.Target); ok && target != nil {
-			o.passedRole = aws.ToString(target.RoleArn)
-		}
-	}
-	return o
+// partitionKey is the table's partition key.
+const partitionKey = "instance"
+
+// targets maps the prefixes of X-Amz-Target to the SDK's names of services.
+var targets = map[string]string{"AmazonSQS": "SQS", "DynamoDB_20120810": "DynamoDB", "AWSStepFunctions": "SFN"}
+
+// schedulerMethods maps methods to EventBridge Scheduler's operations on a schedule.
+var schedulerMethods = map[string]string{
+	http.MethodPost: "CreateSchedule", http.MethodPut: "UpdateSchedule", http.MethodGet: "GetSchedule", http.MethodDelete: "DeleteSchedule",
 }
 
-// itemsOf reads the items of a transaction: structs with a field for each kind, one of them set.
-func itemsOf(transactItems any) (items []item) {
-	list := reflect.ValueOf(transactItems)
-	if list.Kind() != reflect.Slice {
-		return nil
-	}
-	for _, one := range list.Seq2() {
-		var read []item
-		for i := range one.NumField() {
-			if part := one.Field(i); part.Kind() == reflect.Pointer && !part.IsNil() {
-				parameters := part.Interface()
-				read = append(read, item{kind: one.Type().Field(i).Name, table: field(parameters, "TableName"), keys: keysOf(parameters)})
-			}
-		}
-		if len(read) == 0 {
-			read = []item{{}}
-		}
-		items = append(items, read...)
-	}
-	return items
+// wireItem has the fields of a request or a transaction item that concern an item of a table.
+type wireItem struct {
+	TableName string
+	Key, Item map[string]struct{ S string }
 }
 
-// keysOf returns the partition keys in the key and the item of an input.
-func keysOf(parameters any) (keys []string) {
-	for _, name := range []string{"Key", "Item"} {
-		attributes, _ := member(parameters, name).(map[string]types.AttributeValue)
-		if key, ok := attributes[partitionKey].(*types.AttributeValueMemberS); ok {
-			keys = append(keys, key.Value)
+// keys returns the partition keys in the key and the item.
+func (i wireItem) keys() (keys []string) {
+	for _, attributes := range []map[string]struct{ S string }{i.Key, i.Item} {
+		if key := attributes[partitionKey].S; key != "" {
+			keys = append(keys, key)
 		}
 	}
 	return keys
 }
 
-// partitionKey is the table's partition key.
-const partitionKey = "instance"
-
-// member returns a field of an operation's input, nil if the input does not have it.
-func member(parameters any, name string) any {
-	value := reflect.Indirect(reflect.ValueOf(parameters))
-	if value.Kind() != reflect.Struct {
-		return nil
+// operationIn parses a request. An unknown request becomes an operation that no role allows.
+func operationIn(request *http.Request, body []byte) operation {
+	var parameters struct {
+		QueueURL, IndexName, StateMachineARN, ExecutionARN, GroupName string // The cases of the names differ, which encoding/json ignores.
+		wireItem
+		TransactItems []map[string]wireItem
+		Target        struct{ RoleARN string }
 	}
-	if value = value.FieldByName(name); !value.IsValid() {
-		return nil
+	_ = json.Unmarshal(body, &parameters) // A body that is not JSON names no resources.
+	target, name, _ := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
+	o := operation{
+		service: targets[target], name: name,
+		queueURL: parameters.QueueURL, table: parameters.TableName, index: parameters.IndexName,
+		stateMachine: parameters.StateMachineARN, execution: parameters.ExecutionARN,
 	}
-	return value.Interface()
-}
-
-func field(parameters any, name string) string {
-	text, _ := member(parameters, name).(*string)
-	return aws.ToString(text)
+	o.keys = parameters.keys()
+	for _, one := range parameters.TransactItems {
+		for kind, part := range one {
+			o.items = append(o.items, item{kind: kind, table: part.TableName, keys: part.keys()})
+		}
+		if len(one) == 0 {
+			o.items = append(o.items, item{})
+		}
+	}
+	if schedule, ok := strings.CutPrefix(request.URL.Path, "/schedules/"); ok && target == "" {
+		o.service, o.name, o.schedule, o.passedRole = "Scheduler", schedulerMethods[request.Method], schedule, parameters.Target.RoleARN
+		o.group = parameters.GroupName + request.URL.Query().Get("groupName")
+	}
+	return o
 }
