@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
@@ -59,37 +58,6 @@ func broken(template object) string {
 		try(property.name, func() { property.check(t) })
 	}
 	return said.String()
-}
-
-// addPermissions adds the property Permissions to the roles of a readable template.
-func addPermissions(template, read object) {
-	all, err := resourcesOf(template)
-	if err != nil {
-		panic(err)
-	}
-	for id := range all {
-		if all[id].Type != "AWS::IAM::Role" {
-			continue
-		}
-		statements, err := all.statements(id)
-		if err != nil {
-			panic(err)
-		}
-		var permissions []string
-		for _, s := range statements {
-			condition := ""
-			for operator, keys := range s.Conditions {
-				condition += fmt.Sprint(" if ", operator, " ", keys)
-			}
-			for _, action := range s.Actions {
-				for _, resource := range s.Resources {
-					permissions = append(permissions, action+" "+resource+condition)
-				}
-			}
-		}
-		slices.Sort(permissions)
-		at(read, "Resources", id, "Properties").(object)["Permissions"] = permissions
-	}
 }
 
 // only checks that the resources of a type are exactly these, and that they have these properties and the common ones.
@@ -208,120 +176,10 @@ func table(t assertions.Template) {
 	}}})
 }
 
-// environments are the variables that runtime/host/internal/boot reads for each function, in addition to those that every
-// function reads.
-var environments = func() map[string]object {
-	secret := func(id string) string { return "{{resolve:secretsmanager:${" + id + "}:SecretString:::}}" }
-	delay := object{
-		"SETTLE_DELAY_QUEUE_URL": "${DelayQueue}", "SETTLE_DELAY_QUEUE_ARN": "${DelayQueue.Arn}",
-		"SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN": "${DelayDeadLetterQueue.Arn}",
-		"SETTLE_SCHEDULER_ROLE_ARN":          "${SchedulerRole.Arn}", "SETTLE_SCHEDULE_GROUP": "${AWS::StackName}",
-	}
-	consumer := maps.Clone(delay)
-	maps.Copy(consumer, object{
-		"SETTLE_TABLE": "${Table}", "SETTLE_TABLE_INDEX": "on", "SETTLE_DEAD_LETTER_QUEUE_URL": "${DeadLetterQueue}",
-		"SETTLE_ENRICH_CALLBACK_BASE": "${HttpApi.ApiEndpoint}", "SETTLE_ENRICH_CALLBACK_KEY": secret("EnrichCallbackKey"),
-		"SETTLE_SIGNUP_CODE_KEY": secret("SignupCodeKey"),
-	})
-	return map[string]object{
-		"Consumer": consumer,
-		"Gateway": {
-			"SETTLE_TABLE": "${Table}", "SETTLE_GITHUB_WEBHOOK_SECRET": secret("GitHubWebhookSecret"),
-			"SETTLE_ENRICH_CALLBACK_BASE": "${HttpApi.ApiEndpoint}", "SETTLE_ENRICH_CALLBACK_KEY": secret("EnrichCallbackKey"),
-		},
-		"Delay": delay, "Executions": {}, "Tokentask": {}, "Objects": {"SETTLE_DEAD_LETTER_QUEUE_URL": "${DeadLetterQueue}"},
-	}
-}()
-
-func functions(t assertions.Template) {
-	expected := map[string]object{}
-	for id, variables := range environments {
-		variables = maps.Clone(variables)
-		variables["SETTLE_SERVICE"], variables["SETTLE_QUEUE_URL"] = "${AWS::StackName}", "${Queue}"
-		expected[id] = object{
-			"Code": object{"S3Bucket": "${CodeBucket}", "S3Key": "${" + id + "Code}"}, "Environment": object{"Variables": exactly(variables)},
-			"LoggingConfig": object{"LogGroup": "${" + id + "Logs}"}, "Role": "${" + id + "Role.Arn}", "Timeout": forwarderTimeout,
-		}
-	}
-	expected["Consumer"]["Timeout"] = consumerTimeout
-	expected["Objects"]["DeadLetterConfig"] = object{"TargetArn": "${ObjectsDeadLetterQueue.Arn}"}
-	only(t, "Lambda::Function", expected, object{"Architectures": list{"arm64"}, "Runtime": "provided.al2023", "Handler": "bootstrap", "RecursiveLoop": "Allow"})
-	has(t, object{"ScheduleGroup": object{"Properties": object{"Name": "${AWS::StackName}"}}})
-}
-
-func secrets(t assertions.Template) {
-	only(t, "SecretsManager::Secret", map[string]object{"SignupCodeKey": {}, "EnrichCallbackKey": {}, "GitHubWebhookSecret": {}},
-		object{"SecretString": absent(), "GenerateSecretString": object{"PasswordLength": 43}})
-}
-
-func logGroups(t assertions.Template) {
-	t.AllResourcesProperties(jsii.String("AWS::Logs::LogGroup"), object{"RetentionInDays": 30})
-}
-
 // workflowNames maps logical IDs to workflows of infra/workflows.
 var workflowNames = map[string]string{
 	"EnrichWorkflow": "enrich", "JobWorkflow": "job", "JobRelaunchWorkflow": "job-relaunch", "PipelineWorkflow": "pipeline",
 	"UploadSalesWorkflow": "upload-sales", "UploadWarehouseWorkflow": "upload-warehouse",
-}
-
-// permissions are the permissions of the roles: actions with resources and, if there is one, a condition.
-func permissions() map[string][]string {
-	const (
-		schedules = arn + "scheduler" + here + "schedule/${AWS::StackName}/*"
-		passRole  = "iam:PassRole ${SchedulerRole.Arn} if StringEquals map[iam:PassedToService:[scheduler.amazonaws.com]]"
-		aliases   = "dynamodb:UpdateItem ${Table.Arn} if ForAllValues:StringLike map[dynamodb:LeadingKeys:"
-	)
-	on := func(resource string, actions ...string) (permissions []string) {
-		for _, action := range actions {
-			permissions = append(permissions, action+" "+resource)
-		}
-		return permissions
-	}
-	receive := []string{"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
-	const send = "sqs:SendMessage "
-	all := map[string][]string{
-		"ConsumerRole": slices.Concat(on("${Queue.Arn}", receive...), on("${Queue.Arn}", "sqs:ChangeMessageVisibility", "sqs:SendMessage"),
-			[]string{send + "${DeadLetterQueue.Arn}", send + "${DelayQueue.Arn}", passRole},
-			on("${Table.Arn}", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"),
-			on(schedules, "scheduler:CreateSchedule", "scheduler:DeleteSchedule")),
-		"GatewayRole":    {send + "${Queue.Arn}", "dynamodb:GetItem ${Table.Arn}", aliases + "[alias/*]]", aliases + "[idempotency/*]]"},
-		"DelayRole":      append(on("${DelayQueue.Arn}", receive...), send+"${Queue.Arn}", send+"${DelayQueue.Arn}", "scheduler:CreateSchedule "+schedules, passRole),
-		"ExecutionsRole": append(on("${ExecutionsQueue.Arn}", receive...), send+"${Queue.Arn}"),
-		"TokentaskRole":  {send + "${Queue.Arn}"},
-		"ObjectsRole":    {send + "${Queue.Arn}", send + "${DeadLetterQueue.Arn}", send + "${ObjectsDeadLetterQueue.Arn}"},
-		"SchedulerRole":  {send + "${DelayQueue.Arn}", send + "${DelayDeadLetterQueue.Arn}"},
-		"WorkflowsRole":  {send + "${Queue.Arn}"},
-	}
-	for id := range workflowNames {
-		all["ConsumerRole"] = append(all["ConsumerRole"], "states:GetExecutionHistory "+arn+"states"+here+"execution:${"+id+".Name}:*")
-		all["ConsumerRole"] = append(all["ConsumerRole"], on("${"+id+"}", "states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat")...)
-	}
-	for id := range environments {
-		all[id+"Role"] = append(all[id+"Role"], on("${"+id+"Logs.Arn}", "logs:CreateLogStream", "logs:PutLogEvents")...)
-	}
-	return all
-}
-
-func roles(t assertions.Template) {
-	// These services may act only for a resource of this account.
-	sources := map[string][2]string{
-		"SchedulerRole": {"scheduler.amazonaws.com", "${ScheduleGroup.Arn}"},
-		"WorkflowsRole": {"states.amazonaws.com", arn + "states" + here + "stateMachine:*"},
-	}
-	expected := map[string]object{}
-	for id, permissions := range permissions() {
-		trust := object{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": object{"Service": "lambda.amazonaws.com"}}
-		if source, ok := sources[id]; ok {
-			trust["Principal"] = object{"Service": source[0]}
-			trust["Condition"] = object{"ArnLike": object{"aws:SourceArn": source[1]}, "StringEquals": object{"aws:SourceAccount": "${AWS::AccountId}"}}
-		}
-		slices.Sort(permissions)
-		expected[id] = object{"AssumeRolePolicyDocument": object{"Statement": exactly(list{trust})}, "Permissions": exactly(permissions)}
-	}
-	only(t, "IAM::Role", expected, object{})
-	for _, kind := range []string{"ManagedPolicy", "UserPolicy", "User"} {
-		t.ResourceCountIs(jsii.String("AWS::IAM::"+kind), jsii.Number(0))
-	}
 }
 
 const (
