@@ -78,7 +78,7 @@ func FuzzWebhook(f *testing.F) {
 	f.Add("ping", "d-1", "", true, "")
 	f.Add("workflow_job", "", "application/json", false, `{"workflow_job":{"labels":["\ufffe"]}}`)
 	f.Fuzz(func(t *testing.T, event, delivery, contentType string, signed bool, body string) {
-		w := newWorld(t, gateway.Config{GitHubSecret: webhookSecret})
+		w := newWorld(t, gateway.Config{Webhooks: github(webhookSecret)})
 		header := http.Header{"X-Github-Event": {event}, "X-Github-Delivery": {delivery}, "Content-Type": {contentType}}
 		if signed {
 			header.Set("X-Hub-Signature-256", sign(webhookSecret, []byte(body)))

@@ -55,7 +55,7 @@ func playFailures(t *testing.T, payloads string) {
 	t.Helper()
 	faults := &throttling{calls: map[string]int{}}
 	w := newWorldOf(t, awslocal.Config{Fault: faults.fault}, till, till, map[string]string{
-		host.LogPayloads: payloads, host.LogLevel: "debug", host.GitHubWebhookSecret: webhookSecret, "AWS_MAX_ATTEMPTS": "1",
+		host.LogPayloads: payloads, host.LogLevel: "debug", samples.GitHubWebhookSecret: webhookSecret, "AWS_MAX_ATTEMPTS": "1",
 		samples.EnrichCallbackBase: "https://canary-base.example.com", samples.EnrichCallbackKey: callbackKey,
 	})
 	faults.on.Store(true)

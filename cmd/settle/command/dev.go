@@ -116,7 +116,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
 		return s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL})
 	}, stack.Config{
-		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, GitHubSecret: gateway.GitHubSecret, Callbacks: gateway.Callbacks, Logger: logger,
+		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger,
 		Consumer: c.Consumer, ConsumerEnv: c.consumerEnv(s), ConsumerLogs: s.raw, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {

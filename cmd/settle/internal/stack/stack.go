@@ -51,8 +51,8 @@ type Config struct {
 	// Data is the folder for queues and tables. A stack that is started on it later continues. Empty means that they
 	// end with the stack.
 	Data string
-	// GitHubSecret verifies webhooks. If it is empty, all webhooks are refused.
-	GitHubSecret string
+	// Webhooks are the third parties that send signed requests, by name.
+	Webhooks map[string]gateway.Webhook
 	// Callbacks are the third parties that call the gateway back, by name.
 	Callbacks map[string]gateway.Callback
 	// Consumer is the executable to run behind the queue, as Lambda does on AWS. It requires AWSAddr. Empty means that
