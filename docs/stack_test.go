@@ -3,10 +3,7 @@ package docs_test
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"

@@ -28,10 +28,6 @@ const eventsPath = "/instances/signup/42/events"
 
 func TestInvalidConfigIsRejected(t *testing.T) {
 	t.Parallel()
-	withoutJob, err := durable.NewMachines(signup())
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, test := range map[string]struct {
 		machines *durable.Machines
 		config   gateway.Config

@@ -64,7 +64,7 @@ var (
 	errBody            = errors.New("unreadable request")
 	errEventID         = errors.New("bad event ID")
 	errSignature       = errors.New("bad signature")
-	errWebhook         = errors.New("not a webhook")
+	errWebhook         = errors.New("bad webhook")
 	errQueue           = errors.New("the queue did not confirm the event: retry with the same Idempotency-Key")
 	errReserve         = errors.New("the event ID could not be reserved and nothing was queued: retry with the same Idempotency-Key")
 	errStore           = errors.New("the instance could not be read: retry")

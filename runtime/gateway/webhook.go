@@ -42,7 +42,7 @@ func HMAC(header, prefix string, secret []byte) func(http.Header, []byte) error 
 	return func(given http.Header, body []byte) error {
 		signature, ok := strings.CutPrefix(given.Get(header), prefix)
 		if !ok && len(secret) > 0 {
-			return fmt.Errorf("expected the header %s with %s and a signature, got none: set a secret for the webhook at the sender", header, prefix)
+			return fmt.Errorf("expected the header %s with %s and a signature: set a secret for the webhook at the sender", header, prefix)
 		}
 		if err := SignedBy(secret, signature, body); err != nil {
 			return fmt.Errorf("%s: %w", header, err)

@@ -65,3 +65,16 @@ func TestOnlyTheCorrectSignatureIsAccepted(t *testing.T) {
 		}
 	}
 }
+
+// Stripe and Slack sign a time with the body.
+func TestASignatureOfPartsIsAccepted(t *testing.T) {
+	t.Parallel()
+	secret, body := []byte("a secret of the tests"), []byte("body")
+	digits := strings.TrimPrefix(sign(string(secret), []byte("1700000000.body")), "sha256=")
+	if err := gateway.SignedBy(secret, digits, []byte("1700000000."), body); err != nil {
+		t.Errorf("expected the signature accepted, got %v", err)
+	}
+	if err := gateway.SignedBy(secret, digits, []byte("1700000001."), body); err == nil {
+		t.Error("expected another time rejected")
+	}
+}

@@ -97,9 +97,9 @@ func (w *world) checkPanics(valuesShown bool) {
 		value string
 		code  []string
 	}{
-		"delivery failed, will retry": {"canary-payload", []string{"action crash: panic: a value of the type *errors.errorString", "guard wrong: panic: a value of the type host.pay"}},
+		"delivery failed, will retry": {"canary-payload", []string{"action crash: panic: a value of the type *errors.errorString", "guard wrong: panic: a value of the type host_test.pay"}},
 		"service failed, will retry":  {"no price for canary-payload", []string{"panic: a value of the type string"}},
-		"event parked":                {"canary-payload", []string{"panic: a value of the type host.pay"}},
+		"event parked":                {"canary-payload", []string{"panic: a value of the type host_test.pay"}},
 	} {
 		for _, code := range want.code {
 			found, wrong := false, false

@@ -1,9 +1,6 @@
 package host
 
 import (
-	"bytes"
-	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +11,6 @@ import (
 
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
-	"github.com/settle-run/settle/runtime/statechart"
 )
 
 func TestSchedulesFollowTheSettings(t *testing.T) {

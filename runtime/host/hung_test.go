@@ -93,7 +93,9 @@ func TestHungCallIsRetriedWithinTheInvocation(t *testing.T) {
 		"executions": {otherTimeout, newExecutions, record(`{"detail-type": "Step Functions Execution Status Change", "detail": {"executionArn": "arn", "name": "` +
 			durable.ExecutionPrefix + `1", "status": "FAILED", "inputDetails": {"included": false}}}`), "m-1"},
 		"tokentask": {otherTimeout, newTokenTask, json.RawMessage(`{"instance": "lamp/1", "event": {"type": "on", "$task": {"token": "t", "state": "Wait"}}}`), "SendMessage"},
-		"gateway": {otherTimeout, func(p *Process, machines *durable.Machines) (any, error) { return newGateway(p, machines, ThirdParties{}) }, events.APIGatewayV2HTTPRequest{
+		"gateway": {otherTimeout, func(p *Process, machines *durable.Machines) (any, error) {
+			return newGateway(p, machines, ThirdParties{})
+		}, events.APIGatewayV2HTTPRequest{
 			RawPath: "/instances/lamp/1/events", Body: `{"type": "on"}`, Headers: map[string]string{"content-type": "application/json"},
 			RequestContext: events.APIGatewayV2HTTPRequestContext{HTTP: events.APIGatewayV2HTTPRequestContextHTTPDescription{Method: http.MethodPost, Path: "/instances/lamp/1/events"}},
 		}, `"statusCode":50`},

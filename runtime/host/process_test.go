@@ -50,12 +50,12 @@ func TestSettingsAreRead(t *testing.T) {
 			"report": "arn:aws:states:eu-central-1:123456789012:stateMachine:Report",
 			"audit":  "arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
 		},
-		HistoryMax:          100,
-		Service:             "orders",
-		LogLevel:            slog.LevelWarn,
-		LogPayloads:         true,
-		TracesEndpoint:      &url.URL{Scheme: "http", Host: "localhost:4318"},
-		TracesHeaders:       map[string]string{"api-key": "a,b", "x-team": "core"},
+		HistoryMax:     100,
+		Service:        "orders",
+		LogLevel:       slog.LevelWarn,
+		LogPayloads:    true,
+		TracesEndpoint: &url.URL{Scheme: "http", Host: "localhost:4318"},
+		TracesHeaders:  map[string]string{"api-key": "a,b", "x-team": "core"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)

@@ -2,6 +2,7 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -58,12 +59,17 @@ func read(header http.Header, body []byte) (gateway.WebhookEvent, error) {
 // payloadOf returns the JSON of a webhook. Depending on the webhook's content type, GitHub sends it as the body or as the
 // form field payload.
 func payloadOf(header http.Header, body []byte) ([]byte, error) {
-	if name, _, _ := mime.ParseMediaType(header.Get("Content-Type")); name != "application/x-www-form-urlencoded" {
+	const jsonType, formType = "application/json", "application/x-www-form-urlencoded"
+	switch name, _, _ := mime.ParseMediaType(header.Get("Content-Type")); name {
+	case jsonType, "":
 		return body, nil
+	case formType:
+	default:
+		return nil, fmt.Errorf("expected the Content-Type %s or %s, got %q", jsonType, formType, name)
 	}
 	form, err := url.ParseQuery(string(body))
 	if err != nil || !form.Has("payload") {
-		return nil, fmt.Errorf("expected a form with the field payload")
+		return nil, errors.New("expected a form with the field payload")
 	}
 	return []byte(form.Get("payload")), nil
 }
