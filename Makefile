@@ -25,7 +25,7 @@ LINTER := $(BIN)/golangci-lint
 NPM_PACKAGES := $(wildcard */testdata/npm/package-lock.json */*/testdata/npm/package-lock.json \
                            */*/*/testdata/npm/package-lock.json)
 # The emulators that awslocal is compared with are left to make crosscheck: no test needs them.
-CROSSCHECK    := runtime/awslocal/conformance
+CROSSCHECK    := infra/awslocal/conformance
 # So are the tools of make infra, which has a module of its own: only infra/cdk needs CDK and its compilation, a minute of CPU.
 INFRA         := infra/cdk
 NPM_INSTALLED := $(filter-out $(CROSSCHECK)/% $(INFRA)/%,$(NPM_PACKAGES:package-lock.json=node_modules/.package-lock.json))
@@ -63,7 +63,7 @@ test: $(NPM_INSTALLED) ## run every package in a short run
 	@echo 'All tests passed. make check runs the long ones, which -short skips, and the race detector.'
 
 # These packages search through as many cases as they have time for. Under the race detector they try those of make test.
-DEEP := ./runtime/simulate ./runtime/xstatejson
+DEEP := ./runtime/simulate ./runtime/statechart/xstatejson
 
 # The race detector needs cgo. Programs that a test builds do not need it, so that they share the cache of the other targets.
 RACE := CGO_ENABLED=1 $(GO) test -race -vet=off -timeout=$(TEST_TIMEOUT) -exec="env CGO_ENABLED=0"
@@ -208,13 +208,13 @@ functions: ## build every function: .bin/functions/<arch>/<name>/bootstrap
 
 .PHONY: size
 size: ## build every function for both architectures and print how large each is (12 MB at most)
-	@$(GO) test -count=1 -v -run='^TestExecutablesAreSmall$$' ./functions/host | grep -E '^ *\||^(ok|FAIL|panic)|_test.go.*want'
+	@$(GO) test -count=1 -v -run='^TestExecutablesAreSmall$$' ./runtime/host | grep -E '^ *\||^(ok|FAIL|panic)|_test.go.*want'
 
 START_RUNS ?= 30
 
 .PHONY: start
 start: ## start every function START_RUNS times, and a bare handler beside them (at most 4 times its CPU time)
-	@$(GO) test -count=1 -v -run='^TestFunctionsStartFast$$' ./functions/host -start.runs=$(START_RUNS) | grep -E '^ *\||^(ok|FAIL|panic)|_test.go.*want'
+	@$(GO) test -count=1 -v -run='^TestFunctionsStartFast$$' ./runtime/host -start.runs=$(START_RUNS) | grep -E '^ *\||^(ok|FAIL|panic)|_test.go.*want'
 
 INFRA_FLAGS ?=
 
@@ -285,7 +285,7 @@ ORACLE_SEED     ?= 1
 .PHONY: oracle
 oracle: $(NPM_INSTALLED) ## compare ORACLE_MACHINES random machines with XState, step by step
 	ORACLE_MACHINES=$(ORACLE_MACHINES) ORACLE_SEED=$(ORACLE_SEED) $(GO) test -count=1 -timeout=2h -v \
-		-run='^TestRandomMachinesRunAsInXState$$' ./runtime/xstatejson
+		-run='^TestRandomMachinesRunAsInXState$$' ./runtime/statechart/xstatejson
 
 SEED ?= 1
 RUNS ?= 100000
@@ -330,12 +330,12 @@ awscli: ## drive the local AWS with the aws CLI that is installed
 	@$(BIN)/settle dev --aws-port $(AWS_CLI_PORT) --http-port 0 >$(BIN)/awscli.log 2>&1 & settle=$$!; \
 	trap 'kill $$settle' EXIT; \
 	for _ in $$(seq 100); do (: </dev/tcp/127.0.0.1/$(AWS_CLI_PORT)) 2>/dev/null && break; sleep 0.1; done; \
-	runtime/awslocal/testdata/awscli.sh http://127.0.0.1:$(AWS_CLI_PORT)
+	infra/awslocal/testdata/awscli.sh http://127.0.0.1:$(AWS_CLI_PORT)
 
 .PHONY: bench-aws
 bench-aws: $(NPM_INSTALLED) ## measure awslocal beside other emulators, and with a million queued (10 minutes)
 	@mkdir -p $(BIN)
-	@$(GO) build -o $(BIN)/bench-aws ./runtime/awslocal/benchmark
+	@$(GO) build -o $(BIN)/bench-aws ./infra/awslocal/benchmark
 	@$(BIN)/bench-aws $(BENCH_AWS_FLAGS)
 
 SOAK_MESSAGES ?= 100000
@@ -345,7 +345,7 @@ SOAK_KILLS    ?= 20
 .PHONY: soak
 soak: ## send SOAK_MESSAGES to 8 consumers while the server is killed SOAK_KILLS times
 	SOAK_MESSAGES=$(SOAK_MESSAGES) SOAK_GROUPS=$(SOAK_GROUPS) SOAK_KILLS=$(SOAK_KILLS) \
-		$(GO) test -count=1 -timeout=1h -parallel=1 -v -run='^TestSoak_' ./runtime/awslocal
+		$(GO) test -count=1 -timeout=1h -parallel=1 -v -run='^TestSoak_' ./infra/awslocal
 
 MODEL_MINUTES ?= 60
 

@@ -11,7 +11,7 @@ import (
 
 var uuidPattern = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
 
-// unstable are what differs from run to run, and what stands for it.
+// unstable lists the parts of the output that differ from run to run, with the name that replaces each.
 var unstable = []struct {
 	pattern *regexp.Regexp
 	name    string
@@ -34,7 +34,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`\s+`), " "},
 }
 
-// shown returns what was printed as a page writes it.
+// shown returns printed text with the page's addresses and folder.
 func (s *session) shown(text string) string {
 	return strings.NewReplacer("AWS_ENDPOINT_URL=http://"+s.aws+" ", "", s.aws, shownAWS, s.gateway, shownGateway, s.folder, "~/settle").Replace(text)
 }
@@ -42,7 +42,7 @@ func (s *session) shown(text string) string {
 // waitPattern finds how long a command waits for an event to be applied.
 var waitPattern = regexp.MustCompile(`( --wait \w+)(?: --timeout \w+)?`)
 
-// typed returns what a page has its reader type as it is typed here. Modules are built with -trimpath like everything else, so that shared
+// typed returns the command of a page as the test types it. Modules are built with -trimpath like everything else, so that shared
 // packages are compiled once. A command that waits gets an hour, because this machine may be busy.
 func (s *session) typed(text string) string {
 	text = waitPattern.ReplaceAllString(text, "$1 --timeout 1h")
@@ -50,7 +50,7 @@ func (s *session) typed(text string) string {
 	return uuidPattern.ReplaceAllStringFunc(text, func(id string) string { return cmp.Or(s.ids[id], id) })
 }
 
-// learn notes the IDs that were printed in place of those that the page shows.
+// learn maps the IDs on the page to the printed IDs.
 func (s *session) learn(want, got []string) {
 	for _, line := range want {
 		for _, printed := range got {
@@ -66,7 +66,7 @@ func (s *session) learn(want, got []string) {
 	}
 }
 
-// pattern returns a line with what is unstable in it named.
+// pattern returns a line with its unstable parts replaced by their names.
 func (s *session) pattern(line string) string {
 	line = s.shown(line)
 	for _, u := range unstable {
@@ -75,7 +75,7 @@ func (s *session) pattern(line string) string {
 	return strings.TrimRight(line, " ")
 }
 
-// patterns returns the patterns of lines, but for empty ones at their end.
+// patterns returns the patterns of lines, without empty ones at the end.
 func (s *session) patterns(lines []string) []string {
 	var patterns []string
 	for _, line := range lines {
@@ -87,7 +87,7 @@ func (s *session) patterns(lines []string) []string {
 	return patterns
 }
 
-// matches reports whether the lines are what is wanted, where "..." is any lines.
+// matches reports whether the lines match the wanted lines. "..." stands for any lines.
 func matches(want, got []string) bool {
 	if len(want) == 0 {
 		return len(got) == 0
@@ -103,7 +103,7 @@ func matches(want, got []string) bool {
 	return false
 }
 
-// apply makes the changes of a diff, whose hunks begin with "@@" and may be anywhere in the text, once.
+// apply applies a diff to a text. Each hunk begins with "@@", and its lines must occur once in the text.
 func apply(text, diff string) (string, error) {
 	hunks := strings.Split("\n"+diff, "\n@@")
 	for _, hunk := range hunks[1:] {

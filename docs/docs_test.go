@@ -1,21 +1,20 @@
-// Package docs_test does what the pages tell their readers to do: it runs the commands of README.md and of the pages of
-// this folder in their order, each page in a temporary folder of its own, and compares what they print with what the
-// page says. The pages of a guide share a folder. It needs no network: what only AWS or a download could answer is marked in the page, with the
-// reason.
+// Package docs_test follows the pages like a reader: it runs the commands of README.md and of the pages in this folder
+// in order, and compares their output with the page. Each page has its own temporary folder, and the pages of a guide
+// share one. The tests need no network. Commands that need AWS or a download are marked in the page, with the reason.
 //
-// A page says above a block, in a comment that readers do not see, what the block is:
+// A comment above a block, which readers do not see, describes the block:
 //
-//	<!-- run -->           commands ("$ ") and what they print; without output, nothing is compared
-//	<!-- run: again -->    each is repeated until it prints what stands below it: what is asked for is on its way
-//	<!-- run: exits 4 -->  all end with that code
-//	<!-- run: stays -->    the last one goes on in a terminal of its own, until another is started or the page ends
-//	<!-- printed -->       what the terminal of the command that stays shows next, among other lines
-//	<!-- file: PATH -->    a file of the page's folder, which the block is the whole of
-//	<!-- apply: PATH -->   a diff for a file that is there
+//	<!-- run -->           commands ("$ ") and their output; without output, nothing is compared
+//	<!-- run: again -->    each command is repeated until it prints the output below it, which may take a while
+//	<!-- run: exits 4 -->  all commands end with that code
+//	<!-- run: stays -->    the last command keeps running in its own terminal, until the next such command or the end of the page
+//	<!-- printed -->       the next output in the terminal of the running command, among other lines
+//	<!-- file: PATH -->    the content of a file in the page's folder
+//	<!-- apply: PATH -->   a diff for an existing file
 //	<!-- not run: WHY -->  commands that cannot run here
 //
-// A line "..." stands for any lines. Times, IDs, hashes and the ports of this machine are compared by their patterns. An ID
-// that a command has printed may be typed again as the page shows it.
+// A line "..." stands for any lines. Times, IDs, hashes and the ports of this machine are compared by pattern. A later
+// command may contain a printed ID as the page shows it.
 package docs_test
 
 import (
@@ -32,10 +31,10 @@ import (
 // root is the repository.
 const root = ".."
 
-// stacksFlag has the pages run that synthesize a stack, in the place of the others: they compile CDK, which make infra does anyway.
+// stacksFlag runs only the pages that synthesize a stack. They compile CDK, which make infra does anyway.
 var stacksFlag = flag.Bool("docs.stacks", false, "run the pages that synthesize a stack of their own instead of the others (make infra does)")
 
-// awsFlag has the pages use another aws CLI than the stand-in of this package, such as the one that is installed.
+// awsFlag replaces the stand-in of this package with another aws CLI, such as the installed one.
 var awsFlag = flag.String("docs.aws", "", "run this aws CLI instead of the stand-in")
 
 func TestMain(m *testing.M) {
@@ -57,7 +56,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// notRun is how many commands of each page are marked as not run. One more has to be decided on here.
+// notRun counts the commands of each page that are marked as not run. Count a new one here.
 var notRun = map[string]int{
 	"README.md":                   2,
 	"docs/awslocal-behaviours.md": 4,
@@ -75,17 +74,17 @@ var notRun = map[string]int{
 	"docs/snapshots.md":           1,
 }
 
-// elsewhere are the pages whose commands need no marks, as other tests hold them to what there is: those of cmd/settle
-// each command and each flag of the reference.
+// elsewhere lists the pages whose commands need no marks. The tests of cmd/settle compare each command and flag of the
+// reference with the code.
 var elsewhere = []string{"docs/cli.md", "docs/cli-instances.md", "docs/cli-repair.md"}
 
-// guide is a guide of several pages: its reader follows them in this order, in one folder.
+// guide lists the pages of a guide. Its reader follows them in this order, in one folder.
 var guide = []string{"docs/define-a-machine.md", "docs/test-a-machine.md", "docs/host-a-machine.md", "docs/deploy-a-machine.md"}
 
-// withStacks are the pages that need stacksFlag.
+// withStacks lists the pages that need stacksFlag.
 var withStacks = guide
 
-// inClone are the pages whose reader is in a clone of the repository; those of the others have an empty folder.
+// inClone lists the pages whose reader is in a clone of the repository. The other pages start in an empty folder.
 var inClone = []string{"README.md", "docs/charts.md", "docs/deploy.md", "docs/getting-started.md"}
 
 func TestPagesDoWhatTheySay(t *testing.T) {
@@ -135,12 +134,12 @@ func TestEveryCommandIsRunOrSaysWhyNot(t *testing.T) {
 	}
 	for page := range notRun {
 		if !slices.Contains(pages(t), page) {
-			t.Errorf("notRun names %s, which is not there", page)
+			t.Errorf("notRun names %s, which does not exist", page)
 		}
 	}
 }
 
-// pages returns the pages that tell somebody to type something, by their paths from the root.
+// pages returns the paths of all pages from the root.
 func pages(t *testing.T) []string {
 	t.Helper()
 	var found []string
@@ -163,7 +162,7 @@ func pages(t *testing.T) []string {
 type block struct {
 	page string
 	line int // of the opening fence
-	// mark and argument are those of the comment above it; empty if there is none.
+	// mark and argument come from the comment above the block. Without a comment they are empty.
 	mark, argument string
 	language       string
 	text           string
@@ -176,12 +175,8 @@ var (
 
 func blocksOf(t *testing.T, page string) []block {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, page))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var blocks []block
-	lines := strings.Split(string(text), "\n")
+	lines := strings.Split(read(t, page), "\n")
 	for i := 0; i < len(lines); i++ {
 		mark := markPattern.FindStringSubmatch(lines[i])
 		if mark != nil && !fencePattern.MatchString(lines[min(i+1, len(lines)-1)]) {
@@ -213,14 +208,14 @@ func (b block) isShell() bool {
 	return b.language == "console" || b.language == "sh" || b.language == "bash"
 }
 
-// command is what a reader types, and what is printed then.
+// command is a command that a reader types, with the wanted output.
 type command struct {
 	text string
 	want []string
 }
 
-// commandsOf splits a block into commands: in a console those behind "$ ", else each line. One goes on over lines that
-// end with a backslash or within quotes, and to the end of a loop.
+// commandsOf splits a block into commands: in a console the lines with "$ ", otherwise each line. A command continues
+// after a line that ends with a backslash or within quotes, and to the end of a loop.
 func commandsOf(b block) []command {
 	var commands []command
 	open := false

@@ -8,11 +8,11 @@ import (
 
 var (
 	dollars = regexp.MustCompile(`\$\d+\.\d\d`)
-	// billed finds what a million events cost in the tables of docs/cost.md, which tests of runtime/simulate hold to what is counted.
+	// billed finds the costs of a million events in the tables of docs/cost.md. Tests of runtime/simulate check these tables.
 	billed = regexp.MustCompile(`(?m)^\| (.*?) \|.*\*\*(\$\d+\.\d\d)\*\* \|$`)
 )
 
-// TestPagesTellTheFiguresOfTheCostPage looks at what other pages say of a million events. They begin with what is deployed.
+// TestPagesTellTheFiguresOfTheCostPage checks the costs of a million events on other pages. The cost as deployed comes first.
 func TestPagesTellTheFiguresOfTheCostPage(t *testing.T) {
 	t.Parallel()
 	bills, deployed := map[string]bool{}, ""
@@ -29,11 +29,11 @@ func TestPagesTellTheFiguresOfTheCostPage(t *testing.T) {
 		section := sectionOf(t, page, heading)
 		told := dollars.FindAllString(section, -1)
 		if len(told) == 0 || told[0] != deployed || !strings.Contains(section, "make deploy") {
-			t.Errorf("%s: expected %q to begin with what an event costs as it is deployed, %s, got %v", page, heading, deployed, told)
+			t.Errorf("%s: expected the first figure of %q to be the cost as deployed, %s, got %v", page, heading, deployed, told)
 		}
 		for _, figure := range told {
 			if !bills[figure] {
-				t.Errorf("%s says %s, which docs/cost.md does not", page, figure)
+				t.Errorf("%s has %s, which docs/cost.md does not have", page, figure)
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 				continue
 			}
 			if anchor != "" && strings.HasSuffix(to, ".md") && !anchors(t, to)[anchor] {
-				t.Errorf("%s: the link %s leads to no heading of %s", page, found[1], to)
+				t.Errorf("%s: the link %s names no heading of %s", page, found[1], to)
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func TestLinksToFunctionsNameTheFileThatHasThem(t *testing.T) {
 	}
 }
 
-// anchors returns what headings of a page are linked by, as GitHub makes it of them.
+// anchors returns the anchors that GitHub generates for the headings of a page.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -90,7 +90,7 @@ func read(t *testing.T, page string) string {
 	return string(text)
 }
 
-// TestTheReadmeLeadsToEveryPage finds a link to each page in README.md, or in docs/charts.md for the pages of its reference.
+// TestTheReadmeLeadsToEveryPage requires a link to each page in README.md, or in docs/charts.md for the pages of the reference.
 func TestTheReadmeLeadsToEveryPage(t *testing.T) {
 	t.Parallel()
 	for _, page := range pages(t) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestARedriveByHandMayBeRepeated follows "With the aws CLI alone" of the page on parked events, and redrives once too early: the event is parked again,
-// and the second redrive must not lose it.
+// TestARedriveByHandMayBeRepeated follows "With the aws CLI alone" on the page about parked events, and redrives once too
+// early. The event is parked again, and the second redrive must not lose it.
 func TestARedriveByHandMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	const page = "docs/parked-events.md"

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// copyRepository makes what a clone is of the files that are there.
+// copyRepository copies the files of the working tree, like a clone.
 func copyRepository(t *testing.T, to string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -43,7 +43,7 @@ func copyRepository(t *testing.T, to string) {
 	}
 }
 
-// built is settle as this repository builds it, in a folder that TestMain makes and removes.
+// built holds the folder of the settle executable. TestMain creates and removes the folder.
 var built struct {
 	sync.Mutex
 	folder string
@@ -53,7 +53,7 @@ var built struct {
 // goFlags keeps the folder out of compiled packages, so that clones and this repository share one build cache. The Makefile uses the same flags.
 const goFlags = "-trimpath"
 
-// binaries returns the folder with settle. What the pages then import is there, too.
+// binaries returns the folder with settle. With stacksFlag, it also downloads the modules that the pages import.
 func binaries(t *testing.T) string {
 	t.Helper()
 	built.Lock()
@@ -66,7 +66,7 @@ func binaries(t *testing.T) string {
 	if printed, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building settle: %v\n%s", err, printed)
 	}
-	if *stacksFlag { // The pages ask no proxy: what their modules need beside this one's is fetched here, unless it is there.
+	if *stacksFlag { // The pages use no module proxy, so download the other modules that they need.
 		download := exec.CommandContext(t.Context(), "go", "mod", "download")
 		download.Dir = filepath.Join(root, "infra", "cdk")
 		download.Env = append(download.Environ(), "GOWORK=off", "GOFLAGS=")

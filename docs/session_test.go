@@ -25,13 +25,13 @@ import (
 // Each tick starts a process, so a busy machine gets more time.
 const ticksMax = 2400
 
-// What pages write for the addresses of settle dev.
+// The addresses of settle dev on the pages.
 const (
 	shownAWS     = "127.0.0.1:7389"
 	shownGateway = "127.0.0.1:7388"
 )
 
-// session is a reader with a terminal or two: commands answer people otherwise than pipes.
+// session is a reader with one or two terminals. Commands print other text to a terminal than to a pipe.
 type session struct {
 	folder string
 	env    []string
@@ -39,17 +39,17 @@ type session struct {
 	output *bufio.Reader
 	// end is a line that no command prints.
 	end string
-	// stays is what goes on in the other terminal.
+	// stays is the other terminal, with a command that keeps running.
 	stays *terminal
 	// aws and gateway are the addresses of its settle dev.
 	aws, gateway string
-	// ids are those that were printed here, by those that the page shows in their place.
+	// ids maps the IDs on the page to the printed IDs.
 	ids map[string]string
 	// settle is the path of a settle executable.
 	settle string
 }
 
-// tick waits a little: for a pause, and for a process to start and end.
+// tick waits for 50 ms, and until a process has started and ended.
 func (s *session) tick(t *testing.T) {
 	t.Helper()
 	time.Sleep(50 * time.Millisecond)
@@ -58,7 +58,7 @@ func (s *session) tick(t *testing.T) {
 	}
 }
 
-// untilDeadline returns a context that ends before `go test` gives up on the whole package, so that a test can still say where it was.
+// untilDeadline returns a context that ends before the timeout of `go test`, so that a test can still report its position.
 func untilDeadline(t *testing.T) (context.Context, context.CancelFunc) {
 	t.Helper()
 	if deadline, ok := t.Deadline(); ok {
@@ -67,7 +67,7 @@ func untilDeadline(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithCancel(t.Context())
 }
 
-// foreign are prefixes of variables that a reader's shell does not have: settings of this machine's stacks, and what make gives its commands.
+// foreign lists prefixes of variables that a reader's shell does not have: settings of this machine's stacks, and variables that make sets.
 var foreign = []string{"AWS_", "SETTLE_", "PATH=", "MAKE", "MFLAGS=", "GNUMAKEFLAGS="}
 
 // newSession returns a reader in an empty folder, or in a clone.
@@ -118,14 +118,14 @@ func newSession(t *testing.T, clone bool) *session {
 	s.shell, s.output = stdin, bufio.NewReader(screen)
 	t.Cleanup(func() {
 		s.stop(t)
-		_ = stdin.Close() // It ends with it.
+		_ = stdin.Close() // The shell then ends.
 		_ = command.Wait()
 		_ = screen.Close()
 	})
 	return s
 }
 
-// play does what a block is marked as.
+// play handles a block by its mark.
 func (s *session) play(t *testing.T, b block) {
 	t.Helper()
 	switch b.mark {
@@ -170,7 +170,7 @@ func (s *session) write(t *testing.T, path, text string) {
 	}
 }
 
-// run types a command, and compares what it prints and its exit code.
+// run types a command, and compares its output and exit code.
 func (s *session) run(t *testing.T, b block, c command) {
 	t.Helper()
 	want := 0
@@ -196,10 +196,10 @@ func (s *session) run(t *testing.T, b block, c command) {
 	}
 }
 
-// progress is what a terminal shows for a while only.
+// progress matches text that a terminal overwrites later.
 var progress = regexp.MustCompile(`(\r[^\r\n]*)*\r\x1b\[K`)
 
-// do types a command and returns what it prints.
+// do types a command and returns its output.
 func (s *session) do(t *testing.T, text string) (printed string, code int, err error) {
 	t.Helper()
 	text = s.typed(text)
@@ -239,16 +239,16 @@ func (s *session) do(t *testing.T, text string) (printed string, code int, err e
 	}
 }
 
-// terminal is one in which a command stays.
+// terminal is a terminal with a command that keeps running.
 type terminal struct {
 	command *exec.Cmd
 	ended   chan struct{} // closed when the command has ended
 	log     string
-	// seen is how much of what it has printed was compared.
+	// seen is the length of the output that was compared.
 	seen int
 }
 
-// start types a command that stays, into a terminal of its own, and waits until it has printed what it is to.
+// start starts a command that keeps running in its own terminal, and waits for its output.
 func (s *session) start(t *testing.T, b block, c command) {
 	t.Helper()
 	s.stop(t)
@@ -266,7 +266,7 @@ func (s *session) start(t *testing.T, b block, c command) {
 	x.command = exec.Command("bash", "--noprofile", "--norc", "-c", text)
 	x.command.Env, x.command.Dir = s.env, strings.TrimSpace(folder)
 	x.command.Stdout, x.command.Stderr = log, log
-	x.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that all that it starts ends with it
+	x.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its child processes end with it
 	if err := x.command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -282,12 +282,12 @@ func (s *session) start(t *testing.T, b block, c command) {
 	}
 }
 
-// devPattern finds the command that serves the stack, of this module or of one's own.
+// devPattern finds the command that serves the stack: settle, or the command of a reader's module.
 var devPattern = regexp.MustCompile(`(\S+) dev( |$)`)
 
 var addresses = regexp.MustCompile(`(?s)  AWS      http://(\S+) .*  gateway  http://(\S+) .*Each transition is printed below`)
 
-// readAddresses waits until settle dev tells where it listens.
+// readAddresses waits until settle dev prints its addresses.
 func (s *session) readAddresses(t *testing.T, b block) {
 	t.Helper()
 	for running := true; running; {
@@ -308,11 +308,11 @@ func (s *session) readAddresses(t *testing.T, b block) {
 			return
 		}
 	}
-	text, _ := os.ReadFile(s.stays.log) // It is empty then.
+	text, _ := os.ReadFile(s.stays.log) // Without the file, the text is empty.
 	t.Fatalf("%s:%d: expected settle dev to start, got:\n%s", b.page, b.line, text)
 }
 
-// await waits until the lines of the block are printed, in their order, others between them or not.
+// await waits until the lines of the block are printed in order. Other lines may come in between.
 func (x *terminal) await(t *testing.T, s *session, b block) {
 	t.Helper()
 	want := s.patterns(strings.Split(strings.TrimRight(b.text, "\n"), "\n"))
@@ -344,7 +344,7 @@ func (x *terminal) await(t *testing.T, s *session, b block) {
 	t.Fatalf("%s:%d: the terminal prints:\n%s\nwant:\n%s", b.page, b.line, s.shown(string(text[x.seen:])), b.text)
 }
 
-// stop ends what stays, and what it has started.
+// stop ends the running command and its child processes.
 func (s *session) stop(t *testing.T) {
 	t.Helper()
 	if s.stays == nil {

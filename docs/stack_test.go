@@ -3,10 +3,7 @@ package docs_test
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,12 +13,12 @@ import (
 	"github.com/settle-run/settle/infra"
 )
 
-// What is said of the stack in a table, held to what infra, functions and the loop's telemetry have. Rows name things between
-// backticks, in their first column as a rule.
+// The tests in this file compare tables about the stack with infra, functions and their telemetry. A row names its subjects
+// in backticks, usually in the first column.
 
 const template = "infra/template.yaml"
 
-// sectionOf returns what stands below a heading of a page, up to the next one of its level.
+// sectionOf returns the text below a heading of a page, up to the next heading of its level.
 func sectionOf(t *testing.T, page, heading string) string {
 	t.Helper()
 	_, section, found := strings.Cut(read(t, page), "\n"+heading+"\n")
@@ -33,7 +30,7 @@ func sectionOf(t *testing.T, page, heading string) string {
 	return section
 }
 
-// tablesOf returns the tables of a text, their rows as cells, without the heads.
+// tablesOf returns the tables of a text, without their headers. A row is a list of cells.
 func tablesOf(text string) (tables [][][]string) {
 	inTable := false
 	for line := range strings.Lines(text) {
@@ -60,7 +57,7 @@ func quoted(text string) (names []string) {
 	return names
 }
 
-// rowsOf returns the rows of a table by what their first column names, each name once.
+// rowsOf returns the rows of a table by the names in their first column. Each name may occur once.
 func rowsOf(t *testing.T, table [][]string) map[string][]string {
 	t.Helper()
 	rows := map[string][]string{}
@@ -75,7 +72,7 @@ func rowsOf(t *testing.T, table [][]string) map[string][]string {
 	return rows
 }
 
-// sameNames fails the test unless what the page has is what there is.
+// sameNames fails the test unless the names on the page are the existing ones.
 func sameNames(t *testing.T, what string, page, there []string) {
 	t.Helper()
 	for _, name := range there {
@@ -85,12 +82,12 @@ func sameNames(t *testing.T, what string, page, there []string) {
 	}
 	for _, name := range page {
 		if !slices.Contains(there, name) {
-			t.Errorf("the page has a row for %s, and there is no such %s", name, what)
+			t.Errorf("the page has a row for %s, but no such %s exists", name, what)
 		}
 	}
 }
 
-// resourcePattern finds a resource of the template: its name, its type and all the rest of it.
+// resourcePattern finds a resource of the template: its name, its type and its properties.
 var resourcePattern = regexp.MustCompile(`(?m)^  (\w+):\n    Type: (AWS::\S+)\n((?:     ?.*\n)*)`)
 
 type resource struct{ name, kind, properties string }
@@ -145,7 +142,7 @@ func TestTheOperationsPageHasEachAlarm(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := fmt.Sprintf(" %d minutes", seconds/60); seconds > 0 && rows[name] != nil && !strings.Contains(rows[name][1], want) {
-			t.Errorf("%s rings at%s, and the page says:%s", name, want, rows[name][1])
+			t.Errorf("%s rings at%s, but the page has:%s", name, want, rows[name][1])
 		}
 	}
 	sameNames(t, "alarm", slices.Sorted(maps.Keys(rows)), alarms)
@@ -159,7 +156,7 @@ var metricsPattern = regexp.MustCompile(`var (?:count|extreme)Names = \[\.\.\.\]
 func TestTheMetricsPageHasEachMetric(t *testing.T) {
 	t.Parallel()
 	var metrics []string
-	for _, found := range metricsPattern.FindAllStringSubmatch(read(t, "functions/internal/telemetry/telemetry.go"), -1) {
+	for _, found := range metricsPattern.FindAllStringSubmatch(read(t, "runtime/host/internal/telemetry/telemetry.go"), -1) {
 		for name := range strings.SplitSeq(found[1], ", ") {
 			metrics = append(metrics, strings.Trim(name, `"`))
 		}
@@ -171,7 +168,7 @@ func TestTheMetricsPageHasEachMetric(t *testing.T) {
 	sameNames(t, "metric", slices.Sorted(maps.Keys(rows)), metrics)
 	for _, r := range resourcesOf(t) {
 		if asked := alarmedPattern.FindStringSubmatch(r.properties); asked != nil && rows[asked[1]] == nil {
-			t.Errorf("%s asks for the metric %s, which the page does not have", r.name, asked[1])
+			t.Errorf("%s uses the metric %s, which the page does not have", r.name, asked[1])
 		}
 	}
 }
@@ -182,25 +179,20 @@ var settingPattern = regexp.MustCompile(`= "((?:SETTLE|OTEL)_[A-Z_]+)"`)
 func TestTheSettingsPageHasEachVariable(t *testing.T) {
 	t.Parallel()
 	var settings []string
-	err := filepath.WalkDir(filepath.Join(root, "functions", "internal"), func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		source, err := os.ReadFile(path)
-		for _, found := range settingPattern.FindAllStringSubmatch(string(source), -1) {
+	for _, file := range []string{"runtime/host/settings.go", "machines/samples/settings.go"} {
+		for _, found := range settingPattern.FindAllStringSubmatch(read(t, file), -1) {
 			settings = append(settings, found[1])
 		}
-		return err
-	})
-	if err != nil || len(settings) < 20 {
-		t.Fatalf("expected 20 settings or more in functions/internal, got %v and %v", settings, err)
+	}
+	if len(settings) < 20 {
+		t.Fatalf("expected 20 settings or more, got %v", settings)
 	}
 	rows := rowsOf(t, tablesOf(sectionOf(t, "docs/settings.md", "## Environment variables"))[0])
 	sameNames(t, "setting", slices.Sorted(maps.Keys(rows)), settings)
 	for name, function := range functions(t) {
 		for variable := range function.Environment {
 			if row := rows[variable]; row != nil && !strings.Contains(row[1], name) && !strings.Contains(row[1], "all") {
-				t.Errorf("%s is set for %s, and the page says it is for%s", variable, name, row[1])
+				t.Errorf("%s is set for %s, but the page lists it for%s", variable, name, row[1])
 			}
 		}
 	}
@@ -216,7 +208,7 @@ func functions(t *testing.T) map[string]infra.Function {
 	return deployed
 }
 
-// actionPattern finds the calls of a row: the service stands before the first of it.
+// actionPattern finds the calls of a row. Only the first call of a service has the service's prefix.
 var actionPattern = regexp.MustCompile(`^(?:([a-z]+):)?([A-Z]\w+)$`)
 
 func TestTheSecurityPageSaysWhatFunctionsMay(t *testing.T) {
@@ -235,7 +227,7 @@ func TestTheSecurityPageSaysWhatFunctionsMay(t *testing.T) {
 				says[service+":"+found[2]] = true
 			}
 		}
-		may := map[string]bool{"logs:CreateLogStream": true, "logs:PutLogEvents": true} // Said of all, above the table.
+		may := map[string]bool{"logs:CreateLogStream": true, "logs:PutLogEvents": true} // The text above the table grants these to all functions.
 		maps.Copy(says, may)
 		for _, statement := range deployed[name].Statements {
 			for _, action := range statement.Actions {
@@ -243,13 +235,13 @@ func TestTheSecurityPageSaysWhatFunctionsMay(t *testing.T) {
 			}
 		}
 		if got, want := slices.Sorted(maps.Keys(says)), slices.Sorted(maps.Keys(may)); !slices.Equal(got, want) {
-			t.Errorf("%s: the page says that it may\n%v\nand the template\n%v", name, got, want)
+			t.Errorf("%s: the page permits\n%v\nand the template\n%v", name, got, want)
 		}
 	}
 	sameNames(t, "function", named, slices.Sorted(maps.Keys(deployed)))
 }
 
-// prefixes are IAM's names of services that CloudFormation calls otherwise.
+// prefixes maps CloudFormation's names of services to IAM's, if these are not the same in lower case.
 var prefixes = map[string]string{"ApiGatewayV2": "apigateway", "StepFunctions": "states"}
 
 func TestTheDeployPageSaysWhatIsInTheStack(t *testing.T) {
@@ -263,11 +255,11 @@ func TestTheDeployPageSaysWhatIsInTheStack(t *testing.T) {
 	sameNames(t, "type", slices.Sorted(maps.Keys(rows)), slices.Sorted(maps.Keys(counts)))
 	for kind, row := range rows {
 		if got := strings.TrimSpace(row[1]); got != strconv.Itoa(counts[kind]) {
-			t.Errorf("%s: the page says %s, and the template has %d", kind, got, counts[kind])
+			t.Errorf("%s: the page counts %s, and the template has %d", kind, got, counts[kind])
 		}
 		service := strings.Split(kind, "::")[1]
 		if prefix := cmp.Or(prefixes[service], strings.ToLower(service)); !slices.Contains(needed, prefix) {
-			t.Errorf("the page does not say that whoever deploys %s needs %s", kind, prefix)
+			t.Errorf("the page lists no %s permissions, which deploying %s requires", prefix, kind)
 		}
 	}
 	tables := tablesOf(sectionOf(t, page, "## With the aws CLI"))
@@ -275,7 +267,7 @@ func TestTheDeployPageSaysWhatIsInTheStack(t *testing.T) {
 	sameNames(t, "output", slices.Sorted(maps.Keys(rowsOf(t, tables[2]))), keysOf(t, "Outputs"))
 	for name := range rowsOf(t, tables[0]) {
 		if makefile := read(t, "Makefile"); !strings.Contains(makefile, name+"='$("+name+")'") {
-			t.Errorf("the Makefile hands infra/deploy.sh no %s", name)
+			t.Errorf("the Makefile does not pass %s to infra/deploy.sh", name)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// standInVariable makes a stand-in for a program of this test binary: the aws CLI or curl, as far as the pages use
-// them. They ask the same of the stack over the same protocols; a machine without them tests the pages all the same.
+// standInVariable turns this test binary into a stand-in for a program: the aws CLI or curl, with the features that the
+// pages use. A stand-in calls the stack over the same protocols, so the tests need neither program.
 const standInVariable = "SETTLE_DOCS_STANDIN"
 
 // writeStandIns puts the stand-ins into a folder of the PATH.
@@ -53,21 +53,21 @@ func standIn(tool string, arguments []string) int {
 	return 0
 }
 
-// services are the protocols of services: the prefix of X-Amz-Target, and the version of AWS JSON.
+// services lists the protocols of services: the prefix of X-Amz-Target, and the version of AWS JSON.
 var services = map[string]struct{ target, version string }{
 	"sqs":           {"AmazonSQS", "1.0"},
 	"dynamodb":      {"DynamoDB_20120810", "1.0"},
 	"stepfunctions": {"AWSStepFunctions", "1.0"},
 }
 
-// awsCall is a call as the command line asks for it.
+// awsCall is the call of a command line.
 type awsCall struct {
 	endpoint, query, output string
 	service, operation      string
 	input                   map[string]any
 }
 
-// lists are the options that take several values.
+// lists lists the options that accept several values.
 var lists = []string{"AttributeNames", "MessageAttributeNames", "MessageSystemAttributeNames"}
 
 // parseAWS reads a command line of the aws CLI.
@@ -106,7 +106,7 @@ func parseAWS(arguments []string) (awsCall, error) {
 	return call, nil
 }
 
-// member returns the name of a parameter in the API; those of Step Functions begin with a small letter.
+// member returns the name of a parameter in the API. Names of Step Functions begin with a lower-case letter.
 func member(option, service string) string {
 	var name strings.Builder
 	for i, word := range strings.Split(option, "-") {
@@ -119,7 +119,7 @@ func member(option, service string) string {
 	return name.String()
 }
 
-// value returns what an option stands for: JSON for objects, lists and numbers, else a text.
+// value returns the value of an option: a number, JSON for objects and lists, or the text.
 func value(text string) any {
 	if number, err := strconv.Atoi(text); err == nil {
 		return number
@@ -130,7 +130,7 @@ func value(text string) any {
 	return text
 }
 
-// texts are the parameters that stay texts, whatever they look like.
+// texts lists the parameters that are always texts, even if they look like JSON.
 var texts = []string{"MessageBody", "input", "definition"}
 
 func runAWS(w io.Writer, arguments []string) error {
@@ -140,7 +140,7 @@ func runAWS(w io.Writer, arguments []string) error {
 	}
 	service, known := services[call.service]
 	if !known {
-		return fmt.Errorf("the stand-in knows no %s", call.service)
+		return fmt.Errorf("the stand-in does not support %s", call.service)
 	}
 	for _, name := range texts {
 		if raw, ok := call.input[name].(json.RawMessage); ok {
@@ -189,7 +189,7 @@ func runAWS(w io.Writer, arguments []string) error {
 	return printAWS(w, output, call.output)
 }
 
-// printAWS prints an answer as the aws CLI does: as JSON, or as text, a line a list.
+// printAWS prints an answer as the aws CLI does: as JSON, or as text with one line per list.
 func printAWS(w io.Writer, output any, format string) error {
 	if format != "text" {
 		encoder := json.NewEncoder(w)
@@ -271,8 +271,8 @@ func query(v any, path string) (any, error) {
 	return query(object[path[:end]], path[end:])
 }
 
-// runCurl does what curl does with -i, -s, -H, -d and a URL. It takes --aws-sigv4 and --user and signs nothing: the
-// stack asks nobody who they are.
+// runCurl supports curl's options -i, -s, -H and -d, and a URL. It accepts --aws-sigv4 and --user without signing,
+// because the local stack does not authenticate callers.
 func runCurl(w io.Writer, arguments []string) error {
 	method, body, address, include := http.MethodGet, "", "", false
 	header := http.Header{}
@@ -291,7 +291,7 @@ func runCurl(w io.Writer, arguments []string) error {
 			next()
 		default:
 			if strings.HasPrefix(argument, "-") || address != "" {
-				return fmt.Errorf("the stand-in does not know %s", argument)
+				return fmt.Errorf("the stand-in does not support %s", argument)
 			}
 			address = argument
 		}

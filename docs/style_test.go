@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// linesMax is how many lines a Go file has at most: beyond that, docs/style.md says, a reader begins to lose the thread.
+// linesMax is the limit of docs/style.md for the lines of a Go file.
 const linesMax = 400
 
-// TestFilesAreShort measures the Go files of all modules, but for those that a program has written.
+// TestFilesAreShort checks the Go files of all modules, except generated ones.
 func TestFilesAreShort(t *testing.T) {
 	t.Parallel()
 	count := 0
@@ -40,7 +40,7 @@ func TestFilesAreShort(t *testing.T) {
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ParseComments|parser.PackageClauseOnly)
 		if err == nil && !ast.IsGenerated(file) {
-			t.Errorf("%s: expected at most %d lines, got %d: split it by what it is about", path, linesMax, lines)
+			t.Errorf("%s: expected at most %d lines, got %d: split it by subject", path, linesMax, lines)
 		}
 		return err
 	})

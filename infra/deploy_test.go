@@ -244,9 +244,9 @@ func TestDestroyRefusesLiveInstancesAndMessages(t *testing.T) {
 		code                      int
 	}{
 		{"none", "\n\n", "0\t0\t0\n", "The table settle-Table-1 is kept", nil, 0},
-		{"two", "signup/1\tjob/7\nNone\n", "0\t0\t0\n", "has live instances: signup/1 job/7", nil, 1},
+		{"two", "signup/1\tjob/7\nNone\n", "0\t0\t0\n", "has live instances, such as: signup/1 job/7", nil, 1},
 		{"messages", "\n", "1\t0\t2\n", "about 18 messages in its queues", nil, 1},
-		{"two, by force", "signup/1\tjob/7\n", "0\t0\t0\n", "has live instances: signup/1 job/7", []string{"FORCE=1"}, 0},
+		{"two, by force", "signup/1\tjob/7\n", "0\t0\t0\n", "has live instances, such as: signup/1 job/7", []string{"FORCE=1"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -71,7 +71,8 @@ for url in "${queues[@]}"; do
 	for count in $counts; do waiting=$((waiting + count)); done
 done
 if [[ -n $live ]] || ((waiting > 0)); then
-	printf 'The stack %s has live instances: %s\nIt has about %d messages in its queues, including parked events.\n' "$stack" "${live:-none}" "$waiting" >&2
+	if [[ -n $live ]]; then echo "The stack $stack has live instances, such as: $live" >&2; fi
+	echo "The stack $stack has about $waiting messages in its queues, including parked events." >&2
 	if [[ -z ${FORCE:-} ]]; then
 		echo 'Let them end, or set FORCE=1 to delete the stack anyway.' >&2
 		exit 1

@@ -31,7 +31,7 @@ type Services struct {
 
 // Settings tunes the machines. The zero value is useful.
 type Settings struct {
-	// EnrichCallbacks creates the callback addresses of enrich. Without it, its instances end in not_accepted.
+	// EnrichCallbacks creates the callback addresses of enrich. Without it, instances of enrich end in not_accepted.
 	EnrichCallbacks enrich.Callbacks
 	Enrich          enrich.Config
 	// EnrichRetention is how long a finished instance of enrich is kept. Defaults to enrich.Retention.

@@ -106,7 +106,7 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 			t.Errorf("expected the port of %s to be free again, got %v", url, err)
 			continue
 		}
-		_ = listener.Close() // The context has served its purpose.
+		_ = listener.Close() // It only shows that the port is free.
 	}
 }
 

@@ -145,8 +145,8 @@ func TestRedriveDoesNotSendMessagesWhoseVisibilityTimeoutIsEnding(t *testing.T) 
 				return nil
 			}, nil), "dlq", "redrive", "--local", "--instance", "work/1")
 			contains(u.t, got.err, want.said)
-			if got.code != command.ExitFailed || strings.Contains(got.err, "putting messages back") {
-				u.t.Errorf("after %v: expected exit code 1 and no error about visible messages, got %+v", slept, got)
+			if got.code != command.ExitFailed || strings.Contains(got.err, "returning messages to ") {
+				u.t.Errorf("after %v: expected exit code 1 and no error about messages that are visible already, got %+v", slept, got)
 			}
 			u.checkRedriven([]string{"0", "2"}, want.parked)
 		})

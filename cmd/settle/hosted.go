@@ -11,20 +11,12 @@ import (
 	"github.com/settle-run/settle/machines/signup"
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
-	"github.com/settle-run/settle/runtime/xstatejson"
+	"github.com/settle-run/settle/runtime/statechart/xstatejson"
 )
 
 // hostedMachines returns the machines with simulated services that only log.
 func hostedMachines(logger *slog.Logger, settings machines.Settings) []durable.Machine {
-	plant := &demo.Plant{Logger: logger}
-	return machines.All(machines.Services{
-		Enricher: demo.Enricher{Logger: logger},
-		Runners:  demo.Runners{Logger: logger},
-		Mailer:   demo.Mailer{Logger: logger},
-		Accounts: demo.Accounts{Logger: logger},
-		Files:    demo.Files{Logger: logger},
-		Pipeline: pipeline.Services{Data: plant, Jobs: plant, Alerts: plant},
-	}, settings)
+	return machines.All(demo.Services(logger), settings)
 }
 
 // writers write the charts of machines.All as XState configs, by machine ID. A durable.Machine hides its context type,

@@ -5,9 +5,9 @@
 //
 // # Where the instances are
 //
-// All commands but dev, demo and simulate use the AWS account, Region and credentials that the AWS CLI would use, from
-// the AWS_* variables, profiles and roles. With --local they use the stack of settle dev with made-up credentials, at
-// AWS_ENDPOINT_URL if that is set.
+// Commands that call AWS use the account, Region and credentials that the AWS CLI would use, from the AWS_* variables,
+// profiles and roles. With --local they use the stack of settle dev with made-up credentials, at AWS_ENDPOINT_URL if
+// that is set.
 //
 // The commands and their exit codes are documented in package command, which also builds this command for your own
 // machines.
@@ -42,7 +42,7 @@ const demoHelp = `Runs these scenes: a workflow job that a runner picks up, and 
 third party that calls back; a data pipeline on time, late and cancelled, and with three more outcomes; two files, one of
 them depending on the other. In all scenes but the sign-up, Step Functions workflows wait for the instances.
 
-The demo takes 20 seconds. It ends with 0 only if all instances and executions end as expected within ten minutes.
+The demo takes 20 seconds. The exit code is 0 only if all instances and executions end as expected within ten minutes.
 
   settle demo`
 

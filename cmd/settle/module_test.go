@@ -77,7 +77,7 @@ func buildLamp(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	program := filepath.Join(folder, "settle")
+	program := filepath.Join(folder, "lamps")
 	build := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", "-o", program, ".")
 	build.Dir = folder
 	build.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off")
@@ -91,37 +91,39 @@ func TestOtherModuleBuildsItsOwnCommand(t *testing.T) {
 	t.Parallel()
 	program := buildLamp(t)
 	dev := newScreen(t.Context())
-	running := exec.CommandContext(t.Context(), program, "dev", "--aws-port", "0", "--http-port", "0")
+	data := t.TempDir()
+	running := exec.CommandContext(t.Context(), program, "dev", "--aws-port", "0", "--http-port", "0", "--data", data)
 	running.Stdout, running.Stderr = dev, dev
 	if err := running.Start(); err != nil {
 		t.Fatal(err)
 	}
 	welcome := strings.Join(dev.await(t, "Each transition is printed below"), "\n")
-	contains(t, welcome, "  machines lamp\n", " send --local lamp/42 PRESS\n", `--message-body '{"type":"PRESS"}'`)
+	contains(t, welcome, "  machines lamp\n", " send --local lamp/42 PRESS\n", `--message-body '{"type":"PRESS"}'`,
+		"run lamps dev with --data "+data+" again.")
 	_, rest, _ := strings.Cut(welcome, "  AWS      ")
 	aws, _, _ := strings.Cut(rest, " ")
 
-	settle := func(args ...string) string {
+	lamps := func(args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
 		call := exec.CommandContext(t.Context(), program, args...)
 		call.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+aws)
 		call.Stdout, call.Stderr = &out, &out
 		if err := call.Run(); err != nil {
-			t.Errorf("settle %v: %v\n%s", args, err, out.String())
+			t.Errorf("lamps %v: %v\n%s", args, err, out.String())
 		}
 		return out.String()
 	}
 	sent := make(chan string)
 	go func() {
-		sent <- settle("send", "--local", "-o", "text", "lamp/1", "PRESS", "--wait", "bright", "--timeout", "1h")
+		sent <- lamps("send", "--local", "-o", "text", "lamp/1", "PRESS", "--wait", "bright", "--timeout", "1h")
 	}()
 	dev.await(t, "off → on  (revision 1)")
 	contains(t, <-sent, "sent PRESS to lamp/1 as message ", "lamp/1 is in on, settled, revision 1\n")
-	contains(t, settle("get", "--local", "-o", "text", "lamp/1"), "next      BREAK, PRESS\n")
-	contains(t, settle("check", "--local", "-o", "text"), "lamp     1        active  on     1    0        0\n")
-	contains(t, settle("graph", "lamp"), "  off --> on : PRESS\n")
-	contains(t, settle("--help"), "  dev ", "  dlq list ")
+	contains(t, lamps("get", "--local", "-o", "text", "lamp/1"), "next      BREAK, PRESS\n")
+	contains(t, lamps("check", "--local", "-o", "text"), "lamp     1        active  on     1    0        0\n")
+	contains(t, lamps("graph", "lamp"), "  off --> on : PRESS\n")
+	contains(t, lamps("--help"), "  dev ", "  dlq list ")
 	if err := running.Process.Signal(os.Interrupt); err != nil {
 		t.Error(err)
 	}

@@ -259,7 +259,7 @@ func TestAnswersAreJSONWithoutATerminal(t *testing.T) {
 				u.t.Errorf("%s: expected exit code 0 and JSON, got %+v", line, piped)
 			}
 			if strings.HasPrefix(line, "export") {
-				continue // simulate always prints lines of JSON.
+				continue // export always prints lines of JSON.
 			}
 			if text := u.runAs(command.Process{}, append(strings.Fields(line), "-o", "text")...); json.Valid([]byte(text.out)) || text.code != command.ExitDone {
 				u.t.Errorf("%s -o text: expected text, got %+v", line, text)

@@ -14,13 +14,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/infra/guard"
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/machines/samples"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/host"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -54,10 +54,10 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 		Env: []string{
 			"AWS_ENDPOINT_URL=" + server.URL,
 			"AWS_ACCESS_KEY_ID=consumer",
-			boot.Table + "=settle",
-			boot.QueueURL + "=" + url,
-			boot.DeadLetterQueueURL + "=" + create("settle-dlq.fifo", map[string]string{"FifoQueue": "true"}),
-			boot.DelayQueueURL + "=" + create("settle-delay", nil),
+			host.Table + "=settle",
+			host.QueueURL + "=" + url,
+			host.DeadLetterQueueURL + "=" + create("settle-dlq.fifo", map[string]string{"FifoQueue": "true"}),
+			host.DelayQueueURL + "=" + create("settle-delay", nil),
 			samples.SignupCodeKey + "=0123456789abcdef0123456789abcdef",
 		},
 	})

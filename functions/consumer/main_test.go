@@ -14,19 +14,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/handlers"
-	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/infra/guard"
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/machines/samples"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/host/hosttest"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
-
-// nothing is a lookup without variables.
-func nothing(string) (string, bool) { return "", false }
 
 func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 	t.Parallel()
@@ -45,7 +42,7 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 			return *output.QueueUrl
 		}
 		fifo := map[string]string{"FifoQueue": "true"}
-		settings := boot.Settings{
+		settings := host.Settings{
 			Table: "settle", TableIndex: true, QueueURL: create("settle.fifo", fifo), DeadLetterQueueURL: create("settle-dlq.fifo", fifo), DelayQueueURL: create("settle-delay", nil),
 		}
 		if err := dynamostore.CreateIndexedTable(t.Context(), tables, settings.Table); err != nil {
@@ -84,19 +81,11 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 }
 
 // newConsumer returns the function, restricted to its role.
-func newConsumer(t *testing.T, config aws.Config, settings boot.Settings) lambda.Handler {
+func newConsumer(t *testing.T, config aws.Config, settings host.Settings) lambda.Handler {
 	t.Helper()
-	role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region, Values: map[string]string{"Table": "settle"}}, "consumer")
-	if err != nil {
-		t.Fatal(err)
-	}
-	role.Attach(&config)
-	t.Cleanup(func() {
-		if denied := role.Denied(); len(denied) > 0 {
-			t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
-		}
-	})
-	process := &boot.Process{Env: boot.NewEnv(nothing), Settings: settings, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}
+	stack := infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region, Values: map[string]string{"Table": "settle"}}
+	config = guard.Restrict(t, config, stack, "consumer")
+	process := &host.Process{Env: host.NewEnv(hosttest.Environment()), Settings: settings, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}
 	machines, err := samples.Machines(process)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +94,7 @@ func newConsumer(t *testing.T, config aws.Config, settings boot.Settings) lambda
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := handlers.Consumer(process, hosted)
+	handler, err := host.Consumer(samples.Machines).Handler(process, hosted)
 	if err != nil {
 		t.Fatal(err)
 	}

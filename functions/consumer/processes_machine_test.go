@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/settle-run/settle/functions/host"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/host"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -69,8 +69,8 @@ type (
 		Count int   `json:"count"`
 		Sum   int64 `json:"sum"`
 	}
-	// account is the context of the machine under load. Digest depends on the order in which events are applied. The
-	// other fields do not depend on when timers, children, services and other instances answer.
+	// account is the context of the machine under load. Digest depends on the order of the events that the machine does
+	// not defer. No field depends on when timers, children, services and other instances answer.
 	account struct {
 		Digest string `json:"digest"`
 		Added  tally  `json:"added"`
@@ -108,12 +108,13 @@ const (
 	add   = "ADD"   // adds the amount
 	tell  = "TELL"  // sends TOLD to another instance
 	later = "LATER" // sends NOW to itself after a delay
-	wind  = "WIND"  // starts a timer; defers later WIND and HIRE events until it fires
-	hire  = "HIRE"  // starts a child and adds its output; defers later WIND and HIRE events
+	wind  = "WIND"  // starts a timer; defers later WIND events until it fires
+	hire  = "HIRE"  // starts a child and adds its output; defers later HIRE events until the child ends
 	pay   = "PAY"   // calls a service
 )
 
-// accounts hosts the machine under load. The machine uses every runtime feature once.
+// accounts hosts the machine under load. The machine uses sends, delayed sends, timers, deferred events, children and
+// services.
 func accounts(service func(context.Context, account, statechart.Call) (payment, error)) durable.Machine {
 	type (
 		on    = statechart.Transition[account]

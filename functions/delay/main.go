@@ -2,6 +2,6 @@
 // mapping must report batch item failures.
 package main
 
-import "github.com/settle-run/settle/functions/host"
+import "github.com/settle-run/settle/runtime/host"
 
-func main() { host.Delay() }
+func main() { host.Main(host.Delay()) }

@@ -16,12 +16,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/handlers"
 	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/infra/guard"
-	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/host"
 	"github.com/settle-run/settle/runtime/schedule"
 )
 
@@ -44,13 +43,13 @@ func TestDelaySendsTimersToTheFIFOQueue(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			bring(t, test.after, test.schedule, test.hops)
+			checkArrival(t, test.after, test.schedule, test.hops)
 		})
 	}
 }
 
-// bring schedules a timer and checks that it arrives in the FIFO queue when due.
-func bring(t *testing.T, after time.Duration, isScheduled bool, hops int) {
+// checkArrival schedules a timer and checks that it arrives in the FIFO queue when due.
+func checkArrival(t *testing.T, after time.Duration, isScheduled bool, hops int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cloud := awslocal.New(awslocal.Config{})
@@ -66,7 +65,7 @@ func bring(t *testing.T, after time.Duration, isScheduled bool, hops int) {
 			}
 			return *output.QueueUrl
 		}
-		settings := boot.Settings{QueueURL: create("settle.fifo", map[string]string{"FifoQueue": "true"}), DelayQueueURL: create("settle-delay", nil)}
+		settings := host.Settings{QueueURL: create("settle.fifo", map[string]string{"FifoQueue": "true"}), DelayQueueURL: create("settle-delay", nil)}
 		if isScheduled {
 			settings.DelayQueueARN, settings.SchedulerRoleARN = "arn:aws:sqs:"+awslocal.Region+":"+awslocal.Account+":settle-delay", schedulerRole
 			settings.ScheduleGroup = "settle"
@@ -74,18 +73,8 @@ func bring(t *testing.T, after time.Duration, isScheduled bool, hops int) {
 				t.Fatal(err)
 			}
 		}
-		role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "delay")
-		if err != nil {
-			t.Fatal(err)
-		}
-		own := config
-		role.Attach(&own)
-		t.Cleanup(func() {
-			if denied := role.Denied(); len(denied) > 0 {
-				t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
-			}
-		})
-		handler, err := handlers.Delay(&boot.Process{Settings: settings, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
+		own := guard.Restrict(t, config, infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "delay")
+		handler, err := host.Delay().Handler(&host.Process{Settings: settings, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

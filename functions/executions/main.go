@@ -3,6 +3,6 @@
 // must report batch item failures.
 package main
 
-import "github.com/settle-run/settle/functions/host"
+import "github.com/settle-run/settle/runtime/host"
 
-func main() { host.Executions() }
+func main() { host.Main(host.Executions()) }

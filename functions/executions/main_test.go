@@ -15,11 +15,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/handlers"
 	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/infra/guard"
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/host"
 )
 
 // failed is EventBridge's event as in the Step Functions documentation, for an execution that a chart started.
@@ -44,18 +43,8 @@ func TestEndOfAnExecutionBecomesAnEventOfItsInstance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "executions")
-		if err != nil {
-			t.Fatal(err)
-		}
-		own := config
-		role.Attach(&own)
-		t.Cleanup(func() {
-			if denied := role.Denied(); len(denied) > 0 {
-				t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
-			}
-		})
-		made, err := handlers.Executions(&boot.Process{Settings: boot.Settings{QueueURL: *queue.QueueUrl}, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
+		own := guard.Restrict(t, config, infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "executions")
+		made, err := host.Executions().Handler(&host.Process{Settings: host.Settings{QueueURL: *queue.QueueUrl}, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,8 +3,8 @@
 package main
 
 import (
-	"github.com/settle-run/settle/functions/host"
-	"github.com/settle-run/settle/functions/internal/samples"
+	"github.com/settle-run/settle/machines/samples"
+	"github.com/settle-run/settle/runtime/host"
 )
 
-func main() { host.Gateway(samples.Machines, samples.Callbacks) }
+func main() { host.Main(host.Gateway(samples.Machines, samples.ThirdParties)) }

@@ -13,15 +13,15 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/settle-run/settle/functions/internal/boot"
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/host"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-func main() { boot.Main(function) }
+func main() { host.Main(function) }
 
-var function = boot.Function{Requires: []string{boot.QueueURL, boot.DeadLetterQueueURL}, Handler: newHandler}
+var function = host.Function{Requires: []string{host.QueueURL, host.DeadLetterQueueURL}, Handler: newHandler}
 
 // machine is the machine that receives the uploads as events.
 const machine = "upload"
@@ -29,7 +29,7 @@ const machine = "upload"
 // parkedGroup is the message group of events that belong to no instance.
 const parkedGroup = machine + "/unnamed"
 
-func newHandler(p *boot.Process, _ *durable.Machines) (any, error) {
+func newHandler(p *host.Process, _ *durable.Machines) (any, error) {
 	queue := sqsqueue.New(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)
 	sender := p.Telemetry.Sender(queue)
 	// After an error, Lambda invokes the function again, because EventBridge invokes it asynchronously.
@@ -49,7 +49,7 @@ func newHandler(p *boot.Process, _ *durable.Machines) (any, error) {
 
 // park parks an event that is not an upload of a sales or warehouse file. The reason goes to the dead-letter queue. It
 // quotes the file name, so the log has it only if payloads are logged.
-func park(ctx context.Context, p *boot.Process, queue *sqsqueue.Queue, created json.RawMessage, reason error) error {
+func park(ctx context.Context, p *host.Process, queue *sqsqueue.Queue, created json.RawMessage, reason error) error {
 	d := parked(created)
 	if err := queue.Park(ctx, d, reason.Error()); err != nil {
 		return err

@@ -16,11 +16,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/functions/internal/boot"
 	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/machines/upload"
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/host"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -50,19 +50,9 @@ func inCloud(t *testing.T, test func(t *testing.T, invoke func(created string) e
 			}
 			urls = append(urls, *made.QueueUrl)
 		}
-		role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "objects")
-		if err != nil {
-			t.Fatal(err)
-		}
-		own := config
-		role.Attach(&own)
-		t.Cleanup(func() {
-			if denied := role.Denied(); len(denied) > 0 {
-				t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
-			}
-		})
-		made, err := newHandler(&boot.Process{
-			Settings: boot.Settings{QueueURL: urls[0], DeadLetterQueueURL: urls[1]}, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
+		own := guard.Restrict(t, config, infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "objects")
+		made, err := newHandler(&host.Process{
+			Settings: host.Settings{QueueURL: urls[0], DeadLetterQueueURL: urls[1]}, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -160,12 +150,12 @@ func TestStartFailsWithoutAQueue(t *testing.T) {
 	t.Parallel()
 	set := map[string]string{
 		"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hush",
-		boot.QueueURL: "https://sqs.eu-central-1.amazonaws.com/123456789012/settle.fifo", boot.DeadLetterQueueURL: "https://sqs.eu-central-1.amazonaws.com/123456789012/settle-dlq.fifo",
+		host.QueueURL: "https://sqs.eu-central-1.amazonaws.com/123456789012/settle.fifo", host.DeadLetterQueueURL: "https://sqs.eu-central-1.amazonaws.com/123456789012/settle-dlq.fifo",
 	}
-	for _, missing := range []string{"", boot.QueueURL, boot.DeadLetterQueueURL} {
+	for _, missing := range []string{"", host.QueueURL, host.DeadLetterQueueURL} {
 		found := maps.Clone(set)
 		delete(found, missing)
-		_, _, err := boot.Start(function, func(name string) (string, bool) { value, ok := found[name]; return value, ok }, io.Discard, io.Discard)
+		_, _, err := host.Start(function, func(name string) (string, bool) { value, ok := found[name]; return value, ok }, io.Discard, io.Discard)
 		if got := err != nil && strings.Contains(err.Error(), "environment variable "+missing+": expected "); got != (missing != "") || err != nil && missing == "" {
 			t.Errorf("without %q: expected an error that names it, got %v", missing, err)
 		}

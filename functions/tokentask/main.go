@@ -4,8 +4,8 @@
 package main
 
 import (
-	"github.com/settle-run/settle/functions/host"
-	"github.com/settle-run/settle/functions/internal/samples"
+	"github.com/settle-run/settle/machines/samples"
+	"github.com/settle-run/settle/runtime/host"
 )
 
-func main() { host.TokenTask(samples.Machines) }
+func main() { host.Main(host.TokenTask(samples.Machines)) }

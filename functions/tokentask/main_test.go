@@ -17,13 +17,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/functions/internal/handlers"
-	"github.com/settle-run/settle/functions/internal/samples"
 	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/infra/guard"
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/machines/samples"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/host/hosttest"
 )
 
 // TestATaskWaitsThroughTheFunction runs workflows whose task invokes the function. A rejected event fails the task
@@ -115,19 +115,10 @@ func runTask(t *testing.T, payload string) (*sfn.DescribeExecutionOutput, []sqst
 // newTokenTask returns the function, restricted to its role.
 func newTokenTask(t *testing.T, config aws.Config, queueURL string) lambda.Handler {
 	t.Helper()
-	role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "tokentask")
-	if err != nil {
-		t.Fatal(err)
-	}
-	role.Attach(&config)
-	t.Cleanup(func() {
-		if denied := role.Denied(); len(denied) > 0 {
-			t.Errorf("expected only calls that the function's role allows, denied: %v", denied)
-		}
-	})
-	process := &boot.Process{
-		Env:      boot.NewEnv(func(string) (string, bool) { return "", false }),
-		Settings: boot.Settings{QueueURL: queueURL}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
+	config = guard.Restrict(t, config, infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "tokentask")
+	process := &host.Process{
+		Env:      host.NewEnv(hosttest.Environment()),
+		Settings: host.Settings{QueueURL: queueURL}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 	}
 	machines, err := samples.Machines(process)
 	if err != nil {
@@ -137,7 +128,7 @@ func newTokenTask(t *testing.T, config aws.Config, queueURL string) lambda.Handl
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := handlers.TokenTask(process, hosted)
+	handler, err := host.TokenTask(samples.Machines).Handler(process, hosted)
 	if err != nil {
 		t.Fatal(err)
 	}

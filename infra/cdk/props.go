@@ -155,7 +155,7 @@ func (p Props) withDefaults() Props {
 	return p
 }
 
-// workflowName matches names that fit into boot.Workflows, a list with commas and equals signs.
+// workflowName matches names that fit into host.Workflows, a list with commas and equals signs.
 var workflowName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
 func (p Props) validate() error {
@@ -220,7 +220,7 @@ var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 //	cdk.CodeFromFolder("build", settle+"/.bin/functions/arm64")
 //
 // Here, build contains consumer/bootstrap, gateway/bootstrap and tokentask/bootstrap, which host your machines. The other
-// functions host none. Like constructs, it panics if no folder contains a function.
+// functions host none. Like constructs, it panics if no folder contains the function.
 func CodeFromFolder(folder string, others ...string) func(constructs.Construct, string) awslambda.Code {
 	folders := append([]string{folder}, others...)
 	return func(_ constructs.Construct, function string) awslambda.Code {

@@ -265,7 +265,7 @@ func TestWorkflowsThatChartsStart(t *testing.T) {
 		isWorkflow := resource.Type == "AWS::StepFunctions::StateMachine" && !strings.HasPrefix(id, "Audit")
 		isWebhook := resource.Type == "AWS::ApiGatewayV2::Route" && resource.Properties["RouteKey"] == "POST /webhooks/github"
 		if isWorkflow || isWebhook || resource.Type == "AWS::SecretsManager::Secret" {
-			t.Errorf("expected no example workflow, got %s", id)
+			t.Errorf("expected no resource of the examples, got %s", id)
 		}
 	}
 	for _, function := range []string{"Consumer", "Gateway"} {
@@ -325,7 +325,7 @@ func TestCustomSecretsAndSettings(t *testing.T) {
 	}
 	for id, resource := range resources {
 		if resource.Type == "AWS::SecretsManager::Secret" && strings.Contains(id, "Signup") {
-			t.Errorf("expected no generated secret, because all are given, got %s", id)
+			t.Errorf("expected no generated secret for signup, because one is given, got %s", id)
 		}
 	}
 	if _, queue := find(t, resources, "AWS::SQS::Queue", "SettleQueue"); queue.Properties["VisibilityTimeout"] != float64(30*60) {

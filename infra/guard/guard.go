@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
@@ -76,6 +77,23 @@ func (g *Guard) Attach(config *aws.Config) {
 			return next.HandleInitialize(ctx, in)
 		}), middleware.After)
 	})
+}
+
+// Restrict returns the configuration with the guard of a function attached. If the role denies a call, the test fails at
+// its end.
+func Restrict(t *testing.T, config aws.Config, stack infra.Stack, function string) aws.Config {
+	t.Helper()
+	g, err := New(stack, function)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Attach(&config)
+	t.Cleanup(func() {
+		if denied := g.Denied(); len(denied) > 0 {
+			t.Errorf("expected only calls that the role of %s allows, denied: %v", function, denied)
+		}
+	})
+	return config
 }
 
 // Denied returns the denied calls in order, at most 100.

@@ -106,7 +106,8 @@ func TestDefinitionsEqualTheFilesWithoutAccounts(t *testing.T) {
 	}
 }
 
-// The instance must know the task's real time-out, otherwise it drops the token too early or too late.
+// An instance checks a token when timeoutSeconds is over. If the task has another time-out, it checks too early or too
+// late.
 func TestTasksSendTheirTimeout(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -142,8 +143,8 @@ func TestTasksSendTheirTimeout(t *testing.T) {
 	}
 }
 
-// TestSendsHaveDistinctDeduplicationIDs checks deduplication IDs. SQS drops a message whose ID was used in the whole
-// queue within five minutes, even for another instance.
+// TestSendsHaveDistinctDeduplicationIDs checks deduplication IDs. SQS drops a message whose ID was used within five
+// minutes. By default the whole queue shares the IDs, even for different instances.
 func TestSendsHaveDistinctDeduplicationIDs(t *testing.T) {
 	t.Parallel()
 	sends := map[string]string{}
@@ -167,7 +168,7 @@ func TestSendsHaveDistinctDeduplicationIDs(t *testing.T) {
 			}
 		}
 	}
-	// A task token is unique to one attempt. Without a token, an execution uses the content of the message.
+	// A task token is unique to one attempt. Without a token, the ID is a hash of the execution and the content.
 	const byToken = "States.Hash($$.Task.Token, 'SHA-256')"
 	without := map[string]string{"job-relaunch/Relaunch": "States.Hash(States.Format('{}/{}', $$.Execution.Id, $.runner.launch), 'SHA-256')"}
 	for state, got := range sends {

@@ -1,4 +1,4 @@
-// Package demo has services for the machines without side effects: they log the call instead. Replace them before
+// Package demo has services without side effects for the machines: they log the call instead. Replace them before
 // real users arrive: anyone with access to the log can read signup's codes.
 //
 // The results are derived from the idempotency key, so a repeated call returns the same result.
@@ -12,9 +12,24 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/machines/signup"
 )
+
+// Services returns a demo service for each service of the machines.
+func Services(logger *slog.Logger) machines.Services {
+	plant := &Plant{Logger: logger}
+	return machines.Services{
+		Enricher: Enricher{Logger: logger},
+		Runners:  Runners{Logger: logger},
+		Mailer:   Mailer{Logger: logger},
+		Accounts: Accounts{Logger: logger},
+		Files:    Files{Logger: logger},
+		Pipeline: pipeline.Services{Data: plant, Jobs: plant, Alerts: plant},
+	}
+}
 
 // Runners implements job.RunnerLauncher.
 type Runners struct{ Logger *slog.Logger }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/settle-run/settle/machines/demo"
 	"github.com/settle-run/settle/machines/pipeline"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 func TestPlantRunsAPipelineWithLateData(t *testing.T) {

@@ -131,7 +131,7 @@ func readBody(body []byte, into any) error {
 // bodyExample is an example of a callback's body.
 const bodyExample = `{"jobId": "7", "success": true, "data": {}}`
 
-// textOf returns the text of a failure: the third party's string, or its other JSON, or a default.
+// textOf returns the text of a failure: the third party's string, its other JSON as text, or a default.
 func textOf(value json.RawMessage, success bool) string {
 	var text string
 	switch {

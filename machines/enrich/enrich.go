@@ -1,5 +1,5 @@
-// Package enrich asks a third party to enrich a subject, such as a company with only the address of a page, and waits
-// for the callback. While it waits, nothing runs.
+// Package enrich asks a third party to enrich a subject, such as a company that is known only by the address of a
+// page, and waits for the callback. While it waits, nothing runs.
 //
 // The third party gets a callback address for this instance alone. The address cannot be guessed, and is valid until
 // the wait ends: see [Callbacks]. The third party's job ID becomes an alias of the instance, [Alias], so that its

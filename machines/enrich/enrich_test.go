@@ -15,7 +15,7 @@ import (
 
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 var update = flag.Bool("update", false, "write the diagram into README.md")

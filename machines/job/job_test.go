@@ -12,7 +12,7 @@ import (
 
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 // launcher is a fake that records its requests.

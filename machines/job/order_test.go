@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/settle-run/settle/machines/job"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 // phases are the events of a job in chronological order.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 // launchesMax limits the launches on each path.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/settle-run/settle/machines/pipeline"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 // fakes are data, jobs and alerts that record their requests.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 // triggerAttemptsMax limits the attempts to start the job on each path.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 func TestScripts(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/settle-run/settle/machines/signup"
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 // constant is a stateless mailer and account service.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/settle-run/settle/machines/signup"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 var update = flag.Bool("update", false, "write the diagram into README.md")

@@ -14,7 +14,7 @@ import (
 
 	"github.com/settle-run/settle/machines/signup"
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 // mailbox is a fake mailer. The n-th mail has the digit n four times as code, so 1111 for the first. A mail is sent

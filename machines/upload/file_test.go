@@ -11,7 +11,7 @@ import (
 
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 // objectCreated is the EventBridge event from S3's documentation, with a file of ours.

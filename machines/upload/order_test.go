@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/settle-run/settle/machines/upload"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 // delivery is an event about one upload. Its content is its ETag.

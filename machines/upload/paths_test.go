@@ -10,7 +10,7 @@ import (
 
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 // constant is a stateless processor.

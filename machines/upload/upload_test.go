@@ -13,7 +13,7 @@ import (
 
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 // processor is a fake that records its requests. A dataset's location names the files that it was made from. The

@@ -77,6 +77,40 @@ func TestAnEventIsNotParkedForANeighbourThatKillsTheProcess(t *testing.T) {
 	})
 }
 
+// A service kills the process until a timer leaves its state. The service of the next state kills the process too.
+func TestAServiceThatATimerStartsHasAllItsAttempts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.AbandonedMax = 3
+		kills := 0
+		w.third["kill"] = func(ctx context.Context, _ statechart.Call) (string, error) {
+			if kills++; kills <= 30 {
+				kill(ctx)
+			}
+			return "killed enough", ctx.Err()
+		}
+		killing := []invoke{{Service: w.service("kill"), Retry: statechart.RetryPolicy{Attempts: 100}, OnDone: []on{{Target: "#end"}}, OnError: []on{{Target: "#end"}}}}
+		machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "killer", Version: 1, Initial: "first", Payloads: payloads(), States: []chartState{
+				{ID: "first", Invoke: killing, After: []after{{Delay: 20 * visibilityTimeout, Target: "second"}}},
+				{ID: "second", Invoke: killing},
+				{ID: "end", Tags: settled},
+			},
+		}), durable.MachineConfig{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.machines = machines
+		w.post("killer/1", event("add", "a"))
+		w.run(t)
+		w.wantState(t, "killer/1", "end")
+		if r := w.load("killer/1"); r.Error != nil || kills != 31 {
+			t.Errorf("want 30 kills and no error, got %d and %+v", kills-1, r.Error)
+		}
+	})
+}
+
 // A batch holds an event that has killed the process twice, and events of other instances. The loop tries the suspect
 // last.
 func TestSuspectsComeAfterTheRestOfTheirBatch(t *testing.T) {

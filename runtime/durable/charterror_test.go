@@ -248,6 +248,19 @@ func TestAServiceEndThatTheChartRefusesIsParkedAndBlocksNothing(t *testing.T) {
 	})
 }
 
+// A stale timer reaches an instance that cannot settle.
+func TestAStaleTimerOfAStuckInstanceIsSkipped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["doom"] = failing(1, errors.New("doomed"))
+		w.post("order/1", event("doom", ""), `{"type":"settle.timer","timer":"9.9","$incarnation":1}`)
+		w.run(t)
+		w.wantParked(t)
+		w.wantState(t, "order/1", "doomed")
+	})
+}
+
 func TestAnErrorOfAServiceIsNeverTakenForOneOfTheLoop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -154,6 +154,32 @@ func (t *turn) countTry(ctx context.Context, d Delivery, begins, lazy bool) (cou
 	return attempt.Count, t.commit(ctx)
 }
 
+// isServiceNext reports whether a service is the next user code of an unsettled instance. The start of a service
+// stores the count of a try.
+func (t *turn) isServiceNext(d Delivery) bool {
+	if timer, ok := t.nextTimer(); ok && !timer.At.After(t.loop.config.Now()) {
+		return false
+	}
+	invocations := t.draft.Instance.Invocations()
+	isFull := t.draft.Record.attempt(d).Services+len(invocations) > t.loop.config.ServicesMax
+	for _, invocation := range invocations {
+		work, err := t.draft.Instance.Prepare(invocation, statechart.Call{})
+		if isNew := invocation.Attempt == 0; err != nil || isNew && isFull || invocation.Attempt >= max(work.Retry.Attempts, 1) {
+			return false // The chart may have to handle an error first.
+		}
+	}
+	return len(invocations) > 0
+}
+
+// serviceAttempts returns how many attempts the running services have had. A service may use up its attempts before its
+// event is given up.
+func (t *turn) serviceAttempts() (attempts int) {
+	for _, invocation := range t.draft.Instance.Invocations() {
+		attempts += invocation.Attempt
+	}
+	return attempts
+}
+
 // account corrects the count of a failed try while the process lives. If the chart's code failed on a first delivery,
 // which was not counted, account counts it now. If anything else failed on a redelivery, account takes the count
 // back. before is the draft before the try.
@@ -176,13 +202,13 @@ const takeBackMax = 5
 // neither tries of events nor attempts of services. loaded is the state at the start of the turn. takeBack reads the
 // instance again, because the stored state is unknown.
 func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery) {
-	if errors.Is(t.broken, ErrUnstorable) || !slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.ReceiveCount > 1 }) {
+	if !slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.ReceiveCount > 1 }) {
 		return
 	}
 	wait := 50 * time.Millisecond
 	for range takeBackMax {
 		err := t.loop.takeBackOnce(ctx, t.draft.Record.Instance, loaded, deliveries)
-		if err == nil || errors.Is(err, ErrConflict) {
+		if err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrUnstorable) {
 			return
 		}
 		t.loop.config.Logger.WarnContext(ctx, "cannot take back the count of a try", "instance", t.draft.Record.Instance.String(), "error", err)
@@ -219,7 +245,8 @@ func (l *Loop) takeBackOnce(ctx context.Context, id InstanceID, loaded state, de
 		if now.Count <= was.Count && now.Services <= was.Services {
 			continue
 		}
-		now.Count, now.Services = max(now.Count-1, was.Count), max(now.Services-begun, was.Services)
+		// Progress may have reset the count.
+		now.Count, now.Services = min(now.Count, max(now.Count-1, was.Count)), max(now.Services-begun, was.Services)
 		t.count(now)
 	}
 	return t.commit(ctx)
@@ -240,21 +267,42 @@ func (t *turn) failTry(ctx context.Context, d Delivery, event statechart.Event, 
 		t.account(d, before, err)
 		return fmt.Errorf("applying %q to %s: %w", event.Type, t.draft.Record.Instance, err)
 	}
-	return t.giveUpDelivery(ctx, d, event, err)
+	_, err = t.giveUpEvent(ctx, d, event, err)
+	return err
 }
 
-// giveUpDelivery parks a delivery, or postpones a message of the runtime that must not be parked.
-func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, event statechart.Event, err error) error {
+// giveUpDelivery gives up a delivery that was not admitted yet, because its instance cannot settle or cannot be stored.
+// It skips a duplicate or a stale message. why is as in giveUpEvent.
+func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, reason error) (why, err error) {
+	event, v, err := t.admit(ctx, d)
+	switch {
+	case v == undecided:
+		return nil, err
+	case v == poisoned:
+		event, reason = statechart.Event{}, err
+	case v == skipped && event.Type == startEvent && !t.draft.Instance.Settled(): // The child cannot settle at its start.
+	case v == skipped && !t.isApplied(d):
+		return nil, nil // The next event reports the reason.
+	}
+	return t.giveUpEvent(ctx, d, event, reason)
+}
+
+// giveUpEvent parks an event, or postpones a message of the runtime that must not be parked. why is the reason of an
+// event that is parked once the draft is stored.
+func (t *turn) giveUpEvent(ctx context.Context, d Delivery, event statechart.Event, reason error) (why, err error) {
 	if t.stopStuck(d) {
-		return nil
+		return reason, nil
 	}
-	if event.Type == statechart.TimerEvent || isOwn(event.Type) && errors.Is(err, errAbandoned) && event.Type != startEvent {
-		return t.postpone(ctx, d, event.Type, err)
+	if event.Type == statechart.TimerEvent || isOwn(event.Type) && errors.Is(reason, errAbandoned) && event.Type != startEvent {
+		return nil, t.postpone(ctx, d, event.Type, reason)
 	}
-	if isChartError(err) && event.Type != startEvent { // A start is not parked: its parent is notified.
-		err = fmt.Errorf("%w; fix the chart, then send the event again", err)
+	if isChartError(reason) && event.Type != startEvent { // A start is not parked: its parent is notified.
+		reason = fmt.Errorf("%w; fix the chart, then send the event again", reason)
 	}
-	return t.park(ctx, d, event.Type, err)
+	if !t.isApplied(d) {
+		why = reason
+	}
+	return why, t.park(ctx, d, event.Type, reason)
 }
 
 // delay hides failed deliveries for the wait of a service's retry policy, or for the backoff.

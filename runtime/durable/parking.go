@@ -88,22 +88,16 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 	if err := t.drain(ctx); err != nil {
 		return 0, err
 	}
-	event, v, why := t.admit(ctx, d)
-	if v == poisoned {
-		event, reason = statechart.Event{}, why
-	}
-	if v == skipped && !t.isApplied(d) {
-		return 1, nil // The duplicate needs no write. The next event reports the failure.
-	}
-	if err := t.giveUpDelivery(ctx, d, event, reason); err != nil {
+	why, err := t.giveUpDelivery(ctx, d, reason)
+	if err != nil {
 		return 0, err
 	}
 	err = t.commit(ctx)
 	if errors.Is(err, ErrUnstorable) {
 		// The record is so full that the decision does not fit either. A retry would block the group forever.
 		l.config.Logger.ErrorContext(ctx, "no room in the item for the reason of a parked event", "instance", d.Group, "error", err)
-		if err = nil; event.Type != statechart.TimerEvent && !t.stored.Record.isApplied(d) {
-			err = l.park(ctx, d, reason, t.stored.Record.Tokens...)
+		if err = nil; why != nil {
+			err = l.park(ctx, d, why, t.stored.Record.Tokens...)
 		}
 	} else if err == nil {
 		err = t.dispatch(ctx, false)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -321,16 +322,21 @@ func (s *services) retry() error {
 
 // end applies the end of a service. It resets the count of the delivery's tries, but not of its services.
 func (s *services) end(event statechart.Event) error {
-	t := s.turn
-	if err := t.applyNow(event); err != nil {
+	if err := s.turn.applyNow(event); err != nil {
 		return err
 	}
 	s.unstored = true
+	s.forgive(math.MaxInt)
+	return nil
+}
+
+// forgive lowers the count of the delivery's tries.
+func (s *services) forgive(tries int) {
+	t := s.turn
 	if counts, ok := find(t.draft.Record.Attempts, func(a *Attempt) bool { return a.Queue == s.delivery.Queue }); ok {
-		counts.Count = 0
+		counts.Count = max(counts.Count-tries, 0)
 		t.count(counts)
 	}
-	return nil
 }
 
 func (s *services) awaited(key string) bool {
@@ -349,14 +355,21 @@ func (s *services) cancelLeft() {
 }
 
 // fireDue fires the timer that is due first. While the instance is unsettled, no event reaches it through the queue,
-// so its timers are served here. A later firing through the queue is stale.
+// so its timers are served here. A later firing through the queue is stale. The attempts of services that the timer ends
+// no longer count as tries of the delivery.
 func (s *services) fireDue() (fired bool, err error) {
 	timer, ok := s.turn.nextTimer()
-	if now := s.turn.loop.config.Now(); ok && !timer.At.After(now) {
-		s.unstored = true
-		return true, s.turn.step(statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID, At: now})
+	now := s.turn.loop.config.Now()
+	if !ok || timer.At.After(now) {
+		return false, nil
 	}
-	return false, nil
+	attempts := s.turn.serviceAttempts()
+	s.unstored = true
+	err = s.turn.step(statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID, At: now})
+	if ended := attempts - s.turn.serviceAttempts(); err == nil && ended > 0 {
+		s.forgive(ended)
+	}
+	return true, err
 }
 
 // nextTimer returns the timer that is due first.
@@ -367,23 +380,6 @@ func (t *turn) nextTimer() (next statechart.Timer, ok bool) {
 		}
 	}
 	return next, ok
-}
-
-// isServiceNext reports whether a service is the next user code of an unsettled instance. The start of a service
-// stores the count of a try.
-func (t *turn) isServiceNext(d Delivery) bool {
-	if timer, ok := t.nextTimer(); ok && !timer.At.After(t.loop.config.Now()) {
-		return false
-	}
-	invocations := t.draft.Instance.Invocations()
-	isFull := t.draft.Record.attempt(d).Services+len(invocations) > t.loop.config.ServicesMax
-	for _, invocation := range invocations {
-		work, err := t.draft.Instance.Prepare(invocation, statechart.Call{})
-		if isNew := invocation.Attempt == 0; err != nil || isNew && isFull || invocation.Attempt >= max(work.Retry.Attempts, 1) {
-			return false // The chart may have to handle an error first.
-		}
-	}
-	return len(invocations) > 0
 }
 
 // untilDue returns a context that ends when the next timer of the instance is due.

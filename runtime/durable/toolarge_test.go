@@ -123,6 +123,35 @@ func TestARecordTooFullForTheReasonStillLetsItsGroupGoOn(t *testing.T) {
 	})
 }
 
+// The outcome of two redelivered events does not fit, with and without the history. The loop tries the second event again in
+// the same process.
+func TestARetryOneByOneIsNotAnotherTry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.AbandonedMax = 1
+		w.post("order/1", event("add", "before"))
+		w.invoke()
+		w.hook = faults(map[string]fault{"Load order/1 #1": dieBefore})
+		w.post("order/1", event("add", "a"), event("add", "b"))
+		w.invoke()
+		time.Sleep(visibilityTimeout)
+		refusals := 0
+		both := func(record durable.Record) bool {
+			if refusals == 2 || !mentioning(`"b"`)(record) {
+				return false
+			}
+			refusals++
+			return true
+		}
+		if failed := w.handlePicky(t, both, &durable.TooLargeError{Bytes: 2, BytesMax: 1}); len(failed) != 0 || refusals != 2 {
+			t.Errorf("%d refusals, failed: %q", refusals, failed)
+		}
+		w.wantParked(t)
+		w.wantLog(t, "order/1", "before", "a", "b")
+	})
+}
+
 func TestEffectsStoredBeforeAnEventTurnedOutUnstorableArePerformed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -199,18 +199,14 @@ func (t *turn) admitEvent(d Delivery, event statechart.Event, err error) (verdic
 }
 
 // resume settles an instance that was stored unsettled. stuck reports that the instance cannot settle, so the
-// delivery was parked.
+// delivery was given up.
 func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 	if t.draft.Instance == nil || t.draft.Instance.Settled() {
 		return false, nil
 	}
 	before := t.draft
 	counted, err := t.countTry(ctx, d, false, t.isServiceNext(d))
-	attempts := 0
-	for _, invocation := range t.draft.Instance.Invocations() {
-		attempts += invocation.Attempt
-	}
-	if err == nil && counted > t.loop.config.AbandonedMax+attempts {
+	if err == nil && counted > t.loop.config.AbandonedMax+t.serviceAttempts() {
 		err = fmt.Errorf("%w, %d times%s", errAbandoned, counted-1, abandonedAdvice)
 	} else if err == nil {
 		err = t.settle(ctx, d)
@@ -222,11 +218,8 @@ func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 		t.account(d, before, err)
 		return false, err
 	}
-	event, v, _ := t.admit(ctx, d)
-	if v != applicable {
-		event = statechart.Event{}
-	}
-	return true, t.giveUpDelivery(ctx, d, event, fmt.Errorf("settling %s: %w", t.draft.Record.Instance, err))
+	_, err = t.giveUpDelivery(ctx, d, fmt.Errorf("settling %s: %w", t.draft.Record.Instance, err))
+	return true, err
 }
 
 // try applies the delivery's event and settles the instance. applied is false if the event was parked, postponed, or

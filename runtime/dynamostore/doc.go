@@ -7,8 +7,8 @@
 // attribute in snake case: chart_version, value, context, tags, history_value, timers, services, steps, output and so
 // on. A key without an attribute goes into the map "snapshot". The record adds its attributes: state, status,
 // revision, created_at, updated_at (RFC 3339), expire_at (epoch seconds, the table's TTL), watermark, recent_events,
-// history, outbox, ignored, attempt and error. Empty attributes are omitted. Load ignores other attributes, and the
-// next commit drops them.
+// last_sends, history, ignored, skipped, outbox, tokens, executions, parent, aliases, failed_effects, denied_since,
+// attempts and error. Empty attributes are omitted. Load ignores other attributes, and the next commit drops them.
 //
 // # The index
 //

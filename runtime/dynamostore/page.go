@@ -55,7 +55,7 @@ type Page struct {
 // from its item, consistently, and drops it if the filter no longer selects it. So a page may be shorter than limit,
 // or even empty with a cursor. A page may lack an instance that just started or just entered the state. An instance
 // that moves between two pages can be in both or in neither. Instances that no store from NewIndexed has committed
-// are missing. List with Filter.Consistent lacks none.
+// are missing. List with Filter.Consistent misses none.
 //
 // With a machine, with or without a state, ListPage reads only that part of the index. It filters that part by tag,
 // and by a status other than active. It fails with ErrNoIndex and ErrCursor.

@@ -58,10 +58,10 @@ func NewForwarder(delays *DelayQueue, timers *Timers, sender durable.Sender) *Fo
 const scheduleAgainFrom = 2 * HopMax
 
 // schedulerTimeout is how long a hop waits for EventBridge Scheduler. A batch of ten must hop within an invocation
-// although Scheduler does not answer.
+// even if Scheduler does not answer.
 const schedulerTimeout = time.Second
 
-// scheduleAgain reports whether EventBridge Scheduler has taken the message.
+// scheduleAgain schedules the message with EventBridge Scheduler, and reports whether Scheduler accepted it.
 func (f *Forwarder) scheduleAgain(ctx context.Context, message delayed) bool {
 	if f.timers == nil {
 		return false

@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/schedule"
 )
@@ -77,7 +77,7 @@ func TestATimerThatSchedulerDeniesTravelsInHops(t *testing.T) {
 	}
 }
 
-// TestATransientSchedulerErrorIsReturned shows that the caller retries: the response may have been lost.
+// TestATransientSchedulerErrorIsReturned: the caller must retry, because the response may have been lost.
 func TestATransientSchedulerErrorIsReturned(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"ThrottlingException", "InternalServerException"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/sfncallback"
 )
@@ -203,13 +203,13 @@ func TestARepeatIsDistinguishedFromAnExpiry(t *testing.T) {
 	}
 }
 
-// TestAnUndecidedAnswerIsAnError shows that the next delivery retries an answer that may not have arrived.
+// TestAnUndecidedAnswerIsAnError: the next delivery retries an answer that may not have arrived.
 func TestAnUndecidedAnswerIsAnError(t *testing.T) {
 	t.Parallel()
 	lost := awslocal.Fault{RequestLost: true}
 	inWorkflow(t, map[int]awslocal.Fault{1: lost, 2: lost, 3: lost}, func(f *fixture) {
 		err := f.answer(success, false)
-		if err == nil || errors.Is(err, durable.ErrExpired) {
+		if err == nil || errors.Is(err, durable.ErrExpired) || errors.Is(err, durable.ErrRefused) || errors.Is(err, durable.ErrDenied) {
 			f.t.Errorf("want an error other than ErrExpired, ErrRefused and ErrDenied, got %v", err)
 		}
 		if text := fmt.Sprint(err); strings.Contains(text, f.token.Value.Reveal()) {

@@ -2,9 +2,9 @@
 //
 // Callback implements durable.Tokens: it answers tasks that wait with a callback token, and sends their heartbeats
 // (Step Functions Developer Guide, "Wait for a Callback with Task Token"). Step Functions returns the same error for
-// a repeated answer as for an expired task. Callback distinguishes the two by its own earlier calls, and reads the
-// execution's history only if those do not decide. Its IAM role needs states:SendTaskSuccess, states:SendTaskFailure,
-// states:SendTaskHeartbeat and states:GetExecutionHistory.
+// a repeated answer as for an expired task. Only after this error, Callback reads the execution's history to
+// distinguish the two. Without the execution's ARN, its own earlier calls decide. Its IAM role needs
+// states:SendTaskSuccess, states:SendTaskFailure, states:SendTaskHeartbeat and states:GetExecutionHistory.
 //
 // Workflows implements durable.Executions: it starts executions of standard workflows and polls their status. Its
 // role needs states:StartExecution and states:DescribeExecution. Forwarder sends EventBridge's events about ended

@@ -80,7 +80,7 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 		_, err = f.sender.Send(ctx, message)
 	}
 	if err != nil {
-		return fmt.Errorf("reporting to %q the end of %s: %w", origin.Instance, end.Execution, err)
+		return fmt.Errorf("reporting the end of %s to %q: %w", end.Execution, origin.Instance, err)
 	}
 	return nil
 }

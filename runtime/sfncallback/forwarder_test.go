@@ -79,8 +79,8 @@ func TestMissingEventDataIsFetched(t *testing.T) {
 		"the output":             {`"status":"SUCCEEDED","output":null,` + input, good, 1, `"SUCCEEDED","output":"whole"}}`},
 		"the output, by its flag": {`"status":"SUCCEEDED","output":"","outputDetails":{"included":false},` + input, good, 1,
 			`"SUCCEEDED","output":"whole"}}`},
-		"the error":               {`"status":"FAILED","error":null,` + input, bad, 1, `"FAILED","error":"Whole"}}`},
-		"the error, but has none": {`"status":"FAILED",` + input, described(types.ExecutionStatusFailed, "", ""), 1, `"FAILED"}}`},
+		"the error":              {`"status":"FAILED","error":null,` + input, bad, 1, `"FAILED","error":"Whole"}}`},
+		"the error, without one": {`"status":"FAILED",` + input, described(types.ExecutionStatusFailed, "", ""), 1, `"FAILED"}}`},
 	} {
 		clerk := &clerk{described: c.described}
 		err := clerk.forward(t.Context(), "settle-1", c.detail)

@@ -20,7 +20,7 @@ type aim struct {
 	// afterParking restricts the faults to calls in which a process records that it parked a message.
 	afterParking bool
 	// family, parking, tasks and givesUp select what such runs have more of: children, events that are parked and
-	// sent again, waiting tasks, and messages that the queue drops.
+	// sent again, waiting tasks, and messages that the queue gives up.
 	family, parking, tasks, givesUp bool
 }
 
@@ -31,7 +31,7 @@ const deduplicationPeriod = 5 * time.Minute
 var aims = []aim{
 	// A process that has read an instance writes much later.
 	{kinds: map[string]fault{"dynamodb.PutItem": freeze}, about: `{"S":"` + kidMachine + "/", family: true},
-	// A child should start, but the queue drops the start until its parent no longer waits.
+	// A child should start, but the queue gives up the start. When it is sent again, the parent no longer waits.
 	{kinds: map[string]fault{"dynamodb.GetItem": failBefore, "dynamodb.PutItem": failBefore}, about: `{"S":"` + kidMachine + "/", family: true, givesUp: true},
 	// A process sends a message again after SQS has forgotten the first: parked but still in the outbox, or performed
 	// but not cleared.

@@ -16,13 +16,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The tables in these files show the results of bad input, by kind, with the real adapters: see "What becomes of bad
-// input" in docs/guarantees.md. Each row spells out the text that operators see, so that changes to it are reviewed.
+// The tables in these files show the results of bad input, by kind, with the real adapters: see "Bad input" in
+// docs/guarantees.md. Each row spells out the text that operators see, so that changes to it are reviewed.
 
 // probe is the context of a chart that takes notes, and fails on request.
 type probe struct {
@@ -66,7 +66,7 @@ const (
 	firstEvent = `{"type": "note", "text": "first"}`
 )
 
-// probing hosts the probe. It takes notes in every state. hide starts no instance.
+// probing hosts the probe. It takes notes in every state. arm starts no instance.
 func probing() durable.Machine {
 	type on = statechart.Transition[probe]
 	type do = []statechart.Action[probe]

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/internal/waking"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -226,7 +226,7 @@ func (s *simulation) checkExecutions(ends map[string]*sfn.DescribeExecutionOutpu
 		}
 		took, timeout := end.StopDate.Sub(*end.StartDate), s.timeoutOf(*end.Name)
 		stopped := aws.ToString(end.Error) == "States.HeartbeatTimeout" && timeout > heartbeatLong
-		if _, heard := tokens[arn]; heard && stopped && s.plan.receivesMax == 0 && !s.plan.denies { // otherwise its heartbeats may be dropped
+		if _, heard := tokens[arn]; heard && stopped && s.plan.receivesMax == 0 && !s.plan.denies { // otherwise its heartbeats may be given up
 			s.problem("%s got no heartbeat for days", arn)
 		}
 		// Heartbeats are late if a clock is off, if a service blocks the instance, or under a strain.

@@ -9,7 +9,7 @@ import (
 )
 
 // The bytes in the consumer's log at level info for an event that logs nothing but its application. A test of
-// functions/host measures the first two, and compares them with the table in docs/cost.md.
+// runtime/host measures the first two, and compares them with the table in docs/cost.md.
 const (
 	eventLineBytes   = 290 // "event applied"
 	metricsLineBytes = 280 // of an invocation

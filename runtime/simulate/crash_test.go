@@ -140,7 +140,7 @@ func TestDemoSurvivesAFaultAtEveryCall(t *testing.T) {
 	for _, kind := range []fault{failBefore, loseAnswer, throttle, duplicate, freeze, dieBefore, dieAfter} {
 		for _, retries := range []bool{false, true} {
 			if retries && !slices.Contains([]fault{failBefore, loseAnswer, throttle}, kind) {
-				continue // a call that cannot fail is not repeated, and dead processes do not repeat
+				continue // these faults cause no retry: the call succeeds in the end, or its process is dead
 			}
 			t.Run(fmt.Sprintf("%v, SDK retries %v", kind, retries), func(t *testing.T) {
 				t.Parallel()

@@ -18,7 +18,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/infra/awslocal"
 )
 
 // director lets the calls of a simulation reach AWS one at a time. Its seed decides the order and the faults:
@@ -70,6 +70,7 @@ type pendingCall struct {
 	// about distinguishes calls of the same target.
 	about uint64
 	body  []byte
+	made  time.Time
 	// ready is the earliest time at which the call reaches AWS; zero until the director has seen it.
 	ready   time.Time
 	granted chan fault

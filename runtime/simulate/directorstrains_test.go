@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/infra/awslocal"
 )
 
 // The effects of strains on the calls of a simulation.

@@ -17,17 +17,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 var (
 	callbacks    = enrich.Callbacks{Base: "https://api.example.com", Key: []byte("a key of the tests")}
-	thirdParties = map[string]httpapi.Callback{
+	thirdParties = map[string]gateway.Callback{
 		enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback},
 	}
 )
@@ -69,8 +69,8 @@ func (w *world) callBack(address, body string) *httptest.ResponseRecorder {
 	w.t.Helper()
 	w.faults.invoked("gateway")
 	config := w.by("gateway", w.aws(w.cloud.Client(w.faults.newProcess("gateway")), false))
-	gateway, err := httpapi.New(w.machines(), sqsqueue.New(sqs.NewFromConfig(config), w.queueURL, ""), dynamostore.New(dynamodb.NewFromConfig(config), table),
-		httpapi.Config{Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
+	gateway, err := gateway.New(w.machines(), sqsqueue.New(sqs.NewFromConfig(config), w.queueURL, ""), dynamostore.New(dynamodb.NewFromConfig(config), table),
+		gateway.Config{Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestAWorkflowWaitsForACallback(t *testing.T) {
 		}, "job_mixed_up", "Enrich NotEnriched", "FAILED Enrich.JobMixedUp"},
 		"as much data as is taken": {func(w *world) {
 			w.await(demo, "waiting")
-			data := "[1" + strings.Repeat(",1", enrich.DataBytesMax/2-2) + " ]" // the longest item
+			data := "[1" + strings.Repeat(",1", enrich.DataBytesMax/2-2) + " ]" // small numbers need the most room in an item
 			w.wantCallBack(w.effects.callbackURL(company), strings.Replace(found, `{"name":"Acme"}`, data, 1), http.StatusAccepted)
 		}, "succeeded", "Enrich", "1,1,1,1,1"},
 		"too much data": {func(w *world) {

@@ -26,7 +26,7 @@ type ledger struct {
 	committed map[string]bool
 	// parked are the reasons of parked messages, by the deduplication ID of the dead letter.
 	parked map[string][]string
-	// abandoned are the IDs of messages that a queue dropped after too many receives.
+	// abandoned are the IDs of messages that a queue gave up after too many receives.
 	abandoned map[string]bool
 	// answered are the tokens of all answers ever stored.
 	answered map[string]bool
@@ -49,7 +49,9 @@ type ledger struct {
 // stored is the ledger's copy of an instance's item.
 type stored struct {
 	createdAt time.Time
-	revision  int64
+	// since is when the item was first written.
+	since    time.Time
+	revision int64
 	// expireAt is when DynamoDB may delete the item, in seconds since 1970; 0 if never.
 	expireAt int64
 	// owed is how many effects and answers to tasks the item still has to perform, as far as the ledger can see.
@@ -131,16 +133,16 @@ func (l *ledger) accept(batch events.SQSEvent) {
 	}
 }
 
-// abandon records that a queue dropped a message.
+// abandon records that a queue gave up a message.
 func (l *ledger) abandon(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.abandoned[id] = true
 }
 
-// passesOver reports whether an instance may skip a message that it has not applied. Either the queue dropped it, or
-// it dropped another copy from the same sending instance. A message after that copy was applied, so later copies are
-// duplicates, until an operator sends the dropped copy again.
+// passesOver reports whether an instance may skip a message that it has not applied. Either the queue gave it up, or
+// it gave up another copy from the same sending instance. A message after that copy was applied, so later copies are
+// duplicates, until an operator sends the first copy again.
 func (l *ledger) passesOver(message accepted, all []accepted) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -123,7 +123,7 @@ func (s *simulation) checkSent(call takenCall, message sentMessage) {
 		if strings.Contains(message.Body, `"settle.timer"`) {
 			s.problem("%s parks the firing of a timer: %s", call.process, message.Body)
 		}
-		if !s.ledger.parkings[message.ID] && s.ledger.hasItem(message.Group, time.Now()) && s.lab.alone && !s.director.wasFrozen(call.process) {
+		if !s.ledger.parkings[message.ID] && s.ledger.hasItem(message.Group, time.Now()) && !call.made.Before(s.ledger.stored[message.Group].since) && s.lab.alone && !s.director.wasFrozen(call.process) {
 			s.problem("%s parks a message of %s before a commit asks for it: %s", call.process, message.Group, message.ID)
 		}
 		s.ledger.parked[message.ID] = append(s.ledger.parked[message.ID], message.Attributes["reason"].StringValue)
@@ -249,6 +249,9 @@ func (s *simulation) storedAt(call takenCall, name string, now stored) {
 	}
 	if now.expireAt > 0 && now.owed > 0 {
 		s.problem("%s has %s expire, which has %d effects to perform", call.process, name, now.owed)
+	}
+	if now.since = time.Now(); known && was.createdAt.Equal(now.createdAt) {
+		now.since = was.since
 	}
 	s.ledger.stored[name] = now
 }

@@ -188,7 +188,7 @@ func (s *simulation) output(name string) json.RawMessage {
 }
 
 // commitWithin is longer than a step's commit may take. A process may freeze again each time it continues, as often
-// as a run has faults. An operator sends dropped messages again much later.
+// as a run has faults. An operator sends messages that a queue gave up much later.
 const commitWithin = 2 * time.Hour
 
 // checkFamily checks that parents and children agree about active children: no start, end or stop was lost.

@@ -104,7 +104,7 @@ type choice struct {
 	// begins means that the message started the instance but was applied later. A process that died in between had
 	// stored the instance, and a message of another queue came first.
 	begins bool
-	// abandoned means that the queue dropped the message, or another copy of it, before it was applied.
+	// abandoned means that the queue gave up the message, or another copy of it, before it was applied.
 	abandoned bool
 	// looked means that the instance learnt from this message that an execution had ended.
 	looked bool

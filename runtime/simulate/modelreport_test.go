@@ -18,7 +18,7 @@ import (
 func (r *replay) loseAlias(alias string) error {
 	if !r.aliases[alias] || !r.declaresAliasTaken() {
 		if r.taken {
-			return differ("the instance received that %s is taken, but does not claim it", alias)
+			return differ("the instance received alias.taken for %s, but does not claim it", alias)
 		}
 		return nil
 	}
@@ -26,12 +26,12 @@ func (r *replay) loseAlias(alias string) error {
 	isOwn := func(t tenure) bool { return t.of == r.name && t.createdAt.Equal(r.record.CreatedAt) }
 	if !r.taken {
 		if !r.simulation.ledger.had("alias/"+alias, begin, end, isOwn) {
-			return differ("the instance does not have %s, and did not receive that it is taken", alias)
+			return differ("the instance does not have %s, but received no alias.taken for it", alias)
 		}
 		return nil
 	}
 	if !r.simulation.ledger.had("alias/"+alias, begin, end, func(t tenure) bool { return !isOwn(t) }) {
-		return differ("the instance received that %s is taken, but no other has it", alias)
+		return differ("the instance received alias.taken for %s, but no other has it", alias)
 	}
 	delete(r.aliases, alias)
 	return r.report(durable.AliasTaken, map[string]any{"alias": alias})
@@ -56,7 +56,7 @@ func (r *replay) reportFailed(effect string) error {
 		return nil
 	}
 	r.failures[id] = true
-	r.simulation.count("charts that received a failed effect", 1)
+	r.simulation.count("effects that failed permanently and were reported to their chart", 1)
 	return r.report(durable.CommunicationError, map[string]any{"effect": id, "kind": "any"})
 }
 
@@ -81,6 +81,9 @@ func (r *replay) report(typ string, form map[string]any) error {
 func (r *replay) checkAliases() error {
 	r.simulation.ledger.mu.Lock()
 	defer r.simulation.ledger.mu.Unlock()
+	if r.simulation.ledger.failed[r.name] {
+		return nil // A claim may be among the effects that failed permanently.
+	}
 	for alias := range r.aliases {
 		if tenures := r.simulation.ledger.tenures["alias/"+alias]; r.declaresAliasTaken() && (len(tenures) == 0 || !tenures[len(tenures)-1].isOf(r)) {
 			return fmt.Errorf("it claims %s, but does not have it: %+v", alias, tenures)

@@ -50,7 +50,7 @@ func (r *replay) parkTask(message accepted) {
 	}
 }
 
-// abandonTask records a task whose message the queue dropped. If the message should have been parked, the task may
+// abandonTask records a task whose message the queue gave up. If the message should have been parked, the task may
 // have failed already: that happens first, and then the dead-letter queue may have been unreachable.
 func (r *replay) abandonTask(message accepted) {
 	if message.head().Type != durable.WaitEvent {

@@ -47,7 +47,7 @@ func (r *replay) isToMigrate() bool {
 	return r.instance == nil || versionIn(r.snapshot()).Context.Count == r.migrated-1
 }
 
-// mayMigrateLater reports whether the instance may migrate later than possible. The history does not say whether an
+// mayMigrateLater reports whether the instance may skip an opportunity to migrate. The history does not say whether an
 // event that only the first version fails on was parked before or after the migration.
 func (r *replay) mayMigrateLater() bool {
 	failed := func(message accepted) bool {

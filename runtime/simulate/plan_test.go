@@ -38,8 +38,8 @@ type plan struct {
 	denies bool
 	// redriven means that parked messages are sent again, and attributed that they keep their message attributes.
 	redriven, attributed bool
-	// receivesMax is the number of receives after which a queue drops a message; 0 means never. An operator sends it
-	// again.
+	// receivesMax is the number of receives after which a queue gives up a message: it moves the message to the
+	// dead-letter queue. 0 means never. An operator sends the message again.
 	receivesMax int
 	// skewed means that the clocks of processes are off.
 	skewed bool
@@ -120,7 +120,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	if p.aim.givesUp {
 		p.queues, p.receivesMax, p.denies = 1, 4, false
 	}
-	if p.longOutboxes { // the history does not show which of dozens of equal sends the queue dropped before they were applied
+	if p.longOutboxes { // the history does not show which of dozens of equal sends the queue gave up before they were applied
 		p.receivesMax = 0
 	}
 	machines, count := 1+rng.IntN(2), 1+rng.IntN(4)
@@ -134,7 +134,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	if p.restores = p.restores && p.retention == 0; p.restores {
 		p.denies = false // the model does not know which of the failed effects were undone
 	}
-	if p.retention > 0 || p.restores { // the connection with a deleted item is lost
+	if p.retention > 0 || p.restores { // a deleted item does not show its children and executions
 		family, flows = false, false
 	}
 	var names []string
@@ -185,7 +185,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	return p
 }
 
-// drawSending draws an event. It has an ID if the queues drop messages.
+// drawSending draws an event. It has an ID if the queues give up messages.
 func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 	s := sending{instance: p.instances[rng.IntN(len(p.instances))]}
 	switch rng.IntN(6) {
@@ -297,8 +297,8 @@ func (s *simulation) waitFor(number int, one waiting) {
 // redrivenPrefix is the prefix of an operator's deduplication IDs.
 const redrivenPrefix = "redriven-"
 
-// redrive empties the dead-letter queue like an operator: it sends dropped messages to their queue again, and parked
-// messages too if parkedToo is set.
+// redrive empties the dead-letter queue like an operator: it sends the messages that a queue gave up to their queue
+// again, and parked messages too if parkedToo is set.
 func (s *simulation) redrive(parkedToo bool) {
 	client := sqs.NewFromConfig(s.truth())
 	for {
@@ -314,7 +314,7 @@ func (s *simulation) redrive(parkedToo bool) {
 			return
 		}
 		message := got.Messages[0]
-		// The queue may have dropped a copy of a parked message, which keeps the attributes.
+		// The queue may have given up a copy of a parked message, which keeps the attributes.
 		wasParked := strings.HasPrefix(message.Attributes["MessageDeduplicationId"], "parked-")
 		if !wasParked {
 			s.ledger.abandon(*message.MessageId)
@@ -344,7 +344,7 @@ func (s *simulation) redrive(parkedToo bool) {
 // operatorsRound is how often an operator checks the dead-letter queue, which keeps messages for 14 days.
 const operatorsRound = 10 * 24 * time.Hour
 
-// operate sends dropped messages again until ctx ends.
+// operate sends messages that a queue gave up again until ctx ends.
 func (s *simulation) operate(ctx context.Context) {
 	round := time.NewTicker(operatorsRound)
 	defer round.Stop()

@@ -20,7 +20,7 @@ type alarm struct {
 	Expired int `json:"expired"`
 }
 
-// alarmClock answers the task "Wait" after the given time.
+// alarmClock answers the task "Wait" when the given time has passed since the instance started.
 func alarmClock(after time.Duration) durable.Machine {
 	settled := []string{statechart.Settled}
 	return durable.Host(statechart.Must(statechart.Definition[alarm]{

@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/infra/guard"
-	"github.com/settle-run/settle/runtime/awslocal"
 )
 
 // Each function of each run calls AWS with its role from infra/template.yaml. A call that the role does not allow is

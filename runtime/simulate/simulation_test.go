@@ -20,7 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
@@ -265,8 +265,8 @@ func (s *simulation) hostedBy(process string) *durable.Machines {
 	return s.machines
 }
 
-// client returns the configuration of a process's SDK clients. They do not retry, because their waits are random and
-// independent of the seed.
+// client returns the configuration of a process's SDK clients. If the plan is patient, they retry after fixed waits:
+// the SDK's own waits are random and independent of the seed.
 func (s *simulation) client(process string) aws.Config {
 	return aws.Config{
 		Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: wire{s.director, process},

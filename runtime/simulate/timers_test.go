@@ -75,7 +75,8 @@ func TestTimersOfTwoSecondsAndOfAYearFireOnTimeOnce(t *testing.T) {
 	}
 }
 
-// A message that the delay queue holds an hour too early returns to EventBridge Scheduler, and arrives on time.
+// A message in the delay queue that is due in two hours returns to EventBridge Scheduler at its first hop, and arrives
+// on time. TestMain checks that the function may create the schedule, and that it does.
 func TestEarlyMessageReturnsToScheduler(t *testing.T) {
 	t.Parallel()
 	inWorld(t, options{more: []durable.Machine{alarms()}}, func(w *world) {

@@ -18,6 +18,8 @@ type takenCall struct {
 	request         []byte
 	status          int
 	answer          []byte
+	// made is when the process made the call. A slow call takes effect later.
+	made time.Time
 }
 
 // targetOf returns the service and the operation of a request: "dynamodb.PutItem".
@@ -74,7 +76,7 @@ func (w wire) Do(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	call := &pendingCall{process: w.process, target: targetOf(r), about: shuffledDigest(r.URL.Path, body), body: body, granted: make(chan fault, 1)}
+	call := &pendingCall{process: w.process, target: targetOf(r), about: shuffledDigest(r.URL.Path, body), body: body, made: time.Now(), granted: make(chan fault, 1)}
 	d := w.director
 	waits := r.Context()
 	if d.plan.attemptTimeout > 0 {
@@ -167,6 +169,6 @@ func (w wire) once(client *http.Client, r *http.Request, call *pendingCall, body
 		return nil, err
 	}
 	response.Body = io.NopCloser(bytes.NewReader(answer))
-	w.director.onCall(takenCall{call.process, call.target, body, response.StatusCode, answer})
+	w.director.onCall(takenCall{call.process, call.target, body, response.StatusCode, answer, call.made})
 	return response, nil
 }

@@ -20,14 +20,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/functions/gateway/httpapi"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/job/webhook"
 	"github.com/settle-run/settle/machines/signup"
-	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sfncallback"
 	"github.com/settle-run/settle/runtime/sqsqueue"
@@ -170,7 +171,7 @@ func (w *world) create(o options) {
 	}
 	w.store = dynamostore.New(tables, table)
 	own := w.by("gateway", config)
-	gateway, err := httpapi.New(w.machines(), sqsqueue.New(sqs.NewFromConfig(own), w.queueURL, ""), dynamostore.New(dynamodb.NewFromConfig(own), table), httpapi.Config{GitHubSecret: webhookSecret, Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
+	gateway, err := gateway.New(w.machines(), sqsqueue.New(sqs.NewFromConfig(own), w.queueURL, ""), dynamostore.New(dynamodb.NewFromConfig(own), table), gateway.Config{Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub([]byte(webhookSecret))}, Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -324,7 +325,7 @@ func (w *world) await(instance, state string, more ...func(durable.Record) bool)
 	return durable.Record{}
 }
 
-// deadLetters counts the messages that were parked, or dropped by the queue.
+// deadLetters counts the messages that were parked, or that the queue gave up.
 func (w *world) deadLetters() string {
 	w.t.Helper()
 	attributes, err := sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true)).GetQueueAttributes(w.t.Context(), &sqs.GetQueueAttributesInput{

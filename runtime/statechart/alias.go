@@ -14,8 +14,8 @@ const AliasBytesMax = 256
 func Alias[C any](fn func(C, Event) string) Action[C] { return aliasAction("alias", ClaimAlias, fn) }
 
 // Unalias returns an action that releases an alias of the instance once this step is stored. Other instances, or the
-// same one, can then claim it. Until then, front ends still find this instance by it. Unalias ignores an alias
-// that the instance does not have.
+// same one, can then claim it. Until one does, front ends still find this instance by it. Unalias ignores an alias that
+// the instance does not have.
 func Unalias[C any](fn func(C, Event) string) Action[C] {
 	return aliasAction("unalias", ReleaseAlias, fn)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// generator draws charts that compile. An event of its own leads to every state.
+// generator draws charts that compile. Each state can be reached by an event of its own.
 type generator struct {
 	t *rapid.T
 	// all holds the IDs of the states, which are unique within the chart.

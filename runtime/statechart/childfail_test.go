@@ -56,9 +56,9 @@ func TestChildrenAreLimited(t *testing.T) {
 
 func TestChildrenAreChecked(t *testing.T) {
 	t.Parallel()
-	const unknown, mendUnknown = "nothing starts a child with that ID", "use the ID of one of Children or of a Spawn"
+	const unknown, fixUnknown = "nothing starts a child with that ID", "use the ID of one of Children or of a Spawn"
 	takesInt := statechart.Assign("takesInt", func(*trace, int) {})
-	const mendType = "use the type of the payload, or Event"
+	const fixType = "use the type of the payload, or Event"
 	checkFlaws(t, []flaw{
 		{"machine", func(_ *Def, wait, _ *S) { wait.Children = []Child{{}} }, "wait", `has the child "wait" without a machine`, "set Machine to the ID of the child's machine"},
 		{"long ID", func(_ *Def, wait, _ *S) { wait.Children = []Child{{ID: strings.Repeat("x", 245), Machine: "m"}} }, "wait",
@@ -73,26 +73,26 @@ func TestChildrenAreChecked(t *testing.T) {
 			d.States = append(d.States, S{ID: "end", Type: statechart.Final, Children: []Child{{Machine: "m"}}})
 			d.On = []On{{Event: "GO", Target: ".end"}}
 		}, "end", "is final or history but has children, transitions, timers, services or deferred events", "remove them, or make it a plain state"},
-		{"done of unknown", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "done.child.x"}) }, "wait", "on done.child.x: " + unknown, mendUnknown},
-		{"error of unknown", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "error.child.*"}) }, "wait", "on error.child.*: " + unknown, mendUnknown},
+		{"done of unknown", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "done.child.x"}) }, "wait", "on done.child.x: " + unknown, fixUnknown},
+		{"error of unknown", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "error.child.*"}) }, "wait", "on error.child.*: " + unknown, fixUnknown},
 		{"stop of unknown", func(_ *Def, wait, _ *S) { wait.Entry = Do{statechart.StopChild[trace]("x")} }, "wait",
-			`entry: the action "stop x" refers to the child "x", which nothing starts`, mendUnknown},
+			`entry: the action "stop x" refers to the child "x", which nothing starts`, fixUnknown},
 		{"type of OnDone", func(_ *Def, wait, _ *S) {
 			wait.Children = []Child{{Machine: "m", OnDone: []On{{Actions: Do{takesInt}}}}}
 		}, "wait",
-			"on done of child wait: action takesInt expects int, but the event carries json.RawMessage", mendType},
+			"on done of child wait: action takesInt expects int, but the event carries json.RawMessage", fixType},
 		{"type of OnError", func(_ *Def, wait, _ *S) {
 			wait.Children = []Child{{Machine: "m", OnError: []On{{Actions: Do{takesInt}}}}}
 		}, "wait",
-			"on error of child wait: action takesInt expects int, but the event carries statechart.ChildError", mendType},
+			"on error of child wait: action takesInt expects int, but the event carries statechart.ChildError", fixType},
 		{"type of On", func(_ *Def, wait, _ *S) {
 			wait.Entry = Do{statechart.Spawn[trace]("x", "m", nil)}
 			wait.On = append(wait.On, On{Event: "done.child.x", Actions: Do{takesInt}})
-		}, "wait", "on done.child.x: action takesInt expects int, but the event carries json.RawMessage", mendType},
+		}, "wait", "on done.child.x: action takesInt expects int, but the event carries json.RawMessage", fixType},
 		{"type of an error in On", func(_ *Def, wait, _ *S) {
 			wait.Entry = Do{statechart.Spawn[trace]("x", "m", nil)}
 			wait.On = append(wait.On, On{Event: "error.child.x", Actions: Do{takesInt}})
-		}, "wait", "on error.child.x: action takesInt expects int, but the event carries statechart.ChildError", mendType},
+		}, "wait", "on error.child.x: action takesInt expects int, but the event carries statechart.ChildError", fixType},
 		{"forged", func(d *Def, _, _ *S) { d.Payloads["done.child.x"] = statechart.NoPayload() }, "", `declares the event type "done.child.x"`,
 			"use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke., done.child., error.child., error.execution"},
 	})

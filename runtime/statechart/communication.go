@@ -11,7 +11,7 @@ type CommunicationFailure struct {
 	Effect string     `json:"effect"`
 	Kind   EffectKind `json:"kind"`
 	// Target is the target of the effect: the instance of a send, the timer of a schedule ("1h0m0s of waiting"), the
-	// alias to claim or release, or the name that a task waits for. It may be empty.
+	// alias to claim or release, or the name under which a task waits. It may be empty.
 	Target string `json:"target,omitempty"`
 	// Message is the reason in plain words.
 	Message string `json:"message"`

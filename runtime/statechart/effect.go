@@ -63,7 +63,7 @@ type Effect struct {
 	Machine string          `json:"machine,omitempty"`
 	Input   json.RawMessage `json:"input,omitempty"`
 
-	// Name is the alias to claim or release, the workflow to start, or the name that callers wait for. Those callers
+	// Name is the alias to claim or release, the workflow to start, or the name that callers wait under. Those callers
 	// receive Outcome, the active atomic states as State, Tags, and Output as JSON. For a failure they receive Error.
 	Name    string          `json:"name,omitempty"`
 	Outcome string          `json:"outcome,omitempty"`

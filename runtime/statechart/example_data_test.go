@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/statecharttest"
+	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
 func ExampleSendTo() {

@@ -35,7 +35,7 @@ func (w *ways) step(t fataler, snapshot statechart.Snapshot[trace], event Event)
 	before := text(t, snapshot)
 	step, err := w.chart.Step(snapshot, event)
 	want := describe(step.Next, step.Effects, step.Handled, err)
-	for name, stepper := range map[string]*statechart.Stepper[trace]{"with memory of other steps": w.kept, "without short cuts": w.general} {
+	for name, stepper := range map[string]*statechart.Stepper[trace]{"with memory of other steps": w.kept, "without fast paths": w.general} {
 		next := snapshot
 		effects, handled, err := stepper.Step(&next, &event)
 		if got := describe(next, effects, handled, err); got != want {
@@ -109,7 +109,7 @@ func TestProgramsFailLikeTheGeneralAlgorithm(t *testing.T) {
 	}
 }
 
-// TestFailedProgramNamesStateAndAction fixes the messages, which the comparison of both ways does not.
+// TestFailedProgramNamesStateAndAction pins the messages. The comparison of both ways only checks that they are equal.
 func TestFailedProgramNamesStateAndAction(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{
@@ -303,7 +303,7 @@ func TestFastPathsMatchTheGeneralAlgorithm(t *testing.T) {
 	}
 }
 
-func FuzzShortCuts(f *testing.F) {
+func FuzzFastPaths(f *testing.F) {
 	chart := rich(f)
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19})
 	f.Fuzz(func(t *testing.T, choices []byte) {
@@ -323,8 +323,8 @@ func stepping(t *testing.T, chart *statechart.Chart[nothing], snapshot statechar
 	return snapshot, effects
 }
 
-// The end of a service of the root ends that service. The active leaf has a transition for the same event that the fast
-// path could take.
+// The done event of a root service removes the service from the snapshot. The active leaf has an unguarded transition
+// for this event, but the fast path must not take it.
 func TestFastPathEndsServices(t *testing.T) {
 	t.Parallel()
 	chart, err := statechart.CompileForeign(definition{

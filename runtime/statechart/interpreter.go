@@ -33,7 +33,8 @@ type interpreter struct {
 	historyOwned, resolved bool
 	internalQueue          []Event
 	effects                []Effect
-	parked                 int
+	// parked counts the ParkEvent effects in effects.
+	parked int
 	// accept is Stepper.Accept.
 	accept func([]Effect) error
 	// fits calls Stepper.Fits. It is nil if that is not set.

@@ -113,8 +113,8 @@ func (x *interpreter) ownContext() {
 	}
 }
 
-// consume removes the timer, invocation or child whose end the event reports. awaited is set if the event reports such an
-// end, and stale if the snapshot no longer waits for it.
+// consume removes the timer, invocation or child whose end the event reports. awaited is set if the snapshot waits for
+// that end, and stale if it does not. Neither is set for any other event.
 func (x *interpreter) consume(event *Event) (awaited, stale bool, err error) {
 	switch {
 	case event.Type == TimerEvent:
@@ -169,5 +169,5 @@ func (x *interpreter) panicked(r any) *StepError {
 
 // otherChart returns the error for a snapshot of another chart.
 func (c *chart) otherChart() error {
-	return fmt.Errorf("%w: expected a snapshot of chart %s, got one of another chart", ErrUnreadable, c.id)
+	return fmt.Errorf("%w: expected a snapshot made or restored by this compiled chart, %s, got one of another chart", ErrUnreadable, c.id)
 }

@@ -88,9 +88,8 @@ func (c *chart) migrate(data []byte) (snapshotJSON, error) {
 }
 
 // liftShallow corrects the records of shallow history states after a migration. If the migration moved a recorded state
-// deeper, it records the ancestor that is a sibling of the
-// history state instead. Only the chart knows which history states are
-// shallow.
+// deeper, it records the ancestor that is a sibling of the history state instead. Only the chart knows which history
+// states are shallow.
 func (c *chart) liftShallow(recorded map[string][]string) {
 	for _, path := range sortedKeys(recorded) {
 		h, ok := c.byPath[path]

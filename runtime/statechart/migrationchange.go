@@ -70,8 +70,8 @@ func RenameState(from, to string) Change {
 
 // MoveState returns a change for a state that was removed, or that is no longer atomic. Instances in the state or below
 // it move to the state to, which may be a descendant. Timers, services and children of states that are no longer active
-// are dropped. Recorded history moves too if to is a sibling of the state or below a sibling. Otherwise it is
-// forgotten.
+// are dropped. The record of a history state moves too if to is a sibling of that history state or below a sibling.
+// Otherwise it is forgotten.
 func MoveState(from, to string) Change {
 	change := Change{Name: fmt.Sprintf("move from state %q to %q", from, to), problem: pathsProblem(from, to)}
 	change.run = func(s *Stored) error {

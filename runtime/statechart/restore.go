@@ -220,7 +220,7 @@ func (c *chart) restoreHistory(form *snapshotJSON, s *bareSnapshot) error {
 		for _, active := range form.HistoryValue[path] {
 			i, ok := c.byPath[active]
 			if !ok || !c.isDescendant(i, c.nodes[h].parent) || c.nodes[i].kind == history {
-				return c.unmatched(hostOrRepair, "history %q records %q, which is not a state below its parent in this version", path, active)
+				return c.unmatched(hostOrRepair, "history %q records %q, which is not a state below the history state's parent in this version", path, active)
 			}
 			set.add(i)
 		}

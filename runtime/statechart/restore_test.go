@@ -137,9 +137,9 @@ func TestRestoreRejectsDamage(t *testing.T) {
 		{`"r2":"d"`, `"r2":"c"`, `service "p.r2.d" of state "p.r2.d" is not a service of an active state in this version; add a migration or host the old version too, or repair it`},
 		{`"p.deep":`, `"p.high":`, `this version has no history state "p.high"; add a migration or host the old version too`},
 		{`"p.deep":`, `"p.r1":`, `this version has no history state "p.r1"; add a migration or host the old version too`},
-		{`["p.r1.b"]`, `["p.r1.z"]`, `history "p.r1.flat" records "p.r1.z", which is not a state below its parent in this version; add a migration or host the old version too, or repair it`},
-		{`["p.r1.b"]`, `["p.r2"]`, `history "p.r1.flat" records "p.r2", which is not a state below its parent in this version; add a migration or host the old version too, or repair it`},
-		{`["p.r1.b"]`, `["p.r1.flat"]`, `history "p.r1.flat" records "p.r1.flat", which is not a state below its parent in this version; add a migration or host the old version too, or repair it`},
+		{`["p.r1.b"]`, `["p.r1.z"]`, `history "p.r1.flat" records "p.r1.z", which is not a state below the history state's parent in this version; add a migration or host the old version too, or repair it`},
+		{`["p.r1.b"]`, `["p.r2"]`, `history "p.r1.flat" records "p.r2", which is not a state below the history state's parent in this version; add a migration or host the old version too, or repair it`},
+		{`["p.r1.b"]`, `["p.r1.flat"]`, `history "p.r1.flat" records "p.r1.flat", which is not a state below the history state's parent in this version; add a migration or host the old version too, or repair it`},
 		{`["p.r1.b"]`, `["p.r1.b.y"]`, `history "p.r1.flat" records ["p.r1.b.y"], which is not a valid record in this version; add a migration or host the old version too, or repair it`},
 		{`["p.r1.b"]`, `["p.r1.a","p.r1.b"]`, `history "p.r1.flat" records ["p.r1.a" "p.r1.b"], which is not a valid record in this version; add a migration or host the old version too, or repair it`},
 		{`["p.r1.b"]`, `[]`, `history "p.r1.flat" records [], which is not a valid record in this version; add a migration or host the old version too, or repair it`},
@@ -177,7 +177,7 @@ func TestStepRejectsTheSnapshotOfAnotherChart(t *testing.T) {
 	t.Parallel()
 	snapshot := full(t, everything(t), "CALL")
 	step, err := everything(t).Step(snapshot, Event{Type: "OUT", At: epoch})
-	if !errors.Is(err, statechart.ErrUnreadable) || err.Error() != "unreadable snapshot: expected a snapshot of chart c, got one of another chart" {
+	if !errors.Is(err, statechart.ErrUnreadable) || err.Error() != "unreadable snapshot: expected a snapshot made or restored by this compiled chart, c, got one of another chart" {
 		t.Errorf("got %v, want ErrUnreadable", err)
 	}
 	equal(t, "snapshot", text(t, step.Next), text(t, snapshot))

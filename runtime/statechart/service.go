@@ -24,7 +24,7 @@ type Service[C any] struct {
 	result reflect.Type
 }
 
-// Call describes one attempt to a service.
+// Call describes one attempt of a service.
 type Call struct {
 	// Instance is the name of the instance, such as "job/run-1-job-2".
 	Instance string

@@ -116,7 +116,7 @@ func (s Snapshot[C]) Matches(path string) bool {
 }
 
 // Settled reports whether only the outside world can move the instance. It is true if every active atomic state is
-// final or tagged Settled and no service runs, or if the instance is done.
+// final or tagged Settled and no service runs, or if the instance is done or stopped.
 func (s Snapshot[C]) Settled() bool {
 	var bare bareSnapshot
 	s.toBare(&bare)

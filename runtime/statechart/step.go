@@ -19,8 +19,8 @@ type Step[C any] struct {
 	// Effects holds the requests of the macrostep, in order. Perform them only after Next is stored.
 	Effects []Effect
 	// Handled is false if the event had no effect. This is so if it enabled no transition, not even an eventless one,
-	// was not deferred and released no deferred event. It is also false if the instance is done, or if a timer or the
-	// end of a service or child is stale. Next then equals the stepped snapshot.
+	// was not deferred and released no deferred event. It is also false if the instance is done or stopped, or if a
+	// timer or the end of a service or child is stale. Next then equals the stepped snapshot.
 	Handled bool
 }
 
@@ -43,8 +43,8 @@ func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (Step[C], error) {
 }
 
 // Stop ends an instance from outside, as SCXML's exitInterpreter does for a cancelled invocation. Exit actions run,
-// innermost first, and timers and services end. Next keeps the configuration and has the status Stopped. Stop does not
-// change an instance that is not active. On an error, Next is the given snapshot.
+// innermost first, and timers, services and children end. Next keeps the configuration and has the status Stopped. Stop
+// does not change an instance that is not active. On an error, Next is the given snapshot.
 func (c *Chart[C]) Stop(snapshot Snapshot[C], at time.Time) (Step[C], error) {
 	effects, handled, err := c.Stepper().Stop(&snapshot, at)
 	return Step[C]{Next: snapshot, Effects: effects, Handled: handled}, err
@@ -151,7 +151,7 @@ func (s *Stepper[C]) Stop(snapshot *Snapshot[C], at time.Time) (effects []Effect
 	return x.effects, true, nil
 }
 
-// adopt copies the context of a snapshot and saves its previous value.
+// adopt lets the interpreter change the context of the snapshot in place, and saves its previous value.
 func (s *Stepper[C]) adopt(snapshot *Snapshot[C], event *Event) {
 	x := &s.x
 	s.before = snapshot.Context
@@ -177,7 +177,7 @@ func (s *Stepper[C]) fitsNow() error {
 	return s.Fits(snapshot)
 }
 
-// recovered turns a panic of the chart's code into an error. It runs before other results are set.
+// recovered turns a panic of the chart's code into an error. No other result is set when the code panics.
 func (s *Stepper[C]) recovered(snapshot *Snapshot[C], err *error) {
 	if s.x.returned {
 		return // Calling recover is slower.

@@ -48,7 +48,7 @@ type TransitionInfo struct {
 }
 
 // Transitions returns the transitions of the chart in document order of their sources. Within a state, transitions on
-// events come first, followed by OnDone, services, timers and eventless transitions.
+// events come first, followed by OnDone, services, children, timers and eventless transitions.
 func (c *chart) Transitions() []TransitionInfo {
 	infos := make([]TransitionInfo, 0, len(c.transitions))
 	for _, t := range c.transitions {

@@ -11,8 +11,8 @@ import (
 // Config describes how a stateless machine is hosted. T is the data of one instance, stored with it as its context.
 // All instances share any other data that an action keeps, and the data is lost when the process ends.
 //
-// T is copied before each step, so that a failed step changes nothing. The copy is T's method Clone() T if it has
-// one, or else a copy by reflection, as for the context of a chart.
+// T is copied before each step, so that a failed step changes nothing. T's method Clone() T makes the copy if it
+// exists. Otherwise reflection does, as for the context of a chart.
 type Config[T any] struct {
 	// ID and Version are as in a chart: see statechart.Definition.
 	ID      string

@@ -184,7 +184,7 @@ func TestBuildIsCalledForEachStep(t *testing.T) {
 			sm := stateless.NewStateMachineWithMode(state, stateless.FiringImmediate)
 			sm.Configure("a").Permit("GO", "b").PermitReentry("NEXT").OnEntry(func(context.Context, ...any) error { return sm.Fire("GO") })
 			sm.Configure("b").PermitReentry("NEXT").PermitReentry("GO")
-			if made > 4 { // New calls Build twice, once for each state.
+			if made > 4 { // New calls Build three times, and the first step once.
 				if only == nil {
 					only = sm
 				}

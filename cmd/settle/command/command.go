@@ -12,8 +12,8 @@
 // # Exit codes
 //
 //	0  done; for dev, simulate and watch: stopped by the user
-//	1  failed: AWS, a port, the demo, a step of a simulation, an instance that breaks; for send --wait: the event was
-//	   parked, or the instance ended in another way
+//	1  failed: AWS, a port, the demo, a step of a simulation, an instance that check finds to break; for send --wait: the
+//	   event was parked, or the instance ended in another way
 //	2  wrong command line
 //	3  no such instance, machine, file or parked message
 //	4  the event was refused as invalid
@@ -38,8 +38,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
-	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/gateway"
 )
 
 // Config describes a settle command. Machines is required.
@@ -81,11 +81,10 @@ type Dev struct {
 
 // Gateway configures dev's gateway. With the zero value, it accepts only events.
 type Gateway struct {
-	// GitHubSecret verifies GitHub's webhooks. They become events of a machine "job". If it is empty, webhooks are
-	// refused.
-	GitHubSecret string
+	// Webhooks are the third parties that send signed requests, by name.
+	Webhooks map[string]gateway.Webhook
 	// Callbacks are the third parties that call back, by name.
-	Callbacks map[string]httpapi.Callback
+	Callbacks map[string]gateway.Callback
 	// Note is a line that dev prints about the above.
 	Note string
 }

@@ -24,7 +24,7 @@ const (
 	devAWSPort  = "7389"
 )
 
-// functionTimeoutLeast leaves three seconds for services after the loop's Config.DeadlineMargin.
+// functionTimeoutLeast is the loop's Config.DeadlineMargin and three seconds for services.
 const functionTimeoutLeast = 5 * time.Second
 
 type devCommand struct {
@@ -116,7 +116,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
 		return s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL})
 	}, stack.Config{
-		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, GitHubSecret: gateway.GitHubSecret, Callbacks: gateway.Callbacks, Logger: logger,
+		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger,
 		Consumer: c.Consumer, ConsumerEnv: c.consumerEnv(s), ConsumerLogs: s.raw, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -183,7 +183,7 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	if err := trial.print(s, running, settle); err != nil {
 		return err
 	}
-	return s.printf("%s", s.style.Fold(fmt.Sprintf("Each transition is printed below as it is stored. Ctrl-C stops; %s.\n\n", c.kept())))
+	return s.printf("%s", s.style.Fold(fmt.Sprintf("Each transition is printed below as it is stored. Ctrl-C stops; %s.\n\n", s.named(c.kept()))))
 }
 
 // kept says what remains after the command ends.

@@ -25,10 +25,10 @@ func (*dlqCommand) Help() string {
 	return `An event that can never be applied is parked: moved to the dead-letter queue, with the reason and its source. SQS also moves
 events there, without a reason, after too many receives.
 
-To read a queue is to receive its messages. These commands receive all messages that the queue offers, and return the ones
-that they do not delete at once. Meanwhile no other reader sees them. If a command is killed, they reappear after five
-minutes. A FIFO queue offers at most the first ten events of each instance, and the next ones once you redrive or drop
-these. redrive and drop continue until no more are offered.
+To read a queue is to receive its messages. These commands receive all messages that the queue offers. When they end, they
+return the messages that they have not deleted. Until then no other reader sees them. If a command is killed, they reappear
+after five minutes. A FIFO queue offers at most the first ten events of each instance, and the next ones once you redrive or
+drop these. redrive and drop continue until no more are offered.
 
   settle dlq list
   settle dlq redrive --instance signup/42`

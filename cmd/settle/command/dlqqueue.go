@@ -19,7 +19,7 @@ func queueName(queue string) string {
 
 // checkQueue refuses a live queue as dead-letter queue: receiving from it delays its events, and dropping loses them.
 // It compares names only. That is enough, because SQS requires a dead-letter queue to be in the account and Region of
-// its queue.
+// its queue, where no two queues have the same name.
 func (f dlqFlags) checkQueue() error {
 	switch name := queueName(f.DeadLetterQueue); {
 	case name == queueName(f.Queue):

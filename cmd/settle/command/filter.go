@@ -32,7 +32,7 @@ func (f placeFlags) filter(s *session, known *durable.Machines) (dynamostore.Fil
 	if _, err := known.Lookup(f.Machine); err != nil {
 		return filter, err
 	}
-	// A state that no version of the machine has is a typing error, if the states are known.
+	// A state that no version of the machine has is a typo, if the states are known.
 	if states := known.States(f.Machine); f.State != "" && len(states) > 0 && !slices.Contains(states, f.State) {
 		return filter, fmt.Errorf("%w: machine %s has no state %q: expected one of %s", errNotFound, f.Machine, f.State, strings.Join(states, ", "))
 	}

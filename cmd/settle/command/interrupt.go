@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/settle-run/settle/functions/gateway/httpapi"
+	"github.com/settle-run/settle/runtime/gateway"
 )
 
 // errInterrupted is wrapped when the command was stopped before it was done.
 var errInterrupted = errors.New("interrupted")
 
-// stopped replaces the error of a call that failed because ctx ended by errInterrupted.
+// stopped returns errInterrupted for the error of a call that failed because ctx ended, and other errors unchanged.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil || errors.Is(err, errInterrupted) || !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
 		return err
@@ -45,7 +45,7 @@ func until[T any](ctx context.Context, do func() (T, error)) (T, error) {
 
 // readInput reads standard input, up to one byte more than an event may have.
 func (s *session) readInput(ctx context.Context) ([]byte, error) {
-	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.in, httpapi.EventBytesMax+1)) })
+	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.in, gateway.EventBytesMax+1)) })
 }
 
 // confirm asks a question on the terminal. If the answer is no, it returns an error that ends with otherwise.

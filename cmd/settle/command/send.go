@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
-	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -67,8 +67,8 @@ func (c *sendCommand) Run(ctx context.Context, s *session) error {
 	if err := c.check(s, to.Machine); err != nil {
 		return err
 	}
-	if len(body) > httpapi.EventBytesMax {
-		return fmt.Errorf("%w: expected at most %d bytes, got %d", errRefused, httpapi.EventBytesMax, len(body))
+	if len(body) > gateway.EventBytesMax {
+		return fmt.Errorf("%w: expected at most %d bytes, got %d", errRefused, gateway.EventBytesMax, len(body))
 	}
 	s.noteIgnoredKeys(to.Machine, c.Event, body)
 	// Without --id, each send is a new event: sending RESEND twice means two events.
@@ -126,8 +126,8 @@ func (c *sendCommand) print(s *session, messageID string, shown *view.Instance, 
 }
 
 func (c *sendCommand) body(ctx context.Context, s *session) (json.RawMessage, error) {
-	if len(c.ID) > httpapi.EventIDBytesMax {
-		return nil, fmt.Errorf("%w: --id: expected at most %d bytes, got %d", errUsage, httpapi.EventIDBytesMax, len(c.ID))
+	if len(c.ID) > gateway.EventIDBytesMax {
+		return nil, fmt.Errorf("%w: --id: expected at most %d bytes, got %d", errUsage, gateway.EventIDBytesMax, len(c.ID))
 	}
 	event, err := c.payload(ctx, s)
 	if err != nil {
@@ -161,8 +161,8 @@ func (c *sendCommand) payload(ctx context.Context, s *session) (map[string]json.
 			return nil, fmt.Errorf("reading the payload: %w", err)
 		}
 	}
-	if len(text) > httpapi.EventBytesMax {
-		return nil, fmt.Errorf("%w: expected an event of at most %d bytes, got a larger payload", errRefused, httpapi.EventBytesMax)
+	if len(text) > gateway.EventBytesMax {
+		return nil, fmt.Errorf("%w: expected an event of at most %d bytes, got a larger payload", errRefused, gateway.EventBytesMax)
 	}
 	var payload map[string]json.RawMessage
 	if err := json.Unmarshal(text, &payload); err != nil || payload == nil {

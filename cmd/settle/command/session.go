@@ -238,7 +238,7 @@ var (
 	errUsage = errors.New("usage")
 	// errNotFound is wrapped when an instance or message does not exist.
 	errNotFound = errors.New("not found")
-	// errRefused is wrapped when an event is refused for a reason without an error in the machine's packages.
+	// errRefused is wrapped when the command line itself refuses an event. The machines have their own errors.
 	errRefused = errors.New("event refused")
 	// errUnread is returned when standard output is closed.
 	errUnread = errors.New("standard output is closed")

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/simulation"
-	"github.com/settle-run/settle/functions/gateway/httpapi"
-	"github.com/settle-run/settle/runtime/xstatejson"
+	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/statechart/xstatejson"
 )
 
 type simulateCommand struct {
@@ -155,7 +155,7 @@ func eachLine(ctx context.Context, in io.Reader, fn func([]byte) error) error {
 	go func() { // A read cannot be interrupted.
 		defer close(lines)
 		scanner := bufio.NewScanner(in)
-		scanner.Buffer(nil, httpapi.EventBytesMax+len("\r\n"))
+		scanner.Buffer(nil, gateway.EventBytesMax+len("\r\n"))
 		for {
 			next := read{err: io.EOF}
 			if scanner.Scan() {
@@ -185,7 +185,7 @@ func eachLine(ctx context.Context, in io.Reader, fn func([]byte) error) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, bufio.ErrTooLong):
-			err = fmt.Errorf("%w: expected a line of at most %d bytes", errRefused, httpapi.EventBytesMax)
+			err = fmt.Errorf("%w: expected a line of at most %d bytes", errRefused, gateway.EventBytesMax)
 		case err == nil:
 			err = fn(next.line)
 		}

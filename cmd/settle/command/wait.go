@@ -37,7 +37,7 @@ const (
 
 // waitFlags are the flags of commands that can wait for the result.
 type waitFlags struct {
-	Wait    string         `placeholder:"TAG|settled|done" help:"Wait until the event has been applied and the instance has the tag, is settled, or is done."`
+	Wait    string         `placeholder:"TAG|settled|done" help:"Wait until the instance has the tag, is settled, or is done. send first waits until its event has been applied."`
 	Timeout *time.Duration `placeholder:"1m" help:"How long --wait waits (1m). The exit code is 5 if the time runs out."`
 }
 

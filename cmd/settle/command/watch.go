@@ -50,7 +50,7 @@ and ends between two looks is not seen. An instance that the first look did not 
 type watched struct {
 	Instance string `json:"instance"`
 	durable.Transition
-	// Revision is the revision that the transition was read in. It was stored by this revision or an earlier one.
+	// Revision is the revision of the item when the transition was read. This or an earlier revision has stored it.
 	Revision int64 `json:"revision"`
 }
 

@@ -20,7 +20,7 @@ const (
 	// watchByIndex and watchByTable are the intervals of watch --machine, with and without the index.
 	watchByIndex = 2 * time.Second
 	watchByTable = 10 * time.Second
-	// watchInstancesMax is how many instances watch --machine follows.
+	// watchInstancesMax is how many instances watch --machine follows at most.
 	watchInstancesMax = 1000
 )
 

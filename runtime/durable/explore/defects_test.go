@@ -184,7 +184,7 @@ var mended = []mutant{
 	{name: "timer firings parked", scenario: "timer: limit 1", faults: 2, finds: "waits for ever", file: failureFile,
 		old: `	if event.Type == statechart.TimerEvent || isOwn`, new: `	if isOwn`},
 	{name: "heartbeats parked", scenario: "task: heartbeats", faults: 2, finds: "waits for ever", file: failureFile,
-		old: ` || isOwn(event.Type) && errors.Is(err, errAbandoned) && event.Type != startEvent {`, new: ` {`},
+		old: ` || isOwn(event.Type) && errors.Is(reason, errAbandoned) && event.Type != startEvent {`, new: ` {`},
 	{name: "refused claim not tried again", scenario: "alias", finds: "alias released by the living", file: aliasFile,
 		old: `	err := t.claimNow(ctx, form.Alias)
 	if !errors.Is(err, ErrAliasTaken) {

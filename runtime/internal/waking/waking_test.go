@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestAnInstanceWithoutAMessageOrAScheduleIsAsleep(t *testing.T) {
+func TestAnInstanceWithoutAMessageOrAScheduleIsNotWoken(t *testing.T) {
 	t.Parallel()
 	timer, beat := `{"type": "settle.timer", "timer": "2.0"}`, `{"type": "settle.token", "token": "k1"}`
 	owing := durable.Record{Outbox: []statechart.Effect{{ID: "1.0"}}}
@@ -20,7 +20,7 @@ func TestAnInstanceWithoutAMessageOrAScheduleIsAsleep(t *testing.T) {
 		cause     waking.Cause
 		queued    []string
 		scheduled []string
-		isAsleep  bool
+		notWoken  bool
 	}{
 		"unsettled":                   {waking.Stored{}, waking.ByMessage, nil, []string{timer}, true},
 		"unsettled, with a message":   {waking.Stored{}, waking.ByMessage, []string{timer}, nil, false},
@@ -35,8 +35,8 @@ func TestAnInstanceWithoutAMessageOrAScheduleIsAsleep(t *testing.T) {
 		"settled and owing no effect": {waking.Stored{Settled: true}, waking.ByRest, nil, nil, false},
 	} {
 		err := c.stored.Check(c.queued, c.scheduled)
-		if cause := c.stored.Cause(); cause != c.cause || (err != nil) != c.isAsleep {
-			t.Errorf("%s: expected to be woken by %s, asleep: %v, got %s and %v", name, c.cause, c.isAsleep, cause, err)
+		if cause := c.stored.Cause(); cause != c.cause || (err != nil) != c.notWoken {
+			t.Errorf("%s: expected the cause %s, not woken: %v, got %s and %v", name, c.cause, c.notWoken, cause, err)
 		}
 	}
 }

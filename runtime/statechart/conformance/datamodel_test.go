@@ -22,7 +22,7 @@ type sessionData struct {
 	host     *host
 	document *document
 	js       *goja.Runtime
-	// active holds the IDs of the active states, for In. entered holds the IDs of all states ever entered.
+	// active holds the IDs of the active states, for In. entered holds the elements of all states ever entered.
 	active  map[string]bool
 	entered map[*element]bool
 	// event is the value of _event. bound is the event that it shows.

@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/xstatejson"
+	"github.com/settle-run/settle/runtime/statechart/xstatejson"
 )
 
 // Simulated machines have a context of raw JSON.
@@ -19,7 +20,7 @@ type (
 	state = statechart.State[data]
 )
 
-// ErrName is returned by New if Config names a guard or a delay that the machine does not have, or misses one of its
+// ErrName is returned by New if Config names a guard or a delay that the machine does not have, or lacks one of its
 // delays.
 var ErrName = errors.New("wrong name")
 
@@ -92,7 +93,7 @@ func (n *names) check(config Config) error {
 		what  string
 		names []string
 		has   []string
-	}{{"guard", keys(config.Guards), n.guards}, {"delay", keys(config.Delays), n.delays}} {
+	}{{"guard", slices.Sorted(maps.Keys(config.Guards)), n.guards}, {"delay", slices.Sorted(maps.Keys(config.Delays)), n.delays}} {
 		for _, name := range given.names {
 			if !slices.Contains(given.has, name) {
 				return fmt.Errorf("%w: expected a %s that the machine names (%s), got %q", ErrName, given.what, list(given.has), name)
@@ -104,15 +105,6 @@ func (n *names) check(config Config) error {
 		return fmt.Errorf("%w: expected a value for each delay that the machine names, as in --delay %s=5m, got none for %s", ErrName, missing[0], list(missing))
 	}
 	return nil
-}
-
-func keys[V any](m map[string]V) []string {
-	var names []string
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // list joins the names, without duplicates.

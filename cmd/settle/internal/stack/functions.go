@@ -13,9 +13,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/settle-run/settle/functions/gateway/httpapi"
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sfncallback"
 	"github.com/settle-run/settle/runtime/sqsqueue"
@@ -28,8 +28,8 @@ const functionTimeoutDefault = 45 * time.Second
 func (s *Stack) newGateway(queues queueURLs) (http.Handler, error) {
 	settings := s.role("gateway")
 	queue, store := sqsqueue.New(sqs.NewFromConfig(settings), queues.fifo, ""), dynamostore.NewIndexed(dynamodb.NewFromConfig(settings), Table)
-	return httpapi.New(s.machines, queue, store, httpapi.Config{
-		GitHubSecret: s.config.GitHubSecret, Callbacks: s.config.Callbacks, Now: s.config.Now, Logger: s.config.Logger,
+	return gateway.New(s.machines, queue, store, gateway.Config{
+		Webhooks: s.config.Webhooks, Callbacks: s.config.Callbacks, Now: s.config.Now, Logger: s.config.Logger,
 	})
 }
 

@@ -22,8 +22,8 @@ const (
 	idleTimeout       = 2 * time.Minute
 )
 
-// gateway serves the API on a port or, without an address, over pipes in memory.
-type gateway struct {
+// apiServer serves the API on a port or, without an address, over pipes in memory.
+type apiServer struct {
 	listener  net.Listener
 	server    *http.Server // nil until it serves
 	url       string
@@ -33,8 +33,8 @@ type gateway struct {
 }
 
 // listen returns a gateway with an address that does not serve yet. Clients that connect wait.
-func listen(addr string) (*gateway, error) {
-	g := &gateway{transport: &http.Transport{}, served: make(chan struct{})}
+func listen(addr string) (*apiServer, error) {
+	g := &apiServer{transport: &http.Transport{}, served: make(chan struct{})}
 	g.client = &http.Client{Transport: g.transport}
 	if addr == "" {
 		pipes := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
@@ -51,7 +51,7 @@ func listen(addr string) (*gateway, error) {
 }
 
 // serve serves the handler until close.
-func (g *gateway) serve(handler http.Handler, fail func(error)) {
+func (g *apiServer) serve(handler http.Handler, fail func(error)) {
 	g.server = &http.Server{
 		// A web page of another origin must not be able to send events to a developer's machine.
 		Handler:           http.NewCrossOriginProtection().Handler(handler),
@@ -68,7 +68,7 @@ func (g *gateway) serve(handler http.Handler, fail func(error)) {
 	}()
 }
 
-func (g *gateway) close() error {
+func (g *apiServer) close() error {
 	if g.server == nil {
 		return g.listener.Close()
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/infra/awslocal"
 )
 
 const (

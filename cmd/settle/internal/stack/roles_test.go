@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/infra/guard"
-	"github.com/settle-run/settle/runtime/awslocal"
 )
 
 // byRoles returns a Config.Role that enforces the roles of infra/template.yaml. Calls beyond them are denied and fail
@@ -80,4 +80,4 @@ func TestEachFunctionCallsAWSWithItsOwnRole(t *testing.T) {
 // refusing is an HTTP client that refuses all calls.
 type refusing struct{}
 
-func (refusing) Do(*http.Request) (*http.Response, error) { return nil, errors.New("refusing answers") }
+func (refusing) Do(*http.Request) (*http.Response, error) { return nil, errors.New("call refused") }

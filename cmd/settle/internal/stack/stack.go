@@ -21,10 +21,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/settle-run/settle/functions/gateway/httpapi"
-	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/gateway"
 )
 
 // The names of the resources that a stack creates.
@@ -51,10 +51,10 @@ type Config struct {
 	// Data is the folder for queues and tables. A stack that is started on it later continues. Empty means that they
 	// end with the stack.
 	Data string
-	// GitHubSecret verifies webhooks. If it is empty, all webhooks are refused.
-	GitHubSecret string
+	// Webhooks are the third parties that send signed requests, by name.
+	Webhooks map[string]gateway.Webhook
 	// Callbacks are the third parties that call the gateway back, by name.
-	Callbacks map[string]httpapi.Callback
+	Callbacks map[string]gateway.Callback
 	// Consumer is the executable to run behind the queue, as Lambda does on AWS. It requires AWSAddr. Empty means that
 	// the consumer runs in this process.
 	Consumer string
@@ -104,7 +104,7 @@ type Stack struct {
 	machines *durable.Machines
 	cloud    *awslocal.Cloud
 	aws      *awslocal.Server // nil without an address
-	gateway  *gateway
+	gateway  *apiServer
 	store    *dynamostore.Store
 	consumer *awslocal.Bootstrap // nil if it runs in this process
 
@@ -121,16 +121,16 @@ type Machines func(gatewayURL string) []durable.Machine
 // Start starts a stack that hosts the machines. It returns once the stack accepts events. ctx limits only the start.
 func Start(ctx context.Context, machines Machines, config Config) (*Stack, error) {
 	config = config.withDefaults()
-	gateway, err := listen(config.HTTPAddr)
+	api, err := listen(config.HTTPAddr)
 	if err != nil {
 		return nil, fmt.Errorf("starting the gateway: %w", err)
 	}
-	hosted, err := durable.NewMachines(machines(gateway.url)...)
+	hosted, err := durable.NewMachines(machines(api.url)...)
 	if err != nil {
-		return nil, errors.Join(err, gateway.close())
+		return nil, errors.Join(err, api.close())
 	}
 	s := &Stack{
-		config: config, machines: hosted, gateway: gateway,
+		config: config, machines: hosted, gateway: api,
 		stopPolling: func() {}, failed: make(chan error, 1), started: make(chan struct{}),
 	}
 	s.cloud, err = awslocal.Open(awslocal.Config{
@@ -138,7 +138,7 @@ func Start(ctx context.Context, machines Machines, config Config) (*Stack, error
 		Functions: map[string]awslocal.Function{TokenTask: {Timeout: config.FunctionTimeout, Start: s.tokenTask}},
 	})
 	if err != nil {
-		return nil, errors.Join(err, gateway.close())
+		return nil, errors.Join(err, api.close())
 	}
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())

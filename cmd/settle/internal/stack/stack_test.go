@@ -24,10 +24,7 @@ import (
 )
 
 func hosted(string) []durable.Machine {
-	logger := slog.New(slog.DiscardHandler)
-	return machines.All(machines.Services{
-		Runners: demo.Runners{Logger: logger}, Mailer: demo.Mailer{Logger: logger}, Accounts: demo.Accounts{Logger: logger},
-	}, machines.Settings{Job: job.Config{PickUpTimeout: 20 * time.Minute, LaunchesMax: 2}})
+	return machines.All(demo.Services(slog.New(slog.DiscardHandler)), machines.Settings{Job: job.Config{PickUpTimeout: 20 * time.Minute, LaunchesMax: 2}})
 }
 
 func start(t *testing.T, config Config) *Stack {
@@ -260,6 +257,6 @@ func TestPortsAreServedAndReleased(t *testing.T) {
 			t.Errorf("expected the port of %s to be free again, got %v", url, err)
 			continue
 		}
-		_ = listener.Close() // The context has served its purpose.
+		_ = listener.Close() // It only shows that the port is free.
 	}
 }

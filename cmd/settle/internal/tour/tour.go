@@ -16,12 +16,13 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
-	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/job/webhook"
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/gateway"
 )
 
 // Config tunes a tour. The zero value plays in process.
@@ -33,7 +34,7 @@ type Config struct {
 	PickUpTimeout time.Duration
 	// UploadWindow is how long the files of a month are accepted. Defaults to 5 seconds.
 	UploadWindow time.Duration
-	// TimeLimit limits the whole tour. Defaults to 10 minutes. The tour takes half a minute on an idle machine.
+	// TimeLimit limits the whole tour. Defaults to 10 minutes. The tour takes 20 seconds on an idle machine.
 	TimeLimit time.Duration
 	// Style marks the output. Lines are folded at its width, or at 100 columns if that is less.
 	Style console.Style
@@ -58,8 +59,8 @@ type Host func(logger *slog.Logger, settings machines.Settings) []durable.Machin
 // errTimeLimit is the cause of a tour that timed out.
 var errTimeLimit = errors.New("the time limit is reached")
 
-// Play plays the tour to out. Its error says which scene did not end as expected, or what the tour waited for at the
-// time limit.
+// Play plays the tour to out. Its error says which instance did not end as expected, or what the tour waited for at
+// the time limit.
 func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 	config = config.withDefaults()
 	ctx, cancel := context.WithTimeoutCause(ctx, config.TimeLimit, fmt.Errorf("%w, %v", errTimeLimit, config.TimeLimit))
@@ -78,8 +79,8 @@ func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 			Upload:          upload.Config{Window: config.UploadWindow},
 		})
 	}, stack.Config{
-		AWSAddr: config.AWSAddr, HTTPAddr: config.HTTPAddr, GitHubSecret: secret, Logger: logger,
-		Callbacks: map[string]httpapi.Callback{enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback}},
+		AWSAddr: config.AWSAddr, HTTPAddr: config.HTTPAddr, Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub([]byte(secret))}, Logger: logger,
+		Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback}},
 	})
 	if err != nil {
 		return err

@@ -22,7 +22,6 @@ import (
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/demo"
 	"github.com/settle-run/settle/machines/job"
-	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/machines/signup"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
@@ -32,16 +31,12 @@ import (
 // host returns all machines. A non-nil mailer or launcher replaces the simulated one.
 func host(mailer signup.Mailer, runners job.RunnerLauncher) Host {
 	return func(logger *slog.Logger, settings machines.Settings) []durable.Machine {
-		plant := &demo.Plant{Logger: logger}
-		services := machines.Services{
-			Enricher: demo.Enricher{Logger: logger}, Runners: runners, Mailer: mailer, Accounts: demo.Accounts{Logger: logger},
-			Files: demo.Files{Logger: logger}, Pipeline: pipeline.Services{Data: plant, Jobs: plant, Alerts: plant},
+		services := demo.Services(logger)
+		if mailer != nil {
+			services.Mailer = mailer
 		}
-		if mailer == nil {
-			services.Mailer = demo.Mailer{Logger: logger}
-		}
-		if runners == nil {
-			services.Runners = demo.Runners{Logger: logger}
+		if runners != nil {
+			services.Runners = runners
 		}
 		return machines.All(services, settings)
 	}
@@ -294,7 +289,7 @@ func TestTourWaitsForEffects(t *testing.T) {
 		if took := time.Since(began); took < 2*time.Minute || took > 2*time.Minute+time.Second {
 			t.Errorf("expected to wait two minutes, got %v", took)
 		}
-		<-storing // The effect may be visible before performed returns.
+		<-storing // performed may see the empty outbox before ClearOutbox returns.
 		if err := running.Close(); err != nil {
 			t.Error(err)
 		}

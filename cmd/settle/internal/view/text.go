@@ -81,7 +81,7 @@ func (v Instance) Summary(style console.Style) string {
 	return fmt.Sprintf("%s is in %s, %s, revision %d%s", style.Bold(escaped(v.Name)), style.State(escaped(strings.Join(v.State, ", "))), how, v.Revision, problem)
 }
 
-// settledText explains the tag "settled".
+// settledText says whether the instance is settled, and what that means.
 func (v Instance) settledText() string {
 	switch {
 	case v.Status != statechart.Active:

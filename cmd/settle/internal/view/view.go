@@ -9,15 +9,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // Instance is the operator's view of an instance. It is the gateway's view with the same keys, and with the reason of a
 // parked event and the failed effects.
 type Instance struct {
-	httpapi.Instance
+	gateway.Instance
 	// Parked replaces the gateway's field and adds the reason.
 	Parked *Parked `json:"parked,omitempty"`
 	// Failed are the effects that will never be performed, the latest last.
@@ -57,13 +57,13 @@ type Execution struct {
 
 // Parked is an event that was parked, and why.
 type Parked struct {
-	httpapi.Parked
+	gateway.Parked
 	Message string `json:"message"`
 }
 
 // Of returns the view of a stored record. If machines cannot read it, Problem is set.
 func Of(machines *durable.Machines, record durable.Record) (Instance, error) {
-	shown, err := httpapi.ViewOf(machines, record)
+	shown, err := gateway.ViewOf(machines, record)
 	if err != nil {
 		return Instance{}, err
 	}
@@ -89,15 +89,15 @@ func Of(machines *durable.Machines, record durable.Record) (Instance, error) {
 }
 
 // timers returns the timers, ordered by time.
-func (v Instance) timers() []httpapi.Timer {
-	return slices.SortedFunc(maps.Values(v.Timers), func(a, b httpapi.Timer) int {
+func (v Instance) timers() []gateway.Timer {
+	return slices.SortedFunc(maps.Values(v.Timers), func(a, b gateway.Timer) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.State, b.State), cmp.Compare(a.After, b.After))
 	})
 }
 
 // services returns the services, ordered by state.
-func (v Instance) services() []httpapi.Service {
-	return slices.SortedFunc(maps.Values(v.Services), func(a, b httpapi.Service) int {
+func (v Instance) services() []gateway.Service {
+	return slices.SortedFunc(maps.Values(v.Services), func(a, b gateway.Service) int {
 		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.ID, b.ID))
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
-	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -137,7 +137,7 @@ func TestChildrenAndParentAreShownByTheirNames(t *testing.T) {
 			t.Errorf("want %q in\n%s", line, b.String())
 		}
 	}
-	if child := v.Children["radio"]; child != (httpapi.Child{Instance: name("3.0", "radio"), Key: "3.0", Machine: "radio", State: "a"}) {
+	if child := v.Children["radio"]; child != (gateway.Child{Instance: name("3.0", "radio"), Key: "3.0", Machine: "radio", State: "a"}) {
 		t.Errorf("the radio is shown as %+v", child)
 	}
 }
@@ -169,7 +169,7 @@ func TestJSONIsTheGatewaysViewWithTheReasonOfAParkedEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gateway, err := httpapi.ViewOf(pipelines(t), record())
+	gateway, err := gateway.ViewOf(pipelines(t), record())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func functions(r *reader) {
 // secret returns the reference to a secret in the environment.
 func secret(id string) string { return "{{resolve:secretsmanager:${" + id + "}:SecretString:::}}" }
 
-// environments are the variables that functions/internal/boot reads for each function.
+// environments are the variables that runtime/host/internal/boot reads for each function.
 var environments = map[string]map[string]string{
 	"Consumer": {
 		"SETTLE_TABLE": "${Table}", "SETTLE_TABLE_INDEX": "on",

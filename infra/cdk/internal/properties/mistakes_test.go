@@ -157,7 +157,7 @@ var mistakes = []mistake{
 		map[string]string{byProperties: "above 0 in 3 of 4"}},
 	{"an alarm stops between two retries", func(e *editor) { e.set(1, "UnsettledAlarm", "EvaluationPeriods") },
 		map[string]string{byProperties: "above 900 in 1 of 14"}},
-	{"an unreadable item rings only at the second retry", func(e *editor) { e.set(1, "UnreadableAlarm", "Threshold") },
+	{"an unreadable item rings only at the second delivery", func(e *editor) { e.set(1, "UnreadableAlarm", "Threshold") },
 		map[string]string{byProperties: "UnreadableAlarm: expected"}},
 	{"one line of level ERROR rings no alarm", func(e *editor) { e.set(2, "FaultsAlarm", "DatapointsToAlarm") },
 		map[string]string{byProperties: "FaultsAlarm: expected"}},

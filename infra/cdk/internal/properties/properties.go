@@ -23,7 +23,7 @@ type Property struct {
 var All = []Property{
 	{"the queue is a FIFO queue with high throughput", highThroughput},
 	{"every queue has a dead-letter queue of the same type, which serves only that queue and keeps messages for 14 days", deadLetters},
-	{"the visibility time-out is at least six function time-outs, and shorter than the FIFO queue's deduplication interval", visibility},
+	{"a queue's visibility time-out is at least six function time-outs, and the FIFO queue's is shorter than the deduplication interval", visibility},
 	{"a queue survives an outage: it retries a message for its whole retention, or as often as SQS can", endurance},
 	{"every queue invokes its function, which reports failed items, with limited concurrency", mappings},
 	{"queues are encrypted, and deny requests without TLS", encryption},

@@ -92,7 +92,7 @@ func TestMissingMeasurementsAreErrors(t *testing.T) {
 		"a required case":             {strings.ReplaceAll(goOutput(1, 0), "regions3/statekit", "regions3/fsm"), nodeOutput, 1, "nothing measured regions3/statekit"},
 		"a round":                     {goOutput(1, 0), nodeOutput, 2, "expected 2 measurements of flat/settle, got 1"},
 		"a case of Node":              {goOutput(1, 0), strings.Replace(nodeOutput, `"flat":1000,`, "", 1), 1, `does not measure the case "flat"`},
-		"a case more in Node":         {goOutput(1, 0), strings.Replace(nodeOutput, `"flat"`, `"round":1,"flat"`, 1), 1, "expected cases.mjs to measure 6 cases, got 7"},
+		"an extra case in Node":       {goOutput(1, 0), strings.Replace(nodeOutput, `"flat"`, `"round":1,"flat"`, 1), 1, "expected cases.mjs to measure 6 cases, got 7"},
 		"no JSON":                     {goOutput(1, 0), "Error", 1, "reading the output of cases.mjs"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,184 @@
+// Package awslocal runs AWS services on this machine: SQS, DynamoDB, EventBridge Scheduler and Step Functions. They
+// speak the wire protocols of the AWS SDKs and the aws CLI. The package also runs Lambda functions: [Cloud.Poll] is
+// an event source mapping, state machines invoke functions in Task states, and [Bootstrap] runs deployable
+// executables against a Runtime API.
+//
+// Use a Cloud in process through HTTPClient, without a socket, or on a loopback port through Listen. The models read
+// the time only from Config.Now and use no random numbers. All waiting uses channels and timers. Inside a
+// testing/synctest bubble everything runs in virtual time, and the same calls return the same answers. Only the order
+// in which functions answer at the same instant is not deterministic.
+//
+// awslocal rejects unsupported features with an error that names them. There is one account and one Region. All
+// credentials are accepted. The data of a Cloud returned by Open survives a kill of the process. The data of a Cloud
+// returned by New does not.
+package awslocal
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/settle-run/settle/infra/awslocal/internal/disk"
+	"github.com/settle-run/settle/infra/awslocal/internal/dynamo"
+	"github.com/settle-run/settle/infra/awslocal/internal/scheduler"
+	"github.com/settle-run/settle/infra/awslocal/internal/sqs"
+	"github.com/settle-run/settle/infra/awslocal/internal/states"
+	"github.com/settle-run/settle/infra/awslocal/internal/wire"
+)
+
+const (
+	// Account is the AWS account of all resources.
+	Account = wire.Account
+	// Region is the AWS Region of all resources. Requests signed for other Regions are also served.
+	Region = wire.Region
+)
+
+// Config tunes a Cloud. The zero value is ready to use.
+type Config struct {
+	// Now is the clock. It must not run backwards, not even between two openings of a data folder. It must advance at
+	// the same rate as the timers of package time, which end long polls. Defaults to time.Now.
+	Now func() time.Time
+	// Fault, if not nil, decides what goes wrong with each call. It is called concurrently from the goroutines that
+	// make the calls. It may block, which delays the call.
+	Fault func(Call) Fault
+	// DeliveryFault, if not nil, decides what goes wrong with each batch that Poll receives. The rules of Fault
+	// apply.
+	DeliveryFault func(Delivery) DeliveryFault
+	// StatusChanges is the name or URL of a standard queue. It receives EventBridge's event "Step Functions Execution
+	// Status Change" whenever an execution starts or ends, as from a rule without a filter. If empty, no events are
+	// sent.
+	StatusChanges string
+	// StatusChangeFault, if not nil, decides what goes wrong with each of these events. It must not call the Cloud.
+	StatusChangeFault func(StatusChange) StatusChangeFault
+	// TTLDelay is how long an item remains after its expiry time. Defaults to one minute. A negative value deletes
+	// immediately. AWS deletes within a few days (DynamoDB Developer Guide, "Using time to live").
+	TTLDelay time.Duration
+	// Data is the folder in which Open stores the state of all services: messages, items, schedules, executions. It
+	// is created if it does not exist. If empty, nothing survives the process.
+	Data string
+	// Functions are registered at the start, by name, as with Cloud.Register. Executions restored from a data folder
+	// may invoke them immediately.
+	Functions map[string]Function
+}
+
+func (c Config) withDefaults() Config {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.TTLDelay == 0 {
+		c.TTLDelay = dynamo.TTLDelay
+	}
+	return c
+}
+
+// Cloud holds one account's queues, tables, schedules and state machines. It is safe for concurrent use.
+type Cloud struct {
+	now      func() time.Time
+	requests atomic.Uint64 // number of requests so far
+	faults   *faults       // nil if no fault hook is set
+
+	// mu guards everything below. All services share one lock because they call each other, and the effects of one
+	// call must become visible, and be stored, atomically.
+	mu        sync.Mutex
+	sqs       *sqs.Model
+	dynamo    *dynamo.Model
+	rooms     map[string]*waitingRoom // by queue name; never holds an empty room
+	scheduler *scheduler.Model
+	states    *states.Model
+	// alarm fires at alarmAt, the next time at which scheduler or states has work. It is nil if they have none.
+	alarm   *time.Timer
+	alarmAt time.Time
+	// statusChanges is the queue of Config.StatusChanges.
+	statusChanges string
+	statusFault   func(StatusChange) StatusChangeFault
+	announced     uint64 // number so far
+	// functions holds the Lambda functions that state machines can invoke, by name.
+	functions map[string]*environments
+	// store persists the models. It is set by Open and nil otherwise.
+	store  *disk.Store
+	opened time.Time
+	closed bool
+	// invocations holds the invocations that the current change starts.
+	invocations []func()
+}
+
+// New returns an empty Cloud that stores nothing on disk. It panics if config.Data is set (use Open) or if Register
+// rejects one of config.Functions.
+func New(config Config) *Cloud {
+	if config.Data != "" {
+		panic("awslocal: expected New without Config.Data, got " + config.Data + "; use Open")
+	}
+	c, err := newCloud(config)
+	if err != nil {
+		panic("awslocal: " + err.Error())
+	}
+	return c
+}
+
+func newCloud(config Config) (*Cloud, error) {
+	config = config.withDefaults()
+	c := &Cloud{
+		now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(), scheduler: scheduler.New(), states: states.New(), faults: newFaults(config),
+		rooms: make(map[string]*waitingRoom), functions: make(map[string]*environments),
+		statusChanges: config.StatusChanges, statusFault: config.StatusChangeFault,
+	}
+	c.dynamo.DelayTTL(max(0, config.TTLDelay))
+	if config.StatusChanges != "" {
+		c.states.Announce()
+	}
+	for _, name := range slices.Sorted(maps.Keys(config.Functions)) {
+		if err := c.Register(name, config.Functions[name]); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+var _ http.Handler = (*Cloud)(nil)
+
+// locked runs work on the models, applies its consequences, and waits until every change that work made or saw is on
+// disk. All calls pass through here. Do not answer a call before locked returns, or if it returns an error.
+func (c *Cloud) locked(work func(now time.Time)) *wire.Error {
+	if err := c.change(work).Wait(); err != nil {
+		return notStored(err)
+	}
+	return nil
+}
+
+// change is locked without the wait for the disk. Time-driven work uses it, because no caller receives an answer.
+// Function invocations start only after the change is on disk. A closed Cloud no longer changes.
+func (c *Cloud) change(work func(now time.Time)) disk.Ticket {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return c.store.Commit(nil)
+	}
+	now := c.now()
+	c.elapse(now)
+	work(now)
+	c.follow(now)
+	ticket := c.commit()
+	for _, invoke := range c.invocations {
+		go func() {
+			if ticket.Wait() == nil {
+				invoke()
+			}
+		}()
+	}
+	c.invocations = nil
+	return ticket
+}
+
+// follow applies the consequences of a change: it performs the tasks of executions, sets the alarm for the next
+// time-driven work, and lets waiting receives retry.
+func (c *Cloud) follow(now time.Time) {
+	c.performTasks(now)
+	c.announce(now)
+	c.setAlarm(now)
+	for _, queue := range c.sqs.TakeTouched() {
+		c.arrange(queue)
+	}
+}

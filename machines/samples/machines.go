@@ -1,0 +1,58 @@
+// Package samples builds this repository's machines for the deployed functions.
+package samples
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/settle-run/settle/machines"
+	"github.com/settle-run/settle/machines/demo"
+	"github.com/settle-run/settle/machines/enrich"
+	"github.com/settle-run/settle/machines/job/webhook"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/host"
+)
+
+// Machines returns the machines, with services that log the calls they would make. The details of a call are logged
+// only if payloads are.
+func Machines(p *host.Process) ([]durable.Machine, error) {
+	tuned := settings(p.Env)
+	logger := p.Logger
+	if !p.Settings.LogPayloads {
+		logger = slog.New(bare{logger.Handler()})
+	}
+	return machines.All(demo.Services(logger), tuned), nil
+}
+
+// ConsumerMachines returns the machines for the consumer and requires the key of signup's codes. Without the key,
+// anyone who sees a snapshot could find the code by trying all codes.
+func ConsumerMachines(p *host.Process) ([]durable.Machine, error) {
+	p.Env.Require(SignupCodeKey)
+	return Machines(p)
+}
+
+// ThirdParties returns the third parties that send requests to the gateway.
+func ThirdParties(p *host.Process) host.ThirdParties {
+	parties := host.ThirdParties{Webhooks: map[string]gateway.Webhook{
+		webhook.Name: webhook.GitHub(p.Env.Secret(GitHubWebhookSecret, webhook.SecretBytesMin)),
+	}}
+	if made := callbacks(p.Env); len(made.Key) > 0 {
+		parties.Callbacks = map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: made.Verify, Read: enrich.ReadCallback}}
+	}
+	return parties
+}
+
+// bare is a log handler that drops attributes.
+type bare struct{ slog.Handler }
+
+// Handle logs only the message.
+func (h bare) Handle(ctx context.Context, record slog.Record) error {
+	return h.Handler.Handle(ctx, slog.NewRecord(record.Time, record.Level, record.Message, record.PC))
+}
+
+// WithAttrs drops the attributes.
+func (h bare) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+// WithGroup drops the group.
+func (h bare) WithGroup(string) slog.Handler { return h }

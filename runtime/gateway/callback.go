@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Callback describes a third party that calls back. All fields are required.
+type Callback struct {
+	// Machine is the ID of the machine whose instances wait.
+	Machine string
+	// Verify checks the key of an address that was made for the instance, "machine/id", and returns when the address
+	// expires. It returns ok false for any other address. The comparison must take constant time.
+	Verify func(instance, until, key string) (deadline time.Time, ok bool)
+	// Read converts the body to an event and returns the alias of the instance that it is for.
+	Read func(body []byte) (alias string, event json.RawMessage, err error)
+}
+
+func (c Callback) validate(machines *durable.Machines) error {
+	if c.Verify == nil || c.Read == nil {
+		return errors.New("expected both Verify and Read")
+	}
+	_, err := machines.Lookup(c.Machine)
+	return err
+}
+
+// postCallback accepts the first callback for an alias before the address expires. All other callbacks get an error
+// with the reason. If several callbacks arrive at once, exactly one of them is accepted.
+func (a *api) postCallback(r *http.Request) (reply, error) {
+	callback, to, err := a.addressee(r)
+	if err != nil {
+		return reply{}, err
+	}
+	if _, err := mediaType(r.Header, "application/json"); err != nil {
+		return reply{}, err
+	}
+	body, err := readBody(r, a.config.EventBytesMax)
+	if err != nil {
+		return reply{}, err
+	}
+	alias, event, err := callback.Read(body)
+	if err != nil {
+		return reply{}, fmt.Errorf("%w: %w", errCallback, err)
+	}
+	// Reject what the machine would reject before the callback is redeemed.
+	by := rand.Text()
+	first, err := a.prepare(to, event, callbackEventID(by))
+	if err != nil {
+		return reply{}, err
+	}
+	redemption, err := a.store.Redeem(r.Context(), alias, to, event, by)
+	switch {
+	case err != nil:
+		return reply{}, fmt.Errorf("%w: %w", errStore, err)
+	case redemption.First:
+		return a.enqueue(r.Context(), first)
+	case redemption.Instance != to:
+		return reply{}, a.unknownJob(r.Context(), to, redemption)
+	case redemption.Event == nil:
+		return reply{}, fmt.Errorf("%w: %s ended without this callback", errExpired, to)
+	case redemption.Ended:
+		return reply{}, fmt.Errorf("%w: %s received it and ended", errProcessed, to)
+	}
+	// The first request may have failed before its event was queued. Send the event again under the same ID, so that
+	// this answer is true.
+	again, err := a.prepare(to, redemption.Event, callbackEventID(redemption.By))
+	if err != nil {
+		return reply{}, err
+	}
+	if _, err := a.enqueue(r.Context(), again); err != nil {
+		return reply{}, err
+	}
+	return reply{}, fmt.Errorf("%w: queued for %s", errProcessed, to)
+}
+
+// callbackEventID returns the $id of the event for the callback that redeemed an alias. The ID does not contain the
+// alias, because an instance may release an alias and claim it again.
+func callbackEventID(by string) string { return "callback/" + by }
+
+// addressee parses and verifies the address of a callback.
+func (a *api) addressee(r *http.Request) (Callback, durable.InstanceID, error) {
+	callback, known := a.config.Callbacks[r.PathValue("provider")]
+	if !known {
+		return Callback{}, durable.InstanceID{}, fmt.Errorf("%w: unknown address", errNoCallback)
+	}
+	to, err := durable.ParseInstanceID(callback.Machine + "/" + r.PathValue("id"))
+	if err != nil {
+		return Callback{}, durable.InstanceID{}, err
+	}
+	deadline, ok := callback.Verify(to.String(), r.PathValue("until"), r.PathValue("key"))
+	if !ok {
+		return Callback{}, durable.InstanceID{}, fmt.Errorf("%w: unknown address", errNoCallback)
+	}
+	if !a.config.Now().Before(deadline) {
+		return Callback{}, durable.InstanceID{}, fmt.Errorf("%w: the address expired at %s", errExpired, deadline.UTC().Format(time.RFC3339))
+	}
+	return callback, to, nil
+}
+
+// unknownJob returns why an instance does not have the alias of a callback. Either it does not wait under the alias, or
+// it has not claimed it yet: the third party can be faster than the answer to the call that started its job.
+func (a *api) unknownJob(ctx context.Context, to durable.InstanceID, redemption durable.Redemption) error {
+	record, err := a.store.Load(ctx, to)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
+	if redemption.Instance == (durable.InstanceID{}) && a.isUnderWay(record) {
+		return fmt.Errorf("%w: %s", errEarly, to)
+	}
+	return fmt.Errorf("%w: %s is not waiting for this job", errNoCallback, to)
+}
+
+// isUnderWay reports whether the loop is still working on the instance. Nothing is stored before the first turn ends.
+func (a *api) isUnderWay(record durable.Record) bool {
+	if record.Revision == 0 || len(record.Outbox) > 0 {
+		return true
+	}
+	if record.Status != statechart.Active {
+		return false
+	}
+	_, instance, err := a.machines.Restore(record)
+	return err == nil && !instance.Settled()
+}

@@ -1,0 +1,275 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/job/webhook"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+const (
+	webhookSecret = "it's a secret to everybody"
+	// taskToken stands for a token that a record contains and no answer may show.
+	taskToken = "AAAAKgAAAAIAAAAAtoken"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// verify is the payload of VERIFY.
+type verify struct {
+	Code json.Number `json:"code"`
+}
+
+// Validate rejects a verification without a code, and panics for one code.
+func (v verify) Validate() error {
+	switch v.Code {
+	case "":
+		return errors.New("expected a code")
+	case "666":
+		panic("a bug in the payload's code, which quotes " + string(v.Code))
+	default:
+		return nil
+	}
+}
+
+type signupContext struct {
+	Email    string `json:"email"`
+	Verified string `json:"verified,omitempty"`
+}
+
+// signup returns a machine with a timer, a payload with rules and an internal event.
+func signup() durable.Machine {
+	type on = statechart.Transition[signupContext]
+	settled := []string{statechart.Settled}
+	return durable.Host(statechart.Must(statechart.Definition[signupContext]{
+		ID: "signup", Version: 3, Initial: "verifying",
+		Context: func(statechart.Start) signupContext { return signupContext{Email: "ada@example.com"} },
+		Payloads: statechart.Payloads{
+			"VERIFY": statechart.PayloadOf[verify](), "RESEND": statechart.NoPayload(), "CHECKED": statechart.InternalOf[verify](),
+		},
+		States: []statechart.State[signupContext]{
+			{ID: "verifying", Tags: settled,
+				On:    []on{{Event: "VERIFY", Target: "active"}, {Event: "RESEND", Target: "verifying", Reenter: true}},
+				After: []statechart.After[signupContext]{{Delay: time.Hour, Target: "active"}}},
+			{ID: "active", Tags: settled, On: []on{{Event: "CHECKED", Target: "active"}}},
+		},
+	}), durable.MachineConfig{})
+}
+
+func machines(t *testing.T) *durable.Machines {
+	t.Helper()
+	set, err := durable.NewMachines(signup(), durable.Host(job.New(nil, job.Config{}), durable.MachineConfig{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// queue is a Sender that remembers deduplication IDs until forget. SQS remembers them for five minutes.
+type queue struct {
+	mu   sync.Mutex
+	down error
+	sent []durable.Message
+	ids  map[string]string
+}
+
+func (q *queue) Send(_ context.Context, message durable.Message) (string, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.down != nil {
+		return "", q.down
+	}
+	if id, ok := q.ids[message.DeduplicationID]; ok {
+		return id, nil
+	}
+	q.sent = append(q.sent, message)
+	if q.ids == nil {
+		q.ids = map[string]string{}
+	}
+	q.ids[message.DeduplicationID] = fmt.Sprintf("message-%d", len(q.sent))
+	return q.ids[message.DeduplicationID], nil
+}
+
+// forget drops all deduplication IDs, as SQS does after five minutes.
+func (q *queue) forget() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ids = nil
+}
+
+// table is an in-memory Store of records, aliases and reserved IDs.
+type table struct {
+	mu       sync.Mutex
+	down     error
+	records  map[durable.InstanceID]durable.Record
+	aliases  map[string]durable.Redemption
+	reserved map[reservation]string
+}
+
+// reservation is the key of a reserved ID.
+type reservation struct {
+	to durable.InstanceID
+	id string
+}
+
+// Reserve never lets a reservation expire.
+func (s *table) Reserve(_ context.Context, to durable.InstanceID, eventID string, event json.RawMessage, _ time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	digest, err := durable.EventDigest(event)
+	if err != nil || s.down != nil {
+		return errors.Join(err, s.down)
+	}
+	key := reservation{to, eventID}
+	if known, ok := s.reserved[key]; ok && known != digest {
+		return fmt.Errorf("%w: %q to %s", dynamostore.ErrIDReused, eventID, to)
+	}
+	if s.reserved == nil {
+		s.reserved = map[reservation]string{}
+	}
+	s.reserved[key] = digest
+	return nil
+}
+
+func (s *table) Find(_ context.Context, alias string) (durable.InstanceID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	redemption, known := s.aliases[alias]
+	if !known && s.down == nil {
+		return durable.InstanceID{}, dynamostore.ErrNoAlias
+	}
+	return redemption.Instance, s.down
+}
+
+// Redeem stores the redemption as a later caller sees it: First is false.
+func (s *table) Redeem(_ context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (durable.Redemption, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	redemption := s.aliases[alias]
+	if s.down != nil || redemption.Instance != id || redemption.Ended || redemption.Event != nil {
+		return redemption, s.down
+	}
+	redemption.Event, redemption.By = event, by
+	s.aliases[alias] = redemption
+	redemption.First = true
+	return redemption, nil
+}
+
+// claim gives the alias to the instance.
+func (s *table) claim(alias, id string) {
+	if s.aliases == nil {
+		s.aliases = map[string]durable.Redemption{}
+	}
+	s.aliases[alias] = durable.Redemption{Instance: durable.InstanceID{Machine: "signup", ID: id}}
+}
+
+func (s *table) Load(_ context.Context, id durable.InstanceID) (durable.Record, error) {
+	if record, ok := s.records[id]; ok && s.down == nil {
+		return record, nil
+	}
+	return durable.Record{Instance: id}, s.down
+}
+
+// put stores signup/id at the given revision, with secrets in every field that may hold one.
+func (s *table) put(t *testing.T, id string, revision int64) {
+	t.Helper()
+	name := durable.InstanceID{Machine: "signup", ID: id}
+	instance, effects, err := signup().Start(statechart.Start{Instance: name.String(), At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := instance.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	effects[0].Event = json.RawMessage(`{"type":"X","$task":{"token":"` + taskToken + `"}}`)
+	snapshot = append(bytes.TrimSuffix(snapshot, []byte("}")), `,"tokens":{"signup":{"token":"`+taskToken+`"}}}`...)
+	if s.records == nil {
+		s.records = map[durable.InstanceID]durable.Record{}
+	}
+	s.records[name] = durable.Record{
+		Instance: name, Revision: revision, Snapshot: snapshot, State: instance.State(), Status: instance.Status(),
+		CreatedAt: epoch, UpdatedAt: epoch.Add(time.Minute), Outbox: effects, Ignored: 2,
+		History:  []durable.Transition{{At: epoch, Event: "RESEND", From: []string{"verifying"}, To: []string{"verifying"}}},
+		Error:    &durable.Failure{At: epoch, Event: "VERIFY", Message: `wrong payload: "{\"$task\":{\"token\":\"` + taskToken + `"`},
+		Attempts: []durable.Attempt{{Queue: "arn:aws:sqs:eu-west-1:123456789012:events.fifo", SequenceNumber: "1", Count: 1}},
+	}
+}
+
+// world is an API with its queue, table and log.
+type world struct {
+	http.Handler
+	queue queue
+	table table
+	log   bytes.Buffer
+}
+
+func newWorld(t *testing.T, config gateway.Config) *world {
+	t.Helper()
+	w := &world{}
+	config.Logger = slog.New(slog.NewTextHandler(&lockedWriter{to: &w.log}, nil))
+	handler, err := gateway.New(machines(t), &w.queue, &w.table, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Handler = handler
+	return w
+}
+
+// lockedWriter is a writer for concurrent requests.
+type lockedWriter struct {
+	mu sync.Mutex
+	to *bytes.Buffer
+}
+
+func (l *lockedWriter) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.to.Write(line)
+}
+
+func sign(secret string, body []byte) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write(body)
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// github is the webhook of GitHub.
+func github(secret string) map[string]gateway.Webhook {
+	return map[string]gateway.Webhook{webhook.Name: webhook.GitHub([]byte(secret))}
+}
+
+// webhookHeader is the header that GitHub sends with a signed workflow_job webhook.
+func webhookHeader(body []byte) http.Header {
+	return http.Header{
+		"Content-Type": {"application/json"}, "X-Github-Event": {"workflow_job"},
+		"X-Github-Delivery": {"72d3162e-cc78-11e3-81ab-4c9367dc0958"}, "X-Hub-Signature-256": {sign(webhookSecret, body)},
+	}
+}
+
+// withHeader returns a copy of the header with one field set, or without it if value is "".
+func withHeader(header http.Header, name, value string) http.Header {
+	header = maps.Clone(header)
+	header.Del(name)
+	if value != "" {
+		header.Set(name, value)
+	}
+	return header
+}

@@ -1,0 +1,199 @@
+// Package gateway serves Settle over HTTP. It sends events to instances, shows instances, and accepts the webhooks and
+// callbacks of third parties.
+//
+//	POST /instances/{machine}/{id}/events  send an event; 202 once it is queued
+//	GET  /instances/{machine}/{id}         show an instance as last stored
+//	GET  /aliases/{alias}                  show the instance with an alias
+//	GET  /machines                         list the machines and the events they accept
+//	POST /webhooks/{name}                  receive a signed webhook of a third party
+//	POST /webhooks/{provider}/{id}/{until}/{key}
+//	                                       receive the callback of a third party, once
+//	GET  /healthz                          200 while the process is running
+//
+// An event is validated before it is queued. An invalid event fails the request with a reason instead of being parked later.
+// Status 202 means that the event is queued, not that the instance has applied it.
+//
+// An event with an ID is applied once, however often it is sent. The ID is the Idempotency-Key header or the event's key
+// "$id". If the ID was used for a different event, the request fails with 409 and nothing is queued. Events without an ID are
+// never deduplicated: two RESEND in a row are two events. A client that retries after a lost answer must send an ID.
+//
+// Errors are problem details (RFC 9457) with an additional code. The handler does not authenticate users: put an API Gateway
+// authorizer, IAM or a proxy in front of it. Only the webhooks may be public, because the handler checks their signature or
+// address.
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// Limits on input.
+const (
+	// EventBytesMax is the default of Config.EventBytesMax.
+	EventBytesMax = 256 << 10
+	// QueueBytesMax is the largest message that SQS accepts, and the upper bound of Config.EventBytesMax.
+	QueueBytesMax = 1 << 20
+	// EventIDBytesMax is the length limit of an event ID. Instances store the IDs of their recent events.
+	EventIDBytesMax = 256
+	// WebhookBytesMax is the largest webhook, which is what GitHub delivers. Only a part of it is queued.
+	WebhookBytesMax = 25 << 20
+)
+
+// Store reads instances, redeems aliases and reserves event IDs. *dynamostore.Store implements it.
+type Store interface {
+	// Load returns the record of an instance. If there is none, its Revision is 0.
+	Load(ctx context.Context, id durable.InstanceID) (durable.Record, error)
+	// Find returns the instance that has the alias or had it last. It returns dynamostore.ErrNoAlias if there is none.
+	Find(ctx context.Context, alias string) (durable.InstanceID, error)
+	// Redeem stores the event of a callback with the instance's alias, if it is the first one; see durable.Redemption.
+	// Calling it again with the same by returns the same result.
+	Redeem(ctx context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (durable.Redemption, error)
+	// Reserve reserves a client's event ID for this event to the instance. The reservation starts at the given time. It
+	// returns dynamostore.ErrIDReused if the ID is reserved for another event. Reserving the same event again succeeds.
+	Reserve(ctx context.Context, to durable.InstanceID, eventID string, event json.RawMessage, at time.Time) error
+}
+
+// Config tunes the API. The zero value is useful.
+type Config struct {
+	// Webhooks are the third parties that send signed requests, by the name in the address.
+	Webhooks map[string]Webhook
+	// Callbacks are the third parties that may call back, by the provider name in the address.
+	Callbacks map[string]Callback
+	// EventBytesMax limits the size of a queued event, including its ID. Defaults to 256 KiB, at most QueueBytesMax.
+	EventBytesMax int
+	// Logger logs one line per event and one per rejected request, without bodies, signatures and headers. Defaults to
+	// slog.Default.
+	Logger *slog.Logger
+	// Now is the clock for the expiry of callback addresses and reserved event IDs. Defaults to time.Now.
+	Now func() time.Time
+}
+
+func (c Config) withDefaults() Config {
+	if c.EventBytesMax == 0 {
+		c.EventBytesMax = EventBytesMax
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+func (c Config) validate(machines *durable.Machines) error {
+	if c.EventBytesMax < 1 || c.EventBytesMax > QueueBytesMax {
+		return fmt.Errorf("gateway: expected Config.EventBytesMax between 1 and %d, got %d", QueueBytesMax, c.EventBytesMax)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Callbacks)) {
+		if err := c.Callbacks[name].validate(machines); err != nil {
+			return fmt.Errorf("gateway: Config.Callbacks[%q]: %w", name, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Webhooks)) {
+		if webhook := c.Webhooks[name]; webhook.Verify == nil || webhook.Read == nil {
+			return fmt.Errorf("gateway: Config.Webhooks[%q]: expected both Verify and Read", name)
+		}
+	}
+	return nil
+}
+
+// api is the handler that New returns. It has no state between requests.
+type api struct {
+	machines *durable.Machines
+	sender   durable.Sender
+	store    Store
+	config   Config
+	mux      *http.ServeMux
+}
+
+// New returns the handler of the API. Events go to sender, instances come from store. The handler is safe for
+// concurrent use and runs in a server or in Lambda.
+func New(machines *durable.Machines, sender durable.Sender, store Store, config Config) (http.Handler, error) {
+	config = config.withDefaults()
+	if err := config.validate(machines); err != nil {
+		return nil, err
+	}
+	a := &api{machines: machines, sender: sender, store: store, config: config, mux: http.NewServeMux()}
+	a.mux.Handle("POST /instances/{machine}/{id}/events", endpoint{a, a.postEvent})
+	a.mux.Handle("GET /instances/{machine}/{id}", endpoint{a, a.getInstance})
+	a.mux.Handle("GET /aliases/{alias...}", endpoint{a, a.getAlias})
+	a.mux.Handle("GET /machines", endpoint{a, a.getMachines})
+	a.mux.Handle("POST /webhooks/{name}", endpoint{a, a.postWebhook})
+	a.mux.Handle("POST /webhooks/{provider}/{id}/{until}/{key}", endpoint{a, a.postCallback})
+	a.mux.Handle("GET /healthz", endpoint{a, a.getHealth})
+	return a, nil
+}
+
+// ServeHTTP answers every request with JSON, including unknown routes and requests that make a payload's code panic.
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		if p := recover(); p != nil {
+			// Do not log the panic's value. It may quote the body.
+			a.config.Logger.ErrorContext(r.Context(), "panic", "route", r.Pattern, "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+			a.refuse(w, r, errPanic)
+		}
+	}()
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	handler, _ := a.mux.Handler(r)
+	if _, ok := handler.(endpoint); !ok {
+		a.refuse(w, r, a.unrouted(w, r, handler))
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+// unrouted returns why a request has no route. The mux's handler distinguishes an unknown path from a wrong method, but
+// answers in plain text. It also redirects unclean paths, and the redirect would drop the stage of an HTTP API.
+func (a *api) unrouted(w http.ResponseWriter, r *http.Request, verdict http.Handler) error {
+	probe := &headOnly{header: http.Header{}}
+	verdict.ServeHTTP(probe, r)
+	if probe.status != http.StatusMethodNotAllowed {
+		return fmt.Errorf("%w: expected a path of this API, got %q", errNoRoute, r.URL.Path)
+	}
+	w.Header().Set("Allow", probe.header.Get("Allow"))
+	return fmt.Errorf("%w: expected %s, got %s", errMethod, probe.header.Get("Allow"), r.Method)
+}
+
+// headOnly is a ResponseWriter that stores headers and status and drops the body.
+type headOnly struct {
+	header http.Header
+	status int
+}
+
+func (h *headOnly) Header() http.Header            { return h.header }
+func (h *headOnly) WriteHeader(status int)         { h.status = status }
+func (h *headOnly) Write(body []byte) (int, error) { return len(body), nil }
+
+func (a *api) getHealth(*http.Request) (reply, error) {
+	return reply{status: http.StatusOK, body: map[string]string{"status": "ok"}}, nil
+}
+
+// machineView is a machine in the response of GET /machines.
+type machineView struct {
+	ID      string `json:"id"`
+	Version int    `json:"version"`
+	// Events are the types of events that the machine accepts.
+	Events []string `json:"events"`
+}
+
+func (a *api) getMachines(*http.Request) (reply, error) {
+	views := []machineView{}
+	for _, id := range a.machines.IDs() {
+		machine, err := a.machines.Lookup(id)
+		if err != nil {
+			return reply{}, err
+		}
+		views = append(views, machineView{ID: id, Version: machine.Version(), Events: notNil(machine.Events())})
+	}
+	return reply{status: http.StatusOK, body: map[string][]machineView{"machines": views}}, nil
+}

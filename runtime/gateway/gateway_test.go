@@ -1,0 +1,229 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/gateway"
+)
+
+// post sends a request and returns the response.
+func post(handler http.Handler, path, body string, header http.Header) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	if header != nil {
+		r.Header = header
+	}
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, r)
+	return answer
+}
+
+const eventsPath = "/instances/signup/42/events"
+
+func TestInvalidConfigIsRejected(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		machines *durable.Machines
+		config   gateway.Config
+		want     string
+	}{
+		"more than SQS accepts": {machines(t), gateway.Config{EventBytesMax: 1<<20 + 1}, "EventBytesMax between 1 and 1048576, got 1048577"},
+		"a negative limit":      {machines(t), gateway.Config{EventBytesMax: -1}, "EventBytesMax between 1 and 1048576, got -1"},
+		"a callback without the machine": {machines(t), gateway.Config{Callbacks: map[string]gateway.Callback{"acme": {Machine: "x", Verify: verifyAcme, Read: readAcme}}},
+			`Config.Callbacks["acme"]: unknown machine: expected one of job, signup, got "x"`},
+		"a callback without a check": {machines(t), gateway.Config{Callbacks: map[string]gateway.Callback{"acme": {Machine: "signup", Read: readAcme}}},
+			`Config.Callbacks["acme"]: expected both Verify and Read`},
+		"a webhook without a check": {machines(t), gateway.Config{Webhooks: map[string]gateway.Webhook{"acme": {}}}, `Config.Webhooks["acme"]: expected both Verify and Read`},
+	} {
+		_, err := gateway.New(test.machines, &queue{}, &table{}, test.config)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: expected an error containing %q, got %v", name, test.want, err)
+		}
+	}
+}
+
+func TestWebhooksAreRejectedWithoutASecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gateway.Config{Webhooks: github("")})
+	body := `{"action":"queued","workflow_job":{"id":2,"run_id":1,"status":"queued"}}`
+	answer := post(w, "/webhooks/github", body, withHeader(webhookHeader([]byte(body)), "X-Hub-Signature-256", sign("", []byte(body))))
+	if answer.Code != http.StatusServiceUnavailable || !strings.Contains(answer.Body.String(), `"code":"no_webhook_secret"`) {
+		t.Errorf("expected 503 no_webhook_secret, got %d %s", answer.Code, answer.Body)
+	}
+	if len(w.queue.sent) != 0 {
+		t.Errorf("expected nothing in the queue, got %v", w.queue.sent)
+	}
+}
+
+func TestBodiesAreLimited(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gateway.Config{Webhooks: github(webhookSecret)})
+	event := func(bytes int) string {
+		const head, tail = `{"type":"RESEND","note":"`, `"}`
+		return head + strings.Repeat("n", bytes-len(head)-len(tail)) + tail
+	}
+	hook := strings.Repeat(" ", gateway.WebhookBytesMax)
+	signed := map[string]http.Header{hook: webhookHeader([]byte(hook)), hook + " ": webhookHeader([]byte(hook + " "))}
+	for name, test := range map[string]struct {
+		path, body string
+		want       int
+	}{
+		"the largest event":              {eventsPath, event(gateway.EventBytesMax), http.StatusAccepted},
+		"one byte more":                  {eventsPath, event(gateway.EventBytesMax + 1), http.StatusRequestEntityTooLarge},
+		"the largest webhook":            {"/webhooks/github", hook, http.StatusOK},
+		"one byte more than the largest": {"/webhooks/github", hook + " ", http.StatusRequestEntityTooLarge},
+	} {
+		for _, length := range []string{"known", "unknown"} {
+			r := httptest.NewRequest(http.MethodPost, test.path, strings.NewReader(test.body))
+			if test.path != eventsPath {
+				r.Header = withHeader(signed[test.body], "X-GitHub-Event", "ping")
+			}
+			if length == "unknown" {
+				r.ContentLength = -1
+			}
+			answer := httptest.NewRecorder()
+			w.ServeHTTP(answer, r)
+			if answer.Code != test.want {
+				t.Errorf("%s, length %s: expected %d, got %d %.300s", name, length, test.want, answer.Code, answer.Body)
+			}
+		}
+	}
+}
+
+// brokenBody is a request body whose sender disconnects.
+type brokenBody struct{}
+
+func (brokenBody) Read([]byte) (int, error) { return 0, http.ErrHandlerTimeout }
+
+func TestTruncatedBodyIsAClientError(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gateway.Config{})
+	answer := httptest.NewRecorder()
+	w.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, eventsPath, brokenBody{}))
+	if answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), `"code":"unreadable"`) {
+		t.Errorf("expected 400 unreadable, got %d %s", answer.Code, answer.Body)
+	}
+}
+
+func TestEventThatIsNotUTF8IsRejected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gateway.Config{})
+	answer := post(w, eventsPath, "{\"type\":\"RESEND\",\"note\":\"\xff\"}", nil)
+	want := `{"title":"Bad Request","status":400,"code":"not_an_event","detail":"not an event: expected JSON in UTF-8"}` + "\n"
+	if answer.Code != http.StatusBadRequest || answer.Body.String() != want {
+		t.Errorf("expected 400 %s, got %d %s", want, answer.Code, answer.Body)
+	}
+	if len(w.queue.sent) != 0 {
+		t.Errorf("expected nothing in the queue, got %v", w.queue.sent)
+	}
+}
+
+func TestEventIDsAreLimited(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gateway.Config{})
+	for length, want := range map[int]int{gateway.EventIDBytesMax: http.StatusAccepted, gateway.EventIDBytesMax + 1: http.StatusBadRequest} {
+		id := strings.Repeat("i", length)
+		for name, answer := range map[string]*httptest.ResponseRecorder{
+			"header": post(w, eventsPath, `{"type":"RESEND"}`, http.Header{"Idempotency-Key": {id}}),
+			"$id":    post(w, eventsPath, `{"type":"RESEND","$id":"`+id+`"}`, nil),
+		} {
+			if answer.Code != want {
+				t.Errorf("%s of %d bytes: expected %d, got %d %s", name, length, want, answer.Code, answer.Body)
+			}
+		}
+	}
+	if answer := post(w, eventsPath, `{"type":"RESEND"}`, http.Header{"Idempotency-Key": {"\xff"}}); answer.Code != http.StatusBadRequest {
+		t.Errorf("a key that is not UTF-8: expected 400, got %d %s", answer.Code, answer.Body)
+	}
+}
+
+func TestKeyInSeveralHeaderLinesIsOneKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gateway.Config{})
+	post(w, eventsPath, `{"type":"RESEND"}`, http.Header{"Idempotency-Key": {"a", "b"}})
+	if got, want := string(w.queue.sent[0].Body), `{"type":"RESEND","$id":"a,b"}`; got != want {
+		t.Errorf("expected %s, got %s", want, got)
+	}
+}
+
+// brokenLoader is a Store that panics with the instance ID in the panic's value.
+type brokenLoader struct{ table }
+
+func (*brokenLoader) Load(_ context.Context, id durable.InstanceID) (durable.Record, error) {
+	panic("no such item: " + id.ID)
+}
+
+func TestPanicIsA500WithoutItsValue(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	handler, err := gateway.New(machines(t), &queue{}, &brokenLoader{}, gateway.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/instances/signup/PRIVATE", nil))
+	want := `{"title":"Internal Server Error","status":500,"code":"internal","detail":"internal error: see the log"}` + "\n"
+	if answer.Code != http.StatusInternalServerError || answer.Body.String() != want {
+		t.Errorf("expected 500 %s, got %d %s", want, answer.Code, answer.Body)
+	}
+	if !strings.Contains(log.String(), "brokenLoader).Load") || strings.Contains(log.String(), "PRIVATE") {
+		t.Errorf("expected the stack of the panic in the log without its value, got %s", &log)
+	}
+}
+
+func TestUnreadableInstanceIsA500(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gateway.Config{})
+	w.table.put(t, "42", 7)
+	id := durable.InstanceID{Machine: "signup", ID: "42"}
+	record := w.table.records[id]
+	record.Snapshot = []byte(`{"version":"three"}`)
+	w.table.records[id] = record
+	answer := httptest.NewRecorder()
+	w.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/instances/signup/42", nil))
+	if answer.Code != http.StatusInternalServerError || answer.Header().Get("ETag") != "" {
+		t.Errorf("expected 500 without ETag, got %d %v %s", answer.Code, answer.Header(), answer.Body)
+	}
+}
+
+func TestLogHasNeitherBodiesNorSecrets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gateway.Config{Webhooks: github(webhookSecret)})
+	w.table.put(t, "42", 7)
+	const private = "PRIVATE"
+	hook := `{"action":"queued","workflow_job":{"id":2,"run_id":1,"status":"queued","name":"` + private + `"}}`
+	signed := webhookHeader([]byte(hook))
+	post(w, eventsPath, `{"type":"RESEND","note":"`+private+`"}`, http.Header{"Idempotency-Key": {private}, "Authorization": {private}})
+	post(w, eventsPath, `{"type":"`+private+`"}`, nil)
+	post(w, eventsPath, `{"type":"VERIFY","code":"`+private+`"}`, nil)
+	post(w, "/webhooks/github", hook, signed)
+	post(w, "/webhooks/github", hook, withHeader(signed, "X-Hub-Signature-256", "sha256="+private))
+	w.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/instances/signup/42", nil))
+	log := w.log.String()
+	for _, secret := range []string{private, webhookSecret, taskToken, signed.Get("X-Hub-Signature-256")} {
+		if strings.Contains(log, secret) {
+			t.Errorf("the log contains %q: %s", secret, log)
+		}
+	}
+	if got := strings.Count(log, "event queued"); got != 2 {
+		t.Errorf("expected two log lines of queued events, got %d: %s", got, log)
+	}
+}
+
+func TestEveryAnswerForbidsSniffing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gateway.Config{})
+	for _, path := range []string{"/healthz", "/nowhere"} {
+		answer := httptest.NewRecorder()
+		w.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+		if got := answer.Header().Get("X-Content-Type-Options"); got != "nosniff" {
+			t.Errorf("%s: expected nosniff, got %q", path, got)
+		}
+	}
+}

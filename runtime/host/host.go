@@ -1,0 +1,87 @@
+// Package host runs machines in Lambda functions: the consumer, the gateway and the functions around them. A module with its own
+// machines has a main package for each function:
+//
+//	func main() { host.Main(host.Consumer(machines)) }
+//
+//	func machines(p *host.Process) ([]durable.Machine, error) {
+//		bank := bank.New(p.Env.Text("BANK_URL", "the address of the bank"))
+//		return []durable.Machine{durable.Host(order.New(bank), durable.MachineConfig{})}, nil
+//	}
+//
+// The functions read their settings from environment variables. If one is missing or invalid, the process logs its name and exits
+// before the first event:
+//
+//	SETTLE_TABLE                   the DynamoDB table                                      consumer, gateway
+//	SETTLE_TABLE_INDEX             on if the table has the index by_state                  consumer
+//	SETTLE_QUEUE_URL               the FIFO queue                                          all
+//	SETTLE_DEAD_LETTER_QUEUE_URL   its FIFO dead-letter queue                              consumer
+//	SETTLE_DELAY_QUEUE_URL         the standard queue for timers                           consumer, delay
+//	SETTLE_DELAY_QUEUE_ARN, SETTLE_SCHEDULER_ROLE_ARN, SETTLE_SCHEDULE_GROUP               consumer, delay, for timers beyond 15 minutes
+//	SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN   the queue for undeliverable timers                consumer, delay
+//	SETTLE_WORKFLOWS               name=ARN of the state machines that charts start        consumer
+//	SETTLE_HISTORY_MAX             transitions stored per instance, 1 to 100               consumer; 20 by default
+//	SETTLE_SERVICE                 the name in metrics and traces; settle by default
+//	SETTLE_LOG_LEVEL               debug, info, warn or error
+//	SETTLE_LOG_PAYLOADS            on to log event payloads, without task tokens
+//	OTEL_EXPORTER_OTLP_ENDPOINT    a collector for traces, OTLP over HTTP; none by default
+//	OTEL_EXPORTER_OTLP_HEADERS     headers for it: name=value, separated by commas
+package host
+
+import (
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/gateway"
+)
+
+// Machines builds the machines that a function hosts. It is called once, when the process starts. If a variable that it
+// reads is missing or invalid, the process exits and the result is not used.
+type Machines func(p *Process) ([]durable.Machine, error)
+
+// ThirdParties are the third parties that may send requests to the gateway, by their names in the address.
+type ThirdParties struct {
+	Webhooks  map[string]gateway.Webhook
+	Callbacks map[string]gateway.Callback
+}
+
+// Consumer returns the function behind the FIFO queue. It applies events to instances. Its event source mapping must
+// report batch item failures.
+func Consumer(machines Machines) Function {
+	return Function{
+		Requires: []string{Table, QueueURL, DeadLetterQueueURL, DelayQueueURL},
+		Machines: machines, Handler: newConsumer,
+	}
+}
+
+// Gateway returns the function behind an HTTP API or a function URL. It sends events to instances, shows instances, and
+// accepts webhooks and callbacks. parties may be nil. The machines only validate events and compute views.
+func Gateway(machines Machines, parties func(p *Process) ThirdParties) Function {
+	return Function{
+		Requires: []string{Table, QueueURL},
+		Machines: machines,
+		Handler: func(p *Process, hosted *durable.Machines) (any, error) {
+			if parties == nil {
+				return newGateway(p, hosted, ThirdParties{})
+			}
+			return newGateway(p, hosted, parties(p))
+		},
+	}
+}
+
+// TokenTask returns the function that a Step Functions task invokes to wait for an instance
+// (arn:aws:states:::lambda:invoke.waitForTaskToken). It validates the event and sends it to the FIFO queue. A task that
+// sends to the queue directly skips the validation.
+func TokenTask(machines Machines) Function {
+	return Function{Requires: []string{QueueURL}, Machines: machines, Handler: newTokenTask}
+}
+
+// Delay returns the function behind the delay queue. It sends due timers to the FIFO queue. Its event source mapping must
+// report batch item failures.
+func Delay() Function {
+	return Function{Requires: []string{QueueURL, DelayQueueURL}, Handler: newDelay}
+}
+
+// Executions returns the function behind the queue of an EventBridge rule for "Step Functions Execution Status Change".
+// When an execution ends, it sends an event to the instance that started it. Its event source mapping must report batch
+// item failures.
+func Executions() Function {
+	return Function{Requires: []string{QueueURL}, Handler: newExecutions}
+}

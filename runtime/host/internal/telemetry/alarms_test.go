@@ -1,0 +1,228 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// rule is an alarm of the template on one of the functions' metrics.
+type rule struct {
+	name, metric, statistic string
+	threshold               float64
+	datapoints, periods     int
+	period                  time.Duration
+}
+
+var (
+	alarmPattern    = regexp.MustCompile(`(?m)^  (\w+)Alarm:\n    Type: AWS::CloudWatch::Alarm\n((?:     ?.*\n)*)`)
+	propertyPattern = regexp.MustCompile(`(?m)^      (\w+): (.+)$`)
+)
+
+// rules returns the template's alarms on the functions' metrics, by name.
+func rules(t *testing.T) (found []rule) {
+	t.Helper()
+	text, err := os.ReadFile("../../../../infra/template.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, alarm := range alarmPattern.FindAllStringSubmatch(string(text), -1) {
+		properties := map[string]string{}
+		for _, property := range propertyPattern.FindAllStringSubmatch(alarm[2], -1) {
+			properties[property[1]] = property[2]
+		}
+		if properties["Namespace"] != namespace {
+			continue
+		}
+		number := func(name, otherwise string) int {
+			value, ok := properties[name]
+			if !ok {
+				value = properties[otherwise]
+			}
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				t.Fatalf("%s: expected %s to be a number, got %q", alarm[1], name, value)
+			}
+			return n
+		}
+		if properties["ComparisonOperator"] != "GreaterThanThreshold" || properties["TreatMissingData"] != "notBreaching" {
+			t.Fatalf("%s: expected an alarm above its threshold that ignores missing data, got %v", alarm[1], properties)
+		}
+		found = append(found, rule{
+			name: alarm[1], metric: properties["MetricName"], statistic: properties["Statistic"], threshold: float64(number("Threshold", "")),
+			datapoints: number("DatapointsToAlarm", "EvaluationPeriods"), periods: number("EvaluationPeriods", ""),
+			period: time.Duration(number("Period", "")) * time.Second,
+		})
+	}
+	slices.SortFunc(found, func(a, b rule) int { return strings.Compare(a.name, b.name) })
+	return found
+}
+
+// value returns the statistic of the measurements in a period.
+func (r rule) value(measured []measurement, from, to time.Time) (value float64) {
+	for _, m := range measured {
+		measurement, ok := m.values[r.metric]
+		if !ok || m.at.Before(from) || !m.at.Before(to) {
+			continue
+		}
+		switch r.statistic {
+		case "Sum":
+			value += measurement
+		case "SampleCount":
+			value++
+		case "Maximum":
+			value = max(value, measurement)
+		default:
+			panic("unknown statistic: " + r.statistic)
+		}
+	}
+	return value
+}
+
+// ringing returns when the alarms ring. Like CloudWatch, it evaluates the last periods every minute (Amazon CloudWatch
+// User Guide, "Alarm evaluation window": a window slides by default).
+func ringing(rules []rule, measured []measurement, began time.Time, length time.Duration) (rings []string) {
+	for _, r := range rules {
+		from := time.Duration(-1)
+		for minute := time.Duration(0); minute <= length; minute += time.Minute {
+			breaching := 0
+			for i := range r.periods {
+				to := began.Add(minute - time.Duration(i)*r.period)
+				if r.value(measured, to.Add(-r.period), to) > r.threshold {
+					breaching++
+				}
+			}
+			switch rang := from >= 0; {
+			case breaching >= r.datapoints && !rang:
+				from = minute
+			case breaching < r.datapoints && rang:
+				rings = append(rings, fmt.Sprintf("%s from %v to %v", r.name, from, minute))
+				from = -1
+			}
+		}
+		if from >= 0 {
+			rings = append(rings, fmt.Sprintf("%s from %v on", r.name, from))
+		}
+	}
+	return rings
+}
+
+// scene is a failure of an instance and the alarms that it must raise.
+type scene struct {
+	script map[time.Duration]func(*stage)
+	// calls and service return the errors of calls and services, given the time since the start. Nil means no errors.
+	calls   func(name string, at time.Duration) error
+	service func(at time.Duration) error
+	length  time.Duration
+	rings   []string
+}
+
+func posting(body string) func(*stage) { return func(s *stage) { s.post(`{"type":"` + body + `"}`) } }
+
+// failsFrom fails calls with the name, from one hour on until the given time. Each call takes the given time.
+func failsFrom(name string, err error, takes time.Duration, until time.Duration) func(string, time.Duration) error {
+	return func(called string, at time.Duration) error {
+		if called != name || at < time.Hour || at >= until {
+			return nil
+		}
+		time.Sleep(takes)
+		return err
+	}
+}
+
+func relaunches(answered bool) map[time.Duration]func(*stage) {
+	script := map[time.Duration]func(*stage){}
+	for i := range 12 {
+		begin := time.Duration(i) * 302 * time.Second
+		script[begin] = func(s *stage) { s.post(s.wait(fmt.Sprint("task ", i), 300*time.Second)) }
+		script[begin+100*time.Second] = posting("NOTE")
+		if answered {
+			script[begin+280*time.Second] = posting("PICK")
+			script[begin+290*time.Second] = posting("DROP")
+		} else {
+			script[begin+300*time.Second] = posting("NOTE") // before the loop checks whether the task has timed out
+		}
+	}
+	return script
+}
+
+// TestAlarmsRingUntilTheProblemIsSolved plays the failures that the operations page describes for the template's
+// alarms. Each alarm must ring without a gap: an alarm that stops between two retries suggests that the problem is
+// solved.
+func TestAlarmsRingUntilTheProblemIsSolved(t *testing.T) {
+	t.Parallel()
+	found := rules(t)
+	if len(found) != 6 {
+		t.Fatalf("expected six alarms on the functions' metrics, got %v", found)
+	}
+	errBusy := errors.New("busy")
+	noted := map[time.Duration]func(*stage){0: posting("NOTE"), time.Hour: posting("NOTE")}
+	for name, c := range map[string]scene{
+		"an unreadable item": {
+			script: noted, calls: failsFrom("Load", durable.ErrUnreadable, time.Second, 7*time.Hour), length: 9 * time.Hour,
+			rings: []string{"Faults from 1h1m0s to 7h15m0s", "Retried from 1h11m0s to 7h10m0s", "Unreadable from 1h1m0s to 7h15m0s"},
+		},
+		"no permission to read the table": {
+			script: noted, calls: failsFrom("Load", durable.ErrDenied, time.Second, 7*time.Hour), length: 9 * time.Hour,
+			rings: []string{"Faults from 1h1m0s to 7h15m0s", "Retried from 1h11m0s to 7h10m0s", "Unreadable from 1h1m0s to 7h15m0s"},
+		},
+		"a stuck instance": { // No event is parked, and no other event arrives.
+			script: map[time.Duration]func(*stage){time.Hour: posting("BREAK")}, length: 3 * time.Hour,
+			rings: []string{"Faults from 1h1m0s to 1h16m0s"},
+		},
+		"a dropped effect": {
+			script: map[time.Duration]func(*stage){time.Hour: posting("TELL")},
+			calls:  failsFrom("Send", durable.ErrRefused, time.Second, 6*time.Hour), length: 3 * time.Hour,
+			rings: []string{"Faults from 1h1m0s to 1h16m0s"},
+		},
+		"an unavailable table for a minute": {
+			script: noted, calls: failsFrom("Load", errBusy, time.Second, time.Hour+time.Minute), length: 3 * time.Hour,
+		},
+		"a failing service for hours": {
+			script:  map[time.Duration]func(*stage){0: posting("CHARGE"), time.Hour: posting("NOTE")},
+			service: func(at time.Duration) error { return map[bool]error{true: errBusy}[at < 8*time.Hour] }, length: 11 * time.Hour,
+			rings: []string{"Unsettled from 22m0s to 9h16m0s"},
+		},
+		"a message that cannot be sent": {
+			script: map[time.Duration]func(*stage){time.Hour: posting("TELL")},
+			calls:  failsFrom("Send", errBusy, 20*time.Second, 6*time.Hour), length: 8 * time.Hour,
+			rings: []string{"Outbox from 1h8m0s to 6h20m0s", "Retried from 1h11m0s to 6h10m0s"},
+		},
+		"tasks of five minutes, answered":  {script: relaunches(true), length: 2 * time.Hour},
+		"tasks of five minutes, timed out": {script: relaunches(false), length: 2 * time.Hour},
+		"a task that is about to time out": {
+			script: map[time.Duration]func(*stage){
+				0:                func(s *stage) { s.post(s.wait("task", time.Hour)) },
+				54 * time.Minute: posting("NOTE"), // exactly a tenth of the time is left
+				55 * time.Minute: posting("NOTE"), 90 * time.Minute: posting("NOTE"),
+			},
+			length: 3 * time.Hour, rings: []string{"TokenDeadline from 56m0s to 2h6m0s"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began, s := time.Now(), &stage{}
+				if c.calls != nil {
+					s.calls = func(name string) error { return c.calls(name, time.Since(began)) }
+				}
+				service := func() error { return c.service(time.Since(began)) }
+				s.play(t, service, c.script, c.length)
+				if diff := cmp.Diff(c.rings, ringing(found, s.measured, began, c.length)); diff != "" {
+					t.Errorf("alarms (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,101 @@
+package host_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/settle-run/settle/machines/samples"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/host"
+)
+
+// logRow matches the rows of docs/cost.md with the bytes of log.
+var logRow = regexp.MustCompile(`(?m)^\| of each (event|invocation), the line .* \| (\d+) \| measured \|$`)
+
+// TestLogBytesMatchTheCostPage applies events one by one with the template's settings, and measures the consumer's
+// log lines for events without services.
+func TestLogBytesMatchTheCostPage(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/cost.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := map[string]float64{}
+	for _, row := range logRow.FindAllStringSubmatch(string(text), -1) {
+		says[row[1]], _ = strconv.ParseFloat(row[2], 64)
+	}
+	if len(says) != 2 {
+		t.Fatalf("expected docs/cost.md to have the bytes of each event and each invocation, got %v", says)
+	}
+
+	w := newWorld(t, map[string]string{host.TracesEndpoint: "", host.TracesHeaders: ""})
+	stop := w.poll()
+	const jobs = 10
+	for i := range jobs {
+		id := 1001 + i
+		job := fmt.Sprintf("job/run-%d-job-%d", id, id)
+		for _, event := range []struct{ body, state string }{
+			{`{"type":"queued","run_id":%d,"job_id":%d}`, "queued"},
+			{`{"type":"in_progress","run_id":%d,"job_id":%d}`, "in_progress"},
+			{`{"type":"completed","run_id":%d,"job_id":%d,"conclusion":"success"}`, "success"},
+		} {
+			w.send(job, fmt.Sprintf(event.body, id, id))
+			w.until(job, func(r durable.Record) bool {
+				return len(r.State) == 1 && r.State[0] == event.state && len(r.Outbox) == 0
+			})
+		}
+	}
+	stop()
+
+	events, bytes := 0, 0
+	for line := range strings.Lines(w.logs.String()) {
+		applied := strings.Contains(line, `"msg":"event applied"`)
+		if !applied && !strings.Contains(line, "runner") {
+			t.Errorf("expected only lines of applied events and launched runners, got %s", line)
+		}
+		if applied && !strings.Contains(line, `"event":"queued"`) {
+			events, bytes = events+1, bytes+len(line)
+		}
+	}
+	wantAbout(t, "the line of an event", says["event"], float64(bytes)/float64(events))
+	invocations, bytes := 0, 0
+	for line := range strings.Lines(w.metrics.String()) {
+		if strings.Contains(line, `"Events":1,`) {
+			invocations, bytes = invocations+1, bytes+len(line)
+		}
+	}
+	wantAbout(t, "the metrics of an invocation", says["invocation"], float64(bytes)/float64(invocations))
+	if events != 2*jobs || invocations != 3*jobs {
+		t.Errorf("want %d log lines of events without services and %d invocations with one event, got %d and %d", 2*jobs, 3*jobs, events, invocations)
+	}
+}
+
+// wantAbout compares docs/cost.md with the measurement. Times and durations vary by a digit.
+func wantAbout(t *testing.T, what string, says, measured float64) {
+	t.Helper()
+	t.Logf("%s: %.1f bytes", what, measured)
+	if math.IsNaN(measured) || math.Abs(says-measured) > 10 {
+		t.Errorf("%s: got %.1f bytes, but docs/cost.md says %.0f: change it in runtime/simulate/costdeployed_test.go, and run make cost COST_FLAGS=-cost", what, measured, says)
+	}
+}
+
+func TestHistoryMaxLimitsTheHistory(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]int{"2": 2, "": 4} {
+		w := newWorld(t, map[string]string{host.HistoryMax: value, samples.JobLaunchesMax: "1"})
+		stop := w.poll()
+		for _, typ := range []string{"queued", "in_progress", "completed"} {
+			w.send("job/7", `{"type":"`+typ+`","run_id":1,"job_id":7,"conclusion":"success"}`)
+		}
+		record := w.until("job/7", func(r durable.Record) bool { return r.Status == "done" && len(r.Outbox) == 0 })
+		stop()
+		if len(record.History) != want || record.History[len(record.History)-1].Event != "completed" {
+			t.Errorf("%s=%s: want the last %d transitions, got %+v", host.HistoryMax, value, want, record.History)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package host
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/host/internal/otlp"
+	"github.com/settle-run/settle/runtime/host/internal/telemetry"
+)
+
+// Process is what a function is built from.
+type Process struct {
+	// Env reads the variables of machines and services.
+	Env      *Env
+	Settings Settings
+	// AWS is the SDK configuration for machines and services. No call has been made with it yet. A call is limited only
+	// by its context, not by a time-out per attempt, because a service may make slow calls.
+	AWS aws.Config
+	// Logger writes JSON lines to standard error, which Lambda collects.
+	Logger *slog.Logger
+	// Telemetry may be nil.
+	Telemetry *telemetry.Telemetry
+}
+
+// Function describes a function for Main.
+type Function struct {
+	// Requires names the required variables. All others have defaults.
+	Requires []string
+	// Machines builds the machines that the function hosts and reads their variables. Nil if the function hosts none.
+	Machines func(*Process) ([]durable.Machine, error)
+	// Handler builds the handler, in any form that lambda.Start accepts.
+	Handler func(*Process, *durable.Machines) (any, error)
+}
+
+// Main runs a function. It reads the settings, builds the handler and starts it. If that fails, it logs the error and
+// exits with code 1, which Lambda reports as a failed start.
+func Main(function Function) {
+	handler, logger, err := Start(function, os.LookupEnv, os.Stdout, os.Stderr)
+	if err != nil {
+		logger.Error("the function cannot start", "error", err)
+		os.Exit(1)
+	}
+	// aws-lambda-go logs the errors of invocations. Format them like all other lines.
+	slog.SetLogLoggerLevel(slog.LevelError)
+	slog.SetDefault(logger)
+	lambda.Start(handler)
+}
+
+// Start builds the handler of a function from the variables that lookup finds. It writes metrics to metrics and all
+// other output to logs.
+func Start(function Function, lookup func(name string) (string, bool), metrics, logs io.Writer) (lambda.Handler, *slog.Logger, error) {
+	env := &Env{lookup: lookup, required: function.Requires}
+	p := &Process{Env: env, Settings: readSettings(env), AWS: env.awsConfig()}
+	lines := durable.LogPanics(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: p.Settings.LogLevel}), p.Settings.LogPayloads)
+	if p.Settings.TracesEndpoint != nil {
+		lines = telemetry.LogHandler(lines)
+	}
+	p.Logger = slog.New(telemetry.FaultHandler(lines))
+	p.Telemetry = telemetry.New(telemetry.Config{
+		Service: p.Settings.Service, Logger: p.Logger, Payloads: p.Settings.LogPayloads, Metrics: metrics, Now: time.Now,
+		TracesEndpoint: p.Settings.TracesEndpoint, TracesHeaders: p.Settings.TracesHeaders, TracesClient: http.DefaultClient,
+		Resource: []otlp.Attribute{
+			{Key: "cloud.provider", Value: "aws"}, {Key: "cloud.region", Value: p.AWS.Region}, {Key: "faas.name", Value: env.Text("AWS_LAMBDA_FUNCTION_NAME", "")},
+		},
+	})
+	p.Telemetry.AWS(&p.AWS)
+	machines, err := function.machines(p)
+	if wrong := env.err(); wrong != nil {
+		return nil, p.Logger, wrong
+	}
+	if err != nil {
+		return nil, p.Logger, err
+	}
+	handler, err := function.handler(p, machines)
+	if wrong := env.err(); wrong != nil { // The handler may read variables too.
+		return nil, p.Logger, wrong
+	}
+	if err != nil {
+		return nil, p.Logger, err
+	}
+	return p.Telemetry.Handler(lambda.NewHandler(handler)), p.Logger, nil
+}
+
+// handler builds the handler. It converts a panic to an error, as machines does.
+func (f Function) handler(p *Process, hosted *durable.Machines) (handler any, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			handler, err = nil, fmt.Errorf("building the handler: panic: %v", r)
+		}
+	}()
+	return f.Handler(p, hosted)
+}
+
+// machines builds the machines. It converts a panic to an error, because charts and services may panic on invalid
+// variables, which are reported separately.
+func (f Function) machines(p *Process) (hosted *durable.Machines, err error) {
+	if f.Machines == nil {
+		return nil, nil
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			hosted, err = nil, fmt.Errorf("building the machines: panic: %v", r)
+		}
+	}()
+	machines, err := f.Machines(p)
+	if err != nil {
+		return nil, fmt.Errorf("building the machines: %w", err)
+	}
+	return durable.NewMachines(machines...)
+}

@@ -1,0 +1,269 @@
+package host
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/host/hosttest"
+)
+
+func TestSettingsAreRead(t *testing.T) {
+	t.Parallel()
+	env := NewEnv(hosttest.Environment(
+		"SETTLE_TABLE=settle",
+		"SETTLE_TABLE_INDEX=on",
+		"SETTLE_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/events.fifo",
+		"SETTLE_DEAD_LETTER_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/dead.fifo",
+		"SETTLE_DELAY_QUEUE_URL=http://localhost:4566/123456789012/delays",
+		"SETTLE_WORKFLOWS=report=arn:aws:states:eu-central-1:123456789012:stateMachine:Report, audit=arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
+		"SETTLE_HISTORY_MAX=100",
+		"SETTLE_SERVICE=orders",
+		"SETTLE_LOG_LEVEL=warn",
+		"SETTLE_LOG_PAYLOADS=on",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318",
+		"OTEL_EXPORTER_OTLP_HEADERS=api-key=a%2Cb, x-team = core",
+	))
+	env.Require(Table, QueueURL, DeadLetterQueueURL, DelayQueueURL)
+	got := readSettings(env)
+	if err := env.err(); err != nil {
+		t.Fatal(err)
+	}
+	want := Settings{
+		Table:              "settle",
+		TableIndex:         true,
+		QueueURL:           "https://sqs.eu-central-1.amazonaws.com/123456789012/events.fifo",
+		DeadLetterQueueURL: "https://sqs.eu-central-1.amazonaws.com/123456789012/dead.fifo",
+		DelayQueueURL:      "http://localhost:4566/123456789012/delays",
+		Workflows: map[string]string{
+			"report": "arn:aws:states:eu-central-1:123456789012:stateMachine:Report",
+			"audit":  "arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
+		},
+		HistoryMax:     100,
+		Service:        "orders",
+		LogLevel:       slog.LevelWarn,
+		LogPayloads:    true,
+		TracesEndpoint: &url.URL{Scheme: "http", Host: "localhost:4318"},
+		TracesHeaders:  map[string]string{"api-key": "a,b", "x-team": "core"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+}
+
+func TestSchedulerSettingsAreCompleteOrAbsent(t *testing.T) {
+	t.Parallel()
+	const (
+		queue = "SETTLE_DELAY_QUEUE_ARN=arn:aws:sqs:eu-central-1:123456789012:delays"
+		dead  = "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN=arn:aws:sqs:eu-central-1:123456789012:lost"
+		role  = "SETTLE_SCHEDULER_ROLE_ARN=arn:aws:iam::123456789012:role/scheduler"
+	)
+	for _, c := range []struct {
+		variables []string
+		want      string
+	}{
+		{[]string{queue, role}, ""},
+		{[]string{queue, role, dead}, ""},
+		{[]string{queue}, "SETTLE_DELAY_QUEUE_ARN and SETTLE_SCHEDULER_ROLE_ARN: expected both or neither, got one"},
+		{[]string{dead}, "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN: expected no value without SETTLE_DELAY_QUEUE_ARN and SETTLE_SCHEDULER_ROLE_ARN, " +
+			`because only EventBridge Scheduler uses it, got "arn:aws:sqs:eu-central-1:123456789012:lost"`},
+		{[]string{queue, role, dead + ".fifo"}, `SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN: expected the ARN of a standard queue, got "arn:aws:sqs:eu-central-1:123456789012:lost.fifo"`},
+		{[]string{queue, role, "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN=lost"}, `SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN: expected an ARN of sqs, got "lost"`},
+	} {
+		env := NewEnv(hosttest.Environment(c.variables...))
+		settings := readSettings(env)
+		got := ""
+		if err := env.err(); err != nil {
+			_, got, _ = strings.Cut(err.Error(), "environment variable ")
+		}
+		if got != c.want {
+			t.Errorf("%q: got %q, want %q", c.variables, got, c.want)
+		}
+		if len(c.variables) == 3 && c.want == "" && settings.DelayDeadLetterQueueARN != "arn:aws:sqs:eu-central-1:123456789012:lost" {
+			t.Errorf("got the queue %q", settings.DelayDeadLetterQueueARN)
+		}
+	}
+}
+
+func TestHistoryMaxIsLimited(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]int{"": 0, "1": 1, "20": 20, "100": 100} {
+		env := NewEnv(hosttest.Environment("SETTLE_HISTORY_MAX=" + value))
+		if got := readSettings(env).HistoryMax; got != want || env.err() != nil {
+			t.Errorf("%q: got %d and %v, want %d", value, got, env.err(), want)
+		}
+	}
+	for _, value := range []string{"0", "-1", "101", "3.5", "many", "99999999999999999999"} {
+		env := NewEnv(hosttest.Environment("SETTLE_HISTORY_MAX=" + value))
+		readSettings(env)
+		want := "reading the settings: environment variable SETTLE_HISTORY_MAX: expected a whole number from 1 to 100, or no value for the default, got " + strconv.Quote(value)
+		if err := env.err(); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestOnlyNamedVariablesAreRequired(t *testing.T) {
+	t.Parallel()
+	env := NewEnv(hosttest.Environment("SETTLE_SERVICE="))
+	if diff := cmp.Diff(Settings{Service: "settle"}, readSettings(env)); diff != "" || env.err() != nil {
+		t.Errorf("got %v, settings (-want +got):\n%s", env.err(), diff)
+	}
+}
+
+// own reads variables as a user's machines do.
+func own(p *Process) ([]durable.Machine, error) {
+	p.Env.Require("BANK_URL")
+	if p.Env.Text("BANK_URL", "the address of the bank"); p.Env.Count("BANK_TRIES") == 0 {
+		panic("no tries")
+	}
+	p.Env.Secret("BANK_KEY", 16)
+	p.Env.Duration("BANK_WAIT")
+	return nil, nil
+}
+
+func TestAllProblemsAreReportedAtOnce(t *testing.T) {
+	t.Parallel()
+	_, _, err := Start(Function{Requires: []string{Table, QueueURL, ScheduleGroup}, Machines: own}, hosttest.Environment(
+		"SETTLE_TABLE=",
+		"SETTLE_TABLE_INDEX=yes",
+		"SETTLE_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/events",
+		"SETTLE_DELAY_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo",
+		"SETTLE_DEAD_LETTER_QUEUE_URL=dead.fifo",
+		"SETTLE_WORKFLOWS=report=Report,audit=arn:aws:states:eu-central-1:123456789012:stateMachine:a,audit=arn:aws:states:eu-central-1:123456789012:stateMachine:b",
+		"SETTLE_LOG_LEVEL=loud",
+		"SETTLE_LOG_PAYLOADS=all",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://user:hush@collector",
+		"OTEL_EXPORTER_OTLP_HEADERS=a=b,hush",
+		"AWS_RETRY_MODE=eager",
+		"AWS_MAX_ATTEMPTS=none",
+		"BANK_TRIES=-1",
+	), io.Discard, io.Discard)
+	const want = `reading the settings: environment variable SETTLE_TABLE: expected the name of the DynamoDB table, got nothing: set it
+environment variable SETTLE_TABLE_INDEX: expected on or off, got "yes"
+environment variable SETTLE_QUEUE_URL: expected the URL of the FIFO queue, which ends in .fifo, got "https://sqs.eu-central-1.amazonaws.com/123456789012/events"
+environment variable SETTLE_DEAD_LETTER_QUEUE_URL: expected the URL of the FIFO dead-letter queue, such as https://sqs.eu-central-1.amazonaws.com/123456789012/name, got "dead.fifo"
+environment variable SETTLE_DELAY_QUEUE_URL: expected the URL of the standard queue for timers, because FIFO queues cannot delay single messages, got "https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo"
+environment variable SETTLE_SCHEDULE_GROUP: expected the name of a schedule group, got nothing: set it
+environment variable SETTLE_WORKFLOWS: expected workflows with their ARNs, such as report=arn:aws:states:eu-central-1:123456789012:stateMachine:report, separated by commas, got "report=Report"
+environment variable SETTLE_WORKFLOWS: expected each workflow once, got "audit" twice
+environment variable SETTLE_LOG_LEVEL: expected debug, info, warn or error, got "loud"
+environment variable SETTLE_LOG_PAYLOADS: expected on or off, got "all"
+environment variable OTEL_EXPORTER_OTLP_ENDPOINT: expected the URL of a collector for OTLP over HTTP, such as http://localhost:4318, with keys in OTEL_EXPORTER_OTLP_HEADERS instead, got another value (not shown)
+environment variable OTEL_EXPORTER_OTLP_HEADERS: expected headers such as api-key=value, separated by commas, got an invalid header at position 2 (not shown)
+environment variable AWS_REGION: expected the function's Region, which Lambda sets, got nothing: set it
+environment variable AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: expected the credentials of the function's role, which Lambda sets, got nothing: set them
+environment variable AWS_MAX_ATTEMPTS: expected a number of at least 1, got "none"
+environment variable AWS_RETRY_MODE: expected standard or adaptive, got "eager"
+environment variable BANK_URL: expected the address of the bank, got nothing: set it
+environment variable BANK_TRIES: expected a number of at least 1, got "-1"`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestPanickingMachinesAreAnError(t *testing.T) {
+	t.Parallel()
+	_, _, err := Start(Function{Machines: func(*Process) ([]durable.Machine, error) { panic("a chart is not valid") }},
+		hosttest.Environment("AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush"), io.Discard, io.Discard)
+	if want := "building the machines: panic: a chart is not valid"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestClientsAreConfiguredByTheEnvironment(t *testing.T) {
+	t.Parallel()
+	env := NewEnv(hosttest.Environment("AWS_DEFAULT_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush", "AWS_SESSION_TOKEN=session",
+		"AWS_ENDPOINT_URL=http://all", "AWS_ENDPOINT_URL_STEP=http://other", "AWS_MAX_ATTEMPTS=7", "AWS_RETRY_MODE=adaptive", "AWS_USE_FIPS_ENDPOINT=true"))
+	config := env.awsConfig()
+	credentials, err := config.Credentials.Retrieve(t.Context())
+	if err != nil || credentials.AccessKeyID != "id" || credentials.SecretAccessKey != "hush" || credentials.SessionToken != "session" {
+		t.Errorf("got credentials %+v and %v, want those of the environment", credentials, err)
+	}
+	if env.err() != nil || config.Region != "eu-central-1" || config.RetryMaxAttempts != 7 || config.RetryMode != aws.RetryModeAdaptive {
+		t.Errorf("got %v, Region %q, %d tries, retry mode %q", env.err(), config.Region, config.RetryMaxAttempts, config.RetryMode)
+	}
+	options := sqs.NewFromConfig(config).Options()
+	if aws.ToString(options.BaseEndpoint) != "http://all" || options.EndpointOptions.UseFIPSEndpoint != aws.FIPSEndpointStateEnabled {
+		t.Errorf("got endpoint %q, FIPS %v, want http://all and FIPS", aws.ToString(options.BaseEndpoint), options.EndpointOptions.UseFIPSEndpoint)
+	}
+	if endpoint, ok, _ := (awsSource{env}).GetServiceBaseEndpoint(t.Context(), "Step"); !ok || endpoint != "http://other" {
+		t.Errorf("got the service endpoint %q, want http://other", endpoint)
+	}
+}
+
+// TestStartPassesSettingsAndMachines starts a function and checks its lines of metrics and log.
+func TestStartPassesSettingsAndMachines(t *testing.T) {
+	t.Parallel()
+	var metrics, logs strings.Builder
+	handler, _, err := Start(Function{
+		Requires: []string{Table},
+		Handler: func(p *Process, machines *durable.Machines) (any, error) {
+			if machines != nil || p.Settings.Table != "settle" || p.AWS.Region != "eu-central-1" {
+				t.Errorf("got machines %v, table %q, Region %q", machines, p.Settings.Table, p.AWS.Region)
+			}
+			return func(name string) (string, error) { p.Logger.Info("asked"); return "hello " + name, nil }, nil
+		},
+	}, hosttest.Environment("SETTLE_TABLE=settle", "AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush"), &metrics, &logs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := handler.Invoke(t.Context(), []byte(`"world"`))
+	if err != nil || string(answer) != `"hello world"` {
+		t.Errorf("got %s and %v", answer, err)
+	}
+	if !strings.Contains(metrics.String(), `"Service":"settle"`) || strings.Count(metrics.String(), "\n") != 1 {
+		t.Errorf("got metrics %q, want one line for the service settle", metrics.String())
+	}
+	if !strings.Contains(logs.String(), `"msg":"asked"`) {
+		t.Errorf("got log %q, want the handler's line", logs.String())
+	}
+}
+
+func TestVariablesOfTheHandlerAreChecked(t *testing.T) {
+	t.Parallel()
+	for want, read := range map[string]func(*Process){
+		"environment variable ACME_KEY: expected":     func(p *Process) { p.Env.Require("ACME_KEY"); p.Env.Secret("ACME_KEY", 16) },
+		"building the handler: panic: no third party": func(*Process) { panic("no third party") },
+	} {
+		function := Function{Handler: func(p *Process, _ *durable.Machines) (any, error) {
+			read(p)
+			return func() {}, nil
+		}}
+		_, _, err := Start(function, hosttest.Environment("AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any"), io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("expected %q, got %v", want, err)
+		}
+	}
+}
+
+// TestRuntimeClientsHaveATimeout shows that the runtime's clients have a time-out and the services' clients have none.
+func TestRuntimeClientsHaveATimeout(t *testing.T) {
+	t.Parallel()
+	p := &Process{AWS: aws.Config{Region: "eu-central-1"}}
+	timeoutOf := func(config aws.Config) time.Duration {
+		client, ok := sqs.NewFromConfig(config).Options().HTTPClient.(*awshttp.BuildableClient)
+		if !ok {
+			t.Fatal("want the SDK's client")
+		}
+		return client.GetTimeout()
+	}
+	if runtimes, services := timeoutOf(p.RuntimeAWS()), timeoutOf(p.AWS); runtimes != AttemptTimeout || services != 0 {
+		t.Errorf("got time-outs of %v for the runtime and %v for services, want %v and none", runtimes, services, AttemptTimeout)
+	}
+	p.AWS.HTTPClient = http.DefaultClient
+	if got := p.RuntimeAWS().HTTPClient; got != http.DefaultClient {
+		t.Errorf("got %v, want the custom client unchanged", got)
+	}
+}

@@ -1,0 +1,53 @@
+package host_test
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/settle-run/settle/machines/samples"
+	"github.com/settle-run/settle/runtime/host"
+)
+
+// TestEachFunctionNamesItsMissingVariables starts the functions with only the variables that Lambda sets, and without
+// any.
+func TestEachFunctionNamesItsMissingVariables(t *testing.T) {
+	t.Parallel()
+	lambdas := map[string]string{"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hush"}
+	for name, c := range map[string]struct {
+		function host.Function
+		missing  []string
+	}{
+		"consumer":   {host.Consumer(samples.ConsumerMachines), []string{host.Table, host.QueueURL, host.DeadLetterQueueURL, host.DelayQueueURL, samples.SignupCodeKey}},
+		"gateway":    {host.Gateway(samples.Machines, samples.ThirdParties), []string{host.Table, host.QueueURL}},
+		"tokentask":  {host.TokenTask(samples.Machines), []string{host.QueueURL}},
+		"delay":      {host.Delay(), []string{host.QueueURL, host.DelayQueueURL}},
+		"executions": {host.Executions(), []string{host.QueueURL}},
+	} {
+		for _, set := range []map[string]string{lambdas, nil} {
+			want := slices.Clone(c.missing)
+			if set == nil {
+				want = append(want, "AWS_REGION", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+			}
+			_, _, err := host.Start(c.function, func(name string) (string, bool) { value, ok := set[name]; return value, ok }, io.Discard, io.Discard)
+			if err == nil {
+				t.Errorf("%s starts without %v", name, want)
+				continue
+			}
+			var got []string
+			for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), "reading the settings: "), "\n") {
+				variable, rest, _ := strings.Cut(strings.TrimPrefix(line, "environment variable "), ": expected ")
+				got = append(got, variable)
+				if expected, _, ok := strings.Cut(rest, ", got nothing: set "); !ok || expected == "" {
+					t.Errorf("%s: %q does not name the expected value and the remedy", name, line)
+				}
+			}
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: got %q, want %q", name, got, want)
+			}
+		}
+	}
+}
