@@ -106,7 +106,7 @@ func TestDefinitionsEqualTheFilesWithoutAccounts(t *testing.T) {
 	}
 }
 
-// An instance checks a token when timeoutSeconds is over. If the task has another time-out, it checks too early or too
+// An instance checks a token when timeoutSeconds is over. If the task has another timeout, it checks too early or too
 // late.
 func TestTasksSendTheirTimeout(t *testing.T) {
 	t.Parallel()

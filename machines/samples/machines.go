@@ -26,7 +26,7 @@ func Machines(p *host.Process) ([]durable.Machine, error) {
 }
 
 // ConsumerMachines returns the machines for the consumer and requires the key of signup's codes. Without the key,
-// anyone who sees a snapshot could find the code by trying all codes.
+// anyone with access to a snapshot could find the code by trying all codes.
 func ConsumerMachines(p *host.Process) ([]durable.Machine, error) {
 	p.Env.Require(SignupCodeKey)
 	return Machines(p)

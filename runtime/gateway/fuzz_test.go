@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/gateway"
 )
 
-// checkAnswer checks what must hold for every request. The answer is not a 5xx and is JSON that repeats its status. The
+// checkAnswer checks the promises for every request. The answer is not a 5xx and is JSON that repeats its status. The
 // queue has exactly the accepted events, each valid for SQS and for its machine.
 func checkAnswer(t *testing.T, w *world, answer *httptest.ResponseRecorder, eventID string) {
 	t.Helper()

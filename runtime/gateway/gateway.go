@@ -50,9 +50,10 @@ const (
 
 // Store reads instances, redeems aliases and reserves event IDs. *dynamostore.Store implements it.
 type Store interface {
-	// Load returns the record of an instance. If there is none, its Revision is 0.
+	// Load returns the record of an instance. If no record is stored, its Revision is 0.
 	Load(ctx context.Context, id durable.InstanceID) (durable.Record, error)
-	// Find returns the instance that has the alias or had it last. It returns dynamostore.ErrNoAlias if there is none.
+	// Find returns the instance that has the alias or had it last. It returns dynamostore.ErrNoAlias if no instance has
+	// had it.
 	Find(ctx context.Context, alias string) (durable.InstanceID, error)
 	// Redeem stores the event of a callback with the instance's alias, if it is the first one; see durable.Redemption.
 	// Calling it again with the same by returns the same result.

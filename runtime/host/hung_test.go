@@ -66,7 +66,7 @@ func lamp(t *testing.T) *durable.Machines {
 	return machines
 }
 
-// TestHungCallIsRetriedWithinTheInvocation invokes functions while AWS does not respond. Without a time-out per
+// TestHungCallIsRetriedWithinTheInvocation invokes functions while AWS does not respond. Without a timeout per
 // attempt, a hung call would last until the function is killed with its whole batch.
 func TestHungCallIsRetriedWithinTheInvocation(t *testing.T) {
 	t.Parallel()
@@ -116,7 +116,7 @@ func TestHungCallIsRetriedWithinTheInvocation(t *testing.T) {
 				defer cancel()
 				answer, err := lambda.NewHandler(handler).Invoke(ctx, payload)
 				if ctx.Err() != nil {
-					t.Errorf("want an answer before the function's time-out, got %s and %v too late", answer, err)
+					t.Errorf("want an answer before the function's timeout, got %s and %v too late", answer, err)
 				}
 				if result := string(answer) + errorText(err); !strings.Contains(result, c.fails) {
 					t.Errorf("want %q in the answer, got %s and %v", c.fails, answer, err)
@@ -129,7 +129,7 @@ func TestHungCallIsRetriedWithinTheInvocation(t *testing.T) {
 	}
 }
 
-// TestHungSchedulerCallIsRetried also shows that a time-out is not treated as a denial, so no timer falls back to hops.
+// TestHungSchedulerCallIsRetried also shows that a timeout is not treated as a denial, so no timer falls back to hops.
 func TestHungSchedulerCallIsRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -248,7 +248,7 @@ func TestVariablesOfTheHandlerAreChecked(t *testing.T) {
 	}
 }
 
-// TestRuntimeClientsHaveATimeout shows that the runtime's clients have a time-out and the services' clients have none.
+// TestRuntimeClientsHaveATimeout shows that the runtime's clients have a timeout and the services' clients have none.
 func TestRuntimeClientsHaveATimeout(t *testing.T) {
 	t.Parallel()
 	p := &Process{AWS: aws.Config{Region: "eu-central-1"}}
@@ -260,7 +260,7 @@ func TestRuntimeClientsHaveATimeout(t *testing.T) {
 		return client.GetTimeout()
 	}
 	if runtimes, services := timeoutOf(p.RuntimeAWS()), timeoutOf(p.AWS); runtimes != AttemptTimeout || services != 0 {
-		t.Errorf("got time-outs of %v for the runtime and %v for services, want %v and none", runtimes, services, AttemptTimeout)
+		t.Errorf("got timeouts of %v for the runtime and %v for services, want %v and none", runtimes, services, AttemptTimeout)
 	}
 	p.AWS.HTTPClient = http.DefaultClient
 	if got := p.RuntimeAWS().HTTPClient; got != http.DefaultClient {

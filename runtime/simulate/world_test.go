@@ -43,7 +43,7 @@ const (
 	anyRole         = "arn:aws:iam::" + awslocal.Account + ":role/any"
 	webhookSecret   = "a secret of the tests"
 	functionTimeout = 10 * time.Second
-	// visibilityTimeout is six times the function's time-out, as AWS advises.
+	// visibilityTimeout is six times the function's timeout, as AWS advises.
 	visibilityTimeout = "60"
 )
 

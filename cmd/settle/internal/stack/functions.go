@@ -21,7 +21,7 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// functionTimeoutDefault is the default time-out of functions, as for the consumer in infra/template.yaml.
+// functionTimeoutDefault is the default timeout of functions, as for the consumer in infra/template.yaml.
 const functionTimeoutDefault = 45 * time.Second
 
 // newGateway returns the handler that the gateway function serves.
