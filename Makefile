@@ -92,15 +92,27 @@ test-benchmark: $(BENCHMARK)/testdata/npm/node_modules/.package-lock.json ## tes
 bench: $(BENCHMARK)/testdata/npm/node_modules/.package-lock.json ## measure the engine beside others, in one table (2 minutes)
 	@GOWORK=off $(GO) -C $(BENCHMARK) run ./table
 
+VALE         := $(BIN)/vale
+VALE_VERSION := v3.21.0
+
 .PHONY: lint
-lint: $(LINTER) ## run golangci-lint: import table, clock and environment rules, mistakes, docs
+lint: $(LINTER) $(VALE) ## run golangci-lint (import table, clock and environment rules, mistakes) and Vale (prose)
 	$(LINTER) run $(PKG)
+	@echo 'vale: pages, comments and messages'
+	@$(GO) run ./.ci/prose $(VALE)
 
 $(LINTER): .ci/tools/go.mod .ci/tools/go.sum
 	@echo 'building golangci-lint from .ci/tools/go.mod (some minutes, once)'
 	@mkdir -p $(BIN)
 	@GOWORK=off GOFLAGS= CGO_ENABLED=0 $(GO) -C .ci/tools build -trimpath -o $@ \
 		github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+# Vale parses some formats with C libraries.
+$(VALE): Makefile
+	@echo 'building vale (a minute, once)'
+	@mkdir -p $(BIN)
+	@GOWORK=off GOFLAGS= CGO_ENABLED=1 GOBIN=$(BIN) $(GO) install github.com/vale-cli/vale/v3/cmd/vale@$(VALE_VERSION)
 	@touch $@
 
 VULN         := $(BIN)/govulncheck

@@ -52,7 +52,7 @@ func (f Function) Permissions() []Permission {
 }
 
 // Check returns the permissions of the function's role that allow the call. There may be several if the call has no
-// resource. It returns ErrDenied if there is none. The function must be resolved.
+// resource. It returns ErrDenied if no permission does. The function must be resolved.
 func (f Function) Check(call Call) ([]Permission, error) {
 	var permissions []Permission
 	for _, statement := range f.Statements {

@@ -22,7 +22,7 @@ type report struct {
 	Affected []struct{ Package struct{ Name string } }
 }
 
-// module is an entry of index/modules.json. It leaves out since when a module is mended: then govulncheck reads the report.
+// module is an entry of index/modules.json. It omits the fixed versions of a module: govulncheck then reads the report.
 type module struct {
 	Path  string          `json:"path"`
 	Vulns []vulnerability `json:"vulns"`

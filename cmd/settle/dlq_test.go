@@ -169,7 +169,7 @@ func TestRedriveKeepsTheAttributesThatIdentifyDuplicates(t *testing.T) {
 	w := &work{}
 	withWork(t, w, func(u user) {
 		u.park(w, 0)
-		// The event has no idempotency key, so a duplicate is recognized by its attributes alone.
+		// The event has no idempotency key, so a duplicate is recognised by its attributes alone.
 		u.must("send", "--local", "work/1", "COUNT", "what=bare")
 		time.Sleep(time.Hour)
 		client := sqs.NewFromConfig(u.stack.AWS())

@@ -9,6 +9,7 @@ import (
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/job/webhook"
 	"github.com/settle-run/settle/machines/signup"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
@@ -98,7 +99,7 @@ func (h *hosted) prepare(generate func(name string) (string, error)) (command.Ga
 		shown = secret
 	}
 	return command.Gateway{
-		GitHubSecret: secret, Note: "POST /webhooks/github, signed with the secret " + shown,
+		Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub([]byte(secret))}, Note: "POST /webhooks/github, signed with the secret " + shown,
 		// Verify must use the same key as the addresses.
 		Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: h.callbacks.Verify, Read: enrich.ReadCallback}},
 	}, nil

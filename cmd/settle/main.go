@@ -1,7 +1,7 @@
-// Command settle is the command line of Settle. It runs Settle on this machine (dev, demo), sends events to instances
-// and shows them, here or on AWS (send, get, list, history, watch, graph, export), repairs stuck ones (dlq, resume,
-// rearm), shows what a new build would do to them (check, migrate), and simulates charts (simulate). docs/cli.md
-// describes each command.
+// Command settle is the command line of Settle. It runs Settle on this machine (dev, demo). It sends events to
+// instances and shows them, here or on AWS (send, get, list, history, watch, graph, export). It repairs stuck instances
+// (dlq, resume, rearm), shows what a new build would do to instances (check, migrate), and simulates charts (simulate).
+// docs/cli.md describes each command.
 //
 // # Where the instances are
 //

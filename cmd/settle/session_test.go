@@ -49,11 +49,7 @@ func withMachines(t *testing.T, config command.Config, test func(user)) {
 		hosted := func(url string) []durable.Machine {
 			return config.Machines(command.Environment{Logger: logger, GatewayURL: url})
 		}
-		secret := ""
-		if config.XState != nil { // this module's machines
-			secret = "secret"
-		}
-		running, err := stack.Start(t.Context(), hosted, stack.Config{Logger: logger, GitHubSecret: secret})
+		running, err := stack.Start(t.Context(), hosted, stack.Config{Logger: logger})
 		if err != nil {
 			t.Fatal(err)
 		}

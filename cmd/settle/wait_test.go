@@ -75,7 +75,7 @@ func TestSendDoesNotWaitForADuplicate(t *testing.T) {
 		begun := time.Now()
 		u.must("send", "--local", "work/1", "START", "--id", "once", "--wait", "rested")
 		if waited := time.Since(begun); waited > time.Second {
-			u.t.Errorf("expected the duplicate to be recognized by its ID, got an answer after %v", waited)
+			u.t.Errorf("expected the duplicate to be recognised by its ID, got an answer after %v", waited)
 		}
 	})
 }

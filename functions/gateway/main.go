@@ -7,4 +7,4 @@ import (
 	"github.com/settle-run/settle/runtime/host"
 )
 
-func main() { host.Main(host.Gateway(samples.Machines, samples.Callbacks)) }
+func main() { host.Main(host.Gateway(samples.Machines, samples.ThirdParties)) }

@@ -271,7 +271,7 @@ func TestAddedStatements(t *testing.T) {
 	}
 }
 
-// Nobody would check a permission that the extract omits.
+// A permission that the extract omits would stay unchecked.
 func TestHiddenPermissionsAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ from, to, want string }{

@@ -33,7 +33,7 @@ var Functions = []string{Consumer, Gateway, Delay, Executions, TokenTask, Object
 
 // Limits of Props.
 const (
-	// ConsumerTimeoutMax is Lambda's longest function time-out.
+	// ConsumerTimeoutMax is Lambda's longest function timeout.
 	ConsumerTimeoutMax = 15 * time.Minute
 	// ConsumerConcurrencyMin and ConsumerConcurrencyMax are the limits of SQS event source mappings.
 	ConsumerConcurrencyMin = 2
@@ -64,8 +64,8 @@ type Props struct {
 	// Secrets are the secrets of this repository's machines and of GitHub's webhook.
 	Secrets Secrets
 
-	// ConsumerTimeout is the time limit for a batch, including services. The queue's visibility time-out is six times
-	// as long. One second to ConsumerTimeoutMax; defaults to 45 seconds. From 50 seconds on, the visibility time-out
+	// ConsumerTimeout is the time limit for a batch, including services. The queue's visibility timeout is six times
+	// as long. One second to ConsumerTimeoutMax; defaults to 45 seconds. From 50 seconds on, the visibility timeout
 	// reaches SQS's deduplication interval of five minutes. SQS may then accept a message twice if the consumer dies
 	// after sending it. Instances recognise such a duplicate by its ID, but a message may be parked twice.
 	ConsumerTimeout time.Duration

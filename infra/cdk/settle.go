@@ -52,16 +52,16 @@ type Settle struct {
 	secrets Secrets
 }
 
-// visibilityTimeouts is the ratio of a queue's visibility time-out to its function's time-out, as AWS recommends
+// visibilityTimeouts is the ratio of a queue's visibility timeout to its function's timeout, as AWS recommends
 // (Lambda Developer Guide, "Creating and configuring an Amazon SQS event source mapping").
 const visibilityTimeouts = 6
 
-// consumerTimeoutDefault keeps the FIFO queue's visibility time-out, 270 s, below SQS's deduplication interval, 300 s
+// consumerTimeoutDefault keeps the FIFO queue's visibility timeout, 270 s, below SQS's deduplication interval, 300 s
 // (SQS Developer Guide, "Using the Amazon SQS message deduplication ID"). SQS then recognises a message that a consumer
 // sent before it died and that the next consumer sends again.
 const consumerTimeoutDefault = 45 * time.Second
 
-// forwarderTimeout is the time-out of functions that only forward messages.
+// forwarderTimeout is the timeout of functions that only forward messages.
 const forwarderTimeout = 30 * time.Second
 
 // NewSettle adds Settle to a scope. Like other constructs, it panics if the props are invalid.

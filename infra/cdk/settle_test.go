@@ -318,6 +318,6 @@ func TestCustomSecretsAndSettings(t *testing.T) {
 		}
 	}
 	if _, queue := find(t, resources, "AWS::SQS::Queue", "SettleQueue"); queue.Properties["VisibilityTimeout"] != float64(30*60) {
-		t.Errorf("expected a visibility time-out of six function time-outs, half an hour, got %v", queue.Properties["VisibilityTimeout"])
+		t.Errorf("expected a visibility timeout of six function timeouts, half an hour, got %v", queue.Properties["VisibilityTimeout"])
 	}
 }

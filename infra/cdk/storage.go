@@ -45,7 +45,7 @@ func (s *Settle) addQueues() {
 	}
 }
 
-// queues adds the queue of a function with the time-out, and its dead-letter queue.
+// queues adds the queue of a function with the timeout, and its dead-letter queue.
 func (s *Settle) queues(name, suffix string, props awssqs.QueueProps, timeout time.Duration) (queue, deadLetter awssqs.Queue) {
 	props.VisibilityTimeout = seconds(visibilityTimeouts * timeout)
 	id := pascal(strings.TrimPrefix(name, "-"))

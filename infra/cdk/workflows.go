@@ -43,8 +43,8 @@ func (s *Settle) addWorkflows() {
 }
 
 // addExecutionEvents sends the ends of executions that charts started to ExecutionsQueue. The rule matches only the
-// state machines in Props.Workflows, because another stack in the account uses the same execution names. If there are
-// none, the rule is disabled. Undeliverable events go to ExecutionsDeadLetterQueue, a standard queue, because
+// state machines in Props.Workflows, because another stack in the account uses the same execution names. Without
+// workflows, the rule is disabled. Undeliverable events go to ExecutionsDeadLetterQueue, a standard queue, because
 // EventBridge does not accept a FIFO dead-letter queue.
 func (s *Settle) addExecutionEvents() {
 	detail := map[string]any{

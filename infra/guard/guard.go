@@ -1,5 +1,5 @@
-// Package guard restricts the SDK clients of a process to the permissions of a function's role in infra/template.yaml.
-// A call that AWS would deny fails, and unused permissions are listed. It is for tests.
+// Package guard restricts the SDK clients of a process to the permissions that infra/template.yaml gives to a
+// function's role. A call that AWS would deny fails, and unused permissions are listed. It is for tests.
 package guard
 
 import (
@@ -161,7 +161,7 @@ func (g *Guard) decide(o operation) error {
 	return err
 }
 
-// allow records the permissions that allow the call. It returns an error if there is none. The caller holds g.mu.
+// allow records the permissions that allow the call. It returns an error if no permission does. The caller holds g.mu.
 func (g *Guard) allow(call infra.Call) error {
 	key := known{call.Action, call.Resource}
 	if g.known[key] {

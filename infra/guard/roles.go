@@ -39,7 +39,7 @@ func (r *Roles) Attach(function string, config *aws.Config) {
 	g.Attach(config)
 }
 
-// Denied returns the denied calls of all functions, nil if there are none.
+// Denied returns the denied calls of all functions, or nil if no call was denied.
 func (r *Roles) Denied() error {
 	var denied []error
 	for _, name := range slices.Sorted(maps.Keys(r.guards)) {

@@ -106,8 +106,8 @@ func TestDefinitionsEqualTheFilesWithoutAccounts(t *testing.T) {
 	}
 }
 
-// A task that waits has a time-out, and sends its token to an instance. An instance checks a token when timeoutSeconds is
-// over. If the task has another time-out, it checks too early or too late.
+// A task that waits has a timeout, and sends its token to an instance. An instance checks a token when timeoutSeconds is
+// over. If the task has another timeout, it checks too early or too late.
 func TestTasksSendTheirTimeout(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -137,7 +137,7 @@ func TestTasksSendTheirTimeout(t *testing.T) {
 				waiting++
 				if s.Resource != "arn:aws:states:::sqs:sendMessage.waitForTaskToken" || s.TimeoutSeconds <= 0 ||
 					s.Parameters.MessageBody.Task["token.$"] != "$$.Task.Token" || s.Parameters.Group == "" {
-					t.Errorf("%s, state %s: expected a time-out, and to send the task token to an instance", name, state)
+					t.Errorf("%s, state %s: expected a timeout, and to send the task token to an instance", name, state)
 				}
 			}
 			if seconds, ok := s.Parameters.MessageBody.Task["timeoutSeconds"]; ok {

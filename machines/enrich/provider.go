@@ -22,7 +22,7 @@ type Job struct {
 	// IdempotencyKey is the same for all attempts to submit one job. No other job has it.
 	IdempotencyKey string
 	Subject        string
-	// CallbackURL is where the third party must POST the result. See ReadCallback. It is a secret: anyone who has it
+	// CallbackURL is where the third party must POST the result. See ReadCallback. It is a secret: anyone with this URL
 	// can send a result.
 	CallbackURL string
 	// Deadline is when callbacks are no longer accepted.

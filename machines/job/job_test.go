@@ -80,11 +80,11 @@ func TestConfigTunesTheChart(t *testing.T) {
 	p.Send("queued", queued)
 	p.Advance(2*time.Minute - time.Second)
 	if got, calls := p.State(), len(runners.requests); got != "queued" || calls != 3 {
-		t.Errorf("before the second time-out: expected queued after 3 calls, got %s after %d", got, calls)
+		t.Errorf("before the second timeout: expected queued after 3 calls, got %s after %d", got, calls)
 	}
 	p.Advance(time.Second)
 	if got := p.State(); got != "not_picked_up" {
-		t.Errorf("after the second time-out: expected not_picked_up, got %s", got)
+		t.Errorf("after the second timeout: expected not_picked_up, got %s", got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/demo"
 	"github.com/settle-run/settle/machines/enrich"
+	"github.com/settle-run/settle/machines/job/webhook"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/host"
@@ -25,19 +26,21 @@ func Machines(p *host.Process) ([]durable.Machine, error) {
 }
 
 // ConsumerMachines returns the machines for the consumer and requires the key of signup's codes. Without the key,
-// anyone who sees a snapshot could find the code by trying all codes.
+// anyone with access to a snapshot could find the code by trying all codes.
 func ConsumerMachines(p *host.Process) ([]durable.Machine, error) {
 	p.Env.Require(SignupCodeKey)
 	return Machines(p)
 }
 
-// Callbacks returns the third parties that call back.
-func Callbacks(p *host.Process) map[string]gateway.Callback {
-	made := callbacks(p.Env)
-	if len(made.Key) == 0 {
-		return nil
+// ThirdParties returns the third parties that send requests to the gateway.
+func ThirdParties(p *host.Process) host.ThirdParties {
+	parties := host.ThirdParties{Webhooks: map[string]gateway.Webhook{
+		webhook.Name: webhook.GitHub(p.Env.Secret(GitHubWebhookSecret, webhook.SecretBytesMin)),
+	}}
+	if made := callbacks(p.Env); len(made.Key) > 0 {
+		parties.Callbacks = map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: made.Verify, Read: enrich.ReadCallback}}
 	}
-	return map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: made.Verify, Read: enrich.ReadCallback}}
+	return parties
 }
 
 // bare is a log handler that drops attributes.

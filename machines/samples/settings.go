@@ -29,8 +29,11 @@ const (
 	// EnrichRetention is how long a finished instance of enrich is stored.
 	EnrichRetention = "SETTLE_ENRICH_RETENTION"
 
+	// GitHubWebhookSecret is the secret that GitHub signs its webhooks with.
+	GitHubWebhookSecret = "SETTLE_GITHUB_WEBHOOK_SECRET"
+
 	// SignupCodeKey and SignupDeadline are fields of signup.Config. The consumer requires the key. Without it, anyone
-	// who sees a snapshot could find the code by trying all codes.
+	// with access to a snapshot could find the code by trying all codes.
 	SignupCodeKey  = "SETTLE_SIGNUP_CODE_KEY"
 	SignupDeadline = "SETTLE_SIGNUP_DEADLINE"
 	// SignupRetention is how long a finished sign-up is stored.

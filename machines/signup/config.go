@@ -14,8 +14,8 @@ const CodeKeyBytesMin = 16
 // running.
 type Config struct {
 	// CodeKey is the secret key for the hash of a code: CodeKeyBytesMin random bytes or more, or none. Without it,
-	// anyone who sees a snapshot can find a short code by trying all of them. Six digits take less than a second. Set
-	// it if codes are short and other people see snapshots. A new key invalidates all codes in use, and their users
+	// anyone with access to a snapshot can find a short code by trying all of them. Six digits take less than a second.
+	// Set it if codes are short and other people see snapshots. A new key invalidates all codes in use, and their users
 	// must request new ones.
 	CodeKey []byte
 	// Deadline is the user's time from SIGN_UP to the right code. Defaults to 24 hours.

@@ -45,7 +45,7 @@ func orders(deliveries []delivery, each func([]delivery)) {
 	extend()
 }
 
-// last returns the content of the newest upload of a kind; "" if there is none.
+// last returns the content of the newest upload of a kind, or "" without uploads.
 func last(deliveries []delivery, kind string) string {
 	var newest delivery
 	for _, d := range deliveries {

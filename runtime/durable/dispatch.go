@@ -86,9 +86,9 @@ func (t *turn) gaveUp() bool {
 }
 
 // batch returns the effects to perform together. That is one effect, or as many messages of one trace as one call of
-// SQS accepts, with no two to the same instance: SQS may accept some messages of a batch and refuse others, and the
-// order within an instance must hold. messages is empty if the first effect is not a message. err is the error of the
-// first effect.
+// SQS accepts. No two of them go to the same instance: SQS may accept some messages of a batch and refuse others, and
+// the order within an instance must hold. messages is empty if the first effect is not a message. err is the error of
+// the first effect.
 func (t *turn) batch(effects []statechart.Effect) (batch []statechart.Effect, messages []Message, err error) {
 	trace := t.notes.traces[effects[0].ID]
 	for i, effect := range effects {

@@ -82,7 +82,7 @@ func refusing(err error, calls ...string) func(string) error {
 type failure struct {
 	name string
 	post []string
-	// task adds a Step Functions task with a time-out.
+	// task adds a Step Functions task with a timeout.
 	task bool
 	call string
 	want durable.FailedEffect

@@ -154,6 +154,32 @@ func (t *turn) countTry(ctx context.Context, d Delivery, begins, lazy bool) (cou
 	return attempt.Count, t.commit(ctx)
 }
 
+// isServiceNext reports whether a service is the next user code of an unsettled instance. The start of a service
+// stores the count of a try.
+func (t *turn) isServiceNext(d Delivery) bool {
+	if timer, ok := t.nextTimer(); ok && !timer.At.After(t.loop.config.Now()) {
+		return false
+	}
+	invocations := t.draft.Instance.Invocations()
+	isFull := t.draft.Record.attempt(d).Services+len(invocations) > t.loop.config.ServicesMax
+	for _, invocation := range invocations {
+		work, err := t.draft.Instance.Prepare(invocation, statechart.Call{})
+		if isNew := invocation.Attempt == 0; err != nil || isNew && isFull || invocation.Attempt >= max(work.Retry.Attempts, 1) {
+			return false // The chart may have to handle an error first.
+		}
+	}
+	return len(invocations) > 0
+}
+
+// serviceAttempts returns how many attempts the running services have had. A service may use up its attempts before its
+// event is given up.
+func (t *turn) serviceAttempts() (attempts int) {
+	for _, invocation := range t.draft.Instance.Invocations() {
+		attempts += invocation.Attempt
+	}
+	return attempts
+}
+
 // account corrects the count of a failed try while the process lives. If the chart's code failed on a first delivery,
 // which was not counted, account counts it now. If anything else failed on a redelivery, account takes the count
 // back. before is the draft before the try.

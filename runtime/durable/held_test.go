@@ -50,7 +50,7 @@ func TestATurnTellsOfTheTasksThatItLeavesWaiting(t *testing.T) {
 	heardInParcelWorld(t, func(t *testing.T, w *world, h *heard) {
 		w.waitFor("t1", "Delivery", 5*time.Minute, 0)
 		w.waitFor("t2", "HandOver", time.Hour, 0)
-		w.waitFor("t3", "Delivery", 0, 0) // This task reports no time-out.
+		w.waitFor("t3", "Delivery", 0, 0) // This task reports no timeout.
 		w.invoke()
 		h.wants(t, "Delivery of parcel/1 has 5m0s of 5m0s", "HandOver of parcel/1 has 1h0m0s of 1h0m0s")
 		time.Sleep(280 * time.Second)
@@ -66,7 +66,7 @@ func TestATurnTellsOfTheTasksThatItLeavesWaiting(t *testing.T) {
 	})
 }
 
-// An event arrives between a task's time-out and the poll, which follows a second later.
+// An event arrives between a task's timeout and the poll, which follows a second later.
 func TestATaskThatHasTimedOutIsToldOfUntilItIsLookedAfter(t *testing.T) {
 	t.Parallel()
 	heardInParcelWorld(t, func(t *testing.T, w *world, h *heard) {

@@ -42,9 +42,9 @@ func DeduplicationID(to InstanceID, eventID string, event []byte) (string, error
 // readableDigestLen is how many hexadecimal digits of a digest a readable deduplication ID has: 128 bits.
 const readableDigestLen = 32
 
-// EventDigest returns a SHA-256 in hexadecimal that two bodies share if they are the same event: JSON objects that differ
-// at most in white space, the order of keys, escapes in strings, the spelling of numbers (1.50 and 15e-1), and "$id".
-// It fails if the body is no JSON object.
+// EventDigest returns a SHA-256 in hexadecimal that two bodies share if they are the same event. Two JSON objects are
+// the same event if they differ only in white space, key order, string escapes, the spelling of numbers (1.50 and
+// 15e-1), and "$id". It fails if the body is no JSON object.
 func EventDigest(event []byte) (string, error) {
 	canonical, err := canonicaljson.Object(event, "$id")
 	if err != nil {

@@ -26,8 +26,9 @@ type Machines struct {
 	ids  []string
 }
 
-// NewMachines returns the set of the given machines. It fails if two machines have the same ID and version, if a
-// machine spawns children of a machine outside the set, or if a machine needs an input and no machine spawns it.
+// NewMachines returns the set of the given machines. It fails if two machines have the same ID and version, or if a
+// machine spawns children of a machine outside the set. It also fails if a machine needs an input and no machine spawns
+// it.
 func NewMachines(machines ...Machine) (*Machines, error) {
 	m := &Machines{byID: map[string]versions{}}
 	for _, machine := range machines {

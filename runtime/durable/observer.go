@@ -74,8 +74,8 @@ type Retried struct {
 	Behind int
 	Reason error
 	Wait   time.Duration
-	// Unreadable says that the stored item cannot be read and a person must act: no hosted version reads it, it was
-	// edited by hand, or access to the table is denied.
+	// Unreadable says that the stored item cannot be read and a person must act. Either no hosted version reads it, or
+	// it was edited by hand, or access to the table is denied.
 	Unreadable bool
 }
 

@@ -67,10 +67,10 @@ type Store interface {
 	// of the instance is the given one. It changes nothing if the instance has the alias already. Fails with
 	// ErrAliasTaken or ErrConflict.
 	Claim(ctx context.Context, alias string, id InstanceID, createdAt time.Time, revision int64) error
-	// Release allows others to claim the alias, if the instance has it and its record does not list it: the caller may
-	// have been frozen while the instance claimed it again. Until then, the alias still leads to the instance. The
-	// store may delete the alias at expireAt, or never if that is zero. Only an instance that has ended, which claims
-	// nothing more, has a time to expire.
+	// Release allows others to claim the alias, if the instance has it and its record does not list it. If the record
+	// lists it, the instance has claimed it again while the caller was frozen. Until another instance claims the alias,
+	// it still leads to this one. The store may delete the alias at expireAt, or never if that is zero. Only an
+	// instance that has ended, which claims nothing more, has a time to expire.
 	Release(ctx context.Context, alias string, id InstanceID, createdAt, expireAt time.Time) error
 }
 

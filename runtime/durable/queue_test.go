@@ -23,8 +23,8 @@ const (
 	invocationsMax = 400
 )
 
-// queue is an SQS FIFO queue. It keeps the order of a group, locks the group while one of its messages is in flight, and
-// drops a message whose deduplication ID it has seen in the last minutes.
+// queue is an SQS FIFO queue. It keeps the order of a group, and locks the group while one of its messages is in
+// flight. It drops a message whose deduplication ID it has seen in the last minutes.
 type queue struct {
 	messages  []*message
 	scheduled []scheduled

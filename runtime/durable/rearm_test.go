@@ -204,7 +204,7 @@ func TestAnAliasThatAnotherInstanceHasSinceTheBackupIsToldOnceItIsRearmed(t *tes
 // The chart receives token.expired, whatever time limits the task has.
 func TestATaskThatIsOverSinceTheBackupExpiresOnceItIsRearmed(t *testing.T) {
 	t.Parallel()
-	for name, limits := range map[string][2]time.Duration{"time-out": {48 * time.Hour, 0}, "heartbeats": {0, time.Minute}, "none": {0, 0}} {
+	for name, limits := range map[string][2]time.Duration{"timeout": {48 * time.Hour, 0}, "heartbeats": {0, time.Minute}, "none": {0, 0}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inParcelWorld(t, func(t *testing.T, w *world) {

@@ -55,7 +55,7 @@ func TestAfterTheLastAttemptTheChartGetsTheError(t *testing.T) {
 		{"errors", failing(99, errors.New("busy")), []string{"charge 1", "charge 2", "charge 3"}, "charge: busy"},
 		{"a permanent error at once", failing(99, statechart.Permanent(errors.New("no such card"))), []string{"charge 1"}, "charge: no such card"},
 		{"panics", func(context.Context, statechart.Call) (string, error) { panic("bug") }, []string{"charge 1", "charge 2", "charge 3"}, "charge: panic: a value of the type string"},
-		{"time-outs", lasting(time.Hour, ""), []string{"charge 1", "charge 2", "charge 3"}, "charge: no answer within 10s"},
+		{"timeouts", lasting(time.Hour, ""), []string{"charge 1", "charge 2", "charge 3"}, "charge: no answer within 10s"},
 		{"kills", killing(99), []string{"charge 1", "charge 1", "charge 2", "charge 3"}, "charge: the last of 3 attempts did not finish"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -339,15 +339,6 @@ func (s *services) forgive(tries int) {
 	}
 }
 
-// serviceAttempts returns how many attempts the running services have had. A service may use up its attempts before its
-// event is given up.
-func (t *turn) serviceAttempts() (attempts int) {
-	for _, invocation := range t.draft.Instance.Invocations() {
-		attempts += invocation.Attempt
-	}
-	return attempts
-}
-
 func (s *services) awaited(key string) bool {
 	_, ok := find(s.turn.draft.Instance.Invocations(), func(i *statechart.Invocation) bool { return i.Key == key })
 	return ok
@@ -389,23 +380,6 @@ func (t *turn) nextTimer() (next statechart.Timer, ok bool) {
 		}
 	}
 	return next, ok
-}
-
-// isServiceNext reports whether a service is the next user code of an unsettled instance. The start of a service
-// stores the count of a try.
-func (t *turn) isServiceNext(d Delivery) bool {
-	if timer, ok := t.nextTimer(); ok && !timer.At.After(t.loop.config.Now()) {
-		return false
-	}
-	invocations := t.draft.Instance.Invocations()
-	isFull := t.draft.Record.attempt(d).Services+len(invocations) > t.loop.config.ServicesMax
-	for _, invocation := range invocations {
-		work, err := t.draft.Instance.Prepare(invocation, statechart.Call{})
-		if isNew := invocation.Attempt == 0; err != nil || isNew && isFull || invocation.Attempt >= max(work.Retry.Attempts, 1) {
-			return false // The chart may have to handle an error first.
-		}
-	}
-	return len(invocations) > 0
 }
 
 // untilDue returns a context that ends when the next timer of the instance is due.

@@ -128,11 +128,11 @@ func (f *task) check(sentAt time.Time) error {
 	case f.Name == "" || len(f.Name) > statechart.EventNameBytesMax:
 		return fmt.Errorf("%w: expected under \"name\" or \"state\" a name of 1 to %d bytes, such as $$.State.Name, got %d", errTask, statechart.EventNameBytesMax, len(f.Name))
 	case f.TimeoutSeconds < 0 || f.HeartbeatSeconds < 0:
-		return fmt.Errorf("%w: expected no negative seconds, got a time-out of %d and a heartbeat of %d", errTask, f.TimeoutSeconds, f.HeartbeatSeconds)
+		return fmt.Errorf("%w: expected no negative seconds, got a timeout of %d and a heartbeat of %d", errTask, f.TimeoutSeconds, f.HeartbeatSeconds)
 	case !sentAt.IsZero() && f.EnteredAt.Sub(sentAt) > enteredAfterMax:
 		return fmt.Errorf("%w: expected enteredAt ($$.State.EnteredTime) no later than the event was sent, at %s, got %s", errTask, sentAt.UTC().Format(time.RFC3339), f.EnteredAt.UTC().Format(time.RFC3339))
 	case f.TimeoutSeconds > taskSecondsMax || f.HeartbeatSeconds > taskSecondsMax:
-		return fmt.Errorf("%w: expected at most %d seconds, as Step Functions does, got a time-out of %d and a heartbeat of %d", errTask, taskSecondsMax, f.TimeoutSeconds, f.HeartbeatSeconds)
+		return fmt.Errorf("%w: expected at most %d seconds, as Step Functions does, got a timeout of %d and a heartbeat of %d", errTask, taskSecondsMax, f.TimeoutSeconds, f.HeartbeatSeconds)
 	case f.HeartbeatSeconds > 0 && f.HeartbeatSeconds < heartbeatSecondsMin:
 		return fmt.Errorf("%w: expected heartbeatSeconds of at least %d, as a heartbeat takes its way through queues, got %d", errTask, heartbeatSecondsMin, f.HeartbeatSeconds)
 	default:

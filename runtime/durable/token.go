@@ -28,7 +28,7 @@ func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[secret]")) }
 // Reveal returns the text itself, for the call that needs it.
 func (s Secret) Reveal() string { return string(s) }
 
-// Token is a Step Functions task that waits for an instance. The instance holds its callback token under a name.
+// Token is a Step Functions task that waits for an instance. The instance holds its task token under a name.
 type Token struct {
 	// Key is a hash of Value. It distinguishes the token from all others of the instance.
 	Key   string `json:"key"`

@@ -230,7 +230,7 @@ func TestAnEventThatIsParkedFailsItsTask(t *testing.T) {
 	}
 }
 
-// Otherwise the task would wait until its time-out.
+// Otherwise the task would wait until its timeout.
 func TestATaskWhoseTokenCanBeReadIsToldWhatIsWrongWithTheRest(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

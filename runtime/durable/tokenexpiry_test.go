@@ -37,7 +37,7 @@ func TestAFailedCheckOfATaskDelaysNoEvent(t *testing.T) {
 		timeout, heartbeat time.Duration
 		looksMax           int
 	}{
-		"time-out":   {timeout: 10 * time.Minute, looksMax: 13},
+		"timeout":   {timeout: 10 * time.Minute, looksMax: 13},
 		"heartbeats": {heartbeat: time.Minute, looksMax: 310},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestATaskThatTimesOutIsToldToTheChart(t *testing.T) {
 		timeout, heartbeat time.Duration
 		lose               bool // heartbeats do not arrive
 	}{
-		"time-out":                 {timeout: time.Hour},
-		"time-out with heartbeats": {timeout: time.Hour, heartbeat: time.Minute},
+		"timeout":                 {timeout: time.Hour},
+		"timeout with heartbeats": {timeout: time.Hour, heartbeat: time.Minute},
 		"heartbeats lost":          {heartbeat: time.Minute, lose: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestATaskThatTimesOutIsToldToTheChart(t *testing.T) {
 	}
 }
 
-// The loop polls the task one second after the announced time-out. The task waits longer than announced.
+// The loop polls the task one second after the announced timeout. The task waits longer than announced.
 func TestATaskThatWaitsLongerThanItToldIsLookedAfterNowAndThen(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {
@@ -128,7 +128,7 @@ func TestATaskThatWaitsLongerThanItToldIsLookedAfterNowAndThen(t *testing.T) {
 	})
 }
 
-// The task announces no time-out.
+// The task announces no timeout.
 func TestAnAnswerThatComesTooLateIsToldToTheChart(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

@@ -119,7 +119,7 @@ type process struct {
 
 type processKey struct{}
 
-// start starts a process whose invocation ends after the time-out.
+// start starts a process whose invocation ends after the timeout.
 func (w *world) start(timeout time.Duration) *process {
 	p := &process{world: w}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)

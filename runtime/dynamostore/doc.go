@@ -3,12 +3,13 @@
 //
 // # The item
 //
-// The partition key, instance, is the instance's name, as in "signup/42". Each key of the snapshot becomes an
-// attribute in snake case: chart_version, value, context, tags, history_value, timers, services, steps, output and so
-// on. A key without an attribute goes into the map "snapshot". The record adds its attributes: state, status,
-// revision, created_at, updated_at (RFC 3339), expire_at (epoch seconds, the table's TTL), watermark, recent_events,
-// last_sends, history, ignored, skipped, outbox, tokens, executions, parent, aliases, failed_effects, denied_since,
-// attempts and error. Empty attributes are omitted. Load ignores other attributes, and the next commit drops them.
+// The partition key, instance, is the instance's name, as in "signup/42". Each key of the snapshot becomes an attribute
+// in snake case: chart_version, value, context, tags, history_value, timers, services, steps, output and so on. A key
+// without an attribute goes into the map "snapshot". The record adds its attributes: state, status, revision,
+// created_at, updated_at (RFC 3339) and expire_at (epoch seconds, the table's TTL). It also adds watermark,
+// recent_events, last_sends, history, ignored, skipped, outbox, tokens, executions, parent, aliases, failed_effects,
+// denied_since, attempts and error. Empty attributes are omitted. Load ignores other attributes, and the next commit
+// drops them.
 //
 // # The index
 //

@@ -24,9 +24,9 @@ const (
 	attrEventDigest   = "event_sha256"
 )
 
-// ReservedFor is how long an event ID stays reserved after the last Reserve: 14 days, the longest retention of an SQS
-// queue (Amazon SQS Developer Guide, "Amazon SQS message quotas"), plus one day. So the reservation outlives every
-// message that was queued under the ID.
+// ReservedFor is how long an event ID stays reserved after the last Reserve. It is the longest retention of an SQS
+// queue, 14 days (Amazon SQS Developer Guide, "Amazon SQS message quotas"), plus one day. So the reservation outlives
+// every message that was queued under the ID.
 const ReservedFor = 15 * 24 * time.Hour
 
 // ErrIDReused is returned by Reserve if the ID is reserved for an event with another body.

@@ -72,7 +72,7 @@ func indexHead(state []string) string {
 	return head
 }
 
-// outer returns the path of the parent state; empty if there is none.
+// outer returns the path of the parent state, or "" at the top level.
 func outer(path string) string { return path[:max(0, strings.LastIndexByte(path, '.'))] }
 
 // within reports whether the path is the state's, or a descendant's.

@@ -56,7 +56,7 @@ func (s *Store) keepSend(ctx context.Context, receiver durable.InstanceID, queue
 	return nil
 }
 
-// LastSend returns the last send of a sender that KeepSends stored; false if there is none.
+// LastSend returns the last send of a sender that KeepSends stored, or false if it stored no send.
 func (s *Store) LastSend(ctx context.Context, receiver durable.InstanceID, queue, sender string) (durable.LastSend, bool, error) {
 	doing := fmt.Sprintf("reading the last send of %s to %s", sender, receiver)
 	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{

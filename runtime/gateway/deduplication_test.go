@@ -109,7 +109,7 @@ func TestReservedKeyWithoutAQueuedEventCanBeRetried(t *testing.T) {
 // If the key cannot be reserved, nothing is queued. Requests without a key do not need the table.
 func TestKeyThatCannotBeReservedIs503(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, gateway.Config{GitHubSecret: webhookSecret})
+	w := newWorld(t, gateway.Config{Webhooks: github(webhookSecret)})
 	w.table.down = errors.New("throttled")
 	answer := post(w, eventsPath, placeCode, http.Header{"Idempotency-Key": {"k"}})
 	if answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") == "" || len(w.queue.sent) != 0 ||

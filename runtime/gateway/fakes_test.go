@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/job/webhook"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/gateway"
@@ -248,6 +249,11 @@ func sign(secret string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// github is the webhook of GitHub.
+func github(secret string) map[string]gateway.Webhook {
+	return map[string]gateway.Webhook{webhook.Name: webhook.GitHub([]byte(secret))}
 }
 
 // webhookHeader is the header that GitHub sends with a signed workflow_job webhook.

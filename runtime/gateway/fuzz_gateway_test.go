@@ -46,7 +46,7 @@ func newFuzzWorld(t *testing.T, hosted *durable.Machines, records map[durable.In
 	w := &world{table: table{records: records}}
 	w.table.claim("acme/7", "42")
 	handler, err := gateway.New(hosted, &w.queue, &w.table, gateway.Config{
-		GitHubSecret: webhookSecret, Now: func() time.Time { return epoch },
+		Webhooks: github(webhookSecret), Now: func() time.Time { return epoch },
 		Logger:    slog.New(slog.NewJSONHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "signup", Verify: callbacks.Verify, Read: readAcme}},
 	})

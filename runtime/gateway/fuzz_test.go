@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/gateway"
 )
 
-// checkAnswer checks what must hold for every request. The answer is not a 5xx and is JSON that repeats its status. The
+// checkAnswer checks the promises for every request. The answer is not a 5xx and is JSON that repeats its status. The
 // queue has exactly the accepted events, each valid for SQS and for its machine.
 func checkAnswer(t *testing.T, w *world, answer *httptest.ResponseRecorder, eventID string) {
 	t.Helper()
@@ -78,7 +78,7 @@ func FuzzWebhook(f *testing.F) {
 	f.Add("ping", "d-1", "", true, "")
 	f.Add("workflow_job", "", "application/json", false, `{"workflow_job":{"labels":["\ufffe"]}}`)
 	f.Fuzz(func(t *testing.T, event, delivery, contentType string, signed bool, body string) {
-		w := newWorld(t, gateway.Config{GitHubSecret: webhookSecret})
+		w := newWorld(t, gateway.Config{Webhooks: github(webhookSecret)})
 		header := http.Header{"X-Github-Event": {event}, "X-Github-Delivery": {delivery}, "Content-Type": {contentType}}
 		if signed {
 			header.Set("X-Hub-Signature-256", sign(webhookSecret, []byte(body)))

@@ -1,11 +1,11 @@
-// Package gateway serves Settle over HTTP. It sends events to instances, shows instances, and accepts GitHub's webhooks and
-// the callbacks of third parties.
+// Package gateway serves Settle over HTTP. It sends events to instances, shows instances, and accepts the webhooks and
+// callbacks of third parties.
 //
 //	POST /instances/{machine}/{id}/events  send an event; 202 once it is queued
 //	GET  /instances/{machine}/{id}         show an instance as last stored
 //	GET  /aliases/{alias}                  show the instance with an alias
 //	GET  /machines                         list the machines and the events they accept
-//	POST /webhooks/github                  receive a signed GitHub webhook
+//	POST /webhooks/{name}                  receive a signed webhook of a third party
 //	POST /webhooks/{provider}/{id}/{until}/{key}
 //	                                       receive the callback of a third party, once
 //	GET  /healthz                          200 while the process is running
@@ -44,15 +44,16 @@ const (
 	QueueBytesMax = 1 << 20
 	// EventIDBytesMax is the length limit of an event ID. Instances store the IDs of their recent events.
 	EventIDBytesMax = 256
-	// WebhookBytesMax is the largest payload that GitHub delivers. Only a small part of it is queued.
+	// WebhookBytesMax is the largest webhook, which is what GitHub delivers. Only a part of it is queued.
 	WebhookBytesMax = 25 << 20
 )
 
 // Store reads instances, redeems aliases and reserves event IDs. *dynamostore.Store implements it.
 type Store interface {
-	// Load returns the record of an instance. If there is none, its Revision is 0.
+	// Load returns the record of an instance. If no record is stored, its Revision is 0.
 	Load(ctx context.Context, id durable.InstanceID) (durable.Record, error)
-	// Find returns the instance that has the alias or had it last. It returns dynamostore.ErrNoAlias if there is none.
+	// Find returns the instance that has the alias or had it last. It returns dynamostore.ErrNoAlias if no instance has
+	// had it.
 	Find(ctx context.Context, alias string) (durable.InstanceID, error)
 	// Redeem stores the event of a callback with the instance's alias, if it is the first one; see durable.Redemption.
 	// Calling it again with the same by returns the same result.
@@ -64,9 +65,8 @@ type Store interface {
 
 // Config tunes the API. The zero value is useful.
 type Config struct {
-	// GitHubSecret is the secret of GitHub's webhooks. If it is empty, all webhooks are rejected with 503, because
-	// their signatures cannot be verified.
-	GitHubSecret string
+	// Webhooks are the third parties that send signed requests, by the name in the address.
+	Webhooks map[string]Webhook
 	// Callbacks are the third parties that may call back, by the provider name in the address.
 	Callbacks map[string]Callback
 	// EventBytesMax limits the size of a queued event, including its ID. Defaults to 256 KiB, at most QueueBytesMax.
@@ -100,11 +100,10 @@ func (c Config) validate(machines *durable.Machines) error {
 			return fmt.Errorf("gateway: Config.Callbacks[%q]: %w", name, err)
 		}
 	}
-	if c.GitHubSecret == "" {
-		return nil
-	}
-	if _, err := machines.Lookup(WebhookMachine); err != nil {
-		return fmt.Errorf("gateway: Config.GitHubSecret is set, but webhooks need the machine %q: %w", WebhookMachine, err)
+	for _, name := range slices.Sorted(maps.Keys(c.Webhooks)) {
+		if webhook := c.Webhooks[name]; webhook.Verify == nil || webhook.Read == nil {
+			return fmt.Errorf("gateway: Config.Webhooks[%q]: expected both Verify and Read", name)
+		}
 	}
 	return nil
 }
@@ -130,7 +129,7 @@ func New(machines *durable.Machines, sender durable.Sender, store Store, config 
 	a.mux.Handle("GET /instances/{machine}/{id}", endpoint{a, a.getInstance})
 	a.mux.Handle("GET /aliases/{alias...}", endpoint{a, a.getAlias})
 	a.mux.Handle("GET /machines", endpoint{a, a.getMachines})
-	a.mux.Handle("POST /webhooks/github", endpoint{a, a.postGitHub})
+	a.mux.Handle("POST /webhooks/{name}", endpoint{a, a.postWebhook})
 	a.mux.Handle("POST /webhooks/{provider}/{id}/{until}/{key}", endpoint{a, a.postCallback})
 	a.mux.Handle("GET /healthz", endpoint{a, a.getHealth})
 	return a, nil

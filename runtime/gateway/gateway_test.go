@@ -28,10 +28,6 @@ const eventsPath = "/instances/signup/42/events"
 
 func TestInvalidConfigIsRejected(t *testing.T) {
 	t.Parallel()
-	withoutJob, err := durable.NewMachines(signup())
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, test := range map[string]struct {
 		machines *durable.Machines
 		config   gateway.Config
@@ -43,21 +39,18 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 			`Config.Callbacks["acme"]: unknown machine: expected one of job, signup, got "x"`},
 		"a callback without a check": {machines(t), gateway.Config{Callbacks: map[string]gateway.Callback{"acme": {Machine: "signup", Read: readAcme}}},
 			`Config.Callbacks["acme"]: expected both Verify and Read`},
-		"webhooks without the machine": {withoutJob, gateway.Config{GitHubSecret: "s"}, `unknown machine: expected one of signup, got "job"`},
+		"a webhook without a check": {machines(t), gateway.Config{Webhooks: map[string]gateway.Webhook{"acme": {}}}, `Config.Webhooks["acme"]: expected both Verify and Read`},
 	} {
 		_, err := gateway.New(test.machines, &queue{}, &table{}, test.config)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: expected an error containing %q, got %v", name, test.want, err)
 		}
 	}
-	if _, err := gateway.New(withoutJob, &queue{}, &table{}, gateway.Config{}); err != nil {
-		t.Errorf("expected no error without webhooks and the machine job, got %v", err)
-	}
 }
 
 func TestWebhooksAreRejectedWithoutASecret(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, gateway.Config{})
+	w := newWorld(t, gateway.Config{Webhooks: github("")})
 	body := `{"action":"queued","workflow_job":{"id":2,"run_id":1,"status":"queued"}}`
 	answer := post(w, "/webhooks/github", body, withHeader(webhookHeader([]byte(body)), "X-Hub-Signature-256", sign("", []byte(body))))
 	if answer.Code != http.StatusServiceUnavailable || !strings.Contains(answer.Body.String(), `"code":"no_webhook_secret"`) {
@@ -70,7 +63,7 @@ func TestWebhooksAreRejectedWithoutASecret(t *testing.T) {
 
 func TestBodiesAreLimited(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, gateway.Config{GitHubSecret: webhookSecret})
+	w := newWorld(t, gateway.Config{Webhooks: github(webhookSecret)})
 	event := func(bytes int) string {
 		const head, tail = `{"type":"RESEND","note":"`, `"}`
 		return head + strings.Repeat("n", bytes-len(head)-len(tail)) + tail
@@ -201,7 +194,7 @@ func TestUnreadableInstanceIsA500(t *testing.T) {
 
 func TestLogHasNeitherBodiesNorSecrets(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, gateway.Config{GitHubSecret: webhookSecret})
+	w := newWorld(t, gateway.Config{Webhooks: github(webhookSecret)})
 	w.table.put(t, "42", 7)
 	const private = "PRIVATE"
 	hook := `{"action":"queued","workflow_job":{"id":2,"run_id":1,"status":"queued","name":"` + private + `"}}`

@@ -93,7 +93,7 @@ type Wait struct {
 	Name string `json:"name"`
 	// Since is when the execution entered the task's state.
 	Since time.Time `json:"since"`
-	// Deadline is when the task times out, the zero time if its time-out is unknown.
+	// Deadline is when the task times out, the zero time if its timeout is unknown.
 	Deadline time.Time `json:"deadline,omitzero"`
 }
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -65,8 +64,7 @@ var (
 	errBody            = errors.New("unreadable request")
 	errEventID         = errors.New("bad event ID")
 	errSignature       = errors.New("bad signature")
-	errWebhook         = errors.New("not a GitHub webhook")
-	errUnsigned        = errors.New("webhooks are rejected because no secret is configured: set one here and at GitHub")
+	errWebhook         = errors.New("bad webhook")
 	errQueue           = errors.New("the queue did not confirm the event: retry with the same Idempotency-Key")
 	errReserve         = errors.New("the event ID could not be reserved and nothing was queued: retry with the same Idempotency-Key")
 	errStore           = errors.New("the instance could not be read: retry")
@@ -96,13 +94,12 @@ var problems = []struct {
 	{errEventID, http.StatusBadRequest, "event_id"},
 	{errSignature, http.StatusUnauthorized, "signature"},
 	{errWebhook, http.StatusBadRequest, "webhook"},
-	{job.ErrWebhook, http.StatusBadRequest, "webhook"},
 	{errCallback, http.StatusBadRequest, "callback"},
 	{durable.ErrReserved, http.StatusBadRequest, "reserved"},
 	{statechart.ErrNotAnEvent, http.StatusBadRequest, "not_an_event"},
 	{statechart.ErrUndeclared, http.StatusBadRequest, "undeclared_event"},
 	{statechart.ErrPayload, http.StatusBadRequest, "payload"},
-	{errUnsigned, http.StatusServiceUnavailable, "no_webhook_secret"},
+	{ErrNoSecret, http.StatusServiceUnavailable, "no_webhook_secret"},
 	{errQueue, http.StatusServiceUnavailable, "queue"},
 	{errReserve, http.StatusServiceUnavailable, "store"},
 	{errStore, http.StatusServiceUnavailable, "store"},

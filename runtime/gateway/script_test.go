@@ -32,7 +32,7 @@ func TestScripts(t *testing.T) {
 	for _, script := range scripts {
 		t.Run(filepath.Base(script), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, gateway.Config{GitHubSecret: webhookSecret, EventBytesMax: 200})
+			w := newWorld(t, gateway.Config{Webhooks: github(webhookSecret), EventBytesMax: 200})
 			w.table.put(t, "42", 7)
 			datadriven.RunTest(t, script, func(t *testing.T, d *datadriven.TestData) string {
 				t.Helper()

@@ -57,8 +57,8 @@ func (r *Env) awsConfig() aws.Config {
 }
 
 // AttemptTimeout limits each attempt of a call that the runtime makes. The runtime never polls a queue, so its calls
-// are all shorter. The SDK's client has no time-out: a call on a dead connection would hold its batch until the
-// function's time-out. Three attempts, the SDK's default, fit into the time-out of every function.
+// are all shorter. The SDK's client has no timeout: a call on a dead connection would hold its batch until the
+// function's timeout. Three attempts, the SDK's default, fit into the timeout of every function.
 const AttemptTimeout = 5 * time.Second
 
 // RuntimeAWS returns the configuration of the runtime's clients: AWS with AttemptTimeout for each attempt (AWS SDK for

@@ -55,7 +55,7 @@ func playFailures(t *testing.T, payloads string) {
 	t.Helper()
 	faults := &throttling{calls: map[string]int{}}
 	w := newWorldOf(t, awslocal.Config{Fault: faults.fault}, till, till, map[string]string{
-		host.LogPayloads: payloads, host.LogLevel: "debug", host.GitHubWebhookSecret: webhookSecret, "AWS_MAX_ATTEMPTS": "1",
+		host.LogPayloads: payloads, host.LogLevel: "debug", samples.GitHubWebhookSecret: webhookSecret, "AWS_MAX_ATTEMPTS": "1",
 		samples.EnrichCallbackBase: "https://canary-base.example.com", samples.EnrichCallbackKey: callbackKey,
 	})
 	faults.on.Store(true)
@@ -97,9 +97,9 @@ func (w *world) checkPanics(valuesShown bool) {
 		value string
 		code  []string
 	}{
-		"delivery failed, will retry": {"canary-payload", []string{"action crash: panic: a value of the type *errors.errorString", "guard wrong: panic: a value of the type host.pay"}},
+		"delivery failed, will retry": {"canary-payload", []string{"action crash: panic: a value of the type *errors.errorString", "guard wrong: panic: a value of the type host_test.pay"}},
 		"service failed, will retry":  {"no price for canary-payload", []string{"panic: a value of the type string"}},
-		"event parked":                {"canary-payload", []string{"panic: a value of the type host.pay"}},
+		"event parked":                {"canary-payload", []string{"panic: a value of the type host_test.pay"}},
 	} {
 		for _, code := range want.code {
 			found, wrong := false, false

@@ -75,7 +75,7 @@ func TestNoSecretIsExposed(t *testing.T) {
 		t.Run("payloads "+payloads, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, map[string]string{
-				host.LogPayloads: payloads, host.LogLevel: "debug", host.GitHubWebhookSecret: webhookSecret,
+				host.LogPayloads: payloads, host.LogLevel: "debug", samples.GitHubWebhookSecret: webhookSecret,
 				samples.EnrichCallbackBase: "https://canary-base.example.com", samples.EnrichCallbackKey: callbackKey,
 			})
 			w.play()

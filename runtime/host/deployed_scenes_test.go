@@ -90,7 +90,7 @@ func pickedUp(d *deployed, instance string) (outcome, error) {
 	return d.ended("success", "job", arn)
 }
 
-// signUp plays a sign-up with a wrong code and a second e-mail.
+// signUp plays a sign-up with a wrong code and a second email.
 func signUp(d *deployed, instance string) (outcome, error) {
 	const waiting = "unverified.awaiting_verification"
 	if err := d.event(instance, `{"type":"SIGN_UP","email":"canary-payload@example.com","name":"canary-payload"}`); err != nil {
@@ -123,7 +123,7 @@ func signUp(d *deployed, instance string) (outcome, error) {
 	return outcome{States: "active"}, err
 }
 
-// mailed returns the code of the last e-mail: the code whose hash under the template's secret is in the record.
+// mailed returns the code of the last email: the code whose hash under the template's secret is in the record.
 func mailed(record durable.Record) (string, error) {
 	var snapshot struct {
 		Context struct {

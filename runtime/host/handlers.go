@@ -67,17 +67,9 @@ func newTimers(p *Process) (*schedule.DelayQueue, *schedule.Timers, error) {
 }
 
 // newGateway returns the handler of the API.
-func newGateway(p *Process, machines *durable.Machines, callbacks map[string]gateway.Callback) (any, error) {
+func newGateway(p *Process, machines *durable.Machines, parties ThirdParties) (any, error) {
 	store := dynamostore.New(dynamodb.NewFromConfig(p.RuntimeAWS()), p.Settings.Table)
-	secret := p.Settings.GitHubWebhookSecret
-	if _, err := machines.Lookup(gateway.WebhookMachine); err != nil && secret != "" {
-		// The template sets the secret for any machines.
-		p.Logger.Warn("GitHub webhooks are rejected: their machine is not hosted", "machine", gateway.WebhookMachine, "variable", GitHubWebhookSecret)
-		secret = ""
-	}
-	handler, err := gateway.New(machines, sender(p), store, gateway.Config{
-		GitHubSecret: secret, Callbacks: callbacks, Logger: p.Logger,
-	})
+	handler, err := gateway.New(machines, sender(p), store, gateway.Config{Webhooks: parties.Webhooks, Callbacks: parties.Callbacks, Logger: p.Logger})
 	if err != nil {
 		return nil, err
 	}

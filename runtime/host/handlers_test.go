@@ -1,9 +1,6 @@
 package host
 
 import (
-	"bytes"
-	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +11,6 @@ import (
 
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
-	"github.com/settle-run/settle/runtime/statechart"
 )
 
 func TestSchedulesFollowTheSettings(t *testing.T) {
@@ -53,26 +49,4 @@ func TestSchedulesFollowTheSettings(t *testing.T) {
 			t.Errorf("expected the queues and the role of the settings, got %+v", target)
 		}
 	})
-}
-
-// TestGatewayWithoutTheJobMachineWarnsAboutTheWebhookSecret sets the webhook secret, as the template does, without the
-// machine that receives webhooks.
-func TestGatewayWithoutTheJobMachineWarnsAboutTheWebhookSecret(t *testing.T) {
-	t.Parallel()
-	machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[struct{}]{
-		ID: "lamp", Version: 1, Initial: "off", States: []statechart.State[struct{}]{{ID: "off", Tags: []string{statechart.Settled}}},
-	}), durable.MachineConfig{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for secret, warnings := range map[string]int{"it's a secret": 1, "": 0} {
-		var log bytes.Buffer
-		p := &Process{Settings: Settings{Table: "settle", GitHubWebhookSecret: secret}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
-		if _, err := newGateway(p, machines, nil); err != nil {
-			t.Errorf("expected a gateway of the lamp, got %v", err)
-		}
-		if got := strings.Count(log.String(), "GitHub webhooks are rejected"); got != warnings || strings.Contains(log.String(), "it's a secret") {
-			t.Errorf("expected %d warnings, and no secret in them, got %s", warnings, &log)
-		}
-	}
 }

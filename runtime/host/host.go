@@ -1,7 +1,7 @@
 // Package host runs machines in Lambda functions: the consumer, the gateway and the functions around them. A module with its own
 // machines has a main package for each function:
 //
-//	func main() { host.Consumer(machines) }
+//	func main() { host.Main(host.Consumer(machines)) }
 //
 //	func machines(p *host.Process) ([]durable.Machine, error) {
 //		bank := bank.New(p.Env.Text("BANK_URL", "the address of the bank"))
@@ -19,7 +19,6 @@
 //	SETTLE_DELAY_QUEUE_ARN, SETTLE_SCHEDULER_ROLE_ARN, SETTLE_SCHEDULE_GROUP               consumer, delay, for timers beyond 15 minutes
 //	SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN   the queue for undeliverable timers                consumer, delay
 //	SETTLE_WORKFLOWS               name=ARN of the state machines that charts start        consumer
-//	SETTLE_GITHUB_WEBHOOK_SECRET   the secret of GitHub's webhooks                         gateway
 //	SETTLE_HISTORY_MAX             transitions stored per instance, 1 to 100               consumer; 20 by default
 //	SETTLE_SERVICE                 the name in metrics and traces; settle by default
 //	SETTLE_LOG_LEVEL               debug, info, warn or error
@@ -37,10 +36,13 @@ import (
 // reads is missing or invalid, the process exits and the result is not used.
 type Machines func(p *Process) ([]durable.Machine, error)
 
-// Callbacks builds the third parties that may call the gateway back, by the provider name in the address.
-type Callbacks func(p *Process) map[string]gateway.Callback
+// ThirdParties are the third parties that may send requests to the gateway, by their names in the address.
+type ThirdParties struct {
+	Webhooks  map[string]gateway.Webhook
+	Callbacks map[string]gateway.Callback
+}
 
-// Consumer runs the function behind the FIFO queue. It applies events to instances. Its event source mapping must
+// Consumer returns the function behind the FIFO queue. It applies events to instances. Its event source mapping must
 // report batch item failures.
 func Consumer(machines Machines) Function {
 	return Function{
@@ -49,35 +51,35 @@ func Consumer(machines Machines) Function {
 	}
 }
 
-// Gateway runs the function behind an HTTP API or a function URL. It sends events to instances, shows instances, and
-// accepts webhooks and callbacks. callbacks may be nil. The machines only validate events and compute views.
-func Gateway(machines Machines, callbacks Callbacks) Function {
+// Gateway returns the function behind an HTTP API or a function URL. It sends events to instances, shows instances, and
+// accepts webhooks and callbacks. parties may be nil. The machines only validate events and compute views.
+func Gateway(machines Machines, parties func(p *Process) ThirdParties) Function {
 	return Function{
 		Requires: []string{Table, QueueURL},
 		Machines: machines,
 		Handler: func(p *Process, hosted *durable.Machines) (any, error) {
-			if callbacks == nil {
-				return newGateway(p, hosted, nil)
+			if parties == nil {
+				return newGateway(p, hosted, ThirdParties{})
 			}
-			return newGateway(p, hosted, callbacks(p))
+			return newGateway(p, hosted, parties(p))
 		},
 	}
 }
 
-// TokenTask runs the function that a Step Functions task invokes to wait for an instance
+// TokenTask returns the function that a Step Functions task invokes to wait for an instance
 // (arn:aws:states:::lambda:invoke.waitForTaskToken). It validates the event and sends it to the FIFO queue. A task that
 // sends to the queue directly skips the validation.
 func TokenTask(machines Machines) Function {
 	return Function{Requires: []string{QueueURL}, Machines: machines, Handler: newTokenTask}
 }
 
-// Delay runs the function behind the delay queue. It sends due timers to the FIFO queue. Its event source mapping must
+// Delay returns the function behind the delay queue. It sends due timers to the FIFO queue. Its event source mapping must
 // report batch item failures.
 func Delay() Function {
 	return Function{Requires: []string{QueueURL, DelayQueueURL}, Handler: newDelay}
 }
 
-// Executions runs the function behind the queue of an EventBridge rule for "Step Functions Execution Status Change".
+// Executions returns the function behind the queue of an EventBridge rule for "Step Functions Execution Status Change".
 // When an execution ends, it sends an event to the instance that started it. Its event source mapping must report batch
 // item failures.
 func Executions() Function {

@@ -66,7 +66,7 @@ func lamp(t *testing.T) *durable.Machines {
 	return machines
 }
 
-// TestHungCallIsRetriedWithinTheInvocation invokes functions while AWS does not respond. Without a time-out per
+// TestHungCallIsRetriedWithinTheInvocation invokes functions while AWS does not respond. Without a timeout per
 // attempt, a hung call would last until the function is killed with its whole batch.
 func TestHungCallIsRetriedWithinTheInvocation(t *testing.T) {
 	t.Parallel()
@@ -93,7 +93,9 @@ func TestHungCallIsRetriedWithinTheInvocation(t *testing.T) {
 		"executions": {otherTimeout, newExecutions, record(`{"detail-type": "Step Functions Execution Status Change", "detail": {"executionArn": "arn", "name": "` +
 			durable.ExecutionPrefix + `1", "status": "FAILED", "inputDetails": {"included": false}}}`), "m-1"},
 		"tokentask": {otherTimeout, newTokenTask, json.RawMessage(`{"instance": "lamp/1", "event": {"type": "on", "$task": {"token": "t", "state": "Wait"}}}`), "SendMessage"},
-		"gateway": {otherTimeout, func(p *Process, machines *durable.Machines) (any, error) { return newGateway(p, machines, nil) }, events.APIGatewayV2HTTPRequest{
+		"gateway": {otherTimeout, func(p *Process, machines *durable.Machines) (any, error) {
+			return newGateway(p, machines, ThirdParties{})
+		}, events.APIGatewayV2HTTPRequest{
 			RawPath: "/instances/lamp/1/events", Body: `{"type": "on"}`, Headers: map[string]string{"content-type": "application/json"},
 			RequestContext: events.APIGatewayV2HTTPRequestContext{HTTP: events.APIGatewayV2HTTPRequestContextHTTPDescription{Method: http.MethodPost, Path: "/instances/lamp/1/events"}},
 		}, `"statusCode":50`},
@@ -114,7 +116,7 @@ func TestHungCallIsRetriedWithinTheInvocation(t *testing.T) {
 				defer cancel()
 				answer, err := lambda.NewHandler(handler).Invoke(ctx, payload)
 				if ctx.Err() != nil {
-					t.Errorf("want an answer before the function's time-out, got %s and %v too late", answer, err)
+					t.Errorf("want an answer before the function's timeout, got %s and %v too late", answer, err)
 				}
 				if result := string(answer) + errorText(err); !strings.Contains(result, c.fails) {
 					t.Errorf("want %q in the answer, got %s and %v", c.fails, answer, err)
@@ -127,7 +129,7 @@ func TestHungCallIsRetriedWithinTheInvocation(t *testing.T) {
 	}
 }
 
-// TestHungSchedulerCallIsRetried also shows that a time-out is not treated as a denial, so no timer falls back to hops.
+// TestHungSchedulerCallIsRetried also shows that a timeout is not treated as a denial, so no timer falls back to hops.
 func TestHungSchedulerCallIsRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

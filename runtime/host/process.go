@@ -22,7 +22,7 @@ type Process struct {
 	Env      *Env
 	Settings Settings
 	// AWS is the SDK configuration for machines and services. No call has been made with it yet. A call is limited only
-	// by its context, not by a time-out per attempt, because a service may make slow calls.
+	// by its context, not by a timeout per attempt, because a service may make slow calls.
 	AWS aws.Config
 	// Logger writes JSON lines to standard error, which Lambda collects.
 	Logger *slog.Logger

@@ -28,7 +28,6 @@ func TestSettingsAreRead(t *testing.T) {
 		"SETTLE_DEAD_LETTER_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/dead.fifo",
 		"SETTLE_DELAY_QUEUE_URL=http://localhost:4566/123456789012/delays",
 		"SETTLE_WORKFLOWS=report=arn:aws:states:eu-central-1:123456789012:stateMachine:Report, audit=arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
-		"SETTLE_GITHUB_WEBHOOK_SECRET=hush, and long enough",
 		"SETTLE_HISTORY_MAX=100",
 		"SETTLE_SERVICE=orders",
 		"SETTLE_LOG_LEVEL=warn",
@@ -36,7 +35,7 @@ func TestSettingsAreRead(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318",
 		"OTEL_EXPORTER_OTLP_HEADERS=api-key=a%2Cb, x-team = core",
 	))
-	env.Require(Table, QueueURL, DeadLetterQueueURL, DelayQueueURL, GitHubWebhookSecret)
+	env.Require(Table, QueueURL, DeadLetterQueueURL, DelayQueueURL)
 	got := readSettings(env)
 	if err := env.err(); err != nil {
 		t.Fatal(err)
@@ -51,13 +50,12 @@ func TestSettingsAreRead(t *testing.T) {
 			"report": "arn:aws:states:eu-central-1:123456789012:stateMachine:Report",
 			"audit":  "arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
 		},
-		GitHubWebhookSecret: "hush, and long enough",
-		HistoryMax:          100,
-		Service:             "orders",
-		LogLevel:            slog.LevelWarn,
-		LogPayloads:         true,
-		TracesEndpoint:      &url.URL{Scheme: "http", Host: "localhost:4318"},
-		TracesHeaders:       map[string]string{"api-key": "a,b", "x-team": "core"},
+		HistoryMax:     100,
+		Service:        "orders",
+		LogLevel:       slog.LevelWarn,
+		LogPayloads:    true,
+		TracesEndpoint: &url.URL{Scheme: "http", Host: "localhost:4318"},
+		TracesHeaders:  map[string]string{"api-key": "a,b", "x-team": "core"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
@@ -144,7 +142,6 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 		"SETTLE_DELAY_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo",
 		"SETTLE_DEAD_LETTER_QUEUE_URL=dead.fifo",
 		"SETTLE_WORKFLOWS=report=Report,audit=arn:aws:states:eu-central-1:123456789012:stateMachine:a,audit=arn:aws:states:eu-central-1:123456789012:stateMachine:b",
-		"SETTLE_GITHUB_WEBHOOK_SECRET=hush",
 		"SETTLE_LOG_LEVEL=loud",
 		"SETTLE_LOG_PAYLOADS=all",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://user:hush@collector",
@@ -161,7 +158,6 @@ environment variable SETTLE_DELAY_QUEUE_URL: expected the URL of the standard qu
 environment variable SETTLE_SCHEDULE_GROUP: expected the name of a schedule group, got nothing: set it
 environment variable SETTLE_WORKFLOWS: expected workflows with their ARNs, such as report=arn:aws:states:eu-central-1:123456789012:stateMachine:report, separated by commas, got "report=Report"
 environment variable SETTLE_WORKFLOWS: expected each workflow once, got "audit" twice
-environment variable SETTLE_GITHUB_WEBHOOK_SECRET: expected a secret of at least 16 bytes, got 4 bytes
 environment variable SETTLE_LOG_LEVEL: expected debug, info, warn or error, got "loud"
 environment variable SETTLE_LOG_PAYLOADS: expected on or off, got "all"
 environment variable OTEL_EXPORTER_OTLP_ENDPOINT: expected the URL of a collector for OTLP over HTTP, such as http://localhost:4318, with keys in OTEL_EXPORTER_OTLP_HEADERS instead, got another value (not shown)
@@ -252,7 +248,7 @@ func TestVariablesOfTheHandlerAreChecked(t *testing.T) {
 	}
 }
 
-// TestRuntimeClientsHaveATimeout shows that the runtime's clients have a time-out and the services' clients have none.
+// TestRuntimeClientsHaveATimeout shows that the runtime's clients have a timeout and the services' clients have none.
 func TestRuntimeClientsHaveATimeout(t *testing.T) {
 	t.Parallel()
 	p := &Process{AWS: aws.Config{Region: "eu-central-1"}}
@@ -264,7 +260,7 @@ func TestRuntimeClientsHaveATimeout(t *testing.T) {
 		return client.GetTimeout()
 	}
 	if runtimes, services := timeoutOf(p.RuntimeAWS()), timeoutOf(p.AWS); runtimes != AttemptTimeout || services != 0 {
-		t.Errorf("got time-outs of %v for the runtime and %v for services, want %v and none", runtimes, services, AttemptTimeout)
+		t.Errorf("got timeouts of %v for the runtime and %v for services, want %v and none", runtimes, services, AttemptTimeout)
 	}
 	p.AWS.HTTPClient = http.DefaultClient
 	if got := p.RuntimeAWS().HTTPClient; got != http.DefaultClient {

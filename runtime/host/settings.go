@@ -33,8 +33,6 @@ const (
 	// commas, such as report=arn:aws:states:eu-central-1:123456789012:stateMachine:report. An execution of any other
 	// workflow ends as NOT_STARTED.
 	Workflows = "SETTLE_WORKFLOWS"
-	// GitHubWebhookSecret is the secret that GitHub signs its webhooks with.
-	GitHubWebhookSecret = "SETTLE_GITHUB_WEBHOOK_SECRET"
 
 	// HistoryMax is the number of transitions that an instance stores: 1 to HistoryTransitionsMax. It defaults to the
 	// default of durable.Config.HistoryMax. Each KB of history costs one more write unit per event.
@@ -53,10 +51,6 @@ const (
 	TracesHeaders  = "OTEL_EXPORTER_OTLP_HEADERS"
 )
 
-// webhookSecretBytesMin is the minimum length of the secret. With one webhook, an attacker can guess the secret offline
-// and forge events.
-const webhookSecretBytesMin = 16
-
 // HistoryTransitionsMax is the upper bound of HistoryMax. A transition takes 150 bytes with long state names and 800
 // bytes with ten regions. The maximum is then 80 KB, which fits into an item beside the largest snapshot.
 const HistoryTransitionsMax = 100
@@ -73,8 +67,7 @@ type Settings struct {
 	SchedulerRoleARN        string
 	ScheduleGroup           string
 	// Workflows maps the charts' names to ARNs.
-	Workflows           map[string]string
-	GitHubWebhookSecret string
+	Workflows map[string]string
 	// HistoryMax is 0 for the default.
 	HistoryMax int
 	// Service is never empty.
@@ -99,7 +92,6 @@ func readSettings(r *Env) Settings {
 		SchedulerRoleARN:        r.arn(SchedulerRoleARN, "iam"),
 		ScheduleGroup:           r.Text(ScheduleGroup, "the name of a schedule group"),
 		Workflows:               r.workflows(Workflows),
-		GitHubWebhookSecret:     string(r.Secret(GitHubWebhookSecret, webhookSecretBytesMin)),
 		Service:                 cmp.Or(r.Text(Service, "a name"), "settle"),
 		LogLevel:                r.level(LogLevel),
 		LogPayloads:             r.OnOff(LogPayloads),

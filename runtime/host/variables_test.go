@@ -20,7 +20,7 @@ func TestEachFunctionNamesItsMissingVariables(t *testing.T) {
 		missing  []string
 	}{
 		"consumer":   {host.Consumer(samples.ConsumerMachines), []string{host.Table, host.QueueURL, host.DeadLetterQueueURL, host.DelayQueueURL, samples.SignupCodeKey}},
-		"gateway":    {host.Gateway(samples.Machines, samples.Callbacks), []string{host.Table, host.QueueURL}},
+		"gateway":    {host.Gateway(samples.Machines, samples.ThirdParties), []string{host.Table, host.QueueURL}},
 		"tokentask":  {host.TokenTask(samples.Machines), []string{host.QueueURL}},
 		"delay":      {host.Delay(), []string{host.QueueURL, host.DelayQueueURL}},
 		"executions": {host.Executions(), []string{host.QueueURL}},

@@ -136,7 +136,7 @@ func newWorldOf(t *testing.T, cloud awslocal.Config, machines, consumes host.Mac
 	for name, value := range variables {
 		w.variables[name] = value
 	}
-	w.gateway = w.start("gateway", host.Gateway(machines, samples.Callbacks))
+	w.gateway = w.start("gateway", host.Gateway(machines, samples.ThirdParties))
 	return w
 }
 

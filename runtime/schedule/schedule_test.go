@@ -155,7 +155,7 @@ func TestMessageWaitsInTheDelayQueueUntilItCouldBeSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.sendErr = errors.New("throttled")
-		f.poll(70 * time.Second) // the visibility time-out is 30 s
+		f.poll(70 * time.Second) // the visibility timeout is 30 s
 		if len(f.sent) != 3 {
 			t.Errorf("tried %d times, want 3", len(f.sent))
 		}

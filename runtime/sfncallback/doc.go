@@ -1,10 +1,10 @@
 // Package sfncallback connects instances with AWS Step Functions executions, in both directions.
 //
-// Callback implements durable.Tokens: it answers tasks that wait with a callback token, and sends their heartbeats
-// (Step Functions Developer Guide, "Wait for a Callback with Task Token"). Step Functions returns the same error for
-// a repeated answer as for an expired task. Only after this error, Callback reads the execution's history to
-// distinguish the two. Without the execution's ARN, its own earlier calls decide. Its IAM role needs
-// states:SendTaskSuccess, states:SendTaskFailure, states:SendTaskHeartbeat and states:GetExecutionHistory.
+// Callback implements durable.Tokens: it answers tasks that wait with a task token, and sends their heartbeats (Step
+// Functions Developer Guide, "Wait for a Callback with Task Token"). Step Functions returns the same error for a
+// repeated answer as for an expired task. Only after this error, Callback reads the execution's history to distinguish
+// the two. Without the execution's ARN, its own earlier calls decide. Its IAM role needs states:SendTaskSuccess,
+// states:SendTaskFailure, states:SendTaskHeartbeat and states:GetExecutionHistory.
 //
 // Workflows implements durable.Executions: it starts executions of standard workflows and polls their status. Its
 // role needs states:StartExecution and states:DescribeExecution. Forwarder sends EventBridge's events about ended

@@ -215,7 +215,7 @@ func (w *wait) check(end *sfn.DescribeExecutionOutput) error {
 	}
 }
 
-// heartbeatLong is a time-out with a long heartbeat interval, a quarter of it. No outage lasts that long.
+// heartbeatLong is a timeout with a long heartbeat interval, a quarter of it. No outage lasts that long.
 const heartbeatLong = 29 * 24 * time.Hour
 
 // checkExecutions checks that no workflow still waits, and that none waited too long for nothing.

@@ -133,7 +133,7 @@ func (w *world) fill(bytes int, instances ...string) (events []sentEvent) {
 	return events
 }
 
-// wantItemOf1KB checks that an item takes one unit, and is not much smaller than that.
+// wantItemOf1KB checks that an item takes one unit, and almost fills it.
 func (w *world) wantItemOf1KB(instance string) {
 	w.t.Helper()
 	if bytes := itemBytes(w.item(instance)); w.options.historyMax > 0 && !w.options.indexed && (bytes <= 1000 || bytes > 1024) {

@@ -99,7 +99,7 @@ const (
 var (
 	errBroken = errors.New("the connection broke")
 	errDead   = errors.New("the process is dead")
-	// errAttemptTimedOut ends an attempt of a call that has its own time-out.
+	// errAttemptTimedOut ends an attempt of a call that has its own timeout.
 	errAttemptTimedOut = errors.New("the attempt timed out")
 )
 

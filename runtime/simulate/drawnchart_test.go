@@ -38,8 +38,8 @@ type trail struct {
 	Depth  int `json:"depth"`
 	// Migrated is one more than the Count at the migration; 0 if there was none.
 	Migrated int `json:"migrated,omitempty"`
-	// Mended means that the instance is on the new version.
-	Mended bool `json:"mended,omitempty"`
+	// Latest means that the instance is on the new version.
+	Latest bool `json:"latest,omitempty"`
 	// Pad makes the item large.
 	Pad string `json:"pad,omitempty"`
 }
@@ -78,7 +78,7 @@ func mark(name string) chartAction {
 		c.record(name + " on " + e.Type)
 		switch payload := e.Payload.(type) {
 		case serial:
-			if payload.Serial == failing && !c.Mended {
+			if payload.Serial == failing && !c.Latest {
 				return errors.New("this event is one that the chart fails on")
 			}
 			if payload.Serial == huge {
@@ -153,7 +153,7 @@ func (d *drawer) definition() statechart.Definition[trail] {
 	}
 	def := statechart.Definition[trail]{
 		ID: d.id, Version: d.version, Payloads: payloads,
-		Context: func(statechart.Start) trail { return trail{Mended: d.version == newVersion} },
+		Context: func(statechart.Start) trail { return trail{Latest: d.version == newVersion} },
 		On: []chartOn{
 			{Event: "told", Actions: []chartAction{mark("told")}},
 			{Event: durable.AliasTaken, Actions: []chartAction{mark("alias taken")}},

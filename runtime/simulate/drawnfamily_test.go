@@ -39,7 +39,7 @@ func (d *drawer) addFamily(def *statechart.Definition[trail]) {
 		if input.Serial == failing {
 			panic("this input is one that the chart fails on")
 		}
-		c := trail{Depth: input.Depth, Mended: d.version == newVersion}
+		c := trail{Depth: input.Depth, Latest: d.version == newVersion}
 		c.record(input.Serial)
 		return c
 	}

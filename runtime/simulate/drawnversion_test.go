@@ -34,7 +34,7 @@ func (d *drawer) migrating(def *statechart.Definition[trail]) {
 		if c.Migrated > 0 {
 			c.record("migrated again")
 		}
-		c.Migrated, c.Mended = c.Count+1, true
+		c.Migrated, c.Latest = c.Count+1, true
 		return c
 	})}}}
 	def.Migrations[1].Changes = append(def.Migrations[1].Changes, statechart.Rewrite("drop services", func(s *statechart.Stored) error {

@@ -48,7 +48,7 @@ func reporting() durable.Machine {
 const (
 	reporting1 = "reporting/1"
 	reportARN  = "arn:aws:states:" + awslocal.Region + ":" + awslocal.Account + ":stateMachine:report-writer"
-	// writeReport ends as its input says: after ten seconds, or not before its time-out of half an hour.
+	// writeReport ends as its input says: after ten seconds, or not before its timeout of half an hour.
 	writeReport = `{"StartAt": "How", "TimeoutSeconds": 1800, "States": {
 		"How": {"Type": "Choice", "Choices": [{"Variable": "$.how", "StringEquals": "slow", "Next": "Slow"}], "Default": "Write"},
 		"Slow": {"Type": "Wait", "Seconds": 86400, "Next": "Written"},

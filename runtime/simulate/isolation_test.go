@@ -228,7 +228,7 @@ func TestTroubleDelaysItsBatchWithinLimits(t *testing.T) {
 		{"an action that panics", `{"type": "crash"}`, false, 2 * callLatency, 2 * callLatency},
 		{"an event that is no event", `{"type": "tick"`, false, 2 * callLatency, 2 * callLatency},
 		{"an effect that is denied", `{"type": "write"}`, false, 2 * callLatency, 2 * callLatency},
-		// The process dies before anything is stored. The messages become visible after the visibility time-out of 60
+		// The process dies before anything is stored. The messages become visible after the visibility timeout of 60
 		// s. They may share a batch with the killer again, until it has used up its attempts.
 		{"a service that kills", `{"type": "kill"}`, false, 4*60*second + 2*callLatency, 4*60*second + 2*callLatency},
 		{"a service that kills, in batches of one", `{"type": "kill"}`, false, 2 * callLatency, 2 * callLatency},

@@ -65,7 +65,7 @@ var jobCases = map[string]struct {
 		moments: []moment{
 			{0, "", "queued", 1},
 			{298 * time.Second, "in_progress", "in_progress", 1},
-			{300 * time.Second, "", "in_progress", 1}, // the pick-up time-out has no effect
+			{300 * time.Second, "", "in_progress", 1}, // the pick-up timeout has no effect
 			{2 * time.Hour, "success", "success", 1},
 		},
 		changes: []string{"0 launching", "0 queued", "298 in_progress", "7200 success"},

@@ -20,7 +20,7 @@ const (
 	// flaky fails in the first two attempts.
 	flaky
 	alwaysFails
-	// hangs until its time-out.
+	// hangs until its timeout.
 	hangs
 	// kills ends its process in the first two attempts.
 	kills

@@ -54,7 +54,7 @@ type stored struct {
 	revision int64
 	// expireAt is when DynamoDB may delete the item, in seconds since 1970; 0 if never.
 	expireAt int64
-	// owed is how many effects and answers to tasks the item still has to perform, as far as the ledger can see.
+	// owed is how many effects and answers to tasks the item still has to perform, in the ledger's view.
 	owed int
 	// deniedSince is the time of the first denial of an effect in the outbox; zero if there was none.
 	deniedSince time.Time

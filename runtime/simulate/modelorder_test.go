@@ -112,7 +112,7 @@ type choice struct {
 	taken bool
 	// postponed means that the message was not applied, but scheduled again.
 	postponed bool
-	// again means that the message is a duplicate that the instance does not recognize.
+	// again means that the message is a duplicate that the instance does not recognise.
 	again bool
 	// unmigrated means that the instance is migrated later.
 	unmigrated bool
@@ -210,9 +210,8 @@ func (r *replay) play() (end *replay, err error) {
 }
 
 const (
-	// recentMax is how many events an instance remembers by default. Of those, recentSlack may be places that the
-	// model does not know: an event without an ID is remembered by its place if the first commit of its instance has
-	// it.
+	// recentMax is how many events an instance remembers by default. Of those, recentSlack may be places that the model
+	// does not know. An event without an ID is remembered by its place if the first commit of its instance has it.
 	recentMax   = 50
 	recentSlack = 10
 )
@@ -230,7 +229,7 @@ func (r *replay) remember(id string, message accepted) {
 }
 
 // mayHaveForgotten reports whether a message is a duplicate of an event so long ago that the instance may not
-// recognize it. Sends of instances are always recognized, except if an operator sent them again.
+// recognise it. Sends of instances are always recognised, except if an operator sent them again.
 func (r *replay) mayHaveForgotten(message accepted) bool {
 	id := cmp.Or(message.head().ID, message.place())
 	if message.isSend() && !message.redriven || !r.seen[id] {

@@ -11,7 +11,7 @@ import (
 
 // The sequential model's view of services.
 
-// settle applies the results and time-outs of services from the history.
+// settle applies the results and timeouts of services from the history.
 func (r *replay) settle() error {
 	for !r.instance.Settled() {
 		if r.migrate(); r.instance.Settled() {

@@ -119,7 +119,7 @@ var mutants = []mutant{
 		`max(now.Count-1, was.Count)`, `now.Count`},
 	{"events that kill processes not taken alone", "one instance's trouble parks no event of another", "runtime/durable/turn.go",
 		`slot == together && suspicion > 0 {`, `slot == together && suspicion > 1<<20 {`},
-	{"what is denied is given up at once", "what is denied is tried for DeniedWaitMax", "runtime/durable/failed.go",
+	{"denied effects dropped at once", "denied effects are tried for DeniedWaitMax", "runtime/durable/failed.go",
 		`	return !since.IsZero() && t.loop.config.Now().Sub(since) >= t.loop.config.DeniedWaitMax && `, `	return since.IsZero() || `},
 	{"items expire that owe effects", "effects at least once", "runtime/durable/turn.go",
 		`	if next.Owes() {
@@ -139,7 +139,7 @@ var mutants = []mutant{
 		`		rest = rest[done:]
 `, `		rest = rest[min(len(rest), max(done, fold-1)):]
 `},
-	{"children begin although nobody waits for them", "a child is started while its parent waits", "runtime/durable/parent.go",
+	{"children begin without a waiting parent", "a child is started while its parent waits", "runtime/durable/parent.go",
 		`	if !awaited {`, `	if !awaited && ctx == nil {`},
 	{"stops of children get lost", "a child is stopped when its parent leaves", "runtime/durable/effects.go",
 		`	statechart.StopInstance:   {message: (*turn).childMessage},`,
@@ -153,13 +153,13 @@ var mutants = []mutant{
 		}
 		return err
 	}},`},
-	{"starts that fail are not told", "a start that fails is the child's end", "runtime/durable/parking.go",
+	{"failed starts are not reported", "a start that fails is the child's end", "runtime/durable/parking.go",
 		`			return l.failStart(ctx, d, form.Parent, reason)`, `			_ = form
 			return nil`},
 	{"effects of an instance that is not stored", "effects after their commit", "runtime/durable/failure.go",
 		`	t.rollBack(d, before)
 `, ``},
-	{"an expiry told again and again", "a chart receives an expiry once", "runtime/durable/token.go",
+	{"an expiry reported again and again", "a chart receives an expiry once", "runtime/durable/token.go",
 		`expired{Type: expiredEvent, ID: dedup,`, `expired{Type: expiredEvent,`},
 	{"parked twice, applied twice", "applied once", "runtime/durable/duplicates.go",
 		`(known == appliedAt(d.place()) || known == appliedAt(d.ParkedFrom))`, `known == ""`},
@@ -176,12 +176,12 @@ var mutants = []mutant{
 		`	if len(stored.Services) > 0 {`, `	if len(stored.Services) > 1<<20 {`},
 	{"unfinished groups acknowledged early", "never dropped", "runtime/durable/loop.go",
 		`		finished <- groups[i][:len(groups[i])-len(again[i])]`, `		finished <- groups[i]`},
-	{"executions not looked after", "the end of a workflow reaches its chart", "runtime/durable/poll.go",
+	{"executions not polled", "the end of a workflow reaches its chart", "runtime/durable/poll.go",
 		`	if end == nil {`, `	if end == nil && ctx != nil {
 		return nil
 	}
 	if end == nil {`},
-	{"ends of executions told again", "the end of a workflow reaches its chart once", "runtime/durable/execution.go",
+	{"ends of executions reported again", "the end of a workflow reaches its chart once", "runtime/durable/execution.go",
 		`return e.Name == end.Name })
 		t.changed()`, `return e.Name == "-" })
 		t.changed()`},
@@ -195,7 +195,7 @@ var mutants = []mutant{
 		`	snapshot, steps, err := record.Snapshot, now.UnixMicro(), error(nil)`},
 	{"rearming does not put timers back", "timers of a restored instance fire", "runtime/durable/rearm.go",
 		`range instance.Timers() {`, `range instance.Timers()[:0] {`},
-	{"rearming forgets what was owed", "effects of a restored instance at least once", "runtime/durable/rearm.go",
+	{"rearming forgets the outbox", "effects of a restored instance at least once", "runtime/durable/rearm.go",
 		`	outbox := slices.Clip(record.Outbox)`, `	outbox := []statechart.Effect{}`},
 	{"rearming does not claim aliases again", "an alias belongs to a restored instance", "runtime/durable/rearm.go",
 		`		ask(statechart.Effect{Kind: statechart.ClaimAlias, Name: alias})`, `		_ = alias`},
@@ -215,7 +215,7 @@ var mutantStrains = map[string]string{
 	"items expire that owe effects":              "retention",
 	"rearming keeps the old IDs":                 "restores",
 	"rearming does not put timers back":          "restores",
-	"rearming forgets what was owed":             "restores",
+	"rearming forgets the outbox":                "restores",
 	"rearming does not claim aliases again":      "restores",
 }
 

@@ -59,13 +59,13 @@ func (w *world) startWaiting(instance string, withTimeout bool) (execution strin
 }
 
 // TestAnAnswerNearTheTimeoutIsEitherGivenOrExpired makes a chart answer a task of a minute just before, at and just
-// after its time-out, with every fault at every call. Either the task succeeds and the chart receives nothing, or the
+// after its timeout, with every fault at every call. Either the task succeeds and the chart receives nothing, or the
 // task times out and the chart receives that once.
 func TestAnAnswerNearTheTimeoutIsEitherGivenOrExpired(t *testing.T) {
 	t.Parallel()
 	for _, withTimeout := range []bool{true, false} {
 		for _, after := range []time.Duration{59 * time.Second, 59999 * time.Millisecond, time.Minute, 60001 * time.Millisecond} {
-			t.Run(fmt.Sprintf("after %v, time-out known %v", after, withTimeout), func(t *testing.T) {
+			t.Run(fmt.Sprintf("after %v, timeout known %v", after, withTimeout), func(t *testing.T) {
 				t.Parallel()
 				play := func(hit *faults) {
 					inWorld(t, options{faults: hit, more: []durable.Machine{alarmClock(after)}}, func(w *world) { w.raceTheTimeout(withTimeout) })

@@ -45,8 +45,8 @@ func (r refuser) Do(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer))}, nil
 }
 
-// doBatch sends the entries of a batch except the refused ones, and reports those as failed (SQS API Reference,
-// SendMessageBatch: "the request can result in a combination of successful and unsuccessful actions").
+// doBatch sends the entries of a batch except the refused ones, and reports those as failed. See SQS API Reference,
+// SendMessageBatch: "the request can result in a combination of successful and unsuccessful actions".
 func (r refuser) doBatch(request *http.Request, body []byte) (*http.Response, error) {
 	var batch struct {
 		QueueURL string `json:"QueueUrl"`

@@ -16,8 +16,8 @@ import (
 	"github.com/settle-run/settle/infra/guard"
 )
 
-// Each function of each run calls AWS with its role from infra/template.yaml. A call that the role does not allow is
-// denied, as in AWS, and fails the tests of the package, at the latest in TestMain.
+// Each function of each run calls AWS with the role that infra/template.yaml gives it. A call that the role does not
+// allow is denied, as in AWS, and fails the tests of the package, at the latest in TestMain.
 
 // The stacks with the functions' roles.
 var (

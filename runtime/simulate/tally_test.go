@@ -15,7 +15,7 @@ const (
 	countMalformed    = "malformed"
 	countFailing      = "failing"
 	countHuge         = "huge"
-	countTimeOut      = "killed at its time-out"
+	countTimeOut      = "killed at its timeout"
 	countKilled       = "killed by a service"
 	countServiceFails = "service fails"
 	countServiceHangs = "service hangs"
@@ -48,7 +48,7 @@ var faultKinds = []struct{ kind, text string }{
 	{freeze.String(), "processes frozen for 30 s to 3.5 minutes"},
 	{dieBefore.String(), "processes that died before a call"},
 	{dieAfter.String(), "processes that died after a call"},
-	{countTimeOut, "processes killed at their time-out"},
+	{countTimeOut, "processes killed at their timeout"},
 	{countKilled, "processes killed by a service"},
 	{countServiceFails, "attempts of services that failed"},
 	{countServiceHangs, "attempts of services that hung"},

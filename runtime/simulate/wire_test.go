@@ -67,7 +67,7 @@ type wire struct {
 }
 
 // Do implements aws.HTTPClient. A call may still take effect after its caller has given up. But a frozen process does
-// not notice its time-out before it continues.
+// not notice its timeout before it continues.
 func (w wire) Do(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {

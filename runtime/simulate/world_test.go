@@ -24,6 +24,7 @@ import (
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/job/webhook"
 	"github.com/settle-run/settle/machines/signup"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
@@ -42,7 +43,7 @@ const (
 	anyRole         = "arn:aws:iam::" + awslocal.Account + ":role/any"
 	webhookSecret   = "a secret of the tests"
 	functionTimeout = 10 * time.Second
-	// visibilityTimeout is six times the function's time-out, as AWS advises.
+	// visibilityTimeout is six times the function's timeout, as AWS advises.
 	visibilityTimeout = "60"
 )
 
@@ -170,7 +171,7 @@ func (w *world) create(o options) {
 	}
 	w.store = dynamostore.New(tables, table)
 	own := w.by("gateway", config)
-	gateway, err := gateway.New(w.machines(), sqsqueue.New(sqs.NewFromConfig(own), w.queueURL, ""), dynamostore.New(dynamodb.NewFromConfig(own), table), gateway.Config{GitHubSecret: webhookSecret, Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
+	gateway, err := gateway.New(w.machines(), sqsqueue.New(sqs.NewFromConfig(own), w.queueURL, ""), dynamostore.New(dynamodb.NewFromConfig(own), table), gateway.Config{Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub([]byte(webhookSecret))}, Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ const visibilityBatchMax = 10
 
 // Delay hides the deliveries for the given time from now, rounded up to the second and limited to WaitMax. It changes
 // them in order. If some fail, it still changes the others. The error names the failed ones: they stay hidden only
-// for the queue's visibility time-out.
+// for the queue's visibility timeout.
 func (q *Queue) Delay(ctx context.Context, deliveries []durable.Delivery, wait time.Duration) error {
 	seconds := int32((min(max(wait, 0), WaitMax) + time.Second - 1) / time.Second)
 	var failures []error

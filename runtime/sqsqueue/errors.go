@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// Errors that this package's methods wrap. After any other error (throttling, time-outs, lost connections) the call
+// Errors that this package's methods wrap. After any other error (throttling, timeouts, lost connections) the call
 // may or may not have succeeded: retry it.
 var (
 	// ErrRefused is returned by Send and Park if SQS will never accept the message.
@@ -22,9 +22,9 @@ var (
 	ErrNoQueue = fmt.Errorf("no such queue: check its URL, the Region and the account (%w)", durable.ErrDenied)
 	// ErrDenied is returned if a permission is missing, including the one for the key of an encrypted queue.
 	ErrDenied = fmt.Errorf("denied by SQS: check the policies of role, queue and key (%w)", durable.ErrDenied)
-	// ErrExpired is returned by Delay if the receipt is no longer valid: the visibility time-out has passed, and
+	// ErrExpired is returned by Delay if the receipt is no longer valid: the visibility timeout has passed, and
 	// another consumer may have received the message.
-	ErrExpired = errors.New("the receipt has expired: give the queue a longer visibility time-out")
+	ErrExpired = errors.New("the receipt has expired: give the queue a longer visibility timeout")
 )
 
 // classify converts an error of SQS to one of this package's errors. It returns every other error unchanged.

@@ -19,7 +19,7 @@ import (
 
 var ada = durable.InstanceID{Machine: "signup", ID: "ada"}
 
-// visibility is the queues' visibility time-out.
+// visibility is the queues' visibility timeout.
 const visibility = 60 * time.Second
 
 // fixture is the local queues, and the queue under test on top of them.

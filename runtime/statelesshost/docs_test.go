@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the code, output and diagram of t
 // guides are the pages whose code, output and diagram come from example_test.go.
 var guides = []string{"../../docs/stateless.md", "../../docs/stateless-actions.md"}
 
-// A mark stands above what it owns, with the block that TestTheGuidesShowWhatRuns puts there:
+// A mark stands above its block, which TestTheGuidesShowWhatRuns puts there:
 //
 //	<!-- example: ExampleX -->  what an example prints, below its code
 //	<!-- code: name -->         another declaration, a type with its methods
@@ -82,8 +82,7 @@ func checkGuide(t *testing.T, guide string, code, printed map[string]string, sho
 	}
 }
 
-// declarations returns the source of what example_test.go declares, by name, and what its examples
-// print.
+// declarations returns the source of each declaration of example_test.go, by name, and the output of its examples.
 func declarations(t *testing.T) (code, printed map[string]string) {
 	t.Helper()
 	source, err := os.ReadFile("example_test.go")

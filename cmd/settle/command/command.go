@@ -81,9 +81,8 @@ type Dev struct {
 
 // Gateway configures dev's gateway. With the zero value, it accepts only events.
 type Gateway struct {
-	// GitHubSecret verifies GitHub's webhooks. They become events of a machine "job". If it is empty, webhooks are
-	// refused.
-	GitHubSecret string
+	// Webhooks are the third parties that send signed requests, by name.
+	Webhooks map[string]gateway.Webhook
 	// Callbacks are the third parties that call back, by name.
 	Callbacks map[string]gateway.Callback
 	// Note is a line that dev prints about the above.

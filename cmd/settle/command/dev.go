@@ -56,7 +56,7 @@ folder continues with all instances, schedules and executions. Generated secrets
 only you can read. They are used whenever you give none. Without --data, nothing survives Ctrl-C.
 
 With --consumer, settle dev runs the executable that you deploy, in --concurrency processes. It kills a process at its
-time-out, and restarts a process that has ended. As environment variables, each process gets the settings that its template
+timeout, and restarts a process that has ended. As environment variables, each process gets the settings that its template
 sets on AWS, the settings from the flags of machines, and generated keys, such as the key for the codes of signup. It
 inherits no variables from this shell. To set a variable yourself, use --consumer-env SETTLE_SIGNUP_CODE_KEY=...
 
@@ -116,7 +116,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
 		return s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL})
 	}, stack.Config{
-		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, GitHubSecret: gateway.GitHubSecret, Callbacks: gateway.Callbacks, Logger: logger,
+		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger,
 		Consumer: c.Consumer, ConsumerEnv: c.consumerEnv(s), ConsumerLogs: s.raw, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {

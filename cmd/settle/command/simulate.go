@@ -47,7 +47,7 @@ pending ones, the next one first), services and children (the running ones), and
 event).
 
 No code of the machine runs. Actions do nothing. Guards return true, or the value of --guard. Named delays take as long as
---delay says. Services and children end when a line says so. Their time-outs and retries are not simulated. The clock of
+--delay says. Services and children end when a line says so. Their timeouts and retries are not simulated. The clock of
 this machine is not read: the same input gives the same output.
 
   echo '{"type": "GO"}' | settle simulate machine.json --guard ready=false --clock 1h

@@ -124,7 +124,7 @@ func (r *sequenceRecorder) SendMessage(ctx context.Context, input *sqs.SendMessa
 	return output, err
 }
 
-// send sends the message, and records what await needs to recognize its outcome.
+// send sends the message, and records what await needs to recognise its outcome.
 func (w *waiter) send(ctx context.Context, message durable.Message) error {
 	defer w.session.newTask("sending to " + message.To.String()).end()
 	var err error
@@ -156,7 +156,7 @@ func (w *waiter) send(ctx context.Context, message durable.Message) error {
 }
 
 // reserve reserves the event's ID. If the table cannot be written, it warns and continues: the queue and the instance
-// still recognize a duplicate by the ID.
+// still recognise a duplicate by the ID.
 func (w *waiter) reserve(ctx context.Context, message durable.Message) error {
 	store, err := w.table.store(ctx, w.session)
 	if err != nil {

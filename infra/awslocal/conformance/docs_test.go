@@ -54,7 +54,7 @@ func behaviourTable(s service) string {
 }
 
 func differenceTable() string {
-	table := "| emulator | behaviour | what it does instead | AWS document |\n|---|---|---|---|\n"
+	table := "| emulator | behaviour | the emulator's behaviour | AWS document |\n|---|---|---|---|\n"
 	for _, d := range differences {
 		does := d.does
 		if d.byChance {

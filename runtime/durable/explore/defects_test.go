@@ -18,7 +18,7 @@ const (
 )
 
 // mutants are all defects.
-var mutants = append(append([]mutant{}, simulated...), mended...)
+var mutants = append(append([]mutant{}, simulated...), fixed...)
 
 // simulated are defects that the simulation finds too: see runtime/simulate/mutants_test.go.
 var simulated = []mutant{
@@ -158,8 +158,8 @@ var simulated = []mutant{
 		t.changed()`},
 }
 
-// mended are defects that the loop has had. Each is put back.
-var mended = []mutant{
+// fixed are defects that the loop has had. Each is put back.
+var fixed = []mutant{
 	{name: "last sends forgotten", scenario: "aggregator", finds: "applied twice", file: duplicatesFile,
 		old: `		if err := t.loop.ports.Store.KeepSends(ctx, t.draft.Record.Instance, queue, sends[:n], t.now().Add(sendsKeptFor)); err != nil {`,
 		new: `		if err := error(nil); err != nil {`},

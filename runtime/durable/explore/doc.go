@@ -12,6 +12,7 @@
 // The properties are the promises of docs/guarantees.md. A violation prints the shortest schedule that leads to it, as a
 // script. A script in testdata is a regression test: it names the violation that the schedule leads to, or nothing.
 //
-// scope_test.go has the flags, scenarios_test.go the scenarios, properties_test.go the properties, ports_test.go the ports of the loop,
-// invocation_test.go the outcomes of a call, actions_test.go the actions between invocations, and search_test.go the search.
+// scope_test.go has the flags, scenarios_test.go the scenarios, properties_test.go the properties, and ports_test.go
+// the ports of the loop. invocation_test.go has the outcomes of a call, actions_test.go the actions between
+// invocations, and search_test.go the search.
 package explore

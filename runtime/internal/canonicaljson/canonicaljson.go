@@ -14,8 +14,8 @@ import (
 )
 
 // Object returns the canonical text of a JSON object. Two objects have the same text if they differ only in white
-// space, the order of keys, escapes in strings, the spelling of numbers (1.50 and 15e-1), or the value of the key
-// omitted. It fails if the text is not a JSON object.
+// space, the order of keys, escapes in strings, or the spelling of numbers (1.50 and 15e-1). The value of the key
+// omitted may differ too. It fails if the text is not a JSON object.
 //
 // Keys that differ only in case keep their order, because encoding/json decodes them into the same field. RFC 8785
 // (JSON Canonicalization Scheme) does not fit: it reads numbers as doubles, so two large integers that differ in the

@@ -33,7 +33,7 @@ func (p *Player[C]) step(event statechart.Event) (statechart.Step[C], error) {
 	}
 	first, second := p.marshal(step.Next), p.marshal(again.Next)
 	if !bytes.Equal(first, second) || !reflect.DeepEqual(step.Effects, again.Effects) {
-		p.t.Fatalf("stepping %s on %q again from the same snapshot gave a different result: an action or a guard depends on more than context and event\nfirst:  %s %+v\nsecond: %s %+v",
+		p.t.Fatalf("stepping %s on %q again from the same snapshot gave a different result. An action or a guard depends on more than context and event.\nfirst:  %s %+v\nsecond: %s %+v",
 			p.config.Instance, event.Type, first, step.Effects, second, again.Effects)
 	}
 	p.take(step)

@@ -12,10 +12,10 @@
 // # What is read
 //
 // For a state: id, type (atomic, compound, parallel, final, history), initial (a key, or target and actions), states,
-// on, always, after (milliseconds or named delays), invoke (id, src, input, onDone, onError), onDone, entry, exit,
-// history (shallow, deep, a boolean), target (of history), tags, output (literal JSON), description, meta (any JSON).
-// For the machine also version (a whole number, as a string or not) and context (literal JSON). onDone is not allowed
-// at the root, because XState never takes it: a machine whose root is done has ended.
+// on, always, and after (milliseconds or named delays). Also invoke (id, src, input, onDone, onError), onDone, entry,
+// exit, history (shallow, deep, a boolean), target (of history), tags, output (literal JSON), description, meta (any
+// JSON). For the machine also version (a whole number, as a string or not) and context (literal JSON). onDone is not
+// allowed at the root, because XState never takes it: a machine whose root is done has ended.
 //
 // For a transition: target (a sibling, ".child", "#id", "#id.child", or several in an array), guard, actions, reenter,
 // description, meta (ignored). A transition may be just a target, and may be in an array. A transition without target
@@ -75,6 +75,6 @@
 //
 // All durations are in milliseconds. Children follow the services in invoke, with the machine's ID as src. Contexts,
 // outputs and inputs of children are written if Read has read them. Those computed by Go code are omitted, as are
-// payload types. Computed delays and deadlines are written by name, as are actions that compute what they raise, send,
-// emit or log.
+// payload types. Computed delays and deadlines are written by name, as are actions that compute a raised, sent, emitted
+// or logged value.
 package xstatejson

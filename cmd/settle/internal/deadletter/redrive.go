@@ -23,7 +23,7 @@ type Outcome struct {
 // deletes them. It does not send messages again that were parked again meanwhile. If a message cannot be sent or
 // deleted, the later ones of its group stay. When ctx ends, Redrive finishes the current message and leaves the others.
 //
-// If the response to a send or delete is lost, a later redrive sends the message a second time. It is recognized as a
+// If the response to a send or delete is lost, a later redrive sends the message a second time. It is recognised as a
 // duplicate: within five minutes by its deduplication ID, later by the attributes that the runtime added when it parked
 // the message.
 func (r *Reader) Redrive(ctx context.Context, to string, chosen func(*Message) bool, each func()) (Outcome, error) {

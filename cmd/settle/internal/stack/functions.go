@@ -21,7 +21,7 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// functionTimeoutDefault is the default time-out of functions, as for the consumer in infra/template.yaml.
+// functionTimeoutDefault is the default timeout of functions, as for the consumer in infra/template.yaml.
 const functionTimeoutDefault = 45 * time.Second
 
 // newGateway returns the handler that the gateway function serves.
@@ -29,7 +29,7 @@ func (s *Stack) newGateway(queues queueURLs) (http.Handler, error) {
 	settings := s.role("gateway")
 	queue, store := sqsqueue.New(sqs.NewFromConfig(settings), queues.fifo, ""), dynamostore.NewIndexed(dynamodb.NewFromConfig(settings), Table)
 	return gateway.New(s.machines, queue, store, gateway.Config{
-		GitHubSecret: s.config.GitHubSecret, Callbacks: s.config.Callbacks, Now: s.config.Now, Logger: s.config.Logger,
+		Webhooks: s.config.Webhooks, Callbacks: s.config.Callbacks, Now: s.config.Now, Logger: s.config.Logger,
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// visibilityTimeouts is the visibility timeout of a queue in multiples of the function's time-out, as AWS advises.
+	// visibilityTimeouts is the visibility timeout of a queue in multiples of the function's timeout, as AWS advises.
 	visibilityTimeouts = 6
 	// retention is the longest message retention that SQS allows.
 	retention = 14 * 24 * time.Hour

@@ -35,14 +35,14 @@ func TestVisibilityTimeoutIsShorterThanTheDeduplicationPeriod(t *testing.T) {
 		defer stop(t, s)
 		hidden := attributesOf(t, s, Queue)["VisibilityTimeout"]
 		if got, err := strconv.Atoi(hidden); err != nil || time.Duration(got)*time.Second >= 5*time.Minute {
-			t.Errorf("got a visibility time-out of %s s, want less than 300", hidden)
+			t.Errorf("got a visibility timeout of %s s, want less than 300", hidden)
 		}
 		functions, err := infra.Functions()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if timeout := functions["consumer"].TimeoutSeconds; hidden != strconv.Itoa(visibilityTimeouts*timeout) {
-			t.Errorf("got a visibility time-out of %s s, want %d times the %d s of the template's consumer", hidden, visibilityTimeouts, timeout)
+			t.Errorf("got a visibility timeout of %s s, want %d times the %d s of the template's consumer", hidden, visibilityTimeouts, timeout)
 		}
 	})
 }

@@ -51,8 +51,8 @@ type Config struct {
 	// Data is the folder for queues and tables. A stack that is started on it later continues. Empty means that they
 	// end with the stack.
 	Data string
-	// GitHubSecret verifies webhooks. If it is empty, all webhooks are refused.
-	GitHubSecret string
+	// Webhooks are the third parties that send signed requests, by name.
+	Webhooks map[string]gateway.Webhook
 	// Callbacks are the third parties that call the gateway back, by name.
 	Callbacks map[string]gateway.Callback
 	// Consumer is the executable to run behind the queue, as Lambda does on AWS. It requires AWSAddr. Empty means that
@@ -67,7 +67,7 @@ type Config struct {
 	// Concurrency is how many batches the consumer handles at once. Each process of Consumer handles one. Defaults to
 	// 5, the number that Lambda starts with.
 	Concurrency int
-	// FunctionTimeout is the time-out of an invocation, 1 second to 15 minutes. The visibility timeout of the queues is
+	// FunctionTimeout is the timeout of an invocation, 1 second to 15 minutes. The visibility timeout of the queues is
 	// six times as long, as AWS advises. Defaults to 45 seconds.
 	FunctionTimeout time.Duration
 	// Role, unless nil, may change the settings of the clients of each function that runs in this process, before they

@@ -19,6 +19,7 @@ import (
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/job/webhook"
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
@@ -78,7 +79,7 @@ func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 			Upload:          upload.Config{Window: config.UploadWindow},
 		})
 	}, stack.Config{
-		AWSAddr: config.AWSAddr, HTTPAddr: config.HTTPAddr, GitHubSecret: secret, Logger: logger,
+		AWSAddr: config.AWSAddr, HTTPAddr: config.HTTPAddr, Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub([]byte(secret))}, Logger: logger,
 		Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback}},
 	})
 	if err != nil {

@@ -18,8 +18,8 @@ type cancellationReason struct {
 	Item    any    `json:",omitempty"`
 }
 
-// canceled returns the TransactionCanceledException for the failures of a transaction's items, or nil if there are
-// none. The code of items that did not fail is None.
+// canceled returns the TransactionCanceledException for the failures of a transaction's items, or nil if no item
+// failed. The code of items that did not fail is "None".
 func canceled(failures []*wire.Error) *wire.Error {
 	reasons := make([]cancellationReason, len(failures))
 	codes := make([]string, len(failures))

@@ -22,7 +22,7 @@ const (
 	roleARN  = "arn:aws:iam::000000000000:role/scheduler"
 )
 
-// bench drives a model as a server does, and records what it fires.
+// bench drives a model as a server does, and records the requests that it fires.
 type bench struct {
 	*testing.T
 	model *Model

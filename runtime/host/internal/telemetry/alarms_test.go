@@ -33,7 +33,7 @@ var (
 // rules returns the template's alarms on the functions' metrics, by name.
 func rules(t *testing.T) (found []rule) {
 	t.Helper()
-	text, err := os.ReadFile("../../../infra/template.yaml")
+	text, err := os.ReadFile("../../../../infra/template.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

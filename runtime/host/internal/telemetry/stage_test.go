@@ -145,7 +145,7 @@ func (s *stage) Heartbeat(_ context.Context, token durable.Token) error {
 	return nil
 }
 
-// wait returns an event of a task with a time-out.
+// wait returns an event of a task with a timeout.
 func (s *stage) wait(token string, timeout time.Duration) string {
 	s.expires[token] = time.Now().Add(timeout)
 	entered, _ := json.Marshal(time.Now())

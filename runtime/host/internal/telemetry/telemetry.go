@@ -101,7 +101,7 @@ type invocation struct {
 
 type invocationKey struct{}
 
-// invocationOf returns the invocation of the context, nil if there is none.
+// invocationOf returns the invocation of the context, or nil without one.
 func invocationOf(ctx context.Context) *invocation {
 	current, _ := ctx.Value(invocationKey{}).(*invocation)
 	return current

@@ -16,7 +16,7 @@ func TestGitHubsExampleSignatureIsAccepted(t *testing.T) {
 	if got := sign("It's a Secret to Everybody", []byte("Hello, World!")); got != want {
 		t.Fatalf("expected %s, got %s", want, got)
 	}
-	w := newWorld(t, gateway.Config{GitHubSecret: "It's a Secret to Everybody"})
+	w := newWorld(t, gateway.Config{Webhooks: github("It's a Secret to Everybody")})
 	header := withHeader(withHeader(webhookHeader(nil), "X-Hub-Signature-256", want), "X-GitHub-Event", "ping")
 	answer := post(w, "/webhooks/github", "Hello, World!", header)
 	if answer.Code != http.StatusOK || answer.Body.String() != `{"status":"pong","event":"ping"}`+"\n" {
@@ -52,7 +52,7 @@ func TestOnlyTheCorrectSignatureIsAccepted(t *testing.T) {
 		"empty":                {"sha256=", http.StatusUnauthorized},
 		"missing":              {"", http.StatusUnauthorized},
 	} {
-		w := newWorld(t, gateway.Config{GitHubSecret: webhookSecret})
+		w := newWorld(t, gateway.Config{Webhooks: github(webhookSecret)})
 		answer := post(w, "/webhooks/github", body, withHeader(webhookHeader(nil), "X-Hub-Signature-256", test.signature))
 		if answer.Code != test.want {
 			t.Errorf("%s: expected %d, got %d %s", name, test.want, answer.Code, answer.Body)
@@ -63,5 +63,18 @@ func TestOnlyTheCorrectSignatureIsAccepted(t *testing.T) {
 		if answer.Code == http.StatusUnauthorized && strings.Contains(answer.Body.String(), digits) {
 			t.Errorf("%s: the answer contains the correct signature: %s", name, answer.Body)
 		}
+	}
+}
+
+// Stripe and Slack sign a time with the body.
+func TestASignatureOfPartsIsAccepted(t *testing.T) {
+	t.Parallel()
+	secret, body := []byte("a secret of the tests"), []byte("body")
+	digits := strings.TrimPrefix(sign(string(secret), []byte("1700000000.body")), "sha256=")
+	if err := gateway.SignedBy(secret, digits, []byte("1700000000."), body); err != nil {
+		t.Errorf("expected the signature accepted, got %v", err)
+	}
+	if err := gateway.SignedBy(secret, digits, []byte("1700000001."), body); err == nil {
+		t.Error("expected another time rejected")
 	}
 }

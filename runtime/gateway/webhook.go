@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// Webhook describes a third party that signs its requests. They arrive at POST /webhooks/{name}. Both fields are required.
+type Webhook struct {
+	// Verify checks the signature of a request. Its error rejects the request with status 401, or with 503 if it wraps
+	// ErrNoSecret. HMAC returns the usual one. SignedBy helps to write another one.
+	Verify func(header http.Header, body []byte) error
+	// Read converts a verified request to an event. Its error rejects the request with status 400.
+	Read func(header http.Header, body []byte) (WebhookEvent, error)
+}
+
+// WebhookEvent is the event of a webhook.
+type WebhookEvent struct {
+	To    durable.InstanceID
+	Event json.RawMessage
+	// ID is the third party's ID of the delivery. It becomes the event's $id, so a redelivery is applied once. The gateway
+	// does not reserve it: an outage of the table then rejects no webhooks.
+	ID string
+	// Answer is the JSON of the answer with status 200, if Event is nil: a ping, for example, queues no event.
+	Answer any
+}
+
+// ErrNoSecret is returned by the functions of HMAC if they have no secret.
+var ErrNoSecret = errors.New("webhooks are rejected because no secret is configured: set one here and at the sender")
+
+// HMAC returns a Verify function for the most common form of a signature. The header holds the prefix and the HMAC-SHA256
+// of the body in hexadecimal. GitHub, for example, uses X-Hub-Signature-256 with the prefix "sha256=".
+func HMAC(header, prefix string, secret []byte) func(http.Header, []byte) error {
+	return func(given http.Header, body []byte) error {
+		signature, ok := strings.CutPrefix(given.Get(header), prefix)
+		if !ok && len(secret) > 0 {
+			return fmt.Errorf("expected the header %s with %s and a signature: set a secret for the webhook at the sender", header, prefix)
+		}
+		if err := SignedBy(secret, signature, body); err != nil {
+			return fmt.Errorf("%s: %w", header, err)
+		}
+		return nil
+	}
+}
+
+// SignedBy checks that the signature is the HMAC-SHA256 of the parts, in hexadecimal. It takes constant time.
+func SignedBy(secret []byte, signature string, parts ...[]byte) error {
+	if len(secret) == 0 {
+		return ErrNoSecret
+	}
+	given, err := hex.DecodeString(signature)
+	if err != nil || len(given) != sha256.Size {
+		return fmt.Errorf("expected a signature of %d hexadecimal digits", hex.EncodedLen(sha256.Size))
+	}
+	mac := hmac.New(sha256.New, secret)
+	for _, part := range parts {
+		mac.Write(part)
+	}
+	if !hmac.Equal(mac.Sum(nil), given) {
+		return errors.New("the signature does not match the body: use the same secret here and at the sender, and check that no proxy changes the body")
+	}
+	return nil
+}
+
+// postWebhook queues the event of a webhook. It uses no other part of the request before the signature is verified.
+func (a *api) postWebhook(r *http.Request) (reply, error) {
+	webhook, known := a.config.Webhooks[r.PathValue("name")]
+	if !known {
+		return reply{}, fmt.Errorf("%w: unknown webhook %q", errNoRoute, r.PathValue("name"))
+	}
+	body, err := readBody(r, WebhookBytesMax)
+	if err != nil {
+		return reply{}, err
+	}
+	switch err := webhook.Verify(r.Header, body); {
+	case errors.Is(err, ErrNoSecret):
+		return reply{}, err
+	case err != nil:
+		return reply{}, fmt.Errorf("%w: %w", errSignature, err)
+	}
+	event, err := webhook.Read(r.Header, body)
+	switch {
+	case err != nil:
+		return reply{}, fmt.Errorf("%w: %w", errWebhook, err)
+	case event.Event == nil:
+		return reply{status: http.StatusOK, body: event.Answer}, nil
+	}
+	m, err := a.prepare(event.To, event.Event, event.ID)
+	if err != nil {
+		return reply{}, err
+	}
+	return a.enqueue(r.Context(), m)
+}
