@@ -115,6 +115,21 @@ $(VALE): Makefile
 	@GOWORK=off GOFLAGS= CGO_ENABLED=1 GOBIN=$(BIN) $(GO) install github.com/vale-cli/vale/v3/cmd/vale@$(VALE_VERSION)
 	@touch $@
 
+# Its YAML package is another version than golangci-lint's, so it is not in .ci/tools/go.mod.
+ACTIONLINT         := $(BIN)/actionlint
+ACTIONLINT_VERSION := v1.7.12
+
+lint: workflows-check
+
+.PHONY: workflows-check
+workflows-check: $(ACTIONLINT) ## run actionlint on .github/workflows
+	$(ACTIONLINT) -shellcheck= -pyflakes=
+
+$(ACTIONLINT): Makefile
+	@mkdir -p $(BIN)
+	GOWORK=off GOFLAGS= GOBIN=$(BIN) $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+	@touch $@
+
 VULN         := $(BIN)/govulncheck
 VULN_VERSION := v1.1.4
 VULN_DB      ?= https://vuln.go.dev
@@ -205,6 +220,30 @@ functions: ## build every function: .bin/functions/<arch>/<name>/bootstrap
 			printf '%s  %.1f MB\n' $$out $$(wc -c <$$out | awk '{ print $$1 / 1e6 }'); \
 		done; \
 	done
+
+.PHONY: zips
+zips: functions ## zip every function for a release: .bin/zips/settle_<name>_linux_<arch>.zip
+	@rm -rf .bin/zips && mkdir -p .bin/zips
+	@for arch in $(ARCHS); do \
+		$(GO) run ./infra/pack .bin/functions/$$arch | while read -r name _ zip; do \
+			cp "$$zip" .bin/zips/settle_$${name}_linux_$$arch.zip; \
+		done; \
+	done
+
+# goreleaser takes more than three minutes of CPU time to compile, so make lint does not run it.
+GORELEASER         := $(BIN)/goreleaser
+GORELEASER_VERSION := v2.16.0
+
+.PHONY: snapshot
+snapshot: $(GORELEASER) ## check .goreleaser.yaml and build in dist/ what a release would publish
+	$(GORELEASER) check
+	$(GORELEASER) release --snapshot --clean --skip=publish
+
+$(GORELEASER): Makefile
+	@echo 'building goreleaser (some minutes, once)'
+	@mkdir -p $(BIN)
+	GOWORK=off GOFLAGS= GOBIN=$(BIN) $(GO) install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
+	@touch $@
 
 .PHONY: size
 size: ## build every function for both architectures and print how large each is (12 MB at most)

@@ -55,7 +55,7 @@ func (u user) populate() {
 		u.must("send", "--local", "signup/"+id, "SIGN_UP", "email=ada@example.com", "name=Ada")
 	}
 	u.must("send", "--local", "signup/4", "CANCEL")
-	u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")
+	u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2", `labels:=["self-hosted"]`)
 	u.edit("alias/x", "owner", &types.AttributeValueMemberS{Value: "signup/1"})
 }
 

@@ -32,7 +32,7 @@ func TestDevRunsTheDeployedConsumer(t *testing.T) {
 			t.Fatalf("expected exit code 0 of send, got %d and %q", code, errOut)
 		}
 	}
-	send("job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")
+	send("job/run-1-job-2", "queued", "run_id:=1", "job_id:=2", `labels:=["self-hosted"]`)
 	// The process logs JSON, as on Lambda. It launches one runner only.
 	launched := strings.Join(dev.screen.await(t, `"from":["queued"],"to":["not_picked_up"]`), "\n")
 	if launches := strings.Count(launched, `"msg":"demo: a runner would be launched now"`); launches != 1 {

@@ -251,7 +251,7 @@ func (m *mortal) round(ctx context.Context, number int) error {
 	job := func(event, state string) func() step {
 		return at(fmt.Sprintf(`{"type": %q, %s}`, event, ids), state)
 	}
-	if err := m.play(ctx, fmt.Sprintf("job/run-%d-job-2", number), at(fmt.Sprintf(`{"type": "queued", "run_id": %d, "job_id": 2}`, number), "")); err != nil {
+	if err := m.play(ctx, fmt.Sprintf("job/run-%d-job-2", number), at(fmt.Sprintf(`{"type": "queued", "run_id": %d, "job_id": 2, "labels": ["self-hosted"]}`, number), "")); err != nil {
 		return err
 	}
 	// A runner has only a second to pick up a queued job, which is too short on a busy machine. So this job starts in

@@ -114,7 +114,7 @@ func TestDevAppliesTheTimingFlags(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t, "--job-pick-up-timeout", "10ms", "--job-launches-max", "1")
 	contains(t, strings.Join(dev.welcome, "\n"), "signed with the secret ")
-	if code, _ := dev.settle(t, "send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2"); code != command.ExitDone {
+	if code, _ := dev.settle(t, "send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2", `labels:=["self-hosted"]`); code != command.ExitDone {
 		t.Fatalf("expected exit code 0 of send, got %d", code)
 	}
 	dev.screen.await(t, "queued → not_picked_up")

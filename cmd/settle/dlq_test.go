@@ -277,7 +277,7 @@ func TestDropAsksAndThenDeletes(t *testing.T) {
 func TestDeadLettersOfTheDelayQueueAreRedriven(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
-		u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")
+		u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2", `labels:=["self-hosted"]`)
 		client := sqs.NewFromConfig(u.stack.AWS())
 		delayed, err := client.ReceiveMessage(u.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: aws.String(stack.DelayQueue), WaitTimeSeconds: 1})
 		if err != nil || len(delayed.Messages) != 0 {

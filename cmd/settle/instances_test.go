@@ -104,7 +104,7 @@ func TestListShowsSortsAndFilters(t *testing.T) {
 			u.must("send", "--local", "signup/"+id, "SIGN_UP", "email=ada@example.com", "name=Ada")
 		}
 		u.must("send", "--local", "signup/1", "CANCEL")
-		u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")
+		u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2", `labels:=["self-hosted"]`)
 
 		all := u.must("list", "--local")
 		contains(u.t, all,
@@ -215,7 +215,7 @@ func TestGetFindsAnInstanceByItsAlias(t *testing.T) {
 func TestGetShowsWaitingTasksButNoToken(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
-		u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")
+		u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2", `labels:=["self-hosted"]`)
 		_, err := sqs.NewFromConfig(u.stack.AWS()).SendMessage(u.t.Context(), &sqs.SendMessageInput{
 			QueueUrl: aws.String(stack.Queue), MessageGroupId: aws.String("job/run-1-job-2"), MessageDeduplicationId: aws.String("1"),
 			MessageBody: aws.String(`{"type": "settle.wait", "$task": {"token": "AAAA-secret", "state": "Queued", "timeoutSeconds": 600}}`),

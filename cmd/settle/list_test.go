@@ -51,7 +51,7 @@ func TestListContinuesByCursorUntilTheEnd(t *testing.T) {
 			u.must("send", "--local", name, "SIGN_UP", "email=ada@example.com", "name=Ada")
 			want = append(want, name)
 		}
-		u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")
+		u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2", `labels:=["self-hosted"]`)
 		for limit, wantPages := range map[string]int{"1": 5, "2": 3, "5": 1, "1000000": 1} {
 			var got []string
 			flags, pages := []string{"--machine", "signup", "--limit", limit}, 0

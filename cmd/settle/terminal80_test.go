@@ -99,7 +99,7 @@ func TestTextFitsATerminalOf80Columns(t *testing.T) {
 		return atTerminal(t, asSettle(t, actOnTerminal, dev.aws, strings.Fields(line)...), steps...)
 	}
 	for _, line := range []string{
-		"send --local signup/42 SIGN_UP email=ada@example.com name=Ada --wait settled --timeout 1h", "send --local job/run-1-job-2 queued run_id:=1 job_id:=2",
+		"send --local signup/42 SIGN_UP email=ada@example.com name=Ada --wait settled --timeout 1h", "send --local job/run-1-job-2 queued run_id:=1 job_id:=2 labels:=[\"self-hosted\"]",
 		"send --local signup/42 RESEND --wait settled --timeout 1h",
 		"list --local", "history --local signup/42", "graph", "check --local", "migrate --local --dry-run", "resume --local signup/42", "dlq list --local",
 		"dlq redrive --local --all", "dlq drop --local --all --yes", "--help", "dev --help", "dlq --help", "send --help", "watch --help", "completion bash",

@@ -70,7 +70,7 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 	}
 	job := durable.InstanceID{Machine: "job", ID: "7"}
 	if _, err := sqsqueue.New(queues, url, "").Send(t.Context(), durable.Message{
-		To: job, Body: []byte(`{"type":"queued","run_id":1,"job_id":7}`), DeduplicationID: "queued",
+		To: job, Body: []byte(`{"type":"queued","run_id":1,"job_id":7,"labels":["self-hosted"]}`), DeduplicationID: "queued",
 	}); err != nil {
 		t.Fatal(err)
 	}

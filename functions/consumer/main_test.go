@@ -50,7 +50,7 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 		}
 		queue := sqsqueue.New(queues, settings.QueueURL, "")
 		job := durable.InstanceID{Machine: "job", ID: "7"}
-		for id, body := range map[string]string{"queued": `{"type":"queued","run_id":1,"job_id":7}`, "bad": `{"type":"unheard of"}`} {
+		for id, body := range map[string]string{"queued": `{"type":"queued","run_id":1,"job_id":7,"labels":["self-hosted"]}`, "bad": `{"type":"unheard of"}`} {
 			if _, err := queue.Send(t.Context(), durable.Message{To: job, Body: []byte(body), DeduplicationID: id}); err != nil {
 				t.Fatal(err)
 			}

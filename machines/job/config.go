@@ -2,6 +2,8 @@ package job
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -9,6 +11,9 @@ import (
 
 // Config tunes the chart. The zero value is useful. A change does not affect timers that are already running.
 type Config struct {
+	// Labels selects the jobs to launch runners for: a job must have all of them. As on GitHub, case does not matter.
+	// The chart follows other jobs without a launch. Defaults to "self-hosted".
+	Labels []string
 	// PickUpTimeout is how long a launched runner may take to pick up the job, before another one is launched.
 	// Defaults to 5 minutes.
 	PickUpTimeout time.Duration
@@ -25,6 +30,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if len(c.Labels) == 0 {
+		c.Labels = []string{"self-hosted"}
+	}
 	if c.PickUpTimeout == 0 {
 		c.PickUpTimeout = 5 * time.Minute
 	}
@@ -45,6 +53,8 @@ func (c Config) withDefaults() Config {
 
 func (c Config) validate() error {
 	switch {
+	case slices.Contains(c.Labels, ""):
+		return fmt.Errorf("job.Config: expected Labels without an empty label, got %q", c.Labels)
 	case c.PickUpTimeout < 0:
 		return fmt.Errorf("job.Config: expected a positive PickUpTimeout, got %v", c.PickUpTimeout)
 	case c.LaunchesMax < 0:
@@ -56,4 +66,11 @@ func (c Config) validate() error {
 	default:
 		return nil
 	}
+}
+
+// selects reports whether the job has all labels of the config.
+func (c Config) selects(job WorkflowJob) bool {
+	return !slices.ContainsFunc(c.Labels, func(label string) bool {
+		return !slices.ContainsFunc(job.Labels, func(of string) bool { return strings.EqualFold(of, label) })
+	})
 }

@@ -1,9 +1,10 @@
 // Package job follows a GitHub workflow job from its first webhook to its conclusion, and launches a self-hosted
 // runner for it.
 //
-// A runner is launched when the job is queued. Another one is launched if no runner picks up the job in time, or on
-// RELAUNCH. GitHub may deliver webhooks late, twice and in any order, so a job only moves forward: waiting, queued,
-// in progress, completed. Webhooks about an earlier phase are ignored.
+// A runner is launched when a job with all of [Config].Labels is queued. Another one is launched if no runner picks up
+// the job in time, or on RELAUNCH. A job with other labels gets no runner. GitHub may deliver webhooks late, twice and
+// in any order, so a job only moves forward: waiting, queued, in progress, completed. Webhooks about an earlier phase
+// are ignored.
 //
 // Every outcome is a separate final state, named after GitHub's conclusion. The chart adds three: launch_failed,
 // not_picked_up and overdue. Failures have the tag [Failed]. Once a job is given up, later webhooks do not change its
@@ -11,6 +12,7 @@
 package job
 
 import (
+	"slices"
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -74,6 +76,11 @@ func New(runners RunnerLauncher, config Config) *statechart.Chart[Context] {
 		panic(err)
 	}
 	settled := []string{statechart.Settled}
+	onQueued := []on{
+		{Event: "queued", Target: "launching", Guard: labelsMatch(config), Actions: do{keepJob}},
+		{Event: "queued", Target: "queued_elsewhere", Actions: do{keepJob}},
+	}
+	onInProgress := on{Event: "in_progress", Target: "in_progress", Actions: do{keepJob}}
 
 	return statechart.Must(statechart.Definition[Context]{
 		ID: "job", Version: 1, Initial: "new",
@@ -98,16 +105,11 @@ func New(runners RunnerLauncher, config Config) *statechart.Chart[Context] {
 		},
 		States: []state{
 			{ID: "new", Tags: settled, Doc: "no webhook yet",
-				On: []on{
-					{Event: "waiting", Target: "waiting", Actions: do{keepJob}},
-					{Event: "queued", Target: "launching", Actions: do{keepJob}},
-					{Event: "in_progress", Target: "in_progress", Actions: do{keepJob}},
-				}},
+				On: slices.Concat([]on{{Event: "waiting", Target: "waiting", Actions: do{keepJob}}}, onQueued, []on{onInProgress})},
 			{ID: "waiting", Tags: settled, Doc: "waits for an approval or other jobs, needs no runner yet",
-				On: []on{
-					{Event: "queued", Target: "launching", Actions: do{keepJob}},
-					{Event: "in_progress", Target: "in_progress", Actions: do{keepJob}},
-				}},
+				On: append(onQueued, onInProgress)},
+			{ID: "queued_elsewhere", Tags: settled, Doc: "has other labels, waits for a runner of somebody else",
+				On: []on{onInProgress}},
 			{ID: "launching", Doc: "launches a runner",
 				Invoke: []invoke{{
 					Service: launchRunner(runners), Timeout: config.LaunchTimeout, Retry: config.LaunchRetry,
@@ -116,7 +118,7 @@ func New(runners RunnerLauncher, config Config) *statechart.Chart[Context] {
 				}}},
 			{ID: "queued", Tags: settled, Doc: "waits for a runner to pick up the job",
 				On: []on{
-					{Event: "in_progress", Target: "in_progress", Actions: do{keepJob}},
+					onInProgress,
 					{Event: "RELAUNCH", Target: "launching", Guard: statechart.And(launchedLast, launchesLeft(config.LaunchesMax))},
 					{Event: "RELAUNCH", Target: "not_picked_up", Guard: launchedLast},
 				},
@@ -153,6 +155,10 @@ var (
 
 func concluded(conclusion string) statechart.Guard[Context] {
 	return statechart.When("concluded "+conclusion, func(_ Context, e CompletedJob) bool { return e.Conclusion == conclusion })
+}
+
+func labelsMatch(config Config) statechart.Guard[Context] {
+	return statechart.When("labelsMatch", func(_ Context, e WorkflowJob) bool { return config.selects(e) })
 }
 
 // launchedLast holds for the last launch only. So a launch is replaced once, by the timer or by any number of

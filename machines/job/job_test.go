@@ -71,6 +71,30 @@ func TestEveryLaunchHasItsOwnIdempotencyKeyAndItsAttemptsShareIt(t *testing.T) {
 	}
 }
 
+// TestRunnersAreLaunchedForJobsWithAllLabels sends the event queued with the labels of a job.
+func TestRunnersAreLaunchedForJobsWithAllLabels(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		want, labels []string
+		launches     int
+	}{
+		{nil, []string{"self-hosted"}, 1},
+		{nil, []string{"linux", "Self-Hosted"}, 1},
+		{nil, []string{"ubuntu-latest"}, 0},
+		{nil, nil, 0},
+		{[]string{"linux", "GPU"}, []string{"self-hosted", "linux", "gpu"}, 1},
+		{[]string{"linux", "GPU"}, []string{"self-hosted", "linux"}, 0},
+		{[]string{"linux", "GPU"}, []string{"self-hosted", "gpus", "linux"}, 0},
+	} {
+		runners := newLauncher(t)
+		p := statecharttest.Play(t, job.New(runners, job.Config{Labels: c.want}), statecharttest.Config{})
+		p.Send("queued", job.WorkflowJob{RunID: 7, JobID: 42, Labels: c.labels})
+		if got := len(runners.requests); got != c.launches {
+			t.Errorf("Labels %q, a job with %q: expected %d launches, got %d in %s", c.want, c.labels, c.launches, got, p.State())
+		}
+	}
+}
+
 func TestConfigTunesTheChart(t *testing.T) {
 	t.Parallel()
 	runners := newLauncher(t, "fail")
@@ -91,10 +115,11 @@ func TestConfigTunesTheChart(t *testing.T) {
 func TestInvalidConfigPanicsBeforeTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	for want, config := range map[string]job.Config{
-		"job.Config: expected a positive PickUpTimeout, got -1s": {PickUpTimeout: -time.Second},
-		"job.Config: expected a positive LaunchesMax, got -1":    {LaunchesMax: -1},
-		"job.Config: expected a positive TimeLimit, got -1s":     {TimeLimit: -time.Second},
-		"job.Config: expected a positive LaunchTimeout, got -1s": {LaunchTimeout: -time.Second},
+		`job.Config: expected Labels without an empty label, got ["gpu" ""]`: {Labels: []string{"gpu", ""}},
+		"job.Config: expected a positive PickUpTimeout, got -1s":             {PickUpTimeout: -time.Second},
+		"job.Config: expected a positive LaunchesMax, got -1":                {LaunchesMax: -1},
+		"job.Config: expected a positive TimeLimit, got -1s":                 {TimeLimit: -time.Second},
+		"job.Config: expected a positive LaunchTimeout, got -1s":             {LaunchTimeout: -time.Second},
 	} {
 		func() {
 			defer func() {

@@ -22,7 +22,7 @@ func deliveries(t *rapid.T) []string {
 
 // payload returns the payload for the event of a phase. The name of the runner identifies the phase.
 func payload(phase string) job.WorkflowJob {
-	p := job.WorkflowJob{RunID: 7, JobID: 42, RunnerName: "seen in " + phase}
+	p := job.WorkflowJob{RunID: 7, JobID: 42, Labels: []string{"self-hosted"}, RunnerName: "seen in " + phase}
 	if phase == "completed" {
 		p.Conclusion = "success"
 	}

@@ -22,12 +22,14 @@ func (numbered) Launch(_ context.Context, request job.Request) (job.Runner, erro
 	return job.Runner{ID: fmt.Sprintf("i-%d", request.Launch)}, nil
 }
 
-// paths returns a chart and the events that reach all of its states: every webhook with every conclusion, and an
-// unknown conclusion.
+// paths returns a chart and the events that reach all of its states: every webhook with every conclusion, an unknown
+// conclusion, and a job with other labels.
 func paths() (*statechart.Chart[job.Context], statecharttest.PathConfig[job.Context]) {
-	known := job.WorkflowJob{RunID: 7, JobID: 42}
+	known := job.WorkflowJob{RunID: 7, JobID: 42, Labels: []string{"self-hosted"}}
+	elsewhere := job.WorkflowJob{RunID: 7, JobID: 42, Labels: []string{"ubuntu-latest"}}
 	events := []statecharttest.Event{
-		{Type: "waiting", Payload: known}, {Type: "queued", Payload: known}, {Type: "in_progress", Payload: known},
+		{Type: "waiting", Payload: known}, {Type: "queued", Payload: known},
+		{Type: "queued", Payload: elsewhere, Name: "queued elsewhere"}, {Type: "in_progress", Payload: known},
 	}
 	for launch := range launchesMax {
 		events = append(events, statecharttest.Event{Type: "RELAUNCH", Payload: job.Relaunch{Launch: launch + 1}, Name: fmt.Sprintf("RELAUNCH %d", launch+1)})

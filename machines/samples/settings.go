@@ -2,6 +2,9 @@ package samples
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/enrich"
@@ -15,6 +18,8 @@ const (
 	JobPickUpTimeout = "SETTLE_JOB_PICK_UP_TIMEOUT"
 	JobLaunchesMax   = "SETTLE_JOB_LAUNCHES_MAX"
 	JobTimeLimit     = "SETTLE_JOB_TIME_LIMIT"
+	// JobLabels is the field Labels of job.Config, separated by commas.
+	JobLabels = "SETTLE_JOB_LABELS"
 	// JobRetention is how long a finished job is stored.
 	JobRetention = "SETTLE_JOB_RETENTION"
 
@@ -52,6 +57,7 @@ const (
 
 // settings reads the settings of the machines.
 func settings(env *host.Env) (s machines.Settings) {
+	s.Job.Labels = jobLabels(env)
 	s.Job.PickUpTimeout = env.Duration(JobPickUpTimeout)
 	s.Job.LaunchesMax = env.Count(JobLaunchesMax)
 	s.Job.TimeLimit = env.Duration(JobTimeLimit)
@@ -68,6 +74,21 @@ func settings(env *host.Env) (s machines.Settings) {
 	s.Upload.ProcessTimeout = env.Duration(UploadProcessTimeout)
 	s.UploadRetention = env.Duration(UploadRetention)
 	return s
+}
+
+func jobLabels(env *host.Env) []string {
+	value := env.Text(JobLabels, "labels")
+	if value == "" {
+		return nil
+	}
+	labels := strings.Split(value, ",")
+	for i, label := range labels {
+		labels[i] = strings.TrimSpace(label)
+	}
+	if slices.Contains(labels, "") {
+		env.Wrong(JobLabels, "labels separated by commas, such as self-hosted,gpu", strconv.Quote(value))
+	}
+	return labels
 }
 
 func callbacks(env *host.Env) enrich.Callbacks {

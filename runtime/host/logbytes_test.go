@@ -40,7 +40,7 @@ func TestLogBytesMatchTheCostPage(t *testing.T) {
 		id := 1001 + i
 		job := fmt.Sprintf("job/run-%d-job-%d", id, id)
 		for _, event := range []struct{ body, state string }{
-			{`{"type":"queued","run_id":%d,"job_id":%d}`, "queued"},
+			{`{"type":"queued","run_id":%d,"job_id":%d,"labels":["self-hosted"]}`, "queued"},
 			{`{"type":"in_progress","run_id":%d,"job_id":%d}`, "in_progress"},
 			{`{"type":"completed","run_id":%d,"job_id":%d,"conclusion":"success"}`, "success"},
 		} {
@@ -90,7 +90,7 @@ func TestHistoryMaxLimitsTheHistory(t *testing.T) {
 		w := newWorld(t, map[string]string{host.HistoryMax: value, samples.JobLaunchesMax: "1"})
 		stop := w.poll()
 		for _, typ := range []string{"queued", "in_progress", "completed"} {
-			w.send("job/7", `{"type":"`+typ+`","run_id":1,"job_id":7,"conclusion":"success"}`)
+			w.send("job/7", `{"type":"`+typ+`","run_id":1,"job_id":7,"conclusion":"success","labels":["self-hosted"]}`)
 		}
 		record := w.until("job/7", func(r durable.Record) bool { return r.Status == "done" && len(r.Outbox) == 0 })
 		stop()

@@ -37,7 +37,7 @@ func TestOneTraceSpansAllFunctions(t *testing.T) {
 			t.Fatalf("got %d %s", status, answer)
 		}
 	}
-	post(`{"type":"queued","run_id":1,"job_id":7}`)
+	post(`{"type":"queued","run_id":1,"job_id":7,"labels":["self-hosted"]}`)
 	stop := w.poll()
 	queued := w.until("job/7", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "queued" && len(r.Outbox) == 0 })
 	w.waitInTrace(queued)
@@ -133,10 +133,10 @@ func (w *world) paths() map[string][]string {
 func TestEventsAreLoggedAndInvocationsMeasured(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]string{host.TracesEndpoint: "", host.TracesHeaders: "", host.Service: "orders"})
-	for _, body := range []string{`{"type":"queued","$id":"once","run_id":1,"job_id":7}`, `{"type":"queued","$id":"twice","run_id":1,"job_id":7}`, `{"type":"unheard of"}`} {
+	for _, body := range []string{`{"type":"queued","$id":"once","run_id":1,"job_id":7,"labels":["self-hosted"]}`, `{"type":"queued","$id":"twice","run_id":1,"job_id":7,"labels":["self-hosted"]}`, `{"type":"unheard of"}`} {
 		w.send("job/7", body)
 	}
-	w.send("job/7", `{"type":"queued","$id":"once","run_id":1,"job_id":7 }`)
+	w.send("job/7", `{"type":"queued","$id":"once","run_id":1,"job_id":7,"labels":["self-hosted"] }`)
 	w.send("job/7", `{"type":"settle.wait","$task":{"token":"canary-token","name":"wait","timeoutSeconds":360000}}`)
 	stop := w.poll()
 	w.until("job/7", func(r durable.Record) bool { return len(r.Tokens) == 1 })

@@ -20,6 +20,9 @@ import (
 // realJob is the only job in GitHub's examples with webhooks for its whole life.
 const realJob = "job/run-2202229078-job-289782451"
 
+// exampleLabels are the labels of that job, and of every queued job in the examples.
+var exampleLabels = []string{"ubuntu-latest"}
+
 // realWebhooks returns that job's payloads, by status or, once completed, by conclusion.
 func realWebhooks(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
@@ -135,8 +138,9 @@ func TestAJobFollowsItsTimes(t *testing.T) {
 		for life, c := range jobCases {
 			t.Run(life+", "+arrangement, func(t *testing.T) {
 				t.Parallel()
-				webhooks := realWebhooks(t)
-				inWorld(t, options{job: a.config}, func(w *world) {
+				webhooks, config := realWebhooks(t), a.config
+				config.Labels = exampleLabels
+				inWorld(t, options{job: config}, func(w *world) {
 					queued := time.Now()
 					w.deliver("queued", "workflow_job", webhooks["queued"])
 					execution := ""

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
@@ -129,7 +130,7 @@ func TestEveryExampleWebhookEndsWhereItsPayloadSays(t *testing.T) {
 
 func deliverExamples(t *testing.T, deliveries []example, deliveryID func(int, example) string) {
 	t.Helper()
-	inWorld(t, options{}, func(w *world) {
+	inWorld(t, options{job: job.Config{Labels: exampleLabels}}, func(w *world) {
 		for i, e := range deliveries {
 			w.deliver(deliveryID(i, e), "workflow_job", e.payload)
 		}

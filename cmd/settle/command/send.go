@@ -39,7 +39,7 @@ the instance has only briefly. While the instance does not exist, the command al
 queue now and then. If your chart has tags named "settled" or "done", use settle watch to see them.
 
   settle send signup/42 SIGN_UP email=ada@example.com name=Ada
-  settle send job/run-1-job-2 queued run_id:=1 job_id:=2
+  settle send job/run-1-job-2 queued run_id:=1 job_id:=2 'labels:=["self-hosted"]'
   settle send signup/42 VERIFY --id verify-1 --json '{"code": "123456"}'
   settle send signup/42 CANCEL --wait done --timeout 10s`
 }

@@ -17,14 +17,7 @@ import (
 // The test fails if the child is not running.
 func (p *Player[C]) ChildDone(id string, output any) {
 	p.t.Helper()
-	var text json.RawMessage
-	if output != nil {
-		var err error
-		if text, err = json.Marshal(output); err != nil {
-			p.t.Fatalf("ending child %s of %s: %v", id, p.config.Instance, explained(err))
-		}
-	}
-	if err := p.endChild(id, func(ref statechart.ChildRef) statechart.Event { return ref.Done(text) }); err != nil {
+	if err := p.endChild(id, output, nil); err != nil {
 		p.t.Fatalf("ending child %s of %s: %v", id, p.config.Instance, explained(err))
 	}
 }
@@ -33,12 +26,12 @@ func (p *Player[C]) ChildDone(id string, output any) {
 // is not running.
 func (p *Player[C]) ChildFailed(id string, failure error) {
 	p.t.Helper()
-	if err := p.endChild(id, func(ref statechart.ChildRef) statechart.Event { return ref.Failed(failure) }); err != nil {
+	if err := p.endChild(id, nil, failure); err != nil {
 		p.t.Fatalf("ending child %s of %s: %v", id, p.config.Instance, explained(err))
 	}
 }
 
-func (p *Player[C]) endChild(id string, end func(statechart.ChildRef) statechart.Event) error {
+func (p *Player[C]) endChild(id string, output any, failure error) error {
 	p.t.Helper()
 	p.begin("")
 	children := p.snapshot.Children
@@ -46,10 +39,26 @@ func (p *Player[C]) endChild(id string, end func(statechart.ChildRef) statechart
 	if k < 0 {
 		return fmt.Errorf("expected the ID of a running child, got %q (running: %d)", id, len(children))
 	}
-	if err := p.apply(end(children[k])); err != nil {
+	event, err := childEnd(children[k], output, failure)
+	if err != nil {
+		return err
+	}
+	if err := p.apply(event); err != nil {
 		return err
 	}
 	return p.rest()
+}
+
+// childEnd returns the event that ends a child, with an output that is nil or marshals to JSON, or with an error.
+func childEnd(ref statechart.ChildRef, output any, failure error) (statechart.Event, error) {
+	if failure != nil {
+		return ref.Failed(failure), nil
+	}
+	if output == nil {
+		return ref.Done(nil), nil
+	}
+	text, err := json.Marshal(output)
+	return ref.Done(text), err
 }
 
 // child ends a child. The command is "child ID done", with the JSON output on the lines below, or "child ID failed
@@ -62,14 +71,12 @@ func (s *script[C]) child(t *testing.T, d *datadriven.TestData) string {
 	}
 	switch {
 	case len(words) == 2 && words[1] == "done" && (d.Input == "" || json.Valid([]byte(d.Input))):
-		var output json.RawMessage
-		if d.Input != "" {
-			output = json.RawMessage(d.Input)
+		if d.Input == "" {
+			return s.show(s.player.endChild(words[0], nil, nil))
 		}
-		return s.show(s.player.endChild(words[0], func(ref statechart.ChildRef) statechart.Event { return ref.Done(output) }))
+		return s.show(s.player.endChild(words[0], json.RawMessage(d.Input), nil))
 	case len(words) > 2 && words[1] == "failed":
-		reason := errors.New(strings.Join(words[2:], " "))
-		return s.show(s.player.endChild(words[0], func(ref statechart.ChildRef) statechart.Event { return ref.Failed(reason) }))
+		return s.show(s.player.endChild(words[0], nil, errors.New(strings.Join(words[2:], " "))))
 	default:
 		d.Fatalf(t, "expected child ID done, with JSON or nothing below, or child ID failed WORDS, got %s", strings.Join(words, " "))
 		return ""

@@ -64,7 +64,7 @@
 // # Paths
 //
 // [ShortestPaths] and [SimplePaths] correspond to getShortestPaths and getSimplePaths in XState. They explore a chart
-// with given events, the outcomes of its services, and its timers. [FinalPaths] shows that every outcome is reachable.
+// with given events, the outcomes of its services and children, and its timers. [FinalPaths] shows that every outcome is reachable.
 // [RunPaths] turns the paths into tests:
 //
 //	config := statecharttest.PathConfig[job.Context]{

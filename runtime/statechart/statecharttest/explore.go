@@ -199,6 +199,14 @@ type choice struct {
 	event statechart.Event
 }
 
+// choice returns the choice of the event that ends a service or a child.
+func (o Outcome) choice(event statechart.Event) choice {
+	if o.Name == "" {
+		return choice{event.Type, event}
+	}
+	return choice{event.Type + ", " + o.Name, event}
+}
+
 // following returns the possible next visits, in order.
 func (x *explorer[C]) following(from *visit[C]) ([]*visit[C], error) {
 	snapshot := from.step.Snapshot
@@ -266,6 +274,18 @@ func (x *explorer[C]) choices(from *visit[C]) (choices []choice, err error) {
 			}
 			choices = append(choices, choice{name, decoded})
 		}
+		for _, child := range snapshot.Children {
+			if x.config.ChildOutcomes == nil {
+				break
+			}
+			for _, outcome := range x.config.ChildOutcomes(child) {
+				event, err := childEnd(child, outcome.Result, outcome.Err)
+				if err != nil {
+					return nil, fmt.Errorf("ending child %s, see PathConfig.ChildOutcomes: %w", child.ID, err)
+				}
+				choices = append(choices, outcome.choice(event))
+			}
+		}
 	}
 	for _, invocation := range snapshot.Services {
 		for _, outcome := range x.config.Outcomes(invocation) {
@@ -273,11 +293,7 @@ func (x *explorer[C]) choices(from *visit[C]) (choices []choice, err error) {
 			if err != nil {
 				return nil, err
 			}
-			via := event.Type
-			if outcome.Name != "" {
-				via += ", " + outcome.Name
-			}
-			choices = append(choices, choice{via, event})
+			choices = append(choices, outcome.choice(event))
 		}
 	}
 	for i := range choices {

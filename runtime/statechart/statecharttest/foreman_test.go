@@ -3,7 +3,10 @@ package statecharttest_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/settle-run/settle/runtime/statechart"
 	"github.com/settle-run/settle/runtime/statechart/statecharttest"
@@ -85,5 +88,50 @@ func TestPlayerEndsChildrenAndPassesInput(t *testing.T) {
 	})
 	if want := `ending child nobody of foreman/1: expected the ID of a running child, got "nobody" (running: 1)`; got != want {
 		t.Errorf("expected %s, got %s", want, got)
+	}
+}
+
+// inspection returns a chart that only the end of a child ends.
+func inspection() *statechart.Chart[site] {
+	type on = statechart.Transition[site]
+	passed := statechart.When("passed", func(_ site, output json.RawMessage) bool { return string(output) == "true" })
+	return statechart.Must(statechart.Definition[site]{
+		ID: "inspection", Version: 1, Initial: "inspecting",
+		States: []statechart.State[site]{
+			{ID: "inspecting", Tags: []string{statechart.Settled}, Children: []statechart.Child[site]{{ID: "visit", Machine: "visit",
+				OnDone: []on{{Target: "approved", Guard: passed}, {Target: "rejected"}}, OnError: []on{{Target: "postponed"}}}}},
+			{ID: "approved", Type: statechart.Final}, {ID: "rejected", Type: statechart.Final}, {ID: "postponed", Type: statechart.Final},
+		},
+	})
+}
+
+func TestPathsContinueWithTheOutcomesOfChildren(t *testing.T) {
+	t.Parallel()
+	var coverage statecharttest.Coverage
+	config := statecharttest.PathConfig[site]{Start: statecharttest.Config{Coverage: &coverage}}
+	if paths, err := statecharttest.FinalPaths(inspection(), config); len(paths) != 0 || !errors.Is(err, statecharttest.ErrUnreached) {
+		t.Errorf("without outcomes: expected no path to a final state, got %q, %v", brief(paths), err)
+	}
+	config.ChildOutcomes = func(child statechart.ChildRef) []statecharttest.Outcome {
+		if child.Machine != "visit" {
+			t.Errorf("expected a child of the machine visit, got %+v", child)
+		}
+		return []statecharttest.Outcome{{Name: "passed", Result: true}, {}, {Err: errors.New("rain")}}
+	}
+	paths, err := statecharttest.FinalPaths(inspection(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"inspecting, done.child.visit, passed approved", "inspecting, done.child.visit rejected", "inspecting, error.child.visit postponed"}
+	if diff := cmp.Diff(want, brief(paths)); diff != "" {
+		t.Errorf("final paths (-want +got):\n%s", diff)
+	}
+	statecharttest.RunPaths(t, inspection(), config, nil)
+	coverage.Require(t)
+	config.ChildOutcomes = func(statechart.ChildRef) []statecharttest.Outcome {
+		return []statecharttest.Outcome{{Result: func() {}}}
+	}
+	if _, err := statecharttest.ShortestPaths(inspection(), config); err == nil || !strings.Contains(err.Error(), "ending child visit, see PathConfig.ChildOutcomes") {
+		t.Errorf("an output that is not JSON: got %v", err)
 	}
 }

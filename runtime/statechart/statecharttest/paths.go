@@ -34,13 +34,14 @@ type Event struct {
 	Name string
 }
 
-// Outcome is a possible end of a service. The zero value calls the service once and uses its result.
+// Outcome is a possible end of a service or a child. The zero value calls the service once and uses its result, or ends
+// the child without output.
 type Outcome struct {
-	// Name distinguishes outcomes of one service: "done.invoke.launching, no capacity".
+	// Name distinguishes outcomes of one service or child: "done.invoke.launching, no capacity".
 	Name string
-	// Result, if set, is the result of the service, which is not called.
+	// Result, if set, is the result of the service, which is not called, or the output of the child.
 	Result any
-	// Err, if set, is the permanent error of the service, which is not called.
+	// Err, if set, is the permanent error of the service, which is not called, or the error of the child.
 	Err error
 }
 
@@ -54,6 +55,9 @@ type PathConfig[C any] struct {
 	// The result of a called service must depend only on its input and not on the number of calls, because paths are
 	// independent.
 	Outcomes func(statechart.Invocation) []Outcome
+	// ChildOutcomes returns the possible ends of a running child, tried in every settled state after the events. An
+	// Outcome's Result must marshal to JSON. Nil means that no child ends.
+	ChildOutcomes func(statechart.ChildRef) []Outcome
 	// Identity returns the identity of a snapshot. Snapshots with the same identity are the same state. Nil means
 	// ByContext.
 	Identity func(statechart.Snapshot[C]) string
@@ -140,8 +144,8 @@ func (s PathStep[C]) String() string {
 // ShortestPaths returns a shortest path to each reachable state, including the start. Paths are sorted by length, and
 // paths of equal length by the order of exploration.
 //
-// In an unsettled state, the exploration tries the outcomes of each service. In a settled state, it tries the events.
-// In both, it then advances the clock to the next timer. Nothing else takes time.
+// In an unsettled state, the exploration tries the outcomes of each service. In a settled state, it tries the events,
+// then the outcomes of each child. In both, it then advances the clock to the next timer. Nothing else takes time.
 func ShortestPaths[C any](chart *statechart.Chart[C], config PathConfig[C]) ([]Path[C], error) {
 	x := newExplorer(chart, config)
 	found, err := x.shortest(nil)

@@ -186,6 +186,28 @@ func TestEffectsReturnsEffectsOfTheLastCall(t *testing.T) {
 	}
 }
 
+// TestStoredJSONIsComparedByMeaning has a context whose JSON changes its spelling, or its meaning, in storage.
+func TestStoredJSONIsComparedByMeaning(t *testing.T) {
+	t.Parallel()
+	type parcel struct {
+		Label json.RawMessage `json:"label"`
+		Bytes []byte          `json:"bytes"`
+	}
+	play := func(t statecharttest.TB, label json.RawMessage) {
+		statecharttest.Play(t, statechart.Must(statechart.Definition[parcel]{
+			ID: "parcel", Version: 1, Initial: "packed",
+			Context: func(statechart.Start) parcel { return parcel{Label: label, Bytes: []byte(`{"a": 1}`)} },
+			States:  []statechart.State[parcel]{{ID: "packed", Tags: []string{statechart.Settled}}},
+		}), statecharttest.Config{})
+	}
+	for _, label := range []string{`{"a": 1, "b": [1.50, "<&>"]}`, " null", `{"n": 12345678901234567890}`} {
+		play(t, json.RawMessage(label))
+	}
+	if got := failure(t, func(t statecharttest.TB) { play(t, nil) }); !strings.Contains(got, "the context changed in a JSON round trip") {
+		t.Errorf("expected nil, which is stored as null, to be reported, got %q", got)
+	}
+}
+
 func TestTimersFireInOrderOfTheirDeadlines(t *testing.T) {
 	t.Parallel()
 	type ran struct {

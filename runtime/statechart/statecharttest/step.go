@@ -95,10 +95,23 @@ func (p *Player[C]) marshal(snapshot statechart.Snapshot[C]) []byte {
 	return text
 }
 
+// rawJSON makes cmp compare JSON texts by meaning. Numbers keep their digits. Marshalling a snapshot removes white space
+// and escapes some characters.
+var rawJSON = cmp.FilterPath(
+	func(path cmp.Path) bool { return path.Last().Type() == reflect.TypeFor[json.RawMessage]() },
+	cmp.FilterValues(
+		func(a, b json.RawMessage) bool { return json.Valid(a) && json.Valid(b) },
+		cmp.Transformer("JSON", func(text json.RawMessage) (value any) {
+			decoder := json.NewDecoder(bytes.NewReader(text))
+			decoder.UseNumber()
+			_ = decoder.Decode(&value) // The text is valid.
+			return value
+		})))
+
 // difference compares two values, including unexported fields. Nil and empty are equal.
 func difference(a, b any) string {
 	if reflect.DeepEqual(a, b) {
 		return "" // The common case, without the cost of a report.
 	}
-	return cmp.Diff(a, b, cmp.Exporter(func(reflect.Type) bool { return true }), cmpopts.EquateEmpty())
+	return cmp.Diff(a, b, cmp.Exporter(func(reflect.Type) bool { return true }), cmpopts.EquateEmpty(), rawJSON)
 }

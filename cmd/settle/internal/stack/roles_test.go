@@ -56,7 +56,7 @@ func TestEachFunctionCallsAWSWithItsOwnRole(t *testing.T) {
 					}
 				}})
 				defer stop(t, s)
-				answer, err := s.HTTPClient().Post(s.HTTPURL()+"/instances/job/run-1-job-2/events", "application/json", strings.NewReader(`{"type": "queued", "run_id": 1, "job_id": 2}`))
+				answer, err := s.HTTPClient().Post(s.HTTPURL()+"/instances/job/run-1-job-2/events", "application/json", strings.NewReader(`{"type": "queued", "run_id": 1, "job_id": 2, "labels": ["self-hosted"]}`))
 				if err != nil {
 					t.Fatal(err)
 				}

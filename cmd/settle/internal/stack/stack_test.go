@@ -62,7 +62,7 @@ func TestTimersReachTheInstanceThroughTheDelayQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, Config{})
 		defer stop(t, s)
-		send(t, s, "job/run-1-job-2", "1", `{"type": "queued", "run_id": 1, "job_id": 2}`)
+		send(t, s, "job/run-1-job-2", "1", `{"type": "queued", "run_id": 1, "job_id": 2, "labels": ["self-hosted"]}`)
 		// 20 minutes are two hops of the delay queue. Each of two runners gets them.
 		time.Sleep(40*time.Minute - time.Second)
 		synctest.Wait()
