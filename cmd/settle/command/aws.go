@@ -28,7 +28,7 @@ type awsFlags struct {
 func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 	if f.Local {
 		return aws.Config{
-			Region: awslocal.Region, BaseEndpoint: &s.endpoint, HTTPClient: s.http,
+			Region: awslocal.Region, BaseEndpoint: &s.Endpoint, HTTPClient: s.HTTP,
 			Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
 		}, nil
 	}
@@ -37,11 +37,11 @@ func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 		return aws.Config{}, fmt.Errorf("reading the AWS configuration: %w", err)
 	}
 	if loaded.Region == "" {
-		return aws.Config{}, errors.New("no AWS Region is configured: set AWS_REGION or a profile, or use --local for the stack of settle dev")
+		return aws.Config{}, fmt.Errorf("no AWS Region is configured: set AWS_REGION or a profile, or use --local for the stack of %s dev", s.name())
 	}
 	if _, err := loaded.Credentials.Retrieve(ctx); err != nil && ctx.Err() == nil {
 		return aws.Config{}, fmt.Errorf("no AWS credentials found: set them up as for the aws CLI (AWS_PROFILE, AWS_ACCESS_KEY_ID, aws sso login), "+
-			"or use --local for the stack of settle dev: %w", err)
+			"or use --local for the stack of %s dev: %w", s.name(), err)
 	}
 	return loaded, nil
 }
@@ -49,7 +49,7 @@ func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 // explain replaces a refused connection to --local by advice.
 func (f awsFlags) explain(s *session, err error) error {
 	if f.Local && errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("cannot connect to %s: start it with settle dev", s.endpoint)
+		return fmt.Errorf("cannot connect to %s: start it with %s dev", s.Endpoint, s.name())
 	}
 	return err
 }

@@ -109,7 +109,7 @@ func (c *dlqListCommand) Run(ctx context.Context, s *session) error {
 	case c.json(s):
 		err = s.printJSON(found)
 	case len(found) > 0:
-		err = view.WriteParked(s.out, s.style, found, s.now())
+		err = view.WriteParked(s.Out, s.style, found, s.Now())
 	case total > seen:
 		err = s.printf("No events to show.\n")
 	default:
@@ -182,7 +182,7 @@ func (c *dlqShowCommand) Run(ctx context.Context, s *session) error {
 	if c.json(s) {
 		return errors.Join(err, s.printJSON(shown))
 	}
-	return errors.Join(err, shown.WriteText(s.out, s.style, s.now()))
+	return errors.Join(err, shown.WriteText(s.Out, s.style, s.Now()))
 }
 
 // find receives until it finds the message.

@@ -137,7 +137,7 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 	if answer.ParkedAgain > 0 {
 		said += fmt.Sprintf("%s parked again: see %s\n", counted(answer.ParkedAgain, "of them was", "of them were"), s.hint("dlq list"))
 	}
-	return errors.Join(err, s.printf("%s", s.named(said)))
+	return errors.Join(err, s.printf("%s", said))
 }
 
 // noteOthers prints a note if nothing was moved because other readers hold the messages.
@@ -217,7 +217,7 @@ func (c *dlqDropCommand) Run(ctx context.Context, s *session) error {
 
 // ask asks for confirmation. If the queue is empty, it prints that instead, and some is false.
 func (c *dlqDropCommand) ask(ctx context.Context, s *session, choice *choice) (some bool, err error) {
-	if !s.asked {
+	if !s.StdinTTY {
 		return false, fmt.Errorf("%w: expected --yes, because there is no terminal to ask for confirmation", errUsage)
 	}
 	about := 0

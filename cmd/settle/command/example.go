@@ -81,7 +81,7 @@ func (s *session) tryOut(known *durable.Machines, machine durable.Machine, event
 	var found trial
 	for _, optional := range []bool{false, true} {
 		typ := machine.Describe().Payloads[event]
-		t := trial{machine: machine.ID(), event: event, payload: payload.Sample(typ, s.now(), optional)}
+		t := trial{machine: machine.ID(), event: event, payload: payload.Sample(typ, s.Now(), optional)}
 		body, err := t.body()
 		if err != nil {
 			return trial{}, false

@@ -73,7 +73,7 @@ func (c *getCommand) Run(ctx context.Context, s *session) error {
 	if c.json(s) {
 		return s.printJSON(shown)
 	}
-	return shown.WriteText(s.out, s.style, s.now())
+	return shown.WriteText(s.Out, s.style, s.Now())
 }
 
 // missing returns the error for an instance that does not exist.

@@ -39,5 +39,5 @@ func (c *historyCommand) Run(ctx context.Context, s *session) error {
 		}
 		return nil
 	}
-	return view.WriteHistory(s.out, s.style, record.History, s.now().Location())
+	return view.WriteHistory(s.Out, s.style, record.History, s.Now().Location())
 }

@@ -17,7 +17,7 @@ type outputFlag struct {
 
 // json reports whether to print JSON.
 func (f outputFlag) json(s *session) bool {
-	return f.Output == "json" || f.Output != "text" && !s.terminal
+	return f.Output == "json" || f.Output != "text" && !s.StdoutTTY
 }
 
 // printJSON writes a value as indented JSON.
@@ -35,7 +35,7 @@ func (s *session) encode(value any, indent string) error {
 	if err := encoder.Encode(value); err != nil {
 		return err
 	}
-	_, err := io.WriteString(s.out, console.EscapeJSON(b.String()))
+	_, err := io.WriteString(s.Out, console.EscapeJSON(b.String()))
 	return err
 }
 
@@ -50,7 +50,7 @@ func counted(n int, one, several string) string {
 // note prints a line that is not an error on standard error.
 func (s *session) note(format string, args ...any) {
 	text := fmt.Sprintf(format+"\n", args...)
-	if s.watched {
+	if s.StderrTTY {
 		text = console.FoldWords(text, s.screen.columns)
 	}
 	s.writeErr("%s", text)

@@ -40,8 +40,8 @@ func (s *session) newTask(what string) *progress {
 
 // newProgress starts a progress that shows a count, with a singular and a plural. Call end when done.
 func (s *session) newProgress(one, several string) *progress {
-	p := &progress{session: s, one: one, several: several, begun: s.now(), over: make(chan struct{})}
-	if s.watched {
+	p := &progress{session: s, one: one, several: several, begun: s.Now(), over: make(chan struct{})}
+	if s.StderrTTY {
 		p.done.Go(p.run)
 	}
 	return p
@@ -74,7 +74,7 @@ func (p *progress) text() string {
 	if read := p.session.read.items.Load(); read > 0 && p.one != "" {
 		parts = append(parts, counted(int(read), "item read", "items read"))
 	}
-	return strings.Join(append(parts, console.Span(p.session.now().Sub(p.begun))), ", ")
+	return strings.Join(append(parts, console.Span(p.session.Now().Sub(p.begun))), ", ")
 }
 
 // add increments the count.
@@ -91,7 +91,7 @@ func (p *progress) say(text string) {
 
 // end erases the progress line. Further calls do nothing.
 func (p *progress) end() {
-	if p.session.watched {
+	if p.session.StderrTTY {
 		select {
 		case <-p.over:
 		default:

@@ -86,7 +86,7 @@ func (c *rearmCommand) validate(now int64) error {
 
 // Run rearms the chosen instances.
 func (c *rearmCommand) Run(ctx context.Context, s *session) error {
-	r := &rearming{session: s, stamp: s.now().UnixMicro(), dryRun: c.DryRun}
+	r := &rearming{session: s, stamp: s.Now().UnixMicro(), dryRun: c.DryRun}
 	if err := c.validate(r.stamp); err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (c *rearmCommand) ask(ctx context.Context, s *session) error {
 	if c.Instance != "" || c.DryRun || c.Yes || c.Resume != 0 {
 		return nil
 	}
-	if !s.asked {
+	if !s.StdinTTY {
 		return fmt.Errorf("%w: expected --yes, because there is no terminal to ask for confirmation", errUsage)
 	}
 	which := "all instances"

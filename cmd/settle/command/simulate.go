@@ -74,7 +74,7 @@ func (c *simulateCommand) Run(ctx context.Context, s *session) error {
 	if err := running.Start(); err != nil {
 		return fmt.Errorf("starting: %w", err)
 	}
-	return eachLine(ctx, s.in, func(line []byte) error {
+	return eachLine(ctx, s.In, func(line []byte) error {
 		if len(bytes.TrimSpace(line)) == 0 {
 			return nil
 		}

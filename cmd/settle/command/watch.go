@@ -93,9 +93,9 @@ func (c *watchCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	begun := s.now()
+	begun := s.Now()
 	w := &watch{session: s, flags: c, machines: known, store: store,
-		log: view.NewLog(s.out, s.style, s.now().Location(), c.Machine != "")}
+		log: view.NewLog(s.Out, s.style, s.Now().Location(), c.Machine != "")}
 	if c.Machine != "" {
 		filter.Status = statechart.Active
 		err = w.several(ctx, filter)
@@ -105,7 +105,7 @@ func (c *watchCommand) Run(ctx context.Context, s *session) error {
 	if ctx.Err() != nil && (err == nil || errors.Is(stopped(ctx, err), errInterrupted)) {
 		s.breakLine()
 		if c.Machine != "" {
-			s.note("Used %s in %v.", counted(int(s.read.units()), "read unit", "read units"), s.now().Sub(begun).Truncate(time.Second))
+			s.note("Used %s in %v.", counted(int(s.read.units()), "read unit", "read units"), s.Now().Sub(begun).Truncate(time.Second))
 		}
 		return nil // The user has stopped it.
 	}
@@ -155,7 +155,7 @@ func (w *watch) one(ctx context.Context, id durable.InstanceID) error {
 // would poll until the next transition, because only a write ends the process.
 func (w *watch) pause(ctx context.Context, d time.Duration) error {
 	err := w.session.wait(ctx, d)
-	if err == nil && w.session.unread() {
+	if err == nil && w.session.StdoutClosed() {
 		return errUnread
 	}
 	return err
