@@ -51,7 +51,7 @@ func counted(n int, one, several string) string {
 func (s *session) note(format string, args ...any) {
 	text := fmt.Sprintf(format+"\n", args...)
 	if s.StderrTTY {
-		text = console.FoldWords(text, s.screen.columns)
+		text = console.Fold(text, s.screen.columns)
 	}
 	s.writeErr("%s", text)
 }

@@ -2,6 +2,11 @@
 // folding of lines.
 package console
 
+import (
+	"regexp"
+	"strings"
+)
+
 // Style marks text for a terminal of a certain width. The zero value neither marks nor folds.
 type Style struct {
 	on      bool
@@ -16,9 +21,6 @@ func (s Style) Columns() int { return s.columns }
 
 // Fold calls Fold with the style's width.
 func (s Style) Fold(text string) string { return Fold(text, s.columns) }
-
-// FoldWords calls FoldWords with the style's width.
-func (s Style) FoldWords(text string) string { return FoldWords(text, s.columns) }
 
 // Bold marks the subject of a text.
 func (s Style) Bold(text string) string { return s.mark("1", text) }
@@ -37,4 +39,61 @@ func (s Style) mark(code, text string) string {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+const (
+	// hangMax is the rightmost column of a second field for further fields to be aligned below it.
+	hangMax = 20
+	// hangDefault is the additional indentation of further fields otherwise.
+	hangDefault = 3
+)
+
+// gaps matches the spaces between two fields of a line.
+var gaps = regexp.MustCompile(`\S {2,}\S`)
+
+// Fold breaks the lines of a text that are wider than columns, at spaces but not after an arrow. Escape sequences have no
+// width. Fields are two or more spaces apart. The rest of a field is aligned below its start, further fields below the
+// second one. If columns is 0, nothing is folded.
+func Fold(text string, columns int) string {
+	if columns <= 0 {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		hang := indent
+		if gap := gaps.FindStringIndex(line); gap != nil {
+			if hang = Width(line[:gap[1]-1]); hang > hangMax {
+				hang = indent + hangDefault
+			}
+		}
+		for Width(strings.TrimRight(line, "\n")) > columns {
+			end := lastSpace(line, columns)
+			if end == 0 {
+				break
+			}
+			head, under := strings.TrimRight(line[:end], " "), hang
+			if field := strings.LastIndex(head, "  ") + 2; len(head) == end && field > 1 && Width(head[:field]) <= columns*2/3 {
+				under = Width(head[:field]) // folded within a field, not between two
+			}
+			b.WriteString(head + "\n")
+			line = strings.Repeat(" ", under) + strings.TrimLeft(line[end:], " ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// lastSpace returns the end of the last word that fits, or 0 if none does.
+func lastSpace(line string, columns int) (end int) {
+	for at := len(line) - len(strings.TrimLeft(line, " ")); ; at++ {
+		space := strings.IndexByte(line[at:], ' ')
+		if space < 0 || Width(line[:at+space]) > columns {
+			return end
+		}
+		at += space
+		if !strings.HasSuffix(line[:at], "→") {
+			end = at
+		}
+	}
 }

@@ -3,16 +3,14 @@ package console
 import (
 	"io"
 	"os"
+
+	"golang.org/x/term"
 )
 
-// IsTerminal reports whether out is a terminal.
-func IsTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	if !ok {
-		return false
-	}
-	_, ok = columnsOf(file)
-	return ok
+// IsTerminal reports whether stream is a terminal.
+func IsTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // Columns returns the width of the terminal out. It returns 0 if out is not a terminal or its width is unknown.
@@ -21,7 +19,7 @@ func Columns(out io.Writer) int {
 	if !ok {
 		return 0
 	}
-	columns, _ := columnsOf(file)
+	columns, _, _ := term.GetSize(int(file.Fd())) // 0 after an error
 	return columns
 }
 

@@ -24,14 +24,13 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", style.Bold(escaped(v.Name)))
 	row := func(label, value string) { b.WriteString(style.Fold(labelled(style, label, value))) }
-	prose := func(label, value string) { b.WriteString(style.FoldWords(labelled(style, label, value))) }
-	warning := func(label, value string) { prose(label, style.Warning(value)) }
+	warning := func(label, value string) { row(label, style.Warning(value)) }
 	warning("problem", escaped(v.Problem))
 	row("state", style.State(escaped(strings.Join(v.State, ", "))))
-	prose("since", v.sinceText(now))
-	prose("status", string(v.Status)+v.settledText())
-	prose("tags", escaped(strings.Join(without(v.Tags, statechart.Settled), ", ")))
-	prose("next", escaped(v.nextText()))
+	row("since", v.sinceText(now))
+	row("status", string(v.Status)+v.settledText())
+	row("tags", escaped(strings.Join(without(v.Tags, statechart.Settled), ", ")))
+	row("next", escaped(v.nextText()))
 	row("timers", v.timersText(now))
 	row("services", v.servicesText())
 	row("children", v.childrenText())
@@ -43,14 +42,14 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	warning("parked", v.parkedText(now))
 	warning("failed", v.failedText(now))
 	if v.Ignored > 0 {
-		prose("ignored", fmt.Sprintf("%d so far (no matching transition)", v.Ignored))
+		row("ignored", fmt.Sprintf("%d so far (no matching transition)", v.Ignored))
 	}
 	if v.Skipped > 0 {
-		prose("skipped", fmt.Sprintf("%d so far (duplicates and stale timers)", v.Skipped))
+		row("skipped", fmt.Sprintf("%d so far (duplicates and stale timers)", v.Skipped))
 	}
-	prose("stored", fmt.Sprintf("revision %d, %s, version %d of %s", v.Revision, ago(v.UpdatedAt, now), v.Version, v.Machine))
+	row("stored", fmt.Sprintf("revision %d, %s, version %d of %s", v.Revision, ago(v.UpdatedAt, now), v.Version, v.Machine))
 	if !v.ExpireAt.IsZero() {
-		prose("expires", at(v.ExpireAt, now))
+		row("expires", at(v.ExpireAt, now))
 	}
 	row("history", historyText(style, v.History, now.Location()))
 	_, err := io.WriteString(w, b.String())
