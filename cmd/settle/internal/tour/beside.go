@@ -1,7 +1,6 @@
 package tour
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -13,15 +12,11 @@ import (
 
 // showBeside prints the paths and results of ended executions beside the history of the instance that they waited for.
 // Without executions it prints the instance's history and output.
-func (p *player) showBeside(ctx context.Context, instance string, executions ...execution) error {
+func (p *player) showBeside(instance string, executions ...execution) {
 	id, err := durable.ParseInstanceID(instance)
-	if err != nil {
-		return err
-	}
-	record, err := p.stack.Load(ctx, id)
-	if err != nil {
-		return err
-	}
+	p.check(err)
+	record, err := p.stack.Load(p.ctx, id)
+	p.check(err)
 	dim := p.config.Style.Dim
 	left := pathLines(executions)
 	right := append([]string{dim("history of " + instance)}, p.historyLines(record.History)...)
@@ -55,12 +50,9 @@ func (p *player) showBeside(ctx context.Context, instance string, executions ...
 		var snapshot struct {
 			Output json.RawMessage `json:"output"`
 		}
-		if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {
-			return fmt.Errorf("reading the snapshot of %s: %w", instance, err)
-		}
+		p.check(json.Unmarshal(record.Snapshot, &snapshot), "reading the snapshot of "+instance)
 		p.say("   %s\n     %s", dim("output of "+instance), jsonText(string(snapshot.Output)))
 	}
-	return nil
 }
 
 // text returns the result of the execution, formatted.
