@@ -29,16 +29,15 @@ type choice struct {
 	named, unseen []string
 }
 
+// isOne reports whether exactly one value is true.
+func isOne(values ...bool) bool {
+	return len(slices.DeleteFunc(values, func(is bool) bool { return !is })) == 1
+}
+
 // choice checks the flags and returns the selection.
 func (f choiceFlags) choice() (*choice, error) {
-	given := 0
-	for _, is := range []bool{len(f.Message) > 0, f.Instance != "", f.All} {
-		if is {
-			given++
-		}
-	}
 	switch {
-	case given != 1:
+	case !isOne(len(f.Message) > 0, f.Instance != "", f.All):
 		return nil, fmt.Errorf("%w: expected either IDs of messages, or --instance, or --all", errUsage)
 	case f.All:
 		return &choice{name: "all events", chosen: func(*deadletter.Message) bool { return true }}, nil

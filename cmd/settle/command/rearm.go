@@ -66,14 +66,8 @@ const stampMin = 1e14
 
 // validate checks the flags; now is in microseconds since 1970.
 func (c *rearmCommand) validate(now int64) error {
-	given := 0
-	for _, is := range []bool{c.Instance != "", c.Machine != "", c.All} {
-		if is {
-			given++
-		}
-	}
 	switch {
-	case given != 1:
+	case !isOne(c.Instance != "", c.Machine != "", c.All):
 		return fmt.Errorf("%w: expected either an instance, such as signup/42, or --machine, or --all", errUsage)
 	case c.Resume != 0 && c.Instance != "":
 		return fmt.Errorf("%w: --resume: expected --machine or --all with it, got an instance: rearm it again", errUsage)

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -203,6 +204,26 @@ func (r *Reader) Next(ctx context.Context) ([]*Message, error) {
 		}
 	}
 	return nil, ctx.Err()
+}
+
+// All yields the messages that Next receives, until the queue offers no more or receiving fails.
+func (r *Reader) All(ctx context.Context) iter.Seq2[*Message, error] {
+	return func(yield func(*Message, error) bool) {
+		for {
+			batch, err := r.Next(ctx)
+			if err != nil {
+				yield(nil, err)
+			}
+			if len(batch) == 0 {
+				return
+			}
+			for _, m := range batch {
+				if !yield(m, nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // receive receives once. Even if the command is stopped meanwhile, the received messages are recorded.

@@ -15,7 +15,6 @@ func (p *player) calledBack() []end {
 		"It gets a callback address for this instance only. While it works, nothing runs: the instance is",
 		"an item in DynamoDB, and the task waits in Step Functions. Only its first callback is accepted.")
 	const found, missed = "enrich/demo-7", "enrich/demo-8"
-	p.log.SetColumns(len(found), len("done.invoke"))
 	arn, party := p.ask(found, "https://example.com/company/7")
 	p.findByAlias(found, party.job)
 	data := map[string]any{"jobId": party.job, "success": true, "data": map[string]any{"name": "Acme", "employees": 250}}

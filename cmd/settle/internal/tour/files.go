@@ -21,7 +21,6 @@ func (p *player) uploaded() []end {
 		fmt.Sprintf("be corrected while the window is open: %s here, 14 days outside this demo.", console.Span(p.config.UploadWindow)))
 	month := time.Now().UTC().Format("2006_01")
 	instance := "upload/" + month
-	p.log.SetColumns(len(instance), len("warehouse_uploaded"))
 	workflows := []struct{ name, waits, arn string }{{name: "upload-warehouse", waits: upload.WaitWarehouse}, {name: "upload-sales", waits: upload.WaitSales}}
 	for i := range workflows {
 		w := &workflows[i]

@@ -14,7 +14,6 @@ func (p *player) pickedUp() []end {
 		"GitHub reports the job in three webhooks. The first one launches a runner. Between them",
 		"nothing runs: the job is an item in DynamoDB. The workflow waits twice, and branches on",
 		"the outcome.")
-	p.log.SetColumns(len("job/run-1001-job-1"), len("in_progress"))
 	hook := newWorkflowJob(1001, 1, "test", time.Now())
 	instance := "job/" + job.InstanceID(hook.RunID, hook.ID)
 	execution := p.startWorkflow("job", instance, nil)
@@ -36,7 +35,6 @@ func (p *player) neverPickedUp() []end {
 	p.title("A workflow job that no runner picks up",
 		fmt.Sprintf("Each runner gets %s to pick up the job. Outside this demo it gets 5 minutes. After three", console.Span(p.config.PickUpTimeout)),
 		"runners the chart gives up. Only the first event comes from outside. The others are timers.")
-	p.log.SetColumns(len("job/run-1002-job-2"), len("after pick_up"))
 	hook := newWorkflowJob(1002, 2, "deploy", time.Now())
 	instance := "job/" + job.InstanceID(hook.RunID, hook.ID)
 	execution := p.startWorkflow("job", instance, nil)
@@ -54,7 +52,6 @@ func (p *player) signUp() []end {
 	p.title("A sign-up, with a wrong code and a second mail",
 		"The user gets a code by mail and must enter it within 24 hours. While a service sends the mail",
 		"or creates the account, the state is not settled, and events wait in the queue.")
-	p.log.SetColumns(len(instance), len("done.invoke"))
 	p.event(instance, "SIGN_UP", map[string]any{"email": "ada@example.com", "name": "Ada"})
 	p.await(instance, "", waiting)
 	p.event(instance, "VERIFY", map[string]any{"code": wrongCode(p.seen.lastCode())})

@@ -14,7 +14,6 @@ type pipelineRun struct{ instance, execution string }
 func (p *player) runPipeline(name string, config pipeline.RunConfig) pipelineRun {
 	today := time.Now().UTC()
 	run := pipelineRun{instance: "pipeline/" + name + today.Format("-02")}
-	p.log.SetColumns(len(run.instance), len("after evaluation"))
 	run.execution = p.startWorkflow("pipeline", run.instance, map[string]any{
 		"pipeline": name, "schedule": "daily", "date": today.Format(time.DateOnly), "config": config,
 	})

@@ -86,7 +86,7 @@ func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 	if err != nil {
 		return err
 	}
-	p := &player{ctx: ctx, out: out, log: handler, config: config, stack: running, seen: watch.seen, secret: secret}
+	p := &player{ctx: ctx, out: out, config: config, stack: running, seen: watch.seen, secret: secret}
 	err = try(p.play)
 	return errors.Join(err, running.Close())
 }
@@ -95,7 +95,6 @@ func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 type player struct {
 	ctx    context.Context
 	out    io.Writer
-	log    *console.Handler
 	config Config
 	stack  *stack.Stack
 	seen   *seen
