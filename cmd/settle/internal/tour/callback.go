@@ -30,14 +30,14 @@ func (p *player) calledBack() []end {
 		}
 	}
 	ended := p.ended("enrich", arn, "Enrich")
-	p.showBeside(found, ended)
+	p.showEnd(found, ended)
 
 	p.say("\n   Another one finds nothing. Its workflow receives the reason and takes another path.\n")
 	arn, party = p.ask(missed, "https://example.com/company/8")
 	p.callBack(party, map[string]any{"jobId": party.job, "success": false, "error": "the page is gone"}, http.StatusAccepted)
 	p.await(missed, "", "failed")
 	ended = p.ended("enrich", arn, "Enrich", "NothingFound")
-	p.showBeside(missed, ended)
+	p.showEnd(missed, ended)
 	return []end{{found, []string{"succeeded"}}, {missed, []string{"failed"}}}
 }
 

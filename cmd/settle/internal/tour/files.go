@@ -52,7 +52,7 @@ func (p *player) uploaded() []end {
 		p.await(instance, "", file.states...)
 	}
 	p.await(instance, "after window", "completed")
-	p.showBeside(instance, executions...)
+	p.showEnd(instance, executions...)
 	return []end{{instance, []string{"completed"}}}
 }
 

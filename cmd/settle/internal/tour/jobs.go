@@ -2,7 +2,6 @@ package tour
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/machines/job"
@@ -14,19 +13,18 @@ func (p *player) pickedUp() []end {
 		"GitHub reports the job in three webhooks. The first one launches a runner. Between them",
 		"nothing runs: the job is an item in DynamoDB. The workflow waits twice, and branches on",
 		"the outcome.")
-	hook := newWorkflowJob(1001, 1, "test", time.Now())
-	instance := "job/" + job.InstanceID(hook.RunID, hook.ID)
+	hook := newWorkflowJob(1001, 1, "test")
+	instance := "job/" + job.InstanceID(1001, 1)
 	execution := p.startWorkflow("job", instance, nil)
 	p.taskWaits(instance, job.WaitQueued)
 	p.webhook(hook, "queued", instance, "queued")
-	runner, conclusion := "linux-1", "success"
-	hook.RunnerName = &runner
+	hook["runner_name"] = "linux-1"
 	p.webhook(hook, "in_progress", instance, "in_progress")
 	p.taskWaits(instance, job.WaitInProgress)
-	hook.Conclusion = &conclusion
+	hook["conclusion"] = "success"
 	p.webhook(hook, "completed", instance, "success")
 	ended := p.ended("job", execution, "Queued", "PickedUp?", "InProgress", "Outcome", "Succeeded")
-	p.showBeside(instance, ended)
+	p.showEnd(instance, ended)
 	return []end{{instance, []string{"success"}}}
 }
 
@@ -35,14 +33,14 @@ func (p *player) neverPickedUp() []end {
 	p.title("A workflow job that no runner picks up",
 		fmt.Sprintf("Each runner gets %s to pick up the job. Outside this demo it gets 5 minutes. After three", console.Span(p.config.PickUpTimeout)),
 		"runners the chart gives up. Only the first event comes from outside. The others are timers.")
-	hook := newWorkflowJob(1002, 2, "deploy", time.Now())
-	instance := "job/" + job.InstanceID(hook.RunID, hook.ID)
+	hook := newWorkflowJob(1002, 2, "deploy")
+	instance := "job/" + job.InstanceID(1002, 2)
 	execution := p.startWorkflow("job", instance, nil)
 	p.taskWaits(instance, job.WaitQueued)
 	p.webhook(hook, "queued", instance, "queued")
 	p.await(instance, "", "not_picked_up")
 	ended := p.ended("job", execution, "Queued", "PickedUp?", "Outcome", "NotPickedUp")
-	p.showBeside(instance, ended)
+	p.showEnd(instance, ended)
 	return []end{{instance, []string{"not_picked_up"}}}
 }
 
@@ -61,7 +59,7 @@ func (p *player) signUp() []end {
 	p.await(instance, "", waiting)
 	p.event(instance, "VERIFY", map[string]any{"code": p.seen.lastCode()})
 	p.await(instance, "", "active")
-	p.showBeside(instance)
+	p.showEnd(instance)
 	return []end{{instance, []string{"active"}}}
 }
 

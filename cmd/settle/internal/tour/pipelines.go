@@ -20,11 +20,11 @@ func (p *player) runPipeline(name string, config pipeline.RunConfig) pipelineRun
 	return run
 }
 
-// endRun waits until the run's execution ends in the state, and prints its path beside the run's history.
+// endRun waits until the run's execution ends in the state, and prints its path and the run's history.
 func (p *player) endRun(run pipelineRun, state string) {
 	ended := p.ended("pipeline", run.execution, "Pipeline", "Outcome", state)
 	p.ways = append(p.ways, state)
-	p.showBeside(run.instance, ended)
+	p.showEnd(run.instance, ended)
 }
 
 // agreed returns a service level with a deadline in so much time, rounded up to seconds, and a warning before it.

@@ -15,15 +15,19 @@ import (
 )
 
 // webhook sends a signed webhook as GitHub does, and waits until the job is in the state.
-func (p *player) webhook(hook workflowJob, action, instance, state string) {
-	body := p.json(hook.webhook(action))
+func (p *player) webhook(hook map[string]any, action, instance, state string) {
+	hook["status"] = action
+	body := p.json(map[string]any{
+		"action": action, "workflow_job": hook,
+		"repository": map[string]any{"full_name": "octo-org/web", "owner": map[string]any{"login": "octo-org"}},
+	})
 	header := http.Header{
 		"Content-Type":        {"application/json"},
 		"X-Github-Event":      {"workflow_job"},
-		"X-Github-Delivery":   {fmt.Sprintf("delivery-%d-%s", hook.ID, action)},
+		"X-Github-Delivery":   {fmt.Sprintf("delivery-%d-%s", hook["id"], action)},
 		"X-Hub-Signature-256": {signature(p.secret, body)},
 	}
-	text := fmt.Sprintf(`{"action": %q, "workflow_job": {"id": %d, ...}}`, action, hook.ID)
+	text := fmt.Sprintf(`{"action": %q, "workflow_job": {"id": %d, ...}}`, action, hook["id"])
 	p.request(http.MethodPost, "/webhooks/github", "", header, body, text, http.StatusAccepted)
 	p.await(instance, "", state)
 }
@@ -72,35 +76,12 @@ func (p *player) request(method, path, shown string, header http.Header, body []
 	return got
 }
 
-// workflowJob is the relevant part of a GitHub workflow job in its webhooks:
+// newWorkflowJob returns the relevant part of a GitHub workflow job in its webhooks:
 // https://docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job
-type workflowJob struct {
-	ID         int64     `json:"id"`
-	RunID      int64     `json:"run_id"`
-	RunAttempt int64     `json:"run_attempt"`
-	Status     string    `json:"status"`
-	Conclusion *string   `json:"conclusion"`
-	Workflow   string    `json:"workflow_name"`
-	Name       string    `json:"name"`
-	Labels     []string  `json:"labels"`
-	RunnerName *string   `json:"runner_name"`
-	CreatedAt  time.Time `json:"created_at"`
-}
-
-func newWorkflowJob(runID, jobID int64, name string, at time.Time) workflowJob {
-	return workflowJob{
-		ID: jobID, RunID: runID, RunAttempt: 1, Workflow: "CI", Name: name, Labels: []string{"self-hosted", "linux"},
-		CreatedAt: at.UTC().Truncate(time.Second),
-	}
-}
-
-// webhook returns the body of the webhook for the action.
-func (j workflowJob) webhook(action string) map[string]any {
-	j.Status = action
+func newWorkflowJob(runID, jobID int64, name string) map[string]any {
 	return map[string]any{
-		"action":       action,
-		"workflow_job": j,
-		"repository":   map[string]any{"full_name": "octo-org/web", "owner": map[string]any{"login": "octo-org"}},
+		"id": jobID, "run_id": runID, "run_attempt": 1, "conclusion": nil, "workflow_name": "CI", "name": name,
+		"labels": []string{"self-hosted", "linux"}, "runner_name": nil, "created_at": time.Now().UTC().Truncate(time.Second),
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package tour demonstrates Settle to new users. It plays five machines and their workflows end to end on a stack of
-// their own, and prints each transition as it happens. Each scene ends with the path of the execution beside the
+// their own, and prints each transition as it happens. Each scene ends with the path of the execution and the
 // history of the instance.
 package tour
 
@@ -116,7 +116,7 @@ func (p *player) play() {
 	p.say("")
 	p.say("Each transition is printed once it is stored. The output of a service appears above the transitions")
 	p.say("stored with it. Unchanged parallel states and shared parents are left out. Each scene ends with the")
-	p.say("path of the Step Functions execution beside the history of the instance.")
+	p.say("path of the Step Functions execution and the history of the instance.")
 	var ends []end
 	for number, scene := range []func() []end{
 		p.pickedUp, p.neverPickedUp, p.signUp, p.calledBack, p.inTime, p.late, p.moreEnds, p.uploaded,
