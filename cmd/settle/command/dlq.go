@@ -146,7 +146,7 @@ func (c *dlqListCommand) find(ctx context.Context, r *deadletter.Reader, progres
 		progress.add()
 		seen++
 		if c.Instance == "" || m.Instance == c.Instance {
-			found = append(found, view.OfParked(m))
+			found = append(found, view.ParkedEvent{Message: m})
 		}
 		if len(found) == c.Limit {
 			break
@@ -179,7 +179,7 @@ func (c *dlqShowCommand) Run(ctx context.Context, s *session) error {
 	if found == nil {
 		return err
 	}
-	shown := view.OfParked(found).WithEvent(found)
+	shown := view.WithEvent(found)
 	if c.json(s) {
 		return errors.Join(err, s.printJSON(shown))
 	}
