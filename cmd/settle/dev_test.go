@@ -71,7 +71,7 @@ func (d devRun) end(t *testing.T) {
 func (d devRun) settle(t *testing.T, args ...string) (code int, errOut string) {
 	t.Helper()
 	var said bytes.Buffer
-	code = command.Run(t.Context(), d.config, command.Process{Err: &said, Terminal: true, Endpoint: d.aws}, args)
+	code = command.Run(t.Context(), d.config, command.Process{Err: &said, StdoutTTY: true, Endpoint: d.aws}, args)
 	return code, said.String()
 }
 

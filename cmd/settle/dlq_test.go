@@ -240,14 +240,14 @@ func TestDropAsksAndThenDeletes(t *testing.T) {
 		if want := "settle: usage: expected --yes, because there is no terminal to ask for confirmation\n"; got.code != command.ExitUsage || got.err != want {
 			u.t.Errorf("expected exit code 2 and %q, got %+v", want, got)
 		}
-		declined := u.runAs(command.Process{Terminal: true, Asked: true, In: strings.NewReader("n\n")}, "dlq", "drop", "--local", "--all")
+		declined := u.runAs(command.Process{StdoutTTY: true, StdinTTY: true, In: strings.NewReader("n\n")}, "dlq", "drop", "--local", "--all")
 		if want := "Permanently drop all events in settle-dlq.fifo, about 3? [y/N] settle: not confirmed, nothing was dropped\n"; declined.err != want || declined.code != command.ExitFailed {
 			u.t.Errorf("expected exit code 1 and %q, got %+v", want, declined)
 		}
 		for _, answer := range []string{"\n", "n\n", "y\n"} {
 			dropped := answer == "y\n"
 			before := len(u.parked())
-			got := u.runAs(command.Process{Terminal: true, Asked: true, In: strings.NewReader(answer)}, "dlq", "drop", "--local", "--instance", "work/2")
+			got := u.runAs(command.Process{StdoutTTY: true, StdinTTY: true, In: strings.NewReader(answer)}, "dlq", "drop", "--local", "--instance", "work/2")
 			contains(u.t, got.err, "Permanently drop all events of work/2 in settle-dlq.fifo? [y/N] ")
 			if left := u.parked("--instance", "work/2"); (got.code == command.ExitDone) != dropped || (len(left) == 0) != dropped {
 				u.t.Errorf("answered %q, of %d: expected them to be dropped: %t, got %+v and %+v", answer, before, dropped, got, left)
@@ -266,7 +266,7 @@ func TestDropAsksAndThenDeletes(t *testing.T) {
 			"nope": {code: command.ExitNotFound, err: "settle: not found: the queue does not offer message nope: it offers at most ten events of an instance at a time, " +
 				"and none that are in flight; see settle dlq list --local\n"},
 		} {
-			got := u.runAs(command.Process{Terminal: true, Asked: true, In: strings.NewReader("y\n")}, append([]string{"dlq", "drop", "--local"}, strings.Fields(line)...)...)
+			got := u.runAs(command.Process{StdoutTTY: true, StdinTTY: true, In: strings.NewReader("y\n")}, append([]string{"dlq", "drop", "--local"}, strings.Fields(line)...)...)
 			if got != want {
 				u.t.Errorf("drop %s of an empty queue: expected %+v, got %+v", line, want, got)
 			}

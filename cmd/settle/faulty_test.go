@@ -43,7 +43,7 @@ func (f faulty) Do(r *http.Request) (*http.Response, error) {
 
 // faultily returns a process whose AWS calls go through faulty.
 func (u user) faultily(before, after func(operation, body string) error) command.Process {
-	return command.Process{Terminal: true, HTTP: faulty{u.stack.AWS().HTTPClient, before, after}}
+	return command.Process{StdoutTTY: true, HTTP: faulty{u.stack.AWS().HTTPClient, before, after}}
 }
 
 // withoutIndex answers queries as a table without an index does.

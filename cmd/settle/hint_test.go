@@ -117,7 +117,7 @@ func TestLiveQueueIsRefusedAsDeadLetterQueue(t *testing.T) {
 			"--dead-letter-queue other.fifo --queue " + url + "other-dlq.fifo": swapped,
 		} {
 			for _, line := range []string{"list", "show x", "redrive --all", "drop --all --yes", "drop --all"} {
-				process.Asked, process.In = true, strings.NewReader("y\n")
+				process.StdinTTY, process.In = true, strings.NewReader("y\n")
 				got := u.runAs(process, strings.Fields("dlq "+line+" --local "+flags)...)
 				if got.code != command.ExitUsage || got.err != want || got.out != "" {
 					u.t.Errorf("dlq %s %s: expected exit code 2 and %q, got %+v", line, flags, want, got)

@@ -32,7 +32,7 @@ func TestCommandsWaitingForInputCanBeInterrupted(t *testing.T) {
 			in, closeIn := silent()
 			ended := make(chan answer, 1)
 			go func() {
-				ended <- u.runUntil(ctx, command.Process{In: in, Asked: true, Terminal: true, Watched: true, Plain: true}, strings.Fields(line)...)
+				ended <- u.runUntil(ctx, command.Process{In: in, StdinTTY: true, StdoutTTY: true, StderrTTY: true, Plain: true}, strings.Fields(line)...)
 			}()
 			time.Sleep(5 * time.Second)
 			stop()
@@ -62,7 +62,7 @@ func TestInterruptedReadsReportOnlyTheInterruption(t *testing.T) {
 		} {
 			ctx, stop := context.WithCancel(u.t.Context())
 			stop()
-			got := u.runUntil(ctx, command.Process{Terminal: true}, append(strings.Fields(line), "--local")...)
+			got := u.runUntil(ctx, command.Process{StdoutTTY: true}, append(strings.Fields(line), "--local")...)
 			if got.code != command.ExitInterrupted || got.err != "settle: interrupted\n" || got.out != "" {
 				u.t.Errorf("%s: expected exit code 130 and only the interruption, got %+v", line, got)
 			}

@@ -141,7 +141,7 @@ func TestListOnATerminalSaysThatTheIndexMayBeBehind(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		for _, watched := range []bool{false, true} {
-			got := u.runAs(command.Process{Watched: watched}, "list", "--local")
+			got := u.runAs(command.Process{StderrTTY: watched}, "list", "--local")
 			want := map[bool]string{true: "Found by the index, which is eventually consistent. To read the whole table, use --consistent.\n"}[watched]
 			if got.code != command.ExitDone || got.err != want {
 				u.t.Errorf("watched %t: expected %q, got exit code %d and %q", watched, want, got.code, got.err)

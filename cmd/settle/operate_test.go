@@ -41,7 +41,7 @@ func TestHistoryIsAListOfTransitions(t *testing.T) {
 
 func TestWatchPrintsEachTransitionUntilTheEnd(t *testing.T) {
 	t.Parallel()
-	for name, process := range map[string]command.Process{"text": {Terminal: true}, "json": {}} {
+	for name, process := range map[string]command.Process{"text": {StdoutTTY: true}, "json": {}} {
 		withWork(t, &work{toil: time.Second}, func(u user) {
 			watched := make(chan answer, 1)
 			go func() { watched <- u.runAs(process, "watch", "--local", "work/1") }()
@@ -82,7 +82,7 @@ func TestWatchPrintsTheStateFirstAndStopsOnCtrlC(t *testing.T) {
 		var out, errOut syncBuffer
 		ended := make(chan int)
 		go func() {
-			ended <- command.Run(ctx, u.config, command.Process{Out: &out, Err: &errOut, Terminal: true, Endpoint: "http://aws.local", HTTP: u.stack.AWS().HTTPClient},
+			ended <- command.Run(ctx, u.config, command.Process{Out: &out, Err: &errOut, StdoutTTY: true, Endpoint: "http://aws.local", HTTP: u.stack.AWS().HTTPClient},
 				[]string{"watch", "--local", "work/1"})
 		}()
 		time.Sleep(time.Minute)
@@ -131,7 +131,7 @@ func TestExportWritesALineAnInstance(t *testing.T) {
 		time.Sleep(time.Second)
 		u.edit("signup/3", "revision", &types.AttributeValueMemberS{Value: "four"})
 		names := func(flags ...string) []string {
-			got := u.runAs(command.Process{Terminal: true}, append([]string{"export", "--local"}, flags...)...)
+			got := u.runAs(command.Process{StdoutTTY: true}, append([]string{"export", "--local"}, flags...)...)
 			if got.code != command.ExitDone && !strings.Contains(got.err, "signup/3") || strings.Contains(got.out, "do-not-print-me") {
 				u.t.Errorf("export %v: %+v", flags, got)
 			}
@@ -273,7 +273,7 @@ func TestColorIsOnlyForTerminals(t *testing.T) {
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
 		plain := u.must("list", "--local")
-		colored := u.runAs(command.Process{Terminal: true, Color: true}, "list", "--local").out
+		colored := u.runAs(command.Process{StdoutTTY: true, Color: true}, "list", "--local").out
 		contains(u.t, colored, "\x1b[1msignup/1\x1b[0m  \x1b[32munverified.awaiting_verification\x1b[0m  active  0s ago  deadline, in 24h00m\n")
 		without := strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[2m", "", "\x1b[32m", "").Replace(colored)
 		if without != plain {

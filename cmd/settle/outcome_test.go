@@ -61,7 +61,7 @@ func TestSendKeepsWaitingIfItMayNotReadTheDeadLetterQueue(t *testing.T) {
 	withStack(t, func(u user) {
 		asked := 0
 		begun := time.Now()
-		process := command.Process{Terminal: true, HTTP: forbidding{u.stack.AWS().HTTPClient, "ReceiveMessage", &asked}}
+		process := command.Process{StdoutTTY: true, HTTP: forbidding{u.stack.AWS().HTTPClient, "ReceiveMessage", &asked}}
 		got := u.runAs(process, "send", "--local", "signup/80", "CANCEL", "--wait", "settled", "--timeout", "30s")
 		if waited := time.Since(begun); got.code != command.ExitTimeUp || waited != 30*time.Second || asked != 1 {
 			u.t.Errorf("expected exit code 5 after 30 s and one look, got %+v after %v and %d calls", got, waited, asked)
@@ -98,7 +98,7 @@ func TestSendReportsMessagesThatItCouldNotReturn(t *testing.T) {
 		u.must("send", "--local", "signup/79", "CANCEL")
 		time.Sleep(time.Second)
 		asked := 0
-		process := command.Process{Terminal: true, HTTP: forbidding{u.stack.AWS().HTTPClient, "ChangeMessageVisibilityBatch", &asked}}
+		process := command.Process{StdoutTTY: true, HTTP: forbidding{u.stack.AWS().HTTPClient, "ChangeMessageVisibilityBatch", &asked}}
 		got := u.runAs(process, "send", "--local", "signup/80", "CANCEL", "--wait", "settled")
 		if got.code != command.ExitFailed || asked != 1 {
 			u.t.Errorf("expected exit code 1 and one call to return messages, got %+v and %d", got, asked)

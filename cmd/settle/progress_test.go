@@ -14,7 +14,7 @@ func (u user) slowly(columns int) command.Process {
 		time.Sleep(1500 * time.Millisecond)
 		return nil
 	}, nil)
-	process.Watched, process.Columns = true, columns
+	process.StderrTTY, process.Columns = true, columns
 	return process
 }
 
@@ -65,7 +65,7 @@ func TestProgressIsErasedBeforeTheAnswer(t *testing.T) {
 func TestProgressIsCutAtTheWidthOfTheTerminal(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 10 * time.Second}, func(u user) {
-		got := u.runAs(command.Process{Terminal: true, Watched: true, Columns: 20}, "send", "--local", "work/1", "START", "--wait", "settled")
+		got := u.runAs(command.Process{StdoutTTY: true, StderrTTY: true, Columns: 20}, "send", "--local", "work/1", "START", "--wait", "settled")
 		for part := range strings.SplitSeq(got.err, "\r") {
 			if text := strings.TrimSuffix(part, "\x1b[K"); len(text) >= 20 {
 				u.t.Errorf("expected less than 20 columns, got %q", text)
@@ -78,7 +78,7 @@ func TestProgressIsCutAtTheWidthOfTheTerminal(t *testing.T) {
 func TestProgressOnADumbTerminalIsALineEveryTenSeconds(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 25 * time.Second}, func(u user) {
-		got := u.runAs(command.Process{Terminal: true, Watched: true, Plain: true}, "send", "--local", "work/1", "START", "--wait", "settled")
+		got := u.runAs(command.Process{StdoutTTY: true, StderrTTY: true, Plain: true}, "send", "--local", "work/1", "START", "--wait", "settled")
 		lines := strings.Split(strings.TrimSpace(got.err), "\n")
 		if len(lines) != 2 || !strings.HasSuffix(lines[0], ", 10s") || !strings.HasSuffix(lines[1], ", 20s") || strings.ContainsAny(got.err, "\r\x1b") {
 			u.t.Errorf("expected two lines in 25 s and no escapes, got %q", got.err)

@@ -220,7 +220,7 @@ func TestRearmRefusesAWrongCommandLine(t *testing.T) {
 			"--all --resume 7":                   "--resume: expected the stamp that the interrupted run printed, no later than now, 946684800000000, got 7",
 			"--all --resume 946684800000001":     "got 946684800000001",
 			"relay/1 --resume 946684800000000":   "--resume: expected --machine or --all with it",
-			"--machine relay --resume yesterday": "expected a whole number",
+			"--machine relay --resume yesterday": "--resume: expected a valid 64 bit int but got \"yesterday\"",
 		} {
 			got := u.run(append([]string{"rearm", "--local"}, strings.Fields(line)...)...)
 			if got.code != command.ExitUsage || !strings.Contains(got.err, want) {
@@ -233,7 +233,7 @@ func TestRearmRefusesAWrongCommandLine(t *testing.T) {
 				u.t.Errorf("rearm %s: expected exit code 3 and %q, got %+v", line, want, got)
 			}
 		}
-		declined := u.runAs(command.Process{Asked: true, In: strings.NewReader("n\n")}, "rearm", "--local", "--all")
+		declined := u.runAs(command.Process{StdinTTY: true, In: strings.NewReader("n\n")}, "rearm", "--local", "--all")
 		if want := "Rearm all instances in table settle? [y/N] settle: not confirmed, nothing was rearmed\n"; declined.err != want {
 			u.t.Errorf("expected %q, got %+v", want, declined)
 		}

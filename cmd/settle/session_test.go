@@ -70,7 +70,7 @@ func (u user) run(args ...string) answer {
 
 func (u user) runWith(stdin string, args ...string) answer {
 	u.t.Helper()
-	return u.runAs(command.Process{In: strings.NewReader(stdin), Terminal: true}, args...)
+	return u.runAs(command.Process{In: strings.NewReader(stdin), StdoutTTY: true}, args...)
 }
 
 // runAs is run with another process.

@@ -30,7 +30,7 @@ func (u user) watching(process command.Process, do func(), flags ...string) answ
 
 func TestWatchShowsTheTransitionsOfAllInstancesOfAMachine(t *testing.T) {
 	t.Parallel()
-	for name, process := range map[string]command.Process{"text": {Terminal: true}, "json": {}} {
+	for name, process := range map[string]command.Process{"text": {StdoutTTY: true}, "json": {}} {
 		withWork(t, &work{}, func(u user) {
 			for _, id := range []string{"old", "one"} {
 				u.must("send", "--local", "work/"+id, "START")
@@ -99,7 +99,7 @@ func TestWatchFollowsInstancesInAState(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 3 * time.Second}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")
-		got := u.watching(command.Process{Terminal: true}, func() {
+		got := u.watching(command.Process{StdoutTTY: true}, func() {
 			u.must("send", "--local", "work/1", "START") // It leaves the state,
 			time.Sleep(time.Second)
 			u.must("send", "--local", "work/2", "COUNT", "what=x") // stays outside,

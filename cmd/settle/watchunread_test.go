@@ -26,7 +26,7 @@ func TestWatchEndsAtTheNextReadOnceItsOutputIsClosed(t *testing.T) {
 				}
 				return nil
 			}, nil)
-			process.Unread = func() bool { return time.Now().After(gone) }
+			process.StdoutClosed = func() bool { return time.Now().After(gone) }
 			ctx, stop := context.WithTimeout(u.t.Context(), 10*time.Minute)
 			defer stop()
 			got := u.runUntil(ctx, process, strings.Fields("watch --local "+watched)...)

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/settle-run/settle/infra/awslocal"
@@ -28,7 +32,7 @@ type awsFlags struct {
 func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 	if f.Local {
 		return aws.Config{
-			Region: awslocal.Region, BaseEndpoint: &s.endpoint, HTTPClient: s.http,
+			Region: awslocal.Region, BaseEndpoint: &s.Endpoint, HTTPClient: s.HTTP,
 			Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
 		}, nil
 	}
@@ -37,11 +41,11 @@ func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 		return aws.Config{}, fmt.Errorf("reading the AWS configuration: %w", err)
 	}
 	if loaded.Region == "" {
-		return aws.Config{}, errors.New("no AWS Region is configured: set AWS_REGION or a profile, or use --local for the stack of settle dev")
+		return aws.Config{}, fmt.Errorf("no AWS Region is configured: set AWS_REGION or a profile, or use --local for the stack of %s dev", s.name())
 	}
 	if _, err := loaded.Credentials.Retrieve(ctx); err != nil && ctx.Err() == nil {
 		return aws.Config{}, fmt.Errorf("no AWS credentials found: set them up as for the aws CLI (AWS_PROFILE, AWS_ACCESS_KEY_ID, aws sso login), "+
-			"or use --local for the stack of settle dev: %w", err)
+			"or use --local for the stack of %s dev: %w", s.name(), err)
 	}
 	return loaded, nil
 }
@@ -49,7 +53,7 @@ func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 // explain replaces a refused connection to --local by advice.
 func (f awsFlags) explain(s *session, err error) error {
 	if f.Local && errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("cannot connect to %s: start it with settle dev", s.endpoint)
+		return fmt.Errorf("cannot connect to %s: start it with %s dev", s.Endpoint, s.name())
 	}
 	return err
 }
@@ -66,4 +70,67 @@ func (f tableFlags) store(ctx context.Context, s *session) (*dynamostore.Store, 
 		return nil, err
 	}
 	return dynamostore.New(meteredClient{dynamodb.NewFromConfig(loaded), &s.read}, f.Table), nil
+}
+
+// reads counts a command's reads of tables. It is safe for concurrent use.
+type reads struct {
+	// items counts the items that DynamoDB evaluated, including ones that the filter dropped.
+	items atomic.Int64
+
+	mu sync.Mutex
+	// capacity is in read units.
+	capacity float64
+}
+
+func (r *reads) count(items int32, consumed *types.ConsumedCapacity) {
+	r.items.Add(int64(items))
+	if consumed == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.capacity += aws.ToFloat64(consumed.CapacityUnits)
+}
+
+// units returns the read units consumed so far, rounded up.
+func (r *reads) units() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return int64(math.Ceil(r.capacity))
+}
+
+// meteredClient counts the reads of a client.
+type meteredClient struct {
+	*dynamodb.Client
+	reads *reads
+}
+
+// GetItem implements dynamostore.Client.
+func (c meteredClient) GetItem(ctx context.Context, input *dynamodb.GetItemInput, options ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	input.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	output, err := c.Client.GetItem(ctx, input, options...)
+	if err == nil {
+		c.reads.count(1, output.ConsumedCapacity)
+	}
+	return output, err
+}
+
+// Query implements dynamostore.Client.
+func (c meteredClient) Query(ctx context.Context, input *dynamodb.QueryInput, options ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	input.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	output, err := c.Client.Query(ctx, input, options...)
+	if err == nil { // Items found by an index are counted when they are read from the table.
+		c.reads.count(0, output.ConsumedCapacity)
+	}
+	return output, err
+}
+
+// Scan implements dynamostore.Client.
+func (c meteredClient) Scan(ctx context.Context, input *dynamodb.ScanInput, options ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
+	input.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	output, err := c.Client.Scan(ctx, input, options...)
+	if err == nil {
+		c.reads.count(output.ScannedCount, output.ConsumedCapacity)
+	}
+	return output, err
 }

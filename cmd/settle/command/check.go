@@ -73,7 +73,7 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 	case len(check.Rows()) == 0:
 		err = s.printf("No instances.\n")
 	default:
-		err = view.WriteCheck(s.out, s.style, check.Rows())
+		err = view.WriteCheck(s.Out, s.style, check.Rows())
 	}
 	if checked, broken := check.Counts(); err == nil && broken > 0 {
 		err = fmt.Errorf("%d of %d instances cannot run on this build: %s", broken, checked, remedy(broken, check.Spoilt()))

@@ -32,6 +32,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -110,19 +111,19 @@ type Command struct {
 type Process struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// Asked reports whether In is a terminal, Terminal whether Out is one, and Watched whether Err is one. On a
-	// terminal, Out gets tables instead of JSON, and Err shows progress.
-	Asked, Terminal, Watched bool
+	// StdinTTY, StdoutTTY and StderrTTY report whether In, Out and Err are terminals. On a terminal, Out gets tables
+	// instead of JSON, and Err shows progress.
+	StdinTTY, StdoutTTY, StderrTTY bool
 	// Color reports whether Out understands escape sequences. Plain reports that Err does not: progress is then shown
 	// as separate lines.
 	Color, Plain bool
-	// Unread reports whether the reader of Out has closed it, so that a long-running command can end. Nil means that
-	// this is unknown until a write fails.
-	Unread func() bool
+	// StdoutClosed reports whether the reader of Out has closed it, so that a long-running command can end. Nil means
+	// that this is unknown until a write fails.
+	StdoutClosed func() bool
 	// Columns is the width of the terminal. 0 means unknown: nothing is folded.
 	Columns int
-	// Program is the path by which the user called the command. dev prints commands that begin with it. Help texts,
-	// errors and completion scripts use its last element.
+	// Program is the path by which the user called the command. dev prints commands that begin with it. Usage,
+	// errors, hints and completion scripts use its last element.
 	Program string
 	// Endpoint is the AWS endpoint of --local. Defaults to the endpoint of dev.
 	Endpoint string
@@ -139,52 +140,35 @@ func Main(config Config) {
 	context.AfterFunc(ctx, stop)
 	os.Exit(Run(ctx, config, Process{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Asked: console.IsTerminal(os.Stdin), Terminal: console.IsTerminal(os.Stdout), Watched: console.IsTerminal(os.Stderr),
+		StdinTTY: console.IsTerminal(os.Stdin), StdoutTTY: console.IsTerminal(os.Stdout), StderrTTY: console.IsTerminal(os.Stderr),
 		Color: console.HasColor(os.Stdout), Plain: !console.Obeys(os.Stderr),
-		Unread:  func() bool { return console.IsUnread(os.Stdout) },
-		Columns: cmp.Or(console.Columns(os.Stdout), console.Columns(os.Stderr)),
+		StdoutClosed: func() bool { return console.IsUnread(os.Stdout) }, Columns: cmp.Or(console.Columns(os.Stdout), console.Columns(os.Stderr)),
 		Program: os.Args[0], Endpoint: os.Getenv("AWS_ENDPOINT_URL"),
 	}, os.Args[1:]))
 }
 
 // Run runs one command line and returns its exit code.
 func Run(ctx context.Context, config Config, process Process, args []string) int {
-	s := &session{
-		config: config, in: process.In, out: process.Out, errOut: process.Err,
-		asked: process.Asked, terminal: process.Terminal, watched: process.Watched, program: process.Program,
-		endpoint: cmp.Or(process.Endpoint, localEndpoint), http: process.HTTP, now: process.Now, unread: process.Unread,
+	s := &session{Process: process, config: config}
+	s.Endpoint = cmp.Or(s.Endpoint, localEndpoint)
+	if s.StdoutClosed == nil {
+		s.StdoutClosed = func() bool { return false }
 	}
-	if s.unread == nil {
-		s.unread = func() bool { return false }
+	if s.Now == nil {
+		s.Now = time.Now
 	}
-	if s.now == nil {
-		s.now = time.Now
-	}
-	if s.in == nil {
-		s.in = eof{}
-	}
-	if s.out == nil {
-		s.out = io.Discard
-	}
-	if s.errOut == nil {
-		s.errOut = io.Discard
-	}
+	s.In, s.Out, s.Err = cmp.Or[io.Reader](s.In, strings.NewReader("")), cmp.Or(s.Out, io.Discard), cmp.Or(s.Err, io.Discard)
 	columns := 0
-	if s.terminal {
-		columns = process.Columns
+	if s.StdoutTTY {
+		columns = s.Columns
 	}
-	s.style, s.raw = console.NewStyle(process.Color, columns), s.out
-	s.screen = &screen{err: s.errOut, columns: process.Columns, plain: process.Plain}
-	if s.watched {
-		s.errOut = progressEraser{s.errOut, s.screen}
+	s.style, s.raw = console.NewStyle(s.Color, columns), s.Out
+	s.screen = &screen{err: s.Err, columns: s.Columns, plain: s.Plain}
+	if s.StderrTTY {
+		s.Err = progressEraser{s.Err, s.screen}
 	}
-	if s.watched && s.terminal {
-		s.out = progressEraser{s.out, s.screen}
+	if s.StderrTTY && s.StdoutTTY {
+		s.Out = progressEraser{s.Out, s.screen}
 	}
 	return s.run(ctx, args)
 }
-
-// eof is an empty input.
-type eof struct{}
-
-func (eof) Read([]byte) (int, error) { return 0, io.EOF }

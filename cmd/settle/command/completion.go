@@ -94,7 +94,8 @@ type partialLine struct {
 	open *kong.Flag
 }
 
-// complete prints the candidates for the last word, one a line.
+// complete prints the candidates for the last word, one a line. The completion libraries for kong (kongplete,
+// kong-completion) put a space behind the slash of a machine, and run zsh through its emulation of bash.
 func (s *session) complete(ctx context.Context, words []string) error {
 	parser, _, err := s.parser(ctx)
 	if err != nil {

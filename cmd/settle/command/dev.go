@@ -183,26 +183,26 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	if err := trial.print(s, running, settle); err != nil {
 		return err
 	}
-	return s.printf("%s", s.style.Fold(fmt.Sprintf("Each transition is printed below as it is stored. Ctrl-C stops; %s.\n\n", s.named(c.kept()))))
+	return s.printf("%s", s.style.Fold(fmt.Sprintf("Each transition is printed below as it is stored. Ctrl-C stops; %s.\n\n", c.kept(s))))
 }
 
 // kept says what remains after the command ends.
-func (c *devCommand) kept() string {
+func (c *devCommand) kept(s *session) string {
 	if c.Data == "" {
 		return "nothing is kept"
 	}
-	return "to continue later, run settle dev with --data " + c.Data + " again"
+	return "to continue later, run " + s.name() + " dev with --data " + c.Data + " again"
 }
 
 // programToPaste returns how to call this program in another terminal: by its name if the shell finds it, else by its
 // path.
 func (s *session) programToPaste() string {
-	if filepath.Base(s.program) == s.program {
-		return s.program
+	if filepath.Base(s.Program) == s.Program {
+		return s.Program
 	}
-	path, err := filepath.Abs(s.program)
+	path, err := filepath.Abs(s.Program)
 	if err != nil {
-		path = s.program
+		path = s.Program
 	}
 	return quoted(path)
 }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/deadletter"
+	"github.com/settle-run/settle/cmd/settle/internal/stack"
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
@@ -109,7 +112,7 @@ func (c *dlqListCommand) Run(ctx context.Context, s *session) error {
 	case c.json(s):
 		err = s.printJSON(found)
 	case len(found) > 0:
-		err = view.WriteParked(s.out, s.style, found, s.now())
+		err = view.WriteParked(s.Out, s.style, found, s.Now())
 	case total > seen:
 		err = s.printf("No events to show.\n")
 	default:
@@ -136,22 +139,20 @@ func nothingParked(instance string) string {
 // find receives until the queue offers no more or the limit is reached.
 func (c *dlqListCommand) find(ctx context.Context, r *deadletter.Reader, progress *progress) (found []view.ParkedEvent, seen int, err error) {
 	found = []view.ParkedEvent{}
-	for {
-		batch, err := r.Next(ctx)
-		if err != nil || len(batch) == 0 {
+	for m, err := range r.All(ctx) {
+		if err != nil {
 			return found, seen, err
 		}
-		for _, m := range batch {
-			progress.add()
-			seen++
-			if c.Instance == "" || m.Instance == c.Instance {
-				found = append(found, view.OfParked(m))
-			}
-			if len(found) == c.Limit {
-				return found, seen, nil
-			}
+		progress.add()
+		seen++
+		if c.Instance == "" || m.Instance == c.Instance {
+			found = append(found, view.ParkedEvent{Message: m})
+		}
+		if len(found) == c.Limit {
+			break
 		}
 	}
+	return found, seen, nil
 }
 
 type dlqShowCommand struct {
@@ -178,28 +179,57 @@ func (c *dlqShowCommand) Run(ctx context.Context, s *session) error {
 	if found == nil {
 		return err
 	}
-	shown := view.OfParked(found).WithEvent(found)
+	shown := view.WithEvent(found)
 	if c.json(s) {
 		return errors.Join(err, s.printJSON(shown))
 	}
-	return errors.Join(err, shown.WriteText(s.out, s.style, s.now()))
+	return errors.Join(err, shown.WriteText(s.Out, s.style, s.Now()))
 }
 
 // find receives until it finds the message.
 func (c *dlqShowCommand) find(ctx context.Context, s *session, r *deadletter.Reader, progress *progress) (*deadletter.Message, error) {
-	for {
-		batch, err := r.Next(ctx)
+	for m, err := range r.All(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		if len(batch) == 0 {
-			return nil, notOffered(s, []string{c.Message}, 1)
-		}
-		for _, m := range batch {
-			progress.add()
-			if m.ID == c.Message {
-				return m, nil
-			}
+		progress.add()
+		if m.ID == c.Message {
+			return m, nil
 		}
 	}
+	return nil, notOffered(s, []string{c.Message}, 1)
+}
+
+// liveQueues are the queues of settle dev that are not dead-letter queues.
+var liveQueues = []string{stack.Queue, stack.DelayQueue, stack.ExecutionsQueue}
+
+// queueName returns the name of a queue from its name or its URL.
+func queueName(queue string) string {
+	queue = strings.TrimRight(queue, "/")
+	return queue[strings.LastIndexByte(queue, '/')+1:]
+}
+
+// checkQueue refuses a live queue as dead-letter queue: receiving from it delays its events, and dropping loses them.
+// It compares names only. That is enough, because SQS requires a dead-letter queue to be in the account and Region of
+// its queue, where no two queues have the same name.
+func (f dlqFlags) checkQueue() error {
+	switch name := queueName(f.DeadLetterQueue); {
+	case name == queueName(f.Queue):
+		return fmt.Errorf("%w: --queue and --dead-letter-queue: expected a queue and its dead-letter queue, got %s for both; "+
+			"they default to SETTLE_QUEUE_URL and SETTLE_DEAD_LETTER_QUEUE_URL", errUsage, name)
+	case f.Local && slices.Contains(liveQueues, name):
+		return fmt.Errorf("%w: --dead-letter-queue: expected a dead-letter queue, such as %s, got %s, which is a live queue",
+			errUsage, stack.DeadLetterQueue, name)
+	default:
+		return nil
+	}
+}
+
+// checkSwapped refuses a queue whose RedrivePolicy names --queue as its dead-letter queue.
+func (f dlqFlags) checkSwapped(policy string) error {
+	if target := deadLetterQueueOf(policy); target != "" && target == queueName(f.Queue) {
+		return fmt.Errorf("%w: --queue and --dead-letter-queue are swapped, or SETTLE_QUEUE_URL and SETTLE_DEAD_LETTER_QUEUE_URL are: "+
+			"%s is the dead-letter queue of %s", errUsage, target, queueName(f.DeadLetterQueue))
+	}
+	return nil
 }

@@ -29,16 +29,15 @@ type choice struct {
 	named, unseen []string
 }
 
+// isOne reports whether exactly one value is true.
+func isOne(values ...bool) bool {
+	return len(slices.DeleteFunc(values, func(is bool) bool { return !is })) == 1
+}
+
 // choice checks the flags and returns the selection.
 func (f choiceFlags) choice() (*choice, error) {
-	given := 0
-	for _, is := range []bool{len(f.Message) > 0, f.Instance != "", f.All} {
-		if is {
-			given++
-		}
-	}
 	switch {
-	case given != 1:
+	case !isOne(len(f.Message) > 0, f.Instance != "", f.All):
 		return nil, fmt.Errorf("%w: expected either IDs of messages, or --instance, or --all", errUsage)
 	case f.All:
 		return &choice{name: "all events", chosen: func(*deadletter.Message) bool { return true }}, nil
@@ -137,7 +136,7 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 	if answer.ParkedAgain > 0 {
 		said += fmt.Sprintf("%s parked again: see %s\n", counted(answer.ParkedAgain, "of them was", "of them were"), s.hint("dlq list"))
 	}
-	return errors.Join(err, s.printf("%s", s.named(said)))
+	return errors.Join(err, s.printf("%s", said))
 }
 
 // noteOthers prints a note if nothing was moved because other readers hold the messages.
@@ -217,7 +216,7 @@ func (c *dlqDropCommand) Run(ctx context.Context, s *session) error {
 
 // ask asks for confirmation. If the queue is empty, it prints that instead, and some is false.
 func (c *dlqDropCommand) ask(ctx context.Context, s *session, choice *choice) (some bool, err error) {
-	if !s.asked {
+	if !s.StdinTTY {
 		return false, fmt.Errorf("%w: expected --yes, because there is no terminal to ask for confirmation", errUsage)
 	}
 	about := 0

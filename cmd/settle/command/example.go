@@ -31,7 +31,7 @@ type trial struct {
 // payload. Events that the initial state handles come first.
 func (s *session) trial() (trial, error) {
 	if own := s.config.Dev.Example; own.Machine != "" {
-		return own.trial()
+		return own.trial(), nil
 	}
 	known, err := s.machines()
 	if err != nil {
@@ -81,12 +81,8 @@ func (s *session) tryOut(known *durable.Machines, machine durable.Machine, event
 	var found trial
 	for _, optional := range []bool{false, true} {
 		typ := machine.Describe().Payloads[event]
-		t := trial{machine: machine.ID(), event: event, payload: payload.Sample(typ, s.now(), optional)}
-		body, err := t.body()
-		if err != nil {
-			return trial{}, false
-		}
-		_, err = known.Accept(durable.InstanceID{Machine: t.machine, ID: "42"}, []byte(body))
+		t := trial{machine: machine.ID(), event: event, payload: payload.Sample(typ, s.Now(), optional)}
+		_, err := known.Accept(durable.InstanceID{Machine: t.machine, ID: "42"}, []byte(t.body()))
 		if err == nil {
 			return t, true
 		}
@@ -101,16 +97,18 @@ func (s *session) tryOut(known *durable.Machines, machine durable.Machine, event
 }
 
 // trial converts the example.
-func (e Example) trial() (trial, error) {
+func (e Example) trial() trial {
 	t := trial{machine: e.Machine, event: e.Event, next: e.Next}
 	for _, pair := range e.Payload {
-		text, err := json.Marshal(pair[1])
-		if err != nil {
-			return trial{}, err
-		}
-		t.payload = append(t.payload, payload.Field{Key: pair[0], Value: text})
+		t.payload = append(t.payload, payload.Field{Key: pair[0], Value: jsonText(pair[1])})
 	}
-	return t, nil
+	return t
+}
+
+// jsonText returns a string as JSON.
+func jsonText(text string) json.RawMessage {
+	encoded, _ := json.Marshal(text) // A string always marshals.
+	return encoded
 }
 
 // place marks a value that the user has to fill in.
@@ -132,29 +130,19 @@ func (t trial) fields() []payload.Field {
 }
 
 // body returns the event as JSON. With places it is not valid JSON.
-func (t trial) body() (string, error) {
-	typ, err := json.Marshal(t.event)
-	if err != nil {
-		return "", err
-	}
-	var body strings.Builder
-	fmt.Fprintf(&body, `{"type":%s`, typ)
+func (t trial) body() string {
+	body := fmt.Sprintf(`{"type":%s`, jsonText(t.event))
 	for _, field := range t.fields() {
-		key, err := json.Marshal(field.Key)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(&body, ",%s:%s", key, field.Value)
+		body += fmt.Sprintf(",%s:%s", jsonText(field.Key), field.Value)
 	}
-	body.WriteString("}")
-	return body.String(), nil
+	return body + "}"
 }
 
 // plainKey matches keys that need no --json.
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 // arguments returns the payload as arguments of send, each after a space.
-func (t trial) arguments() (string, error) {
+func (t trial) arguments() string {
 	var pairs strings.Builder
 	object := map[string]json.RawMessage{}
 	plain := true
@@ -165,20 +153,15 @@ func (t trial) arguments() (string, error) {
 			sign = "="
 		}
 		if field.IsText() {
-			if err := json.Unmarshal(field.Value, &text); err != nil {
-				return "", err
-			}
+			_ = json.Unmarshal(field.Value, &text) // It is a JSON string.
 		}
 		pairs.WriteString(" " + quoted(field.Key+sign+text))
 	}
 	if plain {
-		return pairs.String(), nil
+		return pairs.String()
 	}
-	text, err := json.Marshal(object)
-	if err != nil {
-		return "", err
-	}
-	return " --json " + quoted(string(text)), nil
+	text, _ := json.Marshal(object) // The values are JSON, because no place needs --json.
+	return " --json " + quoted(string(text))
 }
 
 // print prints commands that send the event with this program, the aws CLI and curl.
@@ -186,14 +169,7 @@ func (t trial) print(s *session, running *stack.Stack, settle string) error {
 	if t.machine == "" {
 		return nil
 	}
-	arguments, err := t.arguments()
-	if err != nil {
-		return err
-	}
-	body, err := t.body()
-	if err != nil {
-		return err
-	}
+	arguments, body := t.arguments(), t.body()
 	first, next := "", ""
 	if t.refused != nil {
 		first = s.style.Fold(fmt.Sprintf("\nReplace %s with values of your own: no generated payload is valid for %s (%s).\n", place, t.machine, oneLine(t.refused)))

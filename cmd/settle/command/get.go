@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,46 +33,36 @@ func (c *getCommand) Run(ctx context.Context, s *session) error {
 	if (c.Instance == "") == (c.Alias == "") {
 		return fmt.Errorf("%w: expected either an instance, such as signup/42, or --alias", errUsage)
 	}
-	defer s.newTask("reading " + cmp.Or(c.Instance, c.Alias)).end()
-	var id durable.InstanceID
-	if c.Alias == "" {
-		var err error
-		if id, err = durable.ParseInstanceID(c.Instance); err != nil {
+	name := c.Instance
+	if c.Alias != "" {
+		id, err := c.find(ctx, s)
+		if err != nil {
 			return err
 		}
+		name = id.String()
 	}
-	store, err := c.store(ctx, s)
-	if err != nil {
-		return err
-	}
-	if c.Alias != "" {
-		id, err = store.Find(ctx, c.Alias)
-		if errors.Is(err, dynamostore.ErrNoAlias) {
-			return fmt.Errorf("%w: no instance has the alias %q in table %s", errNotFound, c.Alias, c.Table)
-		}
-		if err != nil {
-			return c.explain(s, err)
-		}
-	}
-	record, err := store.Load(ctx, id)
-	if err != nil {
-		return c.explain(s, err)
-	}
-	known, err := s.machines()
-	if err != nil {
-		return err
-	}
-	if record.Revision == 0 {
-		return c.missing(known, id)
-	}
-	shown, err := view.Of(known, record)
+	_, shown, err := c.read(ctx, s, name)
 	if err != nil {
 		return err
 	}
 	if c.json(s) {
 		return s.printJSON(shown)
 	}
-	return shown.WriteText(s.out, s.style, s.now())
+	return shown.WriteText(s.Out, s.style, s.Now())
+}
+
+// find returns the instance that has the alias.
+func (c *getCommand) find(ctx context.Context, s *session) (durable.InstanceID, error) {
+	defer s.newTask("reading " + c.Alias).end()
+	store, err := c.store(ctx, s)
+	if err != nil {
+		return durable.InstanceID{}, err
+	}
+	id, err := store.Find(ctx, c.Alias)
+	if errors.Is(err, dynamostore.ErrNoAlias) {
+		return id, fmt.Errorf("%w: no instance has the alias %q in table %s", errNotFound, c.Alias, c.Table)
+	}
+	return id, c.explain(s, err)
 }
 
 // missing returns the error for an instance that does not exist.
@@ -108,4 +97,40 @@ func (f tableFlags) read(ctx context.Context, s *session, name string) (durable.
 	}
 	shown, err := view.Of(known, record)
 	return record, shown, err
+}
+
+type historyCommand struct {
+	tableFlags
+	Instance string `arg:"" help:"The instance, such as signup/42."`
+	outputFlag
+}
+
+// Help implements kong.HelpProvider.
+func (*historyCommand) Help() string {
+	return `The item of an instance keeps its last 20 transitions. To keep another number, set SETTLE_HISTORY_MAX for the consumer, or
+durable.Config.HistoryMax in a loop of your own. Events, timers and the ends of services are included, ignored ones too.
+JSON output has one transition a line.
+
+For older transitions, search the log of the consumer. It has a line "event applied" for each event and, at the level debug
+(SETTLE_LOG_LEVEL), a line "transition" for each transition.
+
+  settle history signup/42
+  settle history signup/42 -o json | jq -r .event`
+}
+
+// Run prints the transitions, the oldest first.
+func (c *historyCommand) Run(ctx context.Context, s *session) error {
+	record, _, err := c.read(ctx, s, c.Instance)
+	if err != nil {
+		return err
+	}
+	if c.json(s) {
+		for _, transition := range record.History {
+			if err := s.printLine(transition); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return view.WriteHistory(s.Out, s.style, record.History, s.Now().Location())
 }

@@ -108,5 +108,5 @@ func (c *graphCommand) list(s *session, known *durable.Machines) error {
 	if c.json(s) {
 		return s.printJSON(rows)
 	}
-	return table.Write(s.out)
+	return table.Write(s.Out)
 }

@@ -29,7 +29,7 @@ func (s *session) remember(line *kong.Context) {
 // hint returns a command line to paste, such as "settle dlq list --local --instance signup/42". It repeats the
 // stackFlags of this command that the suggested command has, followed by args.
 func (s *session) hint(command string, args ...string) string {
-	words := append([]string{defaultName}, strings.Fields(command)...)
+	words := append([]string{s.name()}, strings.Fields(command)...)
 	for _, name := range stackFlags {
 		flag, given := s.given[name]
 		if !given || slices.Contains(args, "--"+name) || !takes(s.grammar, words[1:], name) {

@@ -45,13 +45,13 @@ func until[T any](ctx context.Context, do func() (T, error)) (T, error) {
 
 // readInput reads standard input, up to one byte more than an event may have.
 func (s *session) readInput(ctx context.Context) ([]byte, error) {
-	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.in, gateway.EventBytesMax+1)) })
+	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.In, gateway.EventBytesMax+1)) })
 }
 
 // confirm asks a question on the terminal. If the answer is no, it returns an error that ends with otherwise.
 func (s *session) confirm(ctx context.Context, question, otherwise string) error {
 	s.writeErr("%s [y/N] ", question)
-	answer, err := until(ctx, func() (string, error) { return bufio.NewReader(s.in).ReadString('\n') })
+	answer, err := until(ctx, func() (string, error) { return bufio.NewReader(s.In).ReadString('\n') })
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}

@@ -87,8 +87,8 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	filter.Consistent = c.Consistent
 	found, err := c.find(ctx, s, store, filter, known)
 	if errors.Is(err, dynamostore.ErrCursor) {
-		return fmt.Errorf("%w: --cursor: expected the whole cursor that settle list printed for the same --machine, --state, --tag and --status, got %.100q; "+
-			"omit --cursor to start from the beginning", errUsage, c.Cursor)
+		return fmt.Errorf("%w: --cursor: expected the whole cursor that %s list printed for the same --machine, --state, --tag and --status, got %.100q; "+
+			"omit --cursor to start from the beginning", errUsage, s.name(), c.Cursor)
 	}
 	if err != nil {
 		return c.explain(s, err)
@@ -102,7 +102,7 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	case len(found.Instances) == 0:
 		err = s.printf("No instances.\n")
 	default:
-		err = view.WriteTable(s.out, s.style, found.Instances, s.now())
+		err = view.WriteTable(s.Out, s.style, found.Instances, s.Now())
 	}
 	if len(found.Instances) == 0 {
 		if place := c.unknownPlace(s, known); place != "" {
@@ -168,7 +168,7 @@ func (c *listCommand) note(s *session, found *listing) {
 		s.note("There are more: continue with --cursor %s", found.Cursor)
 	case found.Source == sourceTable && !c.Consistent:
 		s.note("Read the whole table: %s has no index %s.", c.Table, dynamostore.IndexName)
-	case found.Source == sourceIndex && s.watched:
+	case found.Source == sourceIndex && s.StderrTTY:
 		s.note("Found by the index, which is eventually consistent. To read the whole table, use --consistent.")
 	}
 }

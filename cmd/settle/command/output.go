@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 )
@@ -17,7 +20,7 @@ type outputFlag struct {
 
 // json reports whether to print JSON.
 func (f outputFlag) json(s *session) bool {
-	return f.Output == "json" || f.Output != "text" && !s.terminal
+	return f.Output == "json" || f.Output != "text" && !s.StdoutTTY
 }
 
 // printJSON writes a value as indented JSON.
@@ -35,7 +38,7 @@ func (s *session) encode(value any, indent string) error {
 	if err := encoder.Encode(value); err != nil {
 		return err
 	}
-	_, err := io.WriteString(s.out, console.EscapeJSON(b.String()))
+	_, err := io.WriteString(s.Out, console.EscapeJSON(b.String()))
 	return err
 }
 
@@ -50,8 +53,8 @@ func counted(n int, one, several string) string {
 // note prints a line that is not an error on standard error.
 func (s *session) note(format string, args ...any) {
 	text := fmt.Sprintf(format+"\n", args...)
-	if s.watched {
-		text = console.FoldWords(text, s.screen.columns)
+	if s.StderrTTY {
+		text = console.Fold(text, s.screen.columns)
 	}
 	s.writeErr("%s", text)
 }
@@ -109,4 +112,96 @@ func (b progressEraser) Write(text []byte) (int, error) {
 	defer b.screen.mu.Unlock()
 	b.screen.clearLocked()
 	return b.Writer.Write(text)
+}
+
+// progress shows the progress of an operation once a second on a terminal.
+type progress struct {
+	session *session
+	// one and several are the singular and the plural of the counted things. They are empty if nothing is counted.
+	one, several string
+	begun        time.Time
+	count        atomic.Int64
+	// said is the last argument of say, or nil.
+	said atomic.Pointer[string]
+
+	over chan struct{}
+	done sync.WaitGroup
+}
+
+const (
+	// progressEvery is the interval of updates.
+	progressEvery = time.Second
+	// progressPlainEvery is the interval on a plain terminal, in multiples of progressEvery, because each update adds a
+	// line.
+	progressPlainEvery = 10
+)
+
+// newTask starts a progress that shows a text. Call end when done.
+func (s *session) newTask(what string) *progress {
+	p := s.newProgress("", "")
+	p.say(what)
+	return p
+}
+
+// newProgress starts a progress that shows a count, with a singular and a plural. Call end when done.
+func (s *session) newProgress(one, several string) *progress {
+	p := &progress{session: s, one: one, several: several, begun: s.Now(), over: make(chan struct{})}
+	if s.StderrTTY {
+		p.done.Go(p.run)
+	}
+	return p
+}
+
+func (p *progress) run() {
+	ticker := time.NewTicker(progressEvery)
+	defer ticker.Stop()
+	for tick := 1; ; tick++ {
+		select {
+		case <-p.over:
+			p.session.screen.clear()
+			return
+		case <-ticker.C:
+			if !p.session.screen.plain || tick%progressPlainEvery == 0 {
+				p.session.screen.show(p.text())
+			}
+		}
+	}
+}
+
+// text returns the progress line, such as "12 instances found, 4,000 items read, 12s".
+func (p *progress) text() string {
+	var parts []string
+	if said := p.said.Load(); said != nil {
+		parts = append(parts, console.Escape(*said))
+	} else if p.one != "" {
+		parts = append(parts, counted(int(p.count.Load()), p.one, p.several))
+	}
+	if read := p.session.read.items.Load(); read > 0 && p.one != "" {
+		parts = append(parts, counted(int(read), "item read", "items read"))
+	}
+	return strings.Join(append(parts, console.Span(p.session.Now().Sub(p.begun))), ", ")
+}
+
+// add increments the count.
+func (p *progress) add() { p.count.Add(1) }
+
+// say sets a text to show instead of the count. An empty text shows the count again.
+func (p *progress) say(text string) {
+	said := &text
+	if text == "" {
+		said = nil
+	}
+	p.said.Store(said)
+}
+
+// end erases the progress line. Further calls do nothing.
+func (p *progress) end() {
+	if p.session.StderrTTY {
+		select {
+		case <-p.over:
+		default:
+			close(p.over)
+		}
+		p.done.Wait()
+	}
 }

@@ -66,14 +66,8 @@ const stampMin = 1e14
 
 // validate checks the flags; now is in microseconds since 1970.
 func (c *rearmCommand) validate(now int64) error {
-	given := 0
-	for _, is := range []bool{c.Instance != "", c.Machine != "", c.All} {
-		if is {
-			given++
-		}
-	}
 	switch {
-	case given != 1:
+	case !isOne(c.Instance != "", c.Machine != "", c.All):
 		return fmt.Errorf("%w: expected either an instance, such as signup/42, or --machine, or --all", errUsage)
 	case c.Resume != 0 && c.Instance != "":
 		return fmt.Errorf("%w: --resume: expected --machine or --all with it, got an instance: rearm it again", errUsage)
@@ -86,7 +80,7 @@ func (c *rearmCommand) validate(now int64) error {
 
 // Run rearms the chosen instances.
 func (c *rearmCommand) Run(ctx context.Context, s *session) error {
-	r := &rearming{session: s, stamp: s.now().UnixMicro(), dryRun: c.DryRun}
+	r := &rearming{session: s, stamp: s.Now().UnixMicro(), dryRun: c.DryRun}
 	if err := c.validate(r.stamp); err != nil {
 		return err
 	}
@@ -157,7 +151,7 @@ func (c *rearmCommand) ask(ctx context.Context, s *session) error {
 	if c.Instance != "" || c.DryRun || c.Yes || c.Resume != 0 {
 		return nil
 	}
-	if !s.asked {
+	if !s.StdinTTY {
 		return fmt.Errorf("%w: expected --yes, because there is no terminal to ask for confirmation", errUsage)
 	}
 	which := "all instances"

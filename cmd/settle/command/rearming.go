@@ -120,7 +120,7 @@ func (r *rearming) try(ctx context.Context, record durable.Record) error {
 	rearmed := record
 	isAlready := stored.Steps >= r.stamp
 	if !isAlready {
-		if rearmed, err = durable.Rearm(r.machines, record, r.session.now()); err != nil {
+		if rearmed, err = durable.Rearm(r.machines, record, r.session.Now()); err != nil {
 			return fmt.Errorf("rearming %s: %w", record.Instance, err)
 		}
 	}

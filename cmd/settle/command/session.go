@@ -7,42 +7,30 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/simulation"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// session is one run of a command line. Its fields are explained at Process.
+// session is one run of a command line.
 type session struct {
-	config      Config
-	in          io.Reader
-	out, errOut io.Writer
-	// raw is out without progress handling. Use it where the type of the writer matters, as for detecting a terminal.
+	Process
+	config Config
+	// raw is Out without progress handling. Use it where the type of the writer matters, as for detecting a terminal.
 	raw    io.Writer
 	screen *screen
 	// read counts the reads of tables.
 	read reads
-	// asked reports whether in is a terminal, terminal whether out is one.
-	asked, terminal bool
-	// style marks text for out.
+	// style marks text for Out.
 	style console.Style
-	// watched reports whether errOut is a terminal.
-	watched bool
-	program string
-	// commands finds names of this program in texts. It is nil if the program is called defaultName. See named.
-	commands *regexp.Regexp
-	endpoint string
-	http     aws.HTTPClient
-	now      func() time.Time
-	unread   func() bool
 	// grammar is the grammar of all commands. given has the values of stackFlags on the command line. See hint.
 	grammar *kong.Node
 	given   map[string]string
@@ -89,19 +77,17 @@ func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, e
 	}
 	options := []kong.Option{
 		kong.Name(s.name()), kong.Description(description),
-		kong.Writers(s.raw, s.errOut), kong.Exit(func(code int) { *exited = code }),
+		kong.Writers(s.raw, s.Err), kong.Exit(func(code int) { *exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.Vars{"local_endpoint": localEndpoint, "aws_port": devAWSPort, "http_port": devHTTPPort, "simulation_epoch": simulation.Epoch.Format(time.RFC3339)},
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
 	}
-	options = append(options, numbers()...)
 	for _, further := range s.config.Commands {
 		options = append(options, kong.DynamicCommand(further.Name, further.Summary, "", &furtherCommand{Command: further}))
 	}
 	if parser, err = kong.New(line, options...); err != nil {
 		return nil, nil, err
 	}
-	s.rename(parser.Model.Node)
 	return parser, exited, nil
 }
 
@@ -163,9 +149,21 @@ func (s *session) run(ctx context.Context, args []string) int {
 	return ExitDone
 }
 
+// name returns the name by which the program was called. Commands of other modules have names of their own.
+func (s *session) name() string {
+	name := strings.TrimSuffix(filepath.Base(s.Program), ".exe")
+	if !nameable.MatchString(name) {
+		return "settle"
+	}
+	return name
+}
+
+// nameable matches names that need no quotes in a shell script.
+var nameable = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]*$`)
+
 // breakLine starts a new line after ^C on a terminal.
 func (s *session) breakLine() {
-	if s.watched {
+	if s.StderrTTY {
 		s.writeErr("\n")
 	}
 }
@@ -198,11 +196,11 @@ func oneLine(err error) string {
 
 // writeErr writes to standard error. It escapes control characters, because parts of the text may come from a producer.
 func (s *session) writeErr(format string, args ...any) {
-	_, _ = io.WriteString(s.errOut, s.named(console.Escape(fmt.Sprintf(format, args...)))) // There is no other place to report a failure.
+	_, _ = io.WriteString(s.Err, console.Escape(fmt.Sprintf(format, args...))) // There is no other place to report a failure.
 }
 
 func (s *session) printf(format string, args ...any) error {
-	_, err := fmt.Fprintf(s.out, format, args...)
+	_, err := fmt.Fprintf(s.Out, format, args...)
 	return err
 }
 

@@ -74,7 +74,7 @@ func (c *simulateCommand) Run(ctx context.Context, s *session) error {
 	if err := running.Start(); err != nil {
 		return fmt.Errorf("starting: %w", err)
 	}
-	return eachLine(ctx, s.in, func(line []byte) error {
+	return eachLine(ctx, s.In, func(line []byte) error {
 		if len(bytes.TrimSpace(line)) == 0 {
 			return nil
 		}
@@ -145,49 +145,17 @@ func (c *simulateCommand) machine(s *session) ([]byte, error) {
 // eachLine calls fn with each line of the input as it arrives, until fn fails or ctx ends. Errors contain the line
 // number.
 func eachLine(ctx context.Context, in io.Reader, fn func([]byte) error) error {
-	type read struct {
-		line []byte
-		err  error
-	}
-	lines := make(chan read)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() { // A read cannot be interrupted.
-		defer close(lines)
-		scanner := bufio.NewScanner(in)
-		scanner.Buffer(nil, gateway.EventBytesMax+len("\r\n"))
-		for {
-			next := read{err: io.EOF}
-			if scanner.Scan() {
-				next = read{line: bytes.Clone(scanner.Bytes())}
-			} else if err := scanner.Err(); err != nil {
-				next.err = err
-			}
-			select {
-			case lines <- next:
-			case <-ctx.Done():
-				return
-			}
-			if next.err != nil {
-				return
-			}
-		}
-	}()
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(nil, gateway.EventBytesMax+len("\r\n"))
 	for number := 1; ; number++ {
-		var next read
-		select {
-		case next = <-lines:
-		case <-ctx.Done():
-			return nil
-		}
-		err := next.err
+		more, err := until(ctx, func() (bool, error) { return scanner.Scan(), scanner.Err() })
 		switch {
-		case errors.Is(err, io.EOF):
+		case ctx.Err() != nil, err == nil && !more:
 			return nil
 		case errors.Is(err, bufio.ErrTooLong):
 			err = fmt.Errorf("%w: expected a line of at most %d bytes", errRefused, gateway.EventBytesMax)
 		case err == nil:
-			err = fn(next.line)
+			err = fn(scanner.Bytes())
 		}
 		if err != nil {
 			return fmt.Errorf("standard input, line %d: %w", number, err)

@@ -162,7 +162,7 @@ func (w *waiter) reserve(ctx context.Context, message durable.Message) error {
 	if err != nil {
 		return err
 	}
-	err = store.Reserve(ctx, message.To, w.eventID, message.Body, w.session.now())
+	err = store.Reserve(ctx, message.To, w.eventID, message.Body, w.session.Now())
 	switch {
 	case errors.Is(err, dynamostore.ErrIDReused):
 		return fmt.Errorf("%w; nothing was sent: use another --id, or send the first event again unchanged", err)

@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
@@ -93,9 +96,9 @@ func (c *watchCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	begun := s.now()
+	begun := s.Now()
 	w := &watch{session: s, flags: c, machines: known, store: store,
-		log: view.NewLog(s.out, s.style, s.now().Location(), c.Machine != "")}
+		log: view.NewLog(s.Out, s.style, s.Now().Location(), c.Machine != "")}
 	if c.Machine != "" {
 		filter.Status = statechart.Active
 		err = w.several(ctx, filter)
@@ -105,7 +108,7 @@ func (c *watchCommand) Run(ctx context.Context, s *session) error {
 	if ctx.Err() != nil && (err == nil || errors.Is(stopped(ctx, err), errInterrupted)) {
 		s.breakLine()
 		if c.Machine != "" {
-			s.note("Used %s in %v.", counted(int(s.read.units()), "read unit", "read units"), s.now().Sub(begun).Truncate(time.Second))
+			s.note("Used %s in %v.", counted(int(s.read.units()), "read unit", "read units"), s.Now().Sub(begun).Truncate(time.Second))
 		}
 		return nil // The user has stopped it.
 	}
@@ -155,7 +158,7 @@ func (w *watch) one(ctx context.Context, id durable.InstanceID) error {
 // would poll until the next transition, because only a write ends the process.
 func (w *watch) pause(ctx context.Context, d time.Duration) error {
 	err := w.session.wait(ctx, d)
-	if err == nil && w.session.unread() {
+	if err == nil && w.session.StdoutClosed() {
 		return errUnread
 	}
 	return err
@@ -231,3 +234,28 @@ func newTransitions(before, after []durable.Transition) (fresh []durable.Transit
 	}
 	return after, len(before) > 0
 }
+
+// watchBackoff is the backoff after a read has failed in spite of the SDK's retries.
+var watchBackoff = statechart.RetryPolicy{Attempts: math.MaxInt, Interval: time.Second, Rate: 2, IntervalMax: 30 * time.Second}
+
+// handleError handles the error of a read. If it is temporary, handleError prints it and returns the time until the next
+// attempt. It returns the error if it is permanent or if the first read failed. Zero values mean success.
+func (w *watch) handleError(ctx context.Context, first bool, err error) (again time.Duration, lasting error) {
+	switch {
+	case err == nil && w.failures > 0:
+		w.session.note("AWS answers again.")
+		w.failures = 0
+		return 0, nil
+	case err == nil:
+		return 0, nil
+	case first || ctx.Err() != nil || !isTemporary(err):
+		return 0, err
+	}
+	w.failures++
+	again, _ = watchBackoff.Next(w.failures)
+	w.session.note("%s: %s; trying again in %v", w.session.name(), oneLine(err), again)
+	return again, nil
+}
+
+// isTemporary reports whether the SDK would retry the error.
+func isTemporary(err error) bool { return retry.NewStandard().IsErrorRetryable(err) }

@@ -48,13 +48,6 @@ func (h *Handler) Brief() *Handler {
 	return &derived
 }
 
-// SetColumns sets the widths of the columns for instances and events. They may still grow.
-func (h *Handler) SetColumns(instances, events int) {
-	h.out.mu.Lock()
-	defer h.out.mu.Unlock()
-	h.out.instances, h.out.events = instances, events
-}
-
 // Enabled returns true for all levels from Info up.
 func (h *Handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 

@@ -2,6 +2,15 @@
 // folding of lines.
 package console
 
+import (
+	"io"
+	"os"
+	"regexp"
+	"strings"
+
+	"golang.org/x/term"
+)
+
 // Style marks text for a terminal of a certain width. The zero value neither marks nor folds.
 type Style struct {
 	on      bool
@@ -16,9 +25,6 @@ func (s Style) Columns() int { return s.columns }
 
 // Fold calls Fold with the style's width.
 func (s Style) Fold(text string) string { return Fold(text, s.columns) }
-
-// FoldWords calls FoldWords with the style's width.
-func (s Style) FoldWords(text string) string { return FoldWords(text, s.columns) }
 
 // Bold marks the subject of a text.
 func (s Style) Bold(text string) string { return s.mark("1", text) }
@@ -38,3 +44,82 @@ func (s Style) mark(code, text string) string {
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
+
+const (
+	// hangMax is the rightmost column of a second field for further fields to be aligned below it.
+	hangMax = 20
+	// hangDefault is the additional indentation of further fields otherwise.
+	hangDefault = 3
+)
+
+// gaps matches the spaces between two fields of a line.
+var gaps = regexp.MustCompile(`\S {2,}\S`)
+
+// Fold breaks the lines of a text that are wider than columns, at spaces but not after an arrow. Escape sequences have no
+// width. Fields are two or more spaces apart. The rest of a field is aligned below its start, further fields below the
+// second one. If columns is 0, nothing is folded.
+func Fold(text string, columns int) string {
+	if columns <= 0 {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		hang := indent
+		if gap := gaps.FindStringIndex(line); gap != nil {
+			if hang = Width(line[:gap[1]-1]); hang > hangMax {
+				hang = indent + hangDefault
+			}
+		}
+		for Width(strings.TrimRight(line, "\n")) > columns {
+			end := lastSpace(line, columns)
+			if end == 0 {
+				break
+			}
+			head, under := strings.TrimRight(line[:end], " "), hang
+			if field := strings.LastIndex(head, "  ") + 2; len(head) == end && field > 1 && Width(head[:field]) <= columns*2/3 {
+				under = Width(head[:field]) // folded within a field, not between two
+			}
+			b.WriteString(head + "\n")
+			line = strings.Repeat(" ", under) + strings.TrimLeft(line[end:], " ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// lastSpace returns the end of the last word that fits, or 0 if none does.
+func lastSpace(line string, columns int) (end int) {
+	for at := len(line) - len(strings.TrimLeft(line, " ")); ; at++ {
+		space := strings.IndexByte(line[at:], ' ')
+		if space < 0 || Width(line[:at+space]) > columns {
+			return end
+		}
+		at += space
+		if !strings.HasSuffix(line[:at], "→") {
+			end = at
+		}
+	}
+}
+
+// IsTerminal reports whether stream is a terminal.
+func IsTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// Columns returns the width of the terminal out. It returns 0 if out is not a terminal or its width is unknown.
+func Columns(out io.Writer) int {
+	file, ok := out.(*os.File)
+	if !ok {
+		return 0
+	}
+	columns, _, _ := term.GetSize(int(file.Fd())) // 0 after an error
+	return columns
+}
+
+// Obeys reports whether out is a terminal that understands escape sequences. That is the case unless TERM is dumb.
+func Obeys(out io.Writer) bool { return IsTerminal(out) && os.Getenv("TERM") != "dumb" }
+
+// HasColor reports whether to write colors to out. It respects NO_COLOR (https://no-color.org).
+func HasColor(out io.Writer) bool { return Obeys(out) && os.Getenv("NO_COLOR") == "" }

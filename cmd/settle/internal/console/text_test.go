@@ -47,7 +47,7 @@ func TestEscapedJSONKeepsItsMeaning(t *testing.T) {
 func TestWidthCountsTerminalColumns(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{
-		"": 0, "abc": 3, "\x1b[32mabc\x1b[0m": 3, "→ ü": 3, "界面": 4, "e\u0301": 1, "한글": 4, "ｆｕｌｌ": 8, "🚀!": 3, "𠀀": 2,
+		"": 0, "abc": 3, "\x1b[32mabc\x1b[0m": 3, "→ ü": 3, "界面": 4, "e\u0301": 1, "한글": 4, "ｆｕｌｌ": 8, "🚀!": 3, "𠀀": 2, "👩\u200d🚀": 2, "🇩🇪": 2,
 	} {
 		if got := Width(text); got != want {
 			t.Errorf("%q: expected %d columns, got %d", text, want, got)

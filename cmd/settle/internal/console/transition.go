@@ -5,15 +5,10 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"time"
 )
-
-// transitionMessage is the message of the log records that durable.Loop writes for transitions.
-const transitionMessage = "transition"
 
 // Transition is a stored transition, as logged by the runtime.
 type Transition struct {
-	Time time.Time
 	// Instance is the name of the instance: "signup/42".
 	Instance string
 	// Event is the event's type, or the runtime's name for a timer or the end of a service.
@@ -26,36 +21,22 @@ type Transition struct {
 	Revision int64
 }
 
-// TransitionOf parses a log record of the runtime. It returns false for other records.
+// TransitionOf parses a log record of durable.Loop. It returns false for records of other messages. Observer has no event
+// for each transition: Applied covers a whole event, with the ends of its services.
 func TransitionOf(record slog.Record) (Transition, bool) {
-	if record.Message != transitionMessage {
-		return Transition{}, false
-	}
-	t := Transition{Time: record.Time}
+	values := map[string]any{}
 	record.Attrs(func(attr slog.Attr) bool {
-		switch value := attr.Value.Resolve().Any().(type) {
-		case string:
-			switch attr.Key {
-			case "instance":
-				t.Instance = value
-			case "event":
-				t.Event = value
-			}
-		case []string:
-			switch attr.Key {
-			case "from":
-				t.From = value
-			case "to":
-				t.To = value
-			}
-		case bool:
-			t.Ignored = value
-		case int64:
-			t.Revision = value
-		}
+		values[attr.Key] = attr.Value.Resolve().Any()
 		return true
 	})
-	return t, t.Instance != ""
+	var t Transition
+	t.Instance, _ = values["instance"].(string)
+	t.Event, _ = values["event"].(string)
+	t.From, _ = values["from"].([]string)
+	t.To, _ = values["to"].([]string)
+	t.Ignored, _ = values["ignored"].(bool)
+	t.Revision, _ = values["revision"].(int64)
+	return t, record.Message == "transition" && t.Instance != ""
 }
 
 // Change describes the change of states in a few words.

@@ -6,11 +6,13 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -50,42 +52,35 @@ const (
 	attrErrorMessage = "ERROR_MESSAGE"
 )
 
-// Message is a message of the queue.
+// Message is a message of the queue. Its JSON form leaves out the body, which may contain a task token.
 type Message struct {
-	ID string
-	// Group is the message group, which is the name of the instance. It is empty in a standard queue.
-	Group string
+	ID string `json:"message_id"`
 	// Instance is the name of the instance: the group's or, for a timer, the timer's. It is empty if unknown.
-	Instance string
-	Body     string
+	Instance string `json:"instance"`
+	// Event is the event's type, EventID its idempotency key. Both are empty if the message is not an event. For a timer,
+	// they are those of the event inside it.
+	Event   string `json:"event"`
+	EventID string `json:"event_id,omitempty"`
 	// Sent is when the message was sent to this queue. If SQS moved it here, Sent is when it was first sent.
-	Sent time.Time
-	// Reason is why the runtime parked the message, or why EventBridge could not deliver it. It is empty if SQS moved
-	// it.
-	Reason string
-	// SourceQueue and Sequence are the queue that it was first parked from, and its number there.
-	SourceQueue, Sequence string
+	Sent time.Time `json:"since"`
+	// Reason is why the runtime parked the message, or why EventBridge could not deliver it. It is empty if SQS moved it
+	// after too many receives.
+	Reason string `json:"reason,omitempty"`
+	// SourceQueue is the ARN of the queue that it was first parked from, and Sequence its number there.
+	SourceQueue string `json:"source_queue,omitempty"`
+	Sequence    string `json:"sequence_number,omitempty"`
 	// SentFirst is when it was sent to that queue, Receives how often it was received there. Both are texts.
-	SentFirst, Receives string
+	SentFirst string `json:"sent_at,omitempty"`
+	Receives  string `json:"receive_count,omitempty"`
+	// Group is the message group, which is the name of the instance. It is empty in a standard queue.
+	Group string `json:"-"`
+	Body  string `json:"-"`
 
 	attributes map[string]types.MessageAttributeValue
 	trace      string
 	receipt    string
 	// until is the end of the visibility timeout by the wall clock, because the machine may have slept.
 	until time.Time
-}
-
-// Head returns the event's type and its idempotency key from the body. The head of a timer is the head of the event
-// inside it.
-func (m *Message) Head() (eventType, eventID string) {
-	body := []byte(m.Body)
-	if timer, err := schedule.Read(m.Body); err == nil {
-		body = timer.Body
-	}
-	var keys map[string]json.RawMessage
-	_ = json.Unmarshal(body, &keys) // Other bodies have neither.
-	_, _ = json.Unmarshal(keys["type"], &eventType), json.Unmarshal(keys["$id"], &eventID)
-	return eventType, eventID
 }
 
 // hiddenToken replaces task tokens.
@@ -205,6 +200,26 @@ func (r *Reader) Next(ctx context.Context) ([]*Message, error) {
 	return nil, ctx.Err()
 }
 
+// All yields the messages that Next receives, until the queue offers no more or receiving fails.
+func (r *Reader) All(ctx context.Context) iter.Seq2[*Message, error] {
+	return func(yield func(*Message, error) bool) {
+		for {
+			batch, err := r.Next(ctx)
+			if err != nil {
+				yield(nil, err)
+			}
+			if len(batch) == 0 {
+				return
+			}
+			for _, m := range batch {
+				if !yield(m, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // receive receives once. Even if the command is stopped meanwhile, the received messages are recorded.
 func (r *Reader) receive(ctx context.Context) ([]*Message, error) {
 	ctx, stop := finishing(ctx)
@@ -257,11 +272,14 @@ func read(received types.Message) *Message {
 		SentFirst: text(sqsqueue.AttrSentAt), Receives: text(sqsqueue.AttrReceiveCount),
 		attributes: received.MessageAttributes, trace: received.Attributes["AWSTraceHeader"], receipt: aws.ToString(received.ReceiptHandle),
 	}
-	if m.Instance = m.Group; m.Instance == "" {
-		if timer, err := schedule.Read(m.Body); err == nil {
-			m.Instance = timer.To.String()
-		}
+	body := []byte(m.Body)
+	m.Instance = m.Group
+	if timer, err := schedule.Read(m.Body); err == nil {
+		body, m.Instance = timer.Body, cmp.Or(m.Group, timer.To.String())
 	}
+	var keys map[string]json.RawMessage
+	_ = json.Unmarshal(body, &keys) // Other bodies have neither.
+	_, _ = json.Unmarshal(keys["type"], &m.Event), json.Unmarshal(keys["$id"], &m.EventID)
 	if code := text(attrErrorCode); m.Reason == "" && code != "" {
 		m.Reason = "EventBridge could not deliver it: " + code + ": " + text(attrErrorMessage)
 	}

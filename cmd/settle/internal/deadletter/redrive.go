@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,32 +31,29 @@ func (r *Reader) Redrive(ctx context.Context, to string, chosen func(*Message) b
 	var outcome Outcome
 	var failures []error
 	moved, stuck := map[string]bool{}, map[string]bool{}
-	for {
-		batch, err := r.Next(ctx)
-		if err != nil || len(batch) == 0 {
-			return outcome, errors.Join(append(failures, err)...)
+	for m, err := range r.All(ctx) {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			failures = append(failures, err)
+			break
 		}
-		for _, m := range batch {
-			origin := m.origin()
-			switch {
-			case ctx.Err() != nil:
-				return outcome, errors.Join(append(failures, ctx.Err())...)
-			case !chosen(m) || stuck[m.Group]:
-				continue
-			case moved[origin]:
-				outcome.Again++
-				continue
-			}
-			if err := r.move(ctx, to, m); err != nil {
-				failures = append(failures, err)
-				stuck[m.Group] = m.Group != ""
-				continue
-			}
-			moved[origin] = origin != ""
-			outcome.Moved = append(outcome.Moved, m)
-			each()
+		origin := m.origin()
+		switch {
+		case !chosen(m) || stuck[m.Group]:
+			continue
+		case moved[origin]:
+			outcome.Again++
+			continue
 		}
+		if err := r.move(ctx, to, m); err != nil {
+			failures = append(failures, err)
+			stuck[m.Group] = m.Group != ""
+			continue
+		}
+		moved[origin] = origin != ""
+		outcome.Moved = append(outcome.Moved, m)
+		each()
 	}
+	return outcome, errors.Join(failures...)
 }
 
 // move sends a message and then deletes it.
@@ -87,23 +85,18 @@ func (r *Reader) move(ctx context.Context, to string, m *Message) error {
 
 // Drop deletes the chosen messages, and returns how many there were.
 func (r *Reader) Drop(ctx context.Context, chosen func(*Message) bool, each func()) (dropped int, err error) {
-	for {
-		batch, err := r.Next(ctx)
-		if err != nil || len(batch) == 0 {
+	for m, err := range r.All(ctx) {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return dropped, err
 		}
-		for _, m := range batch {
-			if ctx.Err() != nil {
-				return dropped, ctx.Err()
-			}
-			if !chosen(m) {
-				continue
-			}
-			if err := r.Delete(ctx, m); err != nil {
-				return dropped, err
-			}
-			dropped++
-			each()
+		if !chosen(m) {
+			continue
 		}
+		if err := r.Delete(ctx, m); err != nil {
+			return dropped, err
+		}
+		dropped++
+		each()
 	}
+	return dropped, nil
 }

@@ -11,8 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
-
-	"github.com/settle-run/settle/infra/awslocal"
 )
 
 const (
@@ -48,12 +46,10 @@ func createQueues(ctx context.Context, client *sqs.Client, visibilityTimeout tim
 			string(types.QueueAttributeNameVisibilityTimeout):      seconds(visibilityTimeout),
 			string(types.QueueAttributeNameMessageRetentionPeriod): seconds(retention),
 		}
-		for name, value := range queue.attributes {
-			attributes[name] = value
-		}
+		maps.Copy(attributes, queue.attributes)
 		if queue.deadLetter != "" {
 			attributes[string(types.QueueAttributeNameRedrivePolicy)] = fmt.Sprintf(
-				`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`, queueARN(queue.deadLetter), receivesMax)
+				`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`, arn("sqs", queue.deadLetter), receivesMax)
 		}
 		address, err := createQueue(ctx, client, queue.name, attributes)
 		if err != nil {
@@ -83,10 +79,6 @@ func createQueue(ctx context.Context, client *sqs.Client, name string, attribute
 	delete(settable, string(types.QueueAttributeNameFifoQueue))
 	_, err = client.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: found.QueueUrl, Attributes: settable})
 	return aws.ToString(found.QueueUrl), err
-}
-
-func queueARN(name string) string {
-	return "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":" + name
 }
 
 func seconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -195,6 +196,28 @@ func TestGatewayRefusesPagesOfOtherOrigins(t *testing.T) {
 	})
 }
 
+// pipeListener is a net.Listener whose connections are pipes in memory.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	close(l.closed)
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }
+
 // A client that stalls is disconnected at any point of its request.
 func TestGatewayDisconnectsStalledClients(t *testing.T) {
 	t.Parallel()
@@ -214,16 +237,21 @@ func TestGatewayDisconnectsStalledClients(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := start(t, Config{})
 				defer stop(t, s)
-				conn, err := s.gateway.transport.DialContext(t.Context(), "tcp", "gateway.local:80")
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer conn.Close()
+				near, far := net.Pipe()
+				pipe := &pipeListener{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
+				pipe.conns <- far
+				g := &apiServer{listener: pipe, client: &http.Client{}, served: make(chan struct{})}
+				g.serve(s.gateway.server.Handler, func(err error) { t.Error(err) })
+				defer func() {
+					if err := errors.Join(near.Close(), g.close()); err != nil {
+						t.Error(err)
+					}
+				}()
 				started := time.Now()
-				if _, err := io.WriteString(conn, c.sent); err != nil {
+				if _, err := io.WriteString(near, c.sent); err != nil {
 					t.Fatal(err)
 				}
-				answer, err := io.ReadAll(conn)
+				answer, err := io.ReadAll(near)
 				if took := time.Since(started); err != nil || took != c.want || !strings.HasPrefix(string(answer), c.answer) {
 					t.Errorf("expected the disconnect after %v and %q, got it after %v, %v and %q", c.want, c.answer, took, err, answer)
 				}

@@ -1,10 +1,8 @@
 package tour
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -17,23 +15,17 @@ import (
 )
 
 // uploaded plays a month whose sales file arrives before its warehouse file, which is corrected later.
-func (p *player) uploaded(ctx context.Context) ([]end, error) {
+func (p *player) uploaded() []end {
 	p.title("Two dependent files, in the wrong order",
 		"The sales file needs the warehouse file of its month. S3 may report a file twice, and a file may",
 		fmt.Sprintf("be corrected while the window is open: %s here, 14 days outside this demo.", console.Span(p.config.UploadWindow)))
 	month := time.Now().UTC().Format("2006_01")
 	instance := "upload/" + month
-	p.log.SetColumns(len(instance), len("warehouse_uploaded"))
 	workflows := []struct{ name, waits, arn string }{{name: "upload-warehouse", waits: upload.WaitWarehouse}, {name: "upload-sales", waits: upload.WaitSales}}
 	for i := range workflows {
 		w := &workflows[i]
-		var err error
-		if w.arn, err = p.startWorkflow(ctx, w.name, instance, nil); err != nil {
-			return nil, err
-		}
-		if err := p.taskWaits(ctx, instance, w.waits); err != nil {
-			return nil, err
-		}
+		w.arn = p.startWorkflow(w.name, instance, nil)
+		p.taskWaits(instance, w.waits)
 	}
 	var executions []execution
 	const processed, correlated = "open.warehouse.processed", "open.sales.processed"
@@ -48,34 +40,26 @@ func (p *player) uploaded(ctx context.Context) ([]end, error) {
 	} {
 		if file.note == "corrected" {
 			for _, w := range workflows {
-				e, err := p.ended(ctx, w.name, w.arn, w.waits, "Outcome", "Processed")
-				if err != nil {
-					return nil, err
-				}
+				e := p.ended(w.name, w.arn, w.waits, "Outcome", "Processed")
 				executions = append(executions, e)
 			}
 			p.say("   Both executions have ended. The window is still open.")
 		}
-		if err := p.objectCreated(ctx, file.kind, month, file.etag, file.sequencer, file.note); err != nil {
-			return nil, err
-		}
+		p.objectCreated(file.kind, month, file.etag, file.sequencer, file.note)
 		if file.states == nil {
 			continue
 		}
-		if err := p.seen.await(ctx, instance, "", file.states...); err != nil {
-			return nil, err
-		}
+		p.await(instance, "", file.states...)
 	}
-	if err := p.seen.await(ctx, instance, "after window", "completed"); err != nil {
-		return nil, err
-	}
-	return []end{{instance, []string{"completed"}}}, p.showBeside(ctx, instance, executions...)
+	p.await(instance, "after window", "completed")
+	p.showEnd(instance, executions...)
+	return []end{{instance, []string{"completed"}}}
 }
 
 // objectCreated builds the EventBridge event of a file and queues it as functions/objects does.
-func (p *player) objectCreated(ctx context.Context, kind, month, etag, sequencer, note string) error {
+func (p *player) objectCreated(kind, month, etag, sequencer, note string) {
 	bucket, key := kind+"-uploads", kind+"_"+month+".csv"
-	created, err := json.Marshal(map[string]any{
+	created := p.json(map[string]any{
 		"version": "0", "id": "17793124-05d4-b198-2fde-7ededc63b103", "detail-type": "Object Created", "source": "aws.s3",
 		"account": "111122223333", "time": time.Now().UTC().Truncate(time.Second), "region": "us-east-1", "resources": []string{"arn:aws:s3:::" + bucket},
 		"detail": map[string]any{
@@ -83,25 +67,18 @@ func (p *player) objectCreated(ctx context.Context, kind, month, etag, sequencer
 			"object": map[string]any{"key": key, "size": 5, "etag": etag, "sequencer": sequencer},
 		},
 	})
-	if err != nil {
-		return err
-	}
 	id, event, err := upload.FromObjectCreated(created)
-	if err != nil {
-		return err
-	}
+	p.check(err)
 	p.seen.hold()
 	defer p.seen.release()
 	hash := sha256.Sum256(event)
 	queue := sqsqueue.New(sqs.NewFromConfig(p.stack.AWS()), p.stack.QueueURL(), "")
-	if _, err := queue.Send(ctx, durable.Message{
+	_, err = queue.Send(p.ctx, durable.Message{
 		To: durable.InstanceID{Machine: "upload", ID: id}, Body: event, DeduplicationID: hex.EncodeToString(hash[:]),
-	}); err != nil {
-		return fmt.Errorf("queueing the upload of %s: %w", key, err)
-	}
+	})
+	p.check(err, "queueing the upload of "+key)
 	if note != "" {
 		note = "  " + p.config.Style.Dim("("+note+")")
 	}
 	p.say("   %s s3://%s/%s  etag %s%s", p.config.Style.Bold("Object Created"), bucket, key, etag, note)
-	return nil
 }

@@ -3,12 +3,19 @@ package tour
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/settle-run/settle/cmd/settle/internal/stack"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // itemColumns is the width of items and outputs. A value that fits in one line stays in one.
@@ -117,4 +124,39 @@ func oneLine(value any) string {
 		return err.Error() // An invalid number, which DynamoDB cannot store.
 	}
 	return strings.NewReplacer(",\n\x00", ", ", "\n\x00", "").Replace(strings.TrimSpace(b.String()))
+}
+
+// showItems reads the item of each instance with the SDK, prints the first one, and checks the final states.
+func (p *player) showItems(ends []end) {
+	p.say("\n%s", p.config.Style.Bold("What DynamoDB holds"))
+	p.say("   One item per instance in the table %s, read with the AWS SDK: name, DynamoDB type, value.", stack.Table)
+	p.say("   This is the first of %d.", len(ends))
+	client := dynamodb.NewFromConfig(p.stack.AWS())
+	var failures []error
+	for i, expected := range ends {
+		output, err := client.GetItem(p.ctx, &dynamodb.GetItemInput{
+			TableName:      aws.String(stack.Table),
+			Key:            map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: expected.instance}},
+			ConsistentRead: aws.Bool(true),
+		})
+		p.check(err, "reading the item of "+expected.instance)
+		if i == 0 {
+			p.say("\n%s", strings.TrimRight(itemText(output.Item, "   ", "instance", "machine", "status", "state", "context", "history"), "\n"))
+		}
+		failures = append(failures, expected.check(output.Item))
+	}
+	p.check(errors.Join(failures...))
+}
+
+// check compares the item with the expected end.
+func (e end) check(item map[string]types.AttributeValue) error {
+	state := &types.AttributeValueMemberL{}
+	for _, path := range e.states {
+		state.Value = append(state.Value, &types.AttributeValueMemberS{Value: path})
+	}
+	status := &types.AttributeValueMemberS{Value: string(statechart.Done)}
+	if !reflect.DeepEqual(item["state"], types.AttributeValue(state)) || !reflect.DeepEqual(item["status"], types.AttributeValue(status)) {
+		return fmt.Errorf("%s: expected to be done in %s, got the item %v", e.instance, strings.Join(e.states, ", "), item)
+	}
+	return nil
 }

@@ -1,5 +1,5 @@
 // Package tour demonstrates Settle to new users. It plays five machines and their workflows end to end on a stack of
-// their own, and prints each transition as it happens. Each scene ends with the path of the execution beside the
+// their own, and prints each transition as it happens. Each scene ends with the path of the execution and the
 // history of the instance.
 package tour
 
@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -85,15 +86,15 @@ func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 	if err != nil {
 		return err
 	}
-	p := &player{out: out, log: handler, config: config, stack: running, seen: watch.seen, secret: secret}
-	err = p.play(ctx)
+	p := &player{ctx: ctx, out: out, config: config, stack: running, seen: watch.seen, secret: secret}
+	err = try(p.play)
 	return errors.Join(err, running.Close())
 }
 
 // player plays one tour.
 type player struct {
+	ctx    context.Context
 	out    io.Writer
-	log    *console.Handler
 	config Config
 	stack  *stack.Stack
 	seen   *seen
@@ -104,7 +105,7 @@ type player struct {
 	scene int
 }
 
-func (p *player) play(ctx context.Context) error {
+func (p *player) play() {
 	started := time.Now()
 	p.say("%s", p.config.Style.Bold("Settle on this machine"))
 	p.say("SQS, DynamoDB, Scheduler, Step Functions and Lambda's poller run in this process. Every call to them")
@@ -115,28 +116,61 @@ func (p *player) play(ctx context.Context) error {
 	p.say("")
 	p.say("Each transition is printed once it is stored. The output of a service appears above the transitions")
 	p.say("stored with it. Unchanged parallel states and shared parents are left out. Each scene ends with the")
-	p.say("path of the Step Functions execution beside the history of the instance.")
+	p.say("path of the Step Functions execution and the history of the instance.")
 	var ends []end
-	for number, scene := range []func(context.Context) ([]end, error){
+	for number, scene := range []func() []end{
 		p.pickedUp, p.neverPickedUp, p.signUp, p.calledBack, p.inTime, p.late, p.moreEnds, p.uploaded,
 	} {
 		p.scene = number + 1
-		ended, err := scene(ctx)
-		if err != nil {
-			return err
-		}
-		ends = append(ends, ended...)
+		ends = append(ends, scene()...)
 	}
-	if err := p.showItems(ctx, ends); err != nil {
-		return err
-	}
+	p.showItems(ends)
 	p.say("\n%s", p.config.Style.Bold(fmt.Sprintf("All %d ended as expected, after %.1f s.", len(ends), time.Since(started).Seconds())))
 	for _, ended := range ends {
 		p.say("   %-20s %s", ended.instance, p.config.Style.State(strings.Join(ended.states, ", ")))
 	}
 	p.say("\nThe charts are in machines, the workflows in infra/workflows. Try settle graph to see a chart, and")
 	p.say("settle dev to run this stack until you stop it.")
+}
+
+// failure is the panic with which check ends a scene.
+type failure struct{ error }
+
+// try calls play, and returns the error with which check has ended it.
+func try(play func()) (err error) {
+	defer func() {
+		switch reason := recover().(type) {
+		case nil:
+		case failure:
+			err = reason.error
+		default:
+			panic(reason)
+		}
+	}()
+	play()
 	return nil
+}
+
+// check ends the scene with the error, if there is one. doing says what failed.
+func (p *player) check(err error, doing ...string) {
+	if err != nil && len(doing) > 0 {
+		err = fmt.Errorf("%s: %w", doing[0], err)
+	}
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// json returns a value as JSON.
+func (p *player) json(value any) []byte {
+	text, err := json.Marshal(value)
+	p.check(err)
+	return text
+}
+
+// await waits for a transition, as seen.await does.
+func (p *player) await(instance, event string, states ...string) {
+	p.check(p.seen.await(p.ctx, instance, event, states...))
 }
 
 // end is the expected final state of an instance.
@@ -154,4 +188,21 @@ func (p *player) say(format string, args ...any) {
 func (p *player) title(title string, lines ...string) {
 	p.say("\n%s", p.config.Style.Bold(fmt.Sprintf("%d. %s", p.scene, title)))
 	p.say("   %s\n", strings.Join(lines, "\n   "))
+}
+
+// columnsMax is the maximum width of the tour.
+const columnsMax = 100
+
+// page is a writer that folds lines. Each write must consist of whole lines.
+type page struct {
+	io.Writer
+	columns int
+}
+
+// Write writes whole lines, folded.
+func (p page) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(p.Writer, console.Fold(string(text), p.columns)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }

@@ -131,28 +131,31 @@ func TestEachSceneEndsWithItsStateAndPath(t *testing.T) {
 		scene    int
 		instance string
 		state    string
-		// history is the last line of the history. Rows of the path may stand to its left. end follows it.
+		// path ends the text before the history. history is the last line of the history. end follows it.
 		path, history, end string
 	}{
-		{1, "job/run-1001-job-1", "success", "Succeeded", "completed in_progress → success", `SUCCEEDED {"outcome": "success", "output": {"conclusion": "success", "launches": 1`},
-		{2, "job/run-1002-job-2", "not_picked_up", "NotPickedUp", "after pick_up queued → not_picked_up", "FAILED Job.NotPickedUp: No runner has picked the job up."},
+		{1, "job/run-1001-job-1", "success", "Queued → PickedUp? → InProgress → Outcome → Succeeded ", "completed in_progress → success", `SUCCEEDED {"outcome": "success", "output": {"conclusion": "success", "launches": 1`},
+		{2, "job/run-1002-job-2", "not_picked_up", "Queued → PickedUp? → Outcome → NotPickedUp ", "after pick_up queued → not_picked_up", "FAILED Job.NotPickedUp: No runner has picked the job up."},
 		{3, "signup/ada", "active", "", "done.invoke provisioning → active", `output of signup/ada {"account_id": "demo-account-ID~~~~~~~~~~", "outcome": "active"}`},
-		{4, "enrich/demo-7", "succeeded", "Enrich", "SUCCEEDED waiting → succeeded", `SUCCEEDED {"enriched": {"outcome": "succeeded", "output": {"data": {"employees": 250, "name": "Acme"}`},
-		{4, "enrich/demo-8", "failed", "NothingFound", "FAILED waiting → failed", `SUCCEEDED {"enriched": {"outcome": "nothing_found", "reason": "the page is gone"}`},
-		{5, "pipeline/sales-01", "run.succeeded, sla.met", "Succeeded", "done.invoke sla.meeting → met", `"sla": "met", "trigger_attempts": 1}`},
-		{6, "pipeline/stock-01", "run.cancelled, sla.breached", "Cancelled", "done.invoke run.active.stopping → run.cancelled", `"outcome": "cancelled", "sla": "breached"`},
-		{7, "pipeline/costs-01", "run.validation_exhausted, sla.none", "NoData", "done.invoke run.active.exhausting → run.validation_exhausted", `"reason": "the sensor has reported nothing yet"`},
-		{7, "pipeline/leads-01", "run.job_timed_out, sla.none", "JobTimedOut", "after check run.active.job_running → run.job_timed_out", `FAILED Pipeline.JobTimedOut: {"checks": 0`},
-		{7, "pipeline/plans-01", "run.succeeded, sla.breached", "SucceededLate", "done.invoke run.active.checking → run.succeeded", `"outcome": "succeeded", "sla": "breached"`},
-		{8, "upload/2000_01", "completed", "Processed Processed", "after window open.warehouse.processed, open.sales.processed → completed",
+		{4, "enrich/demo-7", "succeeded", "path of enrich Enrich ", "SUCCEEDED waiting → succeeded", `SUCCEEDED {"enriched": {"outcome": "succeeded", "output": {"data": {"employees": 250, "name": "Acme"}`},
+		{4, "enrich/demo-8", "failed", "Enrich → NothingFound ", "FAILED waiting → failed", `SUCCEEDED {"enriched": {"outcome": "nothing_found", "reason": "the page is gone"}`},
+		{5, "pipeline/sales-01", "run.succeeded, sla.met", "Pipeline → Outcome → Succeeded ", "done.invoke sla.meeting → met", `"sla": "met", "trigger_attempts": 1}`},
+		{6, "pipeline/stock-01", "run.cancelled, sla.breached", "Pipeline → Outcome → Cancelled ", "done.invoke run.active.stopping → run.cancelled", `"outcome": "cancelled", "sla": "breached"`},
+		{7, "pipeline/costs-01", "run.validation_exhausted, sla.none", "Pipeline → Outcome → NoData ", "done.invoke run.active.exhausting → run.validation_exhausted", `"reason": "the sensor has reported nothing yet"`},
+		{7, "pipeline/leads-01", "run.job_timed_out, sla.none", "Pipeline → Outcome → JobTimedOut ", "after check run.active.job_running → run.job_timed_out", `FAILED Pipeline.JobTimedOut: {"checks": 0`},
+		{7, "pipeline/plans-01", "run.succeeded, sla.breached", "Pipeline → Outcome → SucceededLate ", "done.invoke run.active.checking → run.succeeded", `"outcome": "succeeded", "sla": "breached"`},
+		{8, "upload/2000_01", "completed", "path of upload-sales Sales → Outcome → Processed ", "after window open.warehouse.processed, open.sales.processed → completed",
 			`output of upload-sales, SUCCEEDED {"outcome": "processed", "output": {"changes": 1, "dataset": {"location": "demo://sales/ID~~~~~~~~~~"}`},
 	} {
-		_, shown, ok := strings.Cut(scenes[c.scene-1], "history of "+c.instance+" ")
+		before, shown, ok := strings.Cut(scenes[c.scene-1], "history of "+c.instance+" ")
 		if !ok {
 			t.Errorf("scene %d: expected the history of %s, got %s", c.scene, c.instance, scenes[c.scene-1])
 			continue
 		}
-		for _, want := range []string{c.path, c.history, c.end} {
+		if !strings.HasSuffix(before, c.path) {
+			t.Errorf("%s: expected the path to end with %q, got %s", c.instance, c.path, before)
+		}
+		for _, want := range []string{c.history, c.end} {
 			if !strings.Contains(shown, want) {
 				t.Errorf("%s: expected %q in %s", c.instance, want, shown)
 			}
@@ -240,8 +243,8 @@ func TestTourFailsIfDynamoDBHoldsSomethingElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		p := &player{out: &out, stack: running}
-		err = p.showItems(t.Context(), []end{{"signup/missing", []string{"active"}}})
+		p := &player{ctx: t.Context(), out: &out, stack: running}
+		err = try(func() { p.showItems([]end{{"signup/missing", []string{"active"}}}) })
 		if err == nil || !strings.Contains(err.Error(), "signup/missing: expected to be done in active") {
 			t.Errorf("expected an error about signup/missing, got %v", err)
 		}
@@ -280,10 +283,10 @@ func TestTourWaitsForEffects(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		p := &player{stack: running}
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
-		if err := p.performed(ctx, id.String()); err != nil {
+		p := &player{ctx: ctx, stack: running}
+		if err := try(func() { p.performed(id.String()) }); err != nil {
 			t.Error(err)
 		}
 		if took := time.Since(began); took < 2*time.Minute || took > 2*time.Minute+time.Second {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/deadletter"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
@@ -124,7 +125,7 @@ func TestParkedEventIsShownCompletely(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 5000)
 	var b strings.Builder
-	p := ParkedEvent{Event: "E\x1b", Since: noon, Body: json.RawMessage(`{"long": "` + long + "\u009b" + `"}`)}
+	p := ParkedEvent{Message: &deadletter.Message{Event: "E\x1b", Sent: noon}, Body: json.RawMessage(`{"long": "` + long + "\u009b" + `"}`)}
 	if err := p.WriteText(&b, console.Style{}, noon.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func TestParkedEventIsShownCompletely(t *testing.T) {
 
 func TestReasonsAreFoldedAtSpaces(t *testing.T) {
 	t.Parallel()
-	parked := ParkedEvent{MessageID: "m", Instance: "signup/46", Event: "VERIFY", Since: noon, Reason: `wrong payload: got {"cod": "1", "x": 2}, expected a code`}
+	parked := ParkedEvent{Message: &deadletter.Message{ID: "m", Instance: "signup/46", Event: "VERIFY", Sent: noon, Reason: `wrong payload: got {"cod": "1", "x": 2}, expected a code`}}
 	for name, c := range map[string]struct {
 		write func(*strings.Builder) error
 		want  string

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"strings"
@@ -9,11 +10,10 @@ import (
 )
 
 // Table has rows in columns of equal width, two spaces apart, below a header. On a narrow terminal, a row takes several
-// lines. No text is cut, so that names can be copied.
+// lines. No text is cut, so that names can be copied. Table libraries cut or break cells there.
 type Table struct {
-	style  console.Style
-	header []string
-	rows   [][]Cell
+	style console.Style
+	rows  [][]Cell
 }
 
 const (
@@ -27,33 +27,29 @@ const (
 type Cell struct {
 	text string
 	mark func(console.Style, string) string
-	// prose allows folding at any space.
-	prose bool
 }
 
 // Plain returns a cell without a style. In all cells, control characters are escaped.
-func Plain(text string) Cell { return cell(text, nil) }
+func Plain(text string) Cell {
+	return Cell{strings.ReplaceAll(escaped(text), "\n", " "), func(_ console.Style, text string) string { return text }}
+}
 
 // Bold returns a cell for the subject of the row.
-func Bold(text string) Cell { return cell(text, console.Style.Bold) }
+func Bold(text string) Cell { return Cell{Plain(text).text, console.Style.Bold} }
 
 // State returns a cell for states.
-func State(text string) Cell { return cell(text, console.Style.State) }
+func State(text string) Cell { return Cell{Plain(text).text, console.Style.State} }
 
-// Warning returns a cell for prose that should stand out.
-func Warning(text string) Cell {
-	c := cell(text, console.Style.Warning)
-	c.prose = true
-	return c
-}
-
-func cell(text string, mark func(console.Style, string) string) Cell {
-	return Cell{text: strings.ReplaceAll(escaped(text), "\n", " "), mark: mark}
-}
+// Warning returns a cell for text that should stand out.
+func Warning(text string) Cell { return Cell{Plain(text).text, console.Style.Warning} }
 
 // NewTable returns a table with the given header.
 func NewTable(style console.Style, header ...string) *Table {
-	return &Table{style: style, header: header}
+	t := &Table{style: style, rows: [][]Cell{nil}}
+	for _, name := range header {
+		t.rows[0] = append(t.rows[0], Cell{name, console.Style.Dim})
+	}
+	return t
 }
 
 // Add adds a row. It must have one cell for each column.
@@ -61,82 +57,60 @@ func (t *Table) Add(cells ...Cell) { t.rows = append(t.rows, cells) }
 
 // Write writes the table. Column widths do not count escape sequences.
 func (t *Table) Write(w io.Writer) error {
-	header := make([]Cell, len(t.header))
-	for i, name := range t.header {
-		header[i] = Cell{text: name, mark: console.Style.Dim}
-	}
-	rows := append([][]Cell{header}, t.rows...)
-	widths := make([]int, len(t.header))
-	for _, row := range rows {
+	widths := make([]int, len(t.rows[0]))
+	for _, row := range t.rows {
 		for i, c := range row {
 			widths[i] = max(widths[i], console.Width(c.text))
 		}
 	}
-	lines := t.layOut(widths)
+	columns, last := t.style.Columns(), len(widths)-1
+	// starts has the indentation of each column that begins a line. As many lines are used as the terminal needs.
+	starts, used := map[int]int{0: 0}, 0
+	for i, width := range widths {
+		room := columns - used
+		if i == last && room >= besideMin { // The last column is folded in place.
+			width = min(width, room)
+		}
+		if columns > 0 && used > starts[i] && width > room {
+			starts[i], used = belowIndent, belowIndent
+		}
+		used += width + 2
+	}
 	var b strings.Builder
-	for _, row := range rows {
-		for k, line := range lines {
-			if k == 0 || slices.ContainsFunc(row[line.first:line.end], func(c Cell) bool { return c.text != "" && c.text != "-" }) {
-				t.writeLine(&b, row, widths, line)
+	for _, row := range t.rows {
+		for first := 0; first <= last; {
+			end := first + 1
+			for _, more := starts[end]; end <= last && !more; _, more = starts[end] {
+				end++
 			}
+			if first == 0 || slices.ContainsFunc(row[first:end], func(c Cell) bool { return cmp.Or(c.text, "-") != "-" }) {
+				t.writeLine(&b, row[first:end], widths[first:end], starts[first], end > last)
+			}
+			first = end
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// tableLine is one line of each row. It has the columns from first up to but not including end, indented.
-type tableLine struct{ first, end, indent int }
-
-// layOut distributes the columns over as many lines as the terminal needs.
-func (t *Table) layOut(widths []int) []tableLine {
-	lines, used := []tableLine{{}}, 0
-	for i, width := range widths {
-		line := &lines[len(lines)-1]
-		room := t.style.Columns() - used
-		if i == len(widths)-1 && room >= besideMin { // The last column is folded in place.
-			width = min(width, room)
-		}
-		if t.style.Columns() > 0 && i > line.first && width > room {
-			lines = append(lines, tableLine{first: i, indent: belowIndent})
-			line, used = &lines[len(lines)-1], belowIndent
-		}
-		line.end, used = i+1, used+width+2
-	}
-	return lines
-}
-
-// writeLine writes the cells of a row that belong to the line. The last column may be folded.
-func (t *Table) writeLine(b *strings.Builder, row []Cell, widths []int, line tableLine) {
-	at := line.indent
+// writeLine writes cells of a row, indented. If the last one is the last column, it may be folded.
+func (t *Table) writeLine(b *strings.Builder, cells []Cell, widths []int, at int, folded bool) {
 	b.WriteString(strings.Repeat(" ", at))
-	for i := line.first; i < line.end; i++ {
-		texts := []string{row[i].text}
-		if i == len(row)-1 && t.style.Columns() > 0 {
-			fold := console.Fold
-			if row[i].prose {
-				fold = console.FoldWords
-			}
-			texts = strings.Split(fold(texts[0], max(t.style.Columns()-at, besideMin)), "\n")
+	for i, c := range cells[:len(cells)-1] {
+		b.WriteString(c.mark(t.style, c.text) + strings.Repeat(" ", widths[i]-console.Width(c.text)+2))
+		at += widths[i] + 2
+	}
+	c := cells[len(cells)-1]
+	lines := []string{c.text}
+	if folded && t.style.Columns() > 0 {
+		lines = strings.Split(console.Fold(c.text, max(t.style.Columns()-at, besideMin)), "\n")
+	}
+	for k, line := range lines {
+		if k > 0 {
+			line = strings.TrimLeft(line, " ")
+			b.WriteString("\n" + strings.Repeat(" ", at))
 		}
-		for k, text := range texts {
-			if k > 0 {
-				b.WriteString("\n" + strings.Repeat(" ", at))
-				text = strings.TrimLeft(text, " ")
-			}
-			b.WriteString(row[i].marked(t.style, text))
-		}
-		if i < line.end-1 {
-			b.WriteString(strings.Repeat(" ", widths[i]-console.Width(row[i].text)+2))
-			at += widths[i] + 2
-		}
+		b.WriteString(c.mark(t.style, line))
 	}
 	b.WriteByte('\n')
-}
-
-func (c Cell) marked(style console.Style, text string) string {
-	if c.mark == nil {
-		return text
-	}
-	return c.mark(style, text)
 }

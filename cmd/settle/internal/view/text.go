@@ -13,6 +13,7 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -24,14 +25,13 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", style.Bold(escaped(v.Name)))
 	row := func(label, value string) { b.WriteString(style.Fold(labelled(style, label, value))) }
-	prose := func(label, value string) { b.WriteString(style.FoldWords(labelled(style, label, value))) }
-	warning := func(label, value string) { prose(label, style.Warning(value)) }
+	warning := func(label, value string) { row(label, style.Warning(value)) }
 	warning("problem", escaped(v.Problem))
 	row("state", style.State(escaped(strings.Join(v.State, ", "))))
-	prose("since", v.sinceText(now))
-	prose("status", string(v.Status)+v.settledText())
-	prose("tags", escaped(strings.Join(without(v.Tags, statechart.Settled), ", ")))
-	prose("next", escaped(v.nextText()))
+	row("since", v.sinceText(now))
+	row("status", string(v.Status)+v.settledText())
+	row("tags", escaped(strings.Join(without(v.Tags, statechart.Settled), ", ")))
+	row("next", escaped(v.nextText()))
 	row("timers", v.timersText(now))
 	row("services", v.servicesText())
 	row("children", v.childrenText())
@@ -43,14 +43,14 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	warning("parked", v.parkedText(now))
 	warning("failed", v.failedText(now))
 	if v.Ignored > 0 {
-		prose("ignored", fmt.Sprintf("%d so far (no matching transition)", v.Ignored))
+		row("ignored", fmt.Sprintf("%d so far (no matching transition)", v.Ignored))
 	}
 	if v.Skipped > 0 {
-		prose("skipped", fmt.Sprintf("%d so far (duplicates and stale timers)", v.Skipped))
+		row("skipped", fmt.Sprintf("%d so far (duplicates and stale timers)", v.Skipped))
 	}
-	prose("stored", fmt.Sprintf("revision %d, %s, version %d of %s", v.Revision, ago(v.UpdatedAt, now), v.Version, v.Machine))
+	row("stored", fmt.Sprintf("revision %d, %s, version %d of %s", v.Revision, ago(v.UpdatedAt, now), v.Version, v.Machine))
 	if !v.ExpireAt.IsZero() {
-		prose("expires", at(v.ExpireAt, now))
+		row("expires", at(v.ExpireAt, now))
 	}
 	row("history", historyText(style, v.History, now.Location()))
 	_, err := io.WriteString(w, b.String())
@@ -109,48 +109,48 @@ func (v Instance) nextText() string {
 	return strings.Join(v.NextEvents, ", ")
 }
 
-func (v Instance) timersText(now time.Time) string {
-	var lines []string
-	for _, timer := range v.timers() {
-		lines = append(lines, fmt.Sprintf("%s of %s: %s", escaped(timer.After), escaped(timer.State), at(timer.At, now)))
+// lines joins the descriptions of a list's elements.
+func lines[T any](list []T, describe func(T) string) string {
+	var described []string
+	for _, element := range list {
+		described = append(described, describe(element))
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(described, "\n")
+}
+
+func (v Instance) timersText(now time.Time) string {
+	return lines(v.timers(), func(timer gateway.Timer) string {
+		return fmt.Sprintf("%s of %s: %s", escaped(timer.After), escaped(timer.State), at(timer.At, now))
+	})
 }
 
 func (v Instance) servicesText() string {
-	var lines []string
-	for _, service := range v.services() {
-		lines = append(lines, fmt.Sprintf("%s in %s, attempt %d", escaped(service.Service), escaped(service.State), max(service.Attempt, 1)))
-	}
-	return strings.Join(lines, "\n")
+	return lines(v.services(), func(service gateway.Service) string {
+		return fmt.Sprintf("%s in %s, attempt %d", escaped(service.Service), escaped(service.State), max(service.Attempt, 1))
+	})
 }
 
 // childrenText lists the live child instances.
 func (v Instance) childrenText() string {
-	var lines []string
-	for _, id := range slices.Sorted(maps.Keys(v.Children)) {
-		lines = append(lines, fmt.Sprintf("%s: %s", escaped(id), escaped(v.Children[id].Instance)))
-	}
-	return strings.Join(lines, "\n")
+	return lines(slices.Sorted(maps.Keys(v.Children)), func(id string) string {
+		return fmt.Sprintf("%s: %s", escaped(id), escaped(v.Children[id].Instance))
+	})
 }
 
 // waitsText lists the Step Functions tasks that wait for the instance. Their names come from a workflow.
 func (v Instance) waitsText(now time.Time) string {
-	var lines []string
-	for _, wait := range v.Waits {
+	return lines(v.Waits, func(wait gateway.Wait) string {
 		line := fmt.Sprintf("a task for %s since %s", escaped(wait.Name), at(wait.Since, now))
 		if !wait.Deadline.IsZero() {
 			line += ", until " + at(wait.Deadline, now)
 		}
-		lines = append(lines, line)
-	}
-	return strings.Join(lines, "\n")
+		return line
+	})
 }
 
 // executionsText lists the executions that the instance waits for.
 func (v Instance) executionsText(now time.Time) string {
-	var lines []string
-	for _, e := range v.Executions {
+	return lines(v.Executions, func(e Execution) string {
 		line := fmt.Sprintf("%s since %s, reports its end as %s", escaped(e.Workflow), at(e.StartedAt, now), escaped(e.Event))
 		switch {
 		case e.Refused != "" && e.ARN != "":
@@ -160,9 +160,8 @@ func (v Instance) executionsText(now time.Time) string {
 		case e.ARN == "":
 			line += "; start not confirmed yet"
 		}
-		lines = append(lines, line)
-	}
-	return strings.Join(lines, "\n")
+		return line
+	})
 }
 
 // parkedText returns the parked event and the reason. The type and parts of the reason come from a producer.
@@ -179,8 +178,7 @@ func (v Instance) parkedText(now time.Time) string {
 
 // failedText lists the permanently failed effects. Targets and reasons may contain text of a producer.
 func (v Instance) failedText(now time.Time) string {
-	var lines []string
-	for _, f := range v.Failed {
+	return lines(v.Failed, func(f Failed) string {
 		what := escaped(string(f.Kind))
 		if f.Target != "" {
 			what += " to " + escaped(f.Target)
@@ -194,9 +192,8 @@ func (v Instance) failedText(now time.Time) string {
 		case durable.ReportUnsent:
 			line += " (not reported to the chart yet)"
 		}
-		lines = append(lines, line)
-	}
-	return strings.Join(lines, "\n")
+		return line
+	})
 }
 
 func historyText(style console.Style, history []durable.Transition, zone *time.Location) string {

@@ -1,7 +1,6 @@
 package tour
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -11,41 +10,21 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// showBeside prints the paths and results of ended executions beside the history of the instance that they waited for.
+// showEnd prints the paths of ended executions, the history of the instance that they waited for, and their results.
 // Without executions it prints the instance's history and output.
-func (p *player) showBeside(ctx context.Context, instance string, executions ...execution) error {
+func (p *player) showEnd(instance string, executions ...execution) {
 	id, err := durable.ParseInstanceID(instance)
-	if err != nil {
-		return err
-	}
-	record, err := p.stack.Load(ctx, id)
-	if err != nil {
-		return err
-	}
+	p.check(err)
+	record, err := p.stack.Load(p.ctx, id)
+	p.check(err)
 	dim := p.config.Style.Dim
-	left := pathLines(executions)
-	right := append([]string{dim("history of " + instance)}, p.historyLines(record.History)...)
-	wide := 0
-	if len(left) > 0 {
-		for _, line := range left {
-			wide = max(wide, console.Width(line))
-		}
-		left[0] = dim(left[0])
-		wide += 3
-	}
 	p.say("")
-	if columns := p.config.Style.Columns(); columns > 0 && columns < columnsMax { // The terminal is too narrow for two columns.
-		left, right, wide = append(left, right...), nil, 0
+	for _, e := range executions {
+		p.say("   %s\n     %s", dim("path of "+e.workflow), strings.Join(e.path, " → "))
 	}
-	for i := range max(len(left), len(right)) {
-		line := ""
-		if i < len(left) {
-			line = left[i]
-		}
-		if i < len(right) {
-			line += strings.Repeat(" ", wide-console.Width(line)) + right[i]
-		}
-		p.say("   %s", line)
+	p.say("   %s", dim("history of "+instance))
+	for _, line := range p.historyLines(record.History) {
+		p.say("     %s", line)
 	}
 	for _, e := range executions {
 		p.say("   %s %s", dim("output of "+e.workflow+","), p.config.Style.State(string(e.status)))
@@ -55,12 +34,9 @@ func (p *player) showBeside(ctx context.Context, instance string, executions ...
 		var snapshot struct {
 			Output json.RawMessage `json:"output"`
 		}
-		if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {
-			return fmt.Errorf("reading the snapshot of %s: %w", instance, err)
-		}
+		p.check(json.Unmarshal(record.Snapshot, &snapshot), "reading the snapshot of "+instance)
 		p.say("   %s\n     %s", dim("output of "+instance), jsonText(string(snapshot.Output)))
 	}
-	return nil
 }
 
 // text returns the result of the execution, formatted.
@@ -73,39 +49,6 @@ func (e execution) text() string {
 	default:
 		return e.failure + ": " + e.output
 	}
-}
-
-// pathLines returns the paths in columns, one state a line, below a heading.
-func pathLines(executions []execution) []string {
-	if len(executions) == 0 {
-		return nil
-	}
-	lines := []string{"execution"}
-	if len(executions) > 1 {
-		lines[0] = "executions"
-	}
-	for row, more := 0, true; more; row++ {
-		line := ""
-		more = false
-		for column, e := range executions {
-			wide := 0
-			for _, state := range e.path {
-				wide = max(wide, len(state))
-			}
-			if column > 0 {
-				line += "  "
-			}
-			state := ""
-			if row < len(e.path) {
-				state, more = e.path[row], true
-			}
-			line += fmt.Sprintf("%-*s", wide, state)
-		}
-		if more {
-			lines = append(lines, strings.TrimRight(line, " "))
-		}
-	}
-	return lines
 }
 
 // historyLines returns a line for each transition: the time since the first one, the event, and the change.
