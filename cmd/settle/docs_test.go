@@ -152,7 +152,7 @@ var (
 func variables(t *testing.T) map[string]bool {
 	t.Helper()
 	read := map[string]bool{}
-	for _, path := range []string{"../../runtime/host/internal/boot/settings.go", "../../machines/samples/settings.go"} {
+	for _, path := range []string{"../../runtime/host/settings.go", "../../machines/samples/settings.go"} {
 		source, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

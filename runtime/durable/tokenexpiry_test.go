@@ -37,7 +37,7 @@ func TestAFailedCheckOfATaskDelaysNoEvent(t *testing.T) {
 		timeout, heartbeat time.Duration
 		looksMax           int
 	}{
-		"timeout":   {timeout: 10 * time.Minute, looksMax: 13},
+		"timeout":    {timeout: 10 * time.Minute, looksMax: 13},
 		"heartbeats": {heartbeat: time.Minute, looksMax: 310},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestATaskThatTimesOutIsToldToTheChart(t *testing.T) {
 	}{
 		"timeout":                 {timeout: time.Hour},
 		"timeout with heartbeats": {timeout: time.Hour, heartbeat: time.Minute},
-		"heartbeats lost":          {heartbeat: time.Minute, lose: true},
+		"heartbeats lost":         {heartbeat: time.Minute, lose: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -73,7 +73,7 @@ func TestMissingEventDataIsFetched(t *testing.T) {
 	}{
 		"nothing":                {`"status":"SUCCEEDED","output":"1",` + input, good, 0, `"SUCCEEDED","output":1}}`},
 		"nothing for a failure":  {`"status":"FAILED","error":"E","cause":"C",` + input, bad, 0, `"FAILED","error":"E","cause":"C"}}`},
-		"nothing for a timeout": {`"status":"TIMED_OUT",` + input, bad, 0, `"TIMED_OUT"}}`},
+		"nothing for a timeout":  {`"status":"TIMED_OUT",` + input, bad, 0, `"TIMED_OUT"}}`},
 		"the input":              {`"status":"SUCCEEDED","output":"1","input":null`, good, 1, `"SUCCEEDED","output":"whole"}}`},
 		"the input, by its flag": {`"status":"SUCCEEDED","output":"1","input":"","inputDetails":{"included":false}`, good, 1, `"SUCCEEDED","output":"whole"}}`},
 		"the output":             {`"status":"SUCCEEDED","output":null,` + input, good, 1, `"SUCCEEDED","output":"whole"}}`},
