@@ -51,7 +51,7 @@ func consume(address string) {
 		_, err := fmt.Fprintf(report, "%s %s %s\n", call.Key, call.Instance, a.Paying.ID())
 		return payment{Amount: a.Paying.Amount}, err
 	}
-	host.Consumer(func(*host.Process) ([]durable.Machine, error) { return []durable.Machine{accounts(pay), hands()}, nil })
+	host.Main(host.Consumer(func(*host.Process) ([]durable.Machine, error) { return []durable.Machine{accounts(pay), hands()}, nil }))
 }
 
 type (

@@ -21,7 +21,7 @@ const (
 	forwarderConcurrency = 10
 )
 
-// environment returns the environment of a function: the variables that runtime/host/internal/boot reads and the function
+// environment returns the environment of a function: the variables that runtime/host reads and the function
 // uses. It panics if Props.Environment contains one of them. Otherwise a function could use another stack's queue
 // unnoticed.
 func (s *Settle) environment(function string) map[string]*string {

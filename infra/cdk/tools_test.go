@@ -30,7 +30,7 @@ const (
 	byLint         = "cfn-lint"
 )
 
-// checks return the problems of a template, "" if there are none.
+// checks return the problems of a template, or "".
 var checks = map[string]func(*testing.T, object) string{
 	byProperties:   func(_ *testing.T, of object) string { return broken(of) },
 	byGuard:        checkGuard,

@@ -281,7 +281,7 @@ func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, reason error) (wh
 	case v == poisoned:
 		event, reason = statechart.Event{}, err
 	case v == skipped && event.Type == startEvent && !t.draft.Instance.Settled(): // The child cannot settle at its start.
-	case v == skipped && event.Type == statechart.TimerEvent && incarnationOf(d.Body) == 0:
+	case v == skipped && event.Type == statechart.TimerEvent && incarnationOf(d.Body) == 0 && t.draft.Instance != nil && !t.draft.Instance.Settled():
 		event = statechart.Event{} // An operator resumes the instance, and waits for the reason.
 	case v == skipped && !t.isApplied(d):
 		return nil, nil // The next event reports the reason.

@@ -13,7 +13,6 @@ import (
 //   - The count of steps is raised to the time, in microseconds since 1970, or by one if it is that high already. An instance
 //     takes less than a million steps a second, so the new count is above every earlier one, and every ID that derives from
 //     it is new. Receivers accept the next sends.
-//   - The sends in the outbox get such IDs. Under their own, a receiver would skip them as duplicates if it has a later send.
 //   - The outbox asks again for everything the instance waits for: its timers, aliases, tasks and executions. An instance
 //     that is done notifies its parent again. Asking twice is harmless.
 //
@@ -35,12 +34,7 @@ func Rearm(machines *Machines, record Record, now time.Time) (Record, error) {
 	at := now.UTC().Truncate(time.Millisecond)
 	record.Snapshot, record.UpdatedAt = snapshot, at
 	record.Revision++
-	outbox := slices.Clone(record.Outbox)
-	for i := range outbox {
-		if outbox[i].Kind == statechart.Send {
-			outbox[i].ID = fmt.Sprintf("%d.%d", steps, i)
-		}
-	}
+	outbox := slices.Clip(record.Outbox)
 	ask := func(effect statechart.Effect) {
 		effect.ID = fmt.Sprintf("rearm.%d.%d", steps, len(outbox))
 		outbox = append(outbox, effect)

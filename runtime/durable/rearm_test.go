@@ -51,31 +51,6 @@ func greeting(text string) string {
 	return fmt.Sprintf(`{"type": "tell", "item": %q, "to": "order/2"}`, text)
 }
 
-// The outbox of a backup has a send. A later send is still in the queue when sender and receiver are restored.
-func TestASendInTheOutboxOfABackupIsAppliedBehindLaterOnes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.post("order/2", event("add", "before"))
-		w.invoke()
-		w.hook = faults(map[string]fault{"Send order/2 #1": dieBefore})
-		w.post("order/1", greeting("one"))
-		w.invoke()
-		saved := w.backup("order/1", "order/2")
-		if len(saved[0].Outbox) != 1 {
-			t.Fatalf("want one send in the outbox, got %+v", saved[0].Outbox)
-		}
-		w.hook = nil
-		w.run(t)
-		w.post("order/1", greeting("two"))
-		w.invoke()
-		w.restore(saved)
-		w.rearm(t, "order/1")
-		w.run(t)
-		w.wantLog(t, "order/2", "before", "two", "one")
-	})
-}
-
 // Without rearming, the restored sender reuses the IDs of the lost sends, and the receiver skips its next sends as
 // duplicates.
 func TestTheSendsOfARestoredInstanceAreAppliedOnceItIsRearmed(t *testing.T) {

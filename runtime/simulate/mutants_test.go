@@ -196,7 +196,7 @@ var mutants = []mutant{
 	{"rearming does not put timers back", "timers of a restored instance fire", "runtime/durable/rearm.go",
 		`range instance.Timers() {`, `range instance.Timers()[:0] {`},
 	{"rearming forgets the outbox", "effects of a restored instance at least once", "runtime/durable/rearm.go",
-		`	outbox := slices.Clone(record.Outbox)`, `	outbox := []statechart.Effect{}`},
+		`	outbox := slices.Clip(record.Outbox)`, `	outbox := []statechart.Effect{}`},
 	{"rearming does not claim aliases again", "an alias belongs to a restored instance", "runtime/durable/rearm.go",
 		`		ask(statechart.Effect{Kind: statechart.ClaimAlias, Name: alias})`, `		_ = alias`},
 	{"a history that lags decides", "a task's answer is not mistaken for an expiry", "runtime/sfncallback/reconcile.go",

@@ -33,8 +33,6 @@ type restored struct {
 	// undone contains the derived IDs of the effects that were stored before, except those that are pending again.
 	// They may or may not have been performed, and no later send may use one of their IDs.
 	undone map[string]bool
-	// sends are the sends of the rearmed outbox, renamed those of the backup.
-	sends, renamed []statechart.Effect
 }
 
 // consume runs the consumer on a queue. An operator may stop and restart it.
@@ -147,11 +145,6 @@ func (s *simulation) restoreOne(name string, item map[string]types.AttributeValu
 		s.problem("rearming %s: %v", name, err)
 	}
 	s.count("steps undone by a restore", undone-len(record.History))
-	for i, effect := range record.Outbox {
-		if effect.Kind == statechart.Send && one.steps > 0 {
-			one.renamed, one.sends = append(one.renamed, effect), append(one.sends, rearmed.Outbox[i])
-		}
-	}
 	s.ledger.restore(rearmed, one)
 	s.lab.restore(name)
 	s.director.addTrace("%s is restored to revision %d, with %d steps of its history", name, record.Revision, one.history)
@@ -224,10 +217,6 @@ func (r *replay) rearm() {
 	if r.at != one.history || one.steps == 0 {
 		return
 	}
-	for _, effect := range one.renamed {
-		delete(r.sends, derivedID(r.name, r.record.CreatedAt, effect.ID))
-	}
-	r.note(one.sends)
 	snapshot, steps, err := statechart.SkipSteps(r.snapshot(), one.steps)
 	if err != nil {
 		panic(fmt.Sprintf("rearming %s in the model: %v", r.name, err))

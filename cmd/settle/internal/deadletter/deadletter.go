@@ -57,8 +57,8 @@ type Message struct {
 	ID string `json:"message_id"`
 	// Instance is the name of the instance: the group's or, for a timer, the timer's. It is empty if unknown.
 	Instance string `json:"instance"`
-	// Event is the event's type, EventID its idempotency key. Both are empty if the message is not an event. For a timer,
-	// they are those of the event inside it.
+	// Event is the event's type, EventID its idempotency key. Both are empty if the message is not an event. A timer has
+	// the type and the key of the event inside it.
 	Event   string `json:"event"`
 	EventID string `json:"event_id,omitempty"`
 	// Sent is when the message was sent to this queue. If SQS moved it here, Sent is when it was first sent.
