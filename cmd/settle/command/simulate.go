@@ -149,10 +149,9 @@ func eachLine(ctx context.Context, in io.Reader, fn func([]byte) error) error {
 	scanner.Buffer(nil, gateway.EventBytesMax+len("\r\n"))
 	for number := 1; ; number++ {
 		more, err := until(ctx, func() (bool, error) { return scanner.Scan(), scanner.Err() })
-		if ctx.Err() != nil {
-			return nil
-		}
 		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // A cancelled read is not an error of the input.
 		case err == nil && !more:
 			return nil
 		case errors.Is(err, bufio.ErrTooLong):
