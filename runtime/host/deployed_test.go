@@ -207,7 +207,7 @@ func buildDeployed(t *testing.T) map[string]string {
 	args := append(append([]string{"build"}, buildFlags(t)...), "-o", folder+string(filepath.Separator))
 	executables := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
-		args = append(args, "../"+name)
+		args = append(args, "../../functions/"+name)
 		executables[name] = filepath.Join(folder, name)
 	}
 	command := exec.CommandContext(t.Context(), "go", args...)
