@@ -33,7 +33,7 @@ const (
 //	failure                                            counts as a try     fate
 //	the chart's code failed or panicked                yes                 retry with backoff, park after Config.AttemptsMax
 //	user code began and the process died               yes                 alone after Config.AloneAfter, park after Config.AbandonedMax
-//	AWS failed, throttled, timed out, answered late    no                  retry with backoff
+//	AWS failed, throttled, timed out, answered late    no, see takeBack    retry with backoff
 //	the invocation has too little time left            no                  retry with backoff, at once after progress
 //	a service asks for a retry, a timer fired early    no                  retry after its wait
 //	another writer was faster                          no                  at once, Config.ConflictsMax times, then with backoff
@@ -200,23 +200,25 @@ const takeBackMax = 5
 
 // takeBack takes back the counts of a turn whose commit failed while the process lives: failures of AWS use up
 // neither tries of events nor attempts of services. loaded is the state at the start of the turn. takeBack reads the
-// instance again, because the stored state is unknown.
+// instance again, because the stored state is unknown. If the table fails for all of takeBackMax attempts, the try counts
+// as a death of the process: the next process cannot tell one from the other.
 func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery) {
 	if !slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.ReceiveCount > 1 }) {
 		return
 	}
+	var err error
 	wait := 50 * time.Millisecond
-	for range takeBackMax {
-		err := t.loop.takeBackOnce(ctx, t.draft.Record.Instance, loaded, deliveries)
+	for tries := 1; ; tries++ {
+		err = t.loop.takeBackOnce(ctx, t.draft.Record.Instance, loaded, deliveries)
 		if err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrUnstorable) {
 			return
 		}
-		t.loop.config.Logger.WarnContext(ctx, "cannot take back the count of a try", "instance", t.draft.Record.Instance.String(), "error", err)
-		if !pause(ctx, wait) {
-			return
+		if tries == takeBackMax || !pause(ctx, wait) {
+			break
 		}
 		wait *= 2
 	}
+	t.loop.config.Logger.WarnContext(ctx, "cannot take back the count of a try, it counts as a death of the process", "instance", t.draft.Record.Instance.String(), "error", err)
 }
 
 func (l *Loop) takeBackOnce(ctx context.Context, id InstanceID, loaded state, deliveries []Delivery) error {
@@ -245,8 +247,10 @@ func (l *Loop) takeBackOnce(ctx context.Context, id InstanceID, loaded state, de
 		if now.Count <= was.Count && now.Services <= was.Services {
 			continue
 		}
-		// Progress may have reset the count.
-		now.Count, now.Services = min(now.Count, max(now.Count-1, was.Count)), max(now.Services-begun, was.Services)
+		if now.Count > was.Count { // Progress may have reset the count.
+			now.Count--
+		}
+		now.Services = max(now.Services-begun, was.Services)
 		t.count(now)
 	}
 	return t.commit(ctx)
@@ -274,16 +278,18 @@ func (t *turn) failTry(ctx context.Context, d Delivery, event statechart.Event, 
 // giveUpDelivery gives up a delivery that was not admitted yet, because its instance cannot settle or cannot be stored.
 // It skips a duplicate or a stale message. why is as in giveUpEvent.
 func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, reason error) (why, err error) {
+	isStuck := t.draft.Instance != nil && !t.draft.Instance.Settled()
 	event, v, err := t.admit(ctx, d)
 	switch {
 	case v == undecided:
 		return nil, err
 	case v == poisoned:
 		event, reason = statechart.Event{}, err
-	case v == skipped && event.Type == startEvent && !t.draft.Instance.Settled(): // The child cannot settle at its start.
-	case v == skipped && event.Type == statechart.TimerEvent && incarnationOf(d.Body) == 0 && t.draft.Instance != nil && !t.draft.Instance.Settled():
+	case v != skipped:
+	case isStuck && event.Type == startEvent: // The child cannot settle at its start.
+	case isStuck && event.Type == statechart.TimerEvent && incarnationOf(d.Body) == 0:
 		event = statechart.Event{} // An operator resumes the instance, and waits for the reason.
-	case v == skipped && !t.isApplied(d):
+	case !t.isApplied(d):
 		return nil, nil // The next event reports the reason.
 	}
 	return t.giveUpEvent(ctx, d, event, reason)

@@ -69,7 +69,8 @@ func (s *simulation) acknowledger(client *sqs.Client) durable.Acknowledger {
 	return sqsqueue.NewAcknowledger(client, s.queueURLs[0])
 }
 
-// traced adds a process's warnings to the trace of a run that is the only one.
+// traced adds a process's warnings to the trace of a run that is the only one. It counts the tries whose count the
+// loop could not take back.
 type traced struct {
 	slog.Handler
 	director *director
@@ -80,10 +81,18 @@ type traced struct {
 // goroutines end.
 func (h traced) Enabled(ctx context.Context, level slog.Level) bool {
 	gone, _ := h.director.state(h.process)
-	return *simulationRuns == 1 && level >= slog.LevelWarn && !gone && ctx.Err() == nil
+	return level >= slog.LevelWarn && !gone && ctx.Err() == nil
 }
 
 func (h traced) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "cannot take back the count of a try") {
+		h.director.mu.Lock()
+		h.director.counts[countNotTakenBack]++
+		h.director.mu.Unlock()
+	}
+	if *simulationRuns > 1 {
+		return nil
+	}
 	text := h.process + " says: " + r.Message
 	r.Attrs(func(a slog.Attr) bool {
 		text += fmt.Sprintf(" %s=%v", a.Key, a.Value)

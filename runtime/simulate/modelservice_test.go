@@ -74,9 +74,10 @@ func (r *replay) hasUsedUp(invocation statechart.Invocation) bool {
 	return s.lab.tries[derivedID(r.name, r.record.CreatedAt, invocation.Key)]+s.died() >= work.Retry.Attempts
 }
 
-// died returns how many processes died or froze, except those that their services killed.
+// died returns how many processes died or froze, except those that their services killed. A try that the loop could not
+// take back counts as a death.
 func (s *simulation) died() (died int) {
-	for _, kind := range []string{nameOf(dieBefore), nameOf(dieAfter), nameOf(freeze), countTimeOut} {
+	for _, kind := range []string{nameOf(dieBefore), nameOf(dieAfter), nameOf(freeze), countTimeOut, countNotTakenBack} {
 		died += s.director.counts[kind]
 	}
 	return died

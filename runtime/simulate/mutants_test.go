@@ -116,7 +116,7 @@ var mutants = []mutant{
 		if err`, `	case ctx != nil:
 		if err`},
 	{"failures of AWS counted as tries", "never parked for failures of AWS", "runtime/durable/failure.go",
-		`max(now.Count-1, was.Count)`, `now.Count`},
+		`now.Count--`, `now.Count -= 0`},
 	{"events that kill processes not taken alone", "one instance's trouble parks no event of another", "runtime/durable/turn.go",
 		`slot == together && suspicion > 0 {`, `slot == together && suspicion > 1<<20 {`},
 	{"denied effects dropped at once", "denied effects are tried for DeniedWaitMax", "runtime/durable/failed.go",

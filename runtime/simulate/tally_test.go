@@ -16,6 +16,7 @@ const (
 	countFailing      = "failing"
 	countHuge         = "huge"
 	countTimeOut      = "killed at its timeout"
+	countNotTakenBack = "try not taken back"
 	countKilled       = "killed by a service"
 	countServiceFails = "service fails"
 	countServiceHangs = "service hangs"
@@ -50,6 +51,7 @@ var faultKinds = []struct{ kind, text string }{
 	{dieAfter.String(), "processes that died after a call"},
 	{countTimeOut, "processes killed at their timeout"},
 	{countKilled, "processes killed by a service"},
+	{countNotTakenBack, "tries that failed with AWS and could not be taken back"},
 	{countServiceFails, "attempts of services that failed"},
 	{countServiceHangs, "attempts of services that hung"},
 	{countServiceSlow, "attempts of services that took 1.5 s"},
