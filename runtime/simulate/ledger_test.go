@@ -141,16 +141,20 @@ func (l *ledger) abandon(id string) {
 }
 
 // passesOver reports whether an instance may skip a message that it has not applied. Either the queue gave it up, or
-// it gave up another copy from the same sending instance. A message after that copy was applied, so later copies are
-// duplicates, until an operator sends the first copy again.
+// another copy from the same sending instance was given up by the queue, or parked because processes died. A message
+// after that copy was applied, so later copies are duplicates, until an operator sends the first copy again.
 func (l *ledger) passesOver(message accepted, all []accepted) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.abandoned[message.id] {
 		return true
 	}
-	return !message.redriven && message.isSend() && slices.ContainsFunc(all, func(other accepted) bool {
-		return l.abandoned[other.id] && other.body == message.body
+	if message.redriven || !message.isSend() {
+		return false
+	}
+	return l.isOvertaken(message, all) || slices.ContainsFunc(all, func(other accepted) bool {
+		isParked := other.id != message.id && slices.ContainsFunc(l.parked[other.parkingID()], func(reason string) bool { return strings.Contains(reason, noEnd) })
+		return (l.abandoned[other.id] || isParked) && other.body == message.body
 	})
 }
 

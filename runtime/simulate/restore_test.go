@@ -33,6 +33,8 @@ type restored struct {
 	// undone contains the derived IDs of the effects that were stored before, except those that are pending again.
 	// They may or may not have been performed, and no later send may use one of their IDs.
 	undone map[string]bool
+	// pending contains the derived IDs of the backup's outbox.
+	pending map[string]bool
 }
 
 // consume runs the consumer on a queue. An operator may stop and restart it.
@@ -126,7 +128,7 @@ func (s *simulation) restoreOne(name string, item map[string]types.AttributeValu
 		return
 	}
 	record := s.load(name)
-	one := restored{at: now, history: len(record.History), watermark: record.Watermark, undone: map[string]bool{}}
+	one := restored{at: now, history: len(record.History), watermark: record.Watermark, undone: map[string]bool{}, pending: map[string]bool{}}
 	machines := s.machines
 	if s.rolledOut(0, now) {
 		machines = s.deployed
@@ -164,6 +166,7 @@ func (l *ledger) restore(record durable.Record, one restored) {
 		id := derivedID(name, record.CreatedAt, effect.ID)
 		l.committed[shortened(id)], l.committed[shortened(id+".failed")] = true, true
 		delete(one.undone, shortened(id))
+		one.pending[shortened(id)] = true
 	}
 	l.stored[name] = stored{createdAt: record.CreatedAt, revision: record.Revision, owed: len(record.Outbox)}
 	l.restored[name] = one
@@ -201,6 +204,15 @@ func (l *ledger) isParkedBefore(instance string, effect statechart.Effect) bool 
 	defer l.mu.Unlock()
 	message, ok := l.accepted[instance+" "+place.Queue][place.SequenceNumber]
 	return ok && message.delivered.Before(l.restored[instance].at) && len(l.parked[message.parkingID()]) > 0
+}
+
+// isOvertaken reports whether the backup's outbox had this send, and the queue has a later send of its sender that the
+// restore undid. If the later one is applied first, this one is a duplicate: docs/backups.md. The caller holds l.mu.
+func (l *ledger) isOvertaken(message accepted, all []accepted) bool {
+	id := message.head().ID
+	sender, _, _ := strings.Cut(id, "@")
+	one := l.restored[sender]
+	return one.pending[shortened(id)] && slices.ContainsFunc(all, func(other accepted) bool { return other.isSend() && one.undone[shortened(other.head().ID)] })
 }
 
 // wasUndone reports whether a restore undid the sender's record of a send.
