@@ -220,6 +220,7 @@ func TestRearmRefusesAWrongCommandLine(t *testing.T) {
 			"--all --resume 7":                   "--resume: expected the stamp that the interrupted run printed, no later than now, 946684800000000, got 7",
 			"--all --resume 946684800000001":     "got 946684800000001",
 			"relay/1 --resume 946684800000000":   "--resume: expected --machine or --all with it",
+			"--machine relay --resume":           "--resume: expected int, got no value; see",
 			"--machine relay --resume yesterday": "--resume: expected a valid 64 bit int but got \"yesterday\"",
 		} {
 			got := u.run(append([]string{"rearm", "--local"}, strings.Fields(line)...)...)

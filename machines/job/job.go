@@ -107,7 +107,7 @@ func New(runners RunnerLauncher, config Config) *statechart.Chart[Context] {
 			{ID: "new", Tags: settled, Doc: "no webhook yet",
 				On: slices.Concat([]on{{Event: "waiting", Target: "waiting", Actions: do{keepJob}}}, onQueued, []on{onInProgress})},
 			{ID: "waiting", Tags: settled, Doc: "waits for an approval or other jobs, needs no runner yet",
-				On: append(onQueued, onInProgress)},
+				On: slices.Concat(onQueued, []on{onInProgress})},
 			{ID: "queued_elsewhere", Tags: settled, Doc: "has other labels, waits for a runner of another system",
 				On: []on{onInProgress}},
 			{ID: "launching", Doc: "launches a runner",

@@ -39,7 +39,7 @@ func (a *api) postCallback(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if _, err := mediaType(r.Header, "application/json"); err != nil {
+	if err := checkJSON(r.Header); err != nil {
 		return reply{}, err
 	}
 	body, err := readBody(r, a.config.EventBytesMax)

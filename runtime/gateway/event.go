@@ -29,7 +29,7 @@ func (a *api) postEvent(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if _, err := mediaType(r.Header, "application/json"); err != nil {
+	if err := checkJSON(r.Header); err != nil {
 		return reply{}, err
 	}
 	key, err := idempotencyKey(r.Header)

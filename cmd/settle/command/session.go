@@ -133,7 +133,8 @@ func (s *session) run(ctx context.Context, args []string) int {
 	case errors.As(err, &failed) && failed.Op == "write": // Writing the help text failed.
 		return s.fail(failed)
 	case err != nil:
-		return s.fail(fmt.Errorf("%w: %w; see %s --help", errUsage, err, s.calledOf(err)))
+		text := strings.ReplaceAll(err.Error(), ` value but got "EOL" (<EOL>)`, ", got no value") // kong's name for the end of the command
+		return s.fail(fmt.Errorf("%w: %s; see %s --help", errUsage, text, s.calledOf(err)))
 	}
 	s.remember(command)
 	err = stopped(ctx, command.Run())
