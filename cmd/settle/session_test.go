@@ -45,11 +45,12 @@ func withMachines(t *testing.T, config command.Config, test func(user)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log := &syncBuffer{}
-		logger := slog.New(console.NewHandler(log, console.Style{}, ""))
+		handler := console.NewHandler(log, console.Style{}, "")
+		logger := slog.New(handler)
 		hosted := func(url string) []durable.Machine {
 			return config.Machines(command.Environment{Logger: logger, GatewayURL: url})
 		}
-		running, err := stack.Start(t.Context(), hosted, stack.Config{Logger: logger})
+		running, err := stack.Start(t.Context(), hosted, stack.Config{Logger: logger, Committed: handler.Committed})
 		if err != nil {
 			t.Fatal(err)
 		}

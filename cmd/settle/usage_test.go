@@ -29,7 +29,7 @@ var wrongLines = []struct {
 	{"list --limit 0", command.ExitUsage, "--limit: expected at least 1, got 0"},
 	{"list --limit=-1", command.ExitUsage, "usage: --limit: expected at least 1, got -1\n"},
 	{"list --limit --local", command.ExitUsage, `usage: --limit: expected int value but got "--local" (long flag); perhaps try --limit="--local"?; see settle list`},
-	{"list --limit", command.ExitUsage, `usage: --limit: expected int value but got "EOL" (<EOL>); see settle list`},
+	{"list --limit", command.ExitUsage, `usage: --limit: expected int, got no value; see settle list`},
 	{"list --limit 1.5", command.ExitUsage, `usage: --limit: expected a valid 64 bit int but got "1.5"; see settle list`},
 	{"dlq list --limit=-1", command.ExitUsage, "usage: --limit: expected at least 1, got -1\n"},
 	{"send signup/42 RESEND --wait done --timeout=-1s", command.ExitUsage, "usage: --timeout: expected more than zero, got -1s\n"},

@@ -19,7 +19,7 @@ type Observer struct {
 	Parked func(ctx context.Context, parked Parked)
 	// Retried is called for a delivery that failed and will be retried with the deliveries behind it.
 	Retried func(ctx context.Context, retried Retried)
-	// Committed is called for each commit. An event may take several.
+	// Committed is called for each commit. An event may take several. A commit whose answer is lost is not reported.
 	Committed func(ctx context.Context, committed Committed)
 	// Conflict is called when a turn starts again because another writer was faster.
 	Conflict func(ctx context.Context, instance string)
@@ -85,6 +85,8 @@ type Committed struct {
 	Revision int64
 	// Effects is the number of effects in the outbox.
 	Effects int
+	// Transitions are the steps that this commit stored, in order.
+	Transitions []Transition
 }
 
 // Loaded is the stored instance at the start of a turn. Its ages are zero if nothing is waiting.
@@ -320,9 +322,9 @@ func (t *turn) tellStored(ctx context.Context) {
 }
 
 // tellCommitted reports a commit and its events to the observer.
-func (t *turn) tellCommitted(ctx context.Context) {
+func (t *turn) tellCommitted(ctx context.Context, transitions []Transition) {
 	if notify := t.loop.config.Observer.Committed; notify != nil {
-		notify(ctx, Committed{Instance: t.stored.Record.Instance.String(), Revision: t.stored.Record.Revision, Effects: len(t.stored.Record.Outbox)})
+		notify(ctx, Committed{Instance: t.stored.Record.Instance.String(), Revision: t.stored.Record.Revision, Effects: len(t.stored.Record.Outbox), Transitions: transitions})
 	}
 	t.tell(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -85,6 +86,25 @@ func TestAnObserverHearsOfRetriesUntilTheInstanceHasSettled(t *testing.T) {
 			"applied resume to order/1 revision 5 [charging] to [idle] attempts 3 after 0s settled true resumed true",
 			"skipped "+event("charge", ""), // The event is already applied, and the instance has settled.
 		)
+	})
+}
+
+func TestAnObserverHearsOfEachStoredTransitionOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var heard []durable.Transition
+		revision := int64(0)
+		w.config.Observer.Committed = func(_ context.Context, c durable.Committed) {
+			heard, revision = append(heard, c.Transitions...), c.Revision
+		}
+		w.third["charge"] = failing(1, errors.New("busy"))
+		w.post("order/1", event("add", "a"), event("charge", ""), event("add", "b"))
+		w.hook = faults(map[string]fault{"Commit order/1 #2": failBefore})
+		w.run(t)
+		if stored := w.load("order/1"); !reflect.DeepEqual(heard, stored.History) || revision != stored.Revision || len(heard) != 4 {
+			t.Errorf("heard of %+v until revision %d, want the history of 4 in revision %d: %+v", heard, revision, stored.Revision, stored.History)
+		}
 	})
 }
 

@@ -163,7 +163,7 @@ func (t *turn) storably(change func() error) error {
 func (t *turn) logCommitted(ctx context.Context, transitions []Transition, logged []statechart.Effect) {
 	log, id := t.loop.config.Logger, t.stored.Record.Instance.String()
 	level := slog.LevelInfo
-	if t.loop.config.Observer.Applied != nil {
+	if observer := t.loop.config.Observer; observer.Applied != nil || observer.Committed != nil {
 		level = slog.LevelDebug
 	}
 	for _, done := range transitions {

@@ -347,8 +347,8 @@ func (t *turn) commit(ctx context.Context) error {
 	transitions := t.draft.transitions
 	t.draft.Record, t.draft.transitions = next, nil
 	t.stored = t.draft
+	t.tellCommitted(ctx, transitions)
 	t.logCommitted(ctx, transitions, logged)
-	t.tellCommitted(ctx)
 	return nil
 }
 

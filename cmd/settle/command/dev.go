@@ -112,11 +112,12 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	logger := slog.New(durable.LogPanics(console.NewHandler(s.raw, s.style, ""), true))
+	handler := console.NewHandler(s.raw, s.style, "")
+	logger := slog.New(durable.LogPanics(handler, true))
 	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
 		return s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL})
 	}, stack.Config{
-		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger,
+		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger, Committed: handler.Committed,
 		Consumer: c.Consumer, ConsumerEnv: c.consumerEnv(s), ConsumerLogs: s.raw, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
 )
 
 // A column grows with its content up to columnMax. Wider content shifts the next column.
@@ -17,8 +20,8 @@ const (
 	columnMax      = 40
 )
 
-// Handler is a slog.Handler for people. It prints transitions in columns, and other records as message and attributes.
-// Each record is one line, folded at the style's width, and one write. It is safe for concurrent use.
+// Handler prints a loop's work for people: transitions in columns, and as a slog.Handler, records as message and
+// attributes. Each is one line, folded at the style's width, and one write. It is safe for concurrent use.
 type Handler struct {
 	out    *output
 	style  Style
@@ -75,23 +78,33 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 func (h *Handler) Handle(_ context.Context, record slog.Record) error {
 	h.out.mu.Lock()
 	defer h.out.mu.Unlock()
-	line := h.plain(record)
-	if transition, ok := TransitionOf(record); ok {
-		line = h.transition(transition)
+	return h.print(record.Time, h.plain(record))
+}
+
+// Committed prints the transitions of a commit. It is for durable.Observer.
+func (h *Handler) Committed(_ context.Context, committed durable.Committed) {
+	h.out.mu.Lock()
+	defer h.out.mu.Unlock()
+	for _, t := range committed.Transitions {
+		_ = h.print(time.Now(), h.transition(committed, t)) // As for a logger, there is no other place to report a failure.
 	}
-	if !record.Time.IsZero() {
-		line = h.style.Dim(record.Time.Format("15:04:05.000")) + "  " + line
+}
+
+// print writes a line. The caller holds h.out.mu.
+func (h *Handler) print(at time.Time, line string) error {
+	if !at.IsZero() {
+		line = h.style.Dim(at.Format("15:04:05.000")) + "  " + line
 	}
 	_, err := io.WriteString(h.out, h.style.Fold(h.indent+line+"\n"))
 	return err
 }
 
-func (h *Handler) transition(t Transition) string {
-	line := h.style.Bold(Pad(Escape(t.Instance), &h.out.instances)) + "  " + Pad(Escape(EventName(t.Event, t.From)), &h.out.events) + "  "
+func (h *Handler) transition(c durable.Committed, t durable.Transition) string {
+	line := h.style.Bold(Pad(Escape(c.Instance), &h.out.instances)) + "  " + Pad(Escape(EventName(t.Event, t.From)), &h.out.events) + "  "
 	if h.brief {
 		return line + BriefChange(h.style, t.From, t.To, t.Ignored)
 	}
-	return line + t.Change(h.style) + "  " + h.style.Dim(fmt.Sprintf("(revision %d)", t.Revision))
+	return line + Change(h.style, t.From, t.To, t.Ignored) + "  " + h.style.Dim(fmt.Sprintf("(revision %d)", c.Revision))
 }
 
 func (h *Handler) plain(record slog.Record) string {

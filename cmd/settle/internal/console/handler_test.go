@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
 )
 
 func logTo(out *bytes.Buffer, style Style) *slog.Logger {
@@ -22,21 +24,15 @@ func untimed(out *bytes.Buffer) string {
 func TestTransitionsArePrintedInColumns(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	log := logTo(&out, Style{})
-	for _, transition := range []struct {
-		event    string
-		from, to []string
-		ignored  bool
-		revision int64
-	}{
-		{"SIGN_UP", []string{"new"}, []string{"unverified.registering"}, false, 1},
-		{"done.invoke.unverified.registering", []string{"unverified.registering"}, []string{"waiting"}, false, 1},
-		{"done.invoke.other", []string{"waiting"}, []string{"waiting"}, false, 2},
-		{"CANCEL", []string{"a.b", "c.d"}, []string{"a.b", "c.d"}, true, 2},
-	} {
-		log.Info("transition", "instance", "signup/42", "event", transition.event, "from", transition.from, "to", transition.to,
-			"ignored", transition.ignored, "revision", transition.revision)
-	}
+	handler := NewHandler(&out, Style{}, "> ")
+	handler.Committed(t.Context(), durable.Committed{Instance: "signup/42", Revision: 1, Transitions: []durable.Transition{
+		{Event: "SIGN_UP", From: []string{"new"}, To: []string{"unverified.registering"}},
+		{Event: "done.invoke.unverified.registering", From: []string{"unverified.registering"}, To: []string{"waiting"}},
+	}})
+	handler.Committed(t.Context(), durable.Committed{Instance: "signup/42", Revision: 2, Transitions: []durable.Transition{
+		{Event: "done.invoke.other", From: []string{"waiting"}, To: []string{"waiting"}},
+		{Event: "CANCEL", From: []string{"a.b", "c.d"}, To: []string{"a.b", "c.d"}, Ignored: true},
+	}})
 	want := `> signup/42           SIGN_UP        new → unverified.registering  (revision 1)
 > signup/42           done.invoke    unverified.registering → waiting  (revision 1)
 > signup/42           done.invoke.other  stays in waiting  (revision 2)
@@ -54,10 +50,8 @@ func TestOtherRecordsAreOnePlainLine(t *testing.T) {
 	log.Debug("not for people")
 	log.With("instance", "job/1").WithGroup("g").Warn("service failed", "error", errors.New("no\nway"), "wait", 5*time.Second, slog.Group("h", "n", 1))
 	log.WithGroup("g").With("a", 1).Info("grouped", "empty", "", "quoted", `no "x"`)
-	log.Info("transition", "of", "something else")
 	want := `> WARN  service failed  instance=job/1  g.error="no\nway"  g.wait=5s  g.h.n=1
 > grouped  g.a=1  g.empty=""  g.quoted=no "x"
-> transition  of=something else
 `
 	if got := untimed(&out); got != want {
 		t.Errorf("expected:\n%s\ngot:\n%s", want, got)
@@ -70,7 +64,7 @@ func TestStyleMarksOnlyOnTerminals(t *testing.T) {
 		t.Error("expected a buffer to be no terminal")
 	}
 	var out bytes.Buffer
-	logTo(&out, Style{on: true}).Info("transition", "instance", "a/1", "event", "E", "from", []string{"x"}, "to", []string{"y"})
+	NewHandler(&out, Style{on: true}, "").Committed(t.Context(), durable.Committed{Transitions: []durable.Transition{{From: []string{"x"}, To: []string{"y"}}}})
 	if want := "x → \x1b[32my\x1b[0m"; !strings.Contains(out.String(), want) {
 		t.Errorf("expected %q in %q", want, out.String())
 	}
@@ -91,7 +85,7 @@ func TestSpanHasTheTwoLargestUnits(t *testing.T) {
 func TestBriefOmitsRedundantStates(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	log := slog.New(NewHandler(&out, Style{}, "> ").Brief())
+	handler := NewHandler(&out, Style{}, "> ").Brief()
 	for _, change := range [][2][]string{
 		{{"new"}, {"unverified.registering"}},
 		{{"unverified.registering"}, {"unverified.waiting"}},
@@ -103,7 +97,7 @@ func TestBriefOmitsRedundantStates(t *testing.T) {
 		{{"a.x", "b.x"}, {"b.x"}},
 		{{"a.x", "b.x"}, {"a.x", "b.x"}},
 	} {
-		log.Info("transition", "instance", "a/1", "event", "E", "from", change[0], "to", change[1], "revision", int64(1))
+		handler.Committed(t.Context(), durable.Committed{Instance: "a/1", Transitions: []durable.Transition{{Event: "E", From: change[0], To: change[1]}}})
 	}
 	want := `> a/1                 E              new → unverified.registering
 > a/1                 E              unverified.registering → waiting

@@ -3,8 +3,11 @@ package console
 import (
 	"bytes"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"testing"
+
+	"github.com/settle-run/settle/runtime/durable"
 )
 
 func TestEscapeRemovesControlCharacters(t *testing.T) {
@@ -70,9 +73,11 @@ func TestNullDeviceIsNotATerminal(t *testing.T) {
 func TestLogLinesContainNoEscapeSequences(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	log := logTo(&out, Style{})
-	log.Info("transition", "instance", "a/\u009b1", "event", "\x1bE", "from", []string{"x\u202e"}, "to", []string{"y\x1b"}, "revision", int64(1))
-	log.Info("event parked", "reason", "\u009b2J", "ok", "plain")
+	handler := NewHandler(&out, Style{}, "> ")
+	handler.Committed(t.Context(), durable.Committed{Instance: "a/\u009b1", Revision: 1, Transitions: []durable.Transition{
+		{Event: "\x1bE", From: []string{"x\u202e"}, To: []string{"y\x1b"}},
+	}})
+	slog.New(handler).Info("event parked", "reason", "\u009b2J", "ok", "plain")
 	const want = `> a/\u009b1           \x1bE          x\u202e → y\x1b  (revision 1)
 > event parked  reason="\u009b2J"  ok=plain
 `

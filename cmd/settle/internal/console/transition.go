@@ -2,45 +2,9 @@ package console
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 )
-
-// Transition is a stored transition, as logged by the runtime.
-type Transition struct {
-	// Instance is the name of the instance: "signup/42".
-	Instance string
-	// Event is the event's type, or the runtime's name for a timer or the end of a service.
-	Event string
-	// From and To are the paths of the active atomic states.
-	From, To []string
-	// Ignored is true if no active state had a transition for the event.
-	Ignored bool
-	// Revision is the revision of the commit.
-	Revision int64
-}
-
-// TransitionOf parses a log record of durable.Loop. It returns false for records of other messages. Observer has no event
-// for each transition: Applied covers a whole event, with the ends of its services.
-func TransitionOf(record slog.Record) (Transition, bool) {
-	values := map[string]any{}
-	record.Attrs(func(attr slog.Attr) bool {
-		values[attr.Key] = attr.Value.Resolve().Any()
-		return true
-	})
-	var t Transition
-	t.Instance, _ = values["instance"].(string)
-	t.Event, _ = values["event"].(string)
-	t.From, _ = values["from"].([]string)
-	t.To, _ = values["to"].([]string)
-	t.Ignored, _ = values["ignored"].(bool)
-	t.Revision, _ = values["revision"].(int64)
-	return t, record.Message == "transition" && t.Instance != ""
-}
-
-// Change describes the change of states in a few words.
-func (t Transition) Change(style Style) string { return Change(style, t.From, t.To, t.Ignored) }
 
 // EventName shortens the end of a service, done.invoke.ID, if the state with that ID was left. The states are shown
 // next to it.

@@ -49,7 +49,7 @@ func (s *Stack) consumerInProcess(queues queueURLs) (function, error) {
 		Store: dynamostore.NewIndexed(dynamodb.NewFromConfig(settings), Table), Queue: sqsqueue.New(client, queues.fifo, queues.deadLetter),
 		Timers: timers, Tokens: sfncallback.New(states), Executions: workflows,
 		Acknowledger: sqsqueue.NewAcknowledger(client, s.QueueURL()),
-	}, durable.Config{Now: s.config.Now, Logger: s.config.Logger})
+	}, durable.Config{Now: s.config.Now, Logger: s.config.Logger, Observer: durable.Observer{Committed: s.config.Committed}})
 	if err != nil {
 		return function{}, err
 	}

@@ -77,6 +77,8 @@ type Config struct {
 	Now func() time.Time
 	// Logger receives the log of the functions. Defaults to slog.Default.
 	Logger *slog.Logger
+	// Committed is called for each commit of the consumer in this process. Nil means that the log has the transitions.
+	Committed func(ctx context.Context, committed durable.Committed)
 }
 
 func (c Config) withDefaults() Config {

@@ -68,8 +68,7 @@ func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 	defer cancel()
 
 	out = page{out, min(cmp.Or(config.Style.Columns(), columnsMax), columnsMax)}
-	handler := console.NewHandler(out, config.Style, "   ").Brief()
-	watch := newWatch(handler)
+	watch := newWatch(console.NewHandler(out, config.Style, "   ").Brief())
 	logger, secret := slog.New(watch), rand.Text()
 	callbacks := enrich.Callbacks{Key: []byte(rand.Text())}
 	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
@@ -80,7 +79,7 @@ func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 			Upload:          upload.Config{Window: config.UploadWindow},
 		})
 	}, stack.Config{
-		AWSAddr: config.AWSAddr, HTTPAddr: config.HTTPAddr, Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub([]byte(secret))}, Logger: logger,
+		AWSAddr: config.AWSAddr, HTTPAddr: config.HTTPAddr, Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub([]byte(secret))}, Logger: logger, Committed: watch.seen.committed,
 		Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback}},
 	})
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"sync"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/runtime/durable"
 )
 
-// watch is a slog.Handler that passes records on for printing, and then records the transitions and messages that the
-// tour waits for.
+// watch passes transitions and records on for printing, and then records those that the tour waits for.
 type watch struct {
 	slog.Handler
 	seen *seen
@@ -20,17 +20,18 @@ type watch struct {
 
 // seen is the state that a watch shares with the handlers derived from it.
 type seen struct {
-	// printing is locked while records are printed and noted, to keep their order.
+	console *console.Handler
+	// printing is locked while transitions and records are printed and noted, to keep their order.
 	printing sync.Mutex
-	// holding is set while records are kept in held until release.
+	// holding is set while their printing is kept in held until release.
 	holding bool
-	held    []heldRecord
-	// quiet suppresses the printing of records below warnings.
+	held    []func()
+	// quiet suppresses the printing of everything below warnings.
 	quiet bool
 
 	mu sync.Mutex
 	// transitions are the transitions not awaited yet, by instance.
-	transitions map[string][]console.Transition
+	transitions map[string][]durable.Transition
 	// states are the current states, by instance.
 	states map[string][]string
 	// code is the code in the last mail.
@@ -44,15 +45,9 @@ type seen struct {
 // asked is what a third party needs to call back.
 type asked struct{ job, callback string }
 
-type heldRecord struct {
-	ctx     context.Context
-	handler slog.Handler
-	record  slog.Record
-}
-
-func newWatch(next slog.Handler) watch {
+func newWatch(next *console.Handler) watch {
 	return watch{Handler: next, seen: &seen{
-		transitions: map[string][]console.Transition{}, states: map[string][]string{}, changed: make(chan struct{}),
+		console: next, transitions: map[string][]durable.Transition{}, states: map[string][]string{}, changed: make(chan struct{}),
 	}}
 }
 
@@ -69,46 +64,59 @@ func (w watch) Handle(ctx context.Context, record slog.Record) error {
 	case queuedMessage, refusedMessage, skippedMessage:
 		return nil
 	}
-	w.seen.printing.Lock()
-	defer w.seen.printing.Unlock()
-	if w.seen.holding {
-		w.seen.held = append(w.seen.held, heldRecord{ctx, w.Handler, record.Clone()})
-		return nil
-	}
-	return w.seen.show(ctx, w.Handler, record)
+	record = record.Clone()
+	w.seen.show(func() {
+		if !w.seen.quiet || record.Level >= slog.LevelWarn {
+			_ = w.Handler.Handle(ctx, withoutSecret(record)) // The tour continues if the reader has left.
+		}
+		w.seen.note(record)
+	})
+	return nil
 }
 
-// hold keeps records back, so that a line of the story can be printed before them.
+// committed prints the transitions of a commit and then notes them.
+func (s *seen) committed(ctx context.Context, committed durable.Committed) {
+	s.show(func() {
+		if !s.quiet {
+			s.console.Committed(ctx, committed)
+		}
+		s.noteTransitions(committed)
+	})
+}
+
+// show prints now, or at the release.
+func (s *seen) show(print func()) {
+	s.printing.Lock()
+	defer s.printing.Unlock()
+	if s.holding {
+		s.held = append(s.held, print)
+		return
+	}
+	print()
+}
+
+// hold keeps the printing back, so that a line of the story can be printed before them.
 func (s *seen) hold() {
 	s.printing.Lock()
 	defer s.printing.Unlock()
 	s.holding = true
 }
 
-// release prints the records that were kept back.
+// release prints what was kept back.
 func (s *seen) release() {
 	s.printing.Lock()
 	defer s.printing.Unlock()
-	for _, held := range s.held {
-		_ = s.show(held.ctx, held.handler, held.record) // The tour continues if the reader has left.
+	for _, print := range s.held {
+		print()
 	}
 	s.holding, s.held = false, nil
 }
 
-// setQuiet turns the printing of records off or on.
+// setQuiet turns the printing off or on, except that of warnings.
 func (s *seen) setQuiet(quiet bool) {
 	s.printing.Lock()
 	defer s.printing.Unlock()
 	s.quiet = quiet
-}
-
-func (s *seen) show(ctx context.Context, handler slog.Handler, record slog.Record) error {
-	var err error
-	if !s.quiet || record.Level >= slog.LevelWarn {
-		err = handler.Handle(ctx, withoutSecret(record))
-	}
-	s.note(record)
-	return err
 }
 
 // withoutSecret returns the record without the key in the callback address.
@@ -152,12 +160,17 @@ func (s *seen) note(record slog.Record) {
 	if asked.callback != "" {
 		s.asked = asked
 	}
-	if transition, ok := console.TransitionOf(record); ok {
-		s.transitions[transition.Instance] = append(s.transitions[transition.Instance], transition)
-		s.states[transition.Instance] = transition.To
-		close(s.changed)
-		s.changed = make(chan struct{})
+}
+
+func (s *seen) noteTransitions(committed durable.Committed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, transition := range committed.Transitions {
+		s.transitions[committed.Instance] = append(s.transitions[committed.Instance], transition)
+		s.states[committed.Instance] = transition.To
 	}
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // lastCode returns the code in the last mail.
@@ -180,7 +193,7 @@ func (s *seen) await(ctx context.Context, instance, event string, states ...stri
 	for {
 		s.mu.Lock()
 		waiting := s.transitions[instance]
-		k := slices.IndexFunc(waiting, func(t console.Transition) bool {
+		k := slices.IndexFunc(waiting, func(t durable.Transition) bool {
 			missing := func(state string) bool { return !slices.Contains(t.To, state) }
 			return !t.Ignored && (event == "" || t.Event == event) && !slices.ContainsFunc(states, missing)
 		})
