@@ -71,7 +71,10 @@ func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {
 		return nil
 	}
 	err := t.claimNow(ctx, form.Alias)
-	if !errors.Is(err, ErrAliasTaken) {
+	switch {
+	case errors.Is(err, ErrRefused):
+		return nil // The message is forged: nobody can have such an alias.
+	case !errors.Is(err, ErrAliasTaken):
 		return err
 	}
 	level := slog.LevelError // The log is the only notification.

@@ -232,3 +232,49 @@ func TestAnInstanceThatEndsAsItBeginsReleasesItsAliases(t *testing.T) {
 		})
 	}
 }
+
+// misfit is a payload that the loop's event alias.taken does not have.
+type misfit struct {
+	Alias int `json:"alias"`
+}
+
+func TestAnEventOfTheLoopThatTheChartDeclaresWronglyIsParked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := payloads()
+		p[durable.AliasTaken] = statechart.PayloadOf[misfit]()
+		claim := statechart.Alias(func(_ basket, e statechart.Event) string { return e.Payload.(item).Item })
+		machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "courier", Version: 1, Initial: "idle", Payloads: p,
+			On:     []on{{Event: durable.AliasTaken}, {Event: "add", Actions: do{keep}}},
+			States: []chartState{{ID: "idle", Tags: settled, On: []on{{Event: "ship", Actions: do{claim}}}}},
+		}), durable.MachineConfig{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.machines = machines
+		w.post(courier1, event("ship", "x-7"))
+		w.post("courier/2", event("ship", "x-7"))
+		w.invoke()
+		w.post("courier/2", event("add", "ball"))
+		w.runFor(t, time.Minute)
+		w.wantLog(t, "courier/2", "ball")
+		w.wantParked(t, [2]string{"settle.alias.taken", `decoding "alias.taken" as the chart declares it`})
+	})
+}
+
+// The table refuses the alias for good, for example because it is too long. The message is forged: no claim has sent it.
+func TestAForgedMessageAboutARefusedAliasBlocksNothing(t *testing.T) {
+	t.Parallel()
+	inCourierWorld(t, func(t *testing.T, w *world) {
+		w.refuse = refusing(durable.ErrRefused, "Claim x-7")
+		w.post(courier1, event("ship", "x-7"))
+		w.runFor(t, time.Second)
+		w.post(courier1, fmt.Sprintf(`{"type":"settle.alias.taken","alias":"x-7","$incarnation":%d}`, w.load(courier1).CreatedAt.UnixMilli()), event("add", "ball"))
+		w.runFor(t, time.Second)
+		if log := w.logOf(t, courier1); !slices.Contains(log, "ball") || len(w.delays) > 0 {
+			t.Errorf("want the next event applied at once, got the log %q and the delays %v", log, w.delays)
+		}
+	})
+}

@@ -133,3 +133,24 @@ func TestAnEventForAChildThatIsNotThereIsParked(t *testing.T) {
 		}
 	})
 }
+
+// The forged start names a living child of the parent, but is sent to another instance.
+func TestAForgedStartMakesNoSecondChild(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, ship)
+		w.invoke()
+		start := w.messages[0].Delivery
+		w.run(t)
+		body := strings.Replace(start.Body, `,"input":{"item":"parcel"}`, "", 1)
+		created := w.load(boss1).CreatedAt
+		twin := durable.ChildName(durable.InstanceID{Machine: "boss", ID: "1"}, created, "2.0", "radio").String()
+		w.post("courier/free", start.Body)
+		w.post(w.stored("radio")[0], body) // Another instance that exists.
+		w.post(twin, body)
+		w.run(t)
+		w.wantFamily(t, "courier active, radio active")
+		w.wantState(t, boss1, "shipping")
+		w.wantParked(t)
+	})
+}

@@ -69,7 +69,7 @@ type Executions interface {
 	// started it. After any other error, the execution may or may not have started.
 	Start(ctx context.Context, execution Execution, input json.RawMessage) (arn string, err error)
 	// Describe returns how the execution with the ARN has ended: Status, Output, Error and Cause. It returns nil
-	// while the execution runs. Fails with ErrNoExecution.
+	// while the execution runs. Fails with ErrNoExecution, ErrRefused or ErrDenied.
 	Describe(ctx context.Context, arn string) (*statechart.ExecutionEnded, error)
 }
 

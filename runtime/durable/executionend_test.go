@@ -178,3 +178,34 @@ func TestADeniedRetryOfAStartIsNotToldBeforeAPollDecides(t *testing.T) {
 		})
 	}
 }
+
+// The answer to the start is lost, the retry is denied, and polls fail for an hour. Such a poll knows nothing about the
+// execution.
+func TestAPollThatFailsDoesNotDecideThatAnExecutionWasNotStarted(t *testing.T) {
+	t.Parallel()
+	for failure, want := range map[error]string{
+		errFault:          printedLog,
+		durable.ErrDenied: "print NOT_STARTED AccessDeniedException no longer allowed",
+	} {
+		inPrinterWorld(t, func(t *testing.T, w *world) {
+			w.hook = faults(map[string]fault{"Start print #1": failAfter})
+			w.post(printer1, `{"type":"ship"}`)
+			w.invoke()
+			w.refusal = &durable.RefusedError{Code: "AccessDeniedException", Err: errors.New("no longer allowed")}
+			began := time.Now()
+			w.refuse = func(call string) error {
+				if strings.HasPrefix(call, "Describe ") && time.Since(began) < time.Hour {
+					return failure
+				}
+				return nil
+			}
+			w.runFor(t, 2*time.Hour)
+			if polls := w.describes(); polls == 0 {
+				t.Error("the execution was not polled: the test proves nothing")
+			}
+			w.only(t).end = &printed // EventBridge does not report it.
+			w.run(t)
+			w.wantPrinted(t, 0, want)
+		})
+	}
+}

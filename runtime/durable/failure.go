@@ -67,11 +67,12 @@ type standing struct {
 	conflicts int
 }
 
-// isChartError reports whether a step failed because of the chart's own code or definition.
+// isChartError reports whether a step failed because of the chart's own code or definition. ErrPayload means that the
+// chart declares an event of the loop with another payload: Decode checks all other payloads before the step.
 func isChartError(err error) bool {
 	var step *statechart.StepError
 	return errors.As(err, &step) || errors.Is(err, errEffect) || errors.Is(err, statechart.ErrEndless) ||
-		errors.Is(err, statechart.ErrStalled) || errors.Is(err, statechart.ErrLimit)
+		errors.Is(err, statechart.ErrStalled) || errors.Is(err, statechart.ErrLimit) || errors.Is(err, statechart.ErrPayload)
 }
 
 // errAbandoned is wrapped by the error of a delivery whose tries ended too often with the death of the process.

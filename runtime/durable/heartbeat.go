@@ -57,7 +57,10 @@ func (t *turn) heartbeat(ctx context.Context, form beating) error {
 	if !ok || !waits(token) {
 		return nil
 	}
-	err := t.loop.ports.Tokens.Heartbeat(ctx, token)
+	err := errNoTokens
+	if tokens := t.loop.ports.Tokens; tokens != nil {
+		err = tokens.Heartbeat(ctx, token)
+	}
 	if errors.Is(err, ErrExpired) {
 		t.draft.Record.Tokens = without(t.draft.Record.Tokens, func(k Token) bool { return k.Key == token.Key })
 		t.changed()

@@ -23,6 +23,12 @@ func (t *turn) isChildOf(parent Parent) bool {
 	return t.draft.Instance != nil && t.draft.Record.Parent != nil && *t.draft.Record.Parent == parent
 }
 
+// isNamedBy reports whether the instance has the name that the parent gives the child.
+func (t *turn) isNamedBy(parent Parent) bool {
+	id, err := ParseInstanceID(parent.Instance)
+	return err == nil && t.draft.Record.Instance == ChildName(id, time.UnixMilli(parent.Incarnation), parent.Child, t.machine.ID())
+}
+
 // readToChild parses the body of startEvent or stopEvent.
 func readToChild(body string) (form toChild, err error) {
 	if err := statechart.ReadJSON([]byte(body), &form); err != nil {
@@ -40,6 +46,8 @@ func (t *turn) checkStart(d Delivery) (verdict, error) {
 	switch {
 	case err != nil:
 		return poisoned, err
+	case !t.isNamedBy(form.Parent):
+		return skipped, nil // The message is forged. If it were parked, the parent would hear that its child has failed.
 	case t.draft.Instance == nil:
 		return applicable, nil
 	case !t.isChildOf(form.Parent):
@@ -102,7 +110,7 @@ func (t *turn) awaitedStart(ctx context.Context, d Delivery) (*startInput, error
 	if err != nil {
 		return nil, err
 	}
-	awaited, err := t.loop.awaitedByParent(ctx, form.Parent)
+	awaited, err := t.loop.awaitedByParent(ctx, form.Parent, t.machine.ID())
 	if err != nil {
 		return nil, err
 	}
@@ -122,10 +130,6 @@ func (t *turn) awaitedStart(ctx context.Context, d Delivery) (*startInput, error
 // frozen while the parent still waited could store the child as active. If the child cannot start here, it cannot
 // start there either.
 func (t *turn) storeStopped(ctx context.Context, d Delivery, form toChild) {
-	parent, err := ParseInstanceID(form.Parent.Instance)
-	if err != nil || t.draft.Record.Instance != ChildName(parent, time.UnixMilli(form.Parent.Incarnation), form.Parent.Child, t.machine.ID()) {
-		return // No parent has asked for a child of this name.
-	}
 	now := t.loop.config.Now()
 	input, err := t.machine.DecodeInput(form.Input)
 	if err != nil {
@@ -145,8 +149,9 @@ func (t *turn) storeStopped(ctx context.Context, d Delivery, form toChild) {
 	t.pass(d)
 }
 
-// awaitedByParent reports whether the parent lists the child. The parent stored the child before it sent the start.
-func (l *Loop) awaitedByParent(ctx context.Context, parent Parent) (bool, error) {
+// awaitedByParent reports whether the parent lists the child, as a child of the machine. The parent stored the child
+// before it sent the start.
+func (l *Loop) awaitedByParent(ctx context.Context, parent Parent, machine string) (bool, error) {
 	id, err := ParseInstanceID(parent.Instance)
 	if err != nil {
 		return false, err
@@ -160,14 +165,15 @@ func (l *Loop) awaitedByParent(ctx context.Context, parent Parent) (bool, error)
 	}
 	var snapshot struct {
 		Children map[string]struct {
-			Key string `json:"key"`
+			Key     string `json:"key"`
+			Machine string `json:"machine"`
 		} `json:"children"`
 	}
 	if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {
 		return false, fmt.Errorf("reading the snapshot of the parent %s: %w: %w", id, ErrUnreadable, err)
 	}
 	for _, child := range snapshot.Children {
-		if child.Key == parent.Child {
+		if child.Key == parent.Child && child.Machine == machine {
 			return true, nil
 		}
 	}

@@ -33,6 +33,7 @@ func Rearm(machines *Machines, record Record, now time.Time) (Record, error) {
 	}
 	at := now.UTC().Truncate(time.Millisecond)
 	record.Snapshot, record.UpdatedAt = snapshot, at
+	record.DeniedSince = time.Time{} // The outbox starts anew. See Config.DeniedWaitMax.
 	record.Revision++
 	outbox := slices.Clip(record.Outbox)
 	ask := func(effect statechart.Effect) {

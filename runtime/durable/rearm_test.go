@@ -320,3 +320,32 @@ func stepsOf(t *testing.T, record durable.Record) int64 {
 	decode(t, record.Snapshot, &head)
 	return head.Steps
 }
+
+// The backup is of the time when the send was denied. After the restore it is denied for ten minutes.
+func TestADeniedEffectIsRetriedForAnHourOnceItsInstanceIsRearmed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.refuse = refusing(durable.ErrDenied, "Send order/2")
+		w.post("order/1", greeting("one"))
+		w.runFor(t, time.Minute)
+		backup := w.backup("order/1")
+		if backup[0].DeniedSince.IsZero() {
+			t.Fatal("the backup has no denied effect: the test proves nothing")
+		}
+		w.refuse = nil
+		w.run(t)
+		time.Sleep(3 * time.Hour)
+		w.restore(backup)
+		w.refuse = refusing(durable.ErrDenied, "Send order/2")
+		w.rearm(t, "order/1")
+		w.runFor(t, 10*time.Minute)
+		w.refuse = nil
+		w.run(t)
+		if failed := w.load("order/1").FailedEffects; len(failed) > 0 {
+			t.Errorf("want the send performed, got %+v", failed)
+		}
+		w.wantLog(t, "order/2", "one")
+		w.wantSound(t)
+	})
+}

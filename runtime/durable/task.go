@@ -121,12 +121,17 @@ func partialTask(body json.RawMessage) (form task, err error) {
 // clock skew.
 const enteredAfterMax = 24 * time.Hour
 
+// executionBytesMax is the longest ARN of an execution (Step Functions API Reference, GetExecutionHistory).
+const executionBytesMax = 256
+
 // check returns an error if a task with a readable token is invalid. sentAt is when its event was sent, zero if
 // unknown.
 func (f *task) check(sentAt time.Time) error {
 	switch {
 	case f.Name == "" || len(f.Name) > statechart.EventNameBytesMax:
 		return fmt.Errorf("%w: expected under \"name\" or \"state\" a name of 1 to %d bytes, such as $$.State.Name, got %d", errTask, statechart.EventNameBytesMax, len(f.Name))
+	case len(f.Execution) > executionBytesMax:
+		return fmt.Errorf("%w: expected under \"execution\" an ARN of at most %d bytes ($$.Execution.Id), got %d", errTask, executionBytesMax, len(f.Execution))
 	case f.TimeoutSeconds < 0 || f.HeartbeatSeconds < 0:
 		return fmt.Errorf("%w: expected no negative seconds, got a timeout of %d and a heartbeat of %d", errTask, f.TimeoutSeconds, f.HeartbeatSeconds)
 	case !sentAt.IsZero() && f.EnteredAt.Sub(sentAt) > enteredAfterMax:

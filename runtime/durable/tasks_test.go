@@ -1,9 +1,11 @@
 package durable_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -104,4 +106,30 @@ func TestAParkedEventDoesNotFailTheTaskOfAnAppliedOne(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A new consumer has no client for tasks, while an instance holds tokens.
+func TestAConsumerWithoutTokensAppliesEventsAndLeavesAnswersToTheNext(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		var log bytes.Buffer
+		w.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		w.waitFor("t1", "Delivery", 0, time.Hour)
+		w.runFor(t, time.Second)
+		w.noTokens = true
+		w.runFor(t, 30*time.Minute) // A heartbeat is due.
+		w.post(parcel1, event("hurry", ""))
+		w.runFor(t, time.Second)
+		w.wantState(t, parcel1, "on_its_way")
+		w.post(parcel1, event("finish", "ball"))
+		w.runFor(t, time.Minute)
+		w.wantState(t, parcel1, "delivered")
+		if text := log.String(); !strings.Contains(text, "answering the task Delivery of parcel/1: this consumer has no client that answers tasks: set Ports.Tokens") || strings.Contains(text, "panic") {
+			t.Errorf("want the cause and no panic in the log, got\n%s", text)
+		}
+		w.noTokens = false
+		w.run(t)
+		w.wantAnswer(t, "t1", delivered)
+		w.wantNoTokens(t)
+	})
 }

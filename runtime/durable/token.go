@@ -85,6 +85,9 @@ type Tokens interface {
 	Heartbeat(ctx context.Context, token Token) error
 }
 
+// errNoTokens is the error of a loop that cannot answer tasks.
+var errNoTokens = errors.New("this consumer has no client that answers tasks: set Ports.Tokens")
+
 // taskIDPrefix begins the ID of an event with a token but no ID of its own. The token's key follows.
 const taskIDPrefix = "task/"
 
@@ -184,7 +187,10 @@ func (t *turn) giveAnswers(ctx context.Context) (left []Token, err error) {
 		if waits(token) {
 			continue
 		}
-		err := t.loop.ports.Tokens.Answer(ctx, token, *token.Answer, t.repeats)
+		err := errNoTokens
+		if tokens := t.loop.ports.Tokens; tokens != nil {
+			err = tokens.Answer(ctx, token, *token.Answer, t.repeats)
+		}
 		if errors.Is(err, ErrExpired) {
 			err = t.notifyExpired(ctx, token)
 		}

@@ -247,10 +247,11 @@ func TestATaskThatIsNotOneIsParkedWithoutItsToken(t *testing.T) {
 	for task, want := range map[string]string{
 		`"secret-1"`:                      "expected an object",
 		`{"token": "secret-1", "sate":1}`: `wrong $task: unknown key "sate"`,
-		`{"token": 7, "secret-1-secret-1-secret-1-secret-1":1}`:           `wrong $task: unknown key of 35 bytes; expected a string under "token", got a number`,
-		`{"token": "secret-1"}`:                                           `"name" or "state"`,
-		`{"state": "Delivery"}`:                                           `expected under "token"`,
-		`{"token": "secret-1", "name": "Delivery", "timeoutSeconds": -1}`: "no negative seconds",
+		`{"token": 7, "secret-1-secret-1-secret-1-secret-1":1}`:                                      `wrong $task: unknown key of 35 bytes; expected a string under "token", got a number`,
+		`{"token": "secret-1"}`:                                                                      `"name" or "state"`,
+		`{"state": "Delivery"}`:                                                                      `expected under "token"`,
+		`{"token": "secret-1", "name": "Delivery", "timeoutSeconds": -1}`:                            "no negative seconds",
+		`{"token": "secret-1", "name": "Delivery", "execution": "` + strings.Repeat("x", 257) + `"}`: `expected under "execution" an ARN of at most 256 bytes ($$.Execution.Id), got 257`,
 	} {
 		inParcelWorld(t, func(t *testing.T, w *world) {
 			w.post(parcel1, `{"type": "hurry", "$task": `+task+`}`)

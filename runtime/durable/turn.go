@@ -369,10 +369,10 @@ func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 		left.Tokens, err = t.giveAnswers(ctx)
 		left.FailedEffects, left.Executions = t.draft.Record.FailedEffects, t.draft.Record.Executions
 	}
-	switch {
-	case err == nil:
+	switch isNewHead, isDenied := t.hasProgress(left), errors.Is(err, ErrDenied); {
+	case err == nil, isNewHead && !isDenied:
 		left.DeniedSince = time.Time{}
-	case errors.Is(err, ErrDenied) && (left.DeniedSince.IsZero() || t.hasProgress(left)): // Another effect is at the head now.
+	case isDenied && (isNewHead || left.DeniedSince.IsZero()):
 		left.DeniedSince = t.now()
 	}
 	if t.hasProgress(left) {

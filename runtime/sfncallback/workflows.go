@@ -103,11 +103,12 @@ func executionARN(machine, name string) string {
 	return strings.Join(append(slices.Clone(parts[:5]), "execution", parts[6], name), ":")
 }
 
-// Describe returns how the execution ended; nil while it runs. Fails with durable.ErrNoExecution.
+// Describe returns how the execution ended; nil while it runs. Fails with durable.ErrNoExecution, durable.ErrRefused or
+// durable.ErrDenied.
 func (w *Workflows) Describe(ctx context.Context, arn string) (*statechart.ExecutionEnded, error) {
 	described, err := describe(ctx, w.client, arn)
 	if err != nil {
-		return nil, err
+		return nil, classify(err)
 	}
 	end, ended := endOf(described)
 	if !ended {
