@@ -133,3 +133,30 @@ func TestAConsumerWithoutTokensAppliesEventsAndLeavesAnswersToTheNext(t *testing
 		w.wantNoTokens(t)
 	})
 }
+
+// The answers of one event take longer than an invocation.
+func TestMoreAnswersThanFitIntoAnInvocationAreGiven(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		const tasks = 150
+		for i := range tasks {
+			w.waitFor(fmt.Sprint("t", i), "HandOver", 24*time.Hour, 0)
+		}
+		w.runFor(t, time.Second)
+		w.latency = func(id string) time.Duration {
+			if id == "HandOver" {
+				return time.Second // Step Functions is slow.
+			}
+			return 0
+		}
+		w.post(parcel1, event("hurry", ""))
+		w.runFor(t, time.Hour)
+		for i := range tasks {
+			w.wantAnswer(t, fmt.Sprint("t", i), handed)
+		}
+		w.wantNoTokens(t)
+		if answers := w.counted("Answer HandOver"); answers != tasks {
+			t.Errorf("want %d answers, each given once, got %d", tasks, answers)
+		}
+	})
+}

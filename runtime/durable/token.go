@@ -180,13 +180,18 @@ func waits(token Token) bool { return token.Answer == nil }
 const causeBytesMax = 32 << 10
 
 // giveAnswers gives the stored answers to their tasks and returns the remaining tokens. If a task no longer waits, it
-// sends a message that reports this to the chart.
+// sends a message that reports this to the chart. If the invocation runs out of time, it leaves the other answers.
 func (t *turn) giveAnswers(ctx context.Context) (left []Token, err error) {
 	left = t.stored.Record.Tokens
+	begun := false
 	for _, token := range t.stored.Record.Tokens {
 		if waits(token) {
 			continue
 		}
+		if begun && !t.loop.hasTime(ctx) {
+			return left, &retryError{err: fmt.Errorf("some answers of %s are left for the next invocation", t.stored.Record.Instance)}
+		}
+		begun = true
 		err := errNoTokens
 		if tokens := t.loop.ports.Tokens; tokens != nil {
 			err = tokens.Answer(ctx, token, *token.Answer, t.repeats)
