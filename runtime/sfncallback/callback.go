@@ -49,6 +49,8 @@ func (c *Callback) Answer(ctx context.Context, token durable.Token, answer durab
 		switch {
 		case err == nil:
 			return nil
+		case isInvalid(err):
+			return fmt.Errorf("%w: %w", durable.ErrExpired, err)
 		case isOver(err) && (repeat || token.Execution != ""):
 			return c.reconcile(ctx, token, answer)
 		case isOver(err):
@@ -108,8 +110,14 @@ func (c *Callback) Heartbeat(ctx context.Context, token durable.Token) error {
 func isOver(err error) bool {
 	var timedOut *types.TaskTimedOut
 	var gone *types.TaskDoesNotExist
+	return errors.As(err, &timedOut) || errors.As(err, &gone) || isInvalid(err)
+}
+
+// isInvalid reports whether Step Functions never issued the token. A task that is closed has a valid token (Step
+// Functions API Reference, SendTaskSuccess), so no earlier call has answered this one, and no history shows it.
+func isInvalid(err error) bool {
 	var invalid *types.InvalidToken
-	return errors.As(err, &timedOut) || errors.As(err, &gone) || errors.As(err, &invalid)
+	return errors.As(err, &invalid)
 }
 
 // classify wraps durable.ErrRefused or durable.ErrDenied around an error that a retry cannot fix (Step Functions API

@@ -240,3 +240,15 @@ func TestAHeartbeatFailsWhenTheTaskNoLongerWaits(t *testing.T) {
 		}
 	})
 }
+
+// The event of a producer names a running execution, but its token is not one of Step Functions. The history never shows
+// the token, so it must not decide.
+func TestAnAnswerToAnInvalidTokenExpiresAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, repeat := range []bool{false, true} {
+		inWorkflow(t, nil, func(f *fixture) {
+			f.token.Value = "no token"
+			f.want(f.answer(success, repeat), true, "waits", "SendTaskSuccess")
+		})
+	}
+}
