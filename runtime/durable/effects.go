@@ -139,10 +139,15 @@ func (t *turn) unneededTimers() (unneeded []statechart.Timer) {
 }
 
 // cancelTimers cancels timers that are no longer needed. If a cancel fails, it logs a warning: the firing does
-// nothing.
+// nothing. If the invocation runs out of time, it leaves the other timers: the deliveries must still be acknowledged.
 func (t *turn) cancelTimers(ctx context.Context) {
+	limited, cancel := t.loop.withMargin(ctx)
+	defer cancel()
 	for _, timer := range t.notes.cancels {
-		if err := t.loop.ports.Timers.Cancel(ctx, shortened(t.derivedID(timer.ID))); err != nil {
+		if limited.Err() != nil {
+			return
+		}
+		if err := t.loop.ports.Timers.Cancel(limited, shortened(t.derivedID(timer.ID))); err != nil {
 			t.loop.config.Logger.WarnContext(ctx, "cannot cancel a timer; its firing will be ignored", "instance", t.draft.Record.Instance.String(), "timer", timer.ID, "error", err)
 		}
 	}

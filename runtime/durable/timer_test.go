@@ -235,3 +235,37 @@ func TestAFiringThatTheDelayQueueRefusesBlocksItsInstanceAndIsNotLost(t *testing
 		})
 	}
 }
+
+// EventBridge Scheduler is slow, and an event cancels more timers than fit into an invocation. The event is acknowledged:
+// a firing that is no longer needed does nothing.
+func TestCancelsDoNotUseUpTheInvocation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.cancels = true
+		var timers []after
+		for i := range 70 {
+			timers = append(timers, after{Delay: time.Duration(i+1) * time.Hour, Target: "idle"})
+		}
+		w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "row", Version: 1, Initial: "waiting", Payloads: payloads(),
+			States: []chartState{
+				{ID: "waiting", Tags: settled, After: timers, On: []on{{Event: "add"}, {Event: "cancel", Target: "idle"}}},
+				{ID: "idle", Tags: settled},
+			},
+		}), durable.MachineConfig{}))
+		w.post("row/1", event("add", "x"))
+		w.runFor(t, time.Second)
+		w.latency = func(id string) time.Duration {
+			if strings.HasPrefix(id, "row/1@") {
+				return time.Second
+			}
+			return 0
+		}
+		w.post("row/1", event("cancel", ""))
+		w.invoke()
+		if cancels := w.counted("Cancel "); len(w.messages) > 0 || cancels == 0 {
+			t.Errorf("want the event acknowledged after some cancels, got %d messages left after %d", len(w.messages), cancels)
+		}
+	})
+}
