@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -59,6 +60,7 @@ func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, 
 		for i, effect := range batch {
 			switch {
 			case errs[i] == nil:
+				t.draft.Record.DeniedSince = time.Time{} // Another effect is at the head now.
 			case errors.Is(errs[i], errNotInHand):
 				kept = append(kept, effect)
 			default:

@@ -302,26 +302,3 @@ func (w *world) wantSoundBut(t *testing.T, f failure) {
 	}
 	w.wantParked(t)
 }
-
-// The claim is denied for 50 minutes. Then the send behind it fails for 20 minutes, and is denied for 10 minutes.
-func TestADeniedEffectIsRetriedForAnHourOfItsOwn(t *testing.T) {
-	t.Parallel()
-	inCourierWorld(t, func(t *testing.T, w *world) {
-		began := time.Now()
-		w.refuse = func(call string) error {
-			switch since := time.Since(began); {
-			case call == "Claim x-7" && since < 50*time.Minute, call == "Send order/2" && since >= 70*time.Minute && since < 80*time.Minute:
-				return durable.ErrDenied
-			case call == "Send order/2" && since < 70*time.Minute:
-				return errFault
-			}
-			return nil
-		}
-		w.post(courier1, event("ship", "x-7"), telling("order/2", "ball"))
-		w.runFor(t, 2*time.Hour)
-		if r := w.load(courier1); len(r.FailedEffects) > 0 || len(r.Outbox) > 0 {
-			t.Fatalf("want both effects performed, got the failed effects %+v and the outbox %+v", r.FailedEffects, r.Outbox)
-		}
-		w.wantLog(t, "order/2", "ball")
-	})
-}

@@ -367,12 +367,12 @@ func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 	left := t.left(append(kept, rest...))
 	if err == nil && len(rest) == 0 {
 		left.Tokens, err = t.giveAnswers(ctx)
-		left.FailedEffects, left.Executions = t.draft.Record.FailedEffects, t.draft.Record.Executions
+		left.FailedEffects, left.Executions, left.DeniedSince = t.draft.Record.FailedEffects, t.draft.Record.Executions, t.draft.Record.DeniedSince
 	}
-	switch isNewHead, isDenied := t.hasProgress(left), errors.Is(err, ErrDenied); {
-	case err == nil, isNewHead && !isDenied:
+	switch {
+	case err == nil:
 		left.DeniedSince = time.Time{}
-	case isDenied && (isNewHead || left.DeniedSince.IsZero()):
+	case errors.Is(err, ErrDenied) && left.DeniedSince.IsZero():
 		left.DeniedSince = t.now()
 	}
 	if t.hasProgress(left) {

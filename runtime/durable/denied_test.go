@@ -1,0 +1,56 @@
+package durable_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// AWS denies the first effect of an outbox for almost an hour. Once it accepts that effect, it denies the next one for
+// ten minutes. The hour of the next effect begins with its own first denial.
+func TestEachEffectIsRetriedForAnHourOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for name, between := range map[string]error{"denied at once": nil, "throttled first": errFault} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+					ID: "pair", Version: 1, Initial: "idle", Payloads: payloads(),
+					States: []chartState{
+						{ID: "idle", Tags: settled, On: []on{{Event: "tell", Target: "waiting", Actions: do{tell}}}},
+						{ID: "waiting", Tags: settled, After: []after{{Delay: 2 * time.Hour, Target: "idle", Actions: do{noted("fired")}}}},
+					},
+				}), durable.MachineConfig{}))
+				began := time.Now()
+				var accepted time.Time
+				w.refuse = func(call string) error {
+					switch since := time.Since(began); {
+					case call == "Send order/2" && since < 59*time.Minute:
+						return durable.ErrDenied
+					case call == "Send order/2":
+						accepted = time.Now()
+					case call == "Schedule pair/1" && between != nil:
+						defer func() { between = nil }()
+						return between
+					case call == "Schedule pair/1" && time.Since(accepted) < 10*time.Minute:
+						return durable.ErrDenied
+					}
+					return nil
+				}
+				w.post("pair/1", telling("order/2", "ball"))
+				w.run(t)
+				if accepted.Sub(began) < time.Hour {
+					t.Fatalf("the send was accepted after %v: the test proves nothing", accepted.Sub(began))
+				}
+				if failed := w.load("pair/1").FailedEffects; len(failed) > 0 {
+					t.Errorf("want no failed effect, got %+v", failed)
+				}
+				w.wantLog(t, "pair/1", "fired")
+			})
+		})
+	}
+}
