@@ -18,6 +18,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/simulation"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart/xstatejson"
 )
 
 // session is one run of a command line.
@@ -225,11 +226,11 @@ func (s *session) tags(id string) (tags []string, known bool) {
 
 // writeXState writes the chart of a machine as an XState config.
 func (s *session) writeXState(machine durable.Machine) ([]byte, error) {
-	write, ok := s.config.XState[machine.ID()]
-	if !ok {
-		return nil, fmt.Errorf("machine %q cannot be written for XState yet: add it to XState in the Config of this command", machine.ID())
+	chart := machine.Outline()
+	if chart == nil {
+		return nil, fmt.Errorf("machine %q has no XState config: expected a chart of runtime/statechart, got another kind of machine; %s prints its diagram", machine.ID(), s.hint("graph", machine.ID()))
 	}
-	return write()
+	return xstatejson.WriteOutline(chart)
 }
 
 var (
