@@ -29,6 +29,8 @@ func (t *turn) begin(ctx context.Context, d Delivery, input *startInput) error {
 	t.draft.Instance = instance
 	if input != nil {
 		t.draft.Record.Parent = &input.parent
+		// Another instance starts with its first event, whose transition shows the initial states.
+		t.addHistory(Transition{At: t.now(), Event: startEvent, From: []string{}, To: instance.State()})
 	}
 	// The keys of services contain this time. It is the time of the message, not of the try, so a second try has the
 	// same keys.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -121,7 +122,7 @@ func (t *turn) receive(ctx context.Context, d Delivery) (done bool, err error) {
 		return false, err
 	case skipped:
 		t.draft.Record.Skipped++ // Stored with the next event that is applied.
-		t.loop.config.Logger.InfoContext(ctx, "event skipped, it is a duplicate or stale", "instance", d.Group, "message_id", d.MessageID)
+		t.logSkipped(ctx, d, event)
 		if notify := t.loop.config.Observer.Skipped; notify != nil {
 			notify(ctx, d)
 		}
@@ -132,6 +133,19 @@ func (t *turn) receive(ctx context.Context, d Delivery) (done bool, err error) {
 	}
 	err = t.observedTry(ctx, d, event)
 	return err == nil, err
+}
+
+// logSkipped logs why a delivery is skipped. Nothing is lost in any case. Redeliveries, late timers and late messages of
+// the runtime are part of its normal work, so they appear only in a debug log.
+func (t *turn) logSkipped(ctx context.Context, d Delivery, event statechart.Event) {
+	level, reason := slog.LevelInfo, "duplicate skipped, an event with its ID was already applied"
+	switch {
+	case t.isApplied(d):
+		level, reason = slog.LevelDebug, "redelivery skipped, its event was already applied"
+	case event.Type == statechart.TimerEvent || isOwn(event.Type):
+		level, reason = slog.LevelDebug, "message skipped, the instance no longer waits for it"
+	}
+	t.loop.config.Logger.Log(ctx, level, reason, "instance", d.Group, "message_id", d.MessageID)
 }
 
 // verdict is the decision about a delivery.

@@ -135,6 +135,9 @@ func (s *session) run(ctx context.Context, args []string) int {
 		return s.fail(failed)
 	case err != nil:
 		text := strings.ReplaceAll(err.Error(), ` value but got "EOL" (<EOL>)`, ", got no value") // kong's name for the end of the command
+		if strings.HasPrefix(text, `expected "`) {
+			text = "an argument is missing: " + text
+		}
 		return s.fail(fmt.Errorf("%w: %s; see %s --help", errUsage, text, s.calledOf(err)))
 	}
 	s.remember(command)

@@ -33,6 +33,7 @@ func TestTransitionsArePrintedInColumns(t *testing.T) {
 		{"done.invoke.unverified.registering", []string{"unverified.registering"}, []string{"waiting"}, false, 1},
 		{"done.invoke.other", []string{"waiting"}, []string{"waiting"}, false, 2},
 		{"CANCEL", []string{"a.b", "c.d"}, []string{"a.b", "c.d"}, true, 2},
+		{"settle.start", []string{}, []string{"a.b", "c.d"}, false, 1},
 	} {
 		log.Info("transition", "instance", "signup/42", "event", transition.event, "from", transition.from, "to", transition.to,
 			"ignored", transition.ignored, "revision", transition.revision)
@@ -41,6 +42,7 @@ func TestTransitionsArePrintedInColumns(t *testing.T) {
 > signup/42           done.invoke    unverified.registering → waiting  (revision 1)
 > signup/42           done.invoke.other  stays in waiting  (revision 2)
 > signup/42           CANCEL             ignored in a.b, c.d  (revision 2)
+> signup/42           settle.start       starts in a.b, c.d  (revision 1)
 `
 	if got := untimed(&out); got != want {
 		t.Errorf("expected:\n%s\ngot:\n%s", want, got)
