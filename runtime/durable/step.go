@@ -176,6 +176,19 @@ func (t *turn) logCommitted(ctx context.Context, transitions []Transition, logge
 	}
 }
 
+// logSkipped logs why a delivery is skipped. Nothing is lost in any case. Redeliveries, late timers and late messages of
+// the runtime are part of its normal work, so they appear only in a debug log.
+func (t *turn) logSkipped(ctx context.Context, d Delivery, event statechart.Event) {
+	level, reason := slog.LevelInfo, "duplicate skipped, an event with its ID was already applied"
+	switch {
+	case t.isApplied(d):
+		level, reason = slog.LevelDebug, "redelivery skipped, its event was already applied"
+	case event.Type == statechart.TimerEvent || isOwn(event.Type):
+		level, reason = slog.LevelDebug, "message skipped, the instance no longer waits for it"
+	}
+	t.loop.config.Logger.Log(ctx, level, reason, "instance", d.Group, "message_id", d.MessageID)
+}
+
 // isTimer reports whether the instance waits for the timer. The incarnation distinguishes it from a timer of an
 // earlier instance of the same name.
 func (t *turn) isTimer(id, body string) bool {

@@ -70,7 +70,10 @@ func TestTheLogSaysWhyAMessageIsSkipped(t *testing.T) {
 			}
 			logged.Reset()
 		}
-		w.post("order/1", event("wait", ""), event("cancel", ""))
+		for _, typ := range []string{"wait", "cancel"} {
+			w.post("order/1", event(typ, ""))
+			w.invoke()
+		}
 		w.run(t)
 		expect("DEBUG", "message skipped, the instance no longer waits for it")
 

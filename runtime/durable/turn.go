@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -133,19 +132,6 @@ func (t *turn) receive(ctx context.Context, d Delivery) (done bool, err error) {
 	}
 	err = t.observedTry(ctx, d, event)
 	return err == nil, err
-}
-
-// logSkipped logs why a delivery is skipped. Nothing is lost in any case. Redeliveries, late timers and late messages of
-// the runtime are part of its normal work, so they appear only in a debug log.
-func (t *turn) logSkipped(ctx context.Context, d Delivery, event statechart.Event) {
-	level, reason := slog.LevelInfo, "duplicate skipped, an event with its ID was already applied"
-	switch {
-	case t.isApplied(d):
-		level, reason = slog.LevelDebug, "redelivery skipped, its event was already applied"
-	case event.Type == statechart.TimerEvent || isOwn(event.Type):
-		level, reason = slog.LevelDebug, "message skipped, the instance no longer waits for it"
-	}
-	t.loop.config.Logger.Log(ctx, level, reason, "instance", d.Group, "message_id", d.MessageID)
 }
 
 // verdict is the decision about a delivery.
