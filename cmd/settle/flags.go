@@ -12,12 +12,9 @@ import (
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/machines/job/webhook"
-	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/machines/signup"
-	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
-	"github.com/settle-run/settle/runtime/statechart/xstatejson"
 )
 
 // example is the event that settle dev suggests to send.
@@ -126,16 +123,4 @@ func (h *hosted) consumerEnv(gatewayURL string) []string {
 // hostedMachines returns the machines with simulated services that only log.
 func hostedMachines(logger *slog.Logger, settings machines.Settings) []durable.Machine {
 	return machines.All(demo.Services(logger), settings)
-}
-
-// writers write the charts of machines.All as XState configs, by machine ID. A durable.Machine hides its context type,
-// so each chart is listed here again.
-var writers = map[string]func() ([]byte, error){
-	"enrich": func() ([]byte, error) { return xstatejson.Write(enrich.New(nil, enrich.Callbacks{}, enrich.Config{})) },
-	"job":    func() ([]byte, error) { return xstatejson.Write(job.New(nil, job.Config{})) },
-	"upload": func() ([]byte, error) { return xstatejson.Write(upload.New(nil, upload.Config{})) },
-	"pipeline": func() ([]byte, error) {
-		return xstatejson.Write(pipeline.New(pipeline.Services{}, pipeline.Config{}))
-	},
-	"signup": func() ([]byte, error) { return xstatejson.Write(signup.New(nil, nil, signup.Config{})) },
 }

@@ -29,7 +29,6 @@ func settle() command.Config {
 	hosted := &hosted{}
 	return command.Config{
 		Machines: hosted.machines,
-		XState:   writers,
 		Dev:      command.Dev{Flags: &hosted.flags, Prepare: hosted.prepare, ConsumerEnv: hosted.consumerEnv, Example: example},
 		Commands: []command.Command{{
 			Name: "demo", Summary: "Run five sample machines and their workflows end to end, on this machine, without an AWS account.",

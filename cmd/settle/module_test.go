@@ -107,6 +107,7 @@ func TestOtherModuleBuildsItsOwnCommand(t *testing.T) {
 		t.Helper()
 		var out bytes.Buffer
 		call := exec.CommandContext(t.Context(), program, args...)
+		call.Dir = filepath.Dir(program) // It has a folder with the name of the machine.
 		call.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+aws)
 		call.Stdout, call.Stderr = &out, &out
 		if err := call.Run(); err != nil {
@@ -123,6 +124,8 @@ func TestOtherModuleBuildsItsOwnCommand(t *testing.T) {
 	contains(t, lamps("get", "--local", "-o", "text", "lamp/1"), "next      BREAK, PRESS\n")
 	contains(t, lamps("check", "--local", "-o", "text"), "lamp     1        active  on     1    0        0\n")
 	contains(t, lamps("graph", "lamp"), "  off --> on : PRESS\n")
+	contains(t, lamps("graph", "lamp", "--format", "xstate"), `  "id": "lamp",`, `"PRESS": {`)
+	contains(t, lamps("simulate", "lamp"), `"event":{"type":"xstate.init"},"handled":true,"value":"off"`)
 	contains(t, lamps("--help"), "  dev ", "  dlq list ")
 	if err := running.Process.Signal(os.Interrupt); err != nil {
 		t.Error(err)

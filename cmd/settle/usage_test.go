@@ -18,7 +18,7 @@ var wrongLines = []struct {
 }{
 	{"frobnicate", command.ExitUsage, "unexpected argument frobnicate"},
 	{"check --status done", command.ExitUsage, `must be one of "active","any" but got "done"`},
-	{"send", command.ExitUsage, `expected "<instance> <event>"`},
+	{"send", command.ExitUsage, `usage: an argument is missing: expected "<instance> <event>"; see settle send --help`},
 	{"dev --http-port 70000", command.ExitUsage, "http-port"},
 	{"dev --job-time-limit 0s", command.ExitUsage, "--job-time-limit: expected more than zero"},
 	{"dev --concurrency 0", command.ExitUsage, "--concurrency: expected more than zero"},
@@ -40,6 +40,8 @@ var wrongLines = []struct {
 	{"list --consistent --cursor x", command.ExitUsage, "expected either --cursor, which reads the index, or --consistent, which reads the table, got both"},
 	{"list --local --cursor x", command.ExitUsage, `usage: --cursor: expected the whole cursor that settle list printed for the same --machine, --state, --tag and --status, got "x"; omit --cursor to start from the beginning`},
 	{"get -o yaml signup/42", command.ExitUsage, `must be one of "auto","text","json" but got "yaml"`},
+	{"get order/a/b", command.ExitUsage, `expected machine/id such as signup/42, got "order/a/b"; write the ID without a slash, such as a-b`},
+	{"get signup/ü", command.ExitUsage, `expected ASCII letters, digits and punctuation, got "ü" at byte 7 of "signup/ü"`},
 	{"get signup", command.ExitUsage, `expected machine/id such as signup/42, got "signup"`},
 	{"get", command.ExitUsage, "expected either an instance, such as signup/42, or --alias"},
 	{"get --alias job-7 signup/42", command.ExitUsage, "expected either an instance, such as signup/42, or --alias"},

@@ -63,7 +63,7 @@ func (c BootstrapConfig) validate() error {
 	case info.IsDir() || info.Mode()&0o111 == 0:
 		return fmt.Errorf("BootstrapConfig.Path: expected an executable, got %s (%v)", c.Path, info.Mode())
 	case !functionName.MatchString(c.FunctionName):
-		return fmt.Errorf("BootstrapConfig.FunctionName: expected 1 to 64 letters, digits, hyphens and underscores, got %q", c.FunctionName)
+		return fmt.Errorf("BootstrapConfig.FunctionName: expected 1 to 64 ASCII letters, digits, hyphens and underscores, got %q", c.FunctionName)
 	case c.Timeout < 0 || c.Timeout > functionTimeoutMax:
 		return fmt.Errorf("BootstrapConfig.Timeout: expected at most %v, got %v", functionTimeoutMax, c.Timeout)
 	}

@@ -74,7 +74,7 @@ func (c *Cloud) Register(name string, function Function) error {
 	}
 	switch {
 	case !functionName.MatchString(name):
-		return fmt.Errorf("registering a function: expected a name of 1 to 64 letters, digits, hyphens and underscores, got %q", name)
+		return fmt.Errorf("registering a function: expected a name of 1 to 64 ASCII letters, digits, hyphens and underscores, got %q", name)
 	case function.Start == nil:
 		return fmt.Errorf("registering the function %s: expected a Start, got none", name)
 	case function.Timeout < 0 || function.Timeout > functionTimeoutMax:

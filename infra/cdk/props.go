@@ -112,7 +112,7 @@ type Props struct {
 	// LogRetention is the retention of logs. Defaults to a month.
 	LogRetention awslogs.RetentionDays
 	// Name is the prefix of the queues' names, the name of the schedule group, and the dimension Service of the
-	// functions' metrics. It consists of letters, digits, hyphens and underscores, at most NameCharactersMax, and must
+	// functions' metrics. It consists of ASCII letters, digits, hyphens and underscores, at most NameCharactersMax, and must
 	// be unique in the Region. Defaults to the stack's name.
 	Name *string
 	// AlarmActions are the ARNs of alarm actions, such as an SNS topic. None by default: alarms are then only shown in

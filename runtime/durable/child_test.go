@@ -1,9 +1,11 @@
 package durable_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +38,27 @@ func TestAChildBeginsWithItsInputAndItsEndReachesItsParent(t *testing.T) {
 		w.wantParked(t)
 		if r := w.load(boss1); r.Ignored != 0 || strings.Contains(string(r.Snapshot), "van") {
 			t.Errorf("%d events ignored, and the snapshot is %s", r.Ignored, r.Snapshot)
+		}
+	})
+}
+
+func TestTheHistoryOfAChildBeginsWithItsStart(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		var logged bytes.Buffer
+		w.config.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+		w.post(boss1, ship)
+		w.run(t)
+		van := w.van(t)
+		history := w.load(van).History
+		if len(history) == 0 || history[0].Event != "settle.start" || history[0].From == nil || len(history[0].From) != 0 || len(history[0].To) != 1 {
+			t.Errorf("the history is %+v, want the start first, from no state", history)
+		}
+		if want := "msg=transition instance=" + van + " event=settle.start from=[]"; !strings.Contains(logged.String(), want) {
+			t.Errorf("the log is\n%s\nwant %q in it", logged.String(), want)
+		}
+		if first := w.load(boss1).History[0].Event; first != "ship" {
+			t.Errorf("the history of an instance without a parent begins with %q, want its first event", first)
 		}
 	})
 }

@@ -38,6 +38,9 @@ type Machine interface {
 	Describe() statechart.Description
 	// Mermaid returns the chart as a Mermaid state diagram. The states with the given paths have the class current.
 	Mermaid(current ...string) string
+	// Outline returns the structure of the machine's chart. It is nil if the machine is not a chart of package
+	// statechart.
+	Outline() *statechart.Outline
 }
 
 // Instance is an instance in memory: a snapshot that hides the type of its context. It is a value: methods that

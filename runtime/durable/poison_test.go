@@ -67,9 +67,9 @@ func TestAGroupThatLeadsToNoMachineIsParked(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ group, reason string }{
 		{"order", "expected machine/id such as signup/42"},
-		{"order/1/2", "expected machine/id such as signup/42"},
+		{"order/1/2", `expected machine/id such as signup/42, got "order/1/2"; write the ID without a slash, such as 1-2`},
 		{"order/" + strings.Repeat("1", 123), "expected at most 128 bytes"},
-		{"order/ü", "ASCII punctuation"},
+		{"order/ü", `expected ASCII letters, digits and punctuation, got "ü" at byte 6 of "order/ü"`},
 		{"ghost/1", `unknown machine: expected one of boot, greeter, order, got "ghost"`},
 	} {
 		t.Run(c.group, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -119,10 +120,13 @@ type InstanceID struct {
 // String returns the name as text: the MessageGroupId and the key of the item.
 func (i InstanceID) String() string { return i.Machine + "/" + i.ID }
 
-// ParseInstanceID parses the name of an instance: a machine's ID, one slash, and an ID of letters, digits and
-// punctuation other than the slash.
+// ParseInstanceID parses the name of an instance: a machine's ID, one slash, and an ID of ASCII letters, digits
+// and punctuation other than the slash.
 func ParseInstanceID(text string) (InstanceID, error) {
 	machine, id, ok := strings.Cut(text, "/")
+	if machine != "" && strings.Contains(strings.Trim(id, "/"), "/") {
+		return InstanceID{}, fmt.Errorf("%w: expected machine/id such as signup/42, got %q; write the ID without a slash, such as %s", ErrInstanceID, text, strings.ReplaceAll(strings.Trim(id, "/"), "/", "-"))
+	}
 	if !ok || machine == "" || id == "" || strings.Contains(id, "/") {
 		return InstanceID{}, fmt.Errorf("%w: expected machine/id such as signup/42, got %q", ErrInstanceID, text)
 	}
@@ -130,7 +134,8 @@ func ParseInstanceID(text string) (InstanceID, error) {
 		return InstanceID{}, fmt.Errorf("%w: expected at most %d bytes, got %d in %q", ErrInstanceID, InstanceIDBytesMax, len(text), text)
 	}
 	if i := strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
-		return InstanceID{}, fmt.Errorf("%w: expected letters, digits and ASCII punctuation, got %q at byte %d of %q", ErrInstanceID, text[i:i+1], i, text)
+		_, size := utf8.DecodeRuneInString(text[i:])
+		return InstanceID{}, fmt.Errorf("%w: expected ASCII letters, digits and punctuation, got %q at byte %d of %q", ErrInstanceID, text[i:i+size], i, text)
 	}
 	return InstanceID{Machine: machine, ID: id}, nil
 }

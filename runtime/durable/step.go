@@ -29,6 +29,8 @@ func (t *turn) begin(ctx context.Context, d Delivery, input *startInput) error {
 	t.draft.Instance = instance
 	if input != nil {
 		t.draft.Record.Parent = &input.parent
+		// Another instance starts with its first event, whose transition shows the initial states.
+		t.addHistory(Transition{At: t.now(), Event: startEvent, From: []string{}, To: instance.State()})
 	}
 	// The keys of services contain this time. It is the time of the message, not of the try, so a second try has the
 	// same keys.
@@ -172,6 +174,19 @@ func (t *turn) logCommitted(ctx context.Context, transitions []Transition, logge
 	for _, effect := range logged {
 		log.InfoContext(ctx, "chart log", "instance", id, "effect", t.derivedID(effect.ID), "message", cut(effect.Message, MessageBytesMax))
 	}
+}
+
+// logSkipped logs why a delivery is skipped. Nothing is lost in any case. Redeliveries, late timers and late messages of
+// the runtime are part of its normal work, so they appear only in a debug log.
+func (t *turn) logSkipped(ctx context.Context, d Delivery, event statechart.Event) {
+	level, reason := slog.LevelInfo, "duplicate skipped, an event with its ID was already applied"
+	switch {
+	case t.isApplied(d):
+		level, reason = slog.LevelDebug, "redelivery skipped, its event was already applied"
+	case event.Type == statechart.TimerEvent || isOwn(event.Type):
+		level, reason = slog.LevelDebug, "message skipped, the instance no longer waits for it"
+	}
+	t.loop.config.Logger.Log(ctx, level, reason, "instance", d.Group, "message_id", d.MessageID)
 }
 
 // isTimer reports whether the instance waits for the timer. The incarnation distinguishes it from a timer of an

@@ -1,6 +1,9 @@
 package durable_test
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,6 +52,41 @@ func TestAStaleFiringCostsNoWrite(t *testing.T) {
 		w.wantCalls(t, "Load order/1")
 		w.wantState(t, "order/1", "idle")
 		w.wantLog(t, "order/1")
+	})
+}
+
+// An operator who reads that an event was skipped thinks that it was lost. So the log reports only a producer's
+// duplicates, unless it is a debug log.
+func TestTheLogSaysWhyAMessageIsSkipped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var logged bytes.Buffer
+		w.config.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		expect := func(level, message string) {
+			t.Helper()
+			if want := "level=" + level + " msg=\"" + message + "\""; strings.Count(logged.String(), "skipped") != 1 || !strings.Contains(logged.String(), want) {
+				t.Errorf("the log is\n%s\nwant one line about a skipped message: %s", logged.String(), want)
+			}
+			logged.Reset()
+		}
+		for _, typ := range []string{"wait", "cancel"} {
+			w.post("order/1", event(typ, ""))
+			w.invoke()
+		}
+		w.run(t)
+		expect("DEBUG", "message skipped, the instance no longer waits for it")
+
+		w.third["charge"] = failing(1, errors.New("busy"))
+		w.post("order/2", event("charge", ""))
+		w.run(t)
+		expect("DEBUG", "redelivery skipped, its event was already applied")
+
+		w.post("order/3", `{"type":"add","item":"x","$id":"a"}`)
+		w.run(t)
+		w.post("order/3", `{"type":"add","item":"x","$id":"a"}`)
+		w.run(t)
+		expect("INFO", "duplicate skipped, an event with its ID was already applied")
 	})
 }
 

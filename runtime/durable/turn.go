@@ -121,7 +121,7 @@ func (t *turn) receive(ctx context.Context, d Delivery) (done bool, err error) {
 		return false, err
 	case skipped:
 		t.draft.Record.Skipped++ // Stored with the next event that is applied.
-		t.loop.config.Logger.InfoContext(ctx, "event skipped, it is a duplicate or stale", "instance", d.Group, "message_id", d.MessageID)
+		t.logSkipped(ctx, d, event)
 		if notify := t.loop.config.Observer.Skipped; notify != nil {
 			notify(ctx, d)
 		}

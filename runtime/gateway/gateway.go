@@ -31,6 +31,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
@@ -74,6 +75,9 @@ type Config struct {
 	// Logger logs one line per event and one per rejected request, without bodies, signatures and headers. Defaults to
 	// slog.Default.
 	Logger *slog.Logger
+	// LogDetails adds the reason to the line of a rejected request. It may quote the request, so set it only for
+	// development.
+	LogDetails bool
 	// Now is the clock for the expiry of callback addresses and reserved event IDs. Defaults to time.Now.
 	Now func() time.Time
 }
@@ -153,16 +157,23 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
+// routes lists the routes for clients.
+const routes = "POST /instances/{machine}/{id}/events, GET /instances/{machine}/{id}, GET /aliases/{alias}, GET /machines, GET /healthz or a path below /webhooks/"
+
 // unrouted returns why a request has no route. The mux's handler distinguishes an unknown path from a wrong method, but
 // answers in plain text. It also redirects unclean paths, and the redirect would drop the stage of an HTTP API.
 func (a *api) unrouted(w http.ResponseWriter, r *http.Request, verdict http.Handler) error {
 	probe := &headOnly{header: http.Header{}}
 	verdict.ServeHTTP(probe, r)
 	if probe.status != http.StatusMethodNotAllowed {
-		return fmt.Errorf("%w: expected a path of this API, got %q", errNoRoute, r.URL.Path)
+		return fmt.Errorf("%w: expected %s, got %s %q", errNoRoute, routes, r.Method, r.URL.Path)
 	}
 	w.Header().Set("Allow", probe.header.Get("Allow"))
-	return fmt.Errorf("%w: expected %s, got %s", errMethod, probe.header.Get("Allow"), r.Method)
+	advice := ""
+	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/instances/") { // The ID or /events is missing.
+		advice = "; send events to /instances/{machine}/{id}/events"
+	}
+	return fmt.Errorf("%w: expected %s, got %s%s", errMethod, probe.header.Get("Allow"), r.Method, advice)
 }
 
 // headOnly is a ResponseWriter that stores headers and status and drops the body.

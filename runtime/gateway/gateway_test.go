@@ -177,6 +177,17 @@ func TestPanicIsA500WithoutItsValue(t *testing.T) {
 	}
 }
 
+func TestTheReasonOfARefusalIsLoggedOnlyOnRequest(t *testing.T) {
+	t.Parallel()
+	for _, details := range []bool{false, true} {
+		w := newWorld(t, gateway.Config{LogDetails: details})
+		w.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/signup", nil))
+		if got := w.log.String(); !strings.Contains(got, "request refused") || strings.Contains(got, `got POST`) != details {
+			t.Errorf("with LogDetails %t, got the log %s", details, got)
+		}
+	}
+}
+
 func TestUnreadableInstanceIsA500(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, gateway.Config{})

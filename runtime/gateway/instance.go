@@ -148,13 +148,21 @@ func waits(record durable.Record) []Wait {
 
 // since returns when the record's state was entered, or the zero time if the history is too short.
 func since(record durable.Record) time.Time {
+	handled := int64(0)
 	for _, transition := range slices.Backward(record.History) {
 		if !slices.Equal(transition.From, transition.To) {
 			return transition.At
 		}
+		if !transition.Ignored {
+			handled++
+		}
 	}
-	if len(record.History) > 0 {
-		return time.Time{} // Older transitions may have been dropped.
+	var snapshot struct {
+		Steps int64 `json:"steps"`
+	}
+	// The first step is the start. Each later step has a transition in the history, unless it was dropped.
+	if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil || snapshot.Steps < 1 || snapshot.Steps-1 > handled {
+		return time.Time{}
 	}
 	return record.CreatedAt
 }

@@ -2,7 +2,9 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -96,13 +98,22 @@ func TestSinceIsWhenTheStateWasEntered(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		history []durable.Transition
-		want    time.Time
+		// steps counts the start and the events that were not ignored.
+		steps int
+		want  time.Time
 	}{
-		{"no history", nil, created},
-		{"entered, then noise", []durable.Transition{{At: at, From: b, To: a}, {At: epoch, From: a, To: a, Ignored: true}}, at},
-		{"longer ago than the history", []durable.Transition{{At: at, From: a, To: a, Ignored: true}}, time.Time{}},
+		{"no history", nil, 1, created},
+		{"a history that was dropped", nil, 2, time.Time{}},
+		{"entered, then noise", []durable.Transition{{At: at, From: b, To: a}, {At: epoch, From: a, To: a, Ignored: true}}, 2, at},
+		{"longer ago than the history", []durable.Transition{{At: at, From: a, To: a, Ignored: true}}, 2, time.Time{}},
+		{"only an ignored event", []durable.Transition{{At: at, From: a, To: a, Ignored: true}}, 1, created},
+		{"a first event that changes no state", []durable.Transition{{At: at, From: a, To: a}, {At: epoch, From: a, To: a, Ignored: true}}, 2, created},
+		{"rearmed", []durable.Transition{{At: at, From: a, To: a}}, 1_700_000_000_000_000, time.Time{}},
 	} {
-		v := view(t, stored(t, func(r *durable.Record) { r.State, r.CreatedAt, r.History = a, created, c.history }))
+		v := view(t, stored(t, func(r *durable.Record) {
+			r.State, r.CreatedAt, r.History = a, created, c.history
+			r.Snapshot = regexp.MustCompile(`"steps":\d+`).ReplaceAll(r.Snapshot, fmt.Appendf(nil, `"steps":%d`, c.steps))
+		}))
 		if !v.Since.Equal(c.want) {
 			t.Errorf("%s: expected %v, got %v", c.name, c.want, v.Since)
 		}

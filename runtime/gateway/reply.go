@@ -133,14 +133,17 @@ func problemOf(err error) problem {
 	return problem{Title: http.StatusText(http.StatusInternalServerError), Status: http.StatusInternalServerError, Code: "internal", Detail: errPanic.Error()}
 }
 
-// refuse logs the error and answers with its problem. The log has the error text only for server errors, because a
-// client error may quote the request.
+// refuse logs the error and answers with its problem. Without Config.LogDetails, the log has the error text only
+// for server errors, because a client error may quote the request.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
 	log := a.config.Logger.With("route", r.Pattern, "status", p.Status, "code", p.Code)
-	if p.Status >= http.StatusInternalServerError {
+	switch {
+	case p.Status >= http.StatusInternalServerError:
 		log.ErrorContext(r.Context(), "request failed", "error", err)
-	} else {
+	case a.config.LogDetails:
+		log.InfoContext(r.Context(), "request refused", "error", err)
+	default:
 		log.InfoContext(r.Context(), "request refused")
 	}
 	if errors.Is(err, errQueue) || errors.Is(err, errReserve) || errors.Is(err, errStore) || errors.Is(err, errEarly) {

@@ -23,7 +23,7 @@ func TestBadGroups(t *testing.T) {
 		{name: "no machine", group: "/1", body: goodEvent, want: parked(`the group of the message: not the name of an instance: expected machine/id such as signup/42, got "/1"`)},
 		{name: "no ID", group: "probe/", body: goodEvent, want: parked(`the group of the message: not the name of an instance: expected machine/id such as signup/42, got "probe/"`)},
 		{name: "only a slash", group: "/", body: goodEvent, want: parked(`the group of the message: not the name of an instance: expected machine/id such as signup/42, got "/"`)},
-		{name: "two slashes", group: "probe/1/2", body: goodEvent, want: parked(`the group of the message: not the name of an instance: expected machine/id such as signup/42, got "probe/1/2"`)},
+		{name: "two slashes", group: "probe/1/2", body: goodEvent, want: parked(`the group of the message: not the name of an instance: expected machine/id such as signup/42, got "probe/1/2"; write the ID without a slash, such as 1-2`)},
 		{name: "unknown machine", group: "nobody/1", body: goodEvent, want: parked(`the group of the message: unknown machine: expected one of boat, enrich, harbour, job, probe, ship, signup, got "nobody"`)},
 		{name: "wrong case", group: "Probe/1", body: goodEvent, want: parked(`the group of the message: unknown machine: expected one of boat, enrich, harbour, job, probe, ship, signup, got "Probe"`)},
 		{name: "alias", group: "alias/probe-1", body: goodEvent, want: parked(`the group of the message: unknown machine: expected one of boat, enrich, harbour, job, probe, ship, signup, got "alias"`)},

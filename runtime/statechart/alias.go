@@ -37,7 +37,7 @@ func checkAlias(alias string) error {
 	}
 	for i := range len(alias) {
 		if alias[i] <= ' ' || alias[i] > '~' {
-			return fmt.Errorf("expected an alias of printable ASCII characters without a space, got %q at byte %d", alias[i:i+1], i)
+			return fmt.Errorf("expected an alias of printable ASCII characters without a space, got %q at byte %d", string([]rune(alias[i:])[:1]), i)
 		}
 	}
 	return nil

@@ -43,7 +43,7 @@ func testAliasEffects(t *testing.T, kind statechart.EffectKind) {
 		"":                       "expected an alias of 1 to 256 bytes, got 0",
 		strings.Repeat("x", 257): "expected an alias of 1 to 256 bytes, got 257",
 		"a b":                    `got " " at byte 1`,
-		"ä":                      `got "\xc3" at byte 0`,
+		"ä":                      `got "ä" at byte 0`,
 	} {
 		step, err := chart.Step(started.Next, statechart.Event{Type: "started", At: epoch, Payload: call{JobID: alias}})
 		got := strings.Join(effectLines(t, step.Effects), " ")

@@ -54,7 +54,7 @@ var reservedPrefixes = []string{ReservedPrefix, doneStatePrefix, doneInvokePrefi
 
 func (c *compiler) checkHead(def erasedDefinition) {
 	if def.id == "" || strings.Trim(def.id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
-		c.find(nil, fmt.Sprintf("has the ID %q", def.id), "use letters, digits, '-' and '_'")
+		c.find(nil, fmt.Sprintf("has the ID %q", def.id), "use ASCII letters, digits, '-' and '_'")
 	}
 	if def.version < 1 {
 		c.find(nil, fmt.Sprintf("has the version %d", def.version), "count versions from 1")

@@ -51,8 +51,8 @@ func TestHeadOfAChartIsChecked(t *testing.T) {
 	t.Parallel()
 	const event = "use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke., done.child., error.child., error.execution"
 	checkFlaws(t, []flaw{
-		{"ID", func(d *Def, _, _ *S) { d.ID = "a.b" }, "", `has the ID "a.b"`, "use letters, digits, '-' and '_'"},
-		{"no ID", func(d *Def, _, _ *S) { d.ID = "" }, "", `has the ID ""`, "use letters, digits, '-' and '_'"},
+		{"ID", func(d *Def, _, _ *S) { d.ID = "a.b" }, "", `has the ID "a.b"`, "use ASCII letters, digits, '-' and '_'"},
+		{"no ID", func(d *Def, _, _ *S) { d.ID = "" }, "", `has the ID ""`, "use ASCII letters, digits, '-' and '_'"},
 		{"version", func(d *Def, _, _ *S) { d.Version = 0 }, "", `has the version 0`, "count versions from 1"},
 		{"states", func(d *Def, _, _ *S) { d.States, d.Initial = nil, "" }, "", `has no states`, "add States"},
 		{"wildcard", func(d *Def, _, _ *S) { d.Payloads["a*"] = statechart.NoPayload() }, "", `declares the event type "a*"`, event},
@@ -203,7 +203,7 @@ func TestCompileReturnsAllFindings(t *testing.T) {
 		{ID: "b"},
 	}})
 	const want = `chart "c!": 11 findings:
-  the chart has the ID "c!": use letters, digits, '-' and '_'
+  the chart has the ID "c!": use ASCII letters, digits, '-' and '_'
   the chart has the version 0: count versions from 1
   the chart declares the event type "settle.x": use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke., done.child., error.child., error.execution
   state "a" has an Output but is not final: move Output to a final state

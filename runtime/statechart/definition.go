@@ -32,7 +32,7 @@ const (
 
 // Definition describes a chart over the context type C. It is plain data. Compile does not modify it.
 type Definition[C any] struct {
-	// ID names the chart: letters, digits, '-', '_'. It is the first part of instance names, as in signup/42.
+	// ID names the chart: ASCII letters, digits, '-', '_'. It is the first part of instance names, as in signup/42.
 	ID string
 	// Version is stored with every snapshot, and is at least 1. Raise it if existing snapshots need a migration.
 	Version int

@@ -60,6 +60,33 @@ func (g Guard[C]) Made() GuardMade[C] { return GuardMade[C]{By: g.made, Of: g.of
 // IsZero reports whether the guard is the zero value, which always holds.
 func (g Guard[C]) IsZero() bool { return g.test == nil && g.Name == "" }
 
+// Erased is the context type of an Outline. It stands for any context type.
+type Erased = erased
+
+// Outline is the structure of a chart without the type of its context, so that exporters need not know the type. Its
+// functions must not be called.
+type Outline struct {
+	*chart
+	// Root is the root state, with the fields of the Definition.
+	Root *State[Erased]
+	// Payloads are the declared events.
+	Payloads Payloads
+	// ContextParams and OutputParams are the fields of the Definition. They are nil if the Definition lacks the function.
+	ContextParams, OutputParams json.RawMessage
+}
+
+// Outline returns the structure of the chart. Callers must not modify it.
+func (c *Chart[C]) Outline() *Outline {
+	outline := &Outline{chart: &c.chart, Root: c.nodes[0].def, Payloads: c.definition.Payloads}
+	if c.definition.Context != nil {
+		outline.ContextParams = c.definition.ContextParams
+	}
+	if c.definition.Output != nil {
+		outline.OutputParams = c.definition.OutputParams
+	}
+	return outline
+}
+
 // TargetPath resolves a target reference of the state with the given path to the path of a state. "" is the root. It
 // reports false if the state or the target does not exist.
 func (c *chart) TargetPath(state, reference string) (string, bool) {

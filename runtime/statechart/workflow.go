@@ -90,7 +90,7 @@ func encodeInput(input any) (json.RawMessage, error) {
 // checkStart checks the workflow of an action, and that the chart can receive its end.
 func (c *compiler) checkStart(n *node, place string, s *start) {
 	if problem := workflowNameProblem(s.workflow); problem != "" {
-		c.find(n, fmt.Sprintf("%s: starts the workflow %q, whose name %s", place, s.workflow, problem), "name it in letters, digits, - and _")
+		c.find(n, fmt.Sprintf("%s: starts the workflow %q, whose name %s", place, s.workflow, problem), "name it in ASCII letters, digits, - and _")
 	}
 	payload, declared := c.chart.payloads[s.onEnd]
 	switch {

@@ -115,6 +115,9 @@ func (m *Machine[T]) Mermaid(current ...string) string {
 	return m.graph.mermaid(m.index[m.config.Initial], current)
 }
 
+// Outline implements durable.Machine. It returns nil, because the machine is not a chart.
+func (m *Machine[T]) Outline() *statechart.Outline { return nil }
+
 // Start implements durable.Machine. Of the machine's code, it calls only Config.Data. The initial state's timers
 // start. Its entry actions do not run.
 func (m *Machine[T]) Start(start statechart.Start) (started durable.Instance, effects []statechart.Effect, err error) {

@@ -245,7 +245,7 @@ func TestNewReportsAllFindings(t *testing.T) {
 	const want = `chart "a/b": 17 findings:
   the chart declares the event "IN" as internal: fire its trigger with Fire, which needs no declaration
   the chart is started by "GHOST", which is not in Events: declare it, or remove it from StartedBy
-  the chart has the ID "a/b": use letters, digits, '-' and '_'
+  the chart has the ID "a/b": use ASCII letters, digits, '-' and '_'
   the chart has the version 0: count versions from 1
   the chart declares the event type "settle.x": use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke., done.child., error.child., error.execution
   the chart has a context whose field statelesshost_test.hidden.secret is not stored: export it with a unique JSON name, or add MarshalJSON and UnmarshalJSON to statelesshost_test.hidden

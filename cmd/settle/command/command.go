@@ -48,9 +48,6 @@ type Config struct {
 	// Machines returns the machines that dev hosts and other commands use. It is called after the command line has been
 	// parsed. Machines with the same ID are versions of one machine.
 	Machines func(Environment) []durable.Machine
-	// XState writes charts for graph --format xstate and for simulate, by machine ID. Use xstatejson.Write. A
-	// durable.Machine hides its context type, so it cannot be written without this map.
-	XState map[string]func() ([]byte, error)
 	// Dev extends the command dev.
 	Dev Dev
 	// Commands are additional commands.

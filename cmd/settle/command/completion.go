@@ -206,7 +206,7 @@ func (s *session) valuesOf(line partialLine, value *kong.Value) []string {
 	machines := known.IDs()
 	var found []string
 	switch value.Name {
-	case "machine", "file":
+	case "machine", "machine|file":
 		return machines
 	case "instance", "machine|instance":
 		for _, id := range machines {

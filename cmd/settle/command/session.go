@@ -18,6 +18,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/simulation"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart/xstatejson"
 )
 
 // session is one run of a command line.
@@ -134,6 +135,9 @@ func (s *session) run(ctx context.Context, args []string) int {
 		return s.fail(failed)
 	case err != nil:
 		text := strings.ReplaceAll(err.Error(), ` value but got "EOL" (<EOL>)`, ", got no value") // kong's name for the end of the command
+		if strings.HasPrefix(text, `expected "`) {
+			text = "an argument is missing: " + text
+		}
 		return s.fail(fmt.Errorf("%w: %s; see %s --help", errUsage, text, s.calledOf(err)))
 	}
 	s.remember(command)
@@ -225,11 +229,11 @@ func (s *session) tags(id string) (tags []string, known bool) {
 
 // writeXState writes the chart of a machine as an XState config.
 func (s *session) writeXState(machine durable.Machine) ([]byte, error) {
-	write, ok := s.config.XState[machine.ID()]
-	if !ok {
-		return nil, fmt.Errorf("machine %q cannot be written for XState yet: add it to XState in the Config of this command", machine.ID())
+	chart := machine.Outline()
+	if chart == nil {
+		return nil, fmt.Errorf("machine %q has no XState config: expected a chart of runtime/statechart, got another kind of machine; %s prints its diagram", machine.ID(), s.hint("graph", machine.ID()))
 	}
-	return write()
+	return xstatejson.WriteOutline(chart)
 }
 
 var (

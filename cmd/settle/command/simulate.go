@@ -3,6 +3,7 @@ package command
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +22,7 @@ import (
 )
 
 type simulateCommand struct {
-	File       string   `arg:"" placeholder:"FILE" help:"A machine config of XState v5 in JSON, or the ID of a machine, such as signup."`
+	File       string   `arg:"" name:"machine|file" placeholder:"FILE" help:"A machine, such as signup, or a file with an XState v5 machine config in JSON, such as ./signup.json."`
 	Guard      []string `sep:"none" placeholder:"NAME=true|false" help:"The result of a guard. Guards that are not named return true."`
 	Delay      []string `sep:"none" placeholder:"NAME=5m" help:"The length of a named delay: a duration, or milliseconds."`
 	Clock      string   `default:"0s" placeholder:"DURATION" help:"How much virtual time passes after the start and after each event (none)."`
@@ -117,29 +119,45 @@ func (c *simulateCommand) config() (simulation.Config, error) {
 	return config, nil
 }
 
-// machine reads the file or, if the file does not exist, returns the chart of the machine of that name.
+// machine returns the config to simulate. A path is a file. Any other argument is a machine, or a file if no machine has
+// this ID.
 func (c *simulateCommand) machine(s *session) ([]byte, error) {
-	file, err := os.Open(c.File)
-	if errors.Is(err, fs.ErrNotExist) {
-		known, err := s.machines()
-		if err != nil {
-			return nil, err
-		}
-		machine, err := known.Lookup(c.File)
-		if err != nil {
-			return nil, fmt.Errorf("there is no file %q, and no such machine: %w", c.File, err)
-		}
+	if isPath(c.File) {
+		return c.read()
+	}
+	known, err := s.machines()
+	if err != nil {
+		return nil, err
+	}
+	machine, unknown := known.Lookup(c.File)
+	if unknown == nil {
 		return s.writeXState(machine)
 	}
-	if err != nil {
+	if info, err := os.Stat(c.File); err != nil || info.IsDir() {
+		return nil, fmt.Errorf("%w; there is no file %q either", unknown, c.File)
+	}
+	return c.read()
+}
+
+// isPath reports whether an argument can only be a file: it has a path, or the extension of a config.
+func isPath(name string) bool {
+	return strings.HasPrefix(name, ".") || filepath.Base(name) != name || filepath.Ext(name) == ".json"
+}
+
+// read reads the file.
+func (c *simulateCommand) read() ([]byte, error) {
+	file, err := os.Open(c.File)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: expected a machine, such as signup, or a file, got %q, which is no file", errNotFound, c.File)
+	case err != nil:
 		return nil, err
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, xstatejson.DocumentBytesMax+1)) // Read checks the limit.
-	if err != nil {
-		return nil, err
+	if info, err := file.Stat(); err != nil || info.IsDir() {
+		return nil, cmp.Or(err, fmt.Errorf("%w: expected a machine, such as signup, or a file, got the folder %q", errUsage, c.File))
 	}
-	return text, nil
+	return io.ReadAll(io.LimitReader(file, xstatejson.DocumentBytesMax+1)) // Read checks the limit.
 }
 
 // eachLine calls fn with each line of the input as it arrives, until fn fails or ctx ends. Errors contain the line

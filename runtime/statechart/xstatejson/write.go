@@ -15,10 +15,13 @@ import (
 
 // Write writes a chart as a machine config of XState v5 that Read can read. The output is deterministic. The error is
 // an *Error with all features that have no XState form.
-func Write[C any](chart *statechart.Chart[C]) ([]byte, error) {
-	w := &writer[C]{chart: chart, def: chart.Definition(), named: map[string]bool{}, actors: map[actor]string{}, spawned: map[string]bool{}, children: map[string]bool{}}
-	w.findActors(chart.Root(), "")
-	config := w.state(chart.Root(), nil, "")
+func Write[C any](chart *statechart.Chart[C]) ([]byte, error) { return WriteOutline(chart.Outline()) }
+
+// WriteOutline is Write for a chart whose context type is unknown, such as the chart of a durable.Machine.
+func WriteOutline(chart *statechart.Outline) ([]byte, error) {
+	w := &writer{chart: chart, named: map[string]bool{}, actors: map[actor]string{}, spawned: map[string]bool{}, children: map[string]bool{}}
+	w.findActors(chart.Root, "")
+	config := w.state(chart.Root, nil, "")
 	if len(w.problems) > 0 {
 		return nil, &Error{What: "writing an XState machine", Problems: w.problems}
 	}
@@ -30,9 +33,8 @@ func Write[C any](chart *statechart.Chart[C]) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-type writer[C any] struct {
-	chart    *statechart.Chart[C]
-	def      statechart.Definition[C]
+type writer struct {
+	chart    *statechart.Outline
 	problems []Problem
 	// named holds the event types in the config. Read declares them.
 	named map[string]bool
@@ -43,7 +45,7 @@ type writer[C any] struct {
 	spawned, children map[string]bool
 }
 
-func (w *writer[C]) problem(path, format string, args ...any) {
+func (w *writer) problem(path, format string, args ...any) {
 	w.problems = append(w.problems, Problem{Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
@@ -70,13 +72,13 @@ func (v *value) set(key string, to value) {
 }
 
 // id returns the ID of a state in XState.
-func (w *writer[C]) id(path string) string {
-	return strings.TrimSuffix(w.def.ID+"."+path, ".")
+func (w *writer) id(path string) string {
+	return strings.TrimSuffix(w.chart.ID()+"."+path, ".")
 }
 
 func below(path, id string) string { return strings.TrimPrefix(path+"."+id, ".") }
 
-func (w *writer[C]) findActors(s *statechart.State[C], path string) {
+func (w *writer) findActors(s *statechart.State[statechart.Erased], path string) {
 	for i := range s.Invoke {
 		w.findActor(path, s.Invoke[i].ID, false, i, i)
 	}
@@ -89,10 +91,10 @@ func (w *writer[C]) findActors(s *statechart.State[C], path string) {
 }
 
 // findActor determines the XState ID of an invoked actor. XState counts services and children together.
-func (w *writer[C]) findActor(path, id string, child bool, index, position int) {
+func (w *writer) findActor(path, id string, child bool, index, position int) {
 	name := id
 	if id == "" {
-		id, name = invokeID(w.def.ID, path, index), strconv.Itoa(position)+"."+w.id(path)
+		id, name = invokeID(w.chart.ID(), path, index), strconv.Itoa(position)+"."+w.id(path)
 	}
 	w.actors[actor{child, id}] = name
 	if other, both := w.actors[actor{!child, id}]; both && other == name {
@@ -102,11 +104,11 @@ func (w *writer[C]) findActor(path, id string, child bool, index, position int) 
 
 // state writes a state and its descendants. Keys are in a fixed order: the kind of the state, its actions, its
 // transitions, its children.
-func (w *writer[C]) state(s, parent *statechart.State[C], path string) value {
+func (w *writer) state(s, parent *statechart.State[statechart.Erased], path string) value {
 	v := value{kind: object}
 	if parent == nil {
 		v.set("id", textValue(s.ID))
-		v.set("version", textValue(strconv.Itoa(w.def.Version)))
+		v.set("version", textValue(strconv.Itoa(w.chart.Version())))
 	}
 	meta := value{kind: object}
 	if s.Doc != "" {
@@ -126,10 +128,12 @@ func (w *writer[C]) state(s, parent *statechart.State[C], path string) value {
 	}
 	w.strings(&v, "tags", s.Tags)
 	if parent == nil {
-		w.literal(&v, "context", path, w.def.Context != nil, w.def.ContextParams)
-		w.literal(&v, "output", path, w.def.Output != nil, w.def.OutputParams)
+		w.literal(&v, "context", path, w.chart.ContextParams)
+		w.literal(&v, "output", path, w.chart.OutputParams)
 	}
-	w.literal(&v, "output", path, s.Output != nil, s.OutputParams)
+	if s.Output != nil {
+		w.literal(&v, "output", path, s.OutputParams)
+	}
 	w.actions(&v, "entry", path, s.Entry)
 	w.actions(&v, "exit", path, s.Exit)
 	onDone := w.on(&v, &meta, s, path)
@@ -150,15 +154,15 @@ func (w *writer[C]) state(s, parent *statechart.State[C], path string) value {
 }
 
 // literal writes the constant result of a function, if it is known.
-func (w *writer[C]) literal(v *value, key, path string, made bool, params json.RawMessage) {
-	if made && params != nil {
+func (w *writer) literal(v *value, key, path string, params json.RawMessage) {
+	if params != nil {
 		v.set(key, w.raw(path, key, params))
 	}
 }
 
 // meta writes the chart's own meta, with this package's data under the key settle. If the chart's meta cannot hold that
 // key, it moves below settle.
-func (w *writer[C]) meta(v, settle *value, own any, path string) {
+func (w *writer) meta(v, settle *value, own any, path string) {
 	meta := value{kind: object}
 	if own != nil {
 		text, err := json.Marshal(own)
@@ -185,14 +189,14 @@ func (w *writer[C]) meta(v, settle *value, own any, path string) {
 }
 
 // deferred lists the descriptors of a state's deferred events.
-func (w *writer[C]) deferred(meta *value, s *statechart.State[C]) {
+func (w *writer) deferred(meta *value, s *statechart.State[statechart.Erased]) {
 	w.strings(meta, "defer", s.Defer)
 	for _, descriptor := range s.Defer {
 		w.named[descriptor] = true
 	}
 }
 
-func (w *writer[C]) states(s *statechart.State[C], path string) value {
+func (w *writer) states(s *statechart.State[statechart.Erased], path string) value {
 	states := value{kind: object}
 	for i := range s.States {
 		child := &s.States[i]
@@ -208,11 +212,11 @@ func (w *writer[C]) states(s *statechart.State[C], path string) value {
 	return states
 }
 
-func (w *writer[C]) initial(v *value, s *statechart.State[C], path string) {
+func (w *writer) initial(v *value, s *statechart.State[statechart.Erased], path string) {
 	if len(s.States) == 0 {
 		return
 	}
-	if !slices.ContainsFunc(s.States, func(child statechart.State[C]) bool { return child.ID == s.Initial }) {
+	if !slices.ContainsFunc(s.States, func(child statechart.State[statechart.Erased]) bool { return child.ID == s.Initial }) {
 		w.problem(path, "expected a child as the initial state, because XState allows no other, got %q", s.Initial)
 	}
 	if len(s.DefaultEntry) == 0 {
@@ -226,7 +230,7 @@ func (w *writer[C]) initial(v *value, s *statechart.State[C], path string) {
 }
 
 // history writes a history state. Without a target, XState runs the actions of the parent's initial transition.
-func (w *writer[C]) history(v *value, s, parent *statechart.State[C], path string) {
+func (w *writer) history(v *value, s, parent *statechart.State[statechart.Erased], path string) {
 	v.set("type", textValue("history"))
 	if s.Type == statechart.DeepHistory {
 		v.set("history", textValue("deep"))
@@ -250,7 +254,7 @@ func (w *writer[C]) history(v *value, s, parent *statechart.State[C], path strin
 	}
 }
 
-func (w *writer[C]) strings(v *value, key string, texts []string) {
+func (w *writer) strings(v *value, key string, texts []string) {
 	var items []value
 	for _, t := range texts {
 		items = append(items, textValue(t))
@@ -261,7 +265,7 @@ func (w *writer[C]) strings(v *value, key string, texts []string) {
 }
 
 // events lists the event types that Read would not declare and the children that it would not find.
-func (w *writer[C]) events(meta *value) {
+func (w *writer) events(meta *value) {
 	for id := range w.spawned {
 		delete(w.children, id)
 	}
@@ -269,13 +273,13 @@ func (w *writer[C]) events(meta *value) {
 		delete(w.children, "*")
 	}
 	w.strings(meta, "children", sortedKeys(w.children))
-	external := slices.DeleteFunc(w.def.Payloads.Types(), func(typ string) bool { return w.named[typ] })
+	external := slices.DeleteFunc(w.chart.Payloads.Types(), func(typ string) bool { return w.named[typ] })
 	w.strings(meta, "events", external)
-	w.strings(meta, "internal", w.def.Payloads.InternalTypes())
+	w.strings(meta, "internal", w.chart.Payloads.InternalTypes())
 }
 
 // after writes the delayed transitions. A constant delay with its own ID, or a computed one, becomes a named delay.
-func (w *writer[C]) after(v, meta *value, s *statechart.State[C], path string) {
+func (w *writer) after(v, meta *value, s *statechart.State[statechart.Erased], path string) {
 	var keys []string
 	groups, constants := map[string][]value{}, value{}
 	for i := range s.After {
@@ -296,7 +300,7 @@ func (w *writer[C]) after(v, meta *value, s *statechart.State[C], path string) {
 		if _, known := groups[key]; !known {
 			keys = append(keys, key)
 		}
-		t := statechart.Transition[C]{Target: after.Target, Guard: after.Guard, Actions: after.Actions, Reenter: after.Reenter, Doc: after.Doc}
+		t := statechart.Transition[statechart.Erased]{Target: after.Target, Guard: after.Guard, Actions: after.Actions, Reenter: after.Reenter, Doc: after.Doc}
 		groups[key] = append(groups[key], w.transition(path, &t))
 	}
 	if len(keys) == 0 {

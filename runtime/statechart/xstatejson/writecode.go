@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func (w *writer[C]) actions(v *value, key, path string, actions []statechart.Action[C]) {
+func (w *writer) actions(v *value, key, path string, actions []statechart.Action[statechart.Erased]) {
 	var items []value
 	for i := range actions {
 		items = append(items, w.action(path, &actions[i]))
@@ -18,7 +18,7 @@ func (w *writer[C]) actions(v *value, key, path string, actions []statechart.Act
 }
 
 // action writes an action: its document form, one of XState's own, or its name.
-func (w *writer[C]) action(path string, a *statechart.Action[C]) value {
+func (w *writer) action(path string, a *statechart.Action[statechart.Erased]) value {
 	v, made := value{kind: object}, a.Made()
 	v.set("type", textValue(raiseType))
 	switch {
@@ -53,7 +53,7 @@ func (w *writer[C]) action(path string, a *statechart.Action[C]) value {
 
 // builtin writes an action that emits, logs or refers to a child. Its values must be known: it was read from a
 // document, or has no function.
-func (w *writer[C]) builtin(path string, a *statechart.Action[C]) (v value, ok bool) {
+func (w *writer) builtin(path string, a *statechart.Action[statechart.Erased]) (v value, ok bool) {
 	made := a.Made()
 	// Actions that were read keep their names. Implementations have other names.
 	known := func(name string) bool { return a.Params != nil && a.Name == name }
@@ -96,7 +96,7 @@ func (w *writer[C]) builtin(path string, a *statechart.Action[C]) (v value, ok b
 	return v, true
 }
 
-func (w *writer[C]) raw(path, name string, params json.RawMessage) value {
+func (w *writer) raw(path, name string, params json.RawMessage) value {
 	v, err := rawValue(params)
 	if err != nil {
 		w.problem(path, "the params of %q: %v", name, err)
@@ -105,7 +105,7 @@ func (w *writer[C]) raw(path, name string, params json.RawMessage) value {
 }
 
 // name writes a reference to a named implementation.
-func (w *writer[C]) name(path, what, name string, params json.RawMessage) value {
+func (w *writer) name(path, what, name string, params json.RawMessage) value {
 	if name == "" || strings.HasPrefix(name, xstatePrefix) {
 		w.problem(path, "expected each %s to have a name that does not begin with %s, got %q", what, xstatePrefix, name)
 	}
@@ -118,7 +118,7 @@ func (w *writer[C]) name(path, what, name string, params json.RawMessage) value 
 	return v
 }
 
-func (w *writer[C]) guard(path string, g statechart.Guard[C]) value {
+func (w *writer) guard(path string, g statechart.Guard[statechart.Erased]) value {
 	made, v := g.Made(), value{kind: object}
 	var operator string
 	switch made.By {

@@ -24,13 +24,13 @@ type candidate struct {
 // A chart tries transitions in document order. XState tries the event's own type first, then prefixes from long to
 // short, then "*". If a wildcard precedes a descriptor that XState would try earlier, on writes a copy of the
 // wildcard's transition with that descriptor.
-func (w *writer[C]) on(v, meta *value, s *statechart.State[C], path string) (onDone []value) {
+func (w *writer) on(v, meta *value, s *statechart.State[statechart.Erased], path string) (onDone []value) {
 	var candidates []candidate
 	for i := range s.On {
 		candidates = append(candidates, candidate{s.On[i].Event, w.transition(path, &s.On[i])})
 	}
 	apart := map[string]bool{}
-	end := func(descriptor string, transitions []statechart.Transition[C]) {
+	end := func(descriptor string, transitions []statechart.Transition[statechart.Erased]) {
 		apart[descriptor] = true
 		for i := range transitions {
 			candidates = append(candidates, candidate{descriptor, w.transition(path, &transitions[i])})
@@ -39,12 +39,12 @@ func (w *writer[C]) on(v, meta *value, s *statechart.State[C], path string) (onD
 	own := doneState + path
 	end(own, s.OnDone)
 	for i := range s.Invoke {
-		id := cmp.Or(s.Invoke[i].ID, invokeID(w.def.ID, path, i))
+		id := cmp.Or(s.Invoke[i].ID, invokeID(w.chart.ID(), path, i))
 		end(doneInvoke+id, s.Invoke[i].OnDone)
 		end(errorInvoke+id, s.Invoke[i].OnError)
 	}
 	for i := range s.Children {
-		id := cmp.Or(s.Children[i].ID, invokeID(w.def.ID, path, i))
+		id := cmp.Or(s.Children[i].ID, invokeID(w.chart.ID(), path, i))
 		end(doneChild+id, s.Children[i].OnDone)
 		end(errorChild+id, s.Children[i].OnError)
 	}
@@ -102,7 +102,7 @@ var ends = []struct {
 }
 
 // twin returns the descriptor that Read adds to a wildcard for the ends of services or of children.
-func (w *writer[C]) twin(descriptor string) (string, bool) {
+func (w *writer) twin(descriptor string) (string, bool) {
 	for i, end := range ends {
 		if descriptor == end.prefix+"*" {
 			twin := ends[(i+2)%len(ends)]
@@ -117,7 +117,7 @@ func (w *writer[C]) twin(descriptor string) (string, bool) {
 }
 
 // descriptor translates an event descriptor.
-func (w *writer[C]) descriptor(path, descriptor string) string {
+func (w *writer) descriptor(path, descriptor string) string {
 	if rest, ok := strings.CutPrefix(descriptor, doneState); ok {
 		if rest == "*" {
 			return xstateDoneState + rest
@@ -138,7 +138,7 @@ func (w *writer[C]) descriptor(path, descriptor string) string {
 	switch descriptor {
 	case "done.*", "error.*":
 		prefix := strings.TrimSuffix(descriptor, "*")
-		for typ := range w.def.Payloads {
+		for typ := range w.chart.Payloads {
 			if strings.HasPrefix(typ, prefix) {
 				w.problem(path, "expected no event type %q next to the descriptor %q, which has another name in XState", typ, descriptor)
 			}
@@ -153,7 +153,7 @@ func (w *writer[C]) descriptor(path, descriptor string) string {
 }
 
 // invokes writes the services of a state, followed by its children.
-func (w *writer[C]) invokes(v, meta *value, s *statechart.State[C], path string, candidates []candidate) {
+func (w *writer) invokes(v, meta *value, s *statechart.State[statechart.Erased], path string, candidates []candidate) {
 	var invokes, extras []value
 	plain := true
 	add := func(id, src string, input json.RawMessage, done, failed string, extra value) {
@@ -176,7 +176,7 @@ func (w *writer[C]) invokes(v, meta *value, s *statechart.State[C], path string,
 	}
 	for i := range s.Invoke {
 		invoke := &s.Invoke[i]
-		id := cmp.Or(invoke.ID, invokeID(w.def.ID, path, i))
+		id := cmp.Or(invoke.ID, invokeID(w.chart.ID(), path, i))
 		if invoke.Service.Name == "" {
 			w.problem(path, "expected services with names")
 		}
@@ -184,7 +184,7 @@ func (w *writer[C]) invokes(v, meta *value, s *statechart.State[C], path string,
 	}
 	for i := range s.Children {
 		child := &s.Children[i]
-		id := cmp.Or(child.ID, invokeID(w.def.ID, path, i))
+		id := cmp.Or(child.ID, invokeID(w.chart.ID(), path, i))
 		var input json.RawMessage
 		if child.Input != nil {
 			input = child.InputParams
@@ -226,7 +226,7 @@ func retryValue(p statechart.RetryPolicy) value {
 	return v
 }
 
-func (w *writer[C]) transitions(v *value, key, path string, transitions []statechart.Transition[C]) {
+func (w *writer) transitions(v *value, key, path string, transitions []statechart.Transition[statechart.Erased]) {
 	var items []value
 	for i := range transitions {
 		items = append(items, w.transition(path, &transitions[i]))
@@ -236,7 +236,7 @@ func (w *writer[C]) transitions(v *value, key, path string, transitions []statec
 	}
 }
 
-func (w *writer[C]) transition(path string, t *statechart.Transition[C]) value {
+func (w *writer) transition(path string, t *statechart.Transition[statechart.Erased]) value {
 	v := value{kind: object}
 	if strings.TrimSpace(t.Target) != "" {
 		v.set("target", w.targets(path, t.Target))
@@ -256,7 +256,7 @@ func (w *writer[C]) transition(path string, t *statechart.Transition[C]) value {
 
 // targets writes the targets of a state: a sibling by its key, a descendant as ".child", and any other state as
 // "#machine.path".
-func (w *writer[C]) targets(path, references string) value {
+func (w *writer) targets(path, references string) value {
 	var items []value
 	for _, reference := range strings.Fields(references) {
 		to, ok := w.chart.TargetPath(path, reference)
@@ -268,7 +268,7 @@ func (w *writer[C]) targets(path, references string) value {
 	return one(items)
 }
 
-func (w *writer[C]) target(from, to string) string {
+func (w *writer) target(from, to string) string {
 	parent, _, _ := cutLast(from)
 	of, key, _ := cutLast(to)
 	switch {

@@ -33,10 +33,14 @@ func TestTransitionsArePrintedInColumns(t *testing.T) {
 		{Event: "done.invoke.other", From: []string{"waiting"}, To: []string{"waiting"}},
 		{Event: "CANCEL", From: []string{"a.b", "c.d"}, To: []string{"a.b", "c.d"}, Ignored: true},
 	}})
+	handler.Committed(t.Context(), durable.Committed{Instance: "signup/42", Revision: 1, Transitions: []durable.Transition{
+		{Event: "settle.start", To: []string{"a.b", "c.d"}},
+	}})
 	want := `> signup/42           SIGN_UP        new → unverified.registering  (revision 1)
 > signup/42           done.invoke    unverified.registering → waiting  (revision 1)
 > signup/42           done.invoke.other  stays in waiting  (revision 2)
 > signup/42           CANCEL             ignored in a.b, c.d  (revision 2)
+> signup/42           settle.start       starts in a.b, c.d  (revision 1)
 `
 	if got := untimed(&out); got != want {
 		t.Errorf("expected:\n%s\ngot:\n%s", want, got)

@@ -25,6 +25,8 @@ func Change(style Style, from, to []string, ignored bool) string {
 		return style.Warning("ignored") + " in " + states
 	case slices.Equal(from, to):
 		return "stays in " + states
+	case len(from) == 0:
+		return "starts in " + states
 	default:
 		return fmt.Sprintf("%s → %s", Escape(strings.Join(from, ", ")), states)
 	}

@@ -29,7 +29,7 @@ func (s *Stack) newGateway(queues queueURLs) (http.Handler, error) {
 	settings := s.role("gateway")
 	queue, store := sqsqueue.New(sqs.NewFromConfig(settings), queues.fifo, ""), dynamostore.NewIndexed(dynamodb.NewFromConfig(settings), Table)
 	return gateway.New(s.machines, queue, store, gateway.Config{
-		Webhooks: s.config.Webhooks, Callbacks: s.config.Callbacks, Now: s.config.Now, Logger: s.config.Logger,
+		Webhooks: s.config.Webhooks, Callbacks: s.config.Callbacks, Now: s.config.Now, Logger: s.config.Logger, LogDetails: true,
 	})
 }
 

@@ -51,11 +51,11 @@ func newWatch(next *console.Handler) watch {
 	}}
 }
 
-// The tour does not print these records: requests that the tour has already printed, and stale timers.
+// The tour does not print these records: requests that the tour has already printed, and duplicates.
 const (
 	queuedMessage  = "event queued"
 	refusedMessage = "request refused"
-	skippedMessage = "event skipped, it is a duplicate or stale"
+	skippedMessage = "duplicate skipped, an event with its ID was already applied"
 )
 
 // Handle prints the record and then notes it.

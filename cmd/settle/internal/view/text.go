@@ -96,6 +96,9 @@ func (v Instance) settledText() string {
 }
 
 func (v Instance) sinceText(now time.Time) string {
+	if v.Since.IsZero() && len(v.History) == 0 {
+		return "unknown: its stored history was dropped"
+	}
 	if v.Since.IsZero() {
 		return fmt.Sprintf("before %s, where its stored history begins", v.History[0].At.In(now.Location()).Format(timeFormat))
 	}
