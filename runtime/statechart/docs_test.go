@@ -297,6 +297,8 @@ func template(expr ast.Expr) string {
 	case *ast.CallExpr:
 		if fn, ok := e.Fun.(*ast.SelectorExpr); ok && fn.Sel.Name == "Sprintf" {
 			return verb.ReplaceAllString(template(e.Args[0]), "…")
+		} else if ok && strings.HasPrefix(fn.Sel.Name, "similar") {
+			return "" // The page describes suggestions once for all findings.
 		}
 	}
 	return "…"
