@@ -319,7 +319,10 @@ var delays = []time.Duration{time.Second, 20 * time.Second, 14 * time.Minute, 16
 func (d *drawer) waiting(s *chartState) {
 	for _, typ := range outsideEvents {
 		for d.one(2) {
-			s.On = append(s.On, chartOn{Event: typ, Target: d.target(), Guard: d.guard(), Actions: d.actions(s.ID + " " + typ), Reenter: d.one(8)})
+			t := chartOn{Event: typ, Target: d.target(), Guard: d.guard(), Actions: d.actions(s.ID + " " + typ), Reenter: d.one(8)}
+			if n := len(s.On); n == 0 || s.On[n-1].Event != typ || s.On[n-1].Guard.Name != "" { // Otherwise it is never taken.
+				s.On = append(s.On, t)
+			}
 		}
 	}
 	s.On = append(s.On, chartOn{Event: "later", Target: d.target(), Actions: []chartAction{mark(s.ID + " later")}})

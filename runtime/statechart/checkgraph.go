@@ -76,8 +76,12 @@ func (c *compiler) checkGraph() {
 			c.find(n, "is its own default", "set Target to a state that is not history")
 		}
 	}
-	if !c.chart.foreign {
-		c.checkAlwaysCycles()
+	if c.chart.foreign {
+		return
+	}
+	c.checkAlwaysCycles()
+	for i := range c.chart.nodes {
+		c.checkShadowed(&c.chart.nodes[i])
 	}
 }
 

@@ -231,6 +231,7 @@ var findingsTitles = []struct{ file, title string }{
 	{"target.go", "Targets"},
 	{"checklinked.go", "Waiting, events and services"},
 	{"checkgraph.go", "The chart as a whole"},
+	{"checkshadowed.go", "Transitions that are never taken"},
 	{"checkchild.go", "Child instances"},
 	{"defer.go", "Deferred events"},
 	{"resolve.go", "Answers to tasks"},
