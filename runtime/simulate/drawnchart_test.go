@@ -160,6 +160,11 @@ func (d *drawer) definition() statechart.Definition[trail] {
 			{Event: durable.TokenExpired, Actions: []chartAction{mark("token expired")}},
 			{Event: durable.CommunicationError, Actions: []chartAction{mark("communication failed")}},
 			{Event: flowEnded, Actions: []chartAction{mark("flow ended")}},
+			// A chart that answers only some names refuses the others. This transition is never taken.
+			{Event: "hint", Guard: statechart.If("never", func(trail) bool { return false }), Actions: []chartAction{
+				statechart.Resolve(statechart.Resolution[trail]{Name: waitNames[0], Outcome: "never"}),
+				statechart.Resolve(statechart.Resolution[trail]{Name: waitNames[1], Outcome: "never"}),
+			}},
 		},
 	}
 	top := 3 + d.IntN(4)

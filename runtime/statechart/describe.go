@@ -25,6 +25,9 @@ type Description struct {
 	Workflows []string
 	// WorkflowEnds holds the types of the events that report the ends of workflows, sorted. Only the host sends them.
 	WorkflowEnds []string
+	// Resolves holds the names under which the chart answers callers that wait, in document order. It is empty if there
+	// are none, or if they are known only at run time.
+	Resolves []string
 	// Foreign is set if CompileForeign made the chart. Hosts must not run it, because it may never settle.
 	Foreign bool
 }
@@ -34,7 +37,7 @@ func (c *chart) Describe() Description { return c.description }
 
 func (c *chart) describe() Description {
 	d := Description{
-		States: c.States(), Payloads: map[string]reflect.Type{}, OldestVersion: c.version - len(c.migrations), Foreign: c.foreign,
+		States: c.States(), Payloads: map[string]reflect.Type{}, OldestVersion: c.version - len(c.migrations), Resolves: c.Resolves(), Foreign: c.foreign,
 	}
 	for typ, payload := range c.payloads {
 		if !payload.internal {
