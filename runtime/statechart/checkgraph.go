@@ -82,7 +82,9 @@ func (c *compiler) checkGraph() {
 	c.checkAlwaysCycles()
 	for i := range c.chart.nodes {
 		c.checkShadowed(&c.chart.nodes[i])
+		c.warnOfDeadEnd(&c.chart.nodes[i])
 	}
+	c.warnOfUnhandled()
 }
 
 // reachable returns, by index, the states that some sequence of transitions enters, assuming that every guard can hold.

@@ -239,6 +239,7 @@ var findingsTitles = []struct{ file, title string }{
 	{"meta.go", "Meta"},
 	{"checkstored.go", "The context"},
 	{"migration.go", "Migrations"},
+	{"warnings.go", "Warnings"},
 }
 
 // findingsTables lists the findings reported by calls of find in this package.
@@ -261,7 +262,7 @@ func findingsTables() (string, error) {
 			if !ok || len(call.Args) != 3 {
 				return true
 			}
-			if fn, ok := call.Fun.(*ast.SelectorExpr); !ok || fn.Sel.Name != "find" {
+			if fn, ok := call.Fun.(*ast.SelectorExpr); !ok || fn.Sel.Name != "find" && fn.Sel.Name != "warn" {
 				return true
 			}
 			row := "| " + template(call.Args[1]) + " | " + template(call.Args[2]) + " |"
