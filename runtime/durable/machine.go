@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -22,6 +23,9 @@ type Machine interface {
 	Decode(body []byte) (statechart.Event, error)
 	// StartedBy reports whether an event of the type may create an instance.
 	StartedBy(eventType string) bool
+	// Check returns an error if the machine is hosted in a way that its chart does not allow, for example if an unknown
+	// event starts instances. NewMachines refuses such a machine.
+	Check() error
 	// Retention is how long the item of an instance is kept after the instance is done or stopped. Zero means
 	// forever.
 	Retention() time.Duration
@@ -89,6 +93,7 @@ type Work struct {
 type MachineConfig struct {
 	// StartedBy names the event types that may create an instance. Nil means all that the chart declares. Other
 	// events are parked if the instance does not exist. A parent can always start a child, whatever StartedBy says.
+	// NewMachines refuses a name that is neither an event of the chart nor WaitEvent.
 	StartedBy []string
 	// Retention is how long the item of an instance is kept after the instance is done or stopped. Zero means
 	// forever.
@@ -108,6 +113,17 @@ type hosted[C any] struct {
 
 func (m *hosted[C]) StartedBy(eventType string) bool {
 	return m.config.StartedBy == nil || slices.Contains(m.config.StartedBy, eventType)
+}
+
+// Check implements Machine. It checks the names in StartedBy.
+func (m *hosted[C]) Check() error {
+	for _, typ := range m.config.StartedBy {
+		if !slices.Contains(m.Events(), typ) && typ != WaitEvent {
+			return fmt.Errorf("machine %q: expected StartedBy to name events that its chart accepts from outside (%s) or %s, got %q: correct the name, or declare the event in Payloads",
+				m.ID(), strings.Join(m.Events(), ", "), WaitEvent, typ)
+		}
+	}
+	return nil
 }
 
 func (m *hosted[C]) Retention() time.Duration { return m.config.Retention }

@@ -39,6 +39,27 @@ func TestNoMachineIsAnotherInterpretersChart(t *testing.T) {
 	}
 }
 
+func TestStartedByNamesOnlyEventsOfTheChart(t *testing.T) {
+	t.Parallel()
+	chart := statechart.Must(statechart.Definition[struct{}]{
+		ID: "loan", Version: 1, Initial: "open",
+		Payloads: statechart.Payloads{"REQUEST": statechart.NoPayload(), "COLLECT": statechart.NoPayload(), "TICK": statechart.Internal()},
+		States: []statechart.State[struct{}]{{ID: "open", Tags: []string{statechart.Settled}, On: []statechart.Transition[struct{}]{
+			{Event: "REQUEST"}, {Event: "COLLECT"}, {Event: "TICK"}}}},
+	})
+	for _, typ := range []string{"REQEUST", "TICK", "request", "*", ""} {
+		want := `machine "loan": expected StartedBy to name events that its chart accepts from outside (COLLECT, REQUEST) or settle.wait, got "` + typ + `": correct the name, or declare the event in Payloads`
+		if _, err := durable.NewMachines(durable.Host(chart, durable.MachineConfig{StartedBy: []string{"REQUEST", typ}})); err == nil || err.Error() != want {
+			t.Errorf("StartedBy %q: expected %s, got %v", typ, want, err)
+		}
+	}
+	for _, types := range [][]string{nil, {}, {"REQUEST"}, {"REQUEST", "COLLECT", durable.WaitEvent}} {
+		if _, err := durable.NewMachines(durable.Host(chart, durable.MachineConfig{StartedBy: types})); err != nil {
+			t.Errorf("StartedBy %q: expected no error, got %v", types, err)
+		}
+	}
+}
+
 func TestMachinesAreFoundByTheirID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

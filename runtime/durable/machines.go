@@ -28,7 +28,7 @@ type Machines struct {
 
 // NewMachines returns the set of the given machines. It fails if two machines have the same ID and version, or if a
 // machine spawns children of a machine outside the set. It also fails if a machine needs an input and no machine spawns
-// it.
+// it. It calls Check on the current version of each machine.
 func NewMachines(machines ...Machine) (*Machines, error) {
 	m := &Machines{byID: map[string]versions{}}
 	for _, machine := range machines {
@@ -50,6 +50,11 @@ func NewMachines(machines ...Machine) (*Machines, error) {
 	slices.Sort(m.ids)
 	for _, hosted := range m.byID {
 		slices.SortFunc(hosted, func(a, b Machine) int { return cmp.Compare(b.Version(), a.Version()) })
+	}
+	for _, id := range m.ids {
+		if err := m.byID[id].current().Check(); err != nil { // New instances start on the current version.
+			return nil, err
+		}
 	}
 	if err := m.checkChildren(); err != nil {
 		return nil, err

@@ -145,6 +145,25 @@ func (f *task) check(sentAt time.Time) error {
 	}
 }
 
+// checkWaitName returns an error if a chart answers tasks, but none under the name. The task would wait until its timeout
+// or the end of the instance. A chart without answers, or with answers chosen at run time, accepts every name.
+func checkWaitName(name string, machines ...Machine) error {
+	var names []string
+	for _, machine := range machines {
+		resolves := machine.Describe().Resolves
+		if len(resolves) == 0 || slices.Contains(resolves, name) {
+			return nil
+		}
+		for _, known := range resolves {
+			if !slices.Contains(names, known) {
+				names = append(names, known)
+			}
+		}
+	}
+	return fmt.Errorf("%w: expected under \"name\" or \"state\" a name under which chart %s answers (%s), got %q: correct the name, or add a Resolution to the chart",
+		errTask, machines[0].ID(), strings.Join(names, ", "), name)
+}
+
 // AcceptTask checks an event that hands over a Step Functions task token, before it is queued. Its errors wrap
 // ErrUnknownMachine, or the errors of Machine.Decode.
 func (m *Machines) AcceptTask(id InstanceID, body []byte) error {
@@ -154,6 +173,9 @@ func (m *Machines) AcceptTask(id InstanceID, body []byte) error {
 	token, err := tokenOf(Delivery{Body: string(body)})
 	if err == nil && token == nil {
 		err = fmt.Errorf("%w: expected the key %s with the task's token", errTask, taskKey)
+	}
+	if err == nil {
+		err = checkWaitName(token.Name, m.byID[id.Machine]...)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", statechart.ErrPayload, err)

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // workflow is a task of a Step Functions execution that waits for an instance.
@@ -87,6 +88,25 @@ func (p *process) Heartbeat(ctx context.Context, token durable.Token) error {
 		f.beats++
 		return nil
 	})
+}
+
+func TestATaskUnderANameWithoutAnswersFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	const want = `wrong $task: expected under "name" or "state" a name under which chart parcel answers (HandOver, Delivery), got "Delivry": correct the name, or add a Resolution to the chart`
+	for _, form := range []string{`{"type": "settle.wait", "$task": TASK}`, `{"type": "hurry", "$task": TASK}`} {
+		inParcelWorld(t, func(t *testing.T, w *world) {
+			body := strings.Replace(form, "TASK", w.wait("t1", "Delivry", 0, 0), 1)
+			if err := w.machines.AcceptTask(durable.InstanceID{Machine: "parcel", ID: "1"}, []byte(body)); !errors.Is(err, statechart.ErrPayload) || !strings.Contains(err.Error(), want) {
+				t.Errorf("AcceptTask(%s): expected %s, got %v", form, want, err)
+			}
+			w.post(parcel1, body)
+			w.run(t)
+			w.wantAnswer(t, "t1", "[Settle.Parked: "+want+"]")
+			if len(w.parked) != 1 {
+				t.Errorf("expected one parked event, got %+v", w.parked)
+			}
+		})
+	}
 }
 
 // Two events name one task: the first is applied, the second is parked. The task still gets the committed outcome.

@@ -174,7 +174,11 @@ func (t *turn) admit(ctx context.Context, d Delivery) (event statechart.Event, v
 	case token != nil && event.ID == "":
 		event.ID = taskIDPrefix + token.Key // The same token means the same event.
 	}
-	v, err = t.isDuplicate(ctx, d, event.ID)
+	if v, err = t.isDuplicate(ctx, d, event.ID); v == applicable && err == nil && token != nil {
+		if err = checkWaitName(token.Name, t.machine); err != nil {
+			v = poisoned
+		}
+	}
 	return event, v, err
 }
 

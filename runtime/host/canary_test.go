@@ -135,7 +135,7 @@ func (w *world) play() {
 	w.playGateway()
 	stop := w.poll()
 	w.until("signup/1", func(r durable.Record) bool { return r.Revision > 0 && len(r.Outbox) == 0 })
-	const token = `"$task":{"token":"canary-token-AAAAKgAAAAIAAAAA","name":"wait","timeoutSeconds":600}`
+	const token = `"$task":{"token":"canary-token-AAAAKgAAAAIAAAAA","name":"InProgress","timeoutSeconds":600}`
 	task := w.start("tokentask", host.TokenTask(w.machines))
 	for _, event := range []string{`{"type":"settle.wait",` + token + `}`, `{"type":"settle.wait","$task":"canary-token"}`} {
 		_, _ = task.Invoke(w.t.Context(), fmt.Appendf(nil, `{"instance":"job/9","event":%s}`, event)) // The function rejects the second one.

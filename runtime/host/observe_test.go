@@ -137,11 +137,11 @@ func TestEventsAreLoggedAndInvocationsMeasured(t *testing.T) {
 		w.send("job/7", body)
 	}
 	w.send("job/7", `{"type":"queued","$id":"once","run_id":1,"job_id":7,"labels":["self-hosted"] }`)
-	w.send("job/7", `{"type":"settle.wait","$task":{"token":"canary-token","name":"wait","timeoutSeconds":360000}}`)
+	w.send("job/7", `{"type":"settle.wait","$task":{"token":"canary-token","name":"InProgress","timeoutSeconds":360000}}`)
 	stop := w.poll()
 	w.until("job/7", func(r durable.Record) bool { return len(r.Tokens) == 1 })
 	late := time.Now().Add(-99 * time.Hour).UTC().Format(time.RFC3339)
-	w.send("job/7", `{"type":"settle.wait","$task":{"token":"canary-late","name":"late","enteredAt":"`+late+`","timeoutSeconds":360000}}`)
+	w.send("job/7", `{"type":"settle.wait","$task":{"token":"canary-late","name":"InProgress","enteredAt":"`+late+`","timeoutSeconds":360000}}`)
 	w.until("job/7", func(r durable.Record) bool { return len(r.Tokens) == 2 })
 	w.send("job/7", `{"type":"completed","run_id":1,"job_id":7,"conclusion":"success"}`)
 	w.until("job/7", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "success" })

@@ -160,6 +160,11 @@ func (d *drawer) definition() statechart.Definition[trail] {
 			{Event: durable.TokenExpired, Actions: []chartAction{mark("token expired")}},
 			{Event: durable.CommunicationError, Actions: []chartAction{mark("communication failed")}},
 			{Event: flowEnded, Actions: []chartAction{mark("flow ended")}},
+			// A chart that answers only some names refuses the others. This transition is never taken.
+			{Event: "hint", Guard: statechart.If("never", func(trail) bool { return false }), Actions: []chartAction{
+				statechart.Resolve(statechart.Resolution[trail]{Name: waitNames[0], Outcome: "never"}),
+				statechart.Resolve(statechart.Resolution[trail]{Name: waitNames[1], Outcome: "never"}),
+			}},
 		},
 	}
 	top := 3 + d.IntN(4)
@@ -319,7 +324,10 @@ var delays = []time.Duration{time.Second, 20 * time.Second, 14 * time.Minute, 16
 func (d *drawer) waiting(s *chartState) {
 	for _, typ := range outsideEvents {
 		for d.one(2) {
-			s.On = append(s.On, chartOn{Event: typ, Target: d.target(), Guard: d.guard(), Actions: d.actions(s.ID + " " + typ), Reenter: d.one(8)})
+			t := chartOn{Event: typ, Target: d.target(), Guard: d.guard(), Actions: d.actions(s.ID + " " + typ), Reenter: d.one(8)}
+			if n := len(s.On); n == 0 || s.On[n-1].Event != typ || s.On[n-1].Guard.Name != "" { // Otherwise it is never taken.
+				s.On = append(s.On, t)
+			}
 		}
 	}
 	s.On = append(s.On, chartOn{Event: "later", Target: d.target(), Actions: []chartAction{mark(s.ID + " later")}})

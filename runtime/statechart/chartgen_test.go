@@ -2,6 +2,8 @@ package statechart_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -120,7 +122,9 @@ func (g *generator) connect(states []S) {
 			events = events[2:4] // outside events cannot reach it
 		}
 		for range g.in(4, "transitions") {
-			s.On = append(s.On, g.transition(events))
+			if t := g.transition(events); !shadowed(s.On, t) {
+				s.On = append(s.On, t)
+			}
 		}
 		if len(s.Invoke) == 0 && g.one(4, "defers") {
 			s.Defer = g.deferring(s)
@@ -141,7 +145,21 @@ func (g *generator) connect(states []S) {
 				s.OnDone = []On{g.transition([]string{""})}
 			}
 		}
+		for k := range s.On {
+			if t := &s.On[k]; t.Event == "*" && len(s.OnDone)+len(s.Invoke) > 0 && t.Guard.Name == "" {
+				t.Guard = below(8) // Otherwise it shadows the done events.
+			}
+		}
 	}
+}
+
+// shadowed reports whether an earlier transition without a guard handles all events of a transition.
+func shadowed(earlier []On, t On) bool {
+	return slices.ContainsFunc(earlier, func(first On) bool {
+		prefix, partial := strings.CutSuffix(first.Event, ".*")
+		covers := first.Event == "*" || first.Event == t.Event || partial && (t.Event == prefix || strings.HasPrefix(t.Event, prefix+"."))
+		return covers && first.Guard.Name == ""
+	})
 }
 
 // deferring draws the Defer of a state. It excludes events that the state handles without a guard.

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Finding is one error in a definition.
+// Finding is one error in a definition, or one warning: see Description.Warnings.
 type Finding struct {
 	// State is the path of the state, or "" for the chart itself.
 	State string

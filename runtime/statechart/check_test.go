@@ -60,7 +60,7 @@ func TestHeadOfAChartIsChecked(t *testing.T) {
 		{"empty", func(d *Def, _, _ *S) { d.Payloads[""] = statechart.NoPayload() }, "", `declares the event type ""`, event},
 		{"reserved", func(d *Def, _, _ *S) { d.Payloads["settle.x"] = statechart.NoPayload() }, "", `declares the event type "settle.x"`, event},
 		{"forgeable", func(d *Def, _, _ *S) { d.Payloads["done.invoke.x"] = statechart.NoPayload() }, "", `declares the event type "done.invoke.x"`, event},
-		{"initial", func(d *Def, _, _ *S) { d.Initial = "wiat" }, "", `is compound but its Initial "wiat" is not one of its children`, "set Initial to the ID of a child"},
+		{"initial", func(d *Def, _, _ *S) { d.Initial = "wiat" }, "", `is compound but its Initial "wiat" is not one of its children (did you mean "wait"?)`, "set Initial to the ID of a child"},
 		{"parallel", func(d *Def, _, _ *S) { d.Parallel = true }, "", `is parallel and has an Initial`, "remove Initial: all regions are entered"},
 		{"states' number", func(d *Def, _, _ *S) {
 			for i := range statechart.StatesMax {
@@ -106,11 +106,11 @@ func TestShapeOfStatesIsChecked(t *testing.T) {
 		}, "next", leaf, plain},
 		{"history", func(d *Def, wait, _ *S) {
 			d.States = append(d.States, S{ID: "h", Type: statechart.ShallowHistory, Always: []On{{}}})
-			wait.On = append(wait.On, On{Event: "GO", Target: "h"})
+			wait.On = append([]On{{Event: "GO", Guard: yes, Target: "h"}}, wait.On...)
 		}, "h", leaf, plain},
 		{"history's entry", func(d *Def, wait, _ *S) {
 			d.States = append(d.States, S{ID: "h", Type: statechart.ShallowHistory, Entry: logs("x")})
-			wait.On = append(wait.On, On{Event: "GO", Target: "h"})
+			wait.On = append([]On{{Event: "GO", Guard: yes, Target: "h"}}, wait.On...)
 		}, "h", "is history but has actions, tags or resolutions", "remove them: a history state is never active"},
 		{"target", func(_ *Def, _, next *S) { next.Target = "wait" }, "next", "has a Target but is not a history state", "put the target into a transition"},
 		{"output", func(_ *Def, _, next *S) { next.Output = output(1) }, "next", "has an Output but is not final", "move Output to a final state"},
@@ -160,14 +160,14 @@ func TestTargetsAreChecked(t *testing.T) {
 	}
 	const apart = "name states of different regions of one parallel state"
 	checkFlaws(t, []flaw{
-		{"sibling", to("nxet"), "wait", `on GO: target "nxet" is not a state`, fix},
-		{"child", to(".next"), "wait", `on GO: target ".next" is not a state`, fix},
+		{"sibling", to("nxet"), "wait", `on GO: target "nxet" is not a state (did you mean "next"?)`, fix},
+		{"child", to(".next"), "wait", `on GO: target ".next" is not a state (did you mean "next"?)`, fix},
 		{"dot", to("."), "wait", `on GO: target "." is not a state`, fix},
-		{"ID", to("#nxet"), "wait", `on GO: target "#nxet" is not a state`, fix},
+		{"ID", to("#nxet"), "wait", `on GO: target "#nxet" is not a state (did you mean "next"?)`, fix},
 		{"no ID", to("#"), "wait", `on GO: target "#" is not a state`, fix},
-		{"path", to("#c.nxet"), "wait", `on GO: target "#c.nxet" is not a state`, fix},
+		{"path", to("#c.nxet"), "wait", `on GO: target "#c.nxet" is not a state (did you mean "next"?)`, fix},
 		{"root", func(d *Def, _, _ *S) { d.On = []On{{Event: "GO", Target: "next"}} }, "",
-			`on GO: target "next" is not valid at the root, which has no siblings; did you mean ".next"?`, fix},
+			`on GO: target "next" is not valid at the root, which has no siblings (did you mean ".next"?)`, fix},
 		{"ambiguous", twins("#a"), "wait", `on GO: target "#a" is ambiguous: it may be next.r1.a or next.r2.a`, fix},
 		{"one region", twins("next.r1.a next.r1.b"), "wait", `on GO: the targets "next.r1.a next.r1.b" cannot be active together`, apart},
 		{"ancestor", twins("next next.r1.b"), "wait", `on GO: the targets "next next.r1.b" cannot be active together`, apart},
@@ -190,7 +190,7 @@ func TestTargetsAreChecked(t *testing.T) {
 		{"own default", func(_ *Def, wait, next *S) {
 			*next = S{ID: "next", Initial: "h", States: append(slices.Clone(children), S{ID: "h", Type: statechart.DeepHistory})}
 			wait.On[0].Target = "next.h"
-			wait.On = append(wait.On, On{Event: "GO", Target: "next.a"})
+			wait.On = append([]On{{Event: "GO", Guard: yes, Target: "next.a"}}, wait.On...)
 		}, "next.h", "is its own default", "set Target to a state that is not history"},
 	})
 }

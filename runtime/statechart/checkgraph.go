@@ -76,9 +76,15 @@ func (c *compiler) checkGraph() {
 			c.find(n, "is its own default", "set Target to a state that is not history")
 		}
 	}
-	if !c.chart.foreign {
-		c.checkAlwaysCycles()
+	if c.chart.foreign {
+		return
 	}
+	c.checkAlwaysCycles()
+	for i := range c.chart.nodes {
+		c.checkShadowed(&c.chart.nodes[i])
+		c.warnOfDeadEnd(&c.chart.nodes[i])
+	}
+	c.warnOfUnhandled()
 }
 
 // reachable returns, by index, the states that some sequence of transitions enters, assuming that every guard can hold.

@@ -20,7 +20,7 @@ func (c *compiler) check() {
 	undeclared := func(does string, types map[string]bool) {
 		for _, typ := range sortedKeys(types) {
 			if _, declared := c.chart.payloads[typ]; !declared {
-				c.find(nil, fmt.Sprintf("%s the undeclared event type %q", does, typ), "declare it in Payloads, with InternalOf if it never comes from outside")
+				c.find(nil, fmt.Sprintf("%s the undeclared event type %q", does, typ)+c.similarEvent(typ, nil), "declare it in Payloads, with InternalOf if it never comes from outside")
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func (c *compiler) checkCode(n *node) {
 			c.find(n, fmt.Sprintf("%s: the guard %q tests nothing", place, g.Name), "make it with When or another constructor")
 		}
 		if _, ok := c.chart.byPath[g.in]; g.in != "" && !ok {
-			c.find(n, fmt.Sprintf("%s: the guard In(%q) does not name a state", place, g.in), "use the path of a state, such as region.state")
+			c.find(n, fmt.Sprintf("%s: the guard In(%q) does not name a state", place, g.in)+c.similarPath(g.in), "use the path of a state, such as region.state")
 		}
 		for _, inner := range g.of {
 			guard(place, inner)
@@ -121,7 +121,7 @@ func (c *compiler) checkEvents(n *node, made map[string]bool) {
 			}
 		}
 		if !known {
-			c.find(n, fmt.Sprintf("%s: the event type is undeclared", t.place), "declare it in Payloads")
+			c.find(n, fmt.Sprintf("%s: the event type is undeclared", t.place)+c.similarEvent(t.event, made), "declare it in Payloads")
 		}
 	}
 }

@@ -50,6 +50,9 @@ func TestEventsAndPayloadsAreChecked(t *testing.T) {
 		return func(d *Def, wait, _ *S) {
 			d.Payloads["TEXT"], d.Payloads["NUMBER"] = statechart.PayloadOf[string](), statechart.PayloadOf[int]()
 			wait.On = append(wait.On, on)
+			if on.Event == "GO" {
+				wait.On[0].Event = "TEXT"
+			}
 		}
 	}
 	invoke := func(invoke Invoke) func(*Def, *S, *S) {
@@ -59,7 +62,7 @@ func TestEventsAndPayloadsAreChecked(t *testing.T) {
 		{"no event", on(On{Target: "next"}), "wait", "has a transition in On without an event", "name the event, or move the transition to Always"},
 		{"undeclared", on(On{Event: "GONE"}), "wait", "on GONE: the event type is undeclared", declare},
 		{"wildcard of none", on(On{Event: "gone.*"}), "wait", "on gone.*: the event type is undeclared", declare},
-		{"malformed wildcard", on(On{Event: "G*"}), "wait", "on G*: the event type is undeclared", declare},
+		{"malformed wildcard", on(On{Event: "G*"}), "wait", `on G*: the event type is undeclared (did you mean "GO"?)`, declare},
 		{"done of none", on(On{Event: "done.state.wait"}), "wait", "on done.state.wait: the event type is undeclared", declare},
 		{"error of none", on(On{Event: "error.platform"}), "wait", "on error.platform: the event type is undeclared", declare},
 		{"raised", func(_ *Def, wait, _ *S) { wait.Entry = Do{raise("GONE"), raise("GO")} }, "", `raises the undeclared event type "GONE"`, "declare it in Payloads, with InternalOf if it never comes from outside"},
@@ -93,7 +96,7 @@ func TestCodeIsChecked(t *testing.T) {
 		{"guard", func(_ *Def, wait, _ *S) { wait.On[0].Guard = Guard{Name: "none"} }, "wait", `on GO: the guard "none" tests nothing`, "make it with When or another constructor"},
 		{"in", func(_ *Def, wait, _ *S) {
 			wait.On[0].Guard = statechart.Or(no, statechart.Not(statechart.In[trace]("nxet")))
-		}, "wait", `on GO: the guard In("nxet") does not name a state`, "use the path of a state, such as region.state"},
+		}, "wait", `on GO: the guard In("nxet") does not name a state (did you mean "next"?)`, "use the path of a state, such as region.state"},
 		{"service", func(_ *Def, _, next *S) {
 			next.Tags, next.Invoke = nil, []Invoke{{OnDone: []On{{Target: "wait"}}, OnError: []On{{Target: "wait"}}}}
 		}, "next", `invokes "next" without a service`, "set Service, for instance with ServiceFunc"},
@@ -124,7 +127,8 @@ func TestWaitingIsChecked(t *testing.T) {
 		{"no done", func(_ *Def, _, next *S) { next.Tags, next.Invoke = nil, []Invoke{service("", nil, ends)} }, "next", "invokes call without OnDone", "add a transition to OnDone"},
 		{"no error", func(_ *Def, _, next *S) { next.Tags, next.Invoke = nil, []Invoke{service("", ends, nil)} }, "next", "invokes call without OnError", "add a transition to OnError"},
 		{"one ID twice", func(_ *Def, _, next *S) {
-			next.Tags, next.Invoke = nil, []Invoke{service("x", ends, ends), service("x", ends, ends)}
+			guarded := []On{{Guard: yes, Target: "wait"}}
+			next.Tags, next.Invoke = nil, []Invoke{service("x", guarded, guarded), service("x", ends, ends)}
 		}, "next", `uses the invocation ID "x", and "next" may use it at the same time`, "give each invocation its own ID"},
 		{"one ID at two levels", func(_ *Def, _, next *S) {
 			out := []On{{Target: "#wait"}}

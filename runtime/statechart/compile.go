@@ -164,7 +164,7 @@ func (c *compiler) linkInitial(n *node) {
 	case compound:
 		n.initial = c.initial(n)
 		if len(n.initial) == 0 {
-			c.find(n, fmt.Sprintf("is compound but its Initial %q is not one of its children", n.def.Initial), "set Initial to the ID of a child")
+			c.find(n, fmt.Sprintf("is compound but its Initial %q is not one of its children", n.def.Initial)+c.similarChild(n), "set Initial to the ID of a child")
 		}
 		c.checkTogether(n, n.initial, n.def.Initial, "initial")
 	case history:

@@ -25,6 +25,11 @@ type Description struct {
 	Workflows []string
 	// WorkflowEnds holds the types of the events that report the ends of workflows, sorted. Only the host sends them.
 	WorkflowEnds []string
+	// Resolves holds the names under which the chart answers callers that wait, in document order. It is empty if there
+	// are none, or if they are known only at run time.
+	Resolves []string
+	// Warnings holds likely mistakes in the definition that Compile accepts, such as states that nothing can leave.
+	Warnings []Finding
 	// Foreign is set if CompileForeign made the chart. Hosts must not run it, because it may never settle.
 	Foreign bool
 }
@@ -34,7 +39,7 @@ func (c *chart) Describe() Description { return c.description }
 
 func (c *chart) describe() Description {
 	d := Description{
-		States: c.States(), Payloads: map[string]reflect.Type{}, OldestVersion: c.version - len(c.migrations), Foreign: c.foreign,
+		States: c.States(), Payloads: map[string]reflect.Type{}, OldestVersion: c.version - len(c.migrations), Resolves: c.Resolves(), Warnings: c.warnings, Foreign: c.foreign,
 	}
 	for typ, payload := range c.payloads {
 		if !payload.internal {

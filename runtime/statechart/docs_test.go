@@ -231,6 +231,7 @@ var findingsTitles = []struct{ file, title string }{
 	{"target.go", "Targets"},
 	{"checklinked.go", "Waiting, events and services"},
 	{"checkgraph.go", "The chart as a whole"},
+	{"checkshadowed.go", "Transitions that are never taken"},
 	{"checkchild.go", "Child instances"},
 	{"defer.go", "Deferred events"},
 	{"resolve.go", "Answers to tasks"},
@@ -238,6 +239,7 @@ var findingsTitles = []struct{ file, title string }{
 	{"meta.go", "Meta"},
 	{"checkstored.go", "The context"},
 	{"migration.go", "Migrations"},
+	{"warnings.go", "Warnings"},
 }
 
 // findingsTables lists the findings reported by calls of find in this package.
@@ -260,7 +262,7 @@ func findingsTables() (string, error) {
 			if !ok || len(call.Args) != 3 {
 				return true
 			}
-			if fn, ok := call.Fun.(*ast.SelectorExpr); !ok || fn.Sel.Name != "find" {
+			if fn, ok := call.Fun.(*ast.SelectorExpr); !ok || fn.Sel.Name != "find" && fn.Sel.Name != "warn" {
 				return true
 			}
 			row := "| " + template(call.Args[1]) + " | " + template(call.Args[2]) + " |"
@@ -297,6 +299,8 @@ func template(expr ast.Expr) string {
 	case *ast.CallExpr:
 		if fn, ok := e.Fun.(*ast.SelectorExpr); ok && fn.Sel.Name == "Sprintf" {
 			return verb.ReplaceAllString(template(e.Args[0]), "…")
+		} else if ok && strings.HasPrefix(fn.Sel.Name, "similar") {
+			return "" // The page describes suggestions once for all findings.
 		}
 	}
 	return "…"

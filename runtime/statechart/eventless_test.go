@@ -200,7 +200,7 @@ func TestDescriptorNextToAPrefixMatchesOnlyItsType(t *testing.T) {
 func TestWildcardIsNotAnEventlessTransition(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "a", States: []S{
-		{ID: "a", On: []On{{Event: "*", Actions: logs("any")}, {Event: "GO", Actions: logs("never")}}, Tags: settled, Always: []On{{Guard: enough, Target: "b", Actions: logs("always")}}},
+		{ID: "a", On: []On{{Event: "*", Guard: yes, Actions: logs("any")}, {Event: "GO", Actions: logs("never")}}, Tags: settled, Always: []On{{Guard: enough, Target: "b", Actions: logs("always")}}},
 		{ID: "b"},
 	}, On: []On{{Event: "ADD", Actions: Do{add(1)}}}})
 	r.is("a", "+a").send("GO", "ADD").is("a", "any any")

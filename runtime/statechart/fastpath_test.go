@@ -212,7 +212,7 @@ func rich(tb testing.TB) *statechart.Chart[trace] {
 	}}
 	r3 := S{ID: "r3", Initial: "s", OnDone: []On{{Actions: logs("r3 done")}}, States: []S{
 		{ID: "s", On: []On{{Event: "GO", Target: "t", Guard: unsure}, {Event: "E.*", Actions: Do{add(1)}}, {Event: "E4", Target: "end3"}}},
-		{ID: "t", Tags: settled, Always: []On{{Target: "s", Guard: third, Actions: Do{add(1)}}}, On: []On{{Event: "*", Actions: Do{add(1)}}, {Event: "GO", Target: "s"}}},
+		{ID: "t", Tags: settled, Always: []On{{Target: "s", Guard: third, Actions: Do{add(1)}}}, On: []On{{Event: "*", Guard: unsure, Actions: Do{add(1)}}, {Event: "GO", Target: "s"}}},
 		{ID: "end3", Type: statechart.Final}}}
 	var many []S
 	for i := range 9 {

@@ -38,7 +38,7 @@ func diagrams(t *testing.T) map[string]*statechart.Chart[trace] {
 			}}),
 		"parallel": compile(t, Def{ID: "two-regions", Version: 1, Parallel: true,
 			Payloads: statechart.Payloads{"GO": statechart.NoPayload()},
-			On:       []On{{Event: "GO", Target: ".a.y"}, {Event: "GO", Actions: logs("again")}},
+			On:       []On{{Event: "GO", Target: ".a.y", Guard: yes}, {Event: "GO", Actions: logs("again")}},
 			States: []S{
 				{ID: "a", Initial: "x", States: []S{{ID: "x", Tags: settled}, {ID: "y", Always: []On{{Target: "x"}}}}},
 				{ID: "b", Tags: settled},
@@ -71,7 +71,7 @@ func TestMermaidIdentifiersAreUnique(t *testing.T) {
 	def := Def{Initial: "a-b"}
 	for _, id := range ids {
 		def.States = append(def.States, S{ID: id})
-		def.On = append(def.On, On{Event: "GO", Target: "." + id})
+		def.On = append(def.On, On{Event: "GO", Target: "." + id, Guard: yes})
 	}
 	def.States = append(def.States, S{ID: "a", Initial: "b", States: []S{{ID: "b"}}})
 	def.On = append(def.On, On{Event: "GO", Target: ".a"})

@@ -24,6 +24,7 @@ type chart struct {
 	initial     transition
 	description Description
 	foreign     bool
+	warnings    []Finding
 	// handlesErrors is set if some transition names ExecutionError.
 	handlesErrors bool
 	input         Payload

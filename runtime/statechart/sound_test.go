@@ -19,7 +19,7 @@ func TestSoundChartsPass(t *testing.T) {
 		},
 		"forbidden": func(_ *Def, _, next *S) { next.On = []On{{Event: "GO"}} },
 		"wildcards": func(d *Def, wait, _ *S) {
-			wait.On = append(wait.On, On{Event: "*"}, On{Event: "GO.*"})
+			wait.On = append(wait.On, On{Event: "GO.*"}, On{Event: "*"})
 			d.On = []On{{Event: "*"}}
 		},
 		"settled with a guarded always": func(_ *Def, _, next *S) { next.Always = []On{{Guard: no, Target: "wait"}} },

@@ -13,6 +13,9 @@ func (c *compiler) targets(n *node, text, place string) []int {
 	}
 	for _, reference := range strings.Fields(text) {
 		target, problem := c.target(n, reference)
+		if problem == notAState || problem == noSiblings {
+			problem += c.similarTarget(n, reference)
+		}
 		if problem != "" {
 			c.find(n, fmt.Sprintf("%s: target %q %s", place, reference, problem), "name a sibling, a .child, or a #path.of.a.state")
 			continue
@@ -43,6 +46,12 @@ func (c *compiler) scope(i int) int {
 	return i
 }
 
+// Problems of a reference that a similar target may solve.
+const (
+	notAState  = "is not a state"
+	noSiblings = "is not valid at the root, which has no siblings"
+)
+
 // target resolves one reference as XState v5 does: `.child` relative to the state, `#id` from anywhere, or else a
 // sibling.
 func (c *compiler) target(n *node, reference string) (int, string) {
@@ -55,7 +64,7 @@ func (c *compiler) target(n *node, reference string) (int, string) {
 	if below {
 		base = n.index
 	} else if n.parent < 0 {
-		return 0, fmt.Sprintf("is not valid at the root, which has no siblings; did you mean %q?", "."+reference)
+		return 0, noSiblings
 	}
 	if nodes[base].path != "" {
 		path = nodes[base].path + "." + path
@@ -63,7 +72,7 @@ func (c *compiler) target(n *node, reference string) (int, string) {
 	if i, ok := c.chart.byPath[path]; ok && i != 0 {
 		return i, ""
 	}
-	return 0, "is not a state"
+	return 0, notAState
 }
 
 // targetByID resolves "#id": a path from the root, with or without the chart's ID, or a unique state ID, optionally
@@ -97,7 +106,7 @@ func (c *compiler) targetByID(path string) (int, string) {
 	}
 	switch len(found) {
 	case 0:
-		return 0, "is not a state"
+		return 0, notAState
 	case 1:
 		return c.chart.byPath[found[0]], ""
 	default:

@@ -77,6 +77,9 @@ func (m *Machine[T]) StartedBy(eventType string) bool {
 	return m.config.StartedBy == nil || slices.Contains(m.config.StartedBy, eventType)
 }
 
+// Check implements durable.Machine. New has already checked the machine.
+func (m *Machine[T]) Check() error { return nil }
+
 // Retention implements durable.Machine.
 func (m *Machine[T]) Retention() time.Duration { return m.config.Retention }
 

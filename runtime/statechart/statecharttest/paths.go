@@ -163,6 +163,14 @@ func SimplePaths[C any](chart *statechart.Chart[C], config PathConfig[C]) ([]Pat
 // FinalPaths returns a shortest path to each final state of the chart, including nested ones, in document order. A path
 // leads to a final state if its last step enters it, even if the step then leaves it. The error wraps ErrUnreached and
 // names the final states without a path.
+//
+// FinalPaths returns one path per final state, not all of them, and no path to other states. It explores with the events
+// and outcomes of the configuration, as RunPaths does. To reach a final state behind the end of a child, set
+// PathConfig.ChildOutcomes:
+//
+//	config.ChildOutcomes = func(child statechart.ChildRef) []statecharttest.Outcome {
+//		return []statecharttest.Outcome{{Result: "paid"}, {Err: errors.New("declined")}}
+//	}
 func FinalPaths[C any](chart *statechart.Chart[C], config PathConfig[C]) ([]Path[C], error) {
 	x := newExplorer(chart, config)
 	first := map[string]*visit[C]{}

@@ -15,8 +15,18 @@ import (
 // A [Player] runs the path with its usual checks. RunPaths calls the invariant and check, if they are set, at every
 // step, including the start. A path ends at the first failure and prints the steps so far.
 //
-// Shortest paths reach every state but may not take every transition. Simple paths take more. PathConfig.Start.Coverage
-// reports the rest.
+// RunPaths covers what the configuration makes reachable:
+//
+//   - Shortest paths enter every reachable state once, by one shortest way. Two snapshots are the same state if their
+//     PathConfig.Identity is equal. Shortest paths may not take every transition. Simple paths take more.
+//   - A path tries only PathConfig.Events and EventsIn. By default these are all events of the chart without payloads, so
+//     a guard that needs a payload does not hold.
+//   - A service ends in each of PathConfig.Outcomes: by default it is called once, and it fails.
+//   - A child ends only in the outcomes that PathConfig.ChildOutcomes returns. Without this function no child ends, and
+//     no path takes a transition on the end of a child.
+//
+// RunPaths does not fail if a state or a transition is never reached. Use PathConfig.Start.Coverage to find them, or
+// FinalPaths for final states.
 func RunPaths[C any](t *testing.T, chart *statechart.Chart[C], config PathConfig[C], check func(*testing.T, PathStep[C])) {
 	t.Helper()
 	find := ShortestPaths[C]

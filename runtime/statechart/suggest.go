@@ -1,0 +1,133 @@
+package statechart
+
+import (
+	"fmt"
+	"strings"
+)
+
+// suggestionsMax is the maximum number of names in a question "did you mean".
+const suggestionsMax = 3
+
+// didYouMean returns a question that ends a problem: ` (did you mean "a" or "b"?)`. Without names it returns "".
+func didYouMean(names ...string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	quoted := make([]string, min(len(names), suggestionsMax))
+	for i := range quoted {
+		quoted[i] = fmt.Sprintf("%q", names[i])
+	}
+	return " (did you mean " + strings.Join(quoted, " or ") + "?)"
+}
+
+// closest returns the candidate that is most similar to the name. It returns none if no candidate is within an edit
+// distance of 2 and of half the length of the shorter name. Case does not count. The first of equally similar candidates
+// wins.
+func closest(name string, candidates []string) []string {
+	var best []string
+	least := 3
+	for _, candidate := range candidates {
+		d := editDistance(strings.ToLower(name), strings.ToLower(candidate))
+		if d < least && d <= min(len(name), len(candidate))/2 && candidate != name {
+			best, least = []string{candidate}, d
+		}
+	}
+	return best
+}
+
+// editDistance returns the Levenshtein distance of two texts in bytes. Texts whose lengths differ by more than 2 are
+// never similar, so it returns only the difference for them.
+func editDistance(a, b string) int {
+	if d := max(len(a)-len(b), len(b)-len(a)); d > 2 {
+		return d
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
+
+// similarEvent returns the question for a misspelt event type or descriptor.
+func (c *compiler) similarEvent(typ string, made map[string]bool) string {
+	return didYouMean(closest(typ, append(sortedKeys(c.chart.payloads), sortedKeys(made)...))...)
+}
+
+// similarPath returns the question for a path that names no state: the states with that ID, or else the most similar
+// path.
+func (c *compiler) similarPath(path string) string {
+	var paths, named []string
+	for i := range c.chart.nodes[1:] {
+		n := &c.chart.nodes[i+1]
+		paths = append(paths, n.path)
+		if strings.HasSuffix(n.path, "."+path) {
+			named = append(named, n.path)
+		}
+	}
+	if len(named) == 0 {
+		named = closest(path, paths)
+	}
+	return didYouMean(named...)
+}
+
+// similarChild returns the question for an Initial that names no child.
+func (c *compiler) similarChild(n *node) string {
+	var ids []string
+	for _, i := range n.children {
+		ids = append(ids, c.chart.nodes[i].def.ID)
+	}
+	return didYouMean(closest(n.def.Initial, ids)...)
+}
+
+// similarTarget returns the question for a reference that names no state. It offers the states with that ID or path
+// from anywhere in the chart, or else the state with the most similar ID or path.
+func (c *compiler) similarTarget(n *node, reference string) string {
+	wanted := strings.TrimPrefix(strings.TrimLeft(reference, "#."), c.chart.id+".")
+	if wanted == "" {
+		return ""
+	}
+	var named, spellings []string
+	owners := map[string]int{}
+	base := n.path
+	if n.parent >= 0 && !strings.HasPrefix(reference, ".") {
+		base = c.chart.nodes[n.parent].path
+	}
+	for i := range c.chart.nodes[1:] {
+		state := &c.chart.nodes[i+1]
+		if strings.HasSuffix("."+state.path, "."+wanted) {
+			named = append(named, c.reference(n, state))
+		}
+		for _, spelling := range []string{state.def.ID, strings.TrimPrefix(state.path, base+"."), state.path} {
+			if _, taken := owners[spelling]; !taken {
+				owners[spelling], spellings = state.index, append(spellings, spelling)
+			}
+		}
+	}
+	if len(named) == 0 {
+		for _, spelling := range closest(wanted, spellings) {
+			named = append(named, c.reference(n, &c.chart.nodes[owners[spelling]]))
+		}
+	}
+	return didYouMean(named...)
+}
+
+// reference returns the shortest target by which state n can name another state.
+func (c *compiler) reference(n, to *node) string {
+	for _, reference := range []string{to.def.ID, "." + to.def.ID, "#" + to.def.ID} {
+		if i, problem := c.target(n, reference); problem == "" && i == to.index {
+			return reference
+		}
+	}
+	return "#" + to.path
+}
