@@ -21,6 +21,7 @@ import (
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/host/hosttest"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -149,13 +150,12 @@ func TestUnknownFileIsParkedOnceWithTheReason(t *testing.T) {
 func TestStartFailsWithoutAQueue(t *testing.T) {
 	t.Parallel()
 	set := map[string]string{
-		"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hush",
 		host.QueueURL: "https://sqs.eu-central-1.amazonaws.com/123456789012/settle.fifo", host.DeadLetterQueueURL: "https://sqs.eu-central-1.amazonaws.com/123456789012/settle-dlq.fifo",
 	}
 	for _, missing := range []string{"", host.QueueURL, host.DeadLetterQueueURL} {
 		found := maps.Clone(set)
 		delete(found, missing)
-		_, _, err := host.Start(function, func(name string) (string, bool) { value, ok := found[name]; return value, ok }, io.Discard, io.Discard)
+		_, _, err := host.Start(function, func(name string) (string, bool) { value, ok := found[name]; return value, ok }, hosttest.AWS(""), io.Discard, io.Discard)
 		if got := err != nil && strings.Contains(err.Error(), "environment variable "+missing+": expected "); got != (missing != "") || err != nil && missing == "" {
 			t.Errorf("without %q: expected an error that names it, got %v", missing, err)
 		}

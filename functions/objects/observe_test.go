@@ -16,6 +16,7 @@ import (
 
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/host/hosttest"
 )
 
 // xray is Lambda's trace header.
@@ -80,7 +81,6 @@ func observed(t *testing.T, payloads string) (logs, metrics, spans string) {
 		Region: awslocal.Region, BaseEndpoint: aws.String(server.URL()), HTTPClient: cloud.HTTPClient(), Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
 	})
 	variables := map[string]string{
-		"AWS_REGION": awslocal.Region, "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_ENDPOINT_URL": server.URL(),
 		host.TracesEndpoint: collector.URL, host.LogPayloads: payloads, host.LogLevel: "debug",
 	}
 	for variable, name := range map[string]string{host.QueueURL: "events.fifo", host.DeadLetterQueueURL: "dead.fifo"} {
@@ -91,7 +91,7 @@ func observed(t *testing.T, payloads string) (logs, metrics, spans string) {
 	}
 	var logged, measured strings.Builder
 	handler, _, err := host.Start(host.Function{Requires: []string{host.QueueURL, host.DeadLetterQueueURL}, Handler: newHandler},
-		func(name string) (string, bool) { value, ok := variables[name]; return value, ok }, &measured, &logged)
+		func(name string) (string, bool) { value, ok := variables[name]; return value, ok }, hosttest.AWS(server.URL()), &measured, &logged)
 	if err != nil {
 		t.Fatal(err)
 	}

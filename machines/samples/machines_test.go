@@ -43,8 +43,8 @@ func TestMachineSettingsAreRead(t *testing.T) {
 // invalid variables of the machines.
 func TestMissingAndInvalidVariablesAreNamed(t *testing.T) {
 	t.Parallel()
-	_, _, err := host.Start(host.Function{Machines: ConsumerMachines}, hosttest.Environment("AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush",
-		"SETTLE_JOB_PICK_UP_TIMEOUT=5", "SETTLE_JOB_TIME_LIMIT=-1h", "SETTLE_JOB_LAUNCHES_MAX=0", "SETTLE_ENRICH_CALLBACK_KEY=short"), io.Discard, io.Discard)
+	_, _, err := host.Start(host.Function{Machines: ConsumerMachines}, hosttest.Environment(
+		"SETTLE_JOB_PICK_UP_TIMEOUT=5", "SETTLE_JOB_TIME_LIMIT=-1h", "SETTLE_JOB_LAUNCHES_MAX=0", "SETTLE_ENRICH_CALLBACK_KEY=short"), hosttest.AWS(""), io.Discard, io.Discard)
 	const want = `reading the settings: environment variable SETTLE_JOB_PICK_UP_TIMEOUT: expected a positive duration such as 90s, 5m or 24h, got "5"
 environment variable SETTLE_JOB_LAUNCHES_MAX: expected a number of at least 1, got "0"
 environment variable SETTLE_JOB_TIME_LIMIT: expected a positive duration such as 90s, 5m or 24h, got "-1h"

@@ -22,7 +22,7 @@ func TestLabelsAreSeparatedByCommas(t *testing.T) {
 
 func TestAnEmptyLabelIsAProblem(t *testing.T) {
 	t.Parallel()
-	_, _, err := host.Start(host.Function{Machines: Machines}, hosttest.Environment(JobLabels+"=gpu,"), io.Discard, io.Discard)
+	_, _, err := host.Start(host.Function{Machines: Machines}, hosttest.Environment(JobLabels+"=gpu,"), hosttest.AWS(""), io.Discard, io.Discard)
 	const want = `environment variable SETTLE_JOB_LABELS: expected labels separated by commas, such as self-hosted,gpu, got "gpu,"`
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)

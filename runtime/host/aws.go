@@ -2,58 +2,39 @@ package host
 
 import (
 	"context"
-	"strconv"
-	"strings"
+	"fmt"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/smithy-go/logging"
 )
 
-// These are the AWS SDK variables that are read. Lambda sets the Region and the credentials of the function's role.
-// Other SDK settings, such as profiles and single sign-on, do not apply to functions, and reading them would add two
-// megabytes to each executable.
-const (
-	awsRegion        = "AWS_REGION"
-	awsDefaultRegion = "AWS_DEFAULT_REGION"
-	awsKeyID         = "AWS_ACCESS_KEY_ID"
-	awsSecret        = "AWS_SECRET_ACCESS_KEY"
-	awsSession       = "AWS_SESSION_TOKEN"
-	awsEndpoint      = "AWS_ENDPOINT_URL"
-	awsIgnore        = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
-	awsAttempts      = "AWS_MAX_ATTEMPTS"
-	awsRetryMode     = "AWS_RETRY_MODE"
-	awsFIPS          = "AWS_USE_FIPS_ENDPOINT"
-	awsDualStack     = "AWS_USE_DUALSTACK_ENDPOINT"
-)
+// LoadAWS loads the configuration of the SDK's clients.
+type LoadAWS func(ctx context.Context) (aws.Config, error)
+
+// loadAWS is the LoadAWS of Main. It reads what every AWS SDK reads (AWS SDKs and Tools Reference Guide, "Settings
+// reference"). The SDK does not log, because its lines would not be JSON.
+func loadAWS(ctx context.Context) (aws.Config, error) {
+	return config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}))
+}
 
 // awsConfig returns the configuration of the SDK's clients. It reports problems to the Env.
-func (r *Env) awsConfig() aws.Config {
-	config := aws.Config{ConfigSources: []any{awsSource{r}}}
-	if config.Region = r.Text(awsRegion, ""); config.Region == "" {
-		config.Region = r.Text(awsDefaultRegion, "")
+func (r *Env) awsConfig(load LoadAWS) aws.Config {
+	ctx := context.Background()
+	loaded, err := load(ctx)
+	if err != nil {
+		r.Problem(fmt.Errorf("AWS settings: expected values that the SDK accepts, got an error: %w", err))
+		return loaded
 	}
-	if config.Region == "" {
-		r.Wrong(awsRegion, "the function's Region, which Lambda sets", "nothing: set it")
+	if loaded.Region == "" {
+		r.Wrong("AWS_REGION", "the function's Region, which Lambda sets", "nothing: set it")
 	}
-	keys := aws.Credentials{AccessKeyID: r.Text(awsKeyID, ""), SecretAccessKey: r.Text(awsSecret, ""), SessionToken: r.Text(awsSession, ""), Source: "environment"}
-	if !keys.HasKeys() {
-		r.Wrong(awsKeyID+" and "+awsSecret, "the credentials of the function's role, which Lambda sets", "nothing: set them")
+	if _, err := loaded.Credentials.Retrieve(ctx); err != nil {
+		r.Wrong("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", "the credentials of the function's role, which Lambda sets", "nothing: set them")
 	}
-	config.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return keys, nil })
-	if endpoint := r.Text(awsEndpoint, ""); endpoint != "" && !r.isTrue(awsIgnore) {
-		config.BaseEndpoint = &endpoint
-	}
-	if attempts := r.Text(awsAttempts, ""); attempts != "" {
-		config.RetryMaxAttempts = r.Count(awsAttempts)
-	}
-	if mode := r.Text(awsRetryMode, ""); mode != "" {
-		var err error
-		if config.RetryMode, err = aws.ParseRetryMode(mode); err != nil {
-			r.Wrong(awsRetryMode, "standard or adaptive", strconv.Quote(mode))
-		}
-	}
-	return config
+	return loaded
 }
 
 // AttemptTimeout limits each attempt of a call that the runtime makes. The runtime never polls a queue, so its calls
@@ -73,37 +54,4 @@ func (p *Process) RuntimeAWS() aws.Config {
 		config.HTTPClient = client.WithTimeout(AttemptTimeout)
 	}
 	return config
-}
-
-func (r *Env) isTrue(name string) bool { return strings.EqualFold(r.Text(name, ""), "true") }
-
-// awsSource answers the SDK's queries for settings of single services.
-type awsSource struct{ env *Env }
-
-// GetServiceBaseEndpoint returns the endpoint of one service, such as the value of AWS_ENDPOINT_URL_SQS.
-func (s awsSource) GetServiceBaseEndpoint(_ context.Context, sdkID string) (string, bool, error) {
-	value := s.env.Text(awsEndpoint+"_"+strings.ToUpper(strings.ReplaceAll(sdkID, " ", "_")), "")
-	return value, value != "", nil
-}
-
-// GetIgnoreConfiguredEndpoints reports whether to ignore all such variables.
-func (s awsSource) GetIgnoreConfiguredEndpoints(context.Context) (bool, bool, error) {
-	ignore := s.env.isTrue(awsIgnore)
-	return ignore, ignore, nil
-}
-
-// GetUseFIPSEndpoint reports whether to use endpoints with validated cryptography.
-func (s awsSource) GetUseFIPSEndpoint(context.Context) (aws.FIPSEndpointState, bool, error) {
-	if !s.env.isTrue(awsFIPS) {
-		return aws.FIPSEndpointStateUnset, false, nil
-	}
-	return aws.FIPSEndpointStateEnabled, true, nil
-}
-
-// GetUseDualStackEndpoint reports whether to use endpoints with IPv6.
-func (s awsSource) GetUseDualStackEndpoint(context.Context) (aws.DualStackEndpointState, bool, error) {
-	if !s.env.isTrue(awsDualStack) {
-		return aws.DualStackEndpointStateUnset, false, nil
-	}
-	return aws.DualStackEndpointStateEnabled, true, nil
 }

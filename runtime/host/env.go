@@ -14,6 +14,9 @@ import (
 
 // Env reads environment variables and collects their problems. A variable that is unset or empty has the zero value.
 // Callers need not check for problems, because the function does not start if there are any.
+//
+// No library replaces it: github.com/caarlos0/env and github.com/sethvargo/go-envconfig would only fetch the text. The
+// checks and their messages would still be code of this package, one type for each kind of variable.
 type Env struct {
 	lookup   func(name string) (string, bool)
 	required []string

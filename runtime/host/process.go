@@ -43,7 +43,7 @@ type Function struct {
 // Main runs a function. It reads the settings, builds the handler and starts it. If that fails, it logs the error and
 // exits with code 1, which Lambda reports as a failed start.
 func Main(function Function) {
-	handler, logger, err := Start(function, os.LookupEnv, os.Stdout, os.Stderr)
+	handler, logger, err := Start(function, os.LookupEnv, loadAWS, os.Stdout, os.Stderr)
 	if err != nil {
 		logger.Error("the function cannot start", "error", err)
 		os.Exit(1)
@@ -54,11 +54,11 @@ func Main(function Function) {
 	lambda.Start(handler)
 }
 
-// Start builds the handler of a function from the variables that lookup finds. It writes metrics to metrics and all
-// other output to logs.
-func Start(function Function, lookup func(name string) (string, bool), metrics, logs io.Writer) (lambda.Handler, *slog.Logger, error) {
+// Start builds the handler of a function from the variables that lookup finds and the configuration that load returns.
+// It writes metrics to metrics and all other output to logs.
+func Start(function Function, lookup func(name string) (string, bool), load LoadAWS, metrics, logs io.Writer) (lambda.Handler, *slog.Logger, error) {
 	env := &Env{lookup: lookup, required: function.Requires}
-	p := &Process{Env: env, Settings: readSettings(env), AWS: env.awsConfig()}
+	p := &Process{Env: env, Settings: readSettings(env), AWS: env.awsConfig(load)}
 	lines := durable.LogPanics(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: p.Settings.LogLevel}), p.Settings.LogPayloads)
 	if p.Settings.TracesEndpoint != nil {
 		lines = telemetry.LogHandler(lines)

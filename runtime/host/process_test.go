@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -12,7 +13,10 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/smithy-go/logging"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/settle-run/settle/runtime/durable"
@@ -146,10 +150,10 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 		"SETTLE_LOG_PAYLOADS=all",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://user:hush@collector",
 		"OTEL_EXPORTER_OTLP_HEADERS=a=b,hush",
-		"AWS_RETRY_MODE=eager",
-		"AWS_MAX_ATTEMPTS=none",
 		"BANK_TRIES=-1",
-	), io.Discard, io.Discard)
+	), func(context.Context) (aws.Config, error) {
+		return aws.Config{Credentials: credentials.StaticCredentialsProvider{}}, nil
+	}, io.Discard, io.Discard)
 	const want = `reading the settings: environment variable SETTLE_TABLE: expected the name of the DynamoDB table, got nothing: set it
 environment variable SETTLE_TABLE_INDEX: expected on or off, got "yes"
 environment variable SETTLE_QUEUE_URL: expected the URL of the FIFO queue, which ends in .fifo, got "https://sqs.eu-central-1.amazonaws.com/123456789012/events"
@@ -164,8 +168,6 @@ environment variable OTEL_EXPORTER_OTLP_ENDPOINT: expected the URL of a collecto
 environment variable OTEL_EXPORTER_OTLP_HEADERS: expected headers such as api-key=value, separated by commas, got an invalid header at position 2 (not shown)
 environment variable AWS_REGION: expected the function's Region, which Lambda sets, got nothing: set it
 environment variable AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: expected the credentials of the function's role, which Lambda sets, got nothing: set them
-environment variable AWS_MAX_ATTEMPTS: expected a number of at least 1, got "none"
-environment variable AWS_RETRY_MODE: expected standard or adaptive, got "eager"
 environment variable BANK_URL: expected the address of the bank, got nothing: set it
 environment variable BANK_TRIES: expected a number of at least 1, got "-1"`
 	if err == nil || err.Error() != want {
@@ -176,30 +178,65 @@ environment variable BANK_TRIES: expected a number of at least 1, got "-1"`
 func TestPanickingMachinesAreAnError(t *testing.T) {
 	t.Parallel()
 	_, _, err := Start(Function{Machines: func(*Process) ([]durable.Machine, error) { panic("a chart is not valid") }},
-		hosttest.Environment("AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush"), io.Discard, io.Discard)
+		hosttest.Environment(), hosttest.AWS(""), io.Discard, io.Discard)
 	if want := "building the machines: panic: a chart is not valid"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
-func TestClientsAreConfiguredByTheEnvironment(t *testing.T) {
-	t.Parallel()
-	env := NewEnv(hosttest.Environment("AWS_DEFAULT_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush", "AWS_SESSION_TOKEN=session",
-		"AWS_ENDPOINT_URL=http://all", "AWS_ENDPOINT_URL_STEP=http://other", "AWS_MAX_ATTEMPTS=7", "AWS_RETRY_MODE=adaptive", "AWS_USE_FIPS_ENDPOINT=true"))
-	config := env.awsConfig()
-	credentials, err := config.Credentials.Retrieve(t.Context())
-	if err != nil || credentials.AccessKeyID != "id" || credentials.SecretAccessKey != "hush" || credentials.SessionToken != "session" {
-		t.Errorf("got credentials %+v and %v, want those of the environment", credentials, err)
+// setenv sets variables and hides the configuration files of this machine.
+func setenv(t *testing.T, variables map[string]string) {
+	t.Helper()
+	for _, name := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"} {
+		t.Setenv(name, t.TempDir()+"/none")
 	}
-	if env.err() != nil || config.Region != "eu-central-1" || config.RetryMaxAttempts != 7 || config.RetryMode != aws.RetryModeAdaptive {
-		t.Errorf("got %v, Region %q, %d tries, retry mode %q", env.err(), config.Region, config.RetryMaxAttempts, config.RetryMode)
+	for _, name := range []string{"AWS_REGION", "AWS_PROFILE"} {
+		t.Setenv(name, "")
+	}
+	for name, value := range variables {
+		t.Setenv(name, value)
+	}
+}
+
+//nolint:paralleltest // It sets environment variables.
+func TestClientsAreConfiguredByTheEnvironment(t *testing.T) {
+	setenv(t, map[string]string{
+		"AWS_DEFAULT_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hush", "AWS_SESSION_TOKEN": "session",
+		"AWS_ENDPOINT_URL": "http://all", "AWS_ENDPOINT_URL_SFN": "http://other", "AWS_MAX_ATTEMPTS": "7", "AWS_RETRY_MODE": "adaptive", "AWS_USE_FIPS_ENDPOINT": "true",
+	})
+	env := NewEnv(hosttest.Environment())
+	config := env.awsConfig(loadAWS)
+	if env.err() != nil {
+		t.Fatal(env.err())
+	}
+	keys, err := config.Credentials.Retrieve(t.Context())
+	if err != nil || keys.AccessKeyID != "id" || keys.SecretAccessKey != "hush" || keys.SessionToken != "session" {
+		t.Errorf("got credentials %+v and %v, want those of the environment", keys, err)
+	}
+	if config.Region != "eu-central-1" || config.RetryMaxAttempts != 7 || config.RetryMode != aws.RetryModeAdaptive || config.Logger != (logging.Nop{}) {
+		t.Errorf("got Region %q, %d tries, retry mode %q, logger %T", config.Region, config.RetryMaxAttempts, config.RetryMode, config.Logger)
 	}
 	options := sqs.NewFromConfig(config).Options()
 	if aws.ToString(options.BaseEndpoint) != "http://all" || options.EndpointOptions.UseFIPSEndpoint != aws.FIPSEndpointStateEnabled {
 		t.Errorf("got endpoint %q, FIPS %v, want http://all and FIPS", aws.ToString(options.BaseEndpoint), options.EndpointOptions.UseFIPSEndpoint)
 	}
-	if endpoint, ok, _ := (awsSource{env}).GetServiceBaseEndpoint(t.Context(), "Step"); !ok || endpoint != "http://other" {
+	if endpoint := aws.ToString(sfn.NewFromConfig(config).Options().BaseEndpoint); endpoint != "http://other" {
 		t.Errorf("got the service endpoint %q, want http://other", endpoint)
+	}
+}
+
+//nolint:paralleltest // It sets environment variables.
+func TestInvalidAWSSettingsAreReportedWithAllOthers(t *testing.T) {
+	const before = "reading the settings: environment variable SETTLE_TABLE: expected the name of the DynamoDB table, got nothing: set it\n" +
+		"AWS settings: expected values that the SDK accepts, got an error: invalid "
+	for name, want := range map[string]string{"AWS_RETRY_MODE": "AWS_RETRY_MODE value, unknown RetryMode, eager", "AWS_MAX_ATTEMPTS": "value AWS_MAX_ATTEMPTS=eager, "} {
+		t.Run(name, func(t *testing.T) {
+			setenv(t, map[string]string{name: "eager"})
+			_, _, err := Start(Function{Requires: []string{Table}}, hosttest.Environment(), loadAWS, io.Discard, io.Discard)
+			if err == nil || !strings.HasPrefix(err.Error(), before+want) {
+				t.Errorf("expected %q, got %v", before+want, err)
+			}
+		})
 	}
 }
 
@@ -215,7 +252,7 @@ func TestStartPassesSettingsAndMachines(t *testing.T) {
 			}
 			return func(name string) (string, error) { p.Logger.Info("asked"); return "hello " + name, nil }, nil
 		},
-	}, hosttest.Environment("SETTLE_TABLE=settle", "AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush"), &metrics, &logs)
+	}, hosttest.Environment("SETTLE_TABLE=settle"), hosttest.AWS(""), &metrics, &logs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +278,7 @@ func TestVariablesOfTheHandlerAreChecked(t *testing.T) {
 			read(p)
 			return func() {}, nil
 		}}
-		_, _, err := Start(function, hosttest.Environment("AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any"), io.Discard, io.Discard)
+		_, _, err := Start(function, hosttest.Environment(), hosttest.AWS(""), io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("expected %q, got %v", want, err)
 		}

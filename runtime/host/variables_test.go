@@ -1,20 +1,27 @@
 package host_test
 
 import (
+	"context"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+
 	"github.com/settle-run/settle/machines/samples"
 	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/host/hosttest"
 )
 
-// TestEachFunctionNamesItsMissingVariables starts the functions with only the variables that Lambda sets, and without
+// TestEachFunctionNamesItsMissingVariables starts the functions with only the AWS settings that Lambda sets, and without
 // any.
 func TestEachFunctionNamesItsMissingVariables(t *testing.T) {
 	t.Parallel()
-	lambdas := map[string]string{"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hush"}
+	none := func(context.Context) (aws.Config, error) {
+		return aws.Config{Credentials: credentials.StaticCredentialsProvider{}}, nil
+	}
 	for name, c := range map[string]struct {
 		function host.Function
 		missing  []string
@@ -25,12 +32,12 @@ func TestEachFunctionNamesItsMissingVariables(t *testing.T) {
 		"delay":      {host.Delay(), []string{host.QueueURL, host.DelayQueueURL}},
 		"executions": {host.Executions(), []string{host.QueueURL}},
 	} {
-		for _, set := range []map[string]string{lambdas, nil} {
+		for _, load := range []host.LoadAWS{hosttest.AWS(""), none} {
 			want := slices.Clone(c.missing)
-			if set == nil {
+			if config, _ := load(t.Context()); config.Region == "" { //nolint:errcheck // Neither loader fails.
 				want = append(want, "AWS_REGION", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
 			}
-			_, _, err := host.Start(c.function, func(name string) (string, bool) { value, ok := set[name]; return value, ok }, io.Discard, io.Discard)
+			_, _, err := host.Start(c.function, hosttest.Environment(), load, io.Discard, io.Discard)
 			if err == nil {
 				t.Errorf("%s starts without %v", name, want)
 				continue

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -59,6 +60,7 @@ type world struct {
 	t             *testing.T
 	cloud         *awslocal.Cloud
 	queues        *sqs.Client
+	endpoint      string // of the local AWS
 	urls          map[string]string
 	variables     map[string]string
 	logs, metrics lines
@@ -102,6 +104,7 @@ func newWorldOf(t *testing.T, cloud awslocal.Config, machines, consumes host.Mac
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.endpoint = server.URL()
 	t.Cleanup(func() { _ = server.Close() })
 	collector := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -128,7 +131,6 @@ func newWorldOf(t *testing.T, cloud awslocal.Config, machines, consumes host.Mac
 		t.Fatal(err)
 	}
 	w.variables = map[string]string{
-		"AWS_REGION": awslocal.Region, "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "canary-aws", "AWS_ENDPOINT_URL": server.URL(),
 		host.Table: "settle", host.QueueURL: w.urls[fifo], host.DeadLetterQueueURL: w.urls[dead], host.DelayQueueURL: w.urls[delays],
 		host.TracesEndpoint: collector.URL, host.TracesHeaders: "api-key=canary-collector",
 		samples.SignupCodeKey: "canary-code-key-0123456789abcdef",
@@ -152,6 +154,14 @@ func (n noting) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return answer, err
 }
 
+// loadAWS returns the functions' configuration of the SDK. Of the SDK's variables it reads AWS_MAX_ATTEMPTS.
+func (w *world) loadAWS(context.Context) (aws.Config, error) {
+	attempts, _ := strconv.Atoi(w.variables["AWS_MAX_ATTEMPTS"]) //nolint:errcheck // No value means the SDK's default.
+	return aws.Config{
+		Region: awslocal.Region, BaseEndpoint: &w.endpoint, RetryMaxAttempts: attempts, Credentials: credentials.NewStaticCredentialsProvider("any", "canary-aws", ""),
+	}, nil
+}
+
 // start starts a function, which calls AWS by the role with its name.
 func (w *world) start(name string, function host.Function) lambda.Handler {
 	w.t.Helper()
@@ -160,7 +170,7 @@ func (w *world) start(name string, function host.Function) lambda.Handler {
 		w.roles.Attach(name, &p.AWS)
 		return handlerOf(p, machines)
 	}
-	handler, _, err := host.Start(function, func(name string) (string, bool) { value, ok := w.variables[name]; return value, ok }, &w.metrics, &w.logs)
+	handler, _, err := host.Start(function, func(name string) (string, bool) { value, ok := w.variables[name]; return value, ok }, w.loadAWS, &w.metrics, &w.logs)
 	if err != nil {
 		w.t.Fatal(err)
 	}

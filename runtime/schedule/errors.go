@@ -8,6 +8,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/denial"
 )
 
 // classify wraps durable.ErrRefused or durable.ErrDenied around an error of SQS or EventBridge Scheduler that a retry
@@ -18,20 +19,17 @@ func classify(err error) error {
 	if !errors.As(err, &api) {
 		return err
 	}
-	switch api.ErrorCode() {
-	case "ValidationException":
+	switch code := api.ErrorCode(); {
+	case code == "ValidationException":
 		if message := api.ErrorMessage(); strings.Contains(message, "execution role") || strings.Contains(message, "Arn") {
 			// The configuration is wrong, not the message. Also, a new role cannot be assumed for a while.
 			return fmt.Errorf("%w: %w", durable.ErrDenied, err)
 		}
 		return fmt.Errorf("%w: %w", durable.ErrRefused, err)
-	case "InvalidMessageContents", "InvalidParameterValue", "MissingParameter":
+	case code == "InvalidMessageContents", code == "InvalidParameterValue", code == "MissingParameter":
 		return fmt.Errorf("%w: %w", durable.ErrRefused, err)
-	case "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", "ResourceNotFoundException",
-		"AccessDenied", "AccessDeniedException", "InvalidAddress", "InvalidSecurity",
-		"KmsAccessDenied", "KmsDisabled", "KmsInvalidKeyUsage", "KmsInvalidState", "KmsNotFound", "KmsOptInRequired",
-		"KMS.AccessDeniedException", "KMS.DisabledException", "KMS.InvalidKeyUsageException", "KMS.InvalidStateException",
-		"KMS.NotFoundException", "KMS.OptInRequired", "ServiceQuotaExceededException":
+	case code == "QueueDoesNotExist", code == "AWS.SimpleQueueService.NonExistentQueue", code == "ResourceNotFoundException",
+		code == "ServiceQuotaExceededException", denial.Is(code):
 		return fmt.Errorf("%w: %w", durable.ErrDenied, err)
 	default:
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/denial"
 )
 
 // Client is the part of the Step Functions client that a Callback uses. *sfn.Client implements it.
@@ -127,10 +128,10 @@ func classify(err error) error {
 	if !errors.As(err, &api) {
 		return err
 	}
-	switch api.ErrorCode() {
-	case "InvalidOutput", "ValidationException":
+	switch code := api.ErrorCode(); {
+	case code == "InvalidOutput", code == "ValidationException":
 		return fmt.Errorf("%w: %w", durable.ErrRefused, err)
-	case "AccessDeniedException", "KmsAccessDeniedException", "KmsInvalidStateException":
+	case denial.Is(code):
 		return fmt.Errorf("%w: %w", durable.ErrDenied, err)
 	default:
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/denial"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -72,7 +73,7 @@ func (w *Workflows) Start(ctx context.Context, execution durable.Execution, inpu
 	}
 	err = fmt.Errorf("starting the execution %s of %s: %w", execution.Name, machine, err)
 	var api smithy.APIError
-	if !errors.As(err, &api) || !slices.Contains(refusals, api.ErrorCode()) {
+	if !errors.As(err, &api) || !isRefusal(api.ErrorCode()) {
 		return "", err
 	}
 	// An earlier call may have started it and lost its response.
@@ -82,18 +83,22 @@ func (w *Workflows) Start(ctx context.Context, execution durable.Execution, inpu
 	switch {
 	case lookErr == nil:
 		return arn, nil
-	case errors.Is(lookErr, durable.ErrNoExecution) || errors.As(lookErr, &look) && slices.Contains(refusals, look.ErrorCode()):
+	case errors.Is(lookErr, durable.ErrNoExecution) || errors.As(lookErr, &look) && isRefusal(look.ErrorCode()):
 		return arn, &durable.RefusedError{Code: api.ErrorCode(), Err: err}
 	default:
 		return "", errors.Join(err, lookErr)
 	}
 }
 
-// refusals are the error codes of StartExecution and DescribeExecution that a retry cannot fix (Step Functions API
-// Reference, StartExecution and "Common errors").
-var refusals = []string{
-	"StateMachineDoesNotExist", "StateMachineDeleting", "InvalidArn", "InvalidName", "InvalidExecutionInput",
-	"ValidationException", "AccessDeniedException", "KmsAccessDeniedException", "KmsInvalidStateException",
+// isRefusal reports whether a retry cannot fix the error of StartExecution or DescribeExecution with this code (Step
+// Functions API Reference, StartExecution and "Common errors").
+func isRefusal(code string) bool {
+	switch code {
+	case "StateMachineDoesNotExist", "StateMachineDeleting", "InvalidArn", "InvalidName", "InvalidExecutionInput", "ValidationException":
+		return true
+	default:
+		return denial.Is(code)
+	}
 }
 
 // executionARN returns the ARN of an execution of a state machine. The machine's ARN may include a version or an

@@ -3,7 +3,6 @@ package sqsqueue
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -11,6 +10,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/denial"
 )
 
 // Errors that this package's methods wrap. After any other error (throttling, timeouts, lost connections) the call
@@ -41,20 +41,11 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", ErrExpired, err)
 	case code == "InvalidMessageContents", code == "InvalidParameterValue", code == "MissingParameter", code == "InvalidAttributeValue":
 		return fmt.Errorf("%w: %w", ErrRefused, err)
-	case slices.Contains(denials, code):
+	case denial.Is(code):
 		return fmt.Errorf("%w: %w", ErrDenied, err)
 	default:
 		return err
 	}
-}
-
-// denials are the error codes for a missing permission (API Reference, SendMessage and "Common errors"), as both
-// protocols spell them.
-var denials = []string{
-	"AccessDenied", "AccessDeniedException", "InvalidAddress", "InvalidSecurity",
-	"KmsAccessDenied", "KmsDisabled", "KmsInvalidKeyUsage", "KmsInvalidState", "KmsNotFound", "KmsOptInRequired",
-	"KMS.AccessDeniedException", "KMS.DisabledException", "KMS.InvalidKeyUsageException", "KMS.InvalidStateException",
-	"KMS.NotFoundException", "KMS.OptInRequired",
 }
 
 // entryError returns the error of one entry of a batch.

@@ -3,6 +3,7 @@ package sqsqueue
 import (
 	"context"
 	"regexp"
+	"sync"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -46,13 +47,16 @@ func traceAttributes(ctx context.Context, room int) map[string]types.MessageAttr
 	return map[string]types.MessageAttributeValue{AttrTraceparent: {DataType: aws.String("String"), StringValue: aws.String(trace.Parent)}}
 }
 
-// traceHeaderPattern matches X-Ray's trace headers (AWS X-Ray Developer Guide, "Tracing header").
-var traceHeaderPattern = regexp.MustCompile(`^(Self=[0-9A-Za-z-]{1,64};)?Root=1-[0-9a-f]{8}-[0-9a-f]{24}(;(Parent=[0-9a-f]{16}|Sampled=[01?]|Lineage=[0-9a-z:|,]{1,200}))*$`)
+// traceHeaderPattern matches X-Ray's trace headers (AWS X-Ray Developer Guide, "Tracing header"). It is compiled for
+// the first header, not at each cold start, because that takes up to three milliseconds.
+var traceHeaderPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(Self=[0-9A-Za-z-]{1,64};)?Root=1-[0-9a-f]{8}-[0-9a-f]{24}(;(Parent=[0-9a-f]{16}|Sampled=[01?]|Lineage=[0-9a-z:|,]{1,200}))*$`)
+})
 
 // traceSystemAttributes is traceAttributes for X-Ray.
 func traceSystemAttributes(ctx context.Context) map[string]types.MessageSystemAttributeValue {
 	trace := durable.TraceOf(ctx)
-	if !traceHeaderPattern.MatchString(trace.AWS) {
+	if trace.AWS == "" || !traceHeaderPattern().MatchString(trace.AWS) {
 		return nil // SQS would refuse the message
 	}
 	return map[string]types.MessageSystemAttributeValue{attrAWSTraceHeader: {DataType: aws.String("String"), StringValue: aws.String(trace.AWS)}}

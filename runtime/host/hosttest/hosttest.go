@@ -1,7 +1,13 @@
 // Package hosttest provides environments for tests of Lambda functions.
 package hosttest
 
-import "strings"
+import (
+	"context"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+)
 
 // Environment returns a lookup of variables given as NAME=value, for host.Start and host.NewEnv.
 func Environment(variables ...string) func(name string) (string, bool) {
@@ -12,5 +18,13 @@ func Environment(variables ...string) func(name string) (string, bool) {
 			}
 		}
 		return "", false
+	}
+}
+
+// AWS returns a loader of AWS settings for host.Start: the Region eu-central-1, any credentials, and the endpoint, which
+// may be empty if no call is made.
+func AWS(endpoint string) func(context.Context) (aws.Config, error) {
+	return func(context.Context) (aws.Config, error) {
+		return aws.Config{Region: "eu-central-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")}, nil
 	}
 }
