@@ -217,7 +217,11 @@ func (r *replay) examine(message accepted) (event statechart.Event, skip bool, r
 		return statechart.Event{Type: head.Type, ID: head.ID}, !ours || r.seen[head.ID], nil
 	case "settle.wait":
 		event = statechart.Event{Type: head.Type, ID: "task/" + keyOf(head.Task.Token)}
-		return event, r.seen[event.ID], r.checkBegins(head.Type)
+		reason = r.checkBegins(head.Type)
+		if resolves := r.machine.Describe().Resolves; reason == nil && len(resolves) > 0 && !slices.Contains(resolves, head.Task.Name) {
+			reason = fmt.Errorf("the chart answers no task named %q", head.Task.Name)
+		}
+		return event, r.seen[event.ID], reason
 	case "settle.token", "settle.token.expired":
 		return statechart.Event{Type: head.Type, ID: head.ID}, !ours || head.ID != "" && r.seen[head.ID], nil
 	}
@@ -289,6 +293,12 @@ func (r *replay) startWith(message accepted) error {
 		return err
 	}
 	r.instance = limited(instance)
+	if r.record.Parent != nil { // the history of a child begins with its start
+		if r.at == len(r.record.History) || r.record.History[r.at].Event != "settle.start" {
+			return differ("step %d of the history differs: want the start of a child", r.at)
+		}
+		r.at++
+	}
 	r.note(effects)
 	return nil
 }
