@@ -149,6 +149,23 @@ func TestSuspectsComeAfterTheRestOfTheirBatch(t *testing.T) {
 }
 
 // Every second write of an instance fails for a day. The loop stores the count of each try but not its result.
+// The last attempt of a service runs alone, after the rest of its batch. Each time, a neighbour leaves too little time.
+func TestALastAttemptIsNotStarvedByItsNeighbours(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = failing(2, errors.New("busy"))
+		w.third["pack"] = lasting(functionTimeout-8*time.Second, "packed")
+		w.post("order/1", event("charge", ""))
+		for i := range 12 {
+			time.Sleep(visibilityTimeout)
+			w.post(fmt.Sprint("order/", i+2), event("ship", ""))
+			w.invoke()
+		}
+		w.wantLog(t, "order/1", "charge ok")
+	})
+}
+
 func TestFailuresOfTheTableUseUpNoTries(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

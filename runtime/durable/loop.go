@@ -60,15 +60,19 @@ type slot int
 const (
 	// together runs at the same time as other groups.
 	together slot = iota
-	// alone is the slot of a batch with one group.
+	// alone runs by itself, before the other groups of the batch, if there are any.
 	alone
 	// afterOthers runs by itself, after the other groups of the batch have used up time.
 	afterOthers
 )
 
+// firstEvery is how many receives make a group run before the rest of its batch. A group that may kill the process runs
+// after the rest, which may leave too little time for its service, again and again.
+const firstEvery = 8
+
 // Handle processes one batch of deliveries: groups concurrently, the deliveries of a group in order. Groups that may
-// kill the process come last, one at a time. Handle returns the message IDs of the failed deliveries, in the order of
-// the batch. The queue must redeliver them. All other deliveries are done.
+// kill the process come last, one at a time, but first at every eighth receive. Handle returns the message IDs of the
+// failed deliveries, in the order of the batch. The queue must redeliver them. All other deliveries are done.
 func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []string) {
 	groups, began := grouped(deliveries), l.config.Now()
 	again := make([][]Delivery, len(groups))
@@ -79,21 +83,26 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 		// again.
 		finished <- groups[i][:len(groups[i])-len(again[i])]
 	}
-	slot := together
-	if len(groups) == 1 {
-		slot = alone
-	}
-	var together sync.WaitGroup
-	for i, group := range groups {
-		together.Go(func() {
-			if again[i], suspicions[i] = l.handleGroup(ctx, group, slot, began); suspicions[i] == 0 {
-				finish(i)
-			}
-		})
-	}
 	var all sync.WaitGroup
 	all.Go(func() {
-		together.Wait()
+		var others []int
+		for i, group := range groups {
+			if receives := group[0].ReceiveCount; len(groups) > 1 && (receives == 0 || receives%firstEvery != 0) {
+				others = append(others, i)
+				continue
+			}
+			again[i], _ = l.handleGroup(ctx, group, alone, began)
+			finish(i)
+		}
+		var concurrent sync.WaitGroup
+		for _, i := range others {
+			concurrent.Go(func() {
+				if again[i], suspicions[i] = l.handleGroup(ctx, groups[i], together, began); suspicions[i] == 0 {
+					finish(i)
+				}
+			})
+		}
+		concurrent.Wait()
 		for _, i := range suspects(suspicions) {
 			again[i], _ = l.handleGroup(ctx, groups[i], afterOthers, began)
 			finish(i)

@@ -187,11 +187,8 @@ var fixed = []mutant{
 		old: ` || isOwn(event.Type) && errors.Is(reason, errAbandoned) && event.Type != startEvent {`, new: ` {`},
 	{name: "refused claim not tried again", scenario: "alias", finds: "alias released by the living", file: aliasFile,
 		old: `	err := t.claimNow(ctx, form.Alias)
-	if !errors.Is(err, ErrAliasTaken) {
-		return err
-	}
-	level`, new: `	err := ErrAliasTaken
-	level`},
+	switch {`, new: `	err := ErrAliasTaken
+	switch {`},
 	{name: "refused claim reported at once", scenario: "alias", finds: "alias of another", file: aliasFile,
 		old: `aliasTaken{Type: aliasTakenEvent, ID: id`, new: `aliasTaken{Type: AliasTaken, ID: id`},
 	{name: "claims not fenced by the revision", scenario: "alias: both end", finds: "alias never released", file: portsFile,
