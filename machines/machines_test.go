@@ -12,6 +12,15 @@ import (
 	"github.com/settle-run/settle/machines/upload"
 )
 
+func TestSampleChartsHaveNoWarnings(t *testing.T) {
+	t.Parallel()
+	for _, machine := range machines.All(machines.Services{}, machines.Settings{}) {
+		if warnings := machine.Describe().Warnings; len(warnings) > 0 {
+			t.Errorf("%s: want no warnings, got %+v", machine.ID(), warnings)
+		}
+	}
+}
+
 func TestMachinesUseTheirPackagesDefaults(t *testing.T) {
 	t.Parallel()
 	all := machines.All(machines.Services{}, machines.Settings{JobRetention: time.Hour})

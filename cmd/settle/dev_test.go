@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 
 	"github.com/settle-run/settle/cmd/settle/command"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // devRun is a running settle dev on free ports.
@@ -73,6 +75,24 @@ func (d devRun) settle(t *testing.T, args ...string) (code int, errOut string) {
 	var said bytes.Buffer
 	code = command.Run(t.Context(), d.config, command.Process{Err: &said, StdoutTTY: true, Endpoint: d.aws}, args)
 	return code, said.String()
+}
+
+func TestDevPrintsTheWarningsOfCharts(t *testing.T) {
+	t.Parallel()
+	type note struct{}
+	chart := statechart.Must(statechart.Definition[note]{
+		ID: "lamp", Version: 1, Initial: "off", Payloads: statechart.Payloads{"ON": statechart.NoPayload(), "DIM": statechart.NoPayload()},
+		States: []statechart.State[note]{
+			{ID: "off", Tags: []string{statechart.Settled}, On: []statechart.Transition[note]{{Event: "ON", Target: "on"}}},
+			{ID: "on", Tags: []string{statechart.Settled}},
+		},
+	})
+	dev := startDevOf(t, command.Config{Machines: func(command.Environment) []durable.Machine {
+		return []durable.Machine{durable.Host(chart, durable.MachineConfig{})}
+	}})
+	dev.screen.await(t, `WARN  the chart has a likely mistake  machine=lamp  state=on  problem=is settled, and nothing can leave it`)
+	dev.screen.await(t, `WARN  the chart has a likely mistake  machine=lamp  state=the chart  problem=declares the event "DIM", which no state handles`)
+	dev.end(t)
 }
 
 func TestDevServesPrintsAndStops(t *testing.T) {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,8 +115,10 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	}
 	handler := console.NewHandler(s.raw, s.style, "")
 	logger := slog.New(durable.LogPanics(handler, true))
+	var hosted []durable.Machine
 	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
-		return s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL})
+		hosted = s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL})
+		return hosted
 	}, stack.Config{
 		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger, Committed: handler.Committed,
 		Consumer: c.Consumer, ConsumerEnv: c.consumerEnv(s), ConsumerLogs: s.raw, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
@@ -131,6 +134,11 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	}
 	if err != nil {
 		return errors.Join(err, running.Close())
+	}
+	for _, machine := range hosted {
+		for _, warning := range machine.Describe().Warnings {
+			logger.Warn("the chart has a likely mistake", "machine", machine.ID(), "state", cmp.Or(warning.State, "the chart"), "problem", warning.Problem, "fix", warning.Fix)
+		}
 	}
 	err = running.Wait(ctx)
 	if err == nil {
