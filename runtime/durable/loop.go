@@ -104,7 +104,7 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 		}
 		concurrent.Wait()
 		for _, i := range suspects(suspicions) {
-			again[i], _ = l.handleGroup(ctx, groups[i], afterOthers, began)
+			again[i], _ = l.handleGroup(ctx, again[i], afterOthers, began)
 			finish(i)
 		}
 	})

@@ -60,10 +60,6 @@ func (r ChildRef) Failed(err error) Event {
 	return Event{Type: errorChildPrefix + r.ID, Invocation: r.Key, Payload: ChildError{Machine: r.Machine, Message: err.Error()}}
 }
 
-// UsesChildren reports whether some state has Children or some action refers to a child. It does not detect children of
-// EnqueueActions.
-func (c *chart) UsesChildren() bool { return c.usesChildren }
-
 // Spawn returns an action that starts a child instance (spawnChild in XState v5). The child runs until it ends,
 // StopChild stops it, or this instance ends. Its end arrives as done.child.ID with its output (json.RawMessage), or as
 // error.child.ID with a ChildError. The function returns the child's input, which must marshal to JSON. Nil means no

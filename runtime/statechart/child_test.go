@@ -192,7 +192,7 @@ func TestEnqueueSpawnsChildrenWithAnyID(t *testing.T) {
 		{Event: "SPAWN", Actions: Do{statechart.EnqueueActions("spawn", spawn)}}, {Event: "STOP", Actions: Do{statechart.EnqueueActions("stop", stop)}},
 		{Event: "done.child.w2", Actions: logs("two")},
 	}}}})
-	equal(t, "uses children", r.chart.UsesChildren(), false)
+	equal(t, "uses children", r.chart.Outline().UsesChildren, false)
 	declared := r.chart.Describe()
 	equal(t, "child machines", fmt.Sprint(declared.Children, declared.OtherChildren), "[] true")
 	r.send("SPAWN", "SPAWN")

@@ -17,7 +17,7 @@ func TestFailedSpawnIsHandledLikeAFailedAction(t *testing.T) {
 		{ID: "p", Children: []Child{{ID: "c", Machine: "job", Input: unwritable}, {Machine: "job"}}, On: []On{{Event: "BACK", Target: "a"}}},
 	}}
 	r := begin(t, def)
-	equal(t, "uses children", r.chart.UsesChildren(), true)
+	equal(t, "uses children", r.chart.Outline().UsesChildren, true)
 	r.refuses(Event{Type: "GO"}, nil, `chart c, state "p", event "GO": child c: encoding the input of child "c": json: unsupported type: func()`)
 	r.refuses(Event{Type: "SPAWN"}, nil, `chart c, state "a", event "SPAWN": action spawn w: spawning a child: expected an ID of at most 244 bytes and a machine, got "w" and ""`)
 

@@ -66,18 +66,22 @@ type Erased = erased
 // Outline is the structure of a chart without the type of its context, so that exporters need not know the type. Its
 // functions must not be called.
 type Outline struct {
-	*chart
-	// Root is the root state, with the fields of the Definition.
+	// Root is the root state, with the fields of the Definition. Its ID is the chart's.
 	Root *State[Erased]
+	// Version is the chart's version.
+	Version int
 	// Payloads are the declared events.
 	Payloads Payloads
 	// ContextParams and OutputParams are the fields of the Definition. They are nil if the Definition lacks the function.
 	ContextParams, OutputParams json.RawMessage
+	// UsesChildren is set if some state has Children or some action refers to a child, except in EnqueueActions.
+	UsesChildren bool
+	chart        *chart
 }
 
 // Outline returns the structure of the chart. Callers must not modify it.
 func (c *Chart[C]) Outline() *Outline {
-	outline := &Outline{chart: &c.chart, Root: c.nodes[0].def, Payloads: c.definition.Payloads}
+	outline := &Outline{Root: c.nodes[0].def, Version: c.version, Payloads: c.definition.Payloads, UsesChildren: c.usesChildren, chart: &c.chart}
 	if c.definition.Context != nil {
 		outline.ContextParams = c.definition.ContextParams
 	}
@@ -89,7 +93,8 @@ func (c *Chart[C]) Outline() *Outline {
 
 // TargetPath resolves a target reference of the state with the given path to the path of a state. "" is the root. It
 // reports false if the state or the target does not exist.
-func (c *chart) TargetPath(state, reference string) (string, bool) {
+func (o *Outline) TargetPath(state, reference string) (string, bool) {
+	c := o.chart
 	from, ok := c.byPath[state]
 	if !ok {
 		return "", false

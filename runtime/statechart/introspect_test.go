@@ -64,12 +64,12 @@ func TestChartReturnsItsDefinitionAndResolvesTargets(t *testing.T) {
 		t.Errorf("InternalTypes() = %q", internal)
 	}
 	for _, c := range [][3]string{{"a", ".x", "a.x"}, {"a", "#c", ""}, {"a.x", "x", "a.x"}, {"", ".a.x", "a.x"}} {
-		if to, ok := chart.TargetPath(c[0], c[1]); !ok || to != c[2] {
+		if to, ok := chart.Outline().TargetPath(c[0], c[1]); !ok || to != c[2] {
 			t.Errorf("Resolve(%q, %q) = %q, %v", c[0], c[1], to, ok)
 		}
 	}
 	for _, c := range [][2]string{{"a", "y"}, {"ghost", "a"}} {
-		if to, ok := chart.TargetPath(c[0], c[1]); ok {
+		if to, ok := chart.Outline().TargetPath(c[0], c[1]); ok {
 			t.Errorf("Resolve(%q, %q) = %q", c[0], c[1], to)
 		}
 	}

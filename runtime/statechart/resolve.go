@@ -122,8 +122,8 @@ func (n *node) defaults(r Resolution[erased]) *Resolution[erased] {
 	return &r
 }
 
-// Resolves returns the names under which the chart answers callers, in document order without duplicates.
-func (c *chart) Resolves() []string {
+// resolves returns the names under which the chart answers callers, in document order without duplicates.
+func (c *chart) resolves() []string {
 	var names []string
 	known := map[string]bool{}
 	add := func(actions []Action[erased]) {

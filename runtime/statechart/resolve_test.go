@@ -159,7 +159,7 @@ func TestLaterCallersAreAnsweredByActiveStates(t *testing.T) {
 func TestResolvesListsTheAnsweredNames(t *testing.T) {
 	t.Parallel()
 	want := []string{"audit", "packing", "delivery"}
-	if got := statechart.Must(shipping()).Resolves(); !slices.Equal(got, want) {
+	if got := statechart.Must(shipping()).Describe().Resolves; !slices.Equal(got, want) {
 		t.Errorf("want %q, got %q", want, got)
 	}
 }

@@ -27,7 +27,7 @@ func WriteOutline(chart *statechart.Outline) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, config.raw(), "", "  "); err != nil {
-		return nil, fmt.Errorf("xstatejson: writing chart %s: %w", chart.ID(), err)
+		return nil, fmt.Errorf("xstatejson: writing chart %s: %w", chart.Root.ID, err)
 	}
 	b.WriteByte('\n')
 	return b.Bytes(), nil
@@ -73,7 +73,7 @@ func (v *value) set(key string, to value) {
 
 // id returns the ID of a state in XState.
 func (w *writer) id(path string) string {
-	return strings.TrimSuffix(w.chart.ID()+"."+path, ".")
+	return strings.TrimSuffix(w.chart.Root.ID+"."+path, ".")
 }
 
 func below(path, id string) string { return strings.TrimPrefix(path+"."+id, ".") }
@@ -94,7 +94,7 @@ func (w *writer) findActors(s *statechart.State[statechart.Erased], path string)
 func (w *writer) findActor(path, id string, child bool, index, position int) {
 	name := id
 	if id == "" {
-		id, name = invokeID(w.chart.ID(), path, index), strconv.Itoa(position)+"."+w.id(path)
+		id, name = invokeID(w.chart.Root.ID, path, index), strconv.Itoa(position)+"."+w.id(path)
 	}
 	w.actors[actor{child, id}] = name
 	if other, both := w.actors[actor{!child, id}]; both && other == name {
@@ -108,7 +108,7 @@ func (w *writer) state(s, parent *statechart.State[statechart.Erased], path stri
 	v := value{kind: object}
 	if parent == nil {
 		v.set("id", textValue(s.ID))
-		v.set("version", textValue(strconv.Itoa(w.chart.Version())))
+		v.set("version", textValue(strconv.Itoa(w.chart.Version)))
 	}
 	meta := value{kind: object}
 	if s.Doc != "" {

@@ -39,12 +39,12 @@ func (w *writer) on(v, meta *value, s *statechart.State[statechart.Erased], path
 	own := doneState + path
 	end(own, s.OnDone)
 	for i := range s.Invoke {
-		id := cmp.Or(s.Invoke[i].ID, invokeID(w.chart.ID(), path, i))
+		id := cmp.Or(s.Invoke[i].ID, invokeID(w.chart.Root.ID, path, i))
 		end(doneInvoke+id, s.Invoke[i].OnDone)
 		end(errorInvoke+id, s.Invoke[i].OnError)
 	}
 	for i := range s.Children {
-		id := cmp.Or(s.Children[i].ID, invokeID(w.chart.ID(), path, i))
+		id := cmp.Or(s.Children[i].ID, invokeID(w.chart.Root.ID, path, i))
 		end(doneChild+id, s.Children[i].OnDone)
 		end(errorChild+id, s.Children[i].OnError)
 	}
@@ -106,7 +106,7 @@ func (w *writer) twin(descriptor string) (string, bool) {
 	for i, end := range ends {
 		if descriptor == end.prefix+"*" {
 			twin := ends[(i+2)%len(ends)]
-			is := twin.child && w.chart.UsesChildren()
+			is := twin.child && w.chart.UsesChildren
 			for a := range w.actors {
 				is = is || a.child == twin.child
 			}
@@ -176,7 +176,7 @@ func (w *writer) invokes(v, meta *value, s *statechart.State[statechart.Erased],
 	}
 	for i := range s.Invoke {
 		invoke := &s.Invoke[i]
-		id := cmp.Or(invoke.ID, invokeID(w.chart.ID(), path, i))
+		id := cmp.Or(invoke.ID, invokeID(w.chart.Root.ID, path, i))
 		if invoke.Service.Name == "" {
 			w.problem(path, "expected services with names")
 		}
@@ -184,7 +184,7 @@ func (w *writer) invokes(v, meta *value, s *statechart.State[statechart.Erased],
 	}
 	for i := range s.Children {
 		child := &s.Children[i]
-		id := cmp.Or(child.ID, invokeID(w.chart.ID(), path, i))
+		id := cmp.Or(child.ID, invokeID(w.chart.Root.ID, path, i))
 		var input json.RawMessage
 		if child.Input != nil {
 			input = child.InputParams
