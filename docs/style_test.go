@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// linesMax is the limit of docs/style.md for the lines of a Go file.
-const linesMax = 400
+// linesMax has the limits of docs/style.md for the lines of a Go file and of a page.
+var linesMax = map[string]int{".go": 400, ".md": 250}
 
-// TestFilesAreShort checks the Go files of all modules, except generated ones.
+// TestFilesAreShort checks the pages, and the Go files of all modules except generated ones.
 func TestFilesAreShort(t *testing.T) {
 	t.Parallel()
 	count := 0
@@ -26,7 +26,8 @@ func TestFilesAreShort(t *testing.T) {
 		if name := entry.Name(); entry.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata") {
 			return filepath.SkipDir
 		}
-		if entry.IsDir() || filepath.Ext(path) != ".go" {
+		limit := linesMax[filepath.Ext(path)]
+		if entry.IsDir() || limit == 0 {
 			return nil
 		}
 		text, err := os.ReadFile(path)
@@ -35,12 +36,16 @@ func TestFilesAreShort(t *testing.T) {
 		}
 		count++
 		lines := bytes.Count(text, []byte("\n"))
-		if lines <= linesMax {
+		if lines <= limit {
+			return nil
+		}
+		if filepath.Ext(path) == ".md" {
+			t.Errorf("%s: expected at most %d lines, got %d: split it by subject", path, limit, lines)
 			return nil
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ParseComments|parser.PackageClauseOnly)
 		if err == nil && !ast.IsGenerated(file) {
-			t.Errorf("%s: expected at most %d lines, got %d: split it by subject", path, linesMax, lines)
+			t.Errorf("%s: expected at most %d lines, got %d: split it by subject", path, limit, lines)
 		}
 		return err
 	})
