@@ -27,7 +27,7 @@ type Child[C any] struct {
 	// OnDone holds the transitions for the end of the child. The event's payload is the child's output
 	// (json.RawMessage).
 	OnDone []Transition[C]
-	// OnError holds the transitions for a child that could not be started or was given up. The payload is a ChildError.
+	// OnError holds the transitions for a child that could not be started. The payload is a ChildError.
 	OnError []Transition[C]
 }
 
@@ -55,7 +55,7 @@ func (r ChildRef) Done(output json.RawMessage) Event {
 	return Event{Type: doneChildPrefix + r.ID, Invocation: r.Key, Payload: output}
 }
 
-// Failed returns the event that reports that a child could not be started or was given up.
+// Failed returns the event that reports that a child could not be started.
 func (r ChildRef) Failed(err error) Event {
 	return Event{Type: errorChildPrefix + r.ID, Invocation: r.Key, Payload: ChildError{Machine: r.Machine, Message: err.Error()}}
 }
