@@ -73,7 +73,7 @@ func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {
 	err := t.claimNow(ctx, form.Alias)
 	switch {
 	case errors.Is(err, ErrRefused):
-		return nil // The message is forged: nobody can have such an alias.
+		return nil // The message is forged: no instance can have such an alias.
 	case !errors.Is(err, ErrAliasTaken):
 		return err
 	}

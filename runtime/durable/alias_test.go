@@ -264,7 +264,7 @@ func TestAnEventOfTheLoopThatTheChartDeclaresWronglyIsParked(t *testing.T) {
 	})
 }
 
-// The table refuses the alias for good, for example because it is too long. The message is forged: no claim has sent it.
+// The table always refuses the alias, for example because it is too long. The message is forged: no claim has sent it.
 func TestAForgedMessageAboutARefusedAliasBlocksNothing(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {

@@ -74,8 +74,8 @@ type Config struct {
 	// RefusalsMax is how many services beyond ServicesMax are reported to the chart as failed before the instance
 	// counts as unable to settle. It lets each parallel region settle, or try once to clean up. Defaults to 10.
 	RefusalsMax int
-	// AloneAfter is how often the process may die while an event is tried before the event runs alone, after the rest
-	// of its batch, or before it at every eighth receive. Defaults to 2.
+	// AloneAfter is how often the process may die while an event is tried before the event runs alone. It then runs
+	// after the rest of its batch, or before it at every eighth receive. Defaults to 2.
 	AloneAfter int
 	// TimerEarlyMax is how early a timer may fire because two clocks differ. The loop did not send an earlier firing.
 	// Such a firing must not lock its group until the timer is due. Defaults to 6 minutes. That is longer than the

@@ -47,7 +47,7 @@ func (t *turn) checkStart(d Delivery) (verdict, error) {
 	case err != nil:
 		return poisoned, err
 	case !t.isNamedBy(form.Parent):
-		return skipped, nil // The message is forged. If it were parked, the parent would hear that its child has failed.
+		return skipped, nil // The message is forged. Parking it would report a failed child to the parent.
 	case t.draft.Instance == nil:
 		return applicable, nil
 	case !t.isChildOf(form.Parent):

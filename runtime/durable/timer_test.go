@@ -55,8 +55,8 @@ func TestAStaleFiringCostsNoWrite(t *testing.T) {
 	})
 }
 
-// An operator who reads that an event was skipped thinks that it was lost. So the log reports only a producer's
-// duplicates, unless it is a debug log.
+// A line about a skipped event looks like a lost event. So the log reports only a producer's duplicates, unless it is a
+// debug log.
 func TestTheLogSaysWhyAMessageIsSkipped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -25,8 +25,8 @@ type Description struct {
 	Workflows []string
 	// WorkflowEnds holds the types of the events that report the ends of workflows, sorted. Only the host sends them.
 	WorkflowEnds []string
-	// Resolves holds the names under which the chart answers callers that wait, in document order. It is empty if there
-	// are none, or if they are known only at run time.
+	// Resolves holds the names under which the chart answers callers that wait, in document order. It is empty for a
+	// chart without answers, and for one that chooses them at run time.
 	Resolves []string
 	// Warnings holds likely mistakes in the definition that Compile accepts, such as states that nothing can leave.
 	Warnings []Finding

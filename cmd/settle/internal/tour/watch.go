@@ -102,7 +102,7 @@ func (s *seen) hold() {
 	s.holding = true
 }
 
-// release prints what was kept back.
+// release prints the held lines.
 func (s *seen) release() {
 	s.printing.Lock()
 	defer s.printing.Unlock()
@@ -112,7 +112,7 @@ func (s *seen) release() {
 	s.holding, s.held = false, nil
 }
 
-// setQuiet turns the printing off or on, except that of warnings.
+// setQuiet turns the printing off or on. Warnings are always printed.
 func (s *seen) setQuiet(quiet bool) {
 	s.printing.Lock()
 	defer s.printing.Unlock()
