@@ -34,7 +34,7 @@ func TestEachFunctionNamesItsMissingVariables(t *testing.T) {
 	} {
 		for _, load := range []host.LoadAWS{hosttest.AWS(""), none} {
 			want := slices.Clone(c.missing)
-			if config, _ := load(t.Context()); config.Region == "" { //nolint:errcheck // Neither loader fails.
+			if config, _ := load(t.Context()); config.Region == "" { // Neither loader fails.
 				want = append(want, "AWS_REGION", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
 			}
 			_, _, err := host.Start(c.function, hosttest.Environment(), load, io.Discard, io.Discard)

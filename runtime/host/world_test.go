@@ -156,7 +156,7 @@ func (n noting) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 
 // loadAWS returns the functions' configuration of the SDK. Of the SDK's variables it reads AWS_MAX_ATTEMPTS.
 func (w *world) loadAWS(context.Context) (aws.Config, error) {
-	attempts, _ := strconv.Atoi(w.variables["AWS_MAX_ATTEMPTS"]) //nolint:errcheck // No value means the SDK's default.
+	attempts, _ := strconv.Atoi(w.variables["AWS_MAX_ATTEMPTS"]) // No value means the SDK's default.
 	return aws.Config{
 		Region: awslocal.Region, BaseEndpoint: &w.endpoint, RetryMaxAttempts: attempts, Credentials: credentials.NewStaticCredentialsProvider("any", "canary-aws", ""),
 	}, nil

@@ -84,15 +84,15 @@ func (s *seen) committed(ctx context.Context, committed durable.Committed) {
 	})
 }
 
-// show prints now, or at the release.
-func (s *seen) show(print func()) {
+// show prints with the function now, or at the release.
+func (s *seen) show(write func()) {
 	s.printing.Lock()
 	defer s.printing.Unlock()
 	if s.holding {
-		s.held = append(s.held, print)
+		s.held = append(s.held, write)
 		return
 	}
-	print()
+	write()
 }
 
 // hold keeps the printing back, so that a line of the story can be printed before them.
@@ -106,8 +106,8 @@ func (s *seen) hold() {
 func (s *seen) release() {
 	s.printing.Lock()
 	defer s.printing.Unlock()
-	for _, print := range s.held {
-		print()
+	for _, write := range s.held {
+		write()
 	}
 	s.holding, s.held = false, nil
 }
