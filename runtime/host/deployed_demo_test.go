@@ -251,7 +251,7 @@ func (d *deployed) checkLogs() {
 // payload.
 func (d *deployed) checkRefusal() {
 	d.t.Helper()
-	const definition = `{"StartAt":"Refused","States":{"Refused":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke.waitForTaskToken","End":true,"Parameters":{
+	const definition = `{"StartAt":"InProgress","States":{"InProgress":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke.waitForTaskToken","End":true,"Parameters":{
 		"FunctionName":"tokentask","Payload":{"instance":"job/9","event":{"type":"in_progress","run_id":"canary-payload","$task":{"token.$":"$$.Task.Token","state.$":"$$.State.Name"}}}}}}}`
 	arn, err := d.startWorkflow("refused", definition, "job/9", nil)
 	if err != nil {

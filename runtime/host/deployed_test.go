@@ -179,7 +179,8 @@ func (d *deployed) startFunctions(endpoint string, executables map[string]string
 		if d.functions[name], err = d.stack.Resolve(function); err != nil {
 			d.t.Fatal(err)
 		}
-		environment := []string{"AWS_ENDPOINT_URL=" + endpoint, "AWS_ACCESS_KEY_ID=" + name} // The roles identify the caller by its access key ID.
+		// The roles identify the caller by its access key ID. The debug log shows skipped messages.
+		environment := []string{"AWS_ENDPOINT_URL=" + endpoint, "AWS_ACCESS_KEY_ID=" + name, "SETTLE_LOG_LEVEL=debug"}
 		for variable, value := range d.functions[name].Environment {
 			environment = append(environment, variable+"="+value)
 		}
