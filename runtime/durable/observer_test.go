@@ -103,7 +103,7 @@ func TestAnObserverHearsOfEachStoredTransitionOnce(t *testing.T) {
 		w.hook = faults(map[string]fault{"Commit order/1 #2": failBefore})
 		w.run(t)
 		if stored := w.load("order/1"); !reflect.DeepEqual(heard, stored.History) || revision != stored.Revision || len(heard) != 4 {
-			t.Errorf("heard of %+v until revision %d, want the history of 4 in revision %d: %+v", heard, revision, stored.Revision, stored.History)
+			t.Errorf("got the transitions %+v up to revision %d, want the four stored ones up to revision %d: %+v", heard, revision, stored.Revision, stored.History)
 		}
 	})
 }

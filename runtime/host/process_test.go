@@ -211,7 +211,7 @@ func TestClientsAreConfiguredByTheEnvironment(t *testing.T) {
 	}
 	keys, err := config.Credentials.Retrieve(t.Context())
 	if err != nil || keys.AccessKeyID != "id" || keys.SecretAccessKey != "hush" || keys.SessionToken != "session" {
-		t.Errorf("got credentials %+v and %v, want those of the environment", keys, err)
+		t.Errorf("got credentials %+v and %v, want the credentials in the environment", keys, err)
 	}
 	if config.Region != "eu-central-1" || config.RetryMaxAttempts != 7 || config.RetryMode != aws.RetryModeAdaptive || config.Logger != (logging.Nop{}) {
 		t.Errorf("got Region %q, %d tries, retry mode %q, logger %T", config.Region, config.RetryMaxAttempts, config.RetryMode, config.Logger)
