@@ -154,6 +154,36 @@ func TestAConsumerWithoutTokensAppliesEventsAndLeavesAnswersToTheNext(t *testing
 	})
 }
 
+// Step Functions denies the first answer for almost an hour. Once it accepts that answer, it denies the next one for ten
+// minutes.
+func TestEachAnswerIsRetriedForAnHourOfItsOwn(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.waitFor("t1", "HandOver", 24*time.Hour, 0)
+		w.waitFor("t2", "HandOver", 24*time.Hour, 0)
+		w.runFor(t, time.Second)
+		began := time.Now()
+		var accepted time.Time
+		w.refuse = func(call string) error {
+			switch {
+			case call != "Answer HandOver":
+			case time.Since(began) < 59*time.Minute, !accepted.IsZero() && time.Since(accepted) < 10*time.Minute:
+				return durable.ErrDenied
+			case accepted.IsZero():
+				accepted = time.Now()
+			}
+			return nil
+		}
+		w.post(parcel1, event("hurry", ""))
+		w.runFor(t, 3*time.Hour)
+		if accepted.Sub(began) < time.Hour {
+			t.Fatalf("the first answer was accepted after %v: the test proves nothing", accepted.Sub(began))
+		}
+		w.wantAnswer(t, "t1", handed)
+		w.wantAnswer(t, "t2", handed)
+	})
+}
+
 // The answers of one event take longer than an invocation.
 func TestMoreAnswersThanFitIntoAnInvocationAreGiven(t *testing.T) {
 	t.Parallel()

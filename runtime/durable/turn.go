@@ -170,7 +170,7 @@ func (t *turn) admit(ctx context.Context, d Delivery) (event statechart.Event, v
 	case err != nil:
 		return event, poisoned, err
 	case token != nil && t.loop.ports.Tokens == nil:
-		return event, poisoned, errors.New("the event has a Step Functions task token, but this consumer cannot answer tasks: set Ports.Tokens")
+		return event, poisoned, fmt.Errorf("the event has a Step Functions task token: %w", errNoTokens)
 	case token != nil && event.ID == "":
 		event.ID = taskIDPrefix + token.Key // The same token means the same event.
 	}
