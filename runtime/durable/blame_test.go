@@ -149,6 +149,27 @@ func TestSuspectsComeAfterTheRestOfTheirBatch(t *testing.T) {
 }
 
 // Every second write of an instance fails for a day. The loop stores the count of each try but not its result.
+// The end of a service resets the count of its event. Then the answer to the start of the next service is lost.
+func TestATakenBackTryIsNotCountedBelowZero(t *testing.T) {
+	t.Parallel()
+	for n := 2; n <= 5; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.third["pack"] = killing(1)
+			w.post("order/1", event("ship", ""))
+			w.invoke()
+			time.Sleep(visibilityTimeout)
+			w.hook = faults(map[string]fault{fmt.Sprintf("Commit order/1 #%d", n): failAfter})
+			w.invoke()
+			for _, attempt := range w.load("order/1").Attempts {
+				if attempt.Count < 0 {
+					t.Errorf("fault at commit %d: want a count of at least 0, got %+v", n, attempt)
+				}
+			}
+		})
+	}
+}
+
 // The last attempt of a service runs alone, after the rest of its batch. Each time, a neighbour leaves too little time.
 func TestALastAttemptIsNotStarvedByItsNeighbours(t *testing.T) {
 	t.Parallel()
