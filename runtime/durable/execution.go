@@ -65,8 +65,8 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // Executions starts executions of workflows.
 type Executions interface {
 	// Start starts the execution with the input and returns its ARN. It succeeds if the execution was started under
-	// its name before. Fails with a *RefusedError, and then returns the ARN that the execution has if an earlier call
-	// started it. After any other error, the execution may or may not have started.
+	// its name before. Fails with a *RefusedError if this call did not start it, and then returns the ARN that the
+	// execution has if an earlier call did. After any other error, the execution may or may not have started.
 	Start(ctx context.Context, execution Execution, input json.RawMessage) (arn string, err error)
 	// Describe returns how the execution with the ARN has ended: Status, Output, Error and Cause. It returns nil
 	// while the execution runs. Fails with ErrNoExecution, ErrRefused or ErrDenied.
@@ -161,12 +161,9 @@ func (t *turn) startExecution(ctx context.Context, effect statechart.Effect) err
 			arn = ""
 		}
 	}
-	if _, awaited := t.execution(name); !awaited {
-		return nil // The instance has ended meanwhile.
-	}
 	t.setStarted(name, arn, refusal)
-	if arn != "" {
-		return nil // It has started, or a poll finds out.
+	if _, awaited := t.execution(name); !awaited || arn != "" {
+		return nil // The instance has ended meanwhile, or the execution has started, or a poll finds out.
 	}
 	form := polling{Type: pollEvent, Execution: name, Refused: true, Incarnation: t.incarnation()}
 	return t.loop.send(ctx, t.draft.Record.Instance, form, t.derivedID("execution."+name+".refused"))

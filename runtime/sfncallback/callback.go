@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 	"github.com/aws/smithy-go"
@@ -24,13 +22,6 @@ type Client interface {
 	GetExecutionHistory(context.Context, *sfn.GetExecutionHistoryInput, ...func(*sfn.Options)) (*sfn.GetExecutionHistoryOutput, error)
 }
 
-// triesMax is the number of calls that one Answer makes. tryInterval is the pause after the first call. It doubles
-// after each call.
-const (
-	triesMax    = 3
-	tryInterval = 100 * time.Millisecond
-)
-
 // Callback implements durable.Tokens. It is safe for concurrent use.
 type Callback struct{ client Client }
 
@@ -45,43 +36,22 @@ func New(client Client) *Callback { return &Callback{client: client} }
 // Answer returns durable.ErrExpired if something else ended the task, or wraps durable.ErrRefused or
 // durable.ErrDenied. After any other error, the task may or may not be answered.
 func (c *Callback) Answer(ctx context.Context, token durable.Token, answer durable.Answer, repeat bool) error {
-	for try := 1; ; try++ {
-		err := c.send(ctx, token, answer)
-		switch {
-		case err == nil:
-			return nil
-		case isInvalid(err):
-			return fmt.Errorf("%w: %w", durable.ErrExpired, err)
-		case isOver(err) && (repeat || token.Execution != ""):
-			return c.reconcile(ctx, token, answer)
-		case isOver(err):
-			return fmt.Errorf("%w: %w", durable.ErrExpired, err)
-		case isPermanent(err):
-			return fmt.Errorf("answering the task %s: %w", token.Name, classify(err))
-		case !isThrottled(err):
-			repeat = true // The call may have succeeded.
-		}
-		if try == triesMax {
-			return fmt.Errorf("answering the task %s: %w", token.Name, err)
-		}
-		if ended := wait(ctx, tryInterval<<(try-1)); ended != nil {
-			return fmt.Errorf("answering the task %s: %w", token.Name, errors.Join(ended, err))
-		}
+	isFinal := func(err error) bool { return isOver(err) || isPermanent(err) }
+	unsure, err := attempt(ctx, isFinal, func(once func(*sfn.Options)) error { return c.send(ctx, token, answer, once) })
+	switch {
+	case err == nil:
+		return nil
+	case isOver(err) && !isInvalid(err) && (repeat || unsure || token.Execution != ""):
+		return c.reconcile(ctx, token, answer)
+	case isOver(err):
+		return fmt.Errorf("%w: %w", durable.ErrExpired, err)
+	default:
+		return fmt.Errorf("answering the task %s: %w", token.Name, classify(err))
 	}
 }
 
-// wait pauses for d. It returns nil, or the cause if ctx ends first.
-func wait(ctx context.Context, d time.Duration) error {
-	pause, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	<-pause.Done()
-	return context.Cause(ctx)
-}
-
-// send makes one call, without the SDK's retries. After a silent retry, a task that is over could have been ended by
-// the first try or by something else, and Answer could not distinguish the two.
-func (c *Callback) send(ctx context.Context, token durable.Token, answer durable.Answer) error {
-	once := func(o *sfn.Options) { o.RetryMaxAttempts, o.Retryer = 1, aws.NopRetryer{} }
+// send makes one call.
+func (c *Callback) send(ctx context.Context, token durable.Token, answer durable.Answer, once func(*sfn.Options)) error {
 	if answer.Error != "" {
 		_, err := c.client.SendTaskFailure(ctx, &sfn.SendTaskFailureInput{
 			TaskToken: aws.String(token.Value.Reveal()), Error: &answer.Error, Cause: &answer.Cause,
@@ -142,10 +112,4 @@ func classify(err error) error {
 func isPermanent(err error) bool {
 	classified := classify(err)
 	return errors.Is(classified, durable.ErrRefused) || errors.Is(classified, durable.ErrDenied)
-}
-
-// isThrottled reports whether Step Functions rejected the call before it took effect.
-func isThrottled(err error) bool {
-	throttled := retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}
-	return throttled.IsErrorThrottle(err) == aws.TrueTernary
 }

@@ -1,7 +1,9 @@
 package sfncallback_test
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -16,16 +18,23 @@ import (
 	"github.com/settle-run/settle/runtime/sfncallback"
 )
 
-// refuser is a Step Functions client that fails calls with errors, by operation, and counts them.
+// refuser is an HTTP client for Step Functions. It counts the calls and fails each call with the code of its
+// operation. It passes calls without a code to next, if that is set. A key such as "StartExecution #2" applies to the
+// second call only.
 type refuser struct {
 	codes map[string]string
+	next  aws.HTTPClient
 	calls int
 }
 
 func (r *refuser) Do(request *http.Request) (*http.Response, error) {
 	r.calls++
 	_, operation, _ := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
-	body := `{"__type": "com.amazonaws.states#` + r.codes[operation] + `", "message": "no"}`
+	code := cmp.Or(r.codes[fmt.Sprintf("%s #%d", operation, r.calls)], r.codes[operation])
+	if code == "" && r.next != nil {
+		return r.next.Do(request)
+	}
+	body := `{"__type": "com.amazonaws.states#` + code + `", "message": "no"}`
 	return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 

@@ -55,43 +55,63 @@ func NewWorkflows(client StartClient, arns map[string]string) (*Workflows, error
 // Start starts an execution and returns its ARN. If an execution of that name exists, it counts as started, even if
 // Step Functions refuses to start it now. If Step Functions will never start it, Start returns a
 // *durable.RefusedError and the ARN it would have, because DescribeExecution lags. After any other error, it may or
-// may not have started.
+// may not have started. Start returns such an error, too, if Step Functions refuses a retry of a call that may have
+// started it.
 func (w *Workflows) Start(ctx context.Context, execution durable.Execution, input json.RawMessage) (arn string, err error) {
 	machine, known := w.arns[execution.Workflow]
 	if !known {
 		return "", &durable.RefusedError{Code: ErrorUnknownWorkflow, Err: fmt.Errorf("no ARN is configured for the workflow %q", execution.Workflow)}
 	}
-	started, err := w.client.StartExecution(ctx, &sfn.StartExecutionInput{
-		StateMachineArn: &machine, Name: &execution.Name, Input: aws.String(string(input)),
+	isFinal := func(err error) bool { return isExisting(err) || refusalOf(err) != "" }
+	unsure, err := attempt(ctx, isFinal, func(once func(*sfn.Options)) error {
+		started, err := w.client.StartExecution(ctx, &sfn.StartExecutionInput{
+			StateMachineArn: &machine, Name: &execution.Name, Input: aws.String(string(input)),
+		}, once)
+		if err == nil {
+			arn = aws.ToString(started.ExecutionArn)
+		}
+		return err
 	})
-	var exists *types.ExecutionAlreadyExists
 	switch {
 	case err == nil:
-		return aws.ToString(started.ExecutionArn), nil
-	case errors.As(err, &exists):
+		return arn, nil
+	case isExisting(err):
 		return executionARN(machine, execution.Name), nil
 	}
-	err = fmt.Errorf("starting the execution %s of %s: %w", execution.Name, machine, err)
-	var api smithy.APIError
-	if !errors.As(err, &api) || !isRefusal(api.ErrorCode()) {
+	code, err := refusalOf(err), fmt.Errorf("starting the execution %s of %s: %w", execution.Name, machine, err)
+	if code == "" {
 		return "", err
 	}
-	// An earlier call may have started it and lost its response.
+	// An earlier Start may have started it and lost its response.
 	arn = executionARN(machine, execution.Name)
 	_, lookErr := describe(ctx, w.client, arn)
-	var look smithy.APIError
 	switch {
 	case lookErr == nil:
 		return arn, nil
-	case errors.Is(lookErr, durable.ErrNoExecution) || errors.As(lookErr, &look) && isRefusal(look.ErrorCode()):
-		return arn, &durable.RefusedError{Code: api.ErrorCode(), Err: err}
+	case !unsure && (errors.Is(lookErr, durable.ErrNoExecution) || refusalOf(lookErr) != ""):
+		return arn, &durable.RefusedError{Code: code, Err: err}
 	default:
 		return "", errors.Join(err, lookErr)
 	}
 }
 
-// isRefusal reports whether a retry cannot fix the error of StartExecution or DescribeExecution with this code (Step
-// Functions API Reference, StartExecution and "Common errors").
+// isExisting reports whether an execution of the name exists.
+func isExisting(err error) bool {
+	var exists *types.ExecutionAlreadyExists
+	return errors.As(err, &exists)
+}
+
+// refusalOf returns the code of an error of StartExecution or DescribeExecution that a retry cannot fix, or "".
+func refusalOf(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) && isRefusal(api.ErrorCode()) {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// isRefusal reports whether a retry cannot fix the error with this code (Step Functions API Reference, StartExecution
+// and "Common errors").
 func isRefusal(code string) bool {
 	switch code {
 	case "StateMachineDoesNotExist", "StateMachineDeleting", "InvalidArn", "InvalidName", "InvalidExecutionInput", "ValidationException":

@@ -33,8 +33,9 @@ type desk struct {
 	client    *sfn.Client
 	queues    *sqs.Client
 	workflows *sfncallback.Workflows
-	// fault applies to the next call of workflows.
-	fault awslocal.Fault
+	// faults apply to the next calls of workflows. refuser fails calls before they reach Step Functions.
+	faults  []awslocal.Fault
+	refuser *refuser
 	// sent lists the messages that the forwarder sent.
 	sent []string
 }
@@ -52,13 +53,16 @@ func atDesk(t *testing.T, test func(d *desk)) {
 			if call.Client != "workflows" {
 				return awslocal.Fault{}
 			}
-			fault := d.fault
-			d.fault = awslocal.Fault{}
+			if len(d.faults) == 0 {
+				return awslocal.Fault{}
+			}
+			fault := d.faults[0]
+			d.faults = d.faults[1:]
 			return fault
 		}})
 		config := aws.Config{
 			Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: cloud.HTTPClient(),
-			Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""), Retryer: func() aws.Retryer { return aws.NopRetryer{} },
+			Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
 		}
 		d.client, d.queues = sfn.NewFromConfig(config), sqs.NewFromConfig(config)
 		if _, err := d.queues.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("changes")}); err != nil {
@@ -71,7 +75,8 @@ func atDesk(t *testing.T, test func(d *desk)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config.HTTPClient = cloud.Client("workflows")
+		d.refuser = &refuser{codes: map[string]string{}, next: cloud.Client("workflows")}
+		config.HTTPClient = d.refuser
 		d.workflows, err = sfncallback.NewWorkflows(sfn.NewFromConfig(config), map[string]string{"echo": stateMachine + "echo", "gone": stateMachine + "gone"})
 		if err != nil {
 			t.Fatal(err)
@@ -123,23 +128,69 @@ func TestAnExecutionIsStartedOnceUnderItsName(t *testing.T) {
 	})
 }
 
-func TestAStartWithALostResponseCountsAsStarted(t *testing.T) {
+func TestAStartIsRetriedAndCountsAsStarted(t *testing.T) {
 	t.Parallel()
-	atDesk(t, func(d *desk) {
-		d.fault = awslocal.Fault{AnswerLost: true}
-		_, err := d.start("echo", "settle-1", `{"text":1}`)
-		if refused := new(durable.RefusedError); err == nil || errors.As(err, &refused) {
-			d.t.Errorf("want an error that can be retried, got %v", err)
+	lost, before, throttled := awslocal.Fault{AnswerLost: true}, awslocal.Fault{RequestLost: true}, awslocal.Fault{Throttled: true}
+	for name, c := range map[string]struct {
+		faults []awslocal.Fault
+		fails  bool // the next delivery retries the start
+	}{
+		"the answer is lost":         {faults: []awslocal.Fault{lost}},
+		"the request is lost":        {faults: []awslocal.Fault{before}},
+		"throttled twice":            {faults: []awslocal.Fault{throttled, throttled}},
+		"each answer is lost":        {faults: []awslocal.Fault{lost, lost, lost}, fails: true},
+		"throttled three times":      {faults: []awslocal.Fault{throttled, throttled, throttled}, fails: true},
+		"the request is always lost": {faults: []awslocal.Fault{before, before, before}, fails: true},
+	} {
+		atDesk(t, func(d *desk) {
+			d.faults = c.faults
+			_, err := d.start("echo", "settle-1", `{"text":1}`)
+			if refused := new(durable.RefusedError); (err != nil) != c.fails || errors.As(err, &refused) {
+				d.t.Errorf("%s: want an error %v, and one that can be retried, got %v", name, c.fails, err)
+			}
+			if calls := d.refuser.calls; calls != min(len(c.faults)+1, 3) {
+				d.t.Errorf("%s: want a call for each fault, one more, and three at most, got %d", name, calls)
+			}
+			if _, err := d.start("echo", "settle-1", `{"text":1}`); err != nil {
+				d.t.Errorf("%s: want the next start to find it, got %v", name, err)
+			}
+		})
+	}
+}
+
+// The first call starts the execution and loses its answer. The second call is denied, and DescribeExecution does not
+// find the execution yet. So the refusal may not be reported: the next Start decides, which is a repeat for the loop.
+func TestAStartWithALostAnswerIsNotRefused(t *testing.T) {
+	t.Parallel()
+	for _, look := range []string{"ExecutionDoesNotExist", "AccessDeniedException", ""} {
+		for name, c := range map[string]struct {
+			fault   awslocal.Fault
+			refused bool
+		}{
+			"the answer is lost":  {awslocal.Fault{AnswerLost: true}, false},
+			"the request is lost": {awslocal.Fault{RequestLost: true}, false}, // Start cannot know that.
+			"throttled":           {awslocal.Fault{Throttled: true}, true},
+		} {
+			atDesk(t, func(d *desk) {
+				d.faults = []awslocal.Fault{c.fault}
+				d.refuser.codes["StartExecution #2"], d.refuser.codes["DescribeExecution"] = "AccessDeniedException", look
+				arn, err := d.start("echo", "settle-1", `{"text":1}`)
+				refused := new(durable.RefusedError)
+				switch {
+				case look == "" && c.fault.AnswerLost:
+					if want := "arn:aws:states:us-east-1:000000000000:execution:echo:settle-1"; arn != want || err != nil {
+						d.t.Errorf("%s: want %s, got %s and %v", name, want, arn, err)
+					}
+				case err == nil || errors.As(err, &refused) != c.refused:
+					d.t.Errorf("%s, then denied, and %q for the look-up: want an error, refused %v, got %v", name, look, c.refused, err)
+				}
+				listed, err := d.client.ListExecutions(d.t.Context(), &sfn.ListExecutionsInput{StateMachineArn: aws.String(stateMachine + "echo")})
+				if err != nil || (len(listed.Executions) == 1) != c.fault.AnswerLost {
+					d.t.Errorf("%s: want an execution %v, got %v and %v", name, c.fault.AnswerLost, listed, err)
+				}
+			})
 		}
-		if _, err := d.start("echo", "settle-1", `{"text":1}`); err != nil {
-			d.t.Errorf("want it to count as started, got %v", err)
-		}
-		d.fault = awslocal.Fault{Throttled: true}
-		_, err = d.start("echo", "settle-2", `{"text":1}`)
-		if refused := new(durable.RefusedError); err == nil || errors.As(err, &refused) {
-			d.t.Errorf("want a throttled start to be retried, got %v", err)
-		}
-	})
+	}
 }
 
 // refusing is a client whose calls fail: StartExecution with code, DescribeExecution with look. If look is empty, the
@@ -187,14 +238,16 @@ func TestAPermanentStartErrorIsRefused(t *testing.T) {
 		}
 	})
 	for code, want := range map[string]bool{"AccessDeniedException": true, "InvalidArn": true, "StateMachineDeleting": true, "ExecutionLimitExceeded": false, "ThrottlingException": false, "InternalServerError": false, "ExpiredTokenException": false} {
-		_, err := startRefused(t, refusing{code, "ExecutionDoesNotExist"}, "echo")
-		if refused := new(durable.RefusedError); err == nil || errors.As(err, &refused) != want {
-			t.Errorf("%s: want refused %v, got %v", code, want, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			_, err := startRefused(t, refusing{code, "ExecutionDoesNotExist"}, "echo")
+			if refused := new(durable.RefusedError); err == nil || errors.As(err, &refused) != want {
+				t.Errorf("%s: want refused %v, got %v", code, want, err)
+			}
+		})
 	}
 }
 
-// TestAStartedExecutionIsNotRefused loses the response of the first start. The second start is refused, because the
+// TestAStartedExecutionIsNotRefused starts an execution that an earlier start may have started. It is refused, because the
 // state machine is being deleted or the permission is gone.
 func TestAStartedExecutionIsNotRefused(t *testing.T) {
 	t.Parallel()

@@ -72,8 +72,9 @@ var mutants = []mutant{
 	{"retry budget not counted", "a service that kills the process uses up its attempts", "runtime/durable/services.go",
 		`	if len(next) > 0 && s.delivery.ReceiveCount > 1 {`, `	if len(next) > 1<<20 {`},
 	{"token ledger ignored", "a task's answer is not mistaken for an expiry", "runtime/sfncallback/callback.go",
-		`		case isOver(err) && (repeat || token.Execution != ""):
-			return c.reconcile(ctx, token, answer)`, ``},
+		`	case isOver(err) && !isInvalid(err) && (repeat || unsure || token.Execution != ""):
+		return c.reconcile(ctx, token, answer)`, `	case unsure && ctx == nil:
+		return nil`},
 	{"answers given before they are stored", "answers after their commit", "runtime/durable/turn.go",
 		`	err = t.loop.ports.Store.Commit(ctx, next)
 	if smaller`, `	for _, token := range next.Tokens {

@@ -1,0 +1,49 @@
+package sfncallback
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+)
+
+// triesMax is the number of calls that one attempt makes. tryInterval is the pause after the first call. It doubles
+// after each call.
+const (
+	triesMax    = 3
+	tryInterval = 100 * time.Millisecond
+)
+
+// attempt makes a call that changes something until it succeeds, isFinal accepts its error, or triesMax is reached. It
+// returns the last error. unsure reports whether an earlier call may have taken effect although it failed. The SDK's
+// retries are off, because a silent retry would hide such a call: call must pass once to the SDK.
+func attempt(ctx context.Context, isFinal func(error) bool, call func(once func(*sfn.Options)) error) (unsure bool, err error) {
+	once := func(o *sfn.Options) { o.RetryMaxAttempts, o.Retryer = 1, aws.NopRetryer{} }
+	for try := 1; ; try++ {
+		err = call(once)
+		if err == nil || isFinal(err) || try == triesMax {
+			return unsure, err
+		}
+		unsure = unsure || !isThrottled(err)
+		if ended := wait(ctx, tryInterval<<(try-1)); ended != nil {
+			return unsure, errors.Join(ended, err)
+		}
+	}
+}
+
+// wait pauses for d. It returns nil, or the cause if ctx ends first.
+func wait(ctx context.Context, d time.Duration) error {
+	pause, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-pause.Done()
+	return context.Cause(ctx)
+}
+
+// isThrottled reports whether Step Functions rejected the call before it took effect.
+func isThrottled(err error) bool {
+	throttled := retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}
+	return throttled.IsErrorThrottle(err) == aws.TrueTernary
+}
