@@ -43,7 +43,8 @@ type Config struct {
 	RetentionMin time.Duration
 	// DeniedWaitMax is how long the loop retries an effect that AWS denies because a permission or a resource is
 	// missing (ErrDenied). It counts from the first denial. The instance receives no event meanwhile. After that, the
-	// effect becomes a FailedEffect. Defaults to one hour.
+	// effect becomes a FailedEffect. Defaults to one hour. It must exceed the time by which reads of Step Functions
+	// lag: until the history shows how a task ended, its answer counts as denied.
 	DeniedWaitMax time.Duration
 	// Backoff is the wait before a failed delivery is retried. Defaults to one second, doubled up to five minutes.
 	// Its Attempts is not used.

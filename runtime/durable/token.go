@@ -79,7 +79,8 @@ var ErrExpired = errors.New("the task no longer waits")
 // Tokens answers Step Functions tasks. It is called with tokens that instances hold.
 type Tokens interface {
 	// Answer ends the wait of the task. repeat says that an earlier call may have taken effect. Then ErrExpired means
-	// that none has. After any other error, the call may or may not have taken effect.
+	// that none has. After any other error, the call may or may not have taken effect. ErrDenied also means that Step
+	// Functions does not show how the task ended.
 	Answer(ctx context.Context, token Token, answer Answer, repeat bool) error
 	// Heartbeat reports that the task is still in progress. Fails with ErrExpired.
 	Heartbeat(ctx context.Context, token Token) error

@@ -252,3 +252,30 @@ func TestAnAnswerToAnInvalidTokenExpiresAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// The task has timed out. The event of its producer names another execution, which still runs and whose history never
+// shows the token. Answer may retry that for a limited time only.
+func TestAnAnswerIsDeniedWhileAnotherExecutionRuns(t *testing.T) {
+	t.Parallel()
+	inWorkflow(t, nil, func(f *fixture) {
+		time.Sleep(2 * time.Minute)
+		described, err := f.client.DescribeExecution(f.t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: &f.token.Execution})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		other, err := f.client.StartExecution(f.t.Context(), &sfn.StartExecutionInput{StateMachineArn: described.StateMachineArn})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		f.token.Execution = *other.ExecutionArn
+		for _, repeat := range []bool{false, true} {
+			err := f.answer(success, repeat)
+			if !errors.Is(err, durable.ErrDenied) || errors.Is(err, durable.ErrRefused) || errors.Is(err, durable.ErrExpired) {
+				f.t.Errorf("repeat %v: want ErrDenied and neither ErrRefused nor ErrExpired, got %v", repeat, err)
+			}
+			if !strings.Contains(fmt.Sprint(err), "the execution's history does not show how the task ended") {
+				f.t.Errorf("repeat %v: want the reason in the error, got %v", repeat, err)
+			}
+		}
+	})
+}

@@ -51,7 +51,7 @@ func TestAHistoryThatLagsDecidesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		history []types.HistoryEventType
 		expired bool
-		open    bool // the next delivery retries the answer
+		open    bool // the next delivery retries the answer, for a limited time
 	}{
 		"the task is not shown":                {history: []types.HistoryEventType{entered}, open: true},
 		"its end is not shown":                 {history: []types.HistoryEventType{entered, scheduled, types.HistoryEventTypeTaskStarted, submitted}, open: true},
@@ -66,7 +66,7 @@ func TestAHistoryThatLagsDecidesNothing(t *testing.T) {
 			t.Parallel()
 			token := durable.Token{Name: "Wait", Value: "TOKEN", Execution: "arn:aws:states:us-east-1:000000000000:execution:m:e"}
 			err := sfncallback.New(answered{history: c.history}).Answer(t.Context(), token, success, false)
-			if expired := errors.Is(err, durable.ErrExpired); expired != c.expired || !expired && (err != nil) != c.open {
+			if expired := errors.Is(err, durable.ErrExpired); expired != c.expired || !expired && (err != nil) != c.open || errors.Is(err, durable.ErrDenied) != c.open {
 				t.Errorf("want expired %v, open %v, got %v", c.expired, c.open, err)
 			}
 		})

@@ -3,7 +3,6 @@ package sfncallback
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -18,9 +17,18 @@ import (
 // historyPage is the largest page of GetExecutionHistory, in events.
 const historyPage = 1000
 
-// errUndecided is returned if the history does not yet show how the task ended. GetExecutionHistory is eventually
-// consistent (Step Functions API Reference), so an answer that was accepted may be missing.
-var errUndecided = errors.New("the execution's history does not yet show how the task ended")
+// undecidedError is returned if the history does not show how the task ended. GetExecutionHistory is eventually
+// consistent (Step Functions API Reference), so an accepted answer may be missing for a while. If the producer's event
+// names another execution, its history never shows the task.
+type undecidedError struct{}
+
+// Error names both causes.
+func (undecidedError) Error() string {
+	return "the execution's history does not show how the task ended: it lags, or the task's event names another execution"
+}
+
+// Is makes an undecidedError a durable.ErrDenied, so that the loop retries it for a limited time.
+func (undecidedError) Is(target error) bool { return target == durable.ErrDenied }
 
 // reconcile reads the execution's history to find out how the task ended. It returns nil if this answer ended it.
 func (c *Callback) reconcile(ctx context.Context, token durable.Token, answer durable.Answer) error {
@@ -36,7 +44,7 @@ func (c *Callback) reconcile(ctx context.Context, token durable.Token, answer du
 	case end == nil && over:
 		return nil // No way to decide. The history does not show the token.
 	case end == nil, !over && !endsTask(*end):
-		return fmt.Errorf("looking up how the task %s ended: %w", token.Name, errUndecided)
+		return fmt.Errorf("looking up how the task %s ended: %w", token.Name, undecidedError{})
 	}
 	ours := answer.Error == "" && end.Type == types.HistoryEventTypeTaskSucceeded && sameJSON(aws.ToString(end.TaskSucceededEventDetails.Output), answer.Output) ||
 		answer.Error != "" && end.Type == types.HistoryEventTypeTaskFailed && aws.ToString(end.TaskFailedEventDetails.Error) == answer.Error

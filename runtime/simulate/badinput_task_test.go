@@ -121,6 +121,43 @@ func TestATaskWithAWrongEntryTimeIsStillAnswered(t *testing.T) {
 	}
 }
 
+// TestATaskThatNamesAnotherExecutionBlocksForAnHour sends a task whose event names another execution, which runs for a
+// day. The task is over before the answer, and the history of the other execution never shows it.
+func TestATaskThatNamesAnotherExecutionBlocksForAnHour(t *testing.T) {
+	t.Parallel()
+	inProbeWorld(t, func(w *world, log *lines) {
+		machine, err := w.workflows().CreateStateMachine(w.t.Context(), &sfn.CreateStateMachineInput{
+			Name: aws.String("job"), RoleArn: aws.String(anyRole), Definition: aws.String(`{"StartAt": "Long", "States": {"Long": {"Type": "Wait", "Seconds": 86400, "End": true}}}`),
+		})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		other, err := w.workflows().StartExecution(w.t.Context(), &sfn.StartExecutionInput{StateMachineArn: machine.StateMachineArn})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.sendRaw(raw{group: probe1, body: firstEvent})
+		execution := w.startSending(probe1, `{"type": "settle.wait", "$task": {"token.$": "$$.Task.Token", "name": "Wait", "execution": "`+*other.ExecutionArn+`"}}`)
+		time.Sleep(time.Minute)
+		if _, err := w.workflows().StopExecution(w.t.Context(), &sfn.StopExecutionInput{ExecutionArn: &execution}); err != nil {
+			w.t.Fatal(err)
+		}
+		w.sendRaw(raw{group: probe1, body: `{"type": "finish"}`})
+		time.Sleep(50 * time.Minute)
+		if r := w.record(probe1); len(r.Tokens) != 1 || len(r.FailedEffects) != 0 {
+			w.t.Errorf("want the answer retried for an hour, got %d tokens and %+v", len(r.Tokens), r.FailedEffects)
+		}
+		time.Sleep(20 * time.Minute)
+		const reason = "the execution's history does not show how the task ended"
+		if r := w.record(probe1); len(r.Tokens) != 0 || len(r.FailedEffects) != 1 || !strings.Contains(r.FailedEffects[0].Error, reason) {
+			w.t.Errorf("want the answer dropped with its reason, got %d tokens and %+v", len(r.Tokens), r.FailedEffects)
+		}
+		if lines := log.of(w.t, probe1, slog.LevelError); len(lines) != 1 || lines[0].Msg != "effect failed permanently" {
+			w.t.Errorf("want one error in the log, got %+v", lines)
+		}
+	})
+}
+
 // TestBadRecordsOfLambda is the table of records that no FIFO queue produces, passed directly to the function.
 func TestBadRecordsOfLambda(t *testing.T) {
 	t.Parallel()

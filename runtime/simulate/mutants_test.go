@@ -202,7 +202,7 @@ var mutants = []mutant{
 		`		ask(statechart.Effect{Kind: statechart.ClaimAlias, Name: alias})`, `		_ = alias`},
 	{"a history that lags decides", "a task's answer is not mistaken for an expiry", "runtime/sfncallback/reconcile.go",
 		`	case end == nil, !over && !endsTask(*end):`, `	case end == nil && ctx == nil:
-		return errUndecided
+		return undecidedError{}
 	case end == nil:`},
 }
 

@@ -41,7 +41,8 @@ var strains = []strain{
 			}
 		}
 		p.config.AcknowledgeAfter = anyOf(rng, 0, time.Millisecond, time.Minute)
-		p.config.DeniedWaitMax = anyOf(rng, 0, time.Second)
+		// An answer must not be given up while reads of the history lag. Two clocks measure the wait.
+		p.config.DeniedWaitMax = anyOf(rng, 0, time.Second+p.lag+2*clockSkewMax)
 		for _, limit := range []*int{&p.config.SendersMax, &p.config.OutboxMax, &p.config.AloneAfter} {
 			if rng.IntN(2) == 0 {
 				*limit = 1 + rng.IntN(2)
