@@ -152,6 +152,6 @@ func (c *Check) Counts() (checked, broken int) {
 	return checked, broken
 }
 
-// Spoilt returns how many items are damaged: no migration and no other version can read them, so a person must repair
+// Corrupt returns how many items are damaged: no migration and no other version can read them, so a person must repair
 // them.
-func (c *Check) Spoilt() int { return c.corrupt }
+func (c *Check) Corrupt() int { return c.corrupt }

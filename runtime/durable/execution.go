@@ -189,21 +189,21 @@ func (t *turn) applyEnded(ctx context.Context, form ended) error {
 		t.loop.config.Logger.ErrorContext(ctx, "the chart no longer declares the event for the end of its execution",
 			"instance", t.draft.Record.Instance.String(), "execution", awaited.ARN, "event", awaited.Event)
 	}
-	err := t.tellEnd(awaited.Event, end)
+	err := t.applyEndEvent(awaited.Event, end)
 	if errors.Is(err, ErrUnstorable) && len(end.Output) > 0 {
 		// If the output does not fit, report the end without it.
 		t.loop.config.Logger.ErrorContext(ctx, "the output of an execution does not fit into its instance", "instance", t.draft.Record.Instance.String(),
 			"execution", end.Execution, "error", err)
 		cause := fmt.Sprintf("the execution's output of %d bytes is left out: %v; read it with DescribeExecution, or have the workflow store it elsewhere", len(end.Output), err)
 		end.Output, end.Error, end.Cause = nil, ErrorEndTooLarge, cut(cause, causeBytesMax)
-		err = t.tellEnd(awaited.Event, end)
+		err = t.applyEndEvent(awaited.Event, end)
 	}
 	return err
 }
 
-// tellEnd applies the event of an end and forgets the execution. If the result cannot be stored, the draft stays as
+// applyEndEvent applies the event of an end and forgets the execution. If the result cannot be stored, the draft stays as
 // it was, and the error wraps ErrUnstorable.
-func (t *turn) tellEnd(typ string, end statechart.ExecutionEnded) error {
+func (t *turn) applyEndEvent(typ string, end statechart.ExecutionEnded) error {
 	return t.storably(func() error {
 		t.draft.Record.Executions = without(t.draft.Record.Executions, func(e Execution) bool { return e.Name == end.Name })
 		t.changed()

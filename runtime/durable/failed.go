@@ -42,8 +42,8 @@ const (
 	// ReportUnsent means that the queue refused the report too. Each event of the instance tries to send it again.
 	ReportUnsent Report = "unsent"
 	// ReportSent means that the report is in the queue. If it stays so, the report was parked.
-	ReportSent Report = "sent"
-	ReportTold Report = "told"
+	ReportSent     Report = "sent"
+	ReportReceived Report = "received"
 )
 
 const (
@@ -104,7 +104,7 @@ func (t *turn) contentOf(effect statechart.Effect) (target string, data json.Raw
 	if timer, ok := t.timer(effect.Timer); ok && effect.Kind == statechart.Schedule {
 		return timer.After + " of " + timer.State, data
 	}
-	if token, ok := t.token(effect.Name); ok && effect.Kind == beat {
+	if token, ok := t.token(effect.Name); ok && effect.Kind == heartbeat {
 		return token.Name, data
 	}
 	for _, target = range []string{effect.To, effect.Name, effect.Child, effect.Machine} {
@@ -187,7 +187,7 @@ func (t *turn) applyFailed(_ context.Context, form failing) error {
 		statechart.CommunicationFailure
 	}{CommunicationError, statechart.CommunicationFailure{Effect: t.derivedID(failed.ID), Kind: failed.Kind, Target: failed.Target, Message: failed.Error}})
 	if err == nil {
-		t.setReport(form.Effect, ReportTold)
+		t.setReport(form.Effect, ReportReceived)
 		t.changed()
 	}
 	return err
@@ -198,7 +198,7 @@ func (t *turn) applyFailed(_ context.Context, form failing) error {
 func bounded(failed []FailedEffect, countMax int) []FailedEffect {
 	excess, latest := len(failed)-countMax, failed[len(failed)-1].ID
 	failed = slices.DeleteFunc(slices.Clone(failed), func(f FailedEffect) bool {
-		isDone := f.Report == "" || f.Report == ReportTold
+		isDone := f.Report == "" || f.Report == ReportReceived
 		if excess > 0 && isDone && f.ID != latest {
 			excess--
 			return true

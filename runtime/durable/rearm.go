@@ -48,7 +48,7 @@ func Rearm(machines *Machines, record Record, now time.Time) (Record, error) {
 	}
 	for i := range record.Tokens {
 		if token := &record.Tokens[i]; waits(*token) {
-			ask(statechart.Effect{Kind: beat, Name: token.Key, At: at})
+			ask(statechart.Effect{Kind: heartbeat, Name: token.Key, At: at})
 		}
 	}
 	for _, execution := range record.Executions {

@@ -109,8 +109,8 @@ func (t *turn) hold(token *Token, eventID string) {
 	}
 	t.draft.Record.Tokens = append(slices.Clip(t.draft.Record.Tokens), *token)
 	t.changed()
-	if at, ok := t.nextBeat(*token); ok {
-		t.owe(statechart.Effect{ID: beatID(token.Key, 0), Kind: beat, Name: token.Key, At: at.UTC()})
+	if at, ok := t.nextHeartbeat(*token); ok {
+		t.owe(statechart.Effect{ID: heartbeatID(token.Key, 0), Kind: heartbeat, Name: token.Key, At: at.UTC()})
 	}
 }
 
