@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/runtime/internal/canonicaljson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -201,7 +202,7 @@ const recentHashChars = 8
 
 // recentEvent returns the entry of RecentEvents for an event with an ID: the ID and a prefix of the body's digest.
 func recentEvent(id, body string) string {
-	digest, err := EventDigest([]byte(body))
+	digest, err := canonicaljson.EventDigest([]byte(body))
 	if err != nil { // It was decoded before, so it is an event.
 		digest = strings.Repeat("0", recentHashChars)
 	}

@@ -15,10 +15,10 @@ import (
 const (
 	// deduplicationIDBytesMax is the longest MessageDeduplicationId (SQS API Reference, SendMessage).
 	deduplicationIDBytesMax = 128
-	// SendBatchMax is the longest batch for Queue.SendBatch (SQS API Reference, SendMessageBatch).
-	SendBatchMax = 10
-	// MessageBytesMax limits a chart's log message. Longer messages are cut.
-	MessageBytesMax = 16 << 10
+	// sendBatchMax is the longest batch for Queue.SendBatch (SQS API Reference, SendMessageBatch).
+	sendBatchMax = 10
+	// messageBytesMax limits a chart's log message. Longer messages are cut.
+	messageBytesMax = 16 << 10
 	// cancelAhead is how far in the future a timer must be for a call to cancel it. Without the call, a stale firing
 	// does nothing.
 	cancelAhead = 15 * time.Minute

@@ -39,12 +39,9 @@ type Refusal struct {
 	Cause string `json:"cause,omitempty"`
 }
 
-// InputBytesMax limits the JSON of an execution's input. It is the 256 KiB of Step Functions (Developer Guide,
+// inputBytesMax limits the JSON of an execution's input. It is the 256 KiB of Step Functions (Developer Guide,
 // "Service quotas"), minus room for the keys that the runtime adds.
-const InputBytesMax = 255 << 10
-
-// ErrorEndTooLarge is the error of an execution whose output does not fit into its instance.
-const ErrorEndTooLarge = "Settle.OutputTooLarge"
+const inputBytesMax = 255 << 10
 
 // ErrNoExecution is returned by Executions.Describe when the execution no longer exists.
 var ErrNoExecution = errors.New("there is no such execution")
@@ -64,7 +61,7 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Executions starts executions of workflows.
 type Executions interface {
-	// Start starts the execution with the input and returns its ARN. It succeeds if the execution was started under
+	// Start starts the execution with the input, at most 256 KiB, and returns its ARN. It succeeds if the execution was started under
 	// its name before. Fails with a *RefusedError, and then returns the ARN that the execution has if an earlier call
 	// started it. After any other error, the execution may or may not have started.
 	Start(ctx context.Context, execution Execution, input json.RawMessage) (arn string, err error)
@@ -195,7 +192,7 @@ func (t *turn) applyEnded(ctx context.Context, form ended) error {
 		t.loop.config.Logger.ErrorContext(ctx, "the output of an execution does not fit into its instance", "instance", t.draft.Record.Instance.String(),
 			"execution", end.Execution, "error", err)
 		cause := fmt.Sprintf("the execution's output of %d bytes is left out: %v; read it with DescribeExecution, or have the workflow store it elsewhere", len(end.Output), err)
-		end.Output, end.Error, end.Cause = nil, ErrorEndTooLarge, cut(cause, causeBytesMax)
+		end.Output, end.Error, end.Cause = nil, ErrorOutputTooLarge, cut(cause, causeBytesMax)
 		err = t.applyEndEvent(awaited.Event, end)
 	}
 	return err

@@ -23,7 +23,7 @@ const courier1 = "courier/1"
 // chart fails on the event that reports a failure.
 func (w *world) courier(broken *bool) durable.Machine {
 	p := payloads()
-	p[durable.CommunicationError] = statechart.PayloadOf[statechart.CommunicationFailure]()
+	p[statechart.CommunicationError] = statechart.PayloadOf[statechart.CommunicationFailure]()
 	claim := statechart.Alias(func(_ basket, e statechart.Event) string { return e.Payload.(item).Item })
 	tellNext := statechart.SendTo("add", func(_ basket, e statechart.Event) (string, any) {
 		return "order/9", map[string]string{"item": e.Payload.(item).Item}
@@ -40,7 +40,7 @@ func (w *world) courier(broken *bool) durable.Machine {
 	})
 	return durable.Host(statechart.Must(statechart.Definition[basket]{
 		ID: "courier", Version: 1, Initial: "idle", Payloads: p,
-		On: []on{{Event: durable.CommunicationError, Actions: do{heard}}, {Event: "add", Actions: do{keep}}},
+		On: []on{{Event: statechart.CommunicationError, Actions: do{heard}}, {Event: "add", Actions: do{keep}}},
 		States: []chartState{
 			{ID: "idle", Tags: settled, On: []on{
 				{Event: "tell", Actions: do{keep, tell, tellNext}}, {Event: "wait", Target: "waiting"}, {Event: "ship", Actions: do{claim}},

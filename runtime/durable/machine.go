@@ -196,8 +196,8 @@ func checkEffects(effects []statechart.Effect) error {
 		if effect.Kind == statechart.EmitEvent && len(effect.Event) > EventBytesMax {
 			return fmt.Errorf("%w: %s %s: the event has %d bytes, the limit is %d (EventBytesMax)", errEffect, effect.Kind, effect.ID, len(effect.Event), EventBytesMax)
 		}
-		if effect.Kind == statechart.StartExecution && len(effect.Input) > InputBytesMax {
-			return fmt.Errorf("%w: %s %s of the workflow %s: the input has %d bytes, the limit is %d (InputBytesMax)", errEffect, effect.Kind, effect.ID, effect.Name, len(effect.Input), InputBytesMax)
+		if effect.Kind == statechart.StartExecution && len(effect.Input) > inputBytesMax {
+			return fmt.Errorf("%w: %s %s of the workflow %s: the input has %d bytes, the limit is %d", errEffect, effect.Kind, effect.ID, effect.Name, len(effect.Input), inputBytesMax)
 		}
 		if effect.Kind != statechart.Send {
 			continue

@@ -104,7 +104,7 @@ type Sender interface {
 // Queue is the FIFO queue of the deliveries.
 type Queue interface {
 	Sender
-	// SendBatch sends at most SendBatchMax messages, no two to the same instance. It returns an error for each, nil
+	// SendBatch sends at most 10 messages, no two to the same instance. It returns an error for each, nil
 	// if it was sent.
 	SendBatch(ctx context.Context, messages []Message) []error
 	// Park sends the delivery to the dead-letter queue, in its group, with the reason. It does not acknowledge the

@@ -104,9 +104,8 @@ type Failure struct {
 	Message string    `json:"message"`
 }
 
-// InstanceIDBytesMax is the longest name of an instance. The name is also the SQS MessageGroupId of the instance's
-// events.
-const InstanceIDBytesMax = 128
+// instanceIDBytesMax is the longest name of an instance: the longest MessageGroupId of SQS.
+const instanceIDBytesMax = 128
 
 // ErrInstanceID is returned by ParseInstanceID when the text does not name an instance.
 var ErrInstanceID = errors.New("not the name of an instance")
@@ -121,7 +120,7 @@ type InstanceID struct {
 func (i InstanceID) String() string { return i.Machine + "/" + i.ID }
 
 // ParseInstanceID parses the name of an instance: a machine's ID, one slash, and an ID of ASCII letters, digits
-// and punctuation other than the slash.
+// and punctuation other than the slash. A name has at most 128 bytes. Errors wrap ErrInstanceID.
 func ParseInstanceID(text string) (InstanceID, error) {
 	machine, id, ok := strings.Cut(text, "/")
 	if machine != "" && strings.Contains(strings.Trim(id, "/"), "/") {
@@ -130,8 +129,8 @@ func ParseInstanceID(text string) (InstanceID, error) {
 	if !ok || machine == "" || id == "" || strings.Contains(id, "/") {
 		return InstanceID{}, fmt.Errorf("%w: expected machine/id such as signup/42, got %q", ErrInstanceID, text)
 	}
-	if len(text) > InstanceIDBytesMax {
-		return InstanceID{}, fmt.Errorf("%w: expected at most %d bytes, got %d in %q", ErrInstanceID, InstanceIDBytesMax, len(text), text)
+	if len(text) > instanceIDBytesMax {
+		return InstanceID{}, fmt.Errorf("%w: expected at most %d bytes, got %d in %q", ErrInstanceID, instanceIDBytesMax, len(text), text)
 	}
 	if i := strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
 		_, size := utf8.DecodeRuneInString(text[i:])

@@ -122,8 +122,8 @@ func posting() durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[post]{
 		ID: "posting", Version: 1, Initial: "open",
 		Payloads: statechart.Payloads{"post": statechart.PayloadOf[letter](), "letter": statechart.PayloadOf[letter](), "pause": statechart.NoPayload(),
-			durable.CommunicationError: statechart.PayloadOf[statechart.CommunicationFailure]()},
-		On: []on{{Event: "letter", Actions: do{keep}}, {Event: durable.CommunicationError, Actions: do{note}}},
+			statechart.CommunicationError: statechart.PayloadOf[statechart.CommunicationFailure]()},
+		On: []on{{Event: "letter", Actions: do{keep}}, {Event: statechart.CommunicationError, Actions: do{note}}},
 		States: []statechart.State[post]{
 			{ID: "open", Tags: settled, On: []on{{Event: "post", Actions: do{send, file}}, {Event: "pause", Target: "paused"}}},
 			{ID: "paused", Tags: settled, After: []statechart.After[post]{{Delay: 10 * time.Minute, Target: "open"}}},
