@@ -17,8 +17,7 @@ import (
 
 // Execution is a workflow execution that an instance waits for.
 type Execution struct {
-	// Name is the name that the execution is started under. It derives from the instance, its creation and the
-	// effect, so a repeated start finds the execution already running.
+	// Name is the name that the execution is started under. It derives from the effect, so it identifies repeats.
 	Name string `json:"name"`
 	// Workflow is the chart's name for the workflow.
 	Workflow string `json:"workflow"`
@@ -28,8 +27,7 @@ type Execution struct {
 	StartedAt time.Time `json:"started_at"`
 	// ARN is the execution's ARN, empty until the loop knows that it has started, or may have.
 	ARN string `json:"arn,omitempty"`
-	// Refused is set if the execution cannot be started. Without ARN, the loop is about to report this to the chart.
-	// With ARN, an earlier call may have started it: see pollExecution.
+	// Refused is set if the execution cannot be started. With an ARN, an earlier call may have started it.
 	Refused *Refusal `json:"refused,omitempty"`
 }
 
@@ -61,9 +59,9 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Executions starts executions of workflows.
 type Executions interface {
-	// Start starts the execution with the input, at most 256 KiB, and returns its ARN. It succeeds if the execution was started under
-	// its name before. Fails with a *RefusedError, and then returns the ARN that the execution has if an earlier call
-	// started it. After any other error, the execution may or may not have started.
+	// Start starts the execution with the input, at most 256 KiB, and returns its ARN. It succeeds if the execution was
+	// started under its name before. Fails with a *RefusedError, and then returns the ARN that the execution has if an
+	// earlier call started it. After any other error, the execution may or may not have started.
 	Start(ctx context.Context, execution Execution, input json.RawMessage) (arn string, err error)
 	// Describe returns how the execution with the ARN has ended: Status, Output, Error and Cause. It returns nil
 	// while the execution runs. Fails with ErrNoExecution, ErrRefused or ErrDenied.

@@ -13,16 +13,14 @@ import (
 var reservedMachines = []string{reserved.Alias, reserved.Idempotency, reserved.Sends}
 
 // DeduplicationID returns the ID under which a producer queues an event that has an ID of its own. The queue drops a repeat
-// of the event for five minutes. It never drops another event under the same event ID, because the digest of the body is
-// part of the result. It fails if the body is no JSON object.
-//
-// The name of the instance is part of it too, because a queue may compare IDs across groups. The result is readable where
-// SQS allows that, and a hash elsewhere. It never equals the ID of a send between instances.
+// of the event for five minutes. It never drops another event under the same event ID. It fails if the body is no JSON
+// object.
 func DeduplicationID(to InstanceID, eventID string, event []byte) (string, error) {
 	digest, err := canonicaljson.EventDigest(event)
 	if err != nil {
 		return "", err
 	}
+	// A queue may compare IDs across groups, so the name is part of the ID.
 	// An instance's name has one slash and the digest none, so no two triples give the same text. The text is longer than
 	// the event ID, so it never equals it.
 	text := "$id/" + to.String() + "/" + digest[:readableDigestLen] + "/" + eventID

@@ -43,19 +43,15 @@ type Applied struct {
 	Event string
 	// Revision is the first revision that contains the outcome.
 	Revision int64
-	// From and To are the active atomic states before the event and after the instance settled. From is nil if the
-	// event started the instance.
+	// From and To are the active atomic states before and after. From is nil if the event started the instance.
 	From, To []string
 	// Attempts is how often the event was delivered, including this time.
 	Attempts int
-	// Duration is the time from the start of this try until the instance settled. It is 0 for an event that stops a
-	// stuck instance.
+	// Duration is the time until the instance settled in this try; 0 for an event that stops a stuck instance.
 	Duration time.Duration
-	// Settled is false if a service will be retried. The delivery that settles the instance is then reported with
-	// Resumed.
+	// Settled is false if a service will be retried. A later delivery is then reported with Resumed.
 	Settled bool
-	// Resumed says that the delivery settled an instance that an earlier delivery left unsettled, before its own
-	// event. Event is "resume", and Revision the revision with the settled instance.
+	// Resumed says that the delivery first settled an instance that was left unsettled. Event is "resume" then.
 	Resumed bool
 }
 
@@ -74,8 +70,7 @@ type Retried struct {
 	Behind int
 	Reason error
 	Wait   time.Duration
-	// Unreadable says that the stored item cannot be read and a person must act. Either no hosted version reads it, or
-	// it was edited by hand, or access to the table is denied.
+	// Unreadable says that the item cannot be read and a person must act: repair it, deploy its version, or permit access.
 	Unreadable bool
 }
 

@@ -42,8 +42,7 @@ type Token struct {
 	// TimeoutSeconds and HeartbeatSeconds are the settings of the task's state; zero means none.
 	TimeoutSeconds   int `json:"timeout_seconds,omitempty"`
 	HeartbeatSeconds int `json:"heartbeat_seconds,omitempty"`
-	// Answer is the answer to the task, nil while it has to wait. It is committed before it is given. Then the token
-	// is forgotten.
+	// Answer is the answer to the task, nil while it has to wait. It is stored before it is given.
 	Answer *Answer `json:"answer,omitempty"`
 }
 
