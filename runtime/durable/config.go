@@ -15,74 +15,85 @@ import (
 type Config struct {
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
-	// Logger logs transitions, failures, and the messages of charts (statechart.Log). Defaults to slog.Default.
-	// Transitions have level DEBUG if Observer.Applied is set.
+	// Logger receives a line for each transition, for each failure, and for each message that a chart logs
+	// (statechart.Log). Defaults to slog.Default. Transitions have level DEBUG if Observer.Applied is set.
 	Logger *slog.Logger
 	// Observer receives the events of the loop for logs, metrics and traces. By default, nothing is called.
 	Observer Observer
-	// Emit receives the events that instances emit (statechart.Emit), in order and at least once, after their commit.
-	// A repeat has the same ID. The loop retries an error or a panic, and the instance receives no event until Emit
-	// succeeds. To avoid blocking the instance, log the error and return nil. If Emit is nil, emitted events are
-	// dropped and cost no write.
+	// Emit receives the events that instances emit (statechart.Emit), in order and at least once, after the commit
+	// that contains them. A repeat has the same ID. The loop retries an error or a panic until Emit succeeds, and the
+	// instance receives no event until then. To avoid blocking the instance, log the error and return nil. If Emit is
+	// nil, emitted events are dropped and cost no write.
 	Emit func(ctx context.Context, from InstanceID, id string, event json.RawMessage) error
-	// AttemptsMax is how often an event is tried before it is parked because the chart's code fails. Defaults to 3.
+	// AttemptsMax is how often an event is tried if the chart's own code fails on it. Then the event is parked.
+	// Defaults to 3. A service has its own RetryPolicy.
 	AttemptsMax int
-	// AbandonedMax is how often the process may die while an event is tried. Then the event is parked. Defaults to 10.
+	// AbandonedMax is how often the process may die while an event is tried. Then the event is parked. Failures of
+	// AWS do not count. Defaults to 10.
 	AbandonedMax int
 	// ServicesMax is how many services may begin for each event until the instance is settled. Retries do not count.
-	// The loop reports further services to the chart as failed. After RefusalsMax such failures, the instance counts
-	// as unable to settle. Defaults to 1000, an hour of calls every four seconds.
+	// The loop does not call further services and reports them to the chart as failed. After RefusalsMax such
+	// failures, the instance counts as unable to settle. Each service costs a write, so ServicesMax bounds the cost
+	// of a chart whose services invoke each other in an endless loop. Defaults to 1000, an hour of calls every four
+	// seconds. A chart that polls for longer should wait in a settled state (After).
 	ServicesMax int
-	// RetentionMin is the shortest MachineConfig.Retention that New accepts: the queue's MessageRetentionPeriod. A
-	// message that outlives its instance would start a new one. Defaults to 14 days, the SQS maximum.
+	// RetentionMin is the shortest MachineConfig.Retention that New accepts. Set it to the queue's
+	// MessageRetentionPeriod: a message that arrives after its instance was deleted would start a new instance.
+	// Defaults to 14 days, the SQS maximum.
 	RetentionMin time.Duration
-	// DeniedWaitMax is how long the loop retries an effect after AWS first denied it (ErrDenied). The instance receives
-	// no event meanwhile. Then the effect becomes a FailedEffect. Defaults to one hour.
+	// DeniedWaitMax is how long the loop retries an effect that AWS denies because a permission or a resource is
+	// missing (ErrDenied). It counts from the first denial. The instance receives no event meanwhile. After that, the
+	// effect becomes a FailedEffect. Defaults to one hour.
 	DeniedWaitMax time.Duration
 	// Backoff is the wait before a failed delivery is retried. Defaults to one second, doubled up to five minutes.
 	// Its Attempts is not used.
 	Backoff statechart.RetryPolicy
-	// AcknowledgeAfter is how old a batch is when Ports.Acknowledger first deletes deliveries. Defaults to one second.
+	// AcknowledgeAfter is how long a batch may take before Ports.Acknowledger, if set, acknowledges its finished
+	// groups. Defaults to one second.
 	AcknowledgeAfter time.Duration
 	// ConflictsMax is how often a turn starts again at once after a conflict with another writer. Defaults to 3.
 	ConflictsMax int
 	// DeadlineMargin is the time before the context's deadline that the loop keeps for itself. Services must end
 	// before it. Defaults to two seconds.
 	DeadlineMargin time.Duration
-	// SnapshotBytesMax limits the JSON of a snapshot. Defaults to 256 KiB, because an item has at most 400 KB.
+	// SnapshotBytesMax limits the JSON of a snapshot. Defaults to 256 KiB, which leaves room for history and outbox
+	// in an item of 400 KB.
 	SnapshotBytesMax int
 	// HistoryMax is how many transitions an instance remembers. Defaults to 20.
 	HistoryMax int
 	// RecentEventsMax is how many producers' event IDs an instance remembers. Defaults to 50.
 	RecentEventsMax int
-	// SendersMax is how many senders an instance remembers in its item, for each queue. Defaults to 50.
+	// SendersMax is how many senders an instance remembers in its item, for each queue, each with its last event.
+	// Further senders are stored as items of their own. Defaults to 50.
 	SendersMax int
-	// FailedEffectsMax is how many failed effects an instance keeps, besides those that its chart has yet to receive.
-	// Defaults to 10.
+	// FailedEffectsMax is how many failed effects an instance keeps: the latest ones. It also keeps all that its
+	// chart has yet to receive. Defaults to 10.
 	FailedEffectsMax int
 	// OutboxMax is how many effects a turn collects before it stores and performs them. Defaults to 256.
 	OutboxMax int
-	// RefusalsMax is how many failures due to ServicesMax a chart may handle, for example to clean up. Defaults to 10.
+	// RefusalsMax is how many services beyond ServicesMax are reported to the chart as failed before the instance
+	// counts as unable to settle. It lets each parallel region settle, or try once to clean up. Defaults to 10.
 	RefusalsMax int
-	// AloneAfter is how often the process may die while an event is tried before the event runs alone. Defaults to 2.
+	// AloneAfter is how often the process may die while an event is tried before the event runs alone. It then runs
+	// after the rest of its batch, or before it at every eighth receive. Defaults to 2.
 	AloneAfter int
-	// PollMin and PollMax bound the wait between two polls of an execution, which doubles. Default to 15 minutes and a day.
+	// TimerEarlyMax is how early a timer may fire because two clocks differ. The loop did not send an earlier firing.
+	// Such a firing must not lock its group until the timer is due. Defaults to 6 minutes. That is longer than the
+	// five minutes in which SQS drops the next firing as a duplicate of this one (SQS Developer Guide, "Exactly-once
+	// processing in Amazon SQS").
+	TimerEarlyMax time.Duration
+	// HeartbeatRetryMin and HeartbeatRetryMax are the waits before a failed heartbeat is retried. The wait doubles.
+	// They default to 10 seconds and 15 minutes.
+	HeartbeatRetryMin, HeartbeatRetryMax time.Duration
+	// PollMin and PollMax are the waits between two polls of an execution. The wait doubles. They default to 15
+	// minutes and a day.
 	PollMin, PollMax time.Duration
+	// PostponeMin and PostponeMax are the waits before a message of the runtime that cannot be applied is delivered
+	// again. The wait doubles. They default to one minute and one hour.
+	PostponeMin, PostponeMax time.Duration
+	// AcknowledgeMax is how long an early acknowledgement may take. Defaults to 3 seconds.
+	AcknowledgeMax time.Duration
 }
-
-const (
-	// timerEarlyMax is how early a timer may fire because two clocks differ. The loop did not send an earlier firing.
-	// Such a firing must not lock its group until the timer is due. It is longer than the five minutes in which SQS
-	// drops the next firing as a duplicate of this one (SQS Developer Guide, "Exactly-once processing in Amazon SQS").
-	timerEarlyMax = 6 * time.Minute
-	// heartbeatRetryMin and heartbeatRetryMax are the waits before a failed heartbeat is retried. The wait doubles.
-	heartbeatRetryMin, heartbeatRetryMax = 10 * time.Second, 15 * time.Minute
-	// postponeMin and postponeMax are the waits before a message of the runtime that cannot be applied is delivered
-	// again. The wait doubles.
-	postponeMin, postponeMax = time.Minute, time.Hour
-	// acknowledgeMax is how long an early acknowledgement may take.
-	acknowledgeMax = 3 * time.Second
-)
 
 func (c Config) withDefaults() Config {
 	if c.Now == nil {
@@ -119,8 +130,9 @@ func (c *Config) limits() []setting[int] {
 
 func (c *Config) waits() []setting[time.Duration] {
 	return []setting[time.Duration]{
-		{&c.RetentionMin, 14 * 24 * time.Hour}, {&c.DeniedWaitMax, time.Hour}, {&c.AcknowledgeAfter, time.Second}, {&c.DeadlineMargin, 2 * time.Second},
-		{&c.PollMin, 15 * time.Minute}, {&c.PollMax, 24 * time.Hour},
+		{&c.RetentionMin, 14 * 24 * time.Hour}, {&c.DeniedWaitMax, time.Hour}, {&c.AcknowledgeAfter, time.Second}, {&c.AcknowledgeMax, 3 * time.Second}, {&c.DeadlineMargin, 2 * time.Second},
+		{&c.TimerEarlyMax, 6 * time.Minute}, {&c.HeartbeatRetryMin, 10 * time.Second}, {&c.HeartbeatRetryMax, 15 * time.Minute},
+		{&c.PollMin, 15 * time.Minute}, {&c.PollMax, 24 * time.Hour}, {&c.PostponeMin, time.Minute}, {&c.PostponeMax, time.Hour},
 	}
 }
 

@@ -19,7 +19,7 @@ func (t *turn) nextHeartbeat(token Token) (at time.Time, ok bool) {
 		// By then the task has timed out in Step Functions too. If it has not, check again a little later.
 		over := token.EnteredAt.Add(time.Duration(token.TimeoutSeconds)*time.Second + time.Second)
 		if !over.After(now) {
-			over = now.Add(heartbeatRetryMin)
+			over = now.Add(t.loop.config.HeartbeatRetryMin)
 		}
 		if !ok || over.Before(at) {
 			at, ok = over, true
@@ -33,7 +33,7 @@ func (k *Token) heartbeat() time.Duration { return time.Duration(k.HeartbeatSeco
 
 // retryHeartbeat returns the wait before the next heartbeat after the given number of failures in a row, at least 1.
 func (t *turn) retryHeartbeat(token Token, failures int) time.Duration {
-	wait := doubling(heartbeatRetryMin, heartbeatRetryMax, failures-1)
+	wait := doubling(t.loop.config.HeartbeatRetryMin, t.loop.config.HeartbeatRetryMax, failures-1)
 	if token.HeartbeatSeconds > 0 {
 		wait = min(wait, token.heartbeat())
 	}

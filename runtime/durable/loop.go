@@ -221,11 +221,11 @@ func (l *Loop) acknowledgeEarly(ctx context.Context, groups int, finished <-chan
 	}
 }
 
-// acknowledge calls the Acknowledger for at most acknowledgeMax. It stops at the margin before the deadline.
+// acknowledge calls the Acknowledger for at most Config.AcknowledgeMax. It stops at the margin before the deadline.
 func (l *Loop) acknowledge(ctx context.Context, done []Delivery) error {
 	limited, cancel := l.withMargin(ctx)
 	defer cancel()
-	limit := acknowledgeMax
+	limit := l.config.AcknowledgeMax
 	limited, cancelLimited := context.WithTimeoutCause(limited, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancelLimited()
 	_, err := attempt(limited, func(ctx context.Context) (any, error) { return nil, l.ports.Acknowledger.Acknowledge(ctx, done) })

@@ -125,7 +125,7 @@ func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reaso
 		return t.park(ctx, d, eventType, err)
 	}
 	retries := min(max(form.Retries, 0), 1<<20) // The message may be forged.
-	wait := doubling(postponeMin, postponeMax, retries)
+	wait := doubling(t.loop.config.PostponeMin, t.loop.config.PostponeMax, retries)
 	body, err := withKeys(json.RawMessage(d.Body), map[string]any{retriesKey: retries + 1})
 	if err != nil {
 		return t.park(ctx, d, eventType, err)

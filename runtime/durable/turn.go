@@ -229,7 +229,7 @@ func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 // try applies the delivery's event and settles the instance. applied is false if the event was parked, postponed, or
 // no longer needed.
 func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) (applied bool, err error) {
-	if early := t.untilTimer(event); early > timerEarlyMax {
+	if early := t.untilTimer(event); early > t.loop.config.TimerEarlyMax {
 		return false, t.scheduleAgain(ctx, d, event.Timer)
 	} else if early > 0 {
 		return false, &retryError{wait: early, err: errors.New("the timer fired early")}
