@@ -2,7 +2,6 @@ package durable
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -13,26 +12,9 @@ import (
 // ErrAliasTaken is returned by Store.Claim when another instance has the alias.
 var ErrAliasTaken = errors.New("the alias belongs to another instance")
 
-// AliasMachine is reserved: no machine may have this ID. Stores keep aliases under it.
-const AliasMachine = "alias"
-
 // AliasTaken is the type of the event {"alias"}. A chart that declares it receives it when an alias that it claimed
 // belongs to another instance.
 const AliasTaken = "alias.taken"
-
-// Redemption is the result of redeeming an alias. The first callback under an alias redeems it.
-type Redemption struct {
-	// Instance has the alias or was the last to have it. Zero if no instance has had it.
-	Instance InstanceID
-	// First reports that this callback redeemed the alias, and no callback had before.
-	First bool
-	// Event is the event of the callback that redeemed the alias; nil if none has.
-	Event json.RawMessage
-	// By identifies the callback that redeemed the alias. It is another one after each claim of the alias.
-	By string
-	// Ended reports that the instance has ended. Another instance may claim the alias.
-	Ended bool
-}
 
 // aliasTaken is the body of aliasTakenEvent and of AliasTaken.
 type aliasTaken struct {

@@ -14,8 +14,7 @@ import (
 // Check reports whether the hosted machines can read stored instances. It writes nothing and runs no user code except
 // migrations.
 type Check struct {
-	// SnapshotBytesMax is the loop's Config.SnapshotBytesMax. An instance breaks if a migration makes its snapshot
-	// larger. Defaults to 256 KiB, like Config.SnapshotBytesMax.
+	// SnapshotBytesMax is the loop's limit: an instance breaks if its migrated snapshot is larger. Defaults to 256 KiB.
 	SnapshotBytesMax int
 
 	machines *Machines
@@ -39,8 +38,7 @@ type CheckRow struct {
 	Status  statechart.Status `json:"status"`
 	// State lists the paths of the active atomic states, as stored.
 	State []string `json:"state"`
-	// Fit counts instances that the version that stored them can read, Migrate those that a later version can read,
-	// and Break the unreadable ones.
+	// Fit counts instances that their own version reads, Migrate those that a later one reads, Break the others.
 	Fit     int `json:"fit"`
 	Migrate int `json:"migrate"`
 	Break   int `json:"break"`
@@ -152,6 +150,6 @@ func (c *Check) Counts() (checked, broken int) {
 	return checked, broken
 }
 
-// Spoilt returns how many items are damaged: no migration and no other version can read them, so a person must repair
+// Corrupt returns how many items are damaged: no migration and no other version can read them, so a person must repair
 // them.
-func (c *Check) Spoilt() int { return c.corrupt }
+func (c *Check) Corrupt() int { return c.corrupt }

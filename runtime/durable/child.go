@@ -62,7 +62,7 @@ func ChildName(parent InstanceID, createdAt time.Time, key, machine string) Inst
 	hash := sha256.Sum256(fmt.Appendf(nil, "%s@%d/%s", parent, createdAt.UnixMilli(), key))
 	suffix := "-" + hex.EncodeToString(hash[:16])
 	readable := strings.ReplaceAll(parent.String(), "/", "-") + "-" + key
-	left := max(InstanceIDBytesMax-len(machine)-len("/")-len(suffix), 0)
+	left := max(instanceIDBytesMax-len(machine)-len("/")-len(suffix), 0)
 	return InstanceID{Machine: machine, ID: readable[:min(len(readable), left)] + suffix}
 }
 

@@ -95,7 +95,7 @@ func (t *turn) batch(effects []statechart.Effect) (batch []statechart.Effect, me
 	trace := t.notes.traces[effects[0].ID]
 	for i, effect := range effects {
 		kind := effectKinds[effect.Kind]
-		if kind.message == nil || i == SendBatchMax || t.notes.traces[effect.ID] != trace {
+		if kind.message == nil || i == sendBatchMax || t.notes.traces[effect.ID] != trace {
 			break
 		}
 		message, err := kind.message(t, effect)

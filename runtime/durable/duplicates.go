@@ -11,15 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/runtime/internal/canonicaljson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// LastSend is the last applied event from another instance.
-//
-// An instance performs its sends to another instance in the order of their IDs, and a queue keeps that order. So a
-// message in the same queue is a duplicate if its ID is at or below the last one, however late it arrives. This holds
-// only for messages that the sender itself sent, recognisable by their deduplication IDs. A message that an operator
-// redrives has another deduplication ID. It may be older and still not applied.
+// LastSend is the last applied event from another instance. The sender's sends in a queue are in the order of their
+// IDs, so earlier ones are duplicates.
 type LastSend struct {
 	// Sender is the sender's name and its creation, as in the IDs of its sends: "order/1@1767322800000".
 	Sender string `json:"sender"`
@@ -63,7 +60,8 @@ func parseSendID(id string) (s sendID, ok bool) {
 	return s, nameErr == nil && createdErr == nil && stepErr == nil && positionErr == nil
 }
 
-// sendOf returns the send of a delivery. ok is false unless the sender itself sent the message.
+// sendOf returns the send of a delivery. ok is false unless the sender itself sent the message. A message that an
+// operator redrives has another deduplication ID. It may be older than the last send and still not applied.
 func sendOf(d Delivery, eventID string) (s sendID, ok bool) {
 	if eventID == "" || d.DeduplicationID != shortened(eventID) {
 		return s, false
@@ -71,8 +69,7 @@ func sendOf(d Delivery, eventID string) (s sendID, ok bool) {
 	return parseSendID(eventID)
 }
 
-// Position returns the position of the send among the sends of its sender: the count of its step, and its position in
-// the step.
+// Position returns the count of the send's step, and its position in the step.
 func (s LastSend) Position() (step, position uint64) {
 	id, _ := parseSendID(s.Sender + "/" + s.ID)
 	return id.step, id.position
@@ -201,7 +198,7 @@ const recentHashChars = 8
 
 // recentEvent returns the entry of RecentEvents for an event with an ID: the ID and a prefix of the body's digest.
 func recentEvent(id, body string) string {
-	digest, err := EventDigest([]byte(body))
+	digest, err := canonicaljson.EventDigest([]byte(body))
 	if err != nil { // It was decoded before, so it is an event.
 		digest = strings.Repeat("0", recentHashChars)
 	}

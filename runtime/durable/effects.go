@@ -15,10 +15,10 @@ import (
 const (
 	// deduplicationIDBytesMax is the longest MessageDeduplicationId (SQS API Reference, SendMessage).
 	deduplicationIDBytesMax = 128
-	// SendBatchMax is the longest batch for Queue.SendBatch (SQS API Reference, SendMessageBatch).
-	SendBatchMax = 10
-	// MessageBytesMax limits a chart's log message. Longer messages are cut.
-	MessageBytesMax = 16 << 10
+	// sendBatchMax is the longest batch for Queue.SendBatch (SQS API Reference, SendMessageBatch).
+	sendBatchMax = 10
+	// messageBytesMax limits a chart's log message. Longer messages are cut.
+	messageBytesMax = 16 << 10
 	// cancelAhead is how far in the future a timer must be for a call to cancel it. Without the call, a stale firing
 	// does nothing.
 	cancelAhead = 15 * time.Minute
@@ -26,11 +26,11 @@ const (
 
 // The kinds of the loop's own effects.
 const (
-	// beat schedules the next heartbeat of a task, or the check for its timeout. Name is the token's key.
-	beat statechart.EffectKind = "tend"
+	// heartbeat schedules the next heartbeat of a task, or the check for its timeout. Name is the token's key.
+	heartbeat statechart.EffectKind = "heartbeat"
 	// poll schedules the next poll of an execution, because EventBridge delivers the event of its end only with best
 	// effort. Name is the name of the execution.
-	poll statechart.EffectKind = "watch"
+	poll statechart.EffectKind = "poll"
 	// refuseChild reports to the instance that a child cannot be spawned. Message is the reason.
 	refuseChild statechart.EffectKind = "refuse"
 	// notifyParent reports to the parent that the instance is done.
@@ -57,7 +57,7 @@ var effectKinds = map[statechart.EffectKind]effectKind{
 	notifyParent:              {message: (*turn).parentMessage},
 	statechart.ClaimAlias:     {perform: (*turn).claim},
 	statechart.ReleaseAlias:   {perform: (*turn).releaseAlias},
-	beat:                      {perform: (*turn).scheduleFirstBeat, unneeded: (*turn).isBeatUnneeded},
+	heartbeat:                 {perform: (*turn).scheduleFirstHeartbeat, unneeded: (*turn).isHeartbeatUnneeded},
 	statechart.StartExecution: {perform: (*turn).startExecution},
 	poll:                      {perform: (*turn).scheduleFirstPoll, unneeded: (*turn).isPollUnneeded},
 	statechart.EmitEvent:      {perform: (*turn).emit, unneeded: (*turn).isEmitUnneeded},

@@ -193,9 +193,9 @@ func TestALongMessageIsCutAndALargeEmitParked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, logged := newTellers(t)
-		w.post("teller/1", event("add", "a"), fmt.Sprintf(`{"type": "grind", "bytes": %d}`, durable.MessageBytesMax+1), fmt.Sprintf(`{"type": "grow", "bytes": %d}`, durable.EventBytesMax))
+		w.post("teller/1", event("add", "a"), fmt.Sprintf(`{"type": "grind", "bytes": %d}`, messageBytesMax+1), fmt.Sprintf(`{"type": "grow", "bytes": %d}`, durable.EventBytesMax))
 		w.run(t)
-		if lines := logged(); len(lines) != 3 || strings.Count(lines[2], "x") != durable.MessageBytesMax-len("…") || !strings.HasSuffix(lines[2], "x…") {
+		if lines := logged(); len(lines) != 3 || strings.Count(lines[2], "x") != messageBytesMax-len("…") || !strings.HasSuffix(lines[2], "x…") {
 			t.Errorf("logged %d lines, the last of %d bytes", len(lines), len(lines[len(lines)-1]))
 		}
 		w.wantParked(t, [2]string{"grow", "emit 4.0: the event has 262170 bytes, the limit is 262144 (EventBytesMax)"})
@@ -249,3 +249,6 @@ func TestAnErrorOfEmitIsNotAnErrorOfTheStore(t *testing.T) {
 		}
 	})
 }
+
+// messageBytesMax is the limit of the package for a chart's log message.
+const messageBytesMax = 16 << 10

@@ -17,8 +17,7 @@ import (
 
 // Execution is a workflow execution that an instance waits for.
 type Execution struct {
-	// Name is the name that the execution is started under. It derives from the instance, its creation and the
-	// effect, so a repeated start finds the execution already running.
+	// Name is the name that the execution is started under. It derives from the effect, so it identifies repeats.
 	Name string `json:"name"`
 	// Workflow is the chart's name for the workflow.
 	Workflow string `json:"workflow"`
@@ -28,8 +27,7 @@ type Execution struct {
 	StartedAt time.Time `json:"started_at"`
 	// ARN is the execution's ARN, empty until the loop knows that it has started, or may have.
 	ARN string `json:"arn,omitempty"`
-	// Refused is set if the execution cannot be started. Without ARN, the loop is about to report this to the chart.
-	// With ARN, an earlier call may have started it: see pollExecution.
+	// Refused is set if the execution cannot be started. With an ARN, an earlier call may have started it.
 	Refused *Refusal `json:"refused,omitempty"`
 }
 
@@ -39,12 +37,9 @@ type Refusal struct {
 	Cause string `json:"cause,omitempty"`
 }
 
-// InputBytesMax limits the JSON of an execution's input. It is the 256 KiB of Step Functions (Developer Guide,
+// inputBytesMax limits the JSON of an execution's input. It is the 256 KiB of Step Functions (Developer Guide,
 // "Service quotas"), minus room for the keys that the runtime adds.
-const InputBytesMax = 255 << 10
-
-// ErrorEndTooLarge is the error of an execution whose output does not fit into its instance.
-const ErrorEndTooLarge = "Settle.OutputTooLarge"
+const inputBytesMax = 255 << 10
 
 // ErrNoExecution is returned by Executions.Describe when the execution no longer exists.
 var ErrNoExecution = errors.New("there is no such execution")
@@ -64,9 +59,10 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Executions starts executions of workflows.
 type Executions interface {
-	// Start starts the execution with the input and returns its ARN. It succeeds if the execution was started under
-	// its name before. Fails with a *RefusedError if this call did not start it, and then returns the ARN that the
-	// execution has if an earlier call did. After any other error, the execution may or may not have started.
+	// Start starts the execution with the input, at most 256 KiB, and returns its ARN. It succeeds if the execution was
+	// started under its name before. Fails with a *RefusedError if this call did not start it, and then returns the
+	// ARN that the execution has if an earlier call did. After any other error, the execution may or may not have
+	// started.
 	Start(ctx context.Context, execution Execution, input json.RawMessage) (arn string, err error)
 	// Describe returns how the execution with the ARN has ended: Status, Output, Error and Cause. It returns nil
 	// while the execution runs. Fails with ErrNoExecution, ErrRefused or ErrDenied.
@@ -186,21 +182,21 @@ func (t *turn) applyEnded(ctx context.Context, form ended) error {
 		t.loop.config.Logger.ErrorContext(ctx, "the chart no longer declares the event for the end of its execution",
 			"instance", t.draft.Record.Instance.String(), "execution", awaited.ARN, "event", awaited.Event)
 	}
-	err := t.tellEnd(awaited.Event, end)
+	err := t.applyEndEvent(awaited.Event, end)
 	if errors.Is(err, ErrUnstorable) && len(end.Output) > 0 {
 		// If the output does not fit, report the end without it.
 		t.loop.config.Logger.ErrorContext(ctx, "the output of an execution does not fit into its instance", "instance", t.draft.Record.Instance.String(),
 			"execution", end.Execution, "error", err)
 		cause := fmt.Sprintf("the execution's output of %d bytes is left out: %v; read it with DescribeExecution, or have the workflow store it elsewhere", len(end.Output), err)
-		end.Output, end.Error, end.Cause = nil, ErrorEndTooLarge, cut(cause, causeBytesMax)
-		err = t.tellEnd(awaited.Event, end)
+		end.Output, end.Error, end.Cause = nil, ErrorOutputTooLarge, cut(cause, causeBytesMax)
+		err = t.applyEndEvent(awaited.Event, end)
 	}
 	return err
 }
 
-// tellEnd applies the event of an end and forgets the execution. If the result cannot be stored, the draft stays as
+// applyEndEvent applies the event of an end and forgets the execution. If the result cannot be stored, the draft stays as
 // it was, and the error wraps ErrUnstorable.
-func (t *turn) tellEnd(typ string, end statechart.ExecutionEnded) error {
+func (t *turn) applyEndEvent(typ string, end statechart.ExecutionEnded) error {
 	return t.storably(func() error {
 		t.draft.Record.Executions = without(t.draft.Record.Executions, func(e Execution) bool { return e.Name == end.Name })
 		t.changed()

@@ -280,7 +280,7 @@ func TestAnInputThatStepFunctionsWouldRefuseIsParked(t *testing.T) {
 		w.config.SnapshotBytesMax = 1 << 20
 		w.post(printer1, `{"type":"grow","bytes":262000}`)
 		w.run(t)
-		if len(w.executions) != 0 || len(w.parked) != 1 || !strings.Contains(w.parked[0].Reason, "the input has 262011 bytes, the limit is 261120 (InputBytesMax)") {
+		if len(w.executions) != 0 || len(w.parked) != 1 || !strings.Contains(w.parked[0].Reason, "the input has 262011 bytes, the limit is 261120") {
 			t.Errorf("want no execution and the event parked, got %d and %+v", len(w.executions), w.parked)
 		}
 	})

@@ -11,10 +11,6 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// CommunicationError is the type of the event that reports a FailedEffect to a chart that declares it. Its payload is
-// statechart.CommunicationFailure.
-const CommunicationError = statechart.CommunicationError
-
 // FailedEffect is an effect that will never be performed: AWS refused it, or denied it for too long.
 type FailedEffect struct {
 	// ID is the effect's ID. For an answer to a task, it is "token." and the token's key.
@@ -26,11 +22,11 @@ type FailedEffect struct {
 	Target string `json:"target,omitempty"`
 	Error  string `json:"error"`
 	// Data is the JSON of the event, input or answer, or else the time that the effect asked for. It is empty if it
-	// is longer than FailedDataBytesMax. DataBytes is its full length either way.
+	// is longer than 2 KiB. DataBytes is its full length either way.
 	Data      json.RawMessage `json:"data,omitempty"`
 	DataBytes int             `json:"data_bytes,omitempty"`
 	// Report says whether the chart has received the failure. It is empty if the chart does not declare
-	// CommunicationError.
+	// statechart.CommunicationError.
 	Report Report `json:"report,omitempty"`
 }
 
@@ -42,13 +38,13 @@ const (
 	// ReportUnsent means that the queue refused the report too. Each event of the instance tries to send it again.
 	ReportUnsent Report = "unsent"
 	// ReportSent means that the report is in the queue. If it stays so, the report was parked.
-	ReportSent Report = "sent"
-	ReportTold Report = "told"
+	ReportSent     Report = "sent"
+	ReportReceived Report = "received"
 )
 
 const (
-	// FailedDataBytesMax is the longest data that a failed effect keeps.
-	FailedDataBytesMax = 2 << 10
+	// failedDataBytesMax is the longest data that a failed effect keeps.
+	failedDataBytesMax = 2 << 10
 	// failedErrorBytesMax and failedErrorShortMax limit the error of a failed effect and of a shortened one.
 	failedErrorBytesMax = 1 << 10
 	failedErrorShortMax = 128
@@ -104,7 +100,7 @@ func (t *turn) contentOf(effect statechart.Effect) (target string, data json.Raw
 	if timer, ok := t.timer(effect.Timer); ok && effect.Kind == statechart.Schedule {
 		return timer.After + " of " + timer.State, data
 	}
-	if token, ok := t.token(effect.Name); ok && effect.Kind == beat {
+	if token, ok := t.token(effect.Name); ok && effect.Kind == heartbeat {
 		return token.Name, data
 	}
 	for _, target = range []string{effect.To, effect.Name, effect.Child, effect.Machine} {
@@ -116,7 +112,7 @@ func (t *turn) contentOf(effect statechart.Effect) (target string, data json.Raw
 }
 
 // giveUp records an effect that failed permanently and reports it to the chart, if the chart declares
-// CommunicationError. The write that clears the outbox stores it.
+// statechart.CommunicationError. The write that clears the outbox stores it.
 func (t *turn) giveUp(ctx context.Context, failed FailedEffect, reason error) error {
 	log := t.loop.config.Logger.With("instance", t.draft.Record.Instance.String(), "effect", t.derivedID(failed.ID), "kind", string(failed.Kind), "target", failed.Target)
 	log.ErrorContext(ctx, "effect failed permanently", "error", reason)
@@ -125,10 +121,10 @@ func (t *turn) giveUp(ctx context.Context, failed FailedEffect, reason error) er
 		return nil
 	}
 	failed.At, failed.Error, failed.DataBytes = t.now(), cut(reason.Error(), failedErrorBytesMax), len(failed.Data)
-	if len(failed.Data) > FailedDataBytesMax {
+	if len(failed.Data) > failedDataBytesMax {
 		failed.Data = nil
 	}
-	if t.draft.Instance.Status() == statechart.Active && t.declares(CommunicationError) {
+	if t.draft.Instance.Status() == statechart.Active && t.declares(statechart.CommunicationError) {
 		failed.Report = ReportSent
 		err := t.sendReport(ctx, failed.ID)
 		if err != nil && !t.isPermanent("", err) {
@@ -182,12 +178,12 @@ func (t *turn) applyFailed(_ context.Context, form failing) error {
 	if !ok || failed.Report != ReportSent && failed.Report != ReportUnsent {
 		return nil
 	}
-	err := t.applyOwn(CommunicationError, struct {
+	err := t.applyOwn(statechart.CommunicationError, struct {
 		Type string `json:"type"`
 		statechart.CommunicationFailure
-	}{CommunicationError, statechart.CommunicationFailure{Effect: t.derivedID(failed.ID), Kind: failed.Kind, Target: failed.Target, Message: failed.Error}})
+	}{statechart.CommunicationError, statechart.CommunicationFailure{Effect: t.derivedID(failed.ID), Kind: failed.Kind, Target: failed.Target, Message: failed.Error}})
 	if err == nil {
-		t.setReport(form.Effect, ReportTold)
+		t.setReport(form.Effect, ReportReceived)
 		t.changed()
 	}
 	return err
@@ -198,7 +194,7 @@ func (t *turn) applyFailed(_ context.Context, form failing) error {
 func bounded(failed []FailedEffect, countMax int) []FailedEffect {
 	excess, latest := len(failed)-countMax, failed[len(failed)-1].ID
 	failed = slices.DeleteFunc(slices.Clone(failed), func(f FailedEffect) bool {
-		isDone := f.Report == "" || f.Report == ReportTold
+		isDone := f.Report == "" || f.Report == ReportReceived
 		if excess > 0 && isDone && f.ID != latest {
 			excess--
 			return true

@@ -23,7 +23,7 @@ const courier1 = "courier/1"
 // chart fails on the event that reports a failure.
 func (w *world) courier(broken *bool) durable.Machine {
 	p := payloads()
-	p[durable.CommunicationError] = statechart.PayloadOf[statechart.CommunicationFailure]()
+	p[statechart.CommunicationError] = statechart.PayloadOf[statechart.CommunicationFailure]()
 	claim := statechart.Alias(func(_ basket, e statechart.Event) string { return e.Payload.(item).Item })
 	tellNext := statechart.SendTo("add", func(_ basket, e statechart.Event) (string, any) {
 		return "order/9", map[string]string{"item": e.Payload.(item).Item}
@@ -40,7 +40,7 @@ func (w *world) courier(broken *bool) durable.Machine {
 	})
 	return durable.Host(statechart.Must(statechart.Definition[basket]{
 		ID: "courier", Version: 1, Initial: "idle", Payloads: p,
-		On: []on{{Event: durable.CommunicationError, Actions: do{heard}}, {Event: "add", Actions: do{keep}}},
+		On: []on{{Event: statechart.CommunicationError, Actions: do{heard}}, {Event: "add", Actions: do{keep}}},
 		States: []chartState{
 			{ID: "idle", Tags: settled, On: []on{
 				{Event: "tell", Actions: do{keep, tell, tellNext}}, {Event: "wait", Target: "waiting"}, {Event: "ship", Actions: do{claim}},
@@ -101,8 +101,8 @@ func failings() []failure {
 		{name: "answer", task: true, post: []string{event("hurry", "")}, call: "Answer Rest",
 			want: durable.FailedEffect{ID: "token.KEY", Kind: statechart.ResolveWaits, Target: "Rest",
 				Data: json.RawMessage(`{"outcome":"rests","state":["resting"],"tags":["settled"]}`), DataBytes: 58}},
-		{name: "tend", task: true, call: "Schedule courier/1",
-			want: durable.FailedEffect{ID: "token.KEY.0", Kind: "tend", Target: "Rest", Data: json.RawMessage(`{"at":"2000-01-01T05:00:01Z"}`), DataBytes: 29}},
+		{name: "heartbeat", task: true, call: "Schedule courier/1",
+			want: durable.FailedEffect{ID: "token.KEY.0", Kind: "heartbeat", Target: "Rest", Data: json.RawMessage(`{"at":"2000-01-01T05:00:01Z"}`), DataBytes: 29}},
 	}
 }
 
@@ -130,7 +130,7 @@ func (f failure) wantFailed(t *testing.T, w *world, cause error, report durable.
 		t.Errorf("the failed effect (-want +got):\n%s", diff)
 	}
 	log := f.log
-	if report == durable.ReportTold {
+	if report == durable.ReportReceived {
 		log = append(slices.Clone(log), fmt.Sprintf("%s to %q: %s", want.Kind, want.Target, want.Error))
 	}
 	w.wantLog(t, courier1, log...)
@@ -166,7 +166,7 @@ func TestARefusedEffectFailsPermanentlyAtOnce(t *testing.T) {
 				f.log = append(f.log, "after")
 				began := time.Now()
 				w.runFor(t, time.Second)
-				f.wantFailed(t, w, durable.ErrRefused, durable.ReportTold)
+				f.wantFailed(t, w, durable.ErrRefused, durable.ReportReceived)
 				if at := w.load(courier1).FailedEffects[0].At; !at.Equal(began) || len(w.delays) > 0 {
 					t.Errorf("want the effect dropped at once and no delayed delivery, got it dropped after %v and the delays %v", at.Sub(began), w.delays)
 				}
@@ -196,7 +196,7 @@ func TestADeniedEffectFailsPermanentlyAfterAnHour(t *testing.T) {
 					t.Errorf("want the effect retried for an hour, got %+v", r)
 				}
 				w.runFor(t, 10*time.Minute)
-				f.wantFailed(t, w, durable.ErrDenied, durable.ReportTold)
+				f.wantFailed(t, w, durable.ErrDenied, durable.ReportReceived)
 				if gaveUp := w.load(courier1).FailedEffects[0].At.Sub(began); gaveUp < time.Hour || gaveUp > time.Hour+5*time.Minute {
 					t.Errorf("want the effect dropped after an hour, with a try every five minutes, got %v", gaveUp)
 				}
@@ -273,7 +273,7 @@ func TestAPermanentFailureIsReportedOnceWhateverCallFails(t *testing.T) {
 							if calls = max(calls, made); n == 0 {
 								calls = made
 							}
-							f.wantFailed(t, w, cause, durable.ReportTold)
+							f.wantFailed(t, w, cause, durable.ReportReceived)
 							if f.name == "send" {
 								w.wantLog(t, "order/9", "ball")
 							}

@@ -36,7 +36,7 @@ func TestAPermanentFailureIsReportedLaterIfTheQueueRefusesTheReport(t *testing.T
 			t.Errorf("want both failures reported once the queue works again, got %q", log)
 		}
 		for _, failed := range w.load(courier1).FailedEffects {
-			if failed.Report != durable.ReportTold {
+			if failed.Report != durable.ReportReceived {
 				t.Errorf("want the failure reported, got %+v", failed)
 			}
 		}
@@ -64,7 +64,7 @@ func TestAChartThatFailsOnHearingOfAFailureHearsOfItWhenItIsMended(t *testing.T)
 		w.post(courier1, w.parked[0].Body, w.parked[0].Body)
 		w.run(t)
 		f := failings()[0]
-		f.wantFailed(t, w, durable.ErrRefused, durable.ReportTold)
+		f.wantFailed(t, w, durable.ErrRefused, durable.ReportReceived)
 	})
 }
 
@@ -144,7 +144,7 @@ func TestUnsentReportsThatTakeLongerThanAnInvocationAreSent(t *testing.T) {
 				w.post(courier1, event("add", "repaired"))
 				w.run(t)
 				for _, failed := range w.load(courier1).FailedEffects {
-					if failed.Report != durable.ReportTold {
+					if failed.Report != durable.ReportReceived {
 						t.Fatalf("want the failure reported, got %+v", failed)
 					}
 				}

@@ -9,8 +9,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// nextBeat returns when the token's next heartbeat or its timeout check is due. ok is false if it has neither.
-func (t *turn) nextBeat(token Token) (at time.Time, ok bool) {
+// nextHeartbeat returns when the token's next heartbeat or its timeout check is due. ok is false if it has neither.
+func (t *turn) nextHeartbeat(token Token) (at time.Time, ok bool) {
 	now := t.loop.config.Now()
 	if token.HeartbeatSeconds > 0 {
 		at, ok = now.Add(token.heartbeat()), true
@@ -31,8 +31,8 @@ func (t *turn) nextBeat(token Token) (at time.Time, ok bool) {
 // heartbeat returns the interval of a token's heartbeats: a third of the interval that Step Functions allows.
 func (k *Token) heartbeat() time.Duration { return time.Duration(k.HeartbeatSeconds) * time.Second / 3 }
 
-// retryBeat returns the wait before the next heartbeat after the given number of failures in a row, at least 1.
-func (t *turn) retryBeat(token Token, failures int) time.Duration {
+// retryHeartbeat returns the wait before the next heartbeat after the given number of failures in a row, at least 1.
+func (t *turn) retryHeartbeat(token Token, failures int) time.Duration {
 	wait := doubling(t.loop.config.HeartbeatRetryMin, t.loop.config.HeartbeatRetryMax, failures-1)
 	if token.HeartbeatSeconds > 0 {
 		wait = min(wait, token.heartbeat())
@@ -40,8 +40,8 @@ func (t *turn) retryBeat(token Token, failures int) time.Duration {
 	return wait
 }
 
-// beating is the body of beatEvent.
-type beating struct {
+// heartbeatForm is the body of heartbeatEvent.
+type heartbeatForm struct {
 	Type  string `json:"type"`
 	Token string `json:"token"`
 	// Count distinguishes one firing from the next. Failures is the number of failures in a row.
@@ -52,7 +52,7 @@ type beating struct {
 
 // heartbeat sends the heartbeat of a token's task and schedules the next one. It stores nothing unless the task no
 // longer waits. After a failure, the next firing comes sooner and retries the heartbeat.
-func (t *turn) heartbeat(ctx context.Context, form beating) error {
+func (t *turn) heartbeat(ctx context.Context, form heartbeatForm) error {
 	token, ok := t.token(form.Token)
 	if !ok || !waits(token) {
 		return nil
@@ -66,30 +66,30 @@ func (t *turn) heartbeat(ctx context.Context, form beating) error {
 		t.changed()
 		return t.applyExpired(ctx, expired{Name: token.Name, Execution: token.Execution})
 	}
-	at, ok := t.nextBeat(token)
+	at, ok := t.nextHeartbeat(token)
 	form.Count, form.Failures = form.Count+1, form.Failures+1
 	if err == nil {
 		form.Failures = 0
 	} else {
 		// The failure does not block the events of the instance.
-		at, ok = t.loop.config.Now().Add(t.retryBeat(token, form.Failures)), true
+		at, ok = t.loop.config.Now().Add(t.retryHeartbeat(token, form.Failures)), true
 		t.loop.config.Logger.WarnContext(ctx, "task heartbeat failed, will retry", "instance", t.draft.Record.Instance.String(), "task", token.Name, "failures", form.Failures, "error", err)
 	}
 	if !ok {
 		return nil
 	}
 	// The next heartbeat cannot get lost: the current message is retried until this succeeds.
-	return t.schedule(ctx, at, form, beatID(form.Token, form.Count))
+	return t.schedule(ctx, at, form, heartbeatID(form.Token, form.Count))
 }
 
-func beatID(key string, count int) string { return fmt.Sprintf("token.%s.%d", key, count) }
+func heartbeatID(key string, count int) string { return fmt.Sprintf("token.%s.%d", key, count) }
 
-// scheduleFirstBeat performs a beat effect.
-func (t *turn) scheduleFirstBeat(ctx context.Context, effect statechart.Effect) error {
-	return t.schedule(ctx, effect.At, beating{Type: beatEvent, Token: effect.Name, Incarnation: t.incarnation()}, effect.ID)
+// scheduleFirstHeartbeat performs a heartbeat effect.
+func (t *turn) scheduleFirstHeartbeat(ctx context.Context, effect statechart.Effect) error {
+	return t.schedule(ctx, effect.At, heartbeatForm{Type: heartbeatEvent, Token: effect.Name, Incarnation: t.incarnation()}, effect.ID)
 }
 
-func (t *turn) isBeatUnneeded(effect statechart.Effect) bool {
+func (t *turn) isHeartbeatUnneeded(effect statechart.Effect) bool {
 	token, held := t.token(effect.Name)
 	return !held || !waits(token)
 }

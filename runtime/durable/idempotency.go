@@ -6,28 +6,21 @@ import (
 	"strings"
 
 	"github.com/settle-run/settle/runtime/internal/canonicaljson"
+	"github.com/settle-run/settle/runtime/internal/reserved"
 )
 
-// IdempotencyMachine is an ID that no machine may have: stores keep the event IDs that callers have used under it.
-const IdempotencyMachine = "idempotency"
-
-// SendsMachine is an ID that no machine may have: stores keep the last sends under it that do not fit into a record.
-const SendsMachine = "sends"
-
 // reservedMachines are the IDs that no machine may have.
-var reservedMachines = []string{AliasMachine, IdempotencyMachine, SendsMachine}
+var reservedMachines = []string{reserved.Alias, reserved.Idempotency, reserved.Sends}
 
 // DeduplicationID returns the ID under which a producer queues an event that has an ID of its own. The queue drops a repeat
-// of the event for five minutes. It never drops another event under the same event ID, because the digest of the body is
-// part of the result. It fails as EventDigest does.
-//
-// The name of the instance is part of it too, because a queue may compare IDs across groups. The result is readable where
-// SQS allows that, and a hash elsewhere. It never equals the ID of a send between instances.
+// of the event for five minutes. It never drops another event under the same event ID. It fails if the body is no JSON
+// object.
 func DeduplicationID(to InstanceID, eventID string, event []byte) (string, error) {
-	digest, err := EventDigest(event)
+	digest, err := canonicaljson.EventDigest(event)
 	if err != nil {
 		return "", err
 	}
+	// A queue may compare IDs across groups, so the name is part of the ID.
 	// An instance's name has one slash and the digest none, so no two triples give the same text. The text is longer than
 	// the event ID, so it never equals it.
 	text := "$id/" + to.String() + "/" + digest[:readableDigestLen] + "/" + eventID
@@ -41,15 +34,3 @@ func DeduplicationID(to InstanceID, eventID string, event []byte) (string, error
 
 // readableDigestLen is how many hexadecimal digits of a digest a readable deduplication ID has: 128 bits.
 const readableDigestLen = 32
-
-// EventDigest returns a SHA-256 in hexadecimal that two bodies share if they are the same event. Two JSON objects are
-// the same event if they differ only in white space, key order, string escapes, the spelling of numbers (1.50 and
-// 15e-1), and "$id". It fails if the body is no JSON object.
-func EventDigest(event []byte) (string, error) {
-	canonical, err := canonicaljson.Object(event, "$id")
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(canonical)
-	return hex.EncodeToString(sum[:]), nil
-}

@@ -9,6 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/canonicaljson"
+	"github.com/settle-run/settle/runtime/internal/reserved"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -31,7 +33,7 @@ func deduplicationID(t interface{ Fatal(...any) }, to durable.InstanceID, eventI
 func TestAProducersDeduplicationIDIsReadableWhereSQSAllows(t *testing.T) {
 	t.Parallel()
 	to := durable.InstanceID{Machine: "signup", ID: "42"}
-	digest, err := durable.EventDigest([]byte(cancel))
+	digest, err := canonicaljson.EventDigest([]byte(cancel))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +86,9 @@ func TestAProducersDeduplicationIDDistinguishesInstancesIDsAndBodies(t *testing.
 func TestNoMachineMayHaveTheIDThatReservedEventIDsAreStoredUnder(t *testing.T) {
 	t.Parallel()
 	machine := durable.Host(statechart.Must(statechart.Definition[struct{}]{
-		ID: durable.IdempotencyMachine, Version: 1, Initial: "on", States: []statechart.State[struct{}]{{ID: "on", Tags: []string{statechart.Settled}}},
+		ID: reserved.Idempotency, Version: 1, Initial: "on", States: []statechart.State[struct{}]{{ID: "on", Tags: []string{statechart.Settled}}},
 	}), durable.MachineConfig{})
-	if _, err := durable.NewMachines(machine); !errors.Is(err, durable.ErrReserved) || !strings.Contains(err.Error(), durable.IdempotencyMachine) {
+	if _, err := durable.NewMachines(machine); !errors.Is(err, durable.ErrReserved) || !strings.Contains(err.Error(), reserved.Idempotency) {
 		t.Errorf("expected ErrReserved and the ID, got %v", err)
 	}
 }

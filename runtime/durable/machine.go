@@ -23,16 +23,13 @@ type Machine interface {
 	Decode(body []byte) (statechart.Event, error)
 	// StartedBy reports whether an event of the type may create an instance.
 	StartedBy(eventType string) bool
-	// Check returns an error if the machine is hosted in a way that its chart does not allow, for example if an unknown
-	// event starts instances. NewMachines refuses such a machine.
+	// Check returns an error if NewMachines must refuse the machine, for example if an unknown event starts instances.
 	Check() error
-	// Retention is how long the item of an instance is kept after the instance is done or stopped. Zero means
-	// forever.
+	// Retention is how long an item is kept after its instance is done or stopped. Zero means forever.
 	Retention() time.Duration
 	// TakesInput reports whether an instance starts with an input. Then only a parent can start it.
 	TakesInput() bool
-	// DecodeInput reads the input of an instance for Start. An empty body and null are no input. Its errors wrap
-	// statechart.ErrPayload.
+	// DecodeInput reads an input for Start. An empty body and null are no input. Its errors wrap statechart.ErrPayload.
 	DecodeInput(body []byte) (any, error)
 	// Start makes a new instance in its initial configuration.
 	Start(start statechart.Start) (Instance, []statechart.Effect, error)
@@ -42,8 +39,7 @@ type Machine interface {
 	Describe() statechart.Description
 	// Mermaid returns the chart as a Mermaid state diagram. The states with the given paths have the class current.
 	Mermaid(current ...string) string
-	// Outline returns the structure of the machine's chart. It is nil if the machine is not a chart of package
-	// statechart.
+	// Outline returns the structure of the chart, nil if the machine is not a chart of package statechart.
 	Outline() *statechart.Outline
 }
 
@@ -55,8 +51,8 @@ type Instance interface {
 	Apply(event statechart.Event) (next Instance, effects []statechart.Effect, handled bool, err error)
 	// Stop ends the instance from outside, with the status Stopped. stopped is false if it has already ended.
 	Stop(at time.Time) (next Instance, effects []statechart.Effect, stopped bool, err error)
-	// Limit sets the maximum size of a snapshot's JSON form. A deferred event that would exceed it is parked. The
-	// limit applies to the instance and all values made from it.
+	// Limit sets the maximum size of a snapshot's JSON form, for the instance and all values made from it. A deferred
+	// event that would exceed it is parked.
 	Limit(snapshotBytesMax int)
 	// Snapshot returns the JSON form of the snapshot.
 	Snapshot() (json.RawMessage, error)
@@ -68,8 +64,7 @@ type Instance interface {
 	Timers() []statechart.Timer
 	// Children returns the active child instances.
 	Children() []statechart.ChildRef
-	// Resolving returns the answer for a task that starts to wait under the name now. ok is false if the task has to
-	// wait.
+	// Resolving returns the answer for a task that starts to wait under the name now, or false if it has to wait.
 	Resolving(name string, event statechart.Event) (answer statechart.Effect, ok bool, err error)
 	// Invocations returns the services that have not ended.
 	Invocations() []statechart.Invocation
@@ -95,8 +90,7 @@ type MachineConfig struct {
 	// events are parked if the instance does not exist. A parent can always start a child, whatever StartedBy says.
 	// NewMachines refuses a name that is neither an event of the chart nor WaitEvent.
 	StartedBy []string
-	// Retention is how long the item of an instance is kept after the instance is done or stopped. Zero means
-	// forever.
+	// Retention is how long an item is kept after its instance is done or stopped. Zero means forever.
 	Retention time.Duration
 }
 
@@ -196,8 +190,8 @@ func checkEffects(effects []statechart.Effect) error {
 		if effect.Kind == statechart.EmitEvent && len(effect.Event) > EventBytesMax {
 			return fmt.Errorf("%w: %s %s: the event has %d bytes, the limit is %d (EventBytesMax)", errEffect, effect.Kind, effect.ID, len(effect.Event), EventBytesMax)
 		}
-		if effect.Kind == statechart.StartExecution && len(effect.Input) > InputBytesMax {
-			return fmt.Errorf("%w: %s %s of the workflow %s: the input has %d bytes, the limit is %d (InputBytesMax)", errEffect, effect.Kind, effect.ID, effect.Name, len(effect.Input), InputBytesMax)
+		if effect.Kind == statechart.StartExecution && len(effect.Input) > inputBytesMax {
+			return fmt.Errorf("%w: %s %s of the workflow %s: the input has %d bytes, the limit is %d", errEffect, effect.Kind, effect.ID, effect.Name, len(effect.Input), inputBytesMax)
 		}
 		if effect.Kind != statechart.Send {
 			continue

@@ -28,7 +28,8 @@ type Machines struct {
 
 // NewMachines returns the set of the given machines. It fails if two machines have the same ID and version, or if a
 // machine spawns children of a machine outside the set. It also fails if a machine needs an input and no machine spawns
-// it. It calls Check on the current version of each machine.
+// it, or if a machine has a reserved ID: alias, idempotency or sends. It calls Check on the current version of each
+// machine.
 func NewMachines(machines ...Machine) (*Machines, error) {
 	m := &Machines{byID: map[string]versions{}}
 	for _, machine := range machines {
@@ -208,7 +209,7 @@ func (m *Machines) Accept(id InstanceID, body []byte) (statechart.Event, error) 
 	if err != nil {
 		return statechart.Event{}, err
 	}
-	if event.Type == TokenExpired || event.Type == AliasTaken || event.Type == CommunicationError || isEnd(machine, event.Type) {
+	if event.Type == TokenExpired || event.Type == AliasTaken || event.Type == statechart.CommunicationError || isEnd(machine, event.Type) {
 		return statechart.Event{}, fmt.Errorf("event type %q is %w: only the loop itself sends it", event.Type, ErrReserved)
 	}
 	if strings.HasPrefix(event.Type, statechart.ReservedPrefix) {

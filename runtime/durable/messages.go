@@ -18,7 +18,7 @@ const (
 	// waiting task has timed out or its execution has ended.
 	TokenExpired = "token.expired"
 
-	beatEvent       = statechart.ReservedPrefix + "token"
+	heartbeatEvent  = statechart.ReservedPrefix + "token"
 	expiredEvent    = statechart.ReservedPrefix + "token.expired"
 	aliasTakenEvent = statechart.ReservedPrefix + "alias.taken"
 	endedEvent      = statechart.ReservedPrefix + "execution.ended"
@@ -45,7 +45,7 @@ var ownMessages = map[string]ownMessage{
 	WaitEvent:       {check: (*turn).checkWait, apply: func(*turn, context.Context, Delivery) error { return nil }},
 	startEvent:      {check: (*turn).checkStart, apply: func(*turn, context.Context, Delivery) error { return nil }},
 	stopEvent:       {check: (*turn).checkStop, apply: func(t *turn, _ context.Context, _ Delivery) error { return t.stop() }},
-	beatEvent:       {check: checkForm[beating], apply: applyForm((*turn).heartbeat), periodic: true},
+	heartbeatEvent:  {check: checkForm[heartbeatForm], apply: applyForm((*turn).heartbeat), periodic: true},
 	pollEvent:       {check: checkForm[polling], apply: applyForm((*turn).pollExecution), periodic: true},
 	childEvent:      {check: checkForm[childEnd], apply: applyForm((*turn).applyChildEnd), periodic: true},
 	expiredEvent:    {check: checkForm[expired], apply: applyForm((*turn).applyExpired)},

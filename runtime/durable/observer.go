@@ -43,19 +43,15 @@ type Applied struct {
 	Event string
 	// Revision is the first revision that contains the outcome.
 	Revision int64
-	// From and To are the active atomic states before the event and after the instance settled. From is nil if the
-	// event started the instance.
+	// From and To are the active atomic states before and after. From is nil if the event started the instance.
 	From, To []string
 	// Attempts is how often the event was delivered, including this time.
 	Attempts int
-	// Duration is the time from the start of this try until the instance settled. It is 0 for an event that stops a
-	// stuck instance.
+	// Duration is the time until the instance settled in this try; 0 for an event that stops a stuck instance.
 	Duration time.Duration
-	// Settled is false if a service will be retried. The delivery that settles the instance is then reported with
-	// Resumed.
+	// Settled is false if a service will be retried. A later delivery is then reported with Resumed.
 	Settled bool
-	// Resumed says that the delivery settled an instance that an earlier delivery left unsettled, before its own
-	// event. Event is "resume", and Revision the revision with the settled instance.
+	// Resumed says that the delivery first settled an instance that was left unsettled. Event is "resume" then.
 	Resumed bool
 }
 
@@ -74,8 +70,7 @@ type Retried struct {
 	Behind int
 	Reason error
 	Wait   time.Duration
-	// Unreadable says that the stored item cannot be read and a person must act. Either no hosted version reads it, or
-	// it was edited by hand, or access to the table is denied.
+	// Unreadable says that the item cannot be read and a person must act: repair it, deploy its version, or permit access.
 	Unreadable bool
 }
 
@@ -224,7 +219,7 @@ func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Eve
 			Delivery: d, Event: name, From: from, To: t.draft.Instance.State(), Attempts: d.ReceiveCount,
 			Duration: t.loop.config.Now().Sub(begun), Settled: err == nil,
 		})
-		t.tellStored(ctx)
+		t.reportStored(ctx)
 	}
 	return err
 }
@@ -249,7 +244,7 @@ func (t *turn) observedResume(ctx context.Context, d Delivery) (parked bool, err
 			Delivery: d, Event: resumeName, From: from, To: t.draft.Instance.State(), Attempts: d.ReceiveCount,
 			Duration: t.loop.config.Now().Sub(begun), Settled: true, Resumed: true,
 		})
-		t.tellStored(ctx)
+		t.reportStored(ctx)
 	}
 	return parked, err
 }
@@ -303,8 +298,8 @@ func (t *turn) observedPerform(ctx context.Context, batch []statechart.Effect, m
 	return errs
 }
 
-// tell reports the stored events to the observer.
-func (t *turn) tell(ctx context.Context) {
+// reportApplied reports the stored events to the observer.
+func (t *turn) reportApplied(ctx context.Context) {
 	if notify := t.loop.config.Observer.Applied; notify != nil {
 		for _, applied := range t.notes.applied {
 			applied.Revision = t.draft.Record.Revision
@@ -314,23 +309,23 @@ func (t *turn) tell(ctx context.Context) {
 	t.notes.applied = nil
 }
 
-// tellStored is tell if all changes are already stored.
-func (t *turn) tellStored(ctx context.Context) {
+// reportStored is reportApplied if all changes are already stored.
+func (t *turn) reportStored(ctx context.Context) {
 	if !t.dirty() {
-		t.tell(ctx)
+		t.reportApplied(ctx)
 	}
 }
 
-// tellCommitted reports a commit and its events to the observer.
-func (t *turn) tellCommitted(ctx context.Context, transitions []Transition) {
+// reportCommitted reports a commit and its events to the observer.
+func (t *turn) reportCommitted(ctx context.Context, transitions []Transition) {
 	if notify := t.loop.config.Observer.Committed; notify != nil {
 		notify(ctx, Committed{Instance: t.stored.Record.Instance.String(), Revision: t.stored.Record.Revision, Effects: len(t.stored.Record.Outbox), Transitions: transitions})
 	}
-	t.tell(ctx)
+	t.reportApplied(ctx)
 }
 
-// tellLoaded reports the loaded instance to the observer.
-func (t *turn) tellLoaded(ctx context.Context) {
+// reportLoaded reports the loaded instance to the observer.
+func (t *turn) reportLoaded(ctx context.Context) {
 	notify := t.loop.config.Observer.Loaded
 	if notify == nil || t.stored.Record.Revision == 0 {
 		return
@@ -355,9 +350,9 @@ func (t *turn) tellLoaded(ctx context.Context) {
 	notify(ctx, loaded)
 }
 
-// tellHeld reports the waiting tasks to the observer when a turn has ended with err. After a conflict it does
+// reportHeld reports the waiting tasks to the observer when a turn has ended with err. After a conflict it does
 // nothing: the stored state is unknown, and the turn starts again.
-func (t *turn) tellHeld(ctx context.Context, err error) {
+func (t *turn) reportHeld(ctx context.Context, err error) {
 	notify := t.loop.config.Observer.Held
 	if notify == nil || errors.Is(err, ErrConflict) {
 		return

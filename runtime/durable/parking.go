@@ -146,7 +146,7 @@ func shed(record Record) (smaller Record, ok bool) {
 	record.History = nil
 	failed := slices.Clone(record.FailedEffects)
 	for i := range failed {
-		if f := &failed[i]; f.Report == "" || f.Report == ReportTold {
+		if f := &failed[i]; f.Report == "" || f.Report == ReportReceived {
 			ok = ok || len(f.Data) > 0 || len(f.Error) > failedErrorShortMax
 			*f = f.short()
 		}

@@ -38,8 +38,7 @@ func (e *TooLargeError) Is(target error) bool { return target == ErrUnstorable }
 // Errors of ports that do not go away with time. After all other errors (throttling, timeouts, lost connections), the
 // call may or may not have taken effect, and the loop retries it.
 var (
-	// ErrRefused is wrapped by errors of calls that had no effect and never will: the request is malformed or too
-	// long.
+	// ErrRefused is wrapped by errors of calls that had no effect and never will, such as a malformed request.
 	ErrRefused = errors.New("a retry cannot succeed")
 	// ErrDenied is wrapped by errors of calls that had no effect and will fail until an operator acts: a permission
 	// or a queue is missing. See Config.DeniedWaitMax.
@@ -67,10 +66,9 @@ type Store interface {
 	// of the instance is the given one. It changes nothing if the instance has the alias already. Fails with
 	// ErrAliasTaken or ErrConflict.
 	Claim(ctx context.Context, alias string, id InstanceID, createdAt time.Time, revision int64) error
-	// Release allows others to claim the alias, if the instance has it and its record does not list it. If the record
-	// lists it, the instance has claimed it again while the caller was frozen. Until another instance claims the alias,
-	// it still leads to this one. The store may delete the alias at expireAt, or never if that is zero. Only an
-	// instance that has ended, which claims nothing more, has a time to expire.
+	// Release allows others to claim the alias, if the instance has it and its record does not list it. Until another
+	// instance claims the alias, it still leads to this one. The store may delete the alias at expireAt, or never if
+	// that is zero. Only an instance that has ended, which claims nothing more, has a time to expire.
 	Release(ctx context.Context, alias string, id InstanceID, createdAt, expireAt time.Time) error
 }
 
@@ -104,7 +102,7 @@ type Sender interface {
 // Queue is the FIFO queue of the deliveries.
 type Queue interface {
 	Sender
-	// SendBatch sends at most SendBatchMax messages, no two to the same instance. It returns an error for each, nil
+	// SendBatch sends at most 10 messages, no two to the same instance. It returns an error for each, nil
 	// if it was sent.
 	SendBatch(ctx context.Context, messages []Message) []error
 	// Park sends the delivery to the dead-letter queue, in its group, with the reason. It does not acknowledge the
@@ -152,8 +150,7 @@ type Delivery struct {
 	ReceiveCount int
 	SentAt       time.Time
 	Body         string
-	// ParkedFrom is the place where the message was first parked, if this is a redrive. Zero if it is not, or if the
-	// place is unknown.
+	// ParkedFrom is the place where the message was first parked; zero if it was not redriven or the place is unknown.
 	ParkedFrom Place
 	// Trace is the position of the message in a distributed trace; zero if it has none.
 	Trace Trace
@@ -166,7 +163,6 @@ type Place struct {
 
 // Acknowledger deletes finished deliveries from the queue before the rest of their batch has finished.
 type Acknowledger interface {
-	// Acknowledge deletes the deliveries. If that fails for a delivery, it is acknowledged with its batch or
-	// redelivered.
+	// Acknowledge deletes the deliveries. After a failure, a delivery is acknowledged with its batch or redelivered.
 	Acknowledge(ctx context.Context, deliveries []Delivery) error
 }

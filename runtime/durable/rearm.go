@@ -10,14 +10,12 @@ import (
 
 // Rearm returns the record of an instance that was restored from a backup as it must be stored, at the next revision:
 //
-//   - The count of steps is raised to the time, in microseconds since 1970, or by one if it is that high already. An instance
-//     takes less than a million steps a second, so the new count is above every earlier one, and every ID that derives from
-//     it is new. Receivers accept the next sends.
+//   - The count of steps is raised to the time in microseconds, so every ID that derives from it is new.
 //   - The outbox asks again for everything the instance waits for: its timers, aliases, tasks and executions. An instance
 //     that is done notifies its parent again. Asking twice is harmless.
 //
-// An instance that has ended and has no parent to notify makes no more IDs. Rearm returns its record unchanged, at the same
-// revision. Rearm migrates nothing, and fails as Machines.Restore does. Each restore needs a Rearm, with a later now.
+// If an instance has ended and has no parent to notify, Rearm returns its record unchanged, at the same revision. Rearm
+// migrates nothing, and fails as Machines.Restore does. Each restore needs a Rearm, with a later now.
 func Rearm(machines *Machines, record Record, now time.Time) (Record, error) {
 	_, instance, err := machines.Restore(record)
 	if err != nil {
@@ -27,6 +25,7 @@ func Rearm(machines *Machines, record Record, now time.Time) (Record, error) {
 	if instance.Status() != statechart.Active && !notifies {
 		return record, nil
 	}
+	// An instance takes less than a million steps a second, so the new count is above every earlier one.
 	snapshot, steps, err := statechart.SkipSteps(record.Snapshot, now.UnixMicro())
 	if err != nil {
 		return Record{}, err
@@ -48,7 +47,7 @@ func Rearm(machines *Machines, record Record, now time.Time) (Record, error) {
 	}
 	for i := range record.Tokens {
 		if token := &record.Tokens[i]; waits(*token) {
-			ask(statechart.Effect{Kind: beat, Name: token.Key, At: at})
+			ask(statechart.Effect{Kind: heartbeat, Name: token.Key, At: at})
 		}
 	}
 	for _, execution := range record.Executions {

@@ -16,30 +16,24 @@ type Record struct {
 	Instance InstanceID
 	// Revision counts the writes of the instance. 0 means that nothing is stored.
 	Revision int64
-	// Snapshot is the JSON form of the chart's snapshot. See statechart.Snapshot for its keys. A store may keep it as
-	// separate attributes.
+	// Snapshot is the JSON form of the chart's statechart.Snapshot. A store may keep it as separate attributes.
 	Snapshot json.RawMessage
 	// State lists the paths of the active atomic states. It repeats a part of Snapshot for people and for queries.
 	State  []string
 	Status statechart.Status
 
-	// CreatedAt is when the event that started the instance was sent. Together with the name, it distinguishes the
-	// instance from an earlier one of the same name.
+	// CreatedAt is when the event that started the instance was sent. An earlier instance of the name has another time.
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	// ExpireAt is when the item may be deleted; zero means never. It is zero while effects are pending.
 	ExpireAt time.Time
 
-	// Watermark maps a queue's ARN to the sequence number of the last event of this instance that was applied or
-	// parked.
+	// Watermark maps a queue's ARN to the sequence number of the last event that was applied or parked.
 	Watermark map[string]string
-	// RecentEvents holds the last applied events, oldest first. An entry is the producer's ID with a hash of the
-	// body. For an event without an ID that was redriven or was among the first of its instance, it is the place
-	// where the event was, or may have been, parked. For a task's token, it is a key: see hold.
+	// RecentEvents identifies the last applied events, oldest first. See Remembers.
 	// Invariant: len(RecentEvents) <= Config.RecentEventsMax.
 	RecentEvents []string
-	// LastSends maps a queue's ARN to the last applied sends of other instances, oldest first. The store keeps the
-	// sends of older senders: see Store.KeepSends.
+	// LastSends maps a queue's ARN to the last applied sends of other instances, oldest first. See Store.KeepSends.
 	// Invariant: no two sends of a queue have the same sender.
 	LastSends map[string][]LastSend
 	// History holds the last transitions, oldest first.
@@ -47,18 +41,16 @@ type Record struct {
 	History []Transition
 	// Ignored counts the events for which no active state had a transition.
 	Ignored int64
-	// Skipped counts the deliveries that were skipped as duplicates or stale. Skipping alone does not write the
-	// record, so skips after the last write are not counted.
+	// Skipped counts the deliveries that were skipped as duplicates or stale before the last write.
 	Skipped int64
 	// FailedEffects holds the effects that will never be performed, oldest first. See Config.FailedEffectsMax.
 	FailedEffects []FailedEffect
 	// DeniedSince is when AWS first denied the effect at the head of the outbox; zero if it has not.
 	DeniedSince time.Time
-	// Outbox holds the effects that were committed with Snapshot and may not have been performed yet. Effects must be
-	// performed in order, and only after the record is stored.
+	// Outbox holds the effects that may not have been performed yet. Effects must be performed in order, and only
+	// after the record is stored.
 	Outbox []statechart.Effect
-	// Tokens holds the Step Functions tasks that wait for the instance, in order of arrival. It also holds the tasks
-	// whose answer may not have been given yet.
+	// Tokens holds the tasks that wait, or whose answer may not have been given yet, in order of arrival.
 	Tokens []Token
 	// Executions holds the workflow executions that the instance waits for, in the order of their requests.
 	Executions []Execution
@@ -66,8 +58,7 @@ type Record struct {
 	Parent *Parent
 	// Aliases holds the aliases that the instance has claimed.
 	Aliases []string
-	// Attempts holds the counts of events in progress, at most one for each queue. A count is written before a
-	// redelivered event is tried, and between the services of an event.
+	// Attempts holds the counts of events in progress, at most one for each queue.
 	Attempts []Attempt
 	// Error is the last parked event of the instance and the reason; nil without one.
 	Error *Failure
@@ -84,16 +75,14 @@ type Transition struct {
 	Ignored bool `json:"ignored,omitempty"`
 }
 
-// Attempt counts the tries of an event that failed in the chart or ended with the death of the process. It also
-// counts the services that the event has started.
+// Attempt counts the tries of an event that failed in the chart or killed the process, and its services.
 type Attempt struct {
 	// Queue and SequenceNumber identify the event.
 	Queue          string `json:"queue"`
 	SequenceNumber string `json:"sequence_number"`
-	// Count is written before a redelivered event is tried. It is taken back if the try fails through no fault of the
-	// chart.
+	// Count is stored before each retry, and taken back if the try fails through no fault of the chart.
 	Count int `json:"count"`
-	// Services counts the services that began, each once regardless of retries, and the services that were refused.
+	// Services counts the services that began or were refused, each once regardless of retries.
 	Services int `json:"services,omitempty"`
 }
 
@@ -104,9 +93,8 @@ type Failure struct {
 	Message string    `json:"message"`
 }
 
-// InstanceIDBytesMax is the longest name of an instance. The name is also the SQS MessageGroupId of the instance's
-// events.
-const InstanceIDBytesMax = 128
+// instanceIDBytesMax is the longest name of an instance: the longest MessageGroupId of SQS.
+const instanceIDBytesMax = 128
 
 // ErrInstanceID is returned by ParseInstanceID when the text does not name an instance.
 var ErrInstanceID = errors.New("not the name of an instance")
@@ -121,7 +109,7 @@ type InstanceID struct {
 func (i InstanceID) String() string { return i.Machine + "/" + i.ID }
 
 // ParseInstanceID parses the name of an instance: a machine's ID, one slash, and an ID of ASCII letters, digits
-// and punctuation other than the slash.
+// and punctuation other than the slash. A name has at most 128 bytes. Errors wrap ErrInstanceID.
 func ParseInstanceID(text string) (InstanceID, error) {
 	machine, id, ok := strings.Cut(text, "/")
 	if machine != "" && strings.Contains(strings.Trim(id, "/"), "/") {
@@ -130,8 +118,8 @@ func ParseInstanceID(text string) (InstanceID, error) {
 	if !ok || machine == "" || id == "" || strings.Contains(id, "/") {
 		return InstanceID{}, fmt.Errorf("%w: expected machine/id such as signup/42, got %q", ErrInstanceID, text)
 	}
-	if len(text) > InstanceIDBytesMax {
-		return InstanceID{}, fmt.Errorf("%w: expected at most %d bytes, got %d in %q", ErrInstanceID, InstanceIDBytesMax, len(text), text)
+	if len(text) > instanceIDBytesMax {
+		return InstanceID{}, fmt.Errorf("%w: expected at most %d bytes, got %d in %q", ErrInstanceID, instanceIDBytesMax, len(text), text)
 	}
 	if i := strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
 		_, size := utf8.DecodeRuneInString(text[i:])

@@ -172,7 +172,7 @@ func (t *turn) logCommitted(ctx context.Context, transitions []Transition, logge
 		log.Log(ctx, level, "transition", "instance", id, "event", done.Event, "from", done.From, "to", done.To, "ignored", done.Ignored, "revision", t.stored.Record.Revision)
 	}
 	for _, effect := range logged {
-		log.InfoContext(ctx, "chart log", "instance", id, "effect", t.derivedID(effect.ID), "message", cut(effect.Message, MessageBytesMax))
+		log.InfoContext(ctx, "chart log", "instance", id, "effect", t.derivedID(effect.ID), "message", cut(effect.Message, messageBytesMax))
 	}
 }
 

@@ -42,8 +42,7 @@ type Token struct {
 	// TimeoutSeconds and HeartbeatSeconds are the settings of the task's state; zero means none.
 	TimeoutSeconds   int `json:"timeout_seconds,omitempty"`
 	HeartbeatSeconds int `json:"heartbeat_seconds,omitempty"`
-	// Answer is the answer to the task, nil while it has to wait. It is committed before it is given. Then the token
-	// is forgotten.
+	// Answer is the answer to the task, nil while it has to wait. It is stored before it is given.
 	Answer *Answer `json:"answer,omitempty"`
 }
 
@@ -60,12 +59,13 @@ type Answer struct {
 	Cause  string          `json:"cause,omitempty"`
 }
 
-// AnswerBytesMax is the longest output of a task (Step Functions Developer Guide, "Service quotas").
-const AnswerBytesMax = 256 << 10
+// answerBytesMax is the longest output of a task (Step Functions Developer Guide, "Service quotas").
+const answerBytesMax = 256 << 10
 
-// The errors with which the runtime itself fails tasks.
+// The errors of the runtime itself, as workflows and charts receive them.
 const (
-	// ErrorOutputTooLarge fails a task whose answer is longer than AnswerBytesMax.
+	// ErrorOutputTooLarge fails a task whose answer is longer than 256 KiB. It is also the error in the end of an
+	// execution whose output does not fit into its instance.
 	ErrorOutputTooLarge = "Settle.OutputTooLarge"
 	// ErrorParked fails a task whose event was parked.
 	ErrorParked = "Settle.Parked"
@@ -110,8 +110,8 @@ func (t *turn) hold(token *Token, eventID string) {
 	}
 	t.draft.Record.Tokens = append(slices.Clip(t.draft.Record.Tokens), *token)
 	t.changed()
-	if at, ok := t.nextBeat(*token); ok {
-		t.owe(statechart.Effect{ID: beatID(token.Key, 0), Kind: beat, Name: token.Key, At: at.UTC()})
+	if at, ok := t.nextHeartbeat(*token); ok {
+		t.owe(statechart.Effect{ID: heartbeatID(token.Key, 0), Kind: heartbeat, Name: token.Key, At: at.UTC()})
 	}
 }
 
@@ -167,9 +167,9 @@ func answerOf(effect statechart.Effect) *Answer {
 		Tags    []string        `json:"tags"`
 		Output  json.RawMessage `json:"output,omitempty"`
 	}{effect.Outcome, effect.State, append([]string{}, effect.Tags...), effect.Output})
-	if len(output) > AnswerBytesMax {
+	if len(output) > answerBytesMax {
 		return &Answer{Error: ErrorOutputTooLarge, Cause: fmt.Sprintf("the outcome is %q, but its output has %d bytes and Step Functions accepts %d: "+
-			"store it elsewhere and answer with a reference", effect.Outcome, len(output), AnswerBytesMax)}
+			"store it elsewhere and answer with a reference", effect.Outcome, len(output), answerBytesMax)}
 	}
 	return &Answer{Output: output}
 }

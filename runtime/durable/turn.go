@@ -28,8 +28,8 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began
 		return 0, &suspectError{suspicion}
 	}
 	t.began = began
-	t.tellLoaded(ctx)
-	defer func() { t.tellHeld(ctx, err) }()
+	t.reportLoaded(ctx)
+	defer func() { t.reportHeld(ctx, err) }()
 	loaded := t.stored
 
 	// Drain the outbox that an earlier delivery left behind.
@@ -47,7 +47,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began
 			t.takeBack(ctx, loaded, deliveries[done:])
 			return done, err
 		}
-		t.tell(ctx)
+		t.reportApplied(ctx)
 
 		// Dispatch the effects, then clear the outbox.
 		if err := t.dispatch(ctx, false); err != nil {
@@ -351,7 +351,7 @@ func (t *turn) commit(ctx context.Context) error {
 	transitions := t.draft.transitions
 	t.draft.Record, t.draft.transitions = next, nil
 	t.stored = t.draft
-	t.tellCommitted(ctx, transitions)
+	t.reportCommitted(ctx, transitions)
 	t.logCommitted(ctx, transitions, logged)
 	return nil
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/reserved"
 )
 
 // An alias is a separate item. Its key, under instance, is "alias/<alias>", and alias_of names the instance that it
 // stands for. Unlike an instance it has no revision. When the instance ends, the alias is released and expires with
 // it. redeemed holds the event of the callback that redeemed the alias, as JSON.
 const (
-	aliasPrefix    = durable.AliasMachine + "/"
+	aliasPrefix    = reserved.Alias + "/"
 	attrAliasOf    = "alias_of"
 	attrReleased   = "released"
 	attrRedeemed   = "redeemed"
@@ -139,11 +140,25 @@ func (s *Store) Release(ctx context.Context, alias string, id durable.InstanceID
 	return s.failed(doing, classifyAlias(err))
 }
 
+// Redemption is the result of redeeming an alias. The first callback under an alias redeems it.
+type Redemption struct {
+	// Instance has the alias or was the last to have it. Zero if no instance has had it.
+	Instance durable.InstanceID
+	// First reports that this callback redeemed the alias, and no callback had before.
+	First bool
+	// Event is the event of the callback that redeemed the alias; nil if none has.
+	Event json.RawMessage
+	// By identifies the callback that redeemed the alias. It is another one after each claim of the alias.
+	By string
+	// Ended reports that the instance has ended. Another instance may claim the alias.
+	Ended bool
+}
+
 // Redeem stores the event of a callback with the alias, if the alias belongs to the instance, the instance has not
 // ended, and the alias is not redeemed yet. Of concurrent callbacks, one is the first. Redeem returns the stored
 // redemption in either case. Not being the first is not an error. It does not change an alias of another instance. by
 // identifies the callback: a retry with the same value gets the same result.
-func (s *Store) Redeem(ctx context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (durable.Redemption, error) {
+func (s *Store) Redeem(ctx context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (Redemption, error) {
 	doing := fmt.Sprintf("redeeming alias %s of %s", alias, id)
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &s.table, Key: aliasKey(alias),
@@ -159,27 +174,27 @@ func (s *Store) Redeem(ctx context.Context, alias string, id durable.InstanceID,
 	})
 	var refused *types.ConditionalCheckFailedException
 	if err == nil {
-		return durable.Redemption{Instance: id, First: true, Event: event, By: by}, nil
+		return Redemption{Instance: id, First: true, Event: event, By: by}, nil
 	}
 	if !errors.As(err, &refused) {
-		return durable.Redemption{}, s.failed(doing, err)
+		return Redemption{}, s.failed(doing, err)
 	}
 	redemption, err := redemptionOf(refused.Item)
 	if err != nil {
-		return durable.Redemption{}, s.failed(doing, err)
+		return Redemption{}, s.failed(doing, err)
 	}
 	redemption.First = redemption.By == by
 	return redemption, nil
 }
 
 // redemptionOf decodes the item of an alias; zero for no item.
-func redemptionOf(item map[string]types.AttributeValue) (durable.Redemption, error) {
+func redemptionOf(item map[string]types.AttributeValue) (Redemption, error) {
 	if len(item) == 0 {
-		return durable.Redemption{}, nil
+		return Redemption{}, nil
 	}
 	r := reader{item: item}
 	id, err := durable.ParseInstanceID(r.text(attrAliasOf))
-	redemption := durable.Redemption{Instance: id}
+	redemption := Redemption{Instance: id}
 	_, redemption.Ended = item[attrReleased]
 	if _, redeemed := item[attrRedeemed]; redeemed {
 		redemption.Event, redemption.By = json.RawMessage(r.text(attrRedeemed)), r.text(attrRedeemedBy)

@@ -48,32 +48,32 @@ func TestAnAliasIsRedeemedOnce(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)
 	other := durable.InstanceID{Machine: "signup", ID: "43"}
-	redeem := func(id durable.InstanceID, event json.RawMessage, by string, want durable.Redemption) {
+	redeem := func(id durable.InstanceID, event json.RawMessage, by string, want dynamostore.Redemption) {
 		t.Helper()
 		got, err := store.Redeem(t.Context(), alias, id, event, by)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("by %s for %s: error %v (-want +got):\n%s", by, id, err, diff)
 		}
 	}
-	redeem(id, callback, "early", durable.Redemption{})
+	redeem(id, callback, "early", dynamostore.Redemption{})
 	must(t, claim(t, client, store, id, created))
-	redeem(other, callback, "stray", durable.Redemption{Instance: id})
-	redeem(id, callback, "first", durable.Redemption{Instance: id, First: true, Event: callback, By: "first"})
-	redeem(id, callback, "first", durable.Redemption{Instance: id, First: true, Event: callback, By: "first"})
-	redeem(id, json.RawMessage(`{"type":"other"}`), "second", durable.Redemption{Instance: id, Event: callback, By: "first"})
+	redeem(other, callback, "stray", dynamostore.Redemption{Instance: id})
+	redeem(id, callback, "first", dynamostore.Redemption{Instance: id, First: true, Event: callback, By: "first"})
+	redeem(id, callback, "first", dynamostore.Redemption{Instance: id, First: true, Event: callback, By: "first"})
+	redeem(id, json.RawMessage(`{"type":"other"}`), "second", dynamostore.Redemption{Instance: id, Event: callback, By: "first"})
 
 	// A repeated claim, as after a lost response, does not make the alias redeemable again.
 	must(t, claim(t, client, store, id, created))
-	redeem(id, callback, "third", durable.Redemption{Instance: id, Event: callback, By: "first"})
+	redeem(id, callback, "third", dynamostore.Redemption{Instance: id, Event: callback, By: "first"})
 	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
 	must(t, claim(t, client, store, id, created))
-	redeem(id, callback, "fourth", durable.Redemption{Instance: id, First: true, Event: callback, By: "fourth"}) // the instance has claimed the alias again
+	redeem(id, callback, "fourth", dynamostore.Redemption{Instance: id, First: true, Event: callback, By: "fourth"}) // the instance has claimed the alias again
 	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
 
 	// The next instance can redeem the alias independently.
 	must(t, claim(t, client, store, other, created))
-	redeem(id, callback, "late", durable.Redemption{Instance: other})
-	redeem(other, callback, "fifth", durable.Redemption{Instance: other, First: true, Event: callback, By: "fifth"})
+	redeem(id, callback, "late", dynamostore.Redemption{Instance: other})
+	redeem(other, callback, "fifth", dynamostore.Redemption{Instance: other, First: true, Event: callback, By: "fifth"})
 }
 
 func TestAnAliasOfAnEndedInstanceIsNotRedeemed(t *testing.T) {
@@ -81,7 +81,7 @@ func TestAnAliasOfAnEndedInstanceIsNotRedeemed(t *testing.T) {
 	client, store := emptyStore(t)
 	must(t, claim(t, client, store, id, created))
 	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
-	want := durable.Redemption{Instance: id, Ended: true}
+	want := dynamostore.Redemption{Instance: id, Ended: true}
 	if got, err := store.Redeem(t.Context(), alias, id, callback, "late"); err != nil || !cmp.Equal(want, got) {
 		t.Errorf("want %+v, got %+v, %v", want, got, err)
 	}
@@ -105,7 +105,7 @@ func TestOneOfConcurrentCallbacksRedeems(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)
 	must(t, claim(t, client, store, id, created))
-	redemptions := make([]durable.Redemption, 100)
+	redemptions := make([]dynamostore.Redemption, 100)
 	var wait sync.WaitGroup
 	for i := range redemptions {
 		wait.Go(func() {

@@ -234,7 +234,7 @@ func fullRecord(revision int64) durable.Record {
 		Ignored: 3, Skipped: 2,
 		LastSends: map[string][]durable.LastSend{"arn:aws:sqs:eu-central-1:123456789012:events.fifo": {{Sender: "job/1@1767322800000", ID: "3.0"}}},
 		FailedEffects: []durable.FailedEffect{
-			{ID: "6.0", Kind: statechart.Send, At: created, Target: "job/2", Error: "denied", Data: json.RawMessage(`{"type": "GO", "n": 1.5}`), DataBytes: 24, Report: durable.ReportTold},
+			{ID: "6.0", Kind: statechart.Send, At: created, Target: "job/2", Error: "denied", Data: json.RawMessage(`{"type": "GO", "n": 1.5}`), DataBytes: 24, Report: durable.ReportReceived},
 			{ID: "6.1", Kind: statechart.ClaimAlias, At: created, Error: "refused"},
 		},
 		Tokens: []durable.Token{

@@ -14,13 +14,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/canonicaljson"
+	"github.com/settle-run/settle/runtime/internal/reserved"
 )
 
 // A reserved event ID is a separate item. Its key, under instance, is "idempotency/<machine>/<id>/<SHA-256 of the
 // event ID>", and event_sha256 is the digest of the event. Unlike an instance it has no revision. The event ID is
 // hashed because DynamoDB limits keys to 2,048 bytes and callers may use any text.
 const (
-	idempotencyPrefix = durable.IdempotencyMachine + "/"
+	idempotencyPrefix = reserved.Idempotency + "/"
 	attrEventDigest   = "event_sha256"
 )
 
@@ -33,14 +35,15 @@ const ReservedFor = 15 * 24 * time.Hour
 var ErrIDReused = errors.New("event ID used before with another body")
 
 // Reserve reserves a caller's event ID for this event to the instance, from at until at plus ReservedFor. Reserving
-// it again for the same event extends the reservation. durable.EventDigest decides whether two events are the same.
+// it again for the same event extends the reservation. Two events are the same if they differ
+// only in the form of their JSON.
 // Reserve fails with ErrIDReused if the ID is reserved for another event. Of concurrent calls with different events,
 // one wins.
 //
 // Call it before you queue the event. After any other error, or after a crash between the two, you may repeat both.
 func (s *Store) Reserve(ctx context.Context, to durable.InstanceID, eventID string, event json.RawMessage, at time.Time) error {
 	doing := fmt.Sprintf("reserving the event ID %q for %s", eventID, to)
-	digest, err := durable.EventDigest(event)
+	digest, err := canonicaljson.EventDigest(event)
 	if err != nil {
 		return s.failed(doing, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/internal/reserved"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -90,14 +91,14 @@ func TestReservedIDsAreNotListed(t *testing.T) {
 	store := dynamostore.NewIndexed(newIndexedClient(t), table)
 	must(t, store.Reserve(t.Context(), id, "k", place, created))
 	mustCommit(t, store, placedRecord("job/1", 1, statechart.Active, nil, "queued"))
-	for _, filter := range []dynamostore.Filter{{}, {Consistent: true}, {Machine: durable.IdempotencyMachine}, {Machine: "signup"}} {
+	for _, filter := range []dynamostore.Filter{{}, {Consistent: true}, {Machine: reserved.Idempotency}, {Machine: "signup"}} {
 		for record, err := range store.List(t.Context(), filter) {
 			if err != nil || record.Instance.String() != "job/1" {
 				t.Errorf("listing %+v: got %s, %v", filter, record.Instance, err)
 			}
 		}
 	}
-	for _, machine := range []string{"", durable.IdempotencyMachine, "signup"} {
+	for _, machine := range []string{"", reserved.Idempotency, "signup"} {
 		page, err := store.ListPage(t.Context(), dynamostore.Filter{Machine: machine}, 10, "")
 		if err != nil {
 			t.Fatal(err)

@@ -13,13 +13,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/reserved"
 )
 
 // The last send of a sender that does not fit into the record of its receiver is a separate item. Its key, under
 // instance, is "sends/<receiver> <queue> <sender>". The item holds the ID of the send and its place in the sender's
 // order. It has no revision, because it is not an instance.
 const (
-	sendsPrefix      = durable.SendsMachine + "/"
+	sendsPrefix      = reserved.Sends + "/"
 	attrSend         = "send"
 	attrSendStep     = "step"
 	attrSendPosition = "position"

@@ -78,7 +78,7 @@ deferred L[M{event:M{code:N 1234, type:S "VERIFY"}, id:S "p-1"}]
 error M{at:S "2026-03-01T12:00:01.234Z", event:S "VERIFY", message:S "tried 3 times"}
 executions L[M{arn:S "an ARN", event:S "report.ended", name:S "settle-signup-42-x", started_at:S "2026-03-01T12:00:00Z", workflow:S "report"}, M{event:S "audit.ended", name:S "settle-signup-42-y", refused:M{cause:S "C", error:S "E"}, started_at:S "2026-03-01T12:00:00Z", workflow:S "audit"}]
 expire_at N 1772452800
-failed_effects L[M{at:S "2026-03-01T12:00:00Z", data:M{n:N 1.5, type:S "GO"}, data_bytes:N 24, error:S "denied", id:S "6.0", kind:S "send", report:S "told", target:S "job/2"}, M{at:S "2026-03-01T12:00:00Z", error:S "refused", id:S "6.1", kind:S "alias"}]
+failed_effects L[M{at:S "2026-03-01T12:00:00Z", data:M{n:N 1.5, type:S "GO"}, data_bytes:N 24, error:S "denied", id:S "6.0", kind:S "send", report:S "received", target:S "job/2"}, M{at:S "2026-03-01T12:00:00Z", error:S "refused", id:S "6.1", kind:S "alias"}]
 history L[M{at:S "2026-03-01T12:00:00Z", event:S "SIGN_UP", from:L[S "new"], to:L[S "registering"]}, M{at:S "2026-03-01T12:00:01.234Z", event:S "RESEND", from:L[S "registering"], ignored:BOOL true, to:L[S "registering"]}]
 ignored N 3
 instance S "signup/42"

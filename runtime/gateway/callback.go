@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -107,7 +108,7 @@ func (a *api) addressee(r *http.Request) (Callback, durable.InstanceID, error) {
 
 // unknownJob returns why an instance does not have the alias of a callback. Either it does not wait under the alias, or
 // it has not claimed it yet. The third party can be faster than the answer to the call that started its job.
-func (a *api) unknownJob(ctx context.Context, to durable.InstanceID, redemption durable.Redemption) error {
+func (a *api) unknownJob(ctx context.Context, to durable.InstanceID, redemption dynamostore.Redemption) error {
 	record, err := a.store.Load(ctx, to)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -71,7 +72,7 @@ func wantAnswer(t *testing.T, what string, answer *httptest.ResponseRecorder, st
 func TestFirstCallbackIsAcceptedAndOthersGetTheReason(t *testing.T) {
 	t.Parallel()
 	ended := func(w *world, event json.RawMessage) {
-		w.table.aliases["acme/7"] = durable.Redemption{Instance: durable.InstanceID{Machine: "signup", ID: "42"}, Ended: true, Event: event}
+		w.table.aliases["acme/7"] = dynamostore.Redemption{Instance: durable.InstanceID{Machine: "signup", ID: "42"}, Ended: true, Event: event}
 	}
 	for name, c := range map[string]struct {
 		before     func(w *world)

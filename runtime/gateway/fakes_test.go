@@ -21,6 +21,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/internal/canonicaljson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -119,7 +120,7 @@ type table struct {
 	mu       sync.Mutex
 	down     error
 	records  map[durable.InstanceID]durable.Record
-	aliases  map[string]durable.Redemption
+	aliases  map[string]dynamostore.Redemption
 	reserved map[reservation]string
 }
 
@@ -133,7 +134,7 @@ type reservation struct {
 func (s *table) Reserve(_ context.Context, to durable.InstanceID, eventID string, event json.RawMessage, _ time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	digest, err := durable.EventDigest(event)
+	digest, err := canonicaljson.EventDigest(event)
 	if err != nil || s.down != nil {
 		return errors.Join(err, s.down)
 	}
@@ -159,7 +160,7 @@ func (s *table) Find(_ context.Context, alias string) (durable.InstanceID, error
 }
 
 // Redeem stores the redemption as a later caller sees it: First is false.
-func (s *table) Redeem(_ context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (durable.Redemption, error) {
+func (s *table) Redeem(_ context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (dynamostore.Redemption, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	redemption := s.aliases[alias]
@@ -175,9 +176,9 @@ func (s *table) Redeem(_ context.Context, alias string, id durable.InstanceID, e
 // claim gives the alias to the instance.
 func (s *table) claim(alias, id string) {
 	if s.aliases == nil {
-		s.aliases = map[string]durable.Redemption{}
+		s.aliases = map[string]dynamostore.Redemption{}
 	}
-	s.aliases[alias] = durable.Redemption{Instance: durable.InstanceID{Machine: "signup", ID: id}}
+	s.aliases[alias] = dynamostore.Redemption{Instance: durable.InstanceID{Machine: "signup", ID: id}}
 }
 
 func (s *table) Load(_ context.Context, id durable.InstanceID) (durable.Record, error) {

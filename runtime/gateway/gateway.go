@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
 // Limits on input.
@@ -56,9 +57,9 @@ type Store interface {
 	// Find returns the instance that has the alias or had it last. It returns dynamostore.ErrNoAlias if no instance has
 	// had it.
 	Find(ctx context.Context, alias string) (durable.InstanceID, error)
-	// Redeem stores the event of a callback with the instance's alias, if it is the first one; see durable.Redemption.
+	// Redeem stores the event of a callback with the instance's alias, if it is the first one; see dynamostore.Redemption.
 	// Calling it again with the same by returns the same result.
-	Redeem(ctx context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (durable.Redemption, error)
+	Redeem(ctx context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (dynamostore.Redemption, error)
 	// Reserve reserves a client's event ID for this event to the instance. The reservation starts at the given time. It
 	// returns dynamostore.ErrIDReused if the ID is reserved for another event. Reserving the same event again succeeds.
 	Reserve(ctx context.Context, to durable.InstanceID, eventID string, event json.RawMessage, at time.Time) error

@@ -17,7 +17,7 @@ import (
 // TestBadGroups is the table of groups that name no instance, or look like it.
 func TestBadGroups(t *testing.T) {
 	t.Parallel()
-	longest := "probe/" + strings.Repeat("x", durable.InstanceIDBytesMax-len("probe/"))
+	longest := "probe/" + strings.Repeat("x", 128-len("probe/"))
 	runBadMessages(t, []badMessage{
 		{name: "no slash", group: "probe", body: goodEvent, want: parked(`the group of the message: not the name of an instance: expected machine/id such as signup/42, got "probe"`)},
 		{name: "no machine", group: "/1", body: goodEvent, want: parked(`the group of the message: not the name of an instance: expected machine/id such as signup/42, got "/1"`)},

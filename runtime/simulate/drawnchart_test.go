@@ -146,7 +146,7 @@ func (d *drawer) one(of int) bool { return d.IntN(of) == 0 }
 
 func (d *drawer) definition() statechart.Definition[trail] {
 	payloads := statechart.Payloads{"later": statechart.PayloadOf[serial](), "hint": statechart.NoPayload(), "told": statechart.PayloadOf[serial](), durable.AliasTaken: statechart.NoPayload(), durable.TokenExpired: statechart.NoPayload()}
-	payloads[durable.CommunicationError] = statechart.PayloadOf[statechart.CommunicationFailure]()
+	payloads[statechart.CommunicationError] = statechart.PayloadOf[statechart.CommunicationFailure]()
 	payloads[flowEnded] = statechart.PayloadOf[statechart.ExecutionEnded]()
 	for _, typ := range outsideEvents {
 		payloads[typ] = statechart.PayloadOf[serial]()
@@ -158,7 +158,7 @@ func (d *drawer) definition() statechart.Definition[trail] {
 			{Event: "told", Actions: []chartAction{mark("told")}},
 			{Event: durable.AliasTaken, Actions: []chartAction{mark("alias taken")}},
 			{Event: durable.TokenExpired, Actions: []chartAction{mark("token expired")}},
-			{Event: durable.CommunicationError, Actions: []chartAction{mark("communication failed")}},
+			{Event: statechart.CommunicationError, Actions: []chartAction{mark("communication failed")}},
 			{Event: flowEnded, Actions: []chartAction{mark("flow ended")}},
 			// A chart that answers only some names refuses the others. This transition is never taken.
 			{Event: "hint", Guard: statechart.If("never", func(trail) bool { return false }), Actions: []chartAction{

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/reserved"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -312,7 +313,7 @@ func (s *simulation) recordUpdate(call takenCall) {
 	if _, isAlias := l.tenures[name]; isAlias {
 		l.recordTenure(name, "", time.Time{})
 	}
-	if strings.HasPrefix(name, durable.SendsMachine+"/") {
+	if strings.HasPrefix(name, reserved.Sends+"/") {
 		s.count("last sends of senders that were moved out of their receivers' items", 1)
 	}
 	if !update.isClearing() {

@@ -57,7 +57,7 @@ func (r *replay) reportFailed(effect string) error {
 	}
 	r.failures[id] = true
 	r.simulation.count("effects that failed permanently and were reported to their chart", 1)
-	return r.report(durable.CommunicationError, map[string]any{"effect": id, "kind": "any"})
+	return r.report(statechart.CommunicationError, map[string]any{"effect": id, "kind": "any"})
 }
 
 // report sends the chart an event from the loop, if it declares the event.

@@ -122,8 +122,8 @@ func posting() durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[post]{
 		ID: "posting", Version: 1, Initial: "open",
 		Payloads: statechart.Payloads{"post": statechart.PayloadOf[letter](), "letter": statechart.PayloadOf[letter](), "pause": statechart.NoPayload(),
-			durable.CommunicationError: statechart.PayloadOf[statechart.CommunicationFailure]()},
-		On: []on{{Event: "letter", Actions: do{keep}}, {Event: durable.CommunicationError, Actions: do{note}}},
+			statechart.CommunicationError: statechart.PayloadOf[statechart.CommunicationFailure]()},
+		On: []on{{Event: "letter", Actions: do{keep}}, {Event: statechart.CommunicationError, Actions: do{note}}},
 		States: []statechart.State[post]{
 			{ID: "open", Tags: settled, On: []on{{Event: "post", Actions: do{send, file}}, {Event: "pause", Target: "paused"}}},
 			{ID: "paused", Tags: settled, After: []statechart.After[post]{{Delay: 10 * time.Minute, Target: "open"}}},
@@ -204,16 +204,16 @@ func TestAPermanentlyFailedEffectBlocksNothing(t *testing.T) {
 				}
 			},
 			event: fmt.Sprintf(postOne, 3000), within: time.Minute,
-			want: `[two] ["send to posting/2"], kept: [send posting/2 told], 0 effects left, <nil>`, archive: `[one] [], kept:, 0 effects left, <nil>`,
+			want: `[two] ["send to posting/2"], kept: [send posting/2 received], 0 effects left, <nil>`, archive: `[one] [], kept:, 0 effects left, <nil>`,
 		},
 		"no permission": {
 			refuse: toSecond, event: fmt.Sprintf(postOne, 0), after: 59 * time.Minute, within: 70 * time.Minute,
-			want: `[two] ["send to posting/2"], kept: [send posting/2 told], 0 effects left, <nil>`, archive: `[one] [], kept:, 0 effects left, <nil>`,
+			want: `[two] ["send to posting/2"], kept: [send posting/2 received], 0 effects left, <nil>`, archive: `[one] [], kept:, 0 effects left, <nil>`,
 		},
 		"a deleted queue": {
 			prepare: (*world).loseDelayQueue,
 			event:   `{"type": "pause"}`, after: 59 * time.Minute, within: 70 * time.Minute,
-			want: `[two] ["schedule to 10m0s of paused"], kept: [schedule 10m0s of paused told], 0 effects left, <nil>`,
+			want: `[two] ["schedule to 10m0s of paused"], kept: [schedule 10m0s of paused received], 0 effects left, <nil>`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestAPermanentFailureIsReportedOnceWithAnyFault(t *testing.T) {
 						calls = len(hit.calls)
 						hit.mu.Unlock()
 					}
-					const want = `[] ["send to posting/2"], kept: [send posting/2 told], 0 effects left, <nil>`
+					const want = `[] ["send to posting/2"], kept: [send posting/2 received], 0 effects left, <nil>`
 					if got := w.posted("posting/1"); got != want || w.deadLetters() != "0" {
 						t.Errorf("%v at call %d, %s: want %s, got %s, and %s parked", kind, n, hit.hit(), want, got, w.deadLetters())
 					}

@@ -76,7 +76,7 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 		err = view.WriteCheck(s.Out, s.style, check.Rows())
 	}
 	if checked, broken := check.Counts(); err == nil && broken > 0 {
-		err = fmt.Errorf("%d of %d instances cannot run on this build: %s", broken, checked, remedy(broken, check.Spoilt()))
+		err = fmt.Errorf("%d of %d instances cannot run on this build: %s", broken, checked, remedy(broken, check.Corrupt()))
 	}
 	return err
 }

@@ -168,7 +168,7 @@ func (w *waiter) reserve(ctx context.Context, message durable.Message) error {
 		return fmt.Errorf("%w; nothing was sent: use another --id, or send the first event again unchanged", err)
 	case errors.Is(err, durable.ErrDenied): // dynamostore.ErrNoTable wraps it.
 		w.session.note("%s: warning: cannot check whether --id %s was used for another event: %s; sending the event without the check. "+
-			"To enable the check, use --table, and allow dynamodb:UpdateItem on the keys %s/*", w.session.name(), w.eventID, oneLine(err), durable.IdempotencyMachine)
+			"To enable the check, use --table, and allow dynamodb:UpdateItem on the keys idempotency/*", w.session.name(), w.eventID, oneLine(err))
 		return nil
 	case err != nil && ctx.Err() == nil:
 		return fmt.Errorf("%w; nothing was sent", err)

@@ -73,10 +73,10 @@ func invoked(name, target, failed string) []invoke {
 // payloads declares the events of all charts.
 func payloads() statechart.Payloads {
 	p := statechart.Payloads{
-		"printed":                  statechart.PayloadOf[statechart.ExecutionEnded](),
-		durable.AliasTaken:         statechart.PayloadOf[struct{ Alias string }](),
-		durable.TokenExpired:       statechart.PayloadOf[struct{ Name, Execution string }](),
-		durable.CommunicationError: statechart.PayloadOf[statechart.CommunicationFailure](),
+		"printed":                     statechart.PayloadOf[statechart.ExecutionEnded](),
+		durable.AliasTaken:            statechart.PayloadOf[struct{ Alias string }](),
+		durable.TokenExpired:          statechart.PayloadOf[struct{ Name, Execution string }](),
+		statechart.CommunicationError: statechart.PayloadOf[statechart.CommunicationFailure](),
 	}
 	for _, typ := range strings.Fields("add break renew tell claim wait charge pay ship kill hand print help-b help-c help-d release again cancel finish") {
 		p[typ] = statechart.PayloadOf[item]()
@@ -138,7 +138,7 @@ func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 			{Event: "printed", Actions: do{note(func(e statechart.ExecutionEnded) string { return "ended " + string(e.Status) })}},
 			{Event: durable.AliasTaken, Actions: do{note(func(e struct{ Alias string }) string { return "taken " + e.Alias })}},
 			{Event: durable.TokenExpired, Actions: do{note(func(e struct{ Name, Execution string }) string { return "gone " + e.Name + " " + e.Execution })}},
-			{Event: durable.CommunicationError, Actions: do{note(func(e statechart.CommunicationFailure) string { return "failed " + e.Effect })}},
+			{Event: statechart.CommunicationError, Actions: do{note(func(e statechart.CommunicationFailure) string { return "failed " + e.Effect })}},
 		}...),
 	}), durable.MachineConfig{Retention: retention})
 }

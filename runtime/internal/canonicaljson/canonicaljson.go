@@ -1,9 +1,11 @@
-// Package canonicaljson returns one canonical text for equal JSON objects.
+// Package canonicaljson returns one canonical text, and one digest, for equal JSON objects.
 package canonicaljson
 
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +30,17 @@ func Object(text []byte, omitted string) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	return readValue(decoder, omitted)
+}
+
+// EventDigest returns a SHA-256 in hexadecimal that two bodies share if they are the same event: they have the same
+// canonical text without "$id". It fails as Object does.
+func EventDigest(event []byte) (string, error) {
+	canonical, err := Object(event, "$id")
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // readValue reads one value and returns its canonical form. It omits the key omitted from an object, but not from the

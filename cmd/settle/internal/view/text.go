@@ -188,7 +188,7 @@ func (v Instance) failedText(now time.Time) string {
 		}
 		line := fmt.Sprintf("%s, %s: %s", what, ago(f.At, now), escaped(f.Message))
 		switch f.Report {
-		case durable.ReportTold:
+		case durable.ReportReceived:
 			line += " (reported to the chart)"
 		case durable.ReportSent:
 			line += " (report sent to the chart; if this line stays, the report was parked)"

@@ -37,7 +37,7 @@ type Failed struct {
 	Target  string                `json:"target,omitempty"`
 	At      time.Time             `json:"at"`
 	Message string                `json:"message"`
-	// Data is the content of the effect, unless it is longer than durable.FailedDataBytesMax. DataBytes is its length.
+	// Data is the content of the effect, unless it is longer than 2 KiB. DataBytes is its length.
 	Data      json.RawMessage `json:"data,omitempty"`
 	DataBytes int             `json:"data_bytes,omitempty"`
 	Report    durable.Report  `json:"report,omitempty"`

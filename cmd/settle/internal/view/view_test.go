@@ -63,7 +63,7 @@ func record() durable.Record {
 			{Key: "SECRET-2", Value: "SECRET-2", Name: "In\x1bProgress", EnteredAt: noon.Add(-time.Hour)},
 		},
 		Ignored: 2, Skipped: 3, FailedEffects: []durable.FailedEffect{
-			{ID: "SECRET-3", Kind: statechart.Send, At: noon.Add(-time.Hour), Target: "pipeline/8", Error: "no\x1bpe", Data: json.RawMessage(`{"type":"GO"}`), DataBytes: 13, Report: durable.ReportTold},
+			{ID: "SECRET-3", Kind: statechart.Send, At: noon.Add(-time.Hour), Target: "pipeline/8", Error: "no\x1bpe", Data: json.RawMessage(`{"type":"GO"}`), DataBytes: 13, Report: durable.ReportReceived},
 			{ID: "SECRET-4", Kind: statechart.ClaimAlias, At: noon.Add(-time.Minute), Target: "x-7", Error: "too long", Report: durable.ReportUnsent},
 			{ID: "SECRET-5", Kind: statechart.Schedule, At: noon.Add(-time.Second), Error: "denied", Report: durable.ReportSent},
 			{ID: "SECRET-6", Kind: statechart.Schedule, At: noon.Add(-time.Second), Error: "denied"},
@@ -183,7 +183,7 @@ func TestJSONIsTheGatewaysViewWithTheReasonOfAParkedEvent(t *testing.T) {
 	if !ok || len(failed) != 4 || got["skipped"] != 3.0 {
 		t.Fatalf("expected the failed effects and the skipped events, got %v and %v", got["failed_effects"], got["skipped"])
 	}
-	wantFailed := map[string]any{"kind": "send", "target": "pipeline/8", "at": "2026-01-02T11:00:00Z", "message": "no\x1bpe", "data": map[string]any{"type": "GO"}, "data_bytes": 13.0, "report": "told"}
+	wantFailed := map[string]any{"kind": "send", "target": "pipeline/8", "at": "2026-01-02T11:00:00Z", "message": "no\x1bpe", "data": map[string]any{"type": "GO"}, "data_bytes": 13.0, "report": "received"}
 	if !reflect.DeepEqual(failed[0], wantFailed) {
 		t.Errorf("expected %v, got %v", wantFailed, failed[0])
 	}
