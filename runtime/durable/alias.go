@@ -89,11 +89,8 @@ func releaseOf(alias string) statechart.Effect {
 	return statechart.Effect{ID: "alias." + alias, Kind: statechart.ReleaseAlias, Name: alias}
 }
 
-// releaseAlias releases an alias, unless the instance has claimed it again since.
+// releaseAlias releases an alias. The store releases nothing if the instance has claimed the alias again since.
 func (t *turn) releaseAlias(ctx context.Context, effect statechart.Effect) error {
-	if slices.Contains(t.stored.Record.Aliases, effect.Name) {
-		return nil
-	}
 	r := &t.stored.Record
 	return t.loop.ports.Store.Release(ctx, effect.Name, r.Instance, r.CreatedAt, t.expireAt(*r))
 }

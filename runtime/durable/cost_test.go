@@ -3,8 +3,11 @@ package durable_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -117,6 +120,31 @@ func TestAnAttemptOnARedeliveryCostsOneWrite(t *testing.T) {
 		w.wantLog(t, "order/1", "charge ok")
 		w.wantServed(t, "charge 1", "charge 2")
 	})
+}
+
+// A repeated answer costs one more write if its task came without its execution.
+func TestAnAnswerIsWrittenOnceMoreOnlyIfTheHistoryCannotShowIt(t *testing.T) {
+	t.Parallel()
+	for name, task := range map[string]func(w *world) string{
+		"with its execution":    func(w *world) string { return w.wait("t1", "HandOver", 24*time.Hour, 0) },
+		"without its execution": func(w *world) string { return w.anonymous("t1", "HandOver") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inParcelWorld(t, func(t *testing.T, w *world) {
+				w.hook = faults(map[string]fault{"ClearOutbox parcel/1 #1": dieBefore})
+				w.post(parcel1, fmt.Sprintf(`{"type": "hurry", "$task": %s}`, task(w)))
+				w.invoke()
+				w.wantCalls(t, "Load parcel/1", "Commit parcel/1", "Answer HandOver", "ClearOutbox parcel/1")
+				w.run(t)
+				again := []string{"Load parcel/1", "Answer HandOver", "ClearOutbox parcel/1"}
+				if name == "without its execution" {
+					again = slices.Insert(again, 1, "ClearOutbox parcel/1")
+				}
+				w.wantCalls(t, again...)
+			})
+		})
+	}
 }
 
 // failing returns a service whose first n attempts fail.

@@ -75,7 +75,7 @@ func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err e
 // emitting, because Emit is the host's own code.
 func (t *turn) isPermanent(kind statechart.EffectKind, err error) bool {
 	switch {
-	case kind == statechart.EmitEvent || kind == statechart.ParkEvent || kind == parkDelivery || errors.Is(err, errNotInHand):
+	case kind == statechart.EmitEvent || kind == statechart.ParkEvent || kind == parkDelivery:
 		return false
 	case errors.Is(err, ErrRefused):
 		return true

@@ -224,28 +224,30 @@ func TestAnEffectThatIsMendedInTimeDoesNotFail(t *testing.T) {
 	}
 }
 
-// The consumer finds an outbox that is older than DeniedWaitMax.
-func TestWhoWasSwitchedOffTriesBeforeItGivesUp(t *testing.T) {
+// The consumer finds an outbox that is older than DeniedWaitMax. It was never tried, or denied once.
+func TestADeniedEffectIsTriedThreeTimesAfterAnOutage(t *testing.T) {
 	t.Parallel()
-	inCourierWorld(t, func(t *testing.T, w *world) {
-		w.hook = faults(map[string]fault{"Send order/2 #1": dieBefore})
-		w.post(courier1, telling("order/2", "ball"))
-		w.invoke()
-		time.Sleep(3 * time.Hour)
-		denials := 0
-		w.refuse = func(call string) error {
-			if call == "Send order/2" && denials < 1 {
-				denials++
-				return durable.ErrDenied
+	for denialsMax, first := range map[int]fault{1: dieBefore, 2: none} {
+		inCourierWorld(t, func(t *testing.T, w *world) {
+			w.hook = faults(map[string]fault{"Send order/2 #1": first})
+			denials := 0
+			w.refuse = func(call string) error {
+				if call == "Send order/2" && denials < denialsMax {
+					denials++
+					return durable.ErrDenied
+				}
+				return nil
 			}
-			return nil
-		}
-		w.run(t)
-		w.wantLog(t, "order/2", "ball")
-		if r := w.load(courier1); denials != 1 || len(r.FailedEffects) > 0 {
-			t.Errorf("want the effect performed by the second try, got %+v", r.FailedEffects)
-		}
-	})
+			w.post(courier1, telling("order/2", "ball"))
+			w.invoke()
+			time.Sleep(3 * time.Hour)
+			w.run(t)
+			w.wantLog(t, "order/2", "ball")
+			if r := w.load(courier1); denials != denialsMax || len(r.FailedEffects) > 0 {
+				t.Errorf("want the effect performed by the third delivery, got %d denials and %+v", denials, r.FailedEffects)
+			}
+		})
+	}
 }
 
 // Each fault hits each call once.

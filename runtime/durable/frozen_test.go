@@ -32,12 +32,19 @@ func (w *world) frozenBefore(name string, nth int, run func()) func(call string)
 // acknowledge it. Then the first one wakes up, and an operator redrives the parked event.
 func TestAnEventIsEitherAppliedOrParked(t *testing.T) {
 	t.Parallel()
-	for name, first := range map[string]string{"of an instance": event("tell", ""), "that begins its instance": ""} {
+	for name, c := range map[string]struct {
+		first       string
+		attemptsMax int
+	}{
+		"of an instance": {first: event("tell", ""), attemptsMax: 1},
+		// The second process stores neither the instance nor a count of the try.
+		"that begins its instance": {attemptsMax: 2},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.config.AttemptsMax = 1
+				w.config.AttemptsMax = c.attemptsMax
 				broken := false
 				add := statechart.TryAssign("add", func(b *basket, i item) error {
 					if broken {
@@ -50,8 +57,8 @@ func TestAnEventIsEitherAppliedOrParked(t *testing.T) {
 					ID: "shelf", Version: 1, Initial: "idle", Payloads: payloads(),
 					States: []chartState{{ID: "idle", Tags: settled, On: []on{{Event: "tell"}, {Event: "add", Actions: do{add}}}}},
 				}), durable.MachineConfig{}))
-				if first != "" {
-					w.post("shelf/1", strings.Replace(first, `"item": ""`, `"item": "x", "to": "order/9"`, 1))
+				if c.first != "" {
+					w.post("shelf/1", strings.Replace(c.first, `"item": ""`, `"item": "x", "to": "order/9"`, 1))
 					w.run(t)
 				}
 				w.post("shelf/1", event("add", "a"))
@@ -201,6 +208,26 @@ func TestAProcessThatWasFrozenClaimsNothing(t *testing.T) {
 		if owner := w.aliases["k"]; !strings.HasPrefix(owner, "caller/3 ") {
 			t.Errorf("the owner is %s, want caller/3", owner)
 		}
+	})
+}
+
+// One commit claims an alias and releases it. A process performs the outbox and freezes before it clears it. A second
+// process performs the outbox again and dies after the first call.
+func TestAProcessThatWasFrozenClearsTheOutboxOfAReleasedAlias(t *testing.T) {
+	t.Parallel()
+	inCallerWorld(t, func(t *testing.T, w *world) {
+		w.post("caller/1", event("add", "k"), event("finish", ""))
+		w.hook = w.frozenBefore("ClearOutbox caller/1", 1, func() {
+			time.Sleep(visibilityTimeout)
+			w.hook = faults(map[string]fault{"Claim k #1": dieAfter, "Release k #1": dieAfter})
+			w.invoke()
+			w.hook = nil
+		})
+		w.invoke()
+		w.run(t)
+		w.post("caller/2", event("add", "k"))
+		w.run(t)
+		w.wantLog(t, "caller/2") // The alias is free.
 	})
 }
 

@@ -142,6 +142,27 @@ func TestASendIsAppliedOnceHoweverManySendersCameInBetween(t *testing.T) {
 	})
 }
 
+// The receiver's item has room for one sender. Two senders send late, so the receiver looks up their last sends. The commit
+// that applies both sends fails.
+func TestALateSendIsAppliedThoughItsFirstCommitFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.SendersMax = 1
+		w.hook = faults(map[string]fault{"Send order/2 #1": dieBefore, "Send order/2 #2": dieBefore, "Commit order/2 #1": failBefore})
+		for _, sender := range []string{"order/s0", "order/s1"} {
+			w.post(sender, telling("order/2", sender))
+			w.invoke()
+		}
+		w.run(t)
+		w.wantItem(t, "order/2", "order/s0", 1)
+		w.wantItem(t, "order/2", "order/s1", 1)
+		if w.counted("LastSend order/2") == 0 {
+			t.Error("the last sends were not looked up: the test proves nothing")
+		}
+	})
+}
+
 // The events have IDs in the form that instances use, but other deduplication IDs.
 func TestProducersIDsHaveNoOrder(t *testing.T) {
 	t.Parallel()

@@ -212,8 +212,13 @@ func TestATaskWhoseAnswerFailedForGoodIsAnsweredToASecondEvent(t *testing.T) {
 		task := w.wait("t1", "HandOver", 0, 0)
 		w.post(parcel1, `{"$id": "a", "type": "hurry", "$task": `+task+`}`)
 		w.run(t)
-		w.refuse = nil
 		w.post(parcel1, `{"$id": "b", "type": "settle.wait", "$task": `+task+`}`)
+		w.run(t)
+		if failed := w.load(parcel1).FailedEffects; len(failed) != 1 {
+			t.Errorf("want one failed effect for both failures of the same answer, got %+v", failed)
+		}
+		w.refuse = nil
+		w.post(parcel1, `{"$id": "c", "type": "settle.wait", "$task": `+task+`}`)
 		w.run(t)
 		w.wantAnswer(t, "t1", handed)
 		w.wantNoTokens(t)
