@@ -3,6 +3,7 @@ module github.com/settle-run/settle
 go 1.26
 
 require (
+	al.essio.dev/pkg/shellescape v1.6.1
 	github.com/alecthomas/kong v1.17.0
 	github.com/aws/aws-lambda-go v1.55.1
 	github.com/aws/aws-sdk-go-v2 v1.47.6
@@ -17,7 +18,9 @@ require (
 	github.com/creack/pty v1.1.24
 	github.com/dop251/goja v0.0.0-20260917113740-793a2a65c13b
 	github.com/google/go-cmp v0.7.0
+	github.com/lmittmann/tint v1.2.1
 	github.com/mattn/go-runewidth v0.0.31
+	github.com/natefinch/atomic v1.0.1
 	github.com/ohler55/ojg v1.28.5
 	github.com/qmuntal/stateless v1.7.2
 	go.etcd.io/bbolt v1.5.0

@@ -90,8 +90,8 @@ func TestDevPrintsTheWarningsOfCharts(t *testing.T) {
 	dev := startDevOf(t, command.Config{Machines: func(command.Environment) []durable.Machine {
 		return []durable.Machine{durable.Host(chart, durable.MachineConfig{})}
 	}})
-	dev.screen.await(t, `WARN  the chart has a likely mistake  machine=lamp  state=on  problem=is settled, and nothing can leave it`)
-	dev.screen.await(t, `WARN  the chart has a likely mistake  machine=lamp  state=the chart  problem=declares the event "DIM", which no state handles`)
+	dev.screen.await(t, `WRN the chart has a likely mistake machine=lamp state=on problem="is settled, and nothing can leave it`)
+	dev.screen.await(t, `WRN the chart has a likely mistake machine=lamp state="the chart" problem="declares the event \"DIM\", which no state handles`)
 	dev.end(t)
 }
 

@@ -184,7 +184,7 @@ func TestGetShowsWhyAnEventWasParked(t *testing.T) {
 				u.t.Errorf("expected the gateway to show %v, got %v", want, gateway)
 			}
 		}
-		contains(u.t, u.log.String(), "ERROR  event parked  instance=signup/42")
+		contains(u.t, u.log.String(), "ERR event parked instance=signup/42")
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/command"
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // called runs a command line of a program with another name.
@@ -82,6 +84,21 @@ func TestBashCompletesFilesForCommandsThatTakeFiles(t *testing.T) {
 			_settle`, line)
 		if err != nil || out != want {
 			t.Errorf("%s: expected a call with %q, got %q, %v", line, want, out, err)
+		}
+	}
+}
+
+// TestChartWithMistakesEndsACommandWithAMessage runs commands whose chart does not compile.
+func TestChartWithMistakesEndsACommandWithAMessage(t *testing.T) {
+	t.Parallel()
+	config := command.Config{Machines: func(command.Environment) []durable.Machine {
+		return []durable.Machine{durable.Host(statechart.Must(statechart.Definition[struct{}]{ID: "lamp", Version: 1, Initial: "nowhere"}), durable.MachineConfig{})}
+	}}
+	for _, line := range []string{"list --local", "graph", "send lamp/1 ON", "resume lamp/1 --wait bright", "dev --aws-port 0 --http-port 0"} {
+		var errOut bytes.Buffer
+		code := command.Run(t.Context(), config, command.Process{Err: &errOut, Endpoint: "http://127.0.0.1:1"}, strings.Fields(line))
+		if got := errOut.String(); code != command.ExitFailed || !strings.HasPrefix(got, "settle: the machines cannot be built: ") || strings.Count(got, "\n") != 1 || !strings.Contains(got, `chart "lamp": 2 findings: the chart has no states`) {
+			t.Errorf("%s: expected exit code 1 and one line about the chart, got %d and %q", line, code, got)
 		}
 	}
 }

@@ -223,8 +223,11 @@ func TestSendNamesIgnoredKeys(t *testing.T) {
 		keys     []string
 		want     string
 	}{
-		"one":                        {one(statechart.PayloadOf[shown]()), []string{"title=M", "extra=1"}, "settle: warning: unknown payload keys are ignored: \"extra\"; REQUEST takes the keys reader, title\n"},
-		"two":                        {one(statechart.PayloadOf[shown]()), []string{"raeder=ada", `a"b:=1`}, "settle: warning: unknown payload keys are ignored: \"a\\\"b\", \"raeder\"; REQUEST takes the keys reader, title\n"},
+		"one": {one(statechart.PayloadOf[shown]()), []string{"title=M", "extra=1"}, "settle: warning: unknown payload keys are ignored: \"extra\"; REQUEST takes the keys reader, title\n"},
+		"two": {one(statechart.PayloadOf[shown]()), []string{"raeder=ada", `a"b:=1`}, "settle: warning: unknown payload keys are ignored: \"a\\\"b\", \"raeder\"; REQUEST takes the keys reader, title\n"},
+		"in a list": {one(statechart.PayloadOf[struct {
+			Lines []struct{ Price int } `json:"lines"`
+		}]()), []string{`lines:=[{"price":1},{"prise":2}]`}, "settle: warning: unknown payload keys are ignored: \"prise\"; REQUEST takes the keys lines\n"},
 		"none":                       {one(statechart.PayloadOf[shown]()), []string{"title=M", "reader=ada", "--id", "request-1"}, ""},
 		"keys in another case":       {one(statechart.PayloadOf[shown]()), []string{"Title=M", "READER=ada"}, ""},
 		"a payload without keys":     {one(statechart.PayloadOf[struct{}]()), []string{"title=M"}, "settle: warning: unknown payload keys are ignored: \"title\"; REQUEST takes no keys\n"},

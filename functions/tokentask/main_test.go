@@ -24,6 +24,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host"
 	"github.com/settle-run/settle/runtime/host/hosttest"
+	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
 // TestATaskWaitsThroughTheFunction runs workflows whose task invokes the function. A rejected event fails the task
@@ -46,8 +47,9 @@ func TestATaskWaitsThroughTheFunction(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				described, received := runTask(t, c.payload)
 				if c.fails != "" {
-					if described.Status != types.ExecutionStatusFailed || !strings.Contains(aws.ToString(described.Cause), c.fails) || len(received) > 0 {
-						t.Errorf("want the task to fail with %q and no message, got %s %s and %d messages", c.fails, described.Status, aws.ToString(described.Cause), len(received))
+					if described.Status != types.ExecutionStatusFailed || aws.ToString(described.Error) != sqsqueue.TaskInvalid || !strings.Contains(aws.ToString(described.Cause), c.fails) || len(received) > 0 {
+						t.Errorf("want the task to fail with %s, %q and no message, got %s %s %s and %d messages", sqsqueue.TaskInvalid, c.fails,
+							described.Status, aws.ToString(described.Error), aws.ToString(described.Cause), len(received))
 					}
 					return
 				}

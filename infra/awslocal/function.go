@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -38,8 +39,9 @@ type failedError struct{ err error }
 func (e *failedError) Error() string { return "the function failed: " + e.err.Error() }
 func (e *failedError) Unwrap() error { return e.err }
 
-// functionError converts an error of an invocation to Lambda's form. An error that is not a FunctionError gets the
-// name of its Go type, as with aws-lambda-go.
+// functionError converts an error of an invocation to Lambda's form, as aws-lambda-go does. A FunctionError and a
+// messages.InvokeResponse_Error, which is recognised by its JSON, keep their type. Any other error gets the name of its Go
+// type.
 func functionError(err error) *FunctionError {
 	var own *FunctionError
 	var failed *failedError
@@ -50,6 +52,10 @@ func functionError(err error) *FunctionError {
 		return &FunctionError{Type: "Sandbox.Timedout", Message: err.Error()}
 	case errors.As(err, &failed):
 		err = failed.err
+	}
+	var response struct{ ErrorType, ErrorMessage string }
+	if text, failed := json.Marshal(err); failed == nil && json.Unmarshal(text, &response) == nil && response.ErrorType != "" {
+		return &FunctionError{Type: response.ErrorType, Message: response.ErrorMessage}
 	}
 	typ := reflect.TypeOf(err)
 	for typ.Kind() == reflect.Pointer {

@@ -1,6 +1,7 @@
 package cdk
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -131,27 +132,13 @@ type Secrets struct {
 }
 
 func (p Props) withDefaults() Props {
-	if p.ConsumerTimeout == 0 {
-		p.ConsumerTimeout = consumerTimeoutDefault
-	}
-	if p.ConsumerConcurrency == 0 {
-		p.ConsumerConcurrency = 50
-	}
-	if p.ConsumerBatch == 0 {
-		p.ConsumerBatch = ConsumerBatchMax
-	}
-	if p.WebhooksPerSecond == 0 {
-		p.WebhooksPerSecond = 100
-	}
-	if p.MemoryMiB == 0 {
-		p.MemoryMiB = 256
-	}
-	if p.TableRemoval == "" {
-		p.TableRemoval = awscdk.RemovalPolicy_RETAIN
-	}
-	if p.LogRetention == "" {
-		p.LogRetention = awslogs.RetentionDays_ONE_MONTH
-	}
+	p.ConsumerTimeout = cmp.Or(p.ConsumerTimeout, consumerTimeoutDefault)
+	p.ConsumerConcurrency = cmp.Or(p.ConsumerConcurrency, 50)
+	p.ConsumerBatch = cmp.Or(p.ConsumerBatch, ConsumerBatchMax)
+	p.WebhooksPerSecond = cmp.Or(p.WebhooksPerSecond, 100)
+	p.MemoryMiB = cmp.Or(p.MemoryMiB, 256)
+	p.TableRemoval = cmp.Or(p.TableRemoval, awscdk.RemovalPolicy_RETAIN)
+	p.LogRetention = cmp.Or(p.LogRetention, awslogs.RetentionDays_ONE_MONTH)
 	return p
 }
 
@@ -165,17 +152,18 @@ func (p Props) validate() error {
 	if p.ConsumerTimeout < time.Second || p.ConsumerTimeout > ConsumerTimeoutMax || p.ConsumerTimeout%time.Second != 0 {
 		return fmt.Errorf("cdk: expected Props.ConsumerTimeout in whole seconds from 1s to %s, got %s", ConsumerTimeoutMax, p.ConsumerTimeout)
 	}
-	if p.ConsumerConcurrency < ConsumerConcurrencyMin || p.ConsumerConcurrency > ConsumerConcurrencyMax {
-		return fmt.Errorf("cdk: expected Props.ConsumerConcurrency from %d to %d, got %d", ConsumerConcurrencyMin, ConsumerConcurrencyMax, p.ConsumerConcurrency)
-	}
-	if p.ConsumerBatch < 1 || p.ConsumerBatch > ConsumerBatchMax {
-		return fmt.Errorf("cdk: expected Props.ConsumerBatch from 1 to %d, got %d", ConsumerBatchMax, p.ConsumerBatch)
-	}
-	if p.WebhooksPerSecond < 1 || p.WebhooksPerSecond > WebhooksPerSecondMax {
-		return fmt.Errorf("cdk: expected Props.WebhooksPerSecond from 1 to %d, got %d", WebhooksPerSecondMax, p.WebhooksPerSecond)
-	}
-	if p.MemoryMiB < MemoryMiBMin || p.MemoryMiB > MemoryMiBMax {
-		return fmt.Errorf("cdk: expected Props.MemoryMiB from %d to %d, got %d", MemoryMiBMin, MemoryMiBMax, p.MemoryMiB)
+	for _, prop := range []struct {
+		name               string
+		value, least, most int
+	}{
+		{"ConsumerConcurrency", p.ConsumerConcurrency, ConsumerConcurrencyMin, ConsumerConcurrencyMax},
+		{"ConsumerBatch", p.ConsumerBatch, 1, ConsumerBatchMax},
+		{"WebhooksPerSecond", p.WebhooksPerSecond, 1, WebhooksPerSecondMax},
+		{"MemoryMiB", p.MemoryMiB, MemoryMiBMin, MemoryMiBMax},
+	} {
+		if prop.value < prop.least || prop.value > prop.most {
+			return fmt.Errorf("cdk: expected Props.%s from %d to %d, got %d", prop.name, prop.least, prop.most, prop.value)
+		}
 	}
 	for name := range p.Workflows {
 		if !workflowName.MatchString(name) {
@@ -245,10 +233,7 @@ func CodeFromBucket(bucket *string, key func(function string) *string) func(cons
 // pascal converts a name to a construct's ID: job-relaunch becomes JobRelaunch.
 func pascal(name string) string {
 	var id strings.Builder
-	for part := range strings.SplitSeq(name, "-") {
-		if part == "" {
-			continue
-		}
+	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '-' }) {
 		id.WriteString(strings.ToUpper(part[:1]) + part[1:])
 	}
 	return id.String()

@@ -79,37 +79,29 @@ func (s *Settle) answering() []awsiam.PolicyStatement {
 		machines = append(machines, machine.StateMachineArn())
 		executions = append(executions, s.executionsOf(machine, "*"))
 	}
-	if len(machines) == 0 {
-		return nil
+	return append(allowAny(actions("states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat"), machines),
+		allowAny(actions("states:GetExecutionHistory"), executions)...)
+}
+
+// started returns the ARNs of the workflows that charts start, and of the executions that charts have started, by name.
+func (s *Settle) started() (machines, executions []*string) {
+	for _, name := range slices.Sorted(maps.Keys(s.props.Workflows)) {
+		machines = append(machines, s.props.Workflows[name].StateMachineArn())
+		executions = append(executions, s.executionsOf(s.props.Workflows[name], executionPrefix+"*"))
 	}
-	return []awsiam.PolicyStatement{
-		allow(actions("states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat"), machines...),
-		allow(actions("states:GetExecutionHistory"), executions...),
-	}
+	return machines, executions
 }
 
 // starting allows the consumer to start the charts' workflows.
 func (s *Settle) starting() []awsiam.PolicyStatement {
-	var machines []*string
-	for _, name := range slices.Sorted(maps.Keys(s.props.Workflows)) {
-		machines = append(machines, s.props.Workflows[name].StateMachineArn())
-	}
-	if len(machines) == 0 {
-		return nil
-	}
-	return []awsiam.PolicyStatement{allow(actions("states:StartExecution"), machines...)}
+	machines, _ := s.started()
+	return allowAny(actions("states:StartExecution"), machines)
 }
 
 // describing allows calls that describe the executions started by charts.
 func (s *Settle) describing() []awsiam.PolicyStatement {
-	var executions []*string
-	for _, name := range slices.Sorted(maps.Keys(s.props.Workflows)) {
-		executions = append(executions, s.executionsOf(s.props.Workflows[name], executionPrefix+"*"))
-	}
-	if len(executions) == 0 {
-		return nil
-	}
-	return []awsiam.PolicyStatement{allow(actions("states:DescribeExecution"), executions...)}
+	_, executions := s.started()
+	return allowAny(actions("states:DescribeExecution"), executions)
 }
 
 // executionPrefix is the prefix of the names of executions that charts start. It equals durable.ExecutionPrefix.
@@ -157,6 +149,14 @@ func servicePrincipal(service string, source *string) awsiam.IPrincipal {
 
 func allow(actions *[]*string, resources ...*string) awsiam.PolicyStatement {
 	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: actions, Resources: &resources})
+}
+
+// allowAny returns a statement, or none without resources.
+func allowAny(actions *[]*string, resources []*string) []awsiam.PolicyStatement {
+	if len(resources) == 0 {
+		return nil
+	}
+	return []awsiam.PolicyStatement{allow(actions, resources...)}
 }
 
 func allowIf(actions *[]*string, operator, key, value string, resources ...*string) awsiam.PolicyStatement {

@@ -25,17 +25,10 @@ type Guard struct {
 	stack    infra.Stack
 	function infra.Function
 
-	// conditional are the actions with conditions, in lower case.
-	conditional map[string]bool
-
 	mu     sync.Mutex
 	denied []error
 	used   map[infra.Permission]bool
-	// known are unconditional calls that were allowed before. Most calls of a process repeat one of them.
-	known map[known]bool
 }
-
-type known struct{ action, resource string }
 
 // deniedMax limits the denied calls that are stored, because a process may repeat one endlessly.
 const deniedMax = 100
@@ -54,15 +47,7 @@ func New(stack infra.Stack, name string) (*Guard, error) {
 	if function.Statements, err = stack.Statements(function); err != nil {
 		return nil, err
 	}
-	g := &Guard{stack: stack, function: function, conditional: map[string]bool{}, used: map[infra.Permission]bool{}, known: map[known]bool{}}
-	for _, statement := range function.Statements {
-		for _, action := range statement.Actions {
-			if len(statement.Conditions) > 0 {
-				g.conditional[strings.ToLower(action)] = true
-			}
-		}
-	}
-	return g, nil
+	return &Guard{stack: stack, function: function, used: map[infra.Permission]bool{}}, nil
 }
 
 // Attach makes clients created from the configuration check each call. A denied call fails with a smithy.APIError with
@@ -163,24 +148,11 @@ func (g *Guard) decide(o operation) error {
 
 // allow records the permissions that allow the call. It returns an error if no permission does. The caller holds g.mu.
 func (g *Guard) allow(call infra.Call) error {
-	key := known{call.Action, call.Resource}
-	if g.known[key] {
-		return nil
-	}
 	permissions, err := g.function.Check(call)
-	if err != nil {
-		return err
-	}
-	named := call.Resource == ""
 	for _, permission := range permissions {
 		g.used[permission] = true
-		named = named || permission.Resource == call.Resource
 	}
-	// Resources that match a pattern, such as schedules, have unlimited names and are not cached.
-	if named && !g.conditional[strings.ToLower(call.Action)] {
-		g.known[key] = true
-	}
-	return nil
+	return err
 }
 
 // callsOf returns the calls that IAM authorizes for an operation: the call itself and, if it passes a role,

@@ -23,6 +23,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -84,12 +85,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.EventBytesMax == 0 {
-		c.EventBytesMax = EventBytesMax
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.EventBytesMax = cmp.Or(c.EventBytesMax, EventBytesMax)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -164,7 +161,7 @@ const routes = "POST /instances/{machine}/{id}/events, GET /instances/{machine}/
 // unrouted returns why a request has no route. The mux's handler distinguishes an unknown path from a wrong method, but
 // answers in plain text. It also redirects unclean paths, and the redirect would drop the stage of an HTTP API.
 func (a *api) unrouted(w http.ResponseWriter, r *http.Request, verdict http.Handler) error {
-	probe := &headOnly{header: http.Header{}}
+	probe := &recorder{header: http.Header{}}
 	verdict.ServeHTTP(probe, r)
 	if probe.status != http.StatusMethodNotAllowed {
 		return fmt.Errorf("%w: expected %s, got %s %q", errNoRoute, routes, r.Method, r.URL.Path)
@@ -176,16 +173,6 @@ func (a *api) unrouted(w http.ResponseWriter, r *http.Request, verdict http.Hand
 	}
 	return fmt.Errorf("%w: expected %s, got %s%s", errMethod, probe.header.Get("Allow"), r.Method, advice)
 }
-
-// headOnly is a ResponseWriter that stores headers and status and drops the body.
-type headOnly struct {
-	header http.Header
-	status int
-}
-
-func (h *headOnly) Header() http.Header            { return h.header }
-func (h *headOnly) WriteHeader(status int)         { h.status = status }
-func (h *headOnly) Write(body []byte) (int, error) { return len(body), nil }
 
 func (a *api) getHealth(*http.Request) (reply, error) {
 	return reply{status: http.StatusOK, body: map[string]string{"status": "ok"}}, nil

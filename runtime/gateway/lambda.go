@@ -33,7 +33,7 @@ func Lambda(handler http.Handler) func(context.Context, events.APIGatewayV2HTTPR
 			ctx, cancel = context.WithDeadline(ctx, deadline.Add(-deadlineMargin))
 			defer cancel()
 		}
-		w := &lambdaResponse{header: http.Header{}}
+		w := &recorder{header: http.Header{}}
 		r, err := lambdaRequest(ctx, event)
 		if err != nil {
 			problemOf(err).write(w)
@@ -104,8 +104,8 @@ func lambdaURL(event events.APIGatewayV2HTTPRequest) (*url.URL, error) {
 	return target, nil
 }
 
-// lambdaResponse is a ResponseWriter that records the response.
-type lambdaResponse struct {
+// recorder is a ResponseWriter that records the response.
+type recorder struct {
 	header http.Header
 	// sent holds the headers at the time the status was written.
 	sent   http.Header
@@ -113,22 +113,22 @@ type lambdaResponse struct {
 	body   bytes.Buffer
 }
 
-func (w *lambdaResponse) Header() http.Header { return w.header }
+func (w *recorder) Header() http.Header { return w.header }
 
-func (w *lambdaResponse) WriteHeader(status int) {
+func (w *recorder) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status, w.sent = status, w.header.Clone()
 	}
 }
 
-func (w *lambdaResponse) Write(body []byte) (int, error) {
+func (w *recorder) Write(body []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	return w.body.Write(body)
 }
 
 // event returns the response in payload format 2.0. The lines of a header are joined with commas, cookies are separate,
 // and binary bodies are in Base64.
-func (w *lambdaResponse) event(method string) events.APIGatewayV2HTTPResponse {
+func (w *recorder) event(method string) events.APIGatewayV2HTTPResponse {
 	w.WriteHeader(http.StatusOK)
 	response := events.APIGatewayV2HTTPResponse{StatusCode: w.status, Headers: map[string]string{}, Cookies: w.sent.Values("Set-Cookie")}
 	for name, values := range w.sent {

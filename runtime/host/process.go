@@ -1,6 +1,8 @@
 package host
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +12,9 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host/internal/otlp"
@@ -73,46 +78,84 @@ func Start(function Function, lookup func(name string) (string, bool), load Load
 	})
 	p.Telemetry.AWS(&p.AWS)
 	machines, err := function.machines(p)
-	if wrong := env.err(); wrong != nil {
-		return nil, p.Logger, wrong
-	}
-	if err != nil {
+	if err = cmp.Or(env.err(), err); err != nil {
 		return nil, p.Logger, err
 	}
 	handler, err := function.handler(p, machines)
-	if wrong := env.err(); wrong != nil { // The handler may read variables too.
-		return nil, p.Logger, wrong
-	}
-	if err != nil {
+	if err = cmp.Or(env.err(), err); err != nil { // The handler may read variables too.
 		return nil, p.Logger, err
 	}
 	return p.Telemetry.Handler(lambda.NewHandler(handler)), p.Logger, nil
 }
 
-// handler builds the handler. It converts a panic to an error, as machines does.
+// recovered converts a panic to an error, because charts, services and handlers may panic on invalid variables, which
+// are reported separately. Defer it.
+func recovered(building string, err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("building the %s: panic: %v", building, r)
+	}
+}
+
+// handler builds the handler.
 func (f Function) handler(p *Process, hosted *durable.Machines) (handler any, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			handler, err = nil, fmt.Errorf("building the handler: panic: %v", r)
-		}
-	}()
+	defer recovered("handler", &err)
 	return f.Handler(p, hosted)
 }
 
-// machines builds the machines. It converts a panic to an error, because charts and services may panic on invalid
-// variables, which are reported separately.
+// machines builds the machines.
 func (f Function) machines(p *Process) (hosted *durable.Machines, err error) {
 	if f.Machines == nil {
 		return nil, nil
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			hosted, err = nil, fmt.Errorf("building the machines: panic: %v", r)
-		}
-	}()
+	defer recovered("machines", &err)
 	machines, err := f.Machines(p)
 	if err != nil {
 		return nil, fmt.Errorf("building the machines: %w", err)
 	}
 	return durable.NewMachines(machines...)
+}
+
+// LoadAWS loads the configuration of the SDK's clients.
+type LoadAWS func(ctx context.Context) (aws.Config, error)
+
+// loadAWS is the LoadAWS of Main. It reads what every AWS SDK reads (AWS SDKs and Tools Reference Guide, "Settings
+// reference"). The SDK does not log, because its lines would not be JSON.
+func loadAWS(ctx context.Context) (aws.Config, error) {
+	return config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}))
+}
+
+// awsConfig returns the configuration of the SDK's clients. It reports problems to the Env.
+func (r *Env) awsConfig(load LoadAWS) aws.Config {
+	ctx := context.Background()
+	loaded, err := load(ctx)
+	if err != nil {
+		r.Problem(fmt.Errorf("AWS settings: expected values that the SDK accepts, got an error: %w", err))
+		return loaded
+	}
+	if loaded.Region == "" {
+		r.Wrong("AWS_REGION", "the function's Region, which Lambda sets", "nothing: set it")
+	}
+	if _, err := loaded.Credentials.Retrieve(ctx); err != nil {
+		r.Wrong("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", "the credentials of the function's role, which Lambda sets", "nothing: set them")
+	}
+	return loaded
+}
+
+// AttemptTimeout limits each attempt of a call that the runtime makes. The runtime never polls a queue, so its calls
+// are all shorter. The SDK's client has no timeout: a call on a dead connection would hold its batch until the
+// function's timeout. Three attempts, the SDK's default, fit into the timeout of every function.
+const AttemptTimeout = 5 * time.Second
+
+// RuntimeAWS returns the configuration of the runtime's clients: AWS with AttemptTimeout for each attempt (AWS SDK for
+// Go v2 Developer Guide, "Configuring the HTTP client"). An HTTP client that is not the SDK's is left unchanged.
+func (p *Process) RuntimeAWS() aws.Config {
+	config := p.AWS.Copy()
+	client, ok := config.HTTPClient.(*awshttp.BuildableClient)
+	if config.HTTPClient == nil {
+		client, ok = awshttp.NewBuildableClient(), true
+	}
+	if ok {
+		config.HTTPClient = client.WithTimeout(AttemptTimeout)
+	}
+	return config
 }

@@ -156,9 +156,9 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 	}, io.Discard, io.Discard)
 	const want = `reading the settings: environment variable SETTLE_TABLE: expected the name of the DynamoDB table, got nothing: set it
 environment variable SETTLE_TABLE_INDEX: expected on or off, got "yes"
-environment variable SETTLE_QUEUE_URL: expected the URL of the FIFO queue, which ends in .fifo, got "https://sqs.eu-central-1.amazonaws.com/123456789012/events"
-environment variable SETTLE_DEAD_LETTER_QUEUE_URL: expected the URL of the FIFO dead-letter queue, such as https://sqs.eu-central-1.amazonaws.com/123456789012/name, got "dead.fifo"
-environment variable SETTLE_DELAY_QUEUE_URL: expected the URL of the standard queue for timers, because FIFO queues cannot delay single messages, got "https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo"
+environment variable SETTLE_QUEUE_URL: expected the URL of the FIFO queue, which ends in .fifo, such as https://sqs.eu-central-1.amazonaws.com/123456789012/name.fifo, got "https://sqs.eu-central-1.amazonaws.com/123456789012/events"
+environment variable SETTLE_DEAD_LETTER_QUEUE_URL: expected the URL of the FIFO dead-letter queue, which ends in .fifo, such as https://sqs.eu-central-1.amazonaws.com/123456789012/name.fifo, got "dead.fifo"
+environment variable SETTLE_DELAY_QUEUE_URL: expected the URL of the standard queue for timers, such as https://sqs.eu-central-1.amazonaws.com/123456789012/name; FIFO queues cannot delay single messages, got "https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo"
 environment variable SETTLE_SCHEDULE_GROUP: expected the name of a schedule group, got nothing: set it
 environment variable SETTLE_WORKFLOWS: expected workflows with their ARNs, such as report=arn:aws:states:eu-central-1:123456789012:stateMachine:report, separated by commas, got "report=Report"
 environment variable SETTLE_WORKFLOWS: expected each workflow once, got "audit" twice

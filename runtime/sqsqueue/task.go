@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/aws/aws-lambda-go/lambda/messages"
+
 	"github.com/settle-run/settle/runtime/durable"
 )
 
@@ -19,20 +21,35 @@ type Task struct {
 	Event json.RawMessage `json:"event"`
 }
 
+// The errors with which a task fails. Step Functions passes them to Retry and Catch.
+const (
+	// TaskInvalid is the error of a task with an invalid instance or event.
+	TaskInvalid = "Settle.TaskInvalid"
+	// TaskNotSent is the error of a task whose event the queue did not accept. Such a task can be retried.
+	TaskNotSent = "Settle.TaskNotSent"
+)
+
 // TaskHandler returns the Lambda handler for such tasks. It validates the event and sends it to the FIFO queue. Its
 // errors fail the task.
 func TaskHandler(machines *durable.Machines, queue durable.Sender) func(context.Context, Task) error {
 	return func(ctx context.Context, task Task) error {
 		id, err := durable.ParseInstanceID(task.Instance)
 		if err != nil {
-			return fmt.Errorf("the task's \"instance\": %w", err)
+			return failed(TaskInvalid, fmt.Errorf("the task's \"instance\": %w", err))
 		}
 		if err := machines.AcceptTask(id, task.Event); err != nil {
-			return fmt.Errorf("the task's \"event\": %w", err)
+			return failed(TaskInvalid, fmt.Errorf("the task's \"event\": %w", err))
 		}
 		// Step Functions may invoke the function twice for one token. Both send the same event.
 		hash := sha256.Sum256(task.Event)
-		_, err = queue.Send(ctx, durable.Message{To: id, Body: task.Event, DeduplicationID: hex.EncodeToString(hash[:])})
-		return err
+		if _, err = queue.Send(ctx, durable.Message{To: id, Body: task.Event, DeduplicationID: hex.EncodeToString(hash[:])}); err != nil {
+			return failed(TaskNotSent, err)
+		}
+		return nil
 	}
+}
+
+// failed returns an error with a name of its own. Otherwise Lambda reports the name of the error's Go type.
+func failed(name string, err error) error {
+	return messages.InvokeResponse_Error{Type: name, Message: err.Error()}
 }

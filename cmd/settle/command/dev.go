@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"al.essio.dev/pkg/shellescape"
 	"github.com/alecthomas/kong"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
@@ -111,6 +112,9 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	made := secrets{folder: c.Data}
 	gateway, err := c.prepare(s, &made)
 	if err != nil {
+		return err
+	}
+	if _, err := s.machines(); err != nil {
 		return err
 	}
 	handler := console.NewHandler(s.raw, s.style, "")
@@ -213,5 +217,5 @@ func (s *session) programToPaste() string {
 	if err != nil {
 		path = s.Program
 	}
-	return quoted(path)
+	return shellescape.Quote(path)
 }

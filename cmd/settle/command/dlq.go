@@ -98,12 +98,24 @@ func (c *dlqListCommand) Run(ctx context.Context, s *session) error {
 		return fmt.Errorf("%w: --limit: expected at least 1, got %d", errUsage, c.Limit)
 	}
 	var total, seen int
-	var found []view.ParkedEvent
+	found := []view.ParkedEvent{}
 	progress := s.newProgress("event received", "events received")
-	err := c.read(ctx, s, progress, func(_ *sqs.Client, r *deadletter.Reader, has deadletter.Content) (err error) {
+	err := c.read(ctx, s, progress, func(_ *sqs.Client, r *deadletter.Reader, has deadletter.Content) error {
 		total = has.Messages
-		found, seen, err = c.find(ctx, r, progress)
-		return err
+		for m, err := range r.All(ctx) {
+			if err != nil {
+				return err
+			}
+			progress.add()
+			seen++
+			if c.Instance == "" || m.Instance == c.Instance {
+				found = append(found, view.ParkedEvent{Message: m})
+			}
+			if len(found) == c.Limit {
+				break
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -136,25 +148,6 @@ func nothingParked(instance string) string {
 	return "No parked events.\n"
 }
 
-// find receives until the queue offers no more or the limit is reached.
-func (c *dlqListCommand) find(ctx context.Context, r *deadletter.Reader, progress *progress) (found []view.ParkedEvent, seen int, err error) {
-	found = []view.ParkedEvent{}
-	for m, err := range r.All(ctx) {
-		if err != nil {
-			return found, seen, err
-		}
-		progress.add()
-		seen++
-		if c.Instance == "" || m.Instance == c.Instance {
-			found = append(found, view.ParkedEvent{Message: m})
-		}
-		if len(found) == c.Limit {
-			break
-		}
-	}
-	return found, seen, nil
-}
-
 type dlqShowCommand struct {
 	dlqFlags
 	Message string `arg:"" name:"message-id" help:"The ID of the message, as list prints it."`
@@ -172,9 +165,18 @@ func (*dlqShowCommand) Help() string {
 func (c *dlqShowCommand) Run(ctx context.Context, s *session) error {
 	var found *deadletter.Message
 	progress := s.newProgress("event received", "events received")
-	err := c.read(ctx, s, progress, func(_ *sqs.Client, r *deadletter.Reader, _ deadletter.Content) (err error) {
-		found, err = c.find(ctx, s, r, progress)
-		return err
+	err := c.read(ctx, s, progress, func(_ *sqs.Client, r *deadletter.Reader, _ deadletter.Content) error {
+		for m, err := range r.All(ctx) {
+			if err != nil {
+				return err
+			}
+			progress.add()
+			if m.ID == c.Message {
+				found = m
+				return nil
+			}
+		}
+		return notOffered(s, []string{c.Message}, 1)
 	})
 	if found == nil {
 		return err
@@ -184,20 +186,6 @@ func (c *dlqShowCommand) Run(ctx context.Context, s *session) error {
 		return errors.Join(err, s.printJSON(shown))
 	}
 	return errors.Join(err, shown.WriteText(s.Out, s.style, s.Now()))
-}
-
-// find receives until it finds the message.
-func (c *dlqShowCommand) find(ctx context.Context, s *session, r *deadletter.Reader, progress *progress) (*deadletter.Message, error) {
-	for m, err := range r.All(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		progress.add()
-		if m.ID == c.Message {
-			return m, nil
-		}
-	}
-	return nil, notOffered(s, []string{c.Message}, 1)
 }
 
 // liveQueues are the queues of settle dev that are not dead-letter queues.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"al.essio.dev/pkg/shellescape"
+
 	"github.com/settle-run/settle/cmd/settle/internal/payload"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 	"github.com/settle-run/settle/runtime/durable"
@@ -155,13 +157,13 @@ func (t trial) arguments() string {
 		if field.IsText() {
 			_ = json.Unmarshal(field.Value, &text) // It is a JSON string.
 		}
-		pairs.WriteString(" " + quoted(field.Key+sign+text))
+		pairs.WriteString(" " + shellescape.Quote(field.Key+sign+text))
 	}
 	if plain {
 		return pairs.String()
 	}
 	text, _ := json.Marshal(object) // The values are JSON, because no place needs --json.
-	return " --json " + quoted(string(text))
+	return " --json " + shellescape.Quote(string(text))
 }
 
 // print prints commands that send the event with this program, the aws CLI and curl.
@@ -202,19 +204,8 @@ func (t trial) print(s *session, running *stack.Stack, settle string) error {
   curl %s/instances/%s/44
 
 `,
-		bold("Try it in another terminal:"), first, settle, t.machine, quoted(t.event), arguments, settle, t.machine, next,
-		bold("The stock aws CLI works too:"), awsVariables, running.AWSURL(), running.QueueURL(), t.machine, quoted(body),
+		bold("Try it in another terminal:"), first, settle, t.machine, shellescape.Quote(t.event), arguments, settle, t.machine, next,
+		bold("The stock aws CLI works too:"), awsVariables, running.AWSURL(), running.QueueURL(), t.machine, shellescape.Quote(body),
 		awsVariables, running.AWSURL(), stack.Table, t.machine,
-		bold("So does HTTP:"), running.HTTPURL(), t.machine, quoted(body), running.HTTPURL(), t.machine)
-}
-
-// plainWord matches words that a shell does not have to quote.
-var plainWord = regexp.MustCompile(`^[\p{L}\p{N}@%+=:,./_-]+$`)
-
-// quoted quotes a word for a shell.
-func quoted(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		bold("So does HTTP:"), running.HTTPURL(), t.machine, shellescape.Quote(body), running.HTTPURL(), t.machine)
 }

@@ -63,6 +63,10 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
+	known, err := s.machines()
+	if err != nil {
+		return err
+	}
 	machine, _, _ := strings.Cut(c.Instance, "/")
 	if err := c.check(s, machine); err != nil {
 		return err
@@ -77,10 +81,6 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 	answer := resumed{Instance: c.Instance, Needed: !shown.Settled || record.Owes(), State: shown.State, Settled: shown.Settled}
 	if answer.Needed {
 		message, err := nudge(record.Instance)
-		if err != nil {
-			return err
-		}
-		known, err := s.machines()
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/natefinch/atomic"
 )
 
 // secretsFile is the file in the data folder that keeps the generated secrets, as a JSON object of strings.
@@ -85,25 +88,12 @@ func (s *secrets) keep() error {
 		}
 		known[name] = s.byName[name]
 	}
-	if err := s.write(known); err != nil {
+	text, err := json.MarshalIndent(known, "", "  ")
+	if err == nil {
+		err = atomic.WriteFile(filepath.Join(s.folder, secretsFile), bytes.NewReader(append(text, '\n'))) // A new file is only for its owner.
+	}
+	if err != nil {
 		return fmt.Errorf("storing the secrets in the data folder: %w", err)
 	}
 	return nil
-}
-
-func (s *secrets) write(known map[string]string) error {
-	text, err := json.MarshalIndent(known, "", "  ")
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(s.folder, secretsFile)
-	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(append(text, '\n'))
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
 }

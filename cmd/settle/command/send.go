@@ -6,10 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
-	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/settle-run/settle/cmd/settle/internal/payload"
@@ -203,10 +202,10 @@ func pairs(arguments []string) (map[string]json.RawMessage, error) {
 	return payload, nil
 }
 
-// withHint explains how to write values other than strings, if a string was the mistake.
+// withHint explains how to write values other than strings, if a string was the mistake. Nested values are JSON already.
 func withHint(err error) error {
 	var mismatch *statechart.JSONError
-	if errors.Is(err, statechart.ErrPayload) && errors.As(err, &mismatch) && mismatch.Key != "" && (mismatch.Got == "a string" || mismatch.Got == "an empty string") {
+	if errors.Is(err, statechart.ErrPayload) && errors.As(err, &mismatch) && mismatch.Key != "" && !strings.ContainsAny(mismatch.Key, ".[") && (mismatch.Got == "a string" || mismatch.Got == "an empty string") {
 		return fmt.Errorf("%w; write numbers, booleans, lists and objects as %s:=value", err, mismatch.Key)
 	}
 	return err
@@ -215,42 +214,33 @@ func withHint(err error) error {
 // noteIgnoredKeys warns about keys that no hosted version of the machine decodes into the event's payload, because they
 // may be misspelled. If a version accepts any key, there is no warning.
 func (s *session) noteIgnoredKeys(machineID, event string, body json.RawMessage) {
-	var keys []string
-	var types []reflect.Type // excluding versions in which the event has no payload
-	declared := false
-	for _, machine := range s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)}) {
-		if machine.ID() != machineID || !slices.Contains(machine.Events(), event) {
+	var keys, ignored []string
+	declared := 0
+	for _, machine := range s.versions(machineID) {
+		var sent map[string]any
+		if !slices.Contains(machine.Events(), event) || json.Unmarshal(body, &sent) != nil {
 			continue
 		}
-		declared = true
+		maps.DeleteFunc(sent, func(key string, _ any) bool { return payload.Reserved(key) })
 		typ := machine.Describe().Payloads[event]
-		if typ == nil {
-			continue
+		unknown := payload.Unknown(typ, sent)
+		if declared++; declared == 1 {
+			ignored = unknown
 		}
-		own, known := payload.Keys(typ)
-		if !known {
-			return
-		}
-		keys, types = append(keys, own...), append(types, typ)
-	}
-	var sent map[string]json.RawMessage
-	if !declared || json.Unmarshal(body, &sent) != nil {
-		return
-	}
-	var ignored []string
-	for _, key := range slices.Sorted(maps.Keys(sent)) {
-		has := func(typ reflect.Type) bool { return payload.Has(typ, key) }
-		if !payload.Reserved(key) && !slices.ContainsFunc(types, has) {
-			ignored = append(ignored, fmt.Sprintf("%q", key))
-		}
+		ignored = slices.DeleteFunc(ignored, func(key string) bool { return !slices.Contains(unknown, key) })
+		keys = append(keys, payload.Keys(typ)...)
 	}
 	if len(ignored) == 0 {
 		return
 	}
+	slices.Sort(ignored)
 	slices.Sort(keys)
 	takes := "no keys"
 	if len(keys) > 0 {
 		takes = "the keys " + strings.Join(slices.Compact(keys), ", ")
+	}
+	for i, key := range ignored {
+		ignored[i] = strconv.Quote(key)
 	}
 	s.note("%s: warning: unknown payload keys are ignored: %s; %s takes %s", s.name(), strings.Join(ignored, ", "), event, takes)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"al.essio.dev/pkg/shellescape"
 	"github.com/alecthomas/kong"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
@@ -209,18 +210,27 @@ func (s *session) printf(format string, args ...any) error {
 	return err
 }
 
-// machines returns the machines for lookups. Their services never run.
-func (s *session) machines() (*durable.Machines, error) {
+// machines returns the machines for lookups. Their services never run. A chart with mistakes panics with a message that
+// lists them. The message becomes the error.
+func (s *session) machines() (machines *durable.Machines, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the machines cannot be built: %v", r)
+		}
+	}()
 	return durable.NewMachines(s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)})...)
+}
+
+// versions returns the hosted versions of a machine.
+func (s *session) versions(id string) []durable.Machine {
+	all := s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)})
+	return slices.DeleteFunc(all, func(m durable.Machine) bool { return m.ID() != id })
 }
 
 // tags returns the sorted tags of the states in all hosted versions of a machine. known is false if no machine has the
 // ID.
 func (s *session) tags(id string) (tags []string, known bool) {
-	for _, machine := range s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)}) {
-		if machine.ID() != id {
-			continue
-		}
+	for _, machine := range s.versions(id) {
 		tags, known = append(tags, machine.Describe().Tags...), true
 	}
 	slices.Sort(tags)
@@ -248,3 +258,51 @@ var (
 	// errTimeUp is wrapped when --wait times out.
 	errTimeUp = errors.New("timed out")
 )
+
+// stackFlags are the flags that choose a stack and its parts.
+var stackFlags = []string{"local", "table", "queue", "dead-letter-queue"}
+
+// remember stores the grammar, and the stackFlags given on the command line. Flags from environment variables are left
+// out, because they also apply to the next command.
+func (s *session) remember(line *kong.Context) {
+	s.grammar, s.given = line.Model.Node, map[string]string{}
+	for _, element := range line.Path {
+		if flag := element.Flag; flag != nil && slices.Contains(stackFlags, flag.Name) {
+			switch {
+			case !flag.IsBool():
+				s.given[flag.Name] = "--" + flag.Name + " " + shellescape.Quote(flag.Target.String())
+			case flag.Target.Bool():
+				s.given[flag.Name] = "--" + flag.Name
+			}
+		}
+	}
+}
+
+// hint returns a command line to paste, such as "settle dlq list --local --instance signup/42". It repeats the
+// stackFlags of this command that the suggested command has, followed by args.
+func (s *session) hint(command string, args ...string) string {
+	words := append([]string{s.name()}, strings.Fields(command)...)
+	for _, name := range stackFlags {
+		flag, given := s.given[name]
+		if !given || slices.Contains(args, "--"+name) || !takes(s.grammar, words[1:], name) {
+			continue
+		}
+		words = append(words, flag)
+	}
+	for _, arg := range args {
+		words = append(words, shellescape.Quote(arg))
+	}
+	return strings.Join(words, " ")
+}
+
+// takes reports whether the command given by words has the flag.
+func takes(node *kong.Node, words []string, flag string) bool {
+	for _, word := range words {
+		k := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })
+		if k < 0 {
+			break
+		}
+		node = node.Children[k]
+	}
+	return slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == flag })
+}

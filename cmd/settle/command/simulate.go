@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,13 +21,13 @@ import (
 )
 
 type simulateCommand struct {
-	File       string   `arg:"" name:"machine|file" placeholder:"FILE" help:"A machine, such as signup, or a file with an XState v5 machine config in JSON, such as ./signup.json."`
-	Guard      []string `sep:"none" placeholder:"NAME=true|false" help:"The result of a guard. Guards that are not named return true."`
-	Delay      []string `sep:"none" placeholder:"NAME=5m" help:"The length of a named delay: a duration, or milliseconds."`
-	Clock      string   `default:"0s" placeholder:"DURATION" help:"How much virtual time passes after the start and after each event (none)."`
-	Start      string   `default:"${simulation_epoch}" placeholder:"TIME" help:"When the simulation begins, in virtual time (${default})."`
-	Input      string   `placeholder:"JSON" help:"The input of the instance, printed with the start."`
-	Microsteps bool     `help:"Show each microstep too."`
+	File       string                         `arg:"" name:"machine|file" placeholder:"FILE" help:"A machine, such as signup, or a file with an XState v5 machine config in JSON, such as ./signup.json."`
+	Guard      map[string]bool                `mapsep:"none" placeholder:"NAME=true|false" help:"The result of a guard. Guards that are not named return true."`
+	Delay      map[string]simulation.Duration `mapsep:"none" placeholder:"NAME=5m" help:"The length of a named delay: a duration, or milliseconds."`
+	Clock      simulation.Duration            `default:"0s" placeholder:"DURATION" help:"How much virtual time passes after the start and after each event (none)."`
+	Start      time.Time                      `default:"${simulation_epoch}" placeholder:"TIME" help:"When the simulation begins, in virtual time (${default})."`
+	Input      json.RawMessage                `placeholder:"JSON" help:"The input of the instance, printed with the start."`
+	Microsteps bool                           `help:"Show each microstep too."`
 }
 
 // Help implements kong.HelpProvider.
@@ -61,14 +60,14 @@ name gets "handled": false, as in XState. A line may have up to 256 KiB.`
 
 // Run simulates the lines of standard input as they arrive.
 func (c *simulateCommand) Run(ctx context.Context, s *session) error {
-	config, err := c.config()
-	if err != nil {
-		return err
+	if c.Input != nil && !json.Valid(c.Input) {
+		return fmt.Errorf("%w: --input: expected JSON, got %.80q", errUsage, c.Input)
 	}
 	machine, err := c.machine(s)
 	if err != nil {
 		return err
 	}
+	config := simulation.Config{Guards: c.Guard, Delays: c.Delay, Start: c.Start, Clock: c.Clock, Input: c.Input, Microsteps: c.Microsteps}
 	running, err := simulation.New(machine, config, func(step simulation.Step) error { return s.printLine(step) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
@@ -82,41 +81,6 @@ func (c *simulateCommand) Run(ctx context.Context, s *session) error {
 		}
 		return running.Send(line)
 	})
-}
-
-// config parses the flags.
-func (c *simulateCommand) config() (simulation.Config, error) {
-	config := simulation.Config{Guards: map[string]bool{}, Delays: map[string]time.Duration{}, Microsteps: c.Microsteps}
-	for _, flag := range c.Guard {
-		name, text, _ := strings.Cut(flag, "=")
-		says, err := strconv.ParseBool(text)
-		if err != nil || name == "" {
-			return config, fmt.Errorf("%w: --guard: expected NAME=true or NAME=false, got %q", errUsage, flag)
-		}
-		config.Guards[name] = says
-	}
-	for _, flag := range c.Delay {
-		name, text, _ := strings.Cut(flag, "=")
-		delay, err := simulation.ParseDuration(text)
-		if err != nil || name == "" {
-			return config, fmt.Errorf("%w: --delay: expected NAME=5m, or NAME= and milliseconds, got %q", errUsage, flag)
-		}
-		config.Delays[name] = delay
-	}
-	var err error
-	if config.Clock, err = simulation.ParseDuration(c.Clock); err != nil {
-		return config, fmt.Errorf("%w: --clock: %w", errUsage, err)
-	}
-	if config.Start, err = time.Parse(time.RFC3339, c.Start); err != nil {
-		return config, fmt.Errorf("%w: --start: expected a time such as 2026-01-02T15:04:05Z, got %q", errUsage, c.Start)
-	}
-	if c.Input != "" {
-		if !json.Valid([]byte(c.Input)) {
-			return config, fmt.Errorf("%w: --input: expected JSON, got %.80q", errUsage, c.Input)
-		}
-		config.Input = json.RawMessage(c.Input)
-	}
-	return config, nil
 }
 
 // machine returns the config to simulate. A path is a file. Any other argument is a machine, or a file if no machine has

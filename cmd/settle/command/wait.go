@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/view"
@@ -221,7 +222,7 @@ func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool
 		}
 		if err == nil && !reached {
 			progress.say("waiting: " + where)
-			err = w.session.wait(ctx, pause)
+			err = smithytime.SleepWithContext(ctx, pause)
 		}
 		if reached {
 			return shown, w.isIgnored(record), nil

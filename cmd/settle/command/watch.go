@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
@@ -157,7 +158,7 @@ func (w *watch) one(ctx context.Context, id durable.InstanceID) error {
 // pause waits for the next read. It returns errUnread if standard output is closed. Without this check, the command
 // would poll until the next transition, because only a write ends the process.
 func (w *watch) pause(ctx context.Context, d time.Duration) error {
-	err := w.session.wait(ctx, d)
+	err := smithytime.SleepWithContext(ctx, d)
 	if err == nil && w.session.StdoutClosed() {
 		return errUnread
 	}

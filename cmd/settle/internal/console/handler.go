@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lmittmann/tint"
+
 	"github.com/settle-run/settle/runtime/durable"
 )
 
@@ -20,28 +22,38 @@ const (
 	columnMax      = 40
 )
 
-// Handler prints a loop's work for people: transitions in columns, and as a slog.Handler, records as message and
+// Handler prints a loop's work for people: transitions in columns and, as a slog.Handler, records as message and
 // attributes. Each is one line, folded at the style's width, and one write. It is safe for concurrent use.
 type Handler struct {
-	out    *output
-	style  Style
-	indent string
-	brief  bool
-	// attrs are the attributes of WithAttrs, with the names of their groups. prefix is the current group.
-	attrs  []slog.Attr
-	prefix string
+	slog.Handler
+	out   *output
+	brief bool
 }
 
-// output is shared by a handler and the handlers derived from it.
+// output writes lines, indented and folded.
 type output struct {
 	mu sync.Mutex
 	io.Writer
+	style             Style
+	indent            string
 	instances, events int // current widths of the columns
 }
 
-// NewHandler returns a handler that writes to out. Each line starts with indent.
+// timeFormat is the time at the beginning of each line.
+const timeFormat = "15:04:05.000 "
+
+// NewHandler returns a handler for records from Info up that writes to out. Each line starts with indent.
 func NewHandler(out io.Writer, style Style, indent string) *Handler {
-	return &Handler{out: &output{Writer: out, instances: instanceColumn, events: eventColumn}, style: style, indent: indent}
+	o := &output{Writer: out, style: style, indent: indent, instances: instanceColumn, events: eventColumn}
+	return &Handler{out: o, Handler: tint.NewHandler(o, &tint.Options{
+		TimeFormat: timeFormat, NoColor: !style.on,
+		ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
+			if level, ok := attr.Value.Any().(slog.Level); ok && level == slog.LevelInfo {
+				return slog.Attr{} // Only other levels are of interest.
+			}
+			return attr
+		},
+	})}
 }
 
 // Brief returns a handler that prints transitions without the revision, and changes as BriefChange does.
@@ -51,89 +63,88 @@ func (h *Handler) Brief() *Handler {
 	return &derived
 }
 
-// Enabled returns true for all levels from Info up.
-func (h *Handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
-
-// WithAttrs implements slog.Handler.
-func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	derived := *h
-	derived.attrs = slices.Clip(h.attrs)
-	for _, attr := range attrs {
-		attr.Key = h.prefix + attr.Key
-		derived.attrs = append(derived.attrs, attr)
-	}
-	return &derived
-}
-
-// WithGroup implements slog.Handler.
-func (h *Handler) WithGroup(name string) slog.Handler {
-	derived := *h
-	if name != "" {
-		derived.prefix += name + "."
-	}
-	return &derived
-}
-
-// Handle implements slog.Handler.
-func (h *Handler) Handle(_ context.Context, record slog.Record) error {
-	h.out.mu.Lock()
-	defer h.out.mu.Unlock()
-	return h.print(record.Time, h.plain(record))
-}
-
 // Committed prints the transitions of a commit. It is for durable.Observer.
 func (h *Handler) Committed(_ context.Context, committed durable.Committed) {
-	h.out.mu.Lock()
-	defer h.out.mu.Unlock()
+	at := h.out.style.Dim(time.Now().Format(timeFormat)) + " "
 	for _, t := range committed.Transitions {
-		_ = h.print(time.Now(), h.transition(committed, t)) // As for a logger, there is no other place to report a failure.
+		_, _ = h.out.Write([]byte(at + h.transition(committed, t) + "\n")) // As for a logger, there is no other place to report a failure.
 	}
 }
 
-// print writes a line. The caller holds h.out.mu.
-func (h *Handler) print(at time.Time, line string) error {
-	if !at.IsZero() {
-		line = h.style.Dim(at.Format("15:04:05.000")) + "  " + line
+// Write writes a line.
+func (o *output) Write(line []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, err := io.WriteString(o.Writer, o.style.Fold(o.indent+string(line))); err != nil {
+		return 0, err
 	}
-	_, err := io.WriteString(h.out, h.style.Fold(h.indent+line+"\n"))
-	return err
+	return len(line), nil
+}
+
+// columns returns the instance and the event of a transition, in columns.
+func (o *output) columns(instance, event string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.style.Bold(Pad(Escape(instance), &o.instances)) + "  " + Pad(Escape(event), &o.events) + "  "
 }
 
 func (h *Handler) transition(c durable.Committed, t durable.Transition) string {
-	line := h.style.Bold(Pad(Escape(c.Instance), &h.out.instances)) + "  " + Pad(Escape(EventName(t.Event, t.From)), &h.out.events) + "  "
+	style, line := h.out.style, h.out.columns(c.Instance, EventName(t.Event, t.From))
 	if h.brief {
-		return line + BriefChange(h.style, t.From, t.To, t.Ignored)
+		return line + BriefChange(style, t.From, t.To, t.Ignored)
 	}
-	return line + Change(h.style, t.From, t.To, t.Ignored) + "  " + h.style.Dim(fmt.Sprintf("(revision %d)", c.Revision))
+	return line + Change(style, t.From, t.To, t.Ignored) + "  " + style.Dim(fmt.Sprintf("(revision %d)", c.Revision))
 }
 
-func (h *Handler) plain(record slog.Record) string {
-	var b strings.Builder
-	if record.Level >= slog.LevelWarn {
-		b.WriteString(h.style.Warning(record.Level.String()) + "  ")
-	}
-	b.WriteString(record.Message)
-	for _, attr := range h.attrs {
-		writeAttr(&b, "", attr)
-	}
-	record.Attrs(func(attr slog.Attr) bool {
-		writeAttr(&b, h.prefix, attr)
-		return true
-	})
-	return b.String()
-}
-
-func writeAttr(b *strings.Builder, prefix string, attr slog.Attr) {
-	value := attr.Value.Resolve()
-	if value.Kind() == slog.KindGroup {
-		for _, member := range value.Group() {
-			writeAttr(b, prefix+attr.Key+".", member)
+// EventName shortens the end of a service, done.invoke.ID, if the state with that ID was left. The states are shown
+// next to it.
+func EventName(event string, from []string) string {
+	for _, prefix := range []string{"done.invoke", "error.invoke"} {
+		if id, ok := strings.CutPrefix(event, prefix+"."); ok && slices.Contains(from, id) {
+			return prefix
 		}
-		return
 	}
-	text := value.String()
-	if text == "" || strings.Contains(text, "\n") || Escape(text) != text {
-		text = fmt.Sprintf("%q", text) // Quoted so that it cannot forge a log line or control the terminal.
+	return event
+}
+
+// Change describes the change of the active states in a few words.
+func Change(style Style, from, to []string, ignored bool) string {
+	states := style.State(Escape(strings.Join(to, ", ")))
+	switch {
+	case ignored:
+		return style.Warning("ignored") + " in " + states
+	case slices.Equal(from, to):
+		return "stays in " + states
+	case len(from) == 0:
+		return "starts in " + states
+	default:
+		return fmt.Sprintf("%s → %s", Escape(strings.Join(from, ", ")), states)
 	}
-	fmt.Fprintf(b, "  %s=%s", prefix+attr.Key, text)
+}
+
+// BriefChange is Change without redundant parts: unchanged parallel states, and the common parent of siblings.
+func BriefChange(style Style, from, to []string, ignored bool) string {
+	if ignored || slices.Equal(from, to) {
+		return Change(style, from, to, ignored)
+	}
+	left, entered := without(from, to), without(to, from)
+	if len(left) == 0 || len(entered) == 0 {
+		return Change(style, from, to, ignored)
+	}
+	if len(left) != len(entered) {
+		return Change(style, left, entered, ignored)
+	}
+	var changes []string
+	for i, path := range left {
+		sibling, ok := strings.CutPrefix(entered[i], path[:strings.LastIndexByte(path, '.')+1])
+		if !ok || strings.Contains(sibling, ".") {
+			return Change(style, left, entered, ignored)
+		}
+		changes = append(changes, Escape(path)+" → "+style.State(Escape(sibling)))
+	}
+	return strings.Join(changes, ", ")
+}
+
+func without(all, some []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
 }

@@ -54,8 +54,8 @@ func TestOtherRecordsAreOnePlainLine(t *testing.T) {
 	log.Debug("not for people")
 	log.With("instance", "job/1").WithGroup("g").Warn("service failed", "error", errors.New("no\nway"), "wait", 5*time.Second, slog.Group("h", "n", 1))
 	log.WithGroup("g").With("a", 1).Info("grouped", "empty", "", "quoted", `no "x"`)
-	want := `> WARN  service failed  instance=job/1  g.error="no\nway"  g.wait=5s  g.h.n=1
-> grouped  g.a=1  g.empty=""  g.quoted=no "x"
+	want := `> WRN service failed instance=job/1 g.error="no\nway" g.wait=5s g.h.n=1
+> grouped g.a=1 g.empty="" g.quoted="no \"x\""
 `
 	if got := untimed(&out); got != want {
 		t.Errorf("expected:\n%s\ngot:\n%s", want, got)

@@ -79,7 +79,7 @@ func TestLogLinesContainNoEscapeSequences(t *testing.T) {
 	}})
 	slog.New(handler).Info("event parked", "reason", "\u009b2J", "ok", "plain")
 	const want = `> a/\u009b1           \x1bE          x\u202e → y\x1b  (revision 1)
-> event parked  reason="\u009b2J"  ok=plain
+> event parked reason="\u009b2J" ok=plain
 `
 	if got := untimed(&out); got != want {
 		t.Errorf("expected\n%s\ngot\n%s", want, got)

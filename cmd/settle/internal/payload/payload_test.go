@@ -59,28 +59,26 @@ func TestKeysMatchWhatEncodingJSONDecodes(t *testing.T) {
 	t.Parallel()
 	_ = plain{secret: 1}
 	for _, c := range []struct {
-		typ   reflect.Type
-		keys  string
-		known bool
+		typ  reflect.Type
+		keys string
 	}{
-		{reflect.TypeFor[plain](), "title Reader copies", true},
-		{reflect.TypeFor[**plain](), "title Reader copies", true},
+		{reflect.TypeFor[plain](), "title Reader copies"},
+		{reflect.TypeFor[**plain](), "title Reader copies"},
 		// City is in both at the same depth: encoding/json takes neither.
-		{reflect.TypeFor[embeds](), "Street named country", true},
-		{reflect.TypeFor[shadowed](), "town City", true},
-		{reflect.TypeFor[recursive](), "Next Level", true},
-		{reflect.TypeFor[struct{}](), "", true},
-		{reflect.TypeFor[panics](), "at", true},
-		{reflect.TypeFor[own](), "", false},
-		{reflect.TypeFor[promote](), "", false},
-		{reflect.TypeFor[time.Time](), "", false},
-		{reflect.TypeFor[map[string]int](), "", false},
-		{reflect.TypeFor[json.RawMessage](), "", false},
-		{nil, "", false},
+		{reflect.TypeFor[embeds](), "Street named country"},
+		{reflect.TypeFor[shadowed](), "town City"},
+		{reflect.TypeFor[recursive](), "Next Level"},
+		{reflect.TypeFor[struct{}](), ""},
+		{reflect.TypeFor[panics](), "at"},
+		{reflect.TypeFor[own](), ""},
+		{reflect.TypeFor[promote](), ""},
+		{reflect.TypeFor[time.Time](), ""},
+		{reflect.TypeFor[map[string]int](), ""},
+		{reflect.TypeFor[json.RawMessage](), ""},
+		{nil, ""},
 	} {
-		keys, known := payload.Keys(c.typ)
-		if got := strings.Join(keys, " "); got != c.keys || known != c.known {
-			t.Errorf("%v: expected %q, %v, got %q, %v", c.typ, c.keys, c.known, got, known)
+		if got := strings.Join(payload.Keys(c.typ), " "); got != c.keys {
+			t.Errorf("%v: expected %q, got %q", c.typ, c.keys, got)
 		}
 	}
 }
@@ -88,8 +86,44 @@ func TestKeysMatchWhatEncodingJSONDecodes(t *testing.T) {
 func TestKeysIgnoreCase(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]bool{"title": true, "TITLE": true, "reader": true, "titel": false, "": false, "Hidden": false, "secret": false, `a"b`: false} {
-		if got := payload.Has(reflect.TypeFor[plain](), key); got != want {
+		unknown := payload.Unknown(reflect.TypeFor[plain](), map[string]any{key: nil})
+		if got := !slices.Contains(unknown, key); got != want {
 			t.Errorf("%q: expected %v, got %v", key, want, got)
+		}
+	}
+}
+
+func TestUnknownKeysAreFoundAtAnyDepth(t *testing.T) {
+	t.Parallel()
+	type line struct {
+		Price int `json:"price"`
+		inner
+	}
+	type order struct {
+		Lines []line          `json:"lines"`
+		By    map[string]line `json:"by"`
+		Note  any             `json:"note"`
+		Raw   json.RawMessage `json:"raw"`
+	}
+	for _, c := range []struct {
+		typ             reflect.Type
+		object, unknown string
+	}{
+		{reflect.TypeFor[order](), `{"lines": [{"price": 1}, {"prise": 2, "Street": "a"}], "by": {"a": {"cost": 1}}, "note": {"x": 1}, "raw": {"y": 1}, "z": 1}`, "cost prise z"},
+		{reflect.TypeFor[*order](), `{"lines": [{"price": 1, "street": "a"}]}`, ""},
+		{reflect.TypeFor[map[string]int](), `{"a": 1}`, ""},
+		{reflect.TypeFor[own](), `{"b": 1}`, ""},
+		{reflect.TypeFor[panics](), `{"at": 1}`, ""},
+		{nil, `{"a": 1, "b": {"c": 1}}`, "a b"},
+	} {
+		var object map[string]any
+		if err := json.Unmarshal([]byte(c.object), &object); err != nil {
+			t.Fatal(err)
+		}
+		found := payload.Unknown(c.typ, object)
+		slices.Sort(found)
+		if got := strings.Join(found, " "); got != c.unknown {
+			t.Errorf("%v: expected %q, got %q", c.typ, c.unknown, got)
 		}
 	}
 }

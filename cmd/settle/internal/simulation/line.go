@@ -21,7 +21,7 @@ type line struct {
 	keys map[string]json.RawMessage
 	// advances is set if the line advances the clock.
 	advances bool
-	advance  time.Duration
+	advance  Duration
 }
 
 // parseLine parses a line. Errors wrap statechart.ErrNotAnEvent.
@@ -43,11 +43,11 @@ func parseLine(text []byte) (line, error) {
 		if len(given.keys) > 1 {
 			return line{}, fmt.Errorf("%w: expected no key beside $advance, got %.80s", statechart.ErrNotAnEvent, given.body)
 		}
-		by, err := ParseDuration(strings.Trim(string(advance), `"`))
-		if err != nil {
+		given := line{advances: true}
+		if err := given.advance.UnmarshalText(bytes.Trim(advance, `"`)); err != nil {
 			return line{}, fmt.Errorf("%w: $advance: %w", statechart.ErrNotAnEvent, err)
 		}
-		return line{advances: true, advance: by}, nil
+		return given, nil
 	}
 	if json.Unmarshal(given.keys["type"], &given.typ) != nil || given.typ == "" {
 		return line{}, fmt.Errorf("%w: expected the type of an event under the key type, got %.80s", statechart.ErrNotAnEvent, given.body)
@@ -55,16 +55,20 @@ func parseLine(text []byte) (line, error) {
 	return given, nil
 }
 
-// ParseDuration parses "5m", or a number of milliseconds.
-func ParseDuration(text string) (time.Duration, error) {
-	duration, err := time.ParseDuration(text)
-	if ms, number := strconv.ParseInt(text, 10, 64); number == nil && ms < int64(1<<63-1)/int64(time.Millisecond) {
+// Duration is a duration that is written as "5m", or as a number of milliseconds.
+type Duration time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	duration, err := time.ParseDuration(string(text))
+	if ms, number := strconv.ParseInt(string(text), 10, 64); number == nil && ms < int64(1<<63-1)/int64(time.Millisecond) {
 		duration, err = time.Duration(ms)*time.Millisecond, nil
 	}
 	if err != nil || duration < 0 {
-		return 0, fmt.Errorf(`expected a duration such as "5m", or milliseconds, at least 0, got %q`, text)
+		return fmt.Errorf(`expected a duration such as "5m", or milliseconds, at least 0, got %q`, text)
 	}
-	return duration, nil
+	*d = Duration(duration)
+	return nil
 }
 
 // reserved are the types of events that the machine creates itself, and the ones that XState and this runtime reserve.

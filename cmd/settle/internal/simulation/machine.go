@@ -41,7 +41,7 @@ func compile(machine []byte, config Config) (*statechart.Chart[data], error) {
 	}
 	impl := xstatejson.Implementations[data]{Otherwise: standIns(config, &names{}), Delays: map[string]func(data, statechart.Event) time.Duration{}}
 	for name, delay := range config.Delays {
-		impl.Delays[name] = func(data, statechart.Event) time.Duration { return delay }
+		impl.Delays[name] = func(data, statechart.Event) time.Duration { return time.Duration(delay) }
 	}
 	if def, err = xstatejson.Read(machine, impl); err != nil {
 		return nil, err

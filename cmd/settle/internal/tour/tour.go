@@ -42,15 +42,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.PickUpTimeout == 0 {
-		c.PickUpTimeout = time.Second
-	}
-	if c.UploadWindow == 0 {
-		c.UploadWindow = 5 * time.Second
-	}
-	if c.TimeLimit == 0 {
-		c.TimeLimit = 10 * time.Minute
-	}
+	c.PickUpTimeout = cmp.Or(c.PickUpTimeout, time.Second)
+	c.UploadWindow = cmp.Or(c.UploadWindow, 5*time.Second)
+	c.TimeLimit = cmp.Or(c.TimeLimit, 10*time.Minute)
 	return c
 }
 

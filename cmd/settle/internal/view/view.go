@@ -2,13 +2,18 @@
 package view
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -100,4 +105,238 @@ func (v Instance) services() []gateway.Service {
 	return slices.SortedFunc(maps.Values(v.Services), func(a, b gateway.Service) int {
 		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.ID, b.ID))
 	})
+}
+
+// timeFormat has seconds and the zone.
+const timeFormat = "2006-01-02 15:04:05 MST"
+
+// WriteText writes the instance as text. Times are in the zone of now and relative to it.
+func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", style.Bold(escaped(v.Name)))
+	row := func(label, value string) { b.WriteString(style.Fold(labelled(style, label, value))) }
+	warning := func(label, value string) { row(label, style.Warning(value)) }
+	warning("problem", escaped(v.Problem))
+	row("state", style.State(escaped(strings.Join(v.State, ", "))))
+	row("since", v.sinceText(now))
+	row("status", string(v.Status)+v.settledText())
+	row("tags", escaped(strings.Join(without(v.Tags, statechart.Settled), ", ")))
+	row("next", escaped(v.nextText()))
+	row("timers", v.timersText(now))
+	row("services", v.servicesText())
+	row("children", v.childrenText())
+	row("parent", escaped(v.Parent))
+	row("waits", v.waitsText(now))
+	row("workflow", v.executionsText(now))
+	b.WriteString(labelled(style, "context", indented(v.Context)))
+	b.WriteString(labelled(style, "output", indented(v.Output)))
+	warning("parked", v.parkedText(now))
+	warning("failed", v.failedText(now))
+	if v.Ignored > 0 {
+		row("ignored", fmt.Sprintf("%d so far (no matching transition)", v.Ignored))
+	}
+	if v.Skipped > 0 {
+		row("skipped", fmt.Sprintf("%d so far (duplicates and stale timers)", v.Skipped))
+	}
+	row("stored", fmt.Sprintf("revision %d, %s, version %d of %s", v.Revision, ago(v.UpdatedAt, now), v.Version, v.Machine))
+	if !v.ExpireAt.IsZero() {
+		row("expires", at(v.ExpireAt, now))
+	}
+	row("history", historyText(style, v.History, now.Location()))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// labelColumns is the width of the labels.
+const labelColumns = 8
+
+// labelled returns a labelled value of one or several lines, or "" if there is no value.
+func labelled(style console.Style, label, value string) string {
+	if value == "" {
+		return ""
+	}
+	return fmt.Sprintf("  %s%*s  %s\n", style.Dim(label), labelColumns-len(label), "", strings.ReplaceAll(value, "\n", "\n            "))
+}
+
+// Summary returns the state of the instance in one line.
+func (v Instance) Summary(style console.Style) string {
+	how := string(v.Status)
+	if v.Status == statechart.Active {
+		how = map[bool]string{true: "settled", false: "not settled"}[v.Settled]
+	}
+	problem := ""
+	if v.Problem != "" {
+		problem = ", not readable by this build"
+	}
+	return fmt.Sprintf("%s is in %s, %s, revision %d%s", style.Bold(escaped(v.Name)), style.State(escaped(strings.Join(v.State, ", "))), how, v.Revision, problem)
+}
+
+// settledText says whether the instance is settled, and what that means.
+func (v Instance) settledText() string {
+	switch {
+	case v.Status != statechart.Active:
+		return ""
+	case v.Problem != "":
+		return ": its events stay in the queue until a consumer can read it"
+	case v.Settled:
+		return ", settled: nothing runs until the next event or timer"
+	default:
+		return ", not settled: its next events wait in the queue"
+	}
+}
+
+func (v Instance) sinceText(now time.Time) string {
+	if v.Since.IsZero() && len(v.History) == 0 {
+		return "unknown: its stored history was dropped"
+	}
+	if v.Since.IsZero() {
+		return fmt.Sprintf("before %s, where its stored history begins", v.History[0].At.In(now.Location()).Format(timeFormat))
+	}
+	return at(v.Since, now)
+}
+
+func (v Instance) nextText() string {
+	if v.Status != statechart.Active {
+		return "nothing: further events are ignored"
+	}
+	return strings.Join(v.NextEvents, ", ")
+}
+
+// lines joins the descriptions of a list's elements.
+func lines[T any](list []T, describe func(T) string) string {
+	var described []string
+	for _, element := range list {
+		described = append(described, describe(element))
+	}
+	return strings.Join(described, "\n")
+}
+
+func (v Instance) timersText(now time.Time) string {
+	return lines(v.timers(), func(timer gateway.Timer) string {
+		return fmt.Sprintf("%s of %s: %s", escaped(timer.After), escaped(timer.State), at(timer.At, now))
+	})
+}
+
+func (v Instance) servicesText() string {
+	return lines(v.services(), func(service gateway.Service) string {
+		return fmt.Sprintf("%s in %s, attempt %d", escaped(service.Service), escaped(service.State), max(service.Attempt, 1))
+	})
+}
+
+// childrenText lists the live child instances.
+func (v Instance) childrenText() string {
+	return lines(slices.Sorted(maps.Keys(v.Children)), func(id string) string {
+		return fmt.Sprintf("%s: %s", escaped(id), escaped(v.Children[id].Instance))
+	})
+}
+
+// waitsText lists the Step Functions tasks that wait for the instance. Their names come from a workflow.
+func (v Instance) waitsText(now time.Time) string {
+	return lines(v.Waits, func(wait gateway.Wait) string {
+		line := fmt.Sprintf("a task for %s since %s", escaped(wait.Name), at(wait.Since, now))
+		if !wait.Deadline.IsZero() {
+			line += ", until " + at(wait.Deadline, now)
+		}
+		return line
+	})
+}
+
+// executionsText lists the executions that the instance waits for.
+func (v Instance) executionsText(now time.Time) string {
+	return lines(v.Executions, func(e Execution) string {
+		line := fmt.Sprintf("%s since %s, reports its end as %s", escaped(e.Workflow), at(e.StartedAt, now), escaped(e.Event))
+		switch {
+		case e.Refused != "" && e.ARN != "":
+			line += "; start not confirmed, and the retry was refused: " + escaped(e.Refused)
+		case e.Refused != "":
+			line += "; it will never start: " + escaped(e.Refused)
+		case e.ARN == "":
+			line += "; start not confirmed yet"
+		}
+		return line
+	})
+}
+
+// parkedText returns the parked event and the reason. The type and parts of the reason come from a producer.
+func (v Instance) parkedText(now time.Time) string {
+	if v.Parked == nil {
+		return ""
+	}
+	what := ""
+	if v.Parked.Event != "" {
+		what = escaped(v.Parked.Event) + ", "
+	}
+	return fmt.Sprintf("%s%s: %s", what, ago(v.Parked.At, now), escaped(v.Parked.Message))
+}
+
+// failedText lists the permanently failed effects. Targets and reasons may contain text of a producer.
+func (v Instance) failedText(now time.Time) string {
+	return lines(v.Failed, func(f Failed) string {
+		what := escaped(string(f.Kind))
+		if f.Target != "" {
+			what += " to " + escaped(f.Target)
+		}
+		line := fmt.Sprintf("%s, %s: %s", what, ago(f.At, now), escaped(f.Message))
+		switch f.Report {
+		case durable.ReportReceived:
+			line += " (reported to the chart)"
+		case durable.ReportSent:
+			line += " (report sent to the chart; if this line stays, the report was parked)"
+		case durable.ReportUnsent:
+			line += " (not reported to the chart yet)"
+		}
+		return line
+	})
+}
+
+func historyText(style console.Style, history []durable.Transition, zone *time.Location) string {
+	var b strings.Builder
+	log := Log{w: &b, style: style, zone: zone}
+	for _, transition := range history {
+		console.Pad(log.event(transition), &log.events)
+	}
+	for _, transition := range history {
+		b.WriteString(log.line("", transition))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// at returns a time and its distance from now.
+func at(t, now time.Time) string {
+	return fmt.Sprintf("%s (%s)", t.In(now.Location()).Format(timeFormat), ago(t, now))
+}
+
+func ago(t, now time.Time) string {
+	if t.After(now) {
+		return "in " + console.Span(t.Sub(now))
+	}
+	return console.Span(now.Sub(t)) + " ago"
+}
+
+// textBytesMax is the length at which a producer's text is truncated.
+const textBytesMax = 1000
+
+// escaped escapes control characters in a producer's text and truncates it.
+func escaped(text string) string {
+	if len(text) <= textBytesMax {
+		return console.Escape(text)
+	}
+	end := textBytesMax
+	for end > textBytesMax-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return fmt.Sprintf("%s... and %d more bytes", console.Escape(text[:end]), len(text)-end)
+}
+
+// indented returns JSON over several lines, and other text unchanged. Both are escaped for terminals.
+func indented(text json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, text, "", "  ") != nil {
+		return console.Escape(string(text))
+	}
+	return console.EscapeJSON(b.String())
+}
+
+func without(all []string, one string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == one })
 }

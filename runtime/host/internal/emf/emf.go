@@ -34,33 +34,16 @@ func Line(at time.Time, namespace, dimension, value string, metrics []Metric) ([
 	if len(metrics) > MetricsMax {
 		return nil, fmt.Errorf("emf: expected at most %d metrics per line (MetricsMax), got %d: write several lines", MetricsMax, len(metrics))
 	}
-	definitions := make([]definition, len(metrics))
+	definitions := make([]map[string]any, len(metrics))
 	line := map[string]any{dimension: value}
 	for i, metric := range metrics {
-		definitions[i] = definition{metric.Name, metric.Unit}
+		definitions[i] = map[string]any{"Name": metric.Name, "Unit": metric.Unit}
 		line[metric.Name] = metric.Value
 	}
-	line["_aws"] = metadata{
-		Timestamp:         at.UnixMilli(),
-		CloudWatchMetrics: []directive{{Namespace: namespace, Dimensions: [][]string{{dimension}}, Metrics: definitions}},
+	line["_aws"] = map[string]any{
+		"Timestamp":         at.UnixMilli(), // milliseconds since 1970
+		"CloudWatchMetrics": []any{map[string]any{"Namespace": namespace, "Dimensions": [][]string{{dimension}}, "Metrics": definitions}},
 	}
 	text, err := json.Marshal(line)
 	return append(text, '\n'), err
-}
-
-type metadata struct {
-	// Timestamp is in milliseconds since 1970.
-	Timestamp         int64
-	CloudWatchMetrics []directive
-}
-
-type directive struct {
-	Namespace  string
-	Dimensions [][]string
-	Metrics    []definition
-}
-
-type definition struct {
-	Name string
-	Unit Unit
 }

@@ -21,8 +21,8 @@ func TestALineFollowsTheSpecification(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"Events":3,"OutboxAge":0.25,"Service":"orders","_aws":{"Timestamp":1767323045000,"CloudWatchMetrics":[` +
-		`{"Namespace":"Settle","Dimensions":[["Service"]],"Metrics":[{"Name":"Events","Unit":"Count"},{"Name":"OutboxAge","Unit":"Seconds"}]}]}}` + "\n"
+	const want = `{"Events":3,"OutboxAge":0.25,"Service":"orders","_aws":{"CloudWatchMetrics":[{"Dimensions":[["Service"]],` +
+		`"Metrics":[{"Name":"Events","Unit":"Count"},{"Name":"OutboxAge","Unit":"Seconds"}],"Namespace":"Settle"}],"Timestamp":1767323045000}}` + "\n"
 	if string(line) != want {
 		t.Errorf("got\n%s want\n%s", line, want)
 	}

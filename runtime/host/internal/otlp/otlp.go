@@ -197,72 +197,36 @@ func (e *Exporter) Export(ctx context.Context, spans []Span) error {
 // scope is the name of the instrumentation scope.
 const scope = "github.com/settle-run/settle"
 
-// The JSON form of an ExportTraceServiceRequest: IDs are hexadecimal and 64-bit integers are strings.
-type (
-	exportRequest struct {
-		ResourceSpans []resourceSpans `json:"resourceSpans"`
-	}
-	resourceSpans struct {
-		Resource   resource     `json:"resource"`
-		ScopeSpans []scopeSpans `json:"scopeSpans"`
-	}
-	resource struct {
-		Attributes []keyValue `json:"attributes"`
-	}
-	scopeSpans struct {
-		Scope scopeName  `json:"scope"`
-		Spans []jsonSpan `json:"spans"`
-	}
-	scopeName struct {
-		Name string `json:"name"`
-	}
-	keyValue struct {
-		Key   string    `json:"key"`
-		Value textValue `json:"value"`
-	}
-	textValue struct {
-		StringValue string `json:"stringValue"`
-	}
-	jsonSpan struct {
-		TraceID      string     `json:"traceId"`
-		SpanID       string     `json:"spanId"`
-		ParentSpanID string     `json:"parentSpanId,omitempty"`
-		Name         string     `json:"name"`
-		Kind         Kind       `json:"kind"`
-		Start        string     `json:"startTimeUnixNano"`
-		End          string     `json:"endTimeUnixNano"`
-		Attributes   []keyValue `json:"attributes,omitempty"`
-		Status       *status    `json:"status,omitempty"`
-	}
-	status struct {
-		Code int `json:"code"`
-	}
-)
+// object is a JSON object.
+type object map[string]any
 
 // statusError is STATUS_CODE_ERROR.
 const statusError = 2
 
-func requestOf(attributes []Attribute, spans []Span) exportRequest {
-	made := make([]jsonSpan, len(spans))
+// requestOf returns an ExportTraceServiceRequest in its JSON form: IDs are hexadecimal and 64-bit integers are strings.
+func requestOf(attributes []Attribute, spans []Span) object {
+	made := make([]object, len(spans))
 	for i, span := range spans {
-		made[i] = jsonSpan{
-			TraceID: hex.EncodeToString(span.TraceID[:]), SpanID: hex.EncodeToString(span.SpanID[:]), Name: span.Name, Kind: span.Kind,
-			Start: strconv.FormatInt(span.Start.UnixNano(), 10), End: strconv.FormatInt(span.End.UnixNano(), 10), Attributes: keyValues(span.Attributes),
+		made[i] = object{
+			"traceId": hex.EncodeToString(span.TraceID[:]), "spanId": hex.EncodeToString(span.SpanID[:]), "name": span.Name, "kind": span.Kind,
+			"startTimeUnixNano": strconv.FormatInt(span.Start.UnixNano(), 10), "endTimeUnixNano": strconv.FormatInt(span.End.UnixNano(), 10),
+			"attributes": keyValues(span.Attributes),
 		}
 		if span.Parent != [8]byte{} {
-			made[i].ParentSpanID = hex.EncodeToString(span.Parent[:])
+			made[i]["parentSpanId"] = hex.EncodeToString(span.Parent[:])
 		}
 		if span.Failed {
-			made[i].Status = &status{statusError}
+			made[i]["status"] = object{"code": statusError}
 		}
 	}
-	return exportRequest{[]resourceSpans{{resource{keyValues(attributes)}, []scopeSpans{{scopeName{scope}, made}}}}}
+	scopeSpans := []object{{"scope": object{"name": scope}, "spans": made}}
+	return object{"resourceSpans": []object{{"resource": object{"attributes": keyValues(attributes)}, "scopeSpans": scopeSpans}}}
 }
 
-func keyValues(attributes []Attribute) []keyValue {
-	made := make([]keyValue, len(attributes))
+func keyValues(attributes []Attribute) []object {
+	made := make([]object, len(attributes))
 	for i, attribute := range attributes {
-		made[i] = keyValue{attribute.Key, textValue{attribute.Value}}
+		made[i] = object{"key": attribute.Key, "value": object{"stringValue": attribute.Value}}
 	}
 	return made
 }

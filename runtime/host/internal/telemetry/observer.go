@@ -114,3 +114,44 @@ func payloadOf(body string) json.RawMessage {
 	}
 	return shown
 }
+
+// FaultHandler returns a log handler that counts lines of level ERROR as faults of the invocation in their context. It
+// also counts lines that cannot be logged.
+func FaultHandler(next slog.Handler) slog.Handler {
+	return handler{next, func(ctx context.Context, record slog.Record) slog.Record {
+		if record.Level >= slog.LevelError {
+			invocationOf(ctx).count(faults)
+		}
+		return record
+	}}
+}
+
+// LogHandler returns a log handler that adds the trace ID of the context to each line within a span.
+func LogHandler(next slog.Handler) slog.Handler {
+	return handler{next, func(ctx context.Context, record slog.Record) slog.Record {
+		if trace := durable.TraceOf(ctx); len(trace.Parent) == len("00-")+32+len("-")+16+len("-01") {
+			record = record.Clone()
+			record.AddAttrs(slog.String("trace_id", trace.Parent[3:35]))
+		}
+		return record
+	}}
+}
+
+// handler calls on for each record, and passes its result to the next handler.
+type handler struct {
+	slog.Handler
+	on func(context.Context, slog.Record) slog.Record
+}
+
+// Handle implements slog.Handler.
+func (h handler) Handle(ctx context.Context, record slog.Record) error {
+	return h.Handler.Handle(ctx, h.on(ctx, record))
+}
+
+// WithAttrs implements slog.Handler.
+func (h handler) WithAttrs(attributes []slog.Attr) slog.Handler {
+	return handler{h.Handler.WithAttrs(attributes), h.on}
+}
+
+// WithGroup implements slog.Handler. A trace ID is added to the group.
+func (h handler) WithGroup(name string) slog.Handler { return handler{h.Handler.WithGroup(name), h.on} }

@@ -1,6 +1,12 @@
 package command
 
 import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -8,6 +14,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/runtime/gateway"
 )
 
 // screen shows progress in the last line of a terminal. Answers and errors go to the same terminal.
@@ -155,4 +162,100 @@ func (p *progress) end() {
 		}
 		p.done.Wait()
 	}
+}
+
+// outputFlag is the flag of commands that print an answer.
+type outputFlag struct {
+	Output string `short:"o" enum:"auto,text,json" default:"auto" help:"The output format: text or json. auto is text on a terminal and json elsewhere."`
+}
+
+// json reports whether to print JSON.
+func (f outputFlag) json(s *session) bool {
+	return f.Output == "json" || f.Output != "text" && !s.StdoutTTY
+}
+
+// printJSON writes a value as indented JSON.
+func (s *session) printJSON(value any) error { return s.encode(value, "  ") }
+
+// printLine writes a value as one line of JSON.
+func (s *session) printLine(value any) error { return s.encode(value, "") }
+
+// encode writes a value as JSON without terminal escape sequences.
+func (s *session) encode(value any, indent string) error {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	_, err := io.WriteString(s.Out, console.EscapeJSON(b.String()))
+	return err
+}
+
+// counted returns the number with the singular or the plural.
+func counted(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
+}
+
+// note prints a line that is not an error on standard error.
+func (s *session) note(format string, args ...any) {
+	text := fmt.Sprintf(format+"\n", args...)
+	if s.StderrTTY {
+		text = console.Fold(text, s.screen.columns)
+	}
+	s.writeErr("%s", text)
+}
+
+// errInterrupted is wrapped when the command was stopped before it was done.
+var errInterrupted = errors.New("interrupted")
+
+// stopped returns errInterrupted for the error of a call that failed because ctx ended, and other errors unchanged.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() == nil || errors.Is(err, errInterrupted) || !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	return errInterrupted
+}
+
+// until runs a function that cannot be interrupted, such as a read from a terminal. It returns the result, or ctx's
+// error if ctx ends first.
+func until[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		value, err := do()
+		answers <- answer{value, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.value, a.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+// readInput reads standard input, up to one byte more than an event may have.
+func (s *session) readInput(ctx context.Context) ([]byte, error) {
+	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.In, gateway.EventBytesMax+1)) })
+}
+
+// confirm asks a question on the terminal. If the answer is no, it returns an error that ends with otherwise.
+func (s *session) confirm(ctx context.Context, question, otherwise string) error {
+	s.writeErr("%s [y/N] ", question)
+	answer, err := until(ctx, func() (string, error) { return bufio.NewReader(s.In).ReadString('\n') })
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("not confirmed, " + otherwise)
+	}
+	return nil
 }

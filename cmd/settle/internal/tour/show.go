@@ -9,17 +9,92 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/ohler55/ojg"
+	"github.com/ohler55/ojg/oj"
+	"github.com/ohler55/ojg/pretty"
 
+	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
+	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// itemColumns is the width of items and outputs. A value that fits in one line stays in one.
-const itemColumns = columnsMax - len("},")
+// showEnd prints the paths of ended executions, the history of the instance that they waited for, and their results.
+// Without executions it prints the instance's history and output.
+func (p *player) showEnd(instance string, executions ...execution) {
+	id, err := durable.ParseInstanceID(instance)
+	p.check(err)
+	record, err := p.stack.Load(p.ctx, id)
+	p.check(err)
+	dim := p.config.Style.Dim
+	p.say("")
+	for _, e := range executions {
+		p.say("   %s\n     %s", dim("path of "+e.workflow), strings.Join(e.path, " → "))
+	}
+	p.say("   %s", dim("history of "+instance))
+	for _, line := range p.historyLines(record.History) {
+		p.say("     %s", line)
+	}
+	for _, e := range executions {
+		p.say("   %s %s", dim("output of "+e.workflow+","), p.config.Style.State(string(e.status)))
+		p.say("     %s", e.text())
+	}
+	if len(executions) == 0 {
+		var snapshot struct {
+			Output json.RawMessage `json:"output"`
+		}
+		p.check(json.Unmarshal(record.Snapshot, &snapshot), "reading the snapshot of "+instance)
+		p.say("   %s\n     %s", dim("output of "+instance), jsonText(string(snapshot.Output)))
+	}
+}
+
+// text returns the result of the execution, formatted.
+func (e execution) text() string {
+	switch {
+	case e.failure == "":
+		return jsonText(e.output)
+	case json.Valid([]byte(e.output)):
+		return e.failure + ":\n     " + jsonText(e.output)
+	default:
+		return e.failure + ": " + e.output
+	}
+}
+
+// historyLines returns a line for each transition: the time since the first one, the event, and the change.
+func (p *player) historyLines(history []durable.Transition) []string {
+	since := func(t durable.Transition) string {
+		span := t.At.Sub(history[0].At)
+		if span < time.Minute {
+			return fmt.Sprintf("%.1fs", span.Seconds())
+		}
+		return console.Span(span)
+	}
+	times, events := 0, 0
+	for _, t := range history {
+		times, events = max(times, len(since(t))), max(events, len(console.EventName(t.Event, t.From)))
+	}
+	var lines []string
+	for _, t := range history {
+		lines = append(lines, fmt.Sprintf("%*s  %-*s  %s", times, since(t),
+			events, console.EventName(t.Event, t.From), console.BriefChange(p.config.Style, t.From, t.To, t.Ignored)))
+	}
+	return lines
+}
+
+// jsonText formats JSON over several lines, indented by 5 columns.
+func jsonText(text string) string { return layOut(parsed(text), strings.Repeat(" ", 5)) }
+
+const (
+	// itemColumns is the width of items and outputs. ojg exceeds it by the length of a key.
+	itemColumns = 80
+	// depthMax is the maximum depth of a value that stays in one line.
+	depthMax = 10
+)
 
 // itemText formats an item, one attribute a line: its name, its DynamoDB type, and its value as JSON. The attributes in
 // first come first, the others follow by name. Inside lists and maps the types are JSON's: strings are S, numbers N.
@@ -43,74 +118,43 @@ func itemText(item map[string]types.AttributeValue, indent string, first ...stri
 	return b.String()
 }
 
-// plain returns the type of an attribute, and its value in the types of encoding/json.
+// plain returns the type of an attribute, and its value in the types of ojg.
 func plain(attribute types.AttributeValue) (typ string, value any) {
+	typ = strings.TrimPrefix(fmt.Sprintf("%T", attribute), "*types.AttributeValueMember")
 	switch v := attribute.(type) {
-	case *types.AttributeValueMemberS:
-		return "S", v.Value
 	case *types.AttributeValueMemberN:
-		return "N", json.Number(v.Value)
-	case *types.AttributeValueMemberBOOL:
-		return "BOOL", v.Value
+		return typ, parsed(v.Value)
 	case *types.AttributeValueMemberNULL:
-		return "NULL", nil
-	case *types.AttributeValueMemberB:
-		return "B", v.Value
-	case *types.AttributeValueMemberSS:
-		return "SS", v.Value
-	case *types.AttributeValueMemberNS:
-		return "NS", v.Value
-	case *types.AttributeValueMemberBS:
-		return "BS", v.Value
+		return typ, nil
 	case *types.AttributeValueMemberL:
 		list := make([]any, len(v.Value))
 		for i, element := range v.Value {
 			_, list[i] = plain(element)
 		}
-		return "L", list
+		return typ, list
 	case *types.AttributeValueMemberM:
 		fields := map[string]any{}
 		for name, element := range v.Value {
 			_, fields[name] = plain(element)
 		}
-		return "M", fields
+		return typ, fields
 	default:
-		return "?", fmt.Sprintf("%T", attribute)
+		return typ, reflect.ValueOf(attribute).Elem().FieldByName("Value").Interface()
 	}
 }
 
-// layOut formats JSON in one line if it fits after the indent. Otherwise a list has one element a line, and the fields
-// of a map fill lines.
+// parsed returns the value of a JSON text, or the text if it is not JSON.
+func parsed(text string) any {
+	if value, err := oj.ParseString(text); err == nil {
+		return value
+	}
+	return text
+}
+
+// layOut formats JSON in one line if it fits after the indent, and else in several lines.
 func layOut(value any, indent string) string {
-	line := oneLine(value)
-	if len(indent)+len(line) <= itemColumns {
-		return line
-	}
-	inner := indent + " "
-	switch v := value.(type) {
-	case map[string]any:
-		var lines []string
-		used := itemColumns
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			label := fmt.Sprintf("%q: ", key)
-			field := label + layOut(v[key], inner+strings.Repeat(" ", len(label)))
-			if used += len(", ") + len(field); used <= itemColumns && !strings.Contains(field, "\n") {
-				lines[len(lines)-1] += ", " + field
-				continue
-			}
-			lines = append(lines, field)
-			used = len(inner) + len(field)
-		}
-		return "{" + strings.Join(lines, ",\n"+inner) + "}"
-	case []any:
-		var lines []string
-		for _, element := range v {
-			lines = append(lines, layOut(element, inner))
-		}
-		return "[" + strings.Join(lines, ",\n"+inner) + "]"
-	default:
-		return line
-	}
+	w := pretty.Writer{Options: ojg.Options{Sort: true, HTMLUnsafe: true}, Width: itemColumns - len(indent), MaxDepth: depthMax}
+	return strings.ReplaceAll(string(w.Encode(value)), "\n", "\n"+indent)
 }
 
 // oneLine formats JSON in one line, with a space after each colon and comma.
