@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/settle-run/settle/internal/readjson"
 )
 
 // ReservedPrefix is the prefix of the runtime's event types. Producers must not send them.
@@ -105,7 +107,7 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 		return Event{}, fmt.Errorf("%w: expected a JSON object such as {\"type\": \"VERIFY\"}, got %s", ErrNotAnEvent, beginning(body))
 	}
 	if err := json.Unmarshal(body, &head); err != nil {
-		if err = syntaxError(err); errors.As(err, new(*JSONError)) {
+		if err = readjson.SyntaxError(err); errors.As(err, new(*readjson.Error)) {
 			return Event{}, fmt.Errorf("%w: %w", ErrNotAnEvent, err)
 		}
 		return Event{}, fmt.Errorf("%w: %w, got %d bytes", ErrNotAnEvent, err, len(body))
@@ -116,7 +118,7 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 		into *string
 	}{{"type", &event.Type}, {"$id", &event.ID}} {
 		if value, ok := head[field.key]; ok && json.Unmarshal(value, field.into) != nil {
-			return Event{}, fmt.Errorf("%w: expected a string under the key %q, got %s", ErrNotAnEvent, field.key, jsonKind(value))
+			return Event{}, fmt.Errorf("%w: expected a string under the key %q, got %s", ErrNotAnEvent, field.key, readjson.Kind(value))
 		}
 		if len(*field.into) > EventNameBytesMax {
 			return Event{}, fmt.Errorf("%w: expected at most %d bytes under the key %q, got %d", ErrNotAnEvent, EventNameBytesMax, field.key, len(*field.into))
@@ -125,13 +127,13 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 	if event.Type == "" {
 		got := keyNames(head)
 		if value, ok := head["type"]; ok {
-			got = jsonKind(value)
+			got = readjson.Kind(value)
 		}
 		return Event{}, fmt.Errorf("%w: expected the key \"type\" with an event type, got %s", ErrNotAnEvent, got)
 	}
 	if event.Type == TimerEvent {
 		if json.Unmarshal(head["timer"], &event.Timer) != nil || event.Timer == "" {
-			return event, fmt.Errorf("%w: %s expects the key \"timer\" with a timer's ID, got %s", ErrPayload, TimerEvent, jsonKind(head["timer"]))
+			return event, fmt.Errorf("%w: %s expects the key \"timer\" with a timer's ID, got %s", ErrPayload, TimerEvent, readjson.Kind(head["timer"]))
 		}
 		return event, nil
 	}
@@ -205,7 +207,7 @@ func (p Payload) decode(body []byte) (payload any, err error) {
 	}()
 	pointer := reflect.New(p.typ)
 	if err := json.Unmarshal(body, pointer.Interface()); err != nil {
-		return nil, jsonError(err, body, p.typ)
+		return nil, readjson.Explain(err, body, p.typ)
 	}
 	validator, ok := pointer.Interface().(interface{ Validate() error })
 	if !ok {
@@ -244,30 +246,6 @@ func keyNames(object map[string]json.RawMessage) string {
 		listed += fmt.Sprintf(" and %d more", more)
 	}
 	return listed
-}
-
-// jsonKind names the kind of a JSON value for a message. The value has no surrounding space.
-func jsonKind(value json.RawMessage) string {
-	if len(value) == 0 {
-		return "nothing"
-	}
-	switch value[0] {
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case '"':
-		if len(value) == len(`""`) {
-			return "an empty string"
-		}
-		return "a string"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
-	default:
-		return "a number"
-	}
 }
 
 // isPartial reports whether a descriptor is a wildcard or prefix.

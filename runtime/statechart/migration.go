@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/settle-run/settle/internal/readjson"
 )
 
 // Migration converts stored snapshots of one version of a chart to the next. It must depend only on the snapshot,
@@ -63,7 +65,7 @@ func (s *Stored) Status() Status { return s.status }
 // migrate reads a stored snapshot of an earlier version and converts it to this one.
 func (c *chart) migrate(data []byte) (snapshotJSON, error) {
 	var form snapshotJSON
-	if err := ReadJSON(data, &form); err != nil {
+	if err := readjson.Unmarshal(data, &form); err != nil {
 		return form, c.unreadable("%w", err)
 	}
 	s, err := form.stored()
@@ -138,7 +140,7 @@ func (form *snapshotJSON) stored() (*Stored, error) {
 	}
 	for _, d := range form.Deferred {
 		var head struct{ Type string }
-		if err := ReadJSON(d.Event, &head); err != nil {
+		if err := readjson.Unmarshal(d.Event, &head); err != nil {
 			return nil, fmt.Errorf("deferred event: %w", err)
 		}
 		s.Deferred = append(s.Deferred, Deferred{Type: head.Type, ID: d.ID, Event: d.Event})
@@ -150,7 +152,7 @@ func (form *snapshotJSON) stored() (*Stored, error) {
 func leavesOf(value json.RawMessage, above string, into []string) ([]string, error) {
 	children, err := valueChildren(value)
 	if err != nil {
-		return nil, fmt.Errorf("%s: expected a string or an object, got %s", stateName(above), jsonKind(value))
+		return nil, fmt.Errorf("%s: expected a string or an object, got %s", stateName(above), readjson.Kind(value))
 	}
 	if len(children) == 0 && above != "" {
 		return append(into, above), nil

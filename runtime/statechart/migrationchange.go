@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/settle-run/settle/internal/readjson"
 )
 
 // Rewrite returns a custom change. The name identifies it in errors. The function must depend only on its argument.
@@ -22,7 +24,7 @@ func MigrateContext[Old, New any](fn func(old Old) New) Change {
 	}
 	change.run = func(s *Stored) error {
 		var old Old
-		if err := ReadJSON(s.Context, &old); err != nil {
+		if err := readjson.Unmarshal(s.Context, &old); err != nil {
 			return fmt.Errorf("the old context: %w", err)
 		}
 		migrated := fn(old)
@@ -176,7 +178,7 @@ func RenameEvent(from, to string) Change {
 // retyped returns the JSON form of an event with another type.
 func retyped(event json.RawMessage, typ string) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
-	err := ReadJSON(event, &fields)
+	err := readjson.Unmarshal(event, &fields)
 	if err == nil {
 		fields["type"], err = json.Marshal(typ)
 	}

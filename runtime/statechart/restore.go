@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/settle-run/settle/internal/readjson"
 )
 
 // ErrUnreadable is returned by Restore if the stored snapshot does not fit this chart. It may belong to another machine
@@ -67,7 +69,7 @@ func (c *chart) read(data []byte, context erased) (bareSnapshot, error) {
 	form, ok := readCompact(data)
 	if !ok {
 		form = snapshotJSON{}
-		if err := ReadJSON(data, &form); err != nil {
+		if err := readjson.Unmarshal(data, &form); err != nil {
 			return bareSnapshot{}, c.unreadable("%w", err)
 		}
 	}
@@ -111,7 +113,7 @@ func (c *chart) restore(form snapshotJSON, compactForm bool, context erased) (ba
 	}
 	s := bareSnapshot{chart: c, Status: form.Status, Steps: form.Steps, Output: form.Output}
 	if err := json.Unmarshal(form.Context, context); err != nil {
-		err = jsonError(err, form.Context, c.contexts.typ)
+		err = readjson.Explain(err, form.Context, c.contexts.typ)
 		return bareSnapshot{}, c.unreadable("context: %w", err)
 	}
 	s.configuration.enter(0, -1)
@@ -177,7 +179,7 @@ func (c *chart) restoreValue(value json.RawMessage, state int, into *configurati
 	into.enter(state, n.parent)
 	children, err := valueChildren(value)
 	if err != nil {
-		return c.unreadable("the value of %s: expected a string or an object, got %s", stateName(n.path), jsonKind(value))
+		return c.unreadable("the value of %s: expected a string or an object, got %s", stateName(n.path), readjson.Kind(value))
 	}
 	if want := c.activeChildren(n); len(children) != want {
 		return c.unreadable("%s: expected %d active children, got %d", stateName(n.path), want, len(children))

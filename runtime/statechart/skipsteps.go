@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/settle-run/settle/internal/readjson"
 )
 
 // stepsMax is the largest integer that every JSON reader keeps exactly: 2^53 - 1.
@@ -19,9 +21,9 @@ func SkipSteps(snapshot json.RawMessage, steps int64) (json.RawMessage, int64, e
 	var stored struct {
 		Steps int64 `json:"steps"`
 	}
-	err := ReadJSON(snapshot, &keys)
+	err := readjson.Unmarshal(snapshot, &keys)
 	if err == nil {
-		err = ReadJSON(snapshot, &stored)
+		err = readjson.Unmarshal(snapshot, &stored)
 	}
 	if err == nil && (stored.Steps < 1 || max(steps-1, stored.Steps) >= stepsMax) {
 		err = fmt.Errorf("raising the count of steps: expected 1 to %d, got %d to raise to %d", stepsMax-1, stored.Steps, steps)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/internal/readjson"
 	"github.com/settle-run/settle/runtime/internal/foreign"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -154,7 +155,7 @@ func (r *reader[C]) context(v *value, def *statechart.Definition[C]) {
 		return
 	}
 	text := v.raw()
-	if err := statechart.ReadJSON(text, new(C)); err != nil {
+	if err := readjson.Unmarshal(text, new(C)); err != nil {
 		r.problem("context", "%v: the context type is %T", err, *new(C))
 		return
 	}
