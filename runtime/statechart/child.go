@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/settle-run/settle/runtime/internal/outline"
 )
 
 // Prefixes of the event types that report the end of a child instance.
@@ -65,7 +67,7 @@ func (r ChildRef) Failed(err error) Event {
 // error.child.ID with a ChildError. The function returns the child's input, which must marshal to JSON. Nil means no
 // input. It is an error if a child with the ID is already running.
 func Spawn[C any](id, machine string, input func(C, Event) any) Action[C] {
-	made := Made{By: MadeBySpawn, ID: id, Machine: machine, Computed: input != nil}
+	made := outline.Made{By: outline.Spawn, ID: id, Machine: machine, Computed: input != nil}
 	compute := eraseFunc(input)
 	return Action[C]{Name: "spawn " + id, actionBody: actionBody{child: id, spawns: true, made: made, run: func(x *interpreter) error {
 		return x.spawn(id, machine, "", x.made(compute))
@@ -75,7 +77,7 @@ func Spawn[C any](id, machine string, input func(C, Event) any) Action[C] {
 // StopChild returns an action that stops the child instance with the ID, if it is running. The child may be spawned or
 // invoked. No further events arrive from it.
 func StopChild[C any](id string) Action[C] {
-	made := Made{By: MadeByStopChild, ID: id}
+	made := outline.Made{By: outline.StopChild, ID: id}
 	return Action[C]{Name: "stop " + id, actionBody: actionBody{child: id, made: made, run: func(x *interpreter) error { return x.stopChild(id) }}}
 }
 
@@ -83,7 +85,7 @@ func StopChild[C any](id string) Action[C] {
 // function returns the payload, which must be nil or marshal to a JSON object. A nil function means no payload. It is
 // an error if the child is not running.
 func SendToChild[C any](id, typ string, fn func(C, Event) any) Action[C] {
-	made := Made{By: MadeBySendToChild, ID: id, Event: typ, Computed: fn != nil}
+	made := outline.Made{By: outline.SendToChild, ID: id, Event: typ, Computed: fn != nil}
 	compute := eraseFunc(fn)
 	return Action[C]{Name: "send " + typ, actionBody: actionBody{child: id, made: made, run: func(x *interpreter) error {
 		return x.sendToChild(id, typ, x.made(compute))

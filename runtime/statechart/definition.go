@@ -3,6 +3,8 @@ package statechart
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/settle-run/settle/runtime/internal/foreign"
 )
 
 // Settled is the tag of atomic states in which a chart may wait for the outside world.
@@ -82,6 +84,8 @@ type Definition[C any] struct {
 	Doc string
 	// Meta is data about the chart for tools that display instances, as State.Meta is.
 	Meta any
+	// Foreign is set by xstatejson.Foreign for a chart of another interpreter. Leave it nil.
+	Foreign *foreign.Document
 }
 
 // Type is the kind of a state. The zero value means atomic, or compound if the state has States.

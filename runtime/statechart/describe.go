@@ -30,7 +30,7 @@ type Description struct {
 	Resolves []string
 	// Warnings holds likely mistakes in the definition that Compile accepts, such as states that nothing can leave.
 	Warnings []Finding
-	// Foreign is set if CompileForeign made the chart. Hosts must not run it, because it may never settle.
+	// Foreign is set for a chart of xstatejson.Foreign. Hosts must not run it, because it may never settle.
 	Foreign bool
 }
 

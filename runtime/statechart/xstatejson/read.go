@@ -66,7 +66,8 @@ func Read[C any](data []byte, impl Implementations[C]) (statechart.Definition[C]
 // Foreign compiles a definition from Read as XState would run it: every state may wait, tagged settled or not. Hosts
 // refuse such a chart. Use it for tests, simulations and previews.
 func Foreign[C any](def statechart.Definition[C]) (*statechart.Chart[C], error) {
-	return statechart.CompileForeign(def, foreign.Document{})
+	def.Foreign = &foreign.Document{}
+	return statechart.Compile(def)
 }
 
 type reader[C any] struct {
