@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/settle-run/settle/runtime/internal/stepcount"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -27,9 +28,9 @@ func Rearm(machines *Machines, record Record, now time.Time) (Record, error) {
 	if instance.Status() != statechart.Active && !notifies {
 		return record, nil
 	}
-	snapshot, steps, err := statechart.SkipSteps(record.Snapshot, now.UnixMicro())
+	snapshot, steps, err := stepcount.Raise(record.Snapshot, now.UnixMicro())
 	if err != nil {
-		return Record{}, err
+		return Record{}, &statechart.UnreadableError{Err: err}
 	}
 	at := now.UTC().Truncate(time.Millisecond)
 	record.Snapshot, record.UpdatedAt = snapshot, at

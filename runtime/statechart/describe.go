@@ -39,7 +39,7 @@ func (c *chart) Describe() Description { return c.description }
 
 func (c *chart) describe() Description {
 	d := Description{
-		States: c.States(), Payloads: map[string]reflect.Type{}, OldestVersion: c.version - len(c.migrations), Resolves: c.resolves(), Warnings: c.warnings, Foreign: c.foreign,
+		States: c.states(), Payloads: map[string]reflect.Type{}, OldestVersion: c.version - len(c.migrations), Resolves: c.resolves(), Warnings: c.warnings, Foreign: c.foreign,
 	}
 	for typ, payload := range c.payloads {
 		if !payload.internal {

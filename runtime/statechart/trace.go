@@ -74,8 +74,8 @@ type StateInfo struct {
 	Atomic bool
 }
 
-// States returns the states of the chart in document order, the chart itself first.
-func (c *chart) States() []StateInfo {
+// states returns the states of the chart in document order, the chart itself first.
+func (c *chart) states() []StateInfo {
 	infos := make([]StateInfo, 0, len(c.nodes))
 	for i := range c.nodes {
 		n := &c.nodes[i]

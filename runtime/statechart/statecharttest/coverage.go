@@ -249,7 +249,7 @@ func (p *Player[C]) startCoverage() error {
 	if p.config.Coverage == nil {
 		return nil
 	}
-	return p.config.Coverage.begin(fmt.Sprintf("%s version %d", p.chart.ID(), p.chart.Version()), p.chart.States(), p.chart.Transitions())
+	return p.config.Coverage.begin(fmt.Sprintf("%s version %d", p.chart.ID(), p.chart.Version()), p.chart.Describe().States, p.chart.Transitions())
 }
 
 func (p *Player[C]) start() (statechart.Step[C], error) {
