@@ -10,7 +10,7 @@ type Chart[C any] struct {
 	clone func(C) C
 }
 
-// Must is Compile for charts that are part of the program. It panics with all findings.
+// Must is Compile for charts of the program. It panics with all findings.
 func Must[C any](def Definition[C]) *Chart[C] {
 	chart, err := Compile(def)
 	if err != nil {
@@ -19,7 +19,7 @@ func Must[C any](def Definition[C]) *Chart[C] {
 	return chart
 }
 
-// Compile validates and compiles a definition. It returns a *DefinitionError with all findings.
+// Compile validates and compiles a definition. Errors are a *DefinitionError.
 func Compile[C any](def Definition[C]) (*Chart[C], error) {
 	root := []State[C]{def.root()}
 	clone, problem := contextCloner[C]()
@@ -56,11 +56,10 @@ func inDocumentOrder[C any](states []State[C], into []*State[C]) []*State[C] {
 	return into
 }
 
-// Definition returns the definition that the chart was compiled from. Callers must not modify its slices.
+// Definition returns the compiled definition. Callers must not modify it.
 func (c *Chart[C]) Definition() Definition[C] { return c.definition }
 
-// CloneContext returns a copy of a context that shares no mutable data with the original. Services receive such a copy,
-// because they run while the chart continues.
+// CloneContext returns a copy that shares no mutable data, for a service.
 func (c *Chart[C]) CloneContext(context C) C {
 	if c.clone == nil {
 		return context

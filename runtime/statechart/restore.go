@@ -14,20 +14,11 @@ import (
 	"github.com/settle-run/settle/internal/readjson"
 )
 
-// ErrUnreadable is returned by Restore if the stored snapshot does not fit this chart. It may belong to another machine
-// or version, name states that no longer exist, be unsettled, or have a context that does not decode. Step returns it
-// for a snapshot of another chart.
-var ErrUnreadable = errors.New("unreadable snapshot")
-
 // UnreadableError is an ErrUnreadable with its cause and its remedy.
 type UnreadableError struct {
-	// Of names the reader of the snapshot, such as "chart signup". It is "" if unknown.
-	Of string
-	// Err is the cause.
-	Err error
-	// Todo is the remedy. Empty means that the snapshot is damaged and needs a repair: no migration and no other
-	// version can help.
-	Todo string
+	Of   string // the reader of the snapshot, such as "chart signup", or ""
+	Err  error  // the cause
+	Todo string // the remedy; empty means that the snapshot is damaged, and that no version and no migration can help
 }
 
 // Remedies of an UnreadableError, except those for a missing version.
@@ -38,7 +29,6 @@ const (
 	hostOrRepair   = hostOld + ", or repair it"
 )
 
-// Error returns the cause and the remedy.
 func (e *UnreadableError) Error() string {
 	of := ""
 	if e.Of != "" {
@@ -47,12 +37,10 @@ func (e *UnreadableError) Error() string {
 	return fmt.Sprintf("%v%s: %v; %s", ErrUnreadable, of, e.Err, cmp.Or(e.Todo, repairSnapshot))
 }
 
-// Unwrap returns ErrUnreadable and Err.
 func (e *UnreadableError) Unwrap() []error { return []error{ErrUnreadable, e.Err} }
 
-// Restore reads a snapshot from its JSON form. Migrations first convert a snapshot of an earlier version. The result
-// must then fit this version. Deadlines stay as stored, and nothing is entered or started. All errors are an
-// *UnreadableError and wrap ErrUnreadable.
+// Restore reads a snapshot from its JSON form, after the migrations from its version. Deadlines stay as stored, and
+// nothing is entered or started. All errors are an *UnreadableError and wrap ErrUnreadable.
 func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	var context C
 	bare, err := c.read(data, &context)
