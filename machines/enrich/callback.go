@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // ProviderName is the name of the third party in callback addresses and aliases.
@@ -117,13 +115,16 @@ func ReadCallback(body []byte) (alias string, event json.RawMessage, err error) 
 
 // readBody decodes the body of a callback. Its errors are for the third party, and quote nothing from the body.
 func readBody(body []byte, into any) error {
-	err := statechart.ReadJSON(body, into)
+	err := json.Unmarshal(body, into)
 	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	var mismatch *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
 		return fmt.Errorf("expected a JSON object, got %d bytes that are not JSON at byte %d: send one such as "+bodyExample, len(body), syntax.Offset)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: send an object such as "+bodyExample, err)
+	case errors.As(err, &mismatch) && mismatch.Field != "":
+		return fmt.Errorf("expected a %v under %q, got a %s: send an object such as "+bodyExample, mismatch.Type, mismatch.Field, mismatch.Value)
+	case err != nil:
+		return errors.New("expected a JSON object: send one such as " + bodyExample)
 	}
 	return nil
 }

@@ -288,14 +288,14 @@ func TestACallbackBecomesAnEvent(t *testing.T) {
 	}
 	for body, want := range map[string]string{
 		`jobId=7`:                       `expected a JSON object, got 7 bytes that are not JSON at byte 1: send one such as {"jobId": "7", "success": true, "data": {}}`,
-		``:                              `expected an object, got nothing: send an object such as {`,
+		``:                              `expected a JSON object, got 0 bytes that are not JSON at byte 0: send one such as {`,
 		`{"jobId":"7"`:                  "got 12 bytes that are not JSON at byte 12: send one",
-		`[]`:                            "expected an object, got an array: send an object such as",
+		`[]`:                            "expected a JSON object: send one such as",
 		`{"success":true}`:              "expected a job ID",
 		`{"jobId":""}`:                  "expected a job ID",
 		`{"jobId":"a b"}`:               "expected a job ID",
 		`{"jobId":7}`:                   `expected a string under "jobId", got a number: send an object such as {"jobId": "7", "success": true, "data": {}}`,
-		`{"jobId":"7","success":"yes"}`: `expected a boolean under "success", got a string: send an object such as`,
+		`{"jobId":"7","success":"yes"}`: `expected a bool under "success", got a string: send an object such as`,
 	} {
 		_, _, err := enrich.ReadCallback([]byte(body))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), enrich.ErrCallback.Error()) {

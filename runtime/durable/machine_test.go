@@ -29,7 +29,7 @@ func TestParseInstanceIDTakesWhatSQSTakesAsAGroup(t *testing.T) {
 
 func TestNoMachineIsAnotherInterpretersChart(t *testing.T) {
 	t.Parallel()
-	chart, err := statechart.CompileForeign(statechart.Definition[struct{}]{ID: "alien", Version: 1, Initial: "a", States: []statechart.State[struct{}]{{ID: "a"}}}, foreign.Document{})
+	chart, err := statechart.Compile(statechart.Definition[struct{}]{Foreign: &foreign.Document{}, ID: "alien", Version: 1, Initial: "a", States: []statechart.State[struct{}]{{ID: "a"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/settle-run/settle/internal/readjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -136,7 +137,7 @@ func storedVersion(snapshot json.RawMessage) (int, error) {
 	var head struct {
 		Version int `json:"version"`
 	}
-	if err := statechart.ReadJSON(snapshot, &head); err != nil {
+	if err := readjson.Unmarshal(snapshot, &head); err != nil {
 		return 0, &statechart.UnreadableError{Err: err}
 	}
 	return head.Version, nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/settle-run/settle/internal/readjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -64,7 +65,7 @@ func isPeriodic(typ string) bool { return ownMessages[typ].periodic }
 // checkForm checks a message for an existing instance: its form and its incarnation.
 func checkForm[F any](t *turn, d Delivery) (verdict, error) {
 	var form F
-	if err := statechart.ReadJSON([]byte(d.Body), &form); err != nil {
+	if err := readjson.Unmarshal([]byte(d.Body), &form); err != nil {
 		return poisoned, fmt.Errorf("%w: %s, which only the loop itself sends: %w", statechart.ErrPayload, eventHead(json.RawMessage(d.Body)).Type, err)
 	}
 	if t.draft.Instance == nil || incarnationOf(d.Body) != t.incarnation() {

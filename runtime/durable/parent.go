@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/internal/readjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -33,7 +34,7 @@ func (t *turn) isNamedBy(parent Parent) bool {
 
 // readToChild parses the body of startEvent or stopEvent.
 func readToChild(body string) (form toChild, err error) {
-	if err := statechart.ReadJSON([]byte(body), &form); err != nil {
+	if err := readjson.Unmarshal([]byte(body), &form); err != nil {
 		return form, fmt.Errorf("%w: %w", statechart.ErrPayload, err)
 	}
 	if _, err := ParseInstanceID(form.Parent.Instance); err != nil || form.Parent.Child == "" {
@@ -83,7 +84,7 @@ func (t *turn) checkAddressee(body string) error {
 	var form struct {
 		Parent *Parent `json:"$parent"`
 	}
-	if err := statechart.ReadJSON([]byte(body), &form); err != nil {
+	if err := readjson.Unmarshal([]byte(body), &form); err != nil {
 		return fmt.Errorf("%w: %w", statechart.ErrPayload, err)
 	}
 	if form.Parent == nil || t.isChildOf(*form.Parent) {

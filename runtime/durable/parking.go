@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/settle-run/settle/internal/readjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -121,7 +122,7 @@ func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reaso
 	var form struct {
 		Retries int `json:"$retries"`
 	}
-	if err := statechart.ReadJSON([]byte(d.Body), &form); err != nil {
+	if err := readjson.Unmarshal([]byte(d.Body), &form); err != nil {
 		return t.park(ctx, d, eventType, err)
 	}
 	retries := min(max(form.Retries, 0), 1<<20) // The message may be forged.

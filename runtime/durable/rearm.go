@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/settle-run/settle/runtime/internal/stepcount"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -26,9 +27,9 @@ func Rearm(machines *Machines, record Record, now time.Time) (Record, error) {
 		return record, nil
 	}
 	// An instance takes less than a million steps a second, so the new count is above every earlier one.
-	snapshot, steps, err := statechart.SkipSteps(record.Snapshot, now.UnixMicro())
+	snapshot, steps, err := stepcount.Raise(record.Snapshot, now.UnixMicro())
 	if err != nil {
-		return Record{}, err
+		return Record{}, &statechart.UnreadableError{Err: err}
 	}
 	at := now.UTC().Truncate(time.Millisecond)
 	record.Snapshot, record.UpdatedAt = snapshot, at

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/internal/readjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -91,8 +92,8 @@ const taskKeyBytesMax = 32
 // error names the wrong keys but no values: one may be the token.
 func partialTask(body json.RawMessage) (form task, err error) {
 	var keys map[string]json.RawMessage
-	var mismatch *statechart.JSONError
-	if errors.As(statechart.ReadJSON(body, &keys), &mismatch) {
+	var mismatch *readjson.Error
+	if errors.As(readjson.Unmarshal(body, &keys), &mismatch) {
 		return form, fmt.Errorf("%w: expected an object with the key token and, if need be, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds, got %s", errTask, mismatch.Got)
 	}
 	expected := map[string]any{
@@ -106,7 +107,7 @@ func partialTask(body json.RawMessage) (form task, err error) {
 			wrong = append(wrong, fmt.Sprintf("unknown key of %d bytes", len(key)))
 		case !known:
 			wrong = append(wrong, fmt.Sprintf("unknown key %q", key))
-		case errors.As(statechart.ReadJSON(keys[key], into), &mismatch):
+		case errors.As(readjson.Unmarshal(keys[key], into), &mismatch):
 			mismatch.Key = key
 			if key == "enteredAt" {
 				mismatch.Expected = "a time such as $$.State.EnteredTime"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/settle-run/settle/internal/readjson"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -233,7 +234,7 @@ func (r *reader) json(attribute string, into any) {
 	}
 	data, err := appendJSON(nil, value)
 	if err == nil {
-		err = statechart.ReadJSON(data, into) // its errors quote no values: one may be a secret or a token
+		err = readjson.Unmarshal(data, into) // its errors quote no values: one may be a secret or a token
 	}
 	if err != nil {
 		r.fail(attribute, err)

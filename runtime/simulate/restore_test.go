@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/stepcount"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -229,7 +230,7 @@ func (r *replay) rearm() {
 	if r.at != one.history || one.steps == 0 {
 		return
 	}
-	snapshot, steps, err := statechart.SkipSteps(r.snapshot(), one.steps)
+	snapshot, steps, err := stepcount.Raise(r.snapshot(), one.steps)
 	if err != nil {
 		panic(fmt.Sprintf("rearming %s in the model: %v", r.name, err))
 	}

@@ -5,14 +5,16 @@ import (
 	"fmt"
 	"reflect"
 	"time"
+
+	"github.com/settle-run/settle/runtime/internal/outline"
 )
 
-// Action is a named function that a chart runs on entry, on exit or in a transition. Actions change the context or
-// request effects. They perform no I/O.
+// Action is a named function that a chart runs on entry, on exit or in a transition. It changes the context or requests
+// effects, and performs no I/O. The host performs the effects once the step is stored. The payload of a sent or emitted
+// event must be nil or marshal to a JSON object.
 type Action[C any] struct {
-	// Name identifies the action in errors, traces and graphs.
-	Name string
-	// Params holds the parameters of an action read from a document, as JSON. Exporters write them back.
+	Name string // for errors, traces and graphs
+	// Params holds the parameters of an action read from a document, which exporters write back.
 	Params json.RawMessage
 	// The zero-length array makes Action[C] a distinct type for each C. Without it, all instantiations would share one
 	// underlying type and convert to each other.
@@ -31,8 +33,7 @@ type actionBody struct {
 	// raises is the event type that the action raises. sends is the event type that it sends to the chart itself after
 	// a delay. Empty means none.
 	raises, sends string
-	// carries is the payload type of the raised event. It is nil for no payload, or if the type is known only at run
-	// time.
+	// carries is the payload type of the raised event, or nil for no payload.
 	carries reflect.Type
 	// child is the ID of the child instance that the action refers to. spawns is set if the action starts that child.
 	child  string
@@ -44,12 +45,12 @@ type actionBody struct {
 	resolves *Resolution[erased]
 	// starts is the workflow that the action starts, or nil.
 	starts *start
-	// made names the constructor and its arguments: see Action.Made.
-	made Made
+	// made names the constructor and its arguments.
+	made outline.Made
 }
 
-// Assign returns an action that changes the context. E is either Event or the payload type of the events that trigger
-// the action. The function changes a copy of the context. The stepped snapshot stays unchanged.
+// Assign returns an action that changes the context. E is Event or the payload type of the triggering events. The
+// function changes a copy: the stepped snapshot stays unchanged.
 func Assign[C, E any](name string, fn func(*C, E)) Action[C] {
 	if fn == nil {
 		return Action[C]{Name: name}
@@ -81,9 +82,8 @@ func Update[C any](name string, fn func(*C)) Action[C] {
 	return Action[C]{Name: name, actionBody: actionBody{update: func(h erased) { fn(h.(*C)) }}}
 }
 
-// TryAssign is Assign for a function that can fail. Its error fails the step, and the whole macrostep is rolled back.
-// If the chart has a transition for ExecutionError, the error raises that event instead and skips the rest of the
-// action list.
+// TryAssign is Assign for a function that can fail. Its error rolls the macrostep back and fails the step, or raises
+// ExecutionError and skips the rest of the action list.
 func TryAssign[C, E any](name string, fn func(*C, E) error) Action[C] {
 	if fn == nil {
 		return Action[C]{Name: name}
@@ -100,25 +100,43 @@ func TryAssign[C, E any](name string, fn func(*C, E) error) Action[C] {
 	}}}
 }
 
-// Raise returns an action that appends an event without payload to the internal queue. The event is handled in the same
-// macrostep (SCXML 4.2).
+// Raise returns an action that raises an event without payload. It is handled in the same macrostep (SCXML 4.2).
 func Raise[C any](typ string) Action[C] {
-	return Action[C]{Name: "raise " + typ, actionBody: actionBody{raises: typ, made: Made{By: MadeByRaise, Event: typ}, run: func(x *interpreter) error {
+	return Action[C]{Name: "raise " + typ, actionBody: actionBody{raises: typ, made: outline.Made{By: outline.Raise, Event: typ}, run: func(x *interpreter) error {
 		x.raise(Event{Type: typ})
 		return nil
 	}}}
 }
 
-// RaiseWith is Raise for an event with a payload computed from the context.
+// RaiseWith is Raise with a payload. A json.RawMessage is decoded as the type that the chart declares.
 func RaiseWith[C, P any](typ string, payload func(C, Event) P) Action[C] {
-	return Action[C]{Name: "raise " + typ, actionBody: actionBody{raises: typ, carries: reflect.TypeFor[P](), made: Made{By: MadeByRaiseWith, Event: typ}, run: func(x *interpreter) error {
+	run := func(x *interpreter) error {
 		x.raise(Event{Type: typ, Payload: payload(*contextOf[C](x), *x.event)})
 		return nil
-	}}}
+	}
+	if payload, ok := any(payload).(func(C, Event) json.RawMessage); ok {
+		run = func(x *interpreter) error { return x.raiseJSON(typ, payload(*contextOf[C](x), *x.event)) }
+	}
+	return Action[C]{Name: "raise " + typ, actionBody: actionBody{raises: typ, carries: reflect.TypeFor[P](), made: outline.Made{By: outline.RaiseWith, Event: typ}, run: run}}
 }
 
-// SendTo returns an action that sends an event to another instance once this step is stored. The function returns the
-// instance ("machine/id") and the payload. The payload must be nil or marshal to a JSON object.
+// raiseJSON raises an event with a payload in JSON form. Undeclared events of a foreign chart keep that form.
+func (x *interpreter) raiseJSON(typ string, body json.RawMessage) error {
+	event := Event{Type: typ, Payload: body}
+	if declared, ok := x.chart.payloads[typ]; ok && declared.typ != reflect.TypeFor[json.RawMessage]() {
+		event.Payload = nil
+		if declared.typ != nil {
+			var err error
+			if event.Payload, err = declared.decode(body); err != nil {
+				return err
+			}
+		}
+	}
+	x.raise(event)
+	return nil
+}
+
+// SendTo returns an action that sends an event to an instance ("machine/id").
 func SendTo[C any](typ string, fn func(C, Event) (instance string, payload any)) Action[C] {
 	return Action[C]{Name: "send " + typ, actionBody: actionBody{run: func(x *interpreter) error {
 		instance, payload := fn(*contextOf[C](x), *x.event)
@@ -126,20 +144,18 @@ func SendTo[C any](typ string, fn func(C, Event) (instance string, payload any))
 	}}}
 }
 
-// SendAfter returns an action that sends an event to the chart itself after a delay, regardless of its state at that
-// time (SCXML 6.2). The function returns the delay and the payload. The payload must be nil or marshal to a JSON object
-// of the declared type. Until the event fires, Cancel with the same ID cancels it. Several events may share an ID.
-// Events with the ID "" cannot be cancelled.
+// SendAfter returns an action that sends an event to the chart itself after a delay, whatever its state is then (SCXML
+// 6.2). Cancel with the same ID cancels it. Several events may share an ID. Events with the ID "" cannot be cancelled.
 func SendAfter[C any](id, typ string, fn func(C, Event) (delay time.Duration, payload any)) Action[C] {
-	return Action[C]{Name: "send " + typ, actionBody: actionBody{sends: typ, made: Made{By: MadeBySendAfter, Event: typ, ID: id}, run: func(x *interpreter) error {
+	return Action[C]{Name: "send " + typ, actionBody: actionBody{sends: typ, made: outline.Made{By: outline.SendAfter, Event: typ, ID: id}, run: func(x *interpreter) error {
 		delay, payload := fn(*contextOf[C](x), *x.event)
 		return x.sendAfter(id, typ, delay, payload)
 	}}}
 }
 
-// Cancel returns an action that cancels the pending SendAfter events with the ID (SCXML 6.3).
+// Cancel returns an action that cancels pending SendAfter events (SCXML 6.3).
 func Cancel[C any](id string) Action[C] {
-	return Action[C]{Name: "cancel " + id, actionBody: actionBody{made: Made{By: MadeByCancel, ID: id}, run: func(x *interpreter) error {
+	return Action[C]{Name: "cancel " + id, actionBody: actionBody{made: outline.Made{By: outline.Cancel, ID: id}, run: func(x *interpreter) error {
 		x.cancel(id)
 		return nil
 	}}}
@@ -167,10 +183,8 @@ func payloadMismatch[E any](event Event) error {
 
 // Guard is a named condition of a transition. The zero value always holds.
 type Guard[C any] struct {
-	// Name identifies the guard in errors, traces and graphs.
-	Name string
-	// Params holds the parameters of a guard read from a document, as Action.Params does.
-	Params json.RawMessage
+	Name   string          // for errors, traces and graphs
+	Params json.RawMessage // as Action.Params
 	guardBody
 	// of holds the operands of And, Or and Not.
 	of []Guard[C]
@@ -182,12 +196,12 @@ type guardBody struct {
 	payload reflect.Type
 	// in is the state that an In guard tests, resolved at compile time.
 	in string
-	// made names the constructor: see Guard.Made.
-	made GuardMaker
+	// made names the constructor.
+	made outline.Constructor
 }
 
-// When returns a guard that tests the context and the event. E is either Event or the payload type of the transition's
-// event, as in Assign. The function must not change data that the context refers to.
+// When returns a guard that tests the context and the event, where E is as in Assign. The function must not change data
+// that the context refers to.
 func When[C, E any](name string, fn func(C, E) bool) Guard[C] {
 	if fn == nil {
 		return Guard[C]{Name: name}
@@ -206,8 +220,8 @@ func If[C any](name string, fn func(C) bool) Guard[C] {
 	return Guard[C]{Name: name, guardBody: guardBody{test: func(x *interpreter) (bool, error) { return fn(*contextOf[C](x)), nil }}}
 }
 
-// TryWhen is When for a function that can fail. Its error fails the step. If the chart has a transition for
-// ExecutionError, the guard is false instead and the error raises that event.
+// TryWhen is When for a function that can fail. Its error fails the step, or raises ExecutionError while the guard
+// counts as false.
 func TryWhen[C, E any](name string, fn func(C, E) (bool, error)) Guard[C] {
 	if fn == nil {
 		return Guard[C]{Name: name}
@@ -224,9 +238,9 @@ func TryWhen[C, E any](name string, fn func(C, E) (bool, error)) Guard[C] {
 	}}}
 }
 
-// And returns a guard that holds if all operands hold. It evaluates them in order.
+// And returns a guard that holds if all operands do, evaluated in order.
 func And[C any](guards ...Guard[C]) Guard[C] {
-	return Guard[C]{Name: joinGuards("and", guards), of: guards, guardBody: guardBody{made: MadeByAnd, test: func(x *interpreter) (bool, error) {
+	return Guard[C]{Name: joinGuards("and", guards), of: guards, guardBody: guardBody{made: outline.And, test: func(x *interpreter) (bool, error) {
 		for i := range guards {
 			if holds, err := guards[i].holds(x); err != nil || !holds {
 				return false, err
@@ -236,9 +250,9 @@ func And[C any](guards ...Guard[C]) Guard[C] {
 	}}}
 }
 
-// Or returns a guard that holds if any operand holds. It evaluates them in order.
+// Or returns a guard that holds if any operand does, evaluated in order.
 func Or[C any](guards ...Guard[C]) Guard[C] {
-	return Guard[C]{Name: joinGuards("or", guards), of: guards, guardBody: guardBody{made: MadeByOr, test: func(x *interpreter) (bool, error) {
+	return Guard[C]{Name: joinGuards("or", guards), of: guards, guardBody: guardBody{made: outline.Or, test: func(x *interpreter) (bool, error) {
 		for i := range guards {
 			if holds, err := guards[i].holds(x); err != nil || holds {
 				return holds, err
@@ -250,16 +264,15 @@ func Or[C any](guards ...Guard[C]) Guard[C] {
 
 // Not returns a guard that holds if the operand does not.
 func Not[C any](guard Guard[C]) Guard[C] {
-	return Guard[C]{Name: "not " + guard.Name, of: []Guard[C]{guard}, guardBody: guardBody{made: MadeByNot, test: func(x *interpreter) (bool, error) {
+	return Guard[C]{Name: "not " + guard.Name, of: []Guard[C]{guard}, guardBody: guardBody{made: outline.Not, test: func(x *interpreter) (bool, error) {
 		holds, err := guard.holds(x)
 		return !holds && err == nil, err
 	}}}
 }
 
-// In returns a guard that holds while the state with the given path ("region.state") is
-// active (SCXML 5.9.1).
+// In returns a guard that holds while the state with the path is active (SCXML 5.9.1).
 func In[C any](path string) Guard[C] {
-	return Guard[C]{Name: "in " + path, guardBody: guardBody{in: path, made: MadeByIn, test: func(x *interpreter) (bool, error) {
+	return Guard[C]{Name: "in " + path, guardBody: guardBody{in: path, made: outline.In, test: func(x *interpreter) (bool, error) {
 		return x.in(path), nil
 	}}}
 }

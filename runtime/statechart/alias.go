@@ -2,20 +2,13 @@ package statechart
 
 import "fmt"
 
-// AliasBytesMax is the maximum length of an alias.
-const AliasBytesMax = 256
-
-// Alias returns an action that claims another name for the instance once this step is stored, such as a third party's
-// job ID. Front ends find the instance by its alias for as long as the instance is kept. The function returns the
-// alias: 1 to AliasBytesMax printable ASCII characters without spaces.
-//
-// If two instances claim the same alias, the first keeps it until it ends or releases it with Unalias. The host reports
-// the failed claim to the second.
+// Alias returns an action that claims another name for the instance, such as a third party's job ID: see
+// docs/charts/aliases.md. The function returns 1 to AliasBytesMax printable ASCII characters without spaces. If two
+// instances claim the same alias, the first keeps it until it ends or releases it with Unalias.
 func Alias[C any](fn func(C, Event) string) Action[C] { return aliasAction("alias", ClaimAlias, fn) }
 
-// Unalias returns an action that releases an alias of the instance once this step is stored. Other instances, or the
-// same one, can then claim it. Until one does, front ends still find this instance by it. Unalias ignores an alias that
-// the instance does not have.
+// Unalias returns an action that releases an alias of the instance, if it has it. Until another instance claims the
+// alias, front ends still find this one by it.
 func Unalias[C any](fn func(C, Event) string) Action[C] {
 	return aliasAction("unalias", ReleaseAlias, fn)
 }

@@ -9,21 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// Finding is one error in a definition, or one warning: see Description.Warnings.
+// Finding is one error in a definition, or one warning.
 type Finding struct {
-	// State is the path of the state, or "" for the chart itself.
-	State string
-	// Problem describes the error. Fix describes the fix.
+	State        string // the path of the state, or "" for the chart itself
 	Problem, Fix string
 }
 
-// DefinitionError is returned by Compile. It holds all findings for a definition.
+// DefinitionError is returned by Compile. It holds all findings.
 type DefinitionError struct {
 	Chart    string
 	Findings []Finding
 }
 
-// Error lists the findings, one per line.
 func (e *DefinitionError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "chart %q: %d finding", e.Chart, len(e.Findings))

@@ -1,6 +1,7 @@
 package statechart
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -91,8 +92,7 @@ func (c *compiler) checkCode(n *node) {
 // checkRaised checks that the payload of a raised event has the declared type.
 func (c *compiler) checkRaised(n *node, place string, action Action[erased]) {
 	payload, declared := c.chart.payloads[action.raises]
-	by := action.made.By
-	if !declared || by != MadeByRaise && by != MadeByRaiseWith || payload.typ == action.carries {
+	if !declared || payload.typ == action.carries || action.carries == reflect.TypeFor[json.RawMessage]() {
 		return
 	}
 	if action.carries != nil && action.carries.Kind() == reflect.Interface {

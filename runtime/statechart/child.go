@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/settle-run/settle/runtime/internal/outline"
 )
 
 // Prefixes of the event types that report the end of a child instance.
@@ -13,22 +15,16 @@ const (
 )
 
 // Child describes a child instance bound to a state (<invoke> in SCXML 6.4, an invoked actor in XState v5). It starts
-// at the end of the step that enters the state. It stops when the state is left or the instance ends.
+// at the end of the step that enters the state, and stops when the state is left or the instance ends.
 type Child[C any] struct {
-	// ID names the child in the events done.child.ID and error.child.ID. It defaults to the path of the state, or to
-	// the chart's ID for the root state.
-	ID string
-	// Machine is the ID of the child's machine.
+	// ID names the child in done.child.ID and error.child.ID. It defaults to the state's path, or to the chart's ID.
+	ID      string
 	Machine string
 	// Input returns the input of the child, which must marshal to JSON. Nil means no input.
-	Input func(C, Event) any
-	// InputParams holds the parameters of Input, as Action.Params does.
-	InputParams json.RawMessage
-	// OnDone holds the transitions for the end of the child. The event's payload is the child's output
-	// (json.RawMessage).
-	OnDone []Transition[C]
-	// OnError holds the transitions for a child that could not be started. The payload is a ChildError.
-	OnError []Transition[C]
+	Input       func(C, Event) any
+	InputParams json.RawMessage // as Action.Params
+	OnDone      []Transition[C] // with the child's output (json.RawMessage)
+	OnError     []Transition[C] // with a ChildError, if the child could not be started
 }
 
 // ChildError is the payload of error.child.ID.
@@ -39,18 +35,17 @@ type ChildError struct {
 
 // ChildRef refers to a running child instance.
 type ChildRef struct {
-	// ID names the child in the events done.child.ID and error.child.ID. It is unique among the running children.
+	// ID names the child in done.child.ID and error.child.ID. It is unique among the running children.
 	ID string
 	// Key is unique among all children that the instance ever starts. The host derives the child's name from it. The
 	// end of a child with an older key is ignored.
-	Key string
-	// Machine is the ID of the child's machine.
+	Key     string
 	Machine string
 	// State is the path of the invoking state. It is "" for the root state and for a child spawned by an action.
 	State string
 }
 
-// Done returns the event that reports the end of a child. output is JSON, or nil for none.
+// Done returns the event that reports the end of a child. output may be nil.
 func (r ChildRef) Done(output json.RawMessage) Event {
 	return Event{Type: doneChildPrefix + r.ID, Invocation: r.Key, Payload: output}
 }
@@ -62,43 +57,42 @@ func (r ChildRef) Failed(err error) Event {
 
 // Spawn returns an action that starts a child instance (spawnChild in XState v5). The child runs until it ends,
 // StopChild stops it, or this instance ends. Its end arrives as done.child.ID with its output (json.RawMessage), or as
-// error.child.ID with a ChildError. The function returns the child's input, which must marshal to JSON. Nil means no
-// input. It is an error if a child with the ID is already running.
+// error.child.ID with a ChildError. A nil function means no input. It is an error if a child with the ID is already
+// running.
 func Spawn[C any](id, machine string, input func(C, Event) any) Action[C] {
-	made := Made{By: MadeBySpawn, ID: id, Machine: machine, Computed: input != nil}
+	made := outline.Made{By: outline.Spawn, ID: id, Machine: machine, Computed: input != nil}
 	compute := eraseFunc(input)
 	return Action[C]{Name: "spawn " + id, actionBody: actionBody{child: id, spawns: true, made: made, run: func(x *interpreter) error {
 		return x.spawn(id, machine, "", x.made(compute))
 	}}}
 }
 
-// StopChild returns an action that stops the child instance with the ID, if it is running. The child may be spawned or
-// invoked. No further events arrive from it.
+// StopChild returns an action that stops the child instance with the ID, spawned or invoked, if it is running. No
+// further events arrive from it.
 func StopChild[C any](id string) Action[C] {
-	made := Made{By: MadeByStopChild, ID: id}
+	made := outline.Made{By: outline.StopChild, ID: id}
 	return Action[C]{Name: "stop " + id, actionBody: actionBody{child: id, made: made, run: func(x *interpreter) error { return x.stopChild(id) }}}
 }
 
-// SendToChild returns an action that sends an event to the child instance with the ID once this step is stored. The
-// function returns the payload, which must be nil or marshal to a JSON object. A nil function means no payload. It is
-// an error if the child is not running.
+// SendToChild returns an action that sends an event to a child instance. A nil function means no payload. It is an
+// error if the child is not running.
 func SendToChild[C any](id, typ string, fn func(C, Event) any) Action[C] {
-	made := Made{By: MadeBySendToChild, ID: id, Event: typ, Computed: fn != nil}
+	made := outline.Made{By: outline.SendToChild, ID: id, Event: typ, Computed: fn != nil}
 	compute := eraseFunc(fn)
 	return Action[C]{Name: "send " + typ, actionBody: actionBody{child: id, made: made, run: func(x *interpreter) error {
 		return x.sendToChild(id, typ, x.made(compute))
 	}}}
 }
 
-// Spawn starts a child instance, as the action Spawn does. A nil input means no input.
+// Spawn starts a child instance. A nil input means no input.
 func (q Enqueue) Spawn(id, machine string, input any) error {
 	return q.to.spawn(id, machine, "", input)
 }
 
-// StopChild stops a child instance, as the action StopChild does.
+// StopChild stops a child instance.
 func (q Enqueue) StopChild(id string) error { return q.to.stopChild(id) }
 
-// SendToChild sends an event to a child instance, as the action SendToChild does.
+// SendToChild sends an event to a child instance.
 func (q Enqueue) SendToChild(id, typ string, payload any) error {
 	return q.to.sendToChild(id, typ, payload)
 }

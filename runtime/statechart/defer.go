@@ -8,23 +8,17 @@ import (
 	"strings"
 )
 
-// Deferred is an event that waits in a snapshot (UML 2.5.1, 14.2.3.4.4).
+// Deferred is an event that waits in a snapshot (UML 2.5.1, 14.2.3.4.4). An active state defers an event listed in its
+// Defer, unless the event enables a transition of that state or a descendant. If any active state defers the event, no
+// transition is taken. Only events from outside and events sent with SendAfter are deferred.
 //
-// An active state defers an event listed in its Defer, unless the event enables a transition whose source is that state
-// or a descendant. If any active state defers the event, no transition is taken, not even one of an ancestor. Only
-// events from outside and events sent with SendAfter are deferred.
-//
-// Deferred events are replayed once the configuration is settled. The oldest event that is no longer deferred is
-// replayed first, as a macrostep within the same step. The search then restarts at the oldest. A replayed event without
-// a matching transition is ignored, like any other event. If a replayed event fails, its macrostep is rolled back and
-// the event goes to the host as a ParkEvent effect. The event that released it does not fail.
+// Once the configuration is settled, the oldest event that is no longer deferred is replayed as a macrostep within the
+// same step, and so on. If a replayed event fails, its macrostep is rolled back and the event becomes a ParkEvent
+// effect. The event that released it does not fail.
 type Deferred struct {
-	// Type is the event type.
-	Type string
-	// ID is the producer's event ID, or empty.
-	ID string
-	// Event is the JSON form of the event, without the ID.
-	Event json.RawMessage
+	Type  string
+	ID    string          // the producer's event ID, or empty
+	Event json.RawMessage // the JSON form, without the ID
 }
 
 type deferredJSON struct {

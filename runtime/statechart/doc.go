@@ -11,17 +11,14 @@
 //
 // The algorithm is SCXML, appendix D (https://www.w3.org/TR/scxml/#AlgorithmforSCXMLInterpretation), function by
 // function and with the same names. API and defaults follow XState v5: transitions are internal unless Reenter is set,
-// targets read `sibling`, `.child`, `#id`, and a <parallel> may be the domain of a transition.
+// and a <parallel> may be the domain of a transition.
 //
-// The tutorial docs/charts.md of this module builds a chart step by step. The reference in docs/charts explains each
-// feature with an example of this package.
+// The tutorial docs/charts.md builds a chart step by step. The reference in docs/charts explains each feature with an
+// example of this package.
 //
 // # Settled
 //
 // A chart marks the states in which it may wait with the tag [Settled]. A configuration is settled if every active
-// atomic state is final or has the tag, and no service runs. Only the outside world can then move the instance.
-//
-// The runtime stores an instance when it is settled, and delivers the next event only to a settled instance. Services
-// run only while the instance is unsettled. A settled state may wait for events, timers and child instances, and may
-// defer events with [State.Defer].
+// atomic state is final or has the tag, and no service runs. Only the outside world can then move the instance. The
+// runtime stores an instance when it is settled, and delivers the next event only to a settled instance.
 package statechart

@@ -12,30 +12,23 @@ type EffectKind string
 const (
 	// Schedule requests a timer: at time At or later, the host sends TimerEvent with the ID Timer to the instance.
 	// Timers need no cancellation. A timer that the snapshot no longer holds is stale and has no effect.
-	Schedule EffectKind = "schedule"
-	// Send sends Event to the instance To or to the child instance Child.
-	Send EffectKind = "send"
-	// EmitEvent shows Event to the host's listeners: see Emit.
-	EmitEvent EffectKind = "emit"
-	// LogMessage writes Message to the host's log: see Log. The host performs it at most once, so the line may be lost.
-	LogMessage EffectKind = "log"
+	Schedule   EffectKind = "schedule"
+	Send       EffectKind = "send" // send Event to the instance To or to the child instance Child
+	EmitEvent  EffectKind = "emit" // show Event to the host's listeners
+	LogMessage EffectKind = "log"  // write Message to the host's log, at most once
 	// SpawnInstance starts the child instance Child of the machine Machine with Input. When the child ends, the host
 	// steps the parent with ChildRef.Done or ChildRef.Failed.
 	SpawnInstance EffectKind = "spawn"
-	// ParkEvent sets aside a deferred Event that failed. Message is the reason: see Deferred.
-	ParkEvent EffectKind = "park"
+	StopInstance  EffectKind = "stop" // stop the child instance Child, for which the parent no longer waits
+	ParkEvent     EffectKind = "park" // set aside a deferred Event that failed with the reason Message
 	// ResolveWaits answers the callers that wait for the instance under Name. The answer is Outcome and Output or, if
 	// Error is set, a failure with that name and Message as its cause: see Resolution.
 	ResolveWaits EffectKind = "resolve"
-	// ClaimAlias gives the instance the alias Name: see Alias.
-	ClaimAlias EffectKind = "alias"
-	// ReleaseAlias releases the alias Name: see Unalias.
-	ReleaseAlias EffectKind = "release"
+	ClaimAlias   EffectKind = "alias"   // give the instance the alias Name
+	ReleaseAlias EffectKind = "release" // release the alias Name
 	// StartExecution starts one execution of the workflow Name with Input. Its end arrives as Event, to which the host
 	// adds the payload: see StartWorkflow.
 	StartExecution EffectKind = "start"
-	// StopInstance stops the child instance Child. The parent no longer waits for it.
-	StopInstance EffectKind = "stop"
 )
 
 // Effect is a request to the host, as data. Perform effects in order, and only after the step's Next is stored.
@@ -49,9 +42,9 @@ type Effect struct {
 	Timer string    `json:"timer,omitempty"`
 	At    time.Time `json:"at,omitzero"`
 
-	// To is the name of the instance that receives Event.
-	To string `json:"to,omitempty"`
-	// Event is the JSON form of the event to send, emit or park, or of the event that reports the end of an execution.
+	// To is the name of the instance that receives Event. Event is the JSON form of the event to send, emit or park, or
+	// of the event that reports the end of an execution.
+	To    string          `json:"to,omitempty"`
 	Event json.RawMessage `json:"event,omitempty"`
 
 	// Message is the line to log, the reason for parking, or the cause of a failure.

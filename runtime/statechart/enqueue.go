@@ -6,11 +6,8 @@ import (
 	"time"
 )
 
-// EnqueueActions returns an action that decides at run time which actions to perform (enqueueActions in XState v5). Use
-// it for several steps in one function, or if event types, IDs or counts depend on the context. Otherwise prefer the
-// other constructors: Compile checks their events.
-//
-// E and errors are as for TryAssign.
+// EnqueueActions returns an action that decides at run time which actions to perform (enqueueActions in XState v5).
+// Prefer the other constructors where they suffice: Compile checks their events. E and errors are as for TryAssign.
 func EnqueueActions[C, E any](name string, fn func(c *C, e E, enqueue Enqueue) error) Action[C] {
 	if fn == nil {
 		return Action[C]{Name: name}
@@ -27,26 +24,27 @@ func EnqueueActions[C, E any](name string, fn func(c *C, e E, enqueue Enqueue) e
 	}}}
 }
 
-// Enqueue gives the function of EnqueueActions access to the other actions. It is valid only while that function runs.
+// Enqueue gives the function of EnqueueActions access to the actions of the same names. It is valid only while that
+// function runs.
 type Enqueue struct{ to *interpreter }
 
-// Raise appends an event to the internal queue, as RaiseWith does. It returns an error if the type is not declared.
+// Raise raises an event. It returns an error if the type is not declared.
 func (q Enqueue) Raise(typ string, payload any) error { return q.to.raiseDeclared(typ, payload) }
 
-// SendTo sends an event to another instance, as the action SendTo does.
+// SendTo sends an event to another instance.
 func (q Enqueue) SendTo(instance, typ string, payload any) error {
 	return q.to.send(instance, typ, payload)
 }
 
-// SendAfter sends an event to the chart itself after a delay, as the action SendAfter does.
+// SendAfter sends an event to the chart itself after a delay.
 func (q Enqueue) SendAfter(id, typ string, delay time.Duration, payload any) error {
 	return q.to.sendAfter(id, typ, delay, payload)
 }
 
-// Cancel cancels the pending events with the ID, as the action Cancel does.
+// Cancel cancels the pending events with the ID.
 func (q Enqueue) Cancel(id string) { q.to.cancel(id) }
 
-// In reports whether the state with the given path is active, as the guard In does.
+// In reports whether the state with the given path is active.
 func (q Enqueue) In(path string) bool { return q.to.in(path) }
 
 func (x *interpreter) raiseDeclared(typ string, payload any) error {

@@ -11,40 +11,42 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/settle-run/settle/internal/readjson"
 )
 
-// ReservedPrefix is the prefix of the runtime's event types. Producers must not send them.
-const ReservedPrefix = "settle."
-
-// TimerEvent is the type of the event that reports a fired timer: {"type": "settle.timer", "timer": ID}.
-const TimerEvent = ReservedPrefix + "timer"
-
-// ExecutionError is the type of the event raised when an action or guard returns an error, or when the output of a
-// final state cannot be encoded (SCXML 3.12.2, error.execution). Its payload is the StepError.
-//
-// Only a chart with a transition for "error.execution" or "error.*" receives it. "*" does not match. Without such a
-// transition, or if no active state accepts the event, the error fails the step. A panic and ErrLimit always fail the
-// step. A guard of an eventless transition that keeps failing is endless unless the handler leaves its state.
-const ExecutionError = "error.execution"
-
-// EventNameBytesMax limits the event type and the producer's ID "$id". Both are stored with instances.
-const EventNameBytesMax = 256
+// Names with a meaning for the runtime: a tag, event types, and a key.
+const (
+	// Settled is the tag of atomic states in which a chart may wait for the outside world.
+	Settled = "settled"
+	// ReservedPrefix is the prefix of event types that producers must not send.
+	ReservedPrefix = "settle."
+	// TimerEvent reports a fired timer: {"type": "settle.timer", "timer": ID}.
+	TimerEvent = ReservedPrefix + "timer"
+	// ExecutionError is raised when an action or guard returns an error, or when the output of a final state cannot be
+	// encoded (SCXML 3.12.2). Its payload is the StepError. Only a transition for "error.execution" or "error.*" receives
+	// it, not "*". If no active state accepts it, the error fails the step. A panic and ErrLimit always fail the step. A
+	// guard of an eventless transition that keeps failing is endless unless the handler leaves its state.
+	ExecutionError = "error.execution"
+	// CommunicationError reports that a requested effect will never happen (SCXML 5.10, 6.2.4). The host sends it, once
+	// per effect, to charts that declare it with PayloadOf[CommunicationFailure].
+	CommunicationError = "error.communication"
+	// WorkflowKey is the key of a workflow's input in which the host names the instance that started the execution.
+	WorkflowKey = "$settle"
+)
 
 // Event is the input of a step. The zero value is the event of a starting chart.
 type Event struct {
 	Type string
 	// ID is the producer's event ID ("$id"), or empty. Duplicate events with the same ID are applied once per instance.
 	ID string
-	// At is the time at which the event is applied. Charts have no other clock.
-	At time.Time
+	At time.Time // of applying the event; charts have no other clock
 	// Payload is a value of the declared type. An event from outside has the type of Payloads, done.invoke.ID the
 	// service's result, and error.invoke.ID a ServiceError. done.state.ID of a compound state carries the output
 	// (json.RawMessage) of its final state.
-	Payload any
-	// Timer is the ID of the timer that fired, for events of type TimerEvent.
-	Timer string
-	// Invocation is the key of the ended invocation, for done and error events.
-	Invocation string
+	Payload    any
+	Timer      string // the ID of the timer that fired, for TimerEvent
+	Invocation string // the key of the ended invocation, for done and error events
 }
 
 // Payload declares the payload type of an event.
@@ -53,15 +55,15 @@ type Payload struct {
 	internal bool
 }
 
-// PayloadOf declares an event with a payload of type T. encoding/json decodes T from the event's JSON object. If T or
-// *T has a method Validate() error, Decode calls it, and an error or panic rejects the event. The error is logged and
-// stored with the event, so it should not quote secrets.
+// PayloadOf declares an event whose JSON object decodes into T. If T or *T has a method Validate() error, Decode calls
+// it, and an error or panic rejects the event. The error is logged and stored with the event, so it should not quote
+// secrets.
 func PayloadOf[T any]() Payload { return Payload{typ: reflect.TypeFor[T]()} }
 
 // NoPayload declares an event without payload. Additional keys are ignored.
 func NoPayload() Payload { return Payload{} }
 
-// InternalOf declares an event that only the chart itself raises. Decode rejects it as undeclared.
+// InternalOf declares an event that only the chart itself raises. Decode rejects it.
 func InternalOf[T any]() Payload { return Payload{typ: reflect.TypeFor[T](), internal: true} }
 
 // Internal is InternalOf for an event without payload.
@@ -82,20 +84,16 @@ func (p Payloads) Types() []string {
 	return types
 }
 
-// Errors by which a host decides how to handle an event that cannot be decoded.
+// Errors of Decode.
 var (
-	// ErrNotAnEvent is returned by Decode when the body is not a JSON object with a type.
-	ErrNotAnEvent = errors.New("not an event")
-	// ErrUndeclared is returned by Decode when the chart does not declare the event type.
-	ErrUndeclared = errors.New("undeclared event type")
-	// ErrPayload is returned by Decode when the payload does not have the declared shape.
-	ErrPayload = errors.New("wrong payload")
+	ErrNotAnEvent = errors.New("not an event")          // the body is not a JSON object with a type
+	ErrUndeclared = errors.New("undeclared event type") // the chart does not declare the event type
+	ErrPayload    = errors.New("wrong payload")         // the payload does not have the declared shape
 )
 
-// Decode decodes an event from its JSON form: an object with the key "type", the payload's keys, and an optional "$id".
-// It leaves At zero. The errors wrap ErrNotAnEvent, ErrUndeclared or ErrPayload. With the latter two, the returned
-// event has its type. Errors may quote an undeclared event type and key names, but no values, because values may be
-// secret.
+// Decode decodes an event: a JSON object with the key "type", the payload's keys, and an optional "$id". It leaves At
+// zero. With ErrUndeclared and ErrPayload, the returned event has its type. Errors may quote an undeclared event type
+// and key names, but no values, because values may be secret.
 func (c *chart) Decode(body []byte) (Event, error) { return c.payloads.decode(c.id, body) }
 
 func (p Payloads) decode(chart string, body []byte) (Event, error) {
@@ -105,7 +103,7 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 		return Event{}, fmt.Errorf("%w: expected a JSON object such as {\"type\": \"VERIFY\"}, got %s", ErrNotAnEvent, beginning(body))
 	}
 	if err := json.Unmarshal(body, &head); err != nil {
-		if err = syntaxError(err); errors.As(err, new(*JSONError)) {
+		if err = readjson.SyntaxError(err); errors.As(err, new(*readjson.Error)) {
 			return Event{}, fmt.Errorf("%w: %w", ErrNotAnEvent, err)
 		}
 		return Event{}, fmt.Errorf("%w: %w, got %d bytes", ErrNotAnEvent, err, len(body))
@@ -116,7 +114,7 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 		into *string
 	}{{"type", &event.Type}, {"$id", &event.ID}} {
 		if value, ok := head[field.key]; ok && json.Unmarshal(value, field.into) != nil {
-			return Event{}, fmt.Errorf("%w: expected a string under the key %q, got %s", ErrNotAnEvent, field.key, jsonKind(value))
+			return Event{}, fmt.Errorf("%w: expected a string under the key %q, got %s", ErrNotAnEvent, field.key, readjson.Kind(value))
 		}
 		if len(*field.into) > EventNameBytesMax {
 			return Event{}, fmt.Errorf("%w: expected at most %d bytes under the key %q, got %d", ErrNotAnEvent, EventNameBytesMax, field.key, len(*field.into))
@@ -125,13 +123,13 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 	if event.Type == "" {
 		got := keyNames(head)
 		if value, ok := head["type"]; ok {
-			got = jsonKind(value)
+			got = readjson.Kind(value)
 		}
 		return Event{}, fmt.Errorf("%w: expected the key \"type\" with an event type, got %s", ErrNotAnEvent, got)
 	}
 	if event.Type == TimerEvent {
 		if json.Unmarshal(head["timer"], &event.Timer) != nil || event.Timer == "" {
-			return event, fmt.Errorf("%w: %s expects the key \"timer\" with a timer's ID, got %s", ErrPayload, TimerEvent, jsonKind(head["timer"]))
+			return event, fmt.Errorf("%w: %s expects the key \"timer\" with a timer's ID, got %s", ErrPayload, TimerEvent, readjson.Kind(head["timer"]))
 		}
 		return event, nil
 	}
@@ -169,7 +167,7 @@ func beginning(body []byte) string {
 	return fmt.Sprintf("%d bytes that begin with %+q", len(body), body[:length])
 }
 
-// EncodeEvent encodes an event in the JSON form that Decode reads. The payload must be nil or marshal to a JSON object.
+// EncodeEvent encodes an event in JSON for Decode. The payload must be nil or marshal to a JSON object.
 func EncodeEvent(typ string, payload any) (json.RawMessage, error) { return encodeEvent(typ, payload) }
 
 // sent decodes an event that the chart sent to itself.
@@ -205,7 +203,7 @@ func (p Payload) decode(body []byte) (payload any, err error) {
 	}()
 	pointer := reflect.New(p.typ)
 	if err := json.Unmarshal(body, pointer.Interface()); err != nil {
-		return nil, jsonError(err, body, p.typ)
+		return nil, readjson.Explain(err, body, p.typ)
 	}
 	validator, ok := pointer.Interface().(interface{ Validate() error })
 	if !ok {
@@ -244,30 +242,6 @@ func keyNames(object map[string]json.RawMessage) string {
 		listed += fmt.Sprintf(" and %d more", more)
 	}
 	return listed
-}
-
-// jsonKind names the kind of a JSON value for a message. The value has no surrounding space.
-func jsonKind(value json.RawMessage) string {
-	if len(value) == 0 {
-		return "nothing"
-	}
-	switch value[0] {
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case '"':
-		if len(value) == len(`""`) {
-			return "an empty string"
-		}
-		return "a string"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
-	default:
-		return "a number"
-	}
 }
 
 // isPartial reports whether a descriptor is a wildcard or prefix.

@@ -327,11 +327,12 @@ func stepping(t *testing.T, chart *statechart.Chart[nothing], snapshot statechar
 // for this event, but the fast path must not take it.
 func TestFastPathEndsServices(t *testing.T) {
 	t.Parallel()
-	chart, err := statechart.CompileForeign(definition{
-		ID: "c", Version: 1, Initial: "a",
+	chart, err := statechart.Compile(definition{
+		Foreign: &foreign.Document{},
+		ID:      "c", Version: 1, Initial: "a",
 		Invoke: []statechart.Invoke[nothing]{{ID: "s", Service: statechart.ServiceFunc("s", func(context.Context, nothing, statechart.Call) (string, error) { return "", nil })}},
 		States: []state{{ID: "a", On: []on{{Event: "done.invoke.s", Target: "b"}}}, {ID: "b"}},
-	}, foreign.Document{})
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,11 @@ import (
 // A failure in such a chart raises error.execution, and the event is dropped as in SCXML.
 func TestForeignChartDropsUnhandledErrors(t *testing.T) {
 	t.Parallel()
-	chart, err := statechart.CompileForeign(Def{ID: "c", Version: 1, Initial: "a", States: []S{
+	chart, err := statechart.Compile(Def{Foreign: &foreign.Document{}, ID: "c", Version: 1, Initial: "a", States: []S{
 		{ID: "a", On: []On{{Event: "GO", Target: "b", Actions: append(append(logs("1"), failing), logs("2")...)}}},
 		{ID: "b", On: []On{{Event: "END", Target: "c", Actions: Do{failing}}}},
 		{ID: "c", Type: statechart.Final},
-	}}, foreign.Document{})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,8 @@ func TestForeignChartNeedNotSettle(t *testing.T) {
 	if _, err := statechart.Compile(def); err == nil {
 		t.Fatal("Compile accepted the chart")
 	}
-	chart, err := statechart.CompileForeign(def, foreign.Document{})
+	def.Foreign = &foreign.Document{}
+	chart, err := statechart.Compile(def)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,16 +58,16 @@ func TestForeignChartNeedNotSettle(t *testing.T) {
 	r.is("a", "")
 	r.send("GO", "ASK").is("b", "")
 	r.fire(r.timer("")).is("d", "")
-	if _, err := statechart.CompileForeign(Def{ID: "c", Version: 1, Initial: "x"}, foreign.Document{}); err == nil {
-		t.Error("CompileForeign accepted a chart without states")
+	if _, err := statechart.Compile(Def{Foreign: &foreign.Document{}, ID: "c", Version: 1, Initial: "x"}); err == nil {
+		t.Error("Compile accepted a chart without states")
 	}
 }
 
 func TestForeignChartReplaysDeferredEventsWhileUnsettled(t *testing.T) {
 	t.Parallel()
-	chart, err := statechart.CompileForeign(Def{ID: "c", Version: 1, Initial: "a", Payloads: statechart.Payloads{"E": statechart.NoPayload()}, States: []S{
+	chart, err := statechart.Compile(Def{Foreign: &foreign.Document{}, ID: "c", Version: 1, Initial: "a", Payloads: statechart.Payloads{"E": statechart.NoPayload()}, States: []S{
 		{ID: "a", Defer: []string{"E"}, On: []On{{Event: "GO", Target: "b"}}}, {ID: "b", On: []On{{Event: "E", Actions: logs("e")}}},
-	}}, foreign.Document{})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

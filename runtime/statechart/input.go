@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+
+	"github.com/settle-run/settle/internal/readjson"
 )
 
 // TakesInput reports whether the chart declares an Input.
@@ -14,7 +16,7 @@ func (c *chart) TakesInput() bool { return c.input.typ != nil }
 func (c *chart) DecodeInput(body []byte) (any, error) {
 	if !c.TakesInput() {
 		if body = bytes.TrimSpace(body); len(body) > 0 && string(body) != "null" {
-			return nil, fmt.Errorf("%w: chart %s declares no Input, got %s", ErrPayload, c.id, jsonKind(body))
+			return nil, fmt.Errorf("%w: chart %s declares no Input, got %s", ErrPayload, c.id, readjson.Kind(body))
 		}
 		return nil, nil
 	}

@@ -7,9 +7,8 @@ import (
 	"unicode"
 )
 
-// Mermaid returns the chart as a Mermaid state diagram (https://mermaid.js.org/syntax/stateDiagram.html). Settled
-// states have the class settled. The states with the given paths have the class current. Snapshot.State returns the
-// paths of an instance.
+// Mermaid returns a state diagram (https://mermaid.js.org/syntax/stateDiagram.html). Settled states have the class
+// settled, and the states with the given paths (Snapshot.State) the class current.
 func (c *chart) Mermaid(current ...string) string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")

@@ -2,8 +2,8 @@ package statechart
 
 import "encoding/json"
 
-// Meta returns the Meta of the active states by path (getMeta in XState v5). The chart's own path is "". States without
-// Meta are left out. The values belong to the definition and must not be changed.
+// Meta returns the Meta of the active states by path (getMeta in XState v5). The chart's own path is "". The values
+// must not be changed.
 func (s Snapshot[C]) Meta() map[string]any { return s.chart.meta(&s.configuration) }
 
 func (c *chart) meta(configuration *configuration) map[string]any {

@@ -7,52 +7,42 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/settle-run/settle/internal/readjson"
 )
 
 // Migration converts stored snapshots of one version of a chart to the next. It must depend only on the snapshot,
 // because the same snapshot may be migrated many times before the result is stored.
 //
-// A migration enters and leaves no state, and starts nothing. If the new version declares a timer or service for an
-// active state, it does not start. Entry and Resolve do not run for a state that the instance is moved to.
+// A migration enters and leaves no state, and starts nothing: not the timers and services of an active state that the
+// new version adds, and not the Entry and Resolve of a state to which it moves the instance.
 type Migration struct {
-	// From is the version that stored the snapshot. The result has version From+1.
-	From int
-	// Changes are applied in order. No changes means that the next version reads the snapshot as it is.
-	Changes []Change
+	From    int      // the version that stored the snapshot; the result has version From+1
+	Changes []Change // applied in order; none means that the next version reads the snapshot as it is
 }
 
-// Change is one step of a migration. Create it with RenameState, MoveState, MigrateContext or another constructor.
+// Change is one step of a migration, made by RenameState, MoveState, MigrateContext or another constructor.
 type Change struct {
-	// Name identifies the change in errors.
-	Name string
-
-	run func(*Stored) error
+	name string // for errors
+	run  func(*Stored) error
 	// problem describes an error in the change itself, or is "".
 	problem string
 	// gives is the type of the context that the change returns, or nil.
 	gives reflect.Type
 }
 
-// Stored is a snapshot of an earlier version during a migration. The result must fit the chart that reads it, as in
-// Restore.
+// Stored is a snapshot of an earlier version during a migration. The result must fit the chart: see Restore.
 type Stored struct {
-	// State holds the paths of the active atomic and final states, sorted.
-	State []string
-	// Context is the context as JSON.
+	State   []string // the paths of the active atomic and final states, sorted
 	Context json.RawMessage
-	// History maps the path of a history state to the paths of its recorded states.
-	History map[string][]string
+	History map[string][]string // the paths of recorded states by the path of the history state
 	// Timers may be dropped and renamed. A new timer or a changed deadline is an error, because no timer would be
 	// scheduled.
-	Timers []Timer
-	// Services may be dropped and renamed, and their attempts may be reset.
-	Services []Invocation
-	// Children may be dropped and renamed. The host stops dropped children.
-	Children []ChildRef
-	// Deferred holds the deferred events. Dropping one loses an accepted event.
-	Deferred []Deferred
-	// Output is the output of a finished instance, as JSON.
-	Output json.RawMessage
+	Timers   []Timer
+	Services []Invocation // may be dropped and renamed, and their attempts reset
+	Children []ChildRef   // may be dropped and renamed; the host stops dropped children
+	Deferred []Deferred   // dropping one loses an accepted event
+	Output   json.RawMessage
 
 	status Status
 }
@@ -63,7 +53,7 @@ func (s *Stored) Status() Status { return s.status }
 // migrate reads a stored snapshot of an earlier version and converts it to this one.
 func (c *chart) migrate(data []byte) (snapshotJSON, error) {
 	var form snapshotJSON
-	if err := ReadJSON(data, &form); err != nil {
+	if err := readjson.Unmarshal(data, &form); err != nil {
 		return form, c.unreadable("%w", err)
 	}
 	s, err := form.stored()
@@ -74,7 +64,7 @@ func (c *chart) migrate(data []byte) (snapshotJSON, error) {
 	for _, migration := range c.migrations[form.Version-first:] {
 		for _, change := range migration.Changes {
 			if err := change.apply(s); err != nil {
-				return form, c.unmatched(fixMigration, "migrating from version %d, %s: %w", migration.From, change.Name, err)
+				return form, c.unmatched(fixMigration, "migrating from version %d, %s: %w", migration.From, change.name, err)
 			}
 		}
 	}
@@ -138,7 +128,7 @@ func (form *snapshotJSON) stored() (*Stored, error) {
 	}
 	for _, d := range form.Deferred {
 		var head struct{ Type string }
-		if err := ReadJSON(d.Event, &head); err != nil {
+		if err := readjson.Unmarshal(d.Event, &head); err != nil {
 			return nil, fmt.Errorf("deferred event: %w", err)
 		}
 		s.Deferred = append(s.Deferred, Deferred{Type: head.Type, ID: d.ID, Event: d.Event})
@@ -150,7 +140,7 @@ func (form *snapshotJSON) stored() (*Stored, error) {
 func leavesOf(value json.RawMessage, above string, into []string) ([]string, error) {
 	children, err := valueChildren(value)
 	if err != nil {
-		return nil, fmt.Errorf("%s: expected a string or an object, got %s", stateName(above), jsonKind(value))
+		return nil, fmt.Errorf("%s: expected a string or an object, got %s", stateName(above), readjson.Kind(value))
 	}
 	if len(children) == 0 && above != "" {
 		return append(into, above), nil
@@ -252,7 +242,7 @@ func (c *compiler) checkMigrations(def erasedDefinition) {
 				c.find(nil, fmt.Sprintf("has a migration from version %d whose change %d does nothing", version, i), "make it with RenameState, MigrateContext or another constructor")
 			}
 			if change.problem != "" {
-				c.find(nil, fmt.Sprintf("has an invalid change in the migration from version %d: %s: %s", version, change.Name, change.problem), "name two states by their paths, such as region.state")
+				c.find(nil, fmt.Sprintf("has an invalid change in the migration from version %d: %s: %s", version, change.name, change.problem), "name two states by their paths, such as region.state")
 			}
 			if change.gives != nil {
 				made = change.gives

@@ -206,7 +206,7 @@ func TestFailedMigrationNamesItsChange(t *testing.T) {
 	} {
 		_, err := rewritten(t, nil, []statechart.Change{c.change})
 		if want := "unreadable snapshot of chart guest: " + c.message; !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {
-			t.Errorf("%s: got %v\nwant %s", c.change.Name, err, want)
+			t.Errorf("got %v\nwant %s", err, want)
 		}
 	}
 	chart := versioned(t, 2, wordsV2, guestV2{}, fromV1)
@@ -329,7 +329,7 @@ func TestMigrationChainsWithGapsAreRejected(t *testing.T) {
 		{from(2, 4), "has a migration from version 4, but is version 3 itself: raise Version above the versions that it migrates from"},
 		{from(2, 2), "has two migrations from version 2: put all changes into one"},
 		{from(1), "has a migration from version 1, but none from version 2: add one, without Changes if the next version reads the same"},
-		{with(statechart.Change{Name: "x"}), "has a migration from version 2 whose change 0 does nothing: make it with RenameState, MigrateContext or another constructor"},
+		{with(statechart.Change{}), "has a migration from version 2 whose change 0 does nothing: make it with RenameState, MigrateContext or another constructor"},
 		{with(statechart.MigrateContext[int, trace](nil)), "has a migration from version 2 whose change 0 does nothing: make it with RenameState, MigrateContext or another constructor"},
 		{with(statechart.Rewrite("x", nil)), "has a migration from version 2 whose change 0 does nothing: make it with RenameState, MigrateContext or another constructor"},
 		{with(statechart.RenameState("a", "")), `has an invalid change in the migration from version 2: rename state "a" to "": "" is not a state path: name two states by their paths, such as region.state`},

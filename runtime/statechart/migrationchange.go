@@ -8,21 +8,23 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/settle-run/settle/internal/readjson"
 )
 
-// Rewrite returns a custom change. The name identifies it in errors. The function must depend only on its argument.
-func Rewrite(name string, fn func(*Stored) error) Change { return Change{Name: name, run: fn} }
+// Rewrite returns a custom change, which must depend only on its argument.
+func Rewrite(name string, fn func(*Stored) error) Change { return Change{name: name, run: fn} }
 
-// MigrateContext returns a change that converts the context. Old is a type that the old version's context decodes into,
-// such as the old context type. New of the last MigrateContext must be the chart's context type.
+// MigrateContext returns a change that converts the context. The old version's context decodes into Old. New of the
+// last MigrateContext must be the chart's context type.
 func MigrateContext[Old, New any](fn func(old Old) New) Change {
-	change := Change{Name: "migrate the context", gives: reflect.TypeFor[New]()}
+	change := Change{name: "migrate the context", gives: reflect.TypeFor[New]()}
 	if fn == nil {
 		return change
 	}
 	change.run = func(s *Stored) error {
 		var old Old
-		if err := ReadJSON(s.Context, &old); err != nil {
+		if err := readjson.Unmarshal(s.Context, &old); err != nil {
 			return fmt.Errorf("the old context: %w", err)
 		}
 		migrated := fn(old)
@@ -36,10 +38,10 @@ func MigrateContext[Old, New any](fn func(old Old) New) Change {
 	return change
 }
 
-// RenameState returns a change for a state with a new ID or a new parent. Its descendants, history, timers, services
-// and children move with it. A service or child without its own ID is named after the state's path, and is renamed too.
+// RenameState returns a change for a state with a new ID or parent. Its descendants, history, timers, services and
+// children move with it. A service or child without its own ID is renamed too.
 func RenameState(from, to string) Change {
-	change := Change{Name: fmt.Sprintf("rename state %q to %q", from, to), problem: pathsProblem(from, to)}
+	change := Change{name: fmt.Sprintf("rename state %q to %q", from, to), problem: pathsProblem(from, to)}
 	rename := func(path string) string {
 		if rest, ok := within(path, from); ok {
 			return to + rest
@@ -68,12 +70,12 @@ func RenameState(from, to string) Change {
 	return change
 }
 
-// MoveState returns a change for a state that was removed, or that is no longer atomic. Instances in the state or below
-// it move to the state to, which may be a descendant. Timers, services and children of states that are no longer active
-// are dropped. The record of a history state moves too if to is a sibling of that history state or below a sibling.
-// Otherwise it is forgotten.
+// MoveState returns a change for a state that was removed, or that is no longer atomic. Instances in it or below it
+// move to the state to, which may be a descendant. Timers, services and children of states that are no longer active
+// are dropped. The record of a history state moves too if to is a sibling of it or below one. Otherwise it is
+// forgotten.
 func MoveState(from, to string) Change {
-	change := Change{Name: fmt.Sprintf("move from state %q to %q", from, to), problem: pathsProblem(from, to)}
+	change := Change{name: fmt.Sprintf("move from state %q to %q", from, to), problem: pathsProblem(from, to)}
 	change.run = func(s *Stored) error {
 		before := s.State
 		s.State = moved(s.State, from, to)
@@ -103,7 +105,7 @@ func MoveState(from, to string) Change {
 
 // ForgetHistory returns a change that resets a history state to its default.
 func ForgetHistory(path string) Change {
-	return Change{Name: fmt.Sprintf("forget history %q", path), run: func(s *Stored) error {
+	return Change{name: fmt.Sprintf("forget history %q", path), run: func(s *Stored) error {
 		delete(s.History, path)
 		return nil
 	}}
@@ -111,7 +113,7 @@ func ForgetHistory(path string) Change {
 
 // RenameTimer returns a change for a renamed timer: the ID of an After, or its delay as text.
 func RenameTimer(state, from, to string) Change {
-	return Change{Name: fmt.Sprintf("rename timer %q of state %q to %q", from, state, to), run: func(s *Stored) error {
+	return Change{name: fmt.Sprintf("rename timer %q of state %q to %q", from, state, to), run: func(s *Stored) error {
 		each(s.Timers, func(t *Timer) {
 			if t.Event == nil && t.State == state && t.After == from {
 				t.After = to
@@ -123,15 +125,15 @@ func RenameTimer(state, from, to string) Change {
 
 // DropTimer returns a change for a removed timer.
 func DropTimer(state, after string) Change {
-	return Change{Name: fmt.Sprintf("drop timer %q of state %q", after, state), run: func(s *Stored) error {
+	return Change{name: fmt.Sprintf("drop timer %q of state %q", after, state), run: func(s *Stored) error {
 		s.Timers = slices.DeleteFunc(s.Timers, func(t Timer) bool { return t.Event == nil && t.State == state && t.After == after })
 		return nil
 	}}
 }
 
-// RenameService returns a change for a service with a new invocation ID. It keeps its key and attempts.
+// RenameService returns a change for a new invocation ID. The service keeps its key and attempts.
 func RenameService(state, from, to string) Change {
-	return Change{Name: fmt.Sprintf("rename service %q of state %q to %q", from, state, to), run: func(s *Stored) error {
+	return Change{name: fmt.Sprintf("rename service %q of state %q to %q", from, state, to), run: func(s *Stored) error {
 		each(s.Services, func(i *Invocation) {
 			if i.State == state && i.ID == from {
 				i.ID = to
@@ -141,10 +143,9 @@ func RenameService(state, from, to string) Change {
 	}}
 }
 
-// RenameChild returns a change for a child instance with a new ID. It keeps its instance name, which does not depend on
-// the ID.
+// RenameChild returns a change for a new ID of a child, which keeps its name.
 func RenameChild(from, to string) Change {
-	return Change{Name: fmt.Sprintf("rename child %q to %q", from, to), run: func(s *Stored) error {
+	return Change{name: fmt.Sprintf("rename child %q to %q", from, to), run: func(s *Stored) error {
 		each(s.Children, func(r *ChildRef) {
 			if r.ID == from {
 				r.ID = to
@@ -154,10 +155,10 @@ func RenameChild(from, to string) Change {
 	}}
 }
 
-// RenameEvent returns a change for a renamed event type. It applies to deferred events and to pending SendAfter events.
-// Queued events keep their type.
+// RenameEvent returns a change for a renamed event type, in deferred and pending SendAfter events. Queued events keep
+// their type.
 func RenameEvent(from, to string) Change {
-	return Change{Name: fmt.Sprintf("rename event %q to %q", from, to), run: func(s *Stored) error {
+	return Change{name: fmt.Sprintf("rename event %q to %q", from, to), run: func(s *Stored) error {
 		var failures []error
 		rename := func(event *json.RawMessage, typ *string) {
 			if *event == nil || *typ != from {
@@ -176,7 +177,7 @@ func RenameEvent(from, to string) Change {
 // retyped returns the JSON form of an event with another type.
 func retyped(event json.RawMessage, typ string) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
-	err := ReadJSON(event, &fields)
+	err := readjson.Unmarshal(event, &fields)
 	if err == nil {
 		fields["type"], err = json.Marshal(typ)
 	}

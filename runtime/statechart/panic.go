@@ -9,18 +9,16 @@ import (
 
 // PanicError is returned when code of a chart, payload or service panics.
 type PanicError struct {
-	// Value is the panic value. It may hold data of an event, so Error does not include it.
+	// Value is the panic value, which may hold data of an event. Stack names the running functions, innermost first,
+	// with file and line but without arguments. Error includes neither.
 	Value any
-	// Stack names the running functions, innermost first, with file and line but without arguments. Error does not
-	// include it, so that the same input gives the same text.
 	Stack []string
 }
 
-// Panicked returns the error for a panic. Call it in the deferred function with the result of recover.
+// Panicked returns the error for a panic. Pass it the result of recover in the deferred function.
 func Panicked(value any) *PanicError { return &PanicError{Value: value, Stack: panicStack()} }
 
-// Error names the type of the value. It quotes errors of the Go runtime in full, because they mention only types,
-// indices and lengths.
+// Error names the type of the value. It quotes only errors of the Go runtime.
 func (e *PanicError) Error() string {
 	switch value := e.Value.(type) {
 	case ownPanic:

@@ -5,23 +5,19 @@ import (
 	"fmt"
 )
 
-// Resolution is an answer to callers that wait for an instance under a name, such as tasks of Step Functions workflows
-// that gave it their tokens. The answer is an outcome chosen by the chart, or a failure.
+// Resolution is an answer to callers that wait for an instance under a name, such as tasks of Step Functions workflows:
+// an outcome or a failure.
 type Resolution[C any] struct {
-	// Name is the name that callers wait under. The host stores the callers.
-	Name string
-	// Outcome is the word that callers branch on. In State.Resolve it defaults to the state's ID.
-	Outcome string
+	Name    string // the name that callers wait under
+	Outcome string // the word that callers branch on; in State.Resolve it defaults to the state's ID
 	// Output returns additional data for the answer. It must marshal to JSON. Nil means none.
 	Output func(C, Event) any
-	// Error, if set, makes the answer a failure with this name instead of an outcome. Cause returns its explanation.
-	// Nil means none.
+	// Error, if set, makes the answer a failure with this name. Cause returns its explanation. Nil means none.
 	Error string
 	Cause func(C, Event) string
 }
 
-// Resolve returns an action that answers the current callers under a name once the step is stored. It does not answer
-// later callers: use State.Resolve for that.
+// Resolve returns an action that answers the current callers under a name. Later callers need State.Resolve.
 func Resolve[C any](r Resolution[C]) Action[C] {
 	erased := resolve(eraseResolutions([]Resolution[C]{r})[0])
 	return Action[C]{Name: erased.Name, actionBody: erased.actionBody}
@@ -71,9 +67,9 @@ func (x *interpreter) completeAnswers() {
 	}
 }
 
-// Resolving returns the answer for a caller that starts to wait under a name now. It comes from the first active state,
-// in document order, whose Resolve has the name. It reports false if no state has it and the caller must wait. The
-// answer is computed with the event and has no ID. A finished instance answers with its last state.
+// Resolving returns the answer for a caller that starts to wait under a name now: that of the first active state, in
+// document order, whose Resolve has the name. It reports false if the caller must wait. The answer has no ID. A
+// finished instance answers with its last state.
 func (c *Chart[C]) Resolving(snapshot Snapshot[C], name string, event Event) (answer Effect, ok bool, err error) {
 	if snapshot.chart != &c.chart {
 		return Effect{}, false, c.otherChart()

@@ -10,22 +10,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// ErrUnreadable is returned by Restore if the stored snapshot does not fit this chart. It may belong to another machine
-// or version, name states that no longer exist, be unsettled, or have a context that does not decode. Step returns it
-// for a snapshot of another chart.
-var ErrUnreadable = errors.New("unreadable snapshot")
+	"github.com/settle-run/settle/internal/readjson"
+)
 
 // UnreadableError is an ErrUnreadable with its cause and its remedy.
 type UnreadableError struct {
-	// Of names the reader of the snapshot, such as "chart signup". It is "" if unknown.
-	Of string
-	// Err is the cause.
-	Err error
-	// Todo is the remedy. Empty means that the snapshot is damaged and needs a repair: no migration and no other
-	// version can help.
-	Todo string
+	Of   string // the reader of the snapshot, such as "chart signup", or ""
+	Err  error  // the cause
+	Todo string // the remedy; empty means that the snapshot is damaged, and that no version and no migration can help
 }
 
 // Remedies of an UnreadableError, except those for a missing version.
@@ -36,7 +29,6 @@ const (
 	hostOrRepair   = hostOld + ", or repair it"
 )
 
-// Error returns the cause and the remedy.
 func (e *UnreadableError) Error() string {
 	of := ""
 	if e.Of != "" {
@@ -45,12 +37,10 @@ func (e *UnreadableError) Error() string {
 	return fmt.Sprintf("%v%s: %v; %s", ErrUnreadable, of, e.Err, cmp.Or(e.Todo, repairSnapshot))
 }
 
-// Unwrap returns ErrUnreadable and Err.
 func (e *UnreadableError) Unwrap() []error { return []error{ErrUnreadable, e.Err} }
 
-// Restore reads a snapshot from its JSON form. Migrations first convert a snapshot of an earlier version. The result
-// must then fit this version. Deadlines stay as stored, and nothing is entered or started. All errors are an
-// *UnreadableError and wrap ErrUnreadable.
+// Restore reads a snapshot from its JSON form, after the migrations from its version. Deadlines stay as stored, and
+// nothing is entered or started. All errors are an *UnreadableError and wrap ErrUnreadable.
 func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	var context C
 	bare, err := c.read(data, &context)
@@ -67,7 +57,7 @@ func (c *chart) read(data []byte, context erased) (bareSnapshot, error) {
 	form, ok := readCompact(data)
 	if !ok {
 		form = snapshotJSON{}
-		if err := ReadJSON(data, &form); err != nil {
+		if err := readjson.Unmarshal(data, &form); err != nil {
 			return bareSnapshot{}, c.unreadable("%w", err)
 		}
 	}
@@ -111,7 +101,7 @@ func (c *chart) restore(form snapshotJSON, compactForm bool, context erased) (ba
 	}
 	s := bareSnapshot{chart: c, Status: form.Status, Steps: form.Steps, Output: form.Output}
 	if err := json.Unmarshal(form.Context, context); err != nil {
-		err = jsonError(err, form.Context, c.contexts.typ)
+		err = readjson.Explain(err, form.Context, c.contexts.typ)
 		return bareSnapshot{}, c.unreadable("context: %w", err)
 	}
 	s.configuration.enter(0, -1)
@@ -178,7 +168,7 @@ func (c *chart) restoreValue(value json.RawMessage, state int, into *configurati
 	into.enter(state, n.parent)
 	children, err := valueChildren(value)
 	if err != nil {
-		return c.unreadable("the value of %s: expected a string or an object, got %s", stateName(n.path), jsonKind(value))
+		return c.unreadable("the value of %s: expected a string or an object, got %s", stateName(n.path), readjson.Kind(value))
 	}
 	if want := c.activeChildren(n); len(children) != want {
 		return c.unreadable("%s: expected %d active children, got %d", stateName(n.path), want, len(children))

@@ -107,7 +107,6 @@ func TestDefinitionReturnsTheCompiledDefinition(t *testing.T) {
 	got := compile(t, def).Definition()
 	equal(t, "definition", text(t, []any{got.Tags, got.Doc, got.Meta, got.Defer, got.ContextParams, got.OutputParams, len(got.Children), len(got.Always), got.Initial, len(got.States)}),
 		`[["x"],"d","m",["LATER"],{},1,1,1,"a",2]`)
-	equal(t, "root", compile(t, def).Root().Doc, "d")
 }
 
 func TestRootFieldsAreChecked(t *testing.T) {

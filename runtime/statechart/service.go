@@ -10,13 +10,10 @@ import (
 	"time"
 )
 
-// Service is work that the host performs while a state is active, such as an API call or a job start. This package only
-// describes services and never calls one.
+// Service is work that the host performs while a state is active, such as an API call or a job start.
 type Service[C any] struct {
-	// Name identifies the service in errors, traces and graphs.
-	Name string
-	// Params holds the parameters of a service read from a document, as Action.Params does.
-	Params json.RawMessage
+	Name   string          // for errors, traces and graphs
+	Params json.RawMessage // as Action.Params
 	// Run performs one attempt. It must return soon after ctx is done. Its result is the payload of done.invoke.ID. It
 	// may run more than once for one Call.Key.
 	Run func(ctx context.Context, c C, call Call) (any, error)
@@ -26,17 +23,15 @@ type Service[C any] struct {
 
 // Call describes one attempt of a service.
 type Call struct {
-	// Instance is the name of the instance, such as "job/run-1-job-2".
-	Instance string
-	// Key identifies the invocation globally. It is the same in every attempt, including redeliveries and restarts
-	// after a crash. Pass it to third parties as an idempotency key.
-	Key string
-	// Attempt counts the attempts known to have started, from 1.
-	Attempt int
+	Instance string // the name of the instance, such as "job/run-1-job-2"
+	// Key identifies the invocation globally, and is the same in every attempt. Pass it to third parties as an
+	// idempotency key.
+	Key     string
+	Attempt int // counts the attempts known to have started, from 1
 }
 
-// ServiceFunc returns a service that runs fn with a copy of the context at the beginning of the attempt. A later
-// attempt sees changes that a parallel region has made since the invocation. R is the payload type of the done event.
+// ServiceFunc returns a service that runs fn with a copy of the context at the beginning of the attempt. R is the
+// payload type of the done event.
 func ServiceFunc[C, R any](name string, fn func(ctx context.Context, c C, call Call) (R, error)) Service[C] {
 	if fn == nil {
 		return Service[C]{Name: name}
@@ -51,24 +46,19 @@ type ServiceError struct {
 	Service  string `json:"service"`
 	Message  string `json:"message"`
 	Attempts int    `json:"attempts"`
-	// Permanent is set if the service marked the error with Permanent. The chart need not retry then.
+	// Permanent is set if the service marked the error with Permanent.
 	Permanent bool `json:"permanent,omitempty"`
 }
 
-// RetryPolicy describes the retries of a service, with the terms of the Amazon States Language. The zero value means
-// one attempt.
+// RetryPolicy describes the retries of a service, with the terms of the Amazon States Language.
 type RetryPolicy struct {
-	// Attempts is the total number of attempts. Zero means one.
-	Attempts int
-	// Interval is the wait before the second attempt. Zero means one second.
-	Interval time.Duration
-	// Rate multiplies the wait after each attempt. Zero means 2.
-	Rate float64
-	// IntervalMax caps the wait. Zero means one hour.
-	IntervalMax time.Duration
+	Attempts    int           // the total number of attempts; zero means one
+	Interval    time.Duration // the wait before the second attempt; zero means one second
+	Rate        float64       // multiplies the wait after each attempt; zero means 2
+	IntervalMax time.Duration // caps the wait; zero means one hour
 }
 
-// Next returns the wait after the given attempt, counted from 1. It reports false if that attempt is the last.
+// Next returns the wait after the given attempt, counted from 1, or false if that attempt is the last.
 func (p RetryPolicy) Next(attempt int) (time.Duration, bool) {
 	if attempt >= p.Attempts {
 		return 0, false
@@ -87,7 +77,7 @@ func (p RetryPolicy) Next(attempt int) (time.Duration, bool) {
 	return time.Duration(min(wait, float64(limit))), true
 }
 
-// Permanent marks an error of a service as not retryable. OnError follows immediately. Permanent(nil) is nil.
+// Permanent marks an error of a service as not retryable: OnError follows at once. Permanent(nil) is nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -108,16 +98,12 @@ func (e permanentError) Unwrap() error { return e.err }
 
 // Invocation is a running service of a snapshot.
 type Invocation struct {
-	// ID names the invocation in the events done.invoke.ID and error.invoke.ID.
-	ID string
+	ID string // as in done.invoke.ID and error.invoke.ID
 	// Key is unique among all invocations of the instance, past and future. A result with an older key is ignored.
-	Key string
-	// State is the path of the invoking state.
-	State string
-	// Service is the name of the service.
-	Service string
-	// Attempt counts the attempts known to have started.
-	Attempt int
+	Key     string
+	State   string // the path of the invoking state
+	Service string // the name of the service
+	Attempt int    // the number of attempts known to have started
 
 	state, index int
 }
@@ -133,7 +119,7 @@ func (i Invocation) Failed(err error) Event {
 		Payload: ServiceError{Service: i.Service, Message: err.Error(), Attempts: max(i.Attempt, 1), Permanent: IsPermanent(err)}}
 }
 
-// Service returns the service, the timeout and the retry policy of an invocation.
+// Service returns the service, timeout and retry policy of an invocation.
 func (c *Chart[C]) Service(i Invocation) (Service[C], time.Duration, RetryPolicy, error) {
 	if i.state >= len(c.nodes) || i.index >= len(c.nodes[i.state].invokes) || c.nodes[i.state].invokes[i.index].id != i.ID {
 		return Service[C]{}, 0, RetryPolicy{}, fmt.Errorf("chart %s has no invocation %q", c.id, i.ID)

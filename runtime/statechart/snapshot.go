@@ -14,10 +14,9 @@ type Status string
 
 // The statuses of an instance, as in XState.
 const (
-	Active Status = "active"
-	Done   Status = "done"
-	// Stopped is the status of an instance that Stop ended.
-	Stopped Status = "stopped"
+	Active  Status = "active"
+	Done    Status = "done"
+	Stopped Status = "stopped" // ended by Stop
 )
 
 // Timer is a pending durable timer: an After of a state, or an event sent with SendAfter.
@@ -27,8 +26,7 @@ type Timer struct {
 	// State is the path of the state that started the timer, and After the timer's ID in it. For a sent event, State is
 	// "" and After is the event type.
 	State, After string
-	// At is the deadline in UTC, to the millisecond. Restoring a snapshot keeps it.
-	At time.Time
+	At           time.Time // the deadline in UTC, to the millisecond
 	// Event is the JSON form of a sent event, and Send the ID for Cancel. Both are empty for a state's timer.
 	Event json.RawMessage `json:",omitempty"`
 	Send  string          `json:",omitempty"`
@@ -37,24 +35,17 @@ type Timer struct {
 	state, index int
 }
 
-// Snapshot is the state of one instance between macrosteps. It is a value: a step returns a new one. Its JSON form has
-// the keys of an XState snapshot (value, context, status, tags, historyValue, children), plus machine, version, steps,
-// timers, services and deferred.
+// Snapshot is the state of one instance between macrosteps. It is a value: a step returns a new one.
+// docs/charts/snapshots.md describes its JSON form.
 type Snapshot[C any] struct {
-	Context C
-	Status  Status
-	// Output is the output as JSON once Status is Done, or nil.
-	Output json.RawMessage
-	// Timers are in start order.
-	Timers []Timer
-	// Services holds the running invocations.
-	Services []Invocation
-	// Children holds the running child instances, in start order.
-	Children []ChildRef
-	// Deferred holds the deferred events in order of arrival. An ended instance keeps the events that it never handled.
-	Deferred []Deferred
-	// Steps counts the macrosteps. IDs are derived from it.
-	Steps int64
+	Context  C
+	Status   Status
+	Output   json.RawMessage // once Status is Done, or nil
+	Timers   []Timer         // in start order
+	Services []Invocation    // the running ones
+	Children []ChildRef      // the running ones, in start order
+	Deferred []Deferred      // in order of arrival; an ended instance keeps the events that it never handled
+	Steps    int64           // counts the macrosteps; IDs are derived from it
 
 	chart         *chart
 	configuration configuration
@@ -92,7 +83,7 @@ func (s *Snapshot[C]) fromBare(b *bareSnapshot) {
 // record holds the recorded states of a history state: indexes in ascending order, or nil.
 type record []uint16
 
-// State returns the paths of the active atomic and final states, in document order.
+// State returns the paths of the active atomic and final states in document order.
 func (s Snapshot[C]) State() []string { return s.chart.state(&s.configuration) }
 
 func (c *chart) state(configuration *configuration) []string {
@@ -103,7 +94,7 @@ func (c *chart) state(configuration *configuration) []string {
 	return paths
 }
 
-// Tags returns the tags of all active states, sorted, without duplicates.
+// Tags returns the tags of all active states, sorted and without duplicates.
 func (s Snapshot[C]) Tags() []string { return s.chart.tags(&s.configuration, nil) }
 
 // HasTag reports whether an active state has the tag.
@@ -115,8 +106,8 @@ func (s Snapshot[C]) Matches(path string) bool {
 	return ok && s.chart.isActive(i, &s.configuration)
 }
 
-// Settled reports whether only the outside world can move the instance. It is true if every active atomic state is
-// final or tagged Settled and no service runs, or if the instance is done or stopped.
+// Settled reports whether every active atomic state is final or tagged Settled and no service runs, or the instance is
+// done or stopped.
 func (s Snapshot[C]) Settled() bool {
 	var bare bareSnapshot
 	s.toBare(&bare)
@@ -140,8 +131,8 @@ func (c *chart) settled(configuration *configuration) bool {
 	return true
 }
 
-// NextEvents returns the outside event types that some active state has a transition for, sorted. It does not evaluate
-// guards.
+// NextEvents returns the types of the events from outside for which an active state has a transition, sorted, whatever
+// its guards.
 func (s Snapshot[C]) NextEvents() []string {
 	if s.Status != Active {
 		return nil
@@ -206,8 +197,7 @@ type serviceJSON struct {
 // MarshalJSON is AppendJSON, for encoding/json.
 func (s Snapshot[C]) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
 
-// AppendJSON appends the JSON form of the snapshot, which Restore reads. It is faster than json.Marshal, which parses
-// the output of MarshalJSON again.
+// AppendJSON appends the JSON form, which Restore reads. It is faster than json.Marshal.
 func (s Snapshot[C]) AppendJSON(b []byte) ([]byte, error) {
 	if s.chart == nil {
 		return nil, errors.New("marshalling a snapshot: expected one made by a chart, got a zero Snapshot")

@@ -4,47 +4,38 @@ import "time"
 
 // Start holds the parameters of a new instance.
 type Start struct {
-	// Instance is the name of the instance, such as "signup/42".
-	Instance string
+	Instance string // the name of the instance, such as "signup/42"
 	At       time.Time
-	// Input is a value of the type that Definition.Input declares, or nil: see Chart.DecodeInput. Definition.Context
-	// computes the context from it.
-	Input any
+	Input    any // of the type that Definition.Input declares, or nil: see Chart.DecodeInput
 }
 
 // Step is the result of a macrostep.
 type Step[C any] struct {
-	// Next is the snapshot after the macrostep.
-	Next Snapshot[C]
-	// Effects holds the requests of the macrostep, in order. Perform them only after Next is stored.
-	Effects []Effect
-	// Handled is false if the event had no effect. This is so if it enabled no transition, not even an eventless one,
-	// was not deferred and released no deferred event. It is also false if the instance is done or stopped, or if a
-	// timer or the end of a service or child is stale. Next then equals the stepped snapshot.
+	Next    Snapshot[C]
+	Effects []Effect // in order; perform them only after Next is stored
+	// Handled is false if the event enabled no transition, not even an eventless one, was not deferred and released no
+	// deferred event. It is also false if the instance has ended, or if a timer or the end of a service or child is
+	// stale. Next then equals the stepped snapshot.
 	Handled bool
 }
 
-// Start enters the initial configuration of a new instance. The error wraps ErrPayload if the input does not have the
-// declared type.
+// Start enters the initial configuration. The error wraps ErrPayload if the input does not have the declared type.
 func (c *Chart[C]) Start(start Start) (Step[C], error) {
 	snapshot, effects, err := c.Stepper().Start(start)
 	return Step[C]{Next: snapshot, Effects: effects, Handled: err == nil}, err
 }
 
 // Step takes one macrostep: it applies the event, and then eventless transitions and internal events until none is
-// left. It does not change the given snapshot. On an error, Next is the given snapshot: see StepError, ErrEndless,
-// ErrStalled and ErrLimit.
+// left. The given snapshot stays unchanged. On an error, Next is the given snapshot: see StepError, ErrEndless, ErrStalled and ErrLimit.
 //
-// Do not step an unsettled snapshot with an event from outside. It waits only for its timers and the ends of its
-// services.
+// An unsettled snapshot waits only for its timers and the ends of its services: do not step it with other events.
 func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (Step[C], error) {
 	effects, handled, err := c.Stepper().Step(&snapshot, &event)
 	return Step[C]{Next: snapshot, Effects: effects, Handled: handled}, err
 }
 
-// Stop ends an instance from outside, as SCXML's exitInterpreter does for a cancelled invocation. Exit actions run,
-// innermost first, and timers, services and children end. Next keeps the configuration and has the status Stopped. Stop
-// does not change an instance that is not active. On an error, Next is the given snapshot.
+// Stop ends an active instance from outside (exitInterpreter in SCXML). Exit actions run, innermost first, and timers,
+// services and children end. Next keeps the configuration. On an error, Next is the given snapshot.
 func (c *Chart[C]) Stop(snapshot Snapshot[C], at time.Time) (Step[C], error) {
 	effects, handled, err := c.Stepper().Stop(&snapshot, at)
 	return Step[C]{Next: snapshot, Effects: effects, Handled: handled}, err
@@ -62,18 +53,16 @@ func (c *Chart[C]) Stopped() Snapshot[C] {
 	return snapshot
 }
 
-// Stepper steps snapshots of a chart and reuses memory between steps. A step allocates nothing if it starts no timer
-// and no service, requests no effect and records no history. Results do not share that memory. A Stepper must not be
-// used concurrently.
+// Stepper steps snapshots of a chart and reuses memory between steps, which results do not share. A step allocates
+// nothing if it starts no timer and no service, requests no effect and records no history. A Stepper must not be used
+// concurrently.
 type Stepper[C any] struct {
 	// OnMicrostep, if set, receives every completed microstep, even if a later error rolls it back.
 	OnMicrostep func(Microstep)
-	// Accept, if set, checks whether the host can perform the effects of a macrostep. Its error fails the step, or only
-	// the deferred event that requested the effects.
+	// Accept and Fits, if set, check whether the host can perform the effects of a macrostep, and store the snapshot
+	// after a deferred event. An error fails the deferred event or, for Accept, the step of another event.
 	Accept func([]Effect) error
-	// Fits, if set, checks whether the host can store the snapshot after a deferred event. Its error fails that
-	// deferred event but not the step.
-	Fits func(Snapshot[C]) error
+	Fits   func(Snapshot[C]) error
 
 	chart *Chart[C]
 	x     interpreter
@@ -109,9 +98,8 @@ func (s *Stepper[C]) Start(start Start) (snapshot Snapshot[C], effects []Effect,
 	return started, x.effects, nil
 }
 
-// Step is Chart.Step, but changes the snapshot in place. Earlier copies of the snapshot keep their values. On an error,
-// the snapshot is unchanged. Step reads the event and does not retain it. Perform the effects only after the snapshot
-// is stored.
+// Step is Chart.Step, but changes the snapshot in place. Earlier copies keep their values, and an error changes
+// nothing. Step does not retain the event. Perform the effects only after the snapshot is stored.
 func (s *Stepper[C]) Step(snapshot *Snapshot[C], event *Event) (effects []Effect, handled bool, err error) {
 	x := &s.x
 	if snapshot.chart != x.chart {

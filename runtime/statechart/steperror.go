@@ -8,28 +8,23 @@ import (
 
 // Errors of a step. A failed step is rolled back: the snapshot is unchanged.
 var (
-	// ErrEndless is returned by Step if a macrostep exceeds MicrostepsMax.
-	ErrEndless = errors.New("the macrostep does not end")
-	// ErrStalled is returned by Step if the chart would be unsettled with nothing left to move it.
-	ErrStalled = errors.New("the chart is stalled")
-	// ErrLimit is returned by Step if a limit of the snapshot or its effects is exceeded.
-	ErrLimit = errors.New("limit exceeded")
+	ErrEndless = errors.New("the macrostep does not end") // it exceeds MicrostepsMax
+	ErrStalled = errors.New("the chart is stalled")       // it would be unsettled with nothing left to move it
+	ErrLimit   = errors.New("limit exceeded")             // a limit of the snapshot or its effects
+	// ErrUnreadable is also returned by Restore, as an UnreadableError, if the stored snapshot does not fit this chart.
+	// From a step it means that the snapshot is of another chart.
+	ErrUnreadable = errors.New("unreadable snapshot")
 )
 
 // StepError is returned by Step if code of the chart fails or panics. It is also the payload of ExecutionError.
 type StepError struct {
 	Chart string
-	// State is the path of the state with the failed code, or "" for the chart's own.
-	State string
-	// Event is the type of the current event.
-	Event string
-	// Code names the failed code, such as "action keepConclusion" or "guard retriesLeft".
-	Code string
-	// Err is a *PanicError if the code panicked.
-	Err error
+	State string // the path of the state with the failed code, or "" for the chart's own
+	Event string // the type of the current event
+	Code  string // the failed code, such as "action keepConclusion" or "guard retriesLeft"
+	Err   error  // a *PanicError if the code panicked
 }
 
-// Error names chart, state, event and code. It omits the state for the chart's own code, and the event at the start.
 func (e *StepError) Error() string {
 	where := "chart " + e.Chart
 	if e.State != "" {
@@ -41,7 +36,6 @@ func (e *StepError) Error() string {
 	return fmt.Sprintf("%s: %s: %v", where, e.Code, e.Err)
 }
 
-// Unwrap returns the error of the code.
 func (e *StepError) Unwrap() error { return e.Err }
 
 // code is a piece of the chart's code, with the index of its state.

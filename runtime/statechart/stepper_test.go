@@ -181,7 +181,7 @@ func TestMicrostepsAreTraced(t *testing.T) {
 		`NEXT: [d always [] [on] -> [e]]; left [d], entered [e], ran [-d on +e]`,
 	}, "\n"))
 	var states []string
-	for _, state := range chart.States() {
+	for _, state := range chart.Describe().States {
 		states = append(states, fmt.Sprintf("%q %v %v", state.Path, state.Atomic, state.Settled))
 	}
 	equal(t, "states", strings.Join(states, ", "), `"" false false, "a" true true, "b" false false, "b.c" true true, "d" true false, "e" true true`)
@@ -218,6 +218,6 @@ func runEverything(t *testing.T) string {
 		effects, handled, err := stepper.Step(&snapshot, &Event{Type: typ, At: epoch.Add(minutes(i))})
 		fmt.Fprintln(&b, typ, handled, text(t, snapshot), text(t, effects), err, snapshot.State(), snapshot.Tags(), snapshot.NextEvents())
 	}
-	fmt.Fprintln(&b, chart.Mermaid(), chart.Transitions(), chart.States(), chart.Events())
+	fmt.Fprintln(&b, chart.Mermaid(), chart.Transitions(), chart.Describe().States, chart.Events())
 	return b.String()
 }

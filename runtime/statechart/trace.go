@@ -1,17 +1,12 @@
 package statechart
 
-// Microstep describes one microstep for Stepper.OnMicrostep: transitions taken together, or the exit actions of an
-// ending instance.
+// Microstep describes transitions taken together, or the exit actions of an ending instance.
 type Microstep struct {
-	// Event is the type of the microstep's event. For an eventless transition, it is the previous event. It is "" at
-	// the start of the instance.
-	Event string
-	// Transitions holds indexes into Chart.Transitions. It is empty at the start and at the end of the instance.
-	Transitions []int
-	// Exited and Entered hold the paths of the states left and entered, in order.
-	Exited, Entered []string
-	// Actions holds the names of the actions that began to run, in order.
-	Actions []string
+	// Event is the event type: the previous one for an eventless transition, and "" at the start of the instance.
+	Event           string
+	Transitions     []int    // indexes into Chart.Transitions, none at the start and at the end of the instance
+	Exited, Entered []string // the paths of the states left and entered, in order
+	Actions         []string // the names of the actions that began to run, in order
 }
 
 func (x *interpreter) traceMicrostep() {
@@ -33,22 +28,17 @@ func (x *interpreter) endMicrostep() {
 
 // TransitionInfo describes a transition of a chart.
 type TransitionInfo struct {
-	// Source is the path of the source state, or "" for the chart itself.
-	Source string
-	// Trigger describes the trigger: "on VERIFY", "always", "after 5m0s", "on done", "on done of launchRunner", "on
-	// error of launchRunner".
+	Source string // the path of the source state, or "" for the chart itself
+	// Trigger reads "on VERIFY", "always", "after 5m0s", "on done", "on done of launchRunner" or "on error of launchRunner".
 	Trigger string
-	// Event is the event descriptor, or "" for an eventless transition.
-	Event string
-	// Guard and Actions are names. Guard is "" without a guard.
-	Guard   string
-	Actions []string
-	// Targets holds the paths of the target states. It is empty if no state is left.
-	Targets []string
+	Event   string   // the event descriptor, or "" for an eventless transition
+	Guard   string   // its name, or ""
+	Actions []string // their names
+	Targets []string // their paths; none if no state is left
 }
 
-// Transitions returns the transitions of the chart in document order of their sources. Within a state, transitions on
-// events come first, followed by OnDone, services, children, timers and eventless transitions.
+// Transitions returns the transitions in document order of their sources. Those on events come first, then OnDone,
+// services, children, timers and eventless ones.
 func (c *chart) Transitions() []TransitionInfo {
 	infos := make([]TransitionInfo, 0, len(c.transitions))
 	for _, t := range c.transitions {
@@ -66,16 +56,14 @@ func (c *chart) Transitions() []TransitionInfo {
 
 // StateInfo describes a state of a chart.
 type StateInfo struct {
-	// Path is "" for the chart itself.
-	Path    string
+	Path    string // "" for the chart itself
 	Type    Type
 	Settled bool
-	// Atomic is set if the state has no children, final or not. It is false for history states.
-	Atomic bool
+	Atomic  bool // set if the state has no children, final or not, and is no history state
 }
 
-// States returns the states of the chart in document order, the chart itself first.
-func (c *chart) States() []StateInfo {
+// states returns the states of the chart in document order, the chart itself first.
+func (c *chart) states() []StateInfo {
 	infos := make([]StateInfo, 0, len(c.nodes))
 	for i := range c.nodes {
 		n := &c.nodes[i]

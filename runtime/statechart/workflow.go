@@ -6,34 +6,25 @@ import (
 	"reflect"
 )
 
-// WorkflowKey is the key of a workflow's input that the host reserves to identify the instance that started the
-// execution.
-const WorkflowKey = "$settle"
-
-// WorkflowNameBytesMax is the maximum length of a workflow name.
-const WorkflowNameBytesMax = 80
-
 // ExecutionStatus is the final status of a workflow execution.
 type ExecutionStatus string
 
-// The final statuses of an execution: the statuses of Step Functions, and two set by the host.
+// The final statuses of an execution: those of Step Functions, and two set by the host.
 const (
 	ExecutionSucceeded ExecutionStatus = "SUCCEEDED"
 	ExecutionFailed    ExecutionStatus = "FAILED"
 	ExecutionTimedOut  ExecutionStatus = "TIMED_OUT"
 	ExecutionAborted   ExecutionStatus = "ABORTED"
-	// ExecutionNotStarted is the status of an execution that could not be started and never will be. Error and Cause
-	// hold the reason.
+	// ExecutionNotStarted means that the execution never will be started, for the reason in Error and Cause.
 	ExecutionNotStarted ExecutionStatus = "NOT_STARTED"
-	// ExecutionLost is the status of a started execution that no longer exists. Its result is unknown.
-	ExecutionLost ExecutionStatus = "LOST"
+	ExecutionLost       ExecutionStatus = "LOST" // it was started but no longer exists: its result is unknown
 )
 
-// ExecutionEnded is the payload of the event that reports the end of an execution started with StartWorkflow.
+// ExecutionEnded is the payload of the event that reports the end of an execution: see StartWorkflow.
 type ExecutionEnded struct {
-	// Workflow is the name given to StartWorkflow.
-	Workflow string `json:"workflow"`
-	// Name is the name of the execution. Execution is its ARN, or empty if it was not started.
+	// Workflow is the name given to StartWorkflow. Name is the name of the execution, and Execution its ARN, or empty
+	// if it was not started.
+	Workflow  string          `json:"workflow"`
 	Name      string          `json:"name"`
 	Execution string          `json:"execution,omitempty"`
 	Status    ExecutionStatus `json:"status"`
@@ -44,13 +35,10 @@ type ExecutionEnded struct {
 	Cause  string          `json:"cause,omitempty"`
 }
 
-// StartWorkflow returns an action that starts an execution of a workflow, a Step Functions state machine, once this
-// step is stored. It starts exactly one execution, even if the step is repeated. The host maps the workflow's name to a
-// state machine. The function returns the input, which must marshal to a JSON object without the key WorkflowKey. A nil
-// function means an empty object.
-//
-// The end of the execution arrives as one event of the type onEnd, in whatever state the chart is then. Declare the
-// type with PayloadOf[ExecutionEnded]. An ended instance receives no event. Leaving a state does not stop an execution.
+// StartWorkflow returns an action that starts exactly one execution of a workflow, a Step Functions state machine that
+// the host knows by name. The input must marshal to a JSON object without the key WorkflowKey. A nil function means an
+// empty object. Unless this instance has ended by then, the end of the execution arrives as one event of the type
+// onEnd, declared with PayloadOf[ExecutionEnded]. Leaving a state does not stop an execution.
 func StartWorkflow[C any](workflow, onEnd string, input func(C, Event) any) Action[C] {
 	compute := eraseFunc(input)
 	return Action[C]{Name: "start " + workflow, actionBody: actionBody{starts: &start{workflow, onEnd}, run: func(x *interpreter) error {

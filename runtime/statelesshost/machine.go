@@ -3,6 +3,7 @@ package statelesshost
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -208,7 +209,11 @@ func (c *checker[T]) checkEvents() {
 	for typ, event := range c.m.config.Events {
 		payloads[typ] = event.Payload
 	}
-	for _, typ := range payloads.InternalTypes() {
+	external := payloads.Types()
+	for _, typ := range slices.Sorted(maps.Keys(payloads)) {
+		if slices.Contains(external, typ) {
+			continue
+		}
 		c.find("", fmt.Sprintf("declares the event %q as internal", typ), "fire its trigger with Fire, which needs no declaration")
 	}
 	for _, typ := range c.m.config.StartedBy {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/internal/readjson"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -68,7 +69,7 @@ func (m *Machine[T]) Restore(snapshot json.RawMessage) (restored durable.Instanc
 	}()
 	i := &instance[T]{machine: m}
 	form := snapshotJSON[T]{Context: &i.data}
-	if err := statechart.ReadJSON(snapshot, &form); err != nil {
+	if err := readjson.Unmarshal(snapshot, &form); err != nil {
 		return nil, m.unreadable("%w", err)
 	}
 	if form.Machine != m.config.ID || form.Version != m.config.Version {

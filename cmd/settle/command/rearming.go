@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
+	"github.com/settle-run/settle/internal/readjson"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/sqsqueue"
@@ -114,7 +115,7 @@ func (r *rearming) try(ctx context.Context, record durable.Record) error {
 	var stored struct {
 		Steps int64 `json:"steps"`
 	}
-	if err := statechart.ReadJSON(record.Snapshot, &stored); err != nil {
+	if err := readjson.Unmarshal(record.Snapshot, &stored); err != nil {
 		return fmt.Errorf("reading %s: %w: %w", record.Instance, durable.ErrUnreadable, err)
 	}
 	rearmed := record

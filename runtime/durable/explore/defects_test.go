@@ -204,7 +204,7 @@ var fixed = []mutant{
 	{name: "given-up effect not stored", scenario: "denied", pauses: 1, finds: "send lost", file: dispatchFile,
 		old: `		if err != nil || t.gaveUp() {`, new: `		if err != nil {`},
 	{name: "rearming keeps the old IDs", scenario: "restore: then", finds: "cleared outbox comes back", file: rearmFile,
-		old: `	snapshot, steps, err := statechart.SkipSteps(record.Snapshot, now.UnixMicro())`, new: `	snapshot, steps, err := record.Snapshot, now.UnixMicro(), error(nil)`},
+		old: `	snapshot, steps, err := stepcount.Raise(record.Snapshot, now.UnixMicro())`, new: `	snapshot, steps, err := record.Snapshot, now.UnixMicro(), error(nil)`},
 	{name: "rearming does not put timers back", scenario: "restore: timer", finds: "not woken", file: rearmFile,
 		old: `range instance.Timers() {`, new: `range instance.Timers()[:0] {`},
 }

@@ -1,6 +1,11 @@
-// Package foreign restricts statechart.CompileForeign to the packages in runtime/ that read documents of other
-// interpreters. Code outside runtime/ cannot name its argument type, so no machine can skip the checks.
+// Package foreign marks charts of other interpreters, such as XState and SCXML. Only the packages in runtime/ can create
+// the mark, so no machine can skip the checks of statechart.Compile.
 package foreign
 
-// Document marks a definition that was read from a document of another interpreter.
+// Document marks a definition, in statechart.Definition.Foreign, that was read from a document of an interpreter without
+// the Settled tag.
+//
+// Compile then checks only the preconditions of the algorithm: any configuration may wait, services run alongside, and
+// states may be unreachable. Event types need no declaration. An undeclared event carries the payload it was raised with
+// or, if SendAfter sent it, its JSON form. An ExecutionError without a matching transition is dropped.
 type Document struct{}

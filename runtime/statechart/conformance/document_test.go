@@ -58,11 +58,12 @@ func readDocument(root *element, dir string) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.chart, err = statechart.CompileForeign(definition{
-		ID: "scxml-document", Version: 1, Initial: initial, DefaultEntry: actions, States: states,
+	d.chart, err = statechart.Compile(definition{
+		Foreign: &foreign.Document{},
+		ID:      "scxml-document", Version: 1, Initial: initial, DefaultEntry: actions, States: states,
 		Context: func(start statechart.Start) env { return restoredEnv(start.Instance) },
 		Entry:   []action{startAction(d)},
-	}, foreign.Document{})
+	})
 	return d, err
 }
 

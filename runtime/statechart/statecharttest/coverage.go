@@ -108,7 +108,8 @@ type AllowedMiss struct {
 // Require fails the test, once it and its subtests have ended, unless the coverage is full except for the allowed misses.
 // It also fails if an allowed miss has no reason, is not in the chart, or is covered.
 //
-// Require does nothing if the test failed otherwise or did not play all its scripts, as with -run TestScripts/codes.
+// Require does not check a test that failed otherwise, for example because FinalPaths returned an error, or that did not
+// play all its scripts, as with -run TestScripts/codes. In the first case, it logs that.
 func (c *Coverage) Require(tb testing.TB, allowed ...AllowedMiss) {
 	tb.Helper()
 	tb.Cleanup(func() {
@@ -116,7 +117,11 @@ func (c *Coverage) Require(tb testing.TB, allowed ...AllowedMiss) {
 		c.mu.Lock()
 		partial := c.played < c.scripts
 		c.mu.Unlock()
-		if tb.Failed() || partial {
+		if partial {
+			return
+		}
+		if tb.Failed() {
+			tb.Log("coverage not checked, because the test failed otherwise: fix that first")
 			return
 		}
 		if problems := c.problems(allowed); len(problems) > 0 {
@@ -249,7 +254,7 @@ func (p *Player[C]) startCoverage() error {
 	if p.config.Coverage == nil {
 		return nil
 	}
-	return p.config.Coverage.begin(fmt.Sprintf("%s version %d", p.chart.ID(), p.chart.Version()), p.chart.States(), p.chart.Transitions())
+	return p.config.Coverage.begin(fmt.Sprintf("%s version %d", p.chart.ID(), p.chart.Version()), p.chart.Describe().States, p.chart.Transitions())
 }
 
 func (p *Player[C]) start() (statechart.Step[C], error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,19 +22,21 @@ type demanding struct {
 	testing.TB
 	failed   bool
 	errors   []string
+	logs     []string
 	cleanups []func()
 }
 
 func (d *demanding) Helper()          {}
 func (d *demanding) Cleanup(f func()) { d.cleanups = append(d.cleanups, f) }
 func (d *demanding) Failed() bool     { return d.failed }
+func (d *demanding) Log(args ...any)  { d.logs = append(d.logs, fmt.Sprint(args...)) }
 func (d *demanding) Errorf(format string, args ...any) {
 	d.errors = append(d.errors, fmt.Sprintf(format, args...))
 }
 
 // require returns the failure message of Require.
-func require(c *statecharttest.Coverage, failed bool, allowed ...statecharttest.AllowedMiss) string {
-	d := &demanding{failed: failed}
+func require(c *statecharttest.Coverage, allowed ...statecharttest.AllowedMiss) string {
+	d := &demanding{}
 	c.Require(d, allowed...)
 	for _, f := range d.cleanups {
 		f()
@@ -183,7 +186,7 @@ func TestRequireFailsForMissesAndUselessAllowances(t *testing.T) {
 		{"no reason", []statecharttest.AllowedMiss{kick, {Name: second.Name}}, head + "allowed miss has no reason: " + second.Name},
 		{"twice", []statecharttest.AllowedMiss{kick, second, second}, head + "allowed miss is listed twice: " + second.Name},
 	} {
-		if diff := cmp.Diff(test.want, require(&c, false, test.allowed...)); diff != "" {
+		if diff := cmp.Diff(test.want, require(&c, test.allowed...)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
@@ -192,7 +195,7 @@ func TestRequireFailsForMissesAndUselessAllowances(t *testing.T) {
 func TestRequireFailsIfNothingWasPlayed(t *testing.T) {
 	t.Parallel()
 	want := "no chart was played\nexpected full coverage, except allowed misses with a reason:\n  no chart was played"
-	if got := require(&statecharttest.Coverage{}, false); got != want {
+	if got := require(&statecharttest.Coverage{}); got != want {
 		t.Errorf("expected %q, got %q", want, got)
 	}
 }
@@ -201,10 +204,13 @@ func TestRequireIgnoresTestsThatFailedOtherwise(t *testing.T) {
 	t.Parallel()
 	var c statecharttest.Coverage
 	play(t, &c)
-	if got := require(&c, true); got != "" {
-		t.Errorf("expected nothing to be demanded, got %q", got)
+	d := &demanding{failed: true}
+	c.Require(d)
+	d.cleanups[0]()
+	if want := []string{"coverage not checked, because the test failed otherwise: fix that first"}; d.errors != nil || !slices.Equal(d.logs, want) {
+		t.Errorf("expected no error and the log %q, got %q and %q", want, d.errors, d.logs)
 	}
-	if got := require(&c, false); got == "" {
+	if got := require(&c); got == "" {
 		t.Error("expected the same coverage not to do for a test that did not fail")
 	}
 }
@@ -229,7 +235,7 @@ func TestRequireWaitsForAllScripts(t *testing.T) {
 	var early string
 	t.Run("scripts", func(t *testing.T) {
 		c = statecharttest.RunScripts(t, dir, func(*statecharttest.Setup) *statechart.Chart[int] { return door() })
-		early = require(c, false) // No script has been played yet: the subtests are parallel.
+		early = require(c) // No script has been played yet: the subtests are parallel.
 	})
 	if early != "" {
 		t.Errorf("expected nothing to be demanded before all scripts were played, got %q", early)
@@ -237,7 +243,7 @@ func TestRequireWaitsForAllScripts(t *testing.T) {
 	if covered, all := c.Transitions(); covered != 1 || all != 8 {
 		t.Errorf("expected 1 of 8 transitions to be covered, got %d of %d", covered, all)
 	}
-	if got := require(c, false); !strings.Contains(got, "not covered: closed on KICK -> open") {
+	if got := require(c); !strings.Contains(got, "not covered: closed on KICK -> open") {
 		t.Errorf("expected the misses to fail the test, got %q", got)
 	}
 }

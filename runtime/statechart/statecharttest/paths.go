@@ -187,7 +187,7 @@ func FinalPaths[C any](chart *statechart.Chart[C], config PathConfig[C]) ([]Path
 	}
 	var paths []Path[C]
 	var unreached []string
-	for _, state := range chart.States() {
+	for _, state := range chart.Describe().States {
 		switch {
 		case state.Type != statechart.Final:
 		case first[state.Path] == nil:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/internal/readjson"
 	"github.com/settle-run/settle/runtime/internal/foreign"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -65,7 +66,8 @@ func Read[C any](data []byte, impl Implementations[C]) (statechart.Definition[C]
 // Foreign compiles a definition from Read as XState would run it: every state may wait, tagged settled or not. Hosts
 // refuse such a chart. Use it for tests, simulations and previews.
 func Foreign[C any](def statechart.Definition[C]) (*statechart.Chart[C], error) {
-	return statechart.CompileForeign(def, foreign.Document{})
+	def.Foreign = &foreign.Document{}
+	return statechart.Compile(def)
 }
 
 type reader[C any] struct {
@@ -154,7 +156,7 @@ func (r *reader[C]) context(v *value, def *statechart.Definition[C]) {
 		return
 	}
 	text := v.raw()
-	if err := statechart.ReadJSON(text, new(C)); err != nil {
+	if err := readjson.Unmarshal(text, new(C)); err != nil {
 		r.problem("context", "%v: the context type is %T", err, *new(C))
 		return
 	}

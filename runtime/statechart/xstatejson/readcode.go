@@ -107,7 +107,9 @@ func (r *reader[C]) raise(path string, v *value) (statechart.Action[C], bool) {
 	}
 	given := v.get("delay")
 	if given == nil {
-		return statechart.RaiseJSON[C](typ, body), true
+		action := statechart.RaiseWith(typ, func(C, statechart.Event) json.RawMessage { return body })
+		action.Params = body
+		return action, true
 	}
 	delay, ok := r.delay(join(path, "delay"), given)
 	if !ok {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/runtime/internal/outline"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -20,8 +21,8 @@ func Write[C any](chart *statechart.Chart[C]) ([]byte, error) { return WriteOutl
 // WriteOutline is Write for a chart whose context type is unknown, such as the chart of a durable.Machine.
 func WriteOutline(chart *statechart.Outline) ([]byte, error) {
 	w := &writer{chart: chart, named: map[string]bool{}, actors: map[actor]string{}, spawned: map[string]bool{}, children: map[string]bool{}}
-	w.findActors(chart.Root, "")
-	config := w.state(chart.Root, nil, "")
+	w.findActors(&chart.Root, "")
+	config := w.state(&chart.Root, nil, "")
 	if len(w.problems) > 0 {
 		return nil, &Error{What: "writing an XState machine", Problems: w.problems}
 	}
@@ -34,7 +35,7 @@ func WriteOutline(chart *statechart.Outline) ([]byte, error) {
 }
 
 type writer struct {
-	chart    *statechart.Outline
+	chart    *outline.Chart
 	problems []Problem
 	// named holds the event types in the config. Read declares them.
 	named map[string]bool
@@ -78,7 +79,7 @@ func (w *writer) id(path string) string {
 
 func below(path, id string) string { return strings.TrimPrefix(path+"."+id, ".") }
 
-func (w *writer) findActors(s *statechart.State[statechart.Erased], path string) {
+func (w *writer) findActors(s *outline.State, path string) {
 	for i := range s.Invoke {
 		w.findActor(path, s.Invoke[i].ID, false, i, i)
 	}
@@ -104,7 +105,7 @@ func (w *writer) findActor(path, id string, child bool, index, position int) {
 
 // state writes a state and its descendants. Keys are in a fixed order: the kind of the state, its actions, its
 // transitions, its children.
-func (w *writer) state(s, parent *statechart.State[statechart.Erased], path string) value {
+func (w *writer) state(s, parent *outline.State, path string) value {
 	v := value{kind: object}
 	if parent == nil {
 		v.set("id", textValue(s.ID))
@@ -114,7 +115,7 @@ func (w *writer) state(s, parent *statechart.State[statechart.Erased], path stri
 	if s.Doc != "" {
 		v.set("description", textValue(s.Doc))
 	}
-	switch s.Type {
+	switch statechart.Type(s.Type) {
 	case statechart.Parallel:
 		v.set("type", textValue("parallel"))
 	case statechart.Final:
@@ -128,12 +129,10 @@ func (w *writer) state(s, parent *statechart.State[statechart.Erased], path stri
 	}
 	w.strings(&v, "tags", s.Tags)
 	if parent == nil {
-		w.literal(&v, "context", path, w.chart.ContextParams)
-		w.literal(&v, "output", path, w.chart.OutputParams)
+		w.literal(&v, "context", path, w.chart.Context)
+		w.literal(&v, "output", path, w.chart.Output)
 	}
-	if s.Output != nil {
-		w.literal(&v, "output", path, s.OutputParams)
-	}
+	w.literal(&v, "output", path, s.Output)
 	w.actions(&v, "entry", path, s.Entry)
 	w.actions(&v, "exit", path, s.Exit)
 	onDone := w.on(&v, &meta, s, path)
@@ -154,9 +153,9 @@ func (w *writer) state(s, parent *statechart.State[statechart.Erased], path stri
 }
 
 // literal writes the constant result of a function, if it is known.
-func (w *writer) literal(v *value, key, path string, params json.RawMessage) {
-	if params != nil {
-		v.set(key, w.raw(path, key, params))
+func (w *writer) literal(v *value, key, path string, result json.RawMessage) {
+	if result != nil {
+		v.set(key, w.raw(path, key, result))
 	}
 }
 
@@ -189,14 +188,14 @@ func (w *writer) meta(v, settle *value, own any, path string) {
 }
 
 // deferred lists the descriptors of a state's deferred events.
-func (w *writer) deferred(meta *value, s *statechart.State[statechart.Erased]) {
+func (w *writer) deferred(meta *value, s *outline.State) {
 	w.strings(meta, "defer", s.Defer)
 	for _, descriptor := range s.Defer {
 		w.named[descriptor] = true
 	}
 }
 
-func (w *writer) states(s *statechart.State[statechart.Erased], path string) value {
+func (w *writer) states(s *outline.State, path string) value {
 	states := value{kind: object}
 	for i := range s.States {
 		child := &s.States[i]
@@ -212,11 +211,11 @@ func (w *writer) states(s *statechart.State[statechart.Erased], path string) val
 	return states
 }
 
-func (w *writer) initial(v *value, s *statechart.State[statechart.Erased], path string) {
+func (w *writer) initial(v *value, s *outline.State, path string) {
 	if len(s.States) == 0 {
 		return
 	}
-	if !slices.ContainsFunc(s.States, func(child statechart.State[statechart.Erased]) bool { return child.ID == s.Initial }) {
+	if !slices.ContainsFunc(s.States, func(child outline.State) bool { return child.ID == s.Initial }) {
 		w.problem(path, "expected a child as the initial state, because XState allows no other, got %q", s.Initial)
 	}
 	if len(s.DefaultEntry) == 0 {
@@ -230,27 +229,31 @@ func (w *writer) initial(v *value, s *statechart.State[statechart.Erased], path 
 }
 
 // history writes a history state. Without a target, XState runs the actions of the parent's initial transition.
-func (w *writer) history(v *value, s, parent *statechart.State[statechart.Erased], path string) {
+func (w *writer) history(v *value, s, parent *outline.State, path string) {
 	v.set("type", textValue("history"))
-	if s.Type == statechart.DeepHistory {
+	if statechart.Type(s.Type) == statechart.DeepHistory {
 		v.set("history", textValue("deep"))
 	} else {
 		v.set("history", textValue("shallow"))
 	}
-	target := s.Target
+	targets := s.Targets
 	own, inherited := value{}, value{}
 	w.actions(&own, "actions", path, s.DefaultEntry)
-	if target == "" && parent.Type != statechart.Parallel {
+	if len(targets) == 0 && statechart.Type(parent.Type) != statechart.Parallel {
 		w.actions(&inherited, "actions", path, parent.DefaultEntry)
 		if len(s.DefaultEntry) == 0 && len(parent.DefaultEntry) > 0 {
-			target, inherited = parent.Initial, own
+			above, _, _ := cutLast(path)
+			for _, initial := range strings.Fields(parent.Initial) {
+				targets = append(targets, below(above, initial))
+			}
+			inherited = own
 		}
 	}
 	if !bytes.Equal(own.raw(), inherited.raw()) {
 		w.problem(path, "expected no actions: a history state has none in XState")
 	}
-	if target != "" {
-		v.set("target", w.targets(path, target))
+	if len(targets) > 0 {
+		v.set("target", w.targets(path, targets))
 	}
 }
 
@@ -273,13 +276,13 @@ func (w *writer) events(meta *value) {
 		delete(w.children, "*")
 	}
 	w.strings(meta, "children", sortedKeys(w.children))
-	external := slices.DeleteFunc(w.chart.Payloads.Types(), func(typ string) bool { return w.named[typ] })
+	external := slices.DeleteFunc(slices.Clone(w.chart.Events), func(typ string) bool { return w.named[typ] })
 	w.strings(meta, "events", external)
-	w.strings(meta, "internal", w.chart.Payloads.InternalTypes())
+	w.strings(meta, "internal", w.chart.Internal)
 }
 
 // after writes the delayed transitions. A constant delay with its own ID, or a computed one, becomes a named delay.
-func (w *writer) after(v, meta *value, s *statechart.State[statechart.Erased], path string) {
+func (w *writer) after(v, meta *value, s *outline.State, path string) {
 	var keys []string
 	groups, constants := map[string][]value{}, value{}
 	for i := range s.After {
@@ -300,8 +303,7 @@ func (w *writer) after(v, meta *value, s *statechart.State[statechart.Erased], p
 		if _, known := groups[key]; !known {
 			keys = append(keys, key)
 		}
-		t := statechart.Transition[statechart.Erased]{Target: after.Target, Guard: after.Guard, Actions: after.Actions, Reenter: after.Reenter, Doc: after.Doc}
-		groups[key] = append(groups[key], w.transition(path, &t))
+		groups[key] = append(groups[key], w.transition(path, &after.Transition))
 	}
 	if len(keys) == 0 {
 		return

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/settle-run/settle/runtime/statechart"
+	"github.com/settle-run/settle/runtime/internal/outline"
 )
 
-func (w *writer) actions(v *value, key, path string, actions []statechart.Action[statechart.Erased]) {
+func (w *writer) actions(v *value, key, path string, actions []outline.Action) {
 	var items []value
 	for i := range actions {
 		items = append(items, w.action(path, &actions[i]))
@@ -18,21 +18,21 @@ func (w *writer) actions(v *value, key, path string, actions []statechart.Action
 }
 
 // action writes an action: its document form, one of XState's own, or its name.
-func (w *writer) action(path string, a *statechart.Action[statechart.Erased]) value {
-	v, made := value{kind: object}, a.Made()
+func (w *writer) action(path string, a *outline.Action) value {
+	v, made := value{kind: object}, a.Made
 	v.set("type", textValue(raiseType))
 	switch {
-	case made.By == statechart.MadeByRaise:
+	case made.By == outline.Raise:
 		event := value{}
 		event.set("type", textValue(made.Event))
 		v.set("event", event)
 		w.named[made.Event] = true
 		return v
-	case made.By == statechart.MadeByRaiseJSON:
+	case made.By == outline.RaiseWith && a.Params != nil && a.Name == "raise "+made.Event:
 		v.set("event", w.raw(path, a.Name, a.Params))
 		w.named[made.Event] = true
 		return v
-	case made.By == statechart.MadeBySendAfter && a.Params != nil && a.Name == "send "+made.Event:
+	case made.By == outline.SendAfter && a.Params != nil && a.Name == "send "+made.Event:
 		sent := w.raw(path, a.Name, a.Params)
 		v.members = append(v.members, sent.members...)
 		if made.ID != "" {
@@ -40,7 +40,7 @@ func (w *writer) action(path string, a *statechart.Action[statechart.Erased]) va
 		}
 		w.named[made.Event] = true
 		return v
-	case made.By == statechart.MadeByCancel && made.ID != "":
+	case made.By == outline.Cancel && made.ID != "":
 		v.members[0].text = cancelType
 		v.set("sendId", textValue(made.ID))
 		return v
@@ -53,8 +53,8 @@ func (w *writer) action(path string, a *statechart.Action[statechart.Erased]) va
 
 // builtin writes an action that emits, logs or refers to a child. Its values must be known: it was read from a
 // document, or has no function.
-func (w *writer) builtin(path string, a *statechart.Action[statechart.Erased]) (v value, ok bool) {
-	made := a.Made()
+func (w *writer) builtin(path string, a *outline.Action) (v value, ok bool) {
+	made := a.Made
 	// Actions that were read keep their names. Implementations have other names.
 	known := func(name string) bool { return a.Params != nil && a.Name == name }
 	body := func() value {
@@ -66,13 +66,13 @@ func (w *writer) builtin(path string, a *statechart.Action[statechart.Erased]) (
 		return event
 	}
 	switch {
-	case made.By == statechart.MadeByEmit && (!made.Computed || known("emit "+made.Event)):
+	case made.By == outline.Emit && (!made.Computed || known("emit "+made.Event)):
 		v.set("type", textValue(emitType))
 		v.set("event", body())
-	case made.By == statechart.MadeByLog && known("log") && a.Params[0] == '"':
+	case made.By == outline.Log && known("log") && a.Params[0] == '"':
 		v.set("type", textValue(logType))
 		v.set("value", w.raw(path, a.Name, a.Params))
-	case made.By == statechart.MadeBySpawn && (!made.Computed || known("spawn "+made.ID)):
+	case made.By == outline.Spawn && (!made.Computed || known("spawn "+made.ID)):
 		v.set("type", textValue(spawnType))
 		v.set("id", textValue(made.ID))
 		v.set("src", textValue(made.Machine))
@@ -80,10 +80,10 @@ func (w *writer) builtin(path string, a *statechart.Action[statechart.Erased]) (
 			v.set("input", w.raw(path, a.Name, a.Params))
 		}
 		w.spawned[made.ID] = true
-	case made.By == statechart.MadeByStopChild:
+	case made.By == outline.StopChild:
 		v.set("type", textValue(stopType))
 		v.set("actorRef", textValue(made.ID))
-	case made.By == statechart.MadeBySendToChild && (!made.Computed || known("send "+made.Event)):
+	case made.By == outline.SendToChild && (!made.Computed || known("send "+made.Event)):
 		v.set("type", textValue(sendToType))
 		v.set("to", textValue(made.ID))
 		v.set("event", body())
@@ -118,26 +118,26 @@ func (w *writer) name(path, what, name string, params json.RawMessage) value {
 	return v
 }
 
-func (w *writer) guard(path string, g statechart.Guard[statechart.Erased]) value {
-	made, v := g.Made(), value{kind: object}
+func (w *writer) guard(path string, g outline.Guard) value {
+	v := value{kind: object}
 	var operator string
-	switch made.By {
-	case statechart.MadeByAnd:
+	switch g.By {
+	case outline.And:
 		operator = andType
-	case statechart.MadeByOr:
+	case outline.Or:
 		operator = orType
-	case statechart.MadeByNot:
+	case outline.Not:
 		operator = notType
-	case statechart.MadeByIn:
+	case outline.In:
 		v.set("type", textValue(stateInType))
-		v.set("stateValue", textValue("#"+w.id(made.In)))
+		v.set("stateValue", textValue("#"+w.id(g.In)))
 		return v
 	default:
 		return w.name(path, "guard", g.Name, g.Params)
 	}
 	v.set("type", textValue(operator))
 	guards := list()
-	for _, inner := range made.Of {
+	for _, inner := range g.Of {
 		guards.items = append(guards.items, w.guard(path, inner))
 	}
 	v.set("guards", guards)

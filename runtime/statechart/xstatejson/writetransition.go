@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/settle-run/settle/runtime/statechart"
+	"github.com/settle-run/settle/runtime/internal/outline"
 )
 
 // candidate is a transition of a state with its event descriptor in the chart.
@@ -24,13 +24,13 @@ type candidate struct {
 // A chart tries transitions in document order. XState tries the event's own type first, then prefixes from long to
 // short, then "*". If a wildcard precedes a descriptor that XState would try earlier, on writes a copy of the
 // wildcard's transition with that descriptor.
-func (w *writer) on(v, meta *value, s *statechart.State[statechart.Erased], path string) (onDone []value) {
+func (w *writer) on(v, meta *value, s *outline.State, path string) (onDone []value) {
 	var candidates []candidate
 	for i := range s.On {
 		candidates = append(candidates, candidate{s.On[i].Event, w.transition(path, &s.On[i])})
 	}
 	apart := map[string]bool{}
-	end := func(descriptor string, transitions []statechart.Transition[statechart.Erased]) {
+	end := func(descriptor string, transitions []outline.Transition) {
 		apart[descriptor] = true
 		for i := range transitions {
 			candidates = append(candidates, candidate{descriptor, w.transition(path, &transitions[i])})
@@ -138,7 +138,7 @@ func (w *writer) descriptor(path, descriptor string) string {
 	switch descriptor {
 	case "done.*", "error.*":
 		prefix := strings.TrimSuffix(descriptor, "*")
-		for typ := range w.chart.Payloads {
+		for _, typ := range slices.Concat(w.chart.Events, w.chart.Internal) {
 			if strings.HasPrefix(typ, prefix) {
 				w.problem(path, "expected no event type %q next to the descriptor %q, which has another name in XState", typ, descriptor)
 			}
@@ -153,7 +153,7 @@ func (w *writer) descriptor(path, descriptor string) string {
 }
 
 // invokes writes the services of a state, followed by its children.
-func (w *writer) invokes(v, meta *value, s *statechart.State[statechart.Erased], path string, candidates []candidate) {
+func (w *writer) invokes(v, meta *value, s *outline.State, path string, candidates []candidate) {
 	var invokes, extras []value
 	plain := true
 	add := func(id, src string, input json.RawMessage, done, failed string, extra value) {
@@ -177,21 +177,17 @@ func (w *writer) invokes(v, meta *value, s *statechart.State[statechart.Erased],
 	for i := range s.Invoke {
 		invoke := &s.Invoke[i]
 		id := cmp.Or(invoke.ID, invokeID(w.chart.Root.ID, path, i))
-		if invoke.Service.Name == "" {
+		if invoke.Service == "" {
 			w.problem(path, "expected services with names")
 		}
-		add(invoke.ID, invoke.Service.Name, invoke.Service.Params, doneInvoke+id, errorInvoke+id, policyValue(invoke.Timeout, invoke.Retry))
+		add(invoke.ID, invoke.Service, invoke.Params, doneInvoke+id, errorInvoke+id, policyValue(invoke.Timeout, invoke.Retry))
 	}
 	for i := range s.Children {
 		child := &s.Children[i]
 		id := cmp.Or(child.ID, invokeID(w.chart.Root.ID, path, i))
-		var input json.RawMessage
-		if child.Input != nil {
-			input = child.InputParams
-		}
 		extra := value{}
 		extra.set("child", value{kind: boolean, truth: true})
-		add(child.ID, child.Machine, input, doneChild+id, errorChild+id, extra)
+		add(child.ID, child.Machine, child.Input, doneChild+id, errorChild+id, extra)
 	}
 	if len(invokes) > 0 {
 		v.set("invoke", one(invokes))
@@ -201,18 +197,18 @@ func (w *writer) invokes(v, meta *value, s *statechart.State[statechart.Erased],
 	}
 }
 
-func policyValue(timeout time.Duration, retry statechart.RetryPolicy) value {
+func policyValue(timeout time.Duration, retry outline.Retry) value {
 	policy := value{kind: object}
 	if timeout != 0 {
 		policy.set("timeout", numberValue(formatMilliseconds(timeout)))
 	}
-	if retry != (statechart.RetryPolicy{}) {
+	if retry != (outline.Retry{}) {
 		policy.set("retry", retryValue(retry))
 	}
 	return policy
 }
 
-func retryValue(p statechart.RetryPolicy) value {
+func retryValue(p outline.Retry) value {
 	v := value{kind: object}
 	set := func(key, number string, is bool) {
 		if is {
@@ -226,7 +222,7 @@ func retryValue(p statechart.RetryPolicy) value {
 	return v
 }
 
-func (w *writer) transitions(v *value, key, path string, transitions []statechart.Transition[statechart.Erased]) {
+func (w *writer) transitions(v *value, key, path string, transitions []outline.Transition) {
 	var items []value
 	for i := range transitions {
 		items = append(items, w.transition(path, &transitions[i]))
@@ -236,13 +232,13 @@ func (w *writer) transitions(v *value, key, path string, transitions []statechar
 	}
 }
 
-func (w *writer) transition(path string, t *statechart.Transition[statechart.Erased]) value {
+func (w *writer) transition(path string, t *outline.Transition) value {
 	v := value{kind: object}
-	if strings.TrimSpace(t.Target) != "" {
-		v.set("target", w.targets(path, t.Target))
+	if len(t.Targets) > 0 {
+		v.set("target", w.targets(path, t.Targets))
 	}
-	if !t.Guard.IsZero() {
-		v.set("guard", w.guard(path, t.Guard))
+	if t.Guard != nil {
+		v.set("guard", w.guard(path, *t.Guard))
 	}
 	w.actions(&v, "actions", path, t.Actions)
 	if t.Reenter {
@@ -256,13 +252,9 @@ func (w *writer) transition(path string, t *statechart.Transition[statechart.Era
 
 // targets writes the targets of a state: a sibling by its key, a descendant as ".child", and any other state as
 // "#machine.path".
-func (w *writer) targets(path, references string) value {
+func (w *writer) targets(path string, targets []string) value {
 	var items []value
-	for _, reference := range strings.Fields(references) {
-		to, ok := w.chart.TargetPath(path, reference)
-		if !ok {
-			w.problem(path, "expected an existing target, got %q", reference)
-		}
+	for _, to := range targets {
 		items = append(items, textValue(w.target(path, to)))
 	}
 	return one(items)

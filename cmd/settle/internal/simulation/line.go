@@ -139,11 +139,12 @@ func (s *Simulation) end(given line, id string, prefix endPrefix) (statechart.Ev
 
 // actorID returns the ID that XState assigns to an invocation without an ID: its position and the ID of the state.
 func (s *Simulation) actorID(path, id string, child bool) string {
-	at, prefix := s.chart.Root(), s.chart.ID()
+	root, prefix := s.chart.Definition(), s.chart.ID()
+	states, services := root.States, root.Invoke
 	for key := range strings.SplitSeq(path, ".") {
-		for i := range at.States {
-			if at.States[i].ID == key {
-				at, prefix = &at.States[i], prefix+"."+key
+		for i := range states {
+			if states[i].ID == key {
+				states, services, prefix = states[i].States, states[i].Invoke, prefix+"."+key
 				break
 			}
 		}
@@ -158,7 +159,7 @@ func (s *Simulation) actorID(path, id string, child bool) string {
 		return ""
 	}
 	if child {
-		position += len(at.Invoke)
+		position += len(services)
 	}
 	return strconv.Itoa(position) + "." + prefix
 }

@@ -1,33 +1,35 @@
-package statechart
+// Package stepcount raises the step count of a stored snapshot, from which a chart derives the IDs of its effects.
+package stepcount
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/settle-run/settle/internal/readjson"
 )
 
 // stepsMax is the largest integer that every JSON reader keeps exactly: 2^53 - 1.
 const stepsMax = 1<<53 - 1
 
-// SkipSteps raises the step count in the JSON form of a snapshot, so that later steps derive no ID that was used
-// before. It returns the new snapshot and its step count. The count becomes steps, or increases by one if it is already
+// Raise raises the step count in the JSON form of a snapshot, so that later steps derive no ID that was used before. It returns the new snapshot and its step count. The count becomes steps, or increases by one if it is already
 // that high. Everything else stays, including the IDs of timers, services and children.
 //
-// The snapshot may be of any version and is not migrated. The error wraps ErrUnreadable.
-func SkipSteps(snapshot json.RawMessage, steps int64) (json.RawMessage, int64, error) {
+// The snapshot may be of any version and is not migrated. An error means that it is unreadable.
+func Raise(snapshot json.RawMessage, steps int64) (json.RawMessage, int64, error) {
 	var keys map[string]json.RawMessage
 	var stored struct {
 		Steps int64 `json:"steps"`
 	}
-	err := ReadJSON(snapshot, &keys)
+	err := readjson.Unmarshal(snapshot, &keys)
 	if err == nil {
-		err = ReadJSON(snapshot, &stored)
+		err = readjson.Unmarshal(snapshot, &stored)
 	}
 	if err == nil && (stored.Steps < 1 || max(steps-1, stored.Steps) >= stepsMax) {
 		err = fmt.Errorf("raising the count of steps: expected 1 to %d, got %d to raise to %d", stepsMax-1, stored.Steps, steps)
 	}
 	if err != nil {
-		return nil, 0, &UnreadableError{Err: err}
+		return nil, 0, err
 	}
 	steps = max(steps, stored.Steps+1)
 	keys["steps"] = fmt.Append(nil, steps)
@@ -35,7 +37,7 @@ func SkipSteps(snapshot json.RawMessage, steps int64) (json.RawMessage, int64, e
 	encoder := json.NewEncoder(&raised)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(keys); err != nil {
-		return nil, 0, &UnreadableError{Err: err}
+		return nil, 0, err
 	}
 	return bytes.TrimSpace(raised.Bytes()), steps, nil
 }

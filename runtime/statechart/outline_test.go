@@ -8,50 +8,63 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/internal/foreign"
+	"github.com/settle-run/settle/runtime/internal/outline"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestMadeDescribesActionsAndGuards(t *testing.T) {
+func TestOutlineDescribesActionsAndGuards(t *testing.T) {
 	t.Parallel()
 	later := statechart.SendAfter("id", "E", func(trace, Event) (time.Duration, any) { return 0, nil })
 	for _, c := range []struct {
 		action statechart.Action[trace]
-		want   statechart.Made
+		want   outline.Made
 	}{
-		{add(1), statechart.Made{}},
-		{statechart.Raise[trace]("E"), statechart.Made{By: statechart.MadeByRaise, Event: "E"}},
-		{statechart.RaiseWith("E", func(trace, Event) int { return 1 }), statechart.Made{By: statechart.MadeByRaiseWith, Event: "E"}},
-		{statechart.RaiseJSON[trace]("E", nil), statechart.Made{By: statechart.MadeByRaiseJSON, Event: "E"}},
-		{later, statechart.Made{By: statechart.MadeBySendAfter, Event: "E", ID: "id"}},
-		{statechart.Cancel[trace]("id"), statechart.Made{By: statechart.MadeByCancel, ID: "id"}},
+		{add(1), outline.Made{}},
+		{statechart.Raise[trace]("E"), outline.Made{By: outline.Raise, Event: "E"}},
+		{statechart.RaiseWith("E", func(trace, Event) json.RawMessage { return nil }), outline.Made{By: outline.RaiseWith, Event: "E"}},
+		{later, outline.Made{By: outline.SendAfter, Event: "E", ID: "id"}},
+		{statechart.Cancel[trace]("id"), outline.Made{By: outline.Cancel, ID: "id"}},
 	} {
-		equal(t, c.action.Name, c.action.Made(), c.want)
+		chart := statechart.Must(Def{ID: "c", Version: 1, Initial: "a", Entry: Do{c.action}, States: []S{{ID: "a", Tags: settled}},
+			Payloads: statechart.Payloads{"E": statechart.NoPayload()}})
+		equal(t, c.action.Name, chart.Outline().Root.Entry[0].Made, c.want)
 	}
 	in := statechart.In[trace]("a")
 	for _, c := range []struct {
 		guard Guard
-		by    statechart.GuardMaker
-		of    int
-		in    string
+		want  string
 	}{
-		{no, statechart.MadeByWhen, 0, ""}, {statechart.And(no, in), statechart.MadeByAnd, 2, ""},
-		{statechart.Or(no), statechart.MadeByOr, 1, ""}, {statechart.Not(no), statechart.MadeByNot, 1, ""}, {in, statechart.MadeByIn, 0, "a"},
+		{no, "no"}, {statechart.And(no, in), "And(no In a)"}, {statechart.Or(no), "Or(no)"}, {statechart.Not(in), "Not(In a)"}, {Guard{}, ""},
 	} {
-		made := c.guard.Made()
-		if made.By != c.by || len(made.Of) != c.of || made.In != c.in || c.guard.IsZero() {
-			t.Errorf("guard %s: made by %d of %d in %q", c.guard.Name, made.By, len(made.Of), made.In)
-		}
+		chart := statechart.Must(Def{ID: "c", Version: 1, Initial: "a", On: []On{{Event: "E", Guard: c.guard, Target: ".a"}}, States: []S{{ID: "a", Tags: settled}},
+			Payloads: statechart.Payloads{"E": statechart.NoPayload()}})
+		equal(t, "guard", guardText(chart.Outline().Root.On[0].Guard), c.want)
 	}
-	if !(Guard{}).IsZero() {
-		t.Error("the zero guard is not zero")
+}
+
+func guardText(g *outline.Guard) string {
+	operators := map[outline.Constructor]string{outline.And: "And", outline.Or: "Or", outline.Not: "Not"}
+	switch {
+	case g == nil:
+		return ""
+	case g.By == outline.In:
+		return "In " + g.In
+	case g.By == outline.Other:
+		return g.Name
 	}
+	var operands []string
+	for i := range g.Of {
+		operands = append(operands, guardText(&g.Of[i]))
+	}
+	return operators[g.By] + "(" + strings.Join(operands, " ") + ")"
 }
 
 func TestChartReturnsItsDefinitionAndResolvesTargets(t *testing.T) {
 	t.Parallel()
 	def := Def{ID: "c", Version: 2, Initial: "a", Entry: logs("in"), States: []S{
-		{ID: "a", Initial: "x", States: []S{{ID: "x", Tags: settled}}, On: []On{{Event: "GO", Target: ".x"}}},
-	}, Payloads: statechart.Payloads{"GO": statechart.NoPayload(), "own": statechart.Internal()}}
+		{ID: "a", Initial: "x", States: []S{{ID: "x", Tags: settled, On: []On{{Event: "GO", Target: "x"}}}},
+			On: []On{{Event: "GO", Target: ".x"}, {Event: "UP", Target: "#c"}}},
+	}, On: []On{{Event: "GO", Target: ".a.x"}, {Event: "UP"}}, Payloads: statechart.Payloads{"GO": statechart.NoPayload(), "UP": statechart.NoPayload(), "own": statechart.Internal()}}
 	chart, err := statechart.Compile(def)
 	if err != nil {
 		t.Fatal(err)
@@ -60,35 +73,27 @@ func TestChartReturnsItsDefinitionAndResolvesTargets(t *testing.T) {
 	if got.ID != "c" || got.Version != 2 || got.Initial != "a" || got.Parallel || len(got.Entry) != 1 || got.States[0].On[0].Target != ".x" {
 		t.Errorf("Definition() = %+v", got)
 	}
-	if internal := got.Payloads.InternalTypes(); !slices.Equal(internal, []string{"own"}) {
-		t.Errorf("InternalTypes() = %q", internal)
-	}
-	for _, c := range [][3]string{{"a", ".x", "a.x"}, {"a", "#c", ""}, {"a.x", "x", "a.x"}, {"", ".a.x", "a.x"}} {
-		if to, ok := chart.Outline().TargetPath(c[0], c[1]); !ok || to != c[2] {
-			t.Errorf("Resolve(%q, %q) = %q, %v", c[0], c[1], to, ok)
-		}
-	}
-	for _, c := range [][2]string{{"a", "y"}, {"ghost", "a"}} {
-		if to, ok := chart.Outline().TargetPath(c[0], c[1]); ok {
-			t.Errorf("Resolve(%q, %q) = %q", c[0], c[1], to)
-		}
-	}
+	o := chart.Outline()
+	a := o.Root.States[0]
+	equal(t, "events and targets", text(t, []any{o.Events, o.Internal, a.On[0].Targets, a.On[1].Targets, a.States[0].On[0].Targets, o.Root.On[0].Targets, o.Root.On[1].Targets}),
+		`[["GO","UP"],["own"],["a.x"],[""],["a.x"],["a.x"],null]`)
 	if chart.Describe().Foreign {
 		t.Error("Compile made a foreign chart")
 	}
-	if chart, err = statechart.CompileForeign(def, foreign.Document{}); err != nil || !chart.Describe().Foreign {
-		t.Errorf("CompileForeign: %v, not foreign", err)
+	def.Foreign = &foreign.Document{}
+	if chart, err = statechart.Compile(def); err != nil || !chart.Describe().Foreign {
+		t.Errorf("Compile: %v, not foreign", err)
 	}
 }
 
-// RaiseJSON decodes its payload as the chart declares it.
-func TestRaiseJSONDecodesThePayload(t *testing.T) {
+// RaiseWith decodes a payload in JSON form as the chart declares it.
+func TestRaiseWithDecodesJSON(t *testing.T) {
 	t.Parallel()
 	type greeting struct{ Name string }
 	keep := statechart.Assign("keep", func(c *trace, g greeting) { c.Log = append(c.Log, g.Name) })
 	chart := func(event string) *statechart.Chart[trace] {
 		return statechart.Must(Def{ID: "c", Version: 1, Initial: "a", States: []S{{ID: "a", Tags: settled, On: []On{
-			{Event: "GO", Actions: Do{statechart.RaiseJSON[trace]("GREET", json.RawMessage(event))}},
+			{Event: "GO", Actions: Do{statechart.RaiseWith("GREET", func(trace, Event) json.RawMessage { return json.RawMessage(event) })}},
 			{Event: "GREET", Actions: Do{keep}},
 		}}}, Payloads: statechart.Payloads{"GO": statechart.NoPayload(), "GREET": statechart.PayloadOf[greeting]()}})
 	}

@@ -1,14 +1,14 @@
-package statechart_test
+package stepcount_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/settle-run/settle/runtime/internal/stepcount"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -34,7 +34,7 @@ func TestSkippedStepsGiveNewIDsAndKeepExistingOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ to, want int64 }{{1_795_165_200_123_456, 1_795_165_200_123_456}, {0, 2}, {1, 2}} {
-		raised, steps, err := statechart.SkipSteps(stored, c.to)
+		raised, steps, err := stepcount.Raise(stored, c.to)
 		if err != nil || steps != c.want {
 			t.Fatalf("skipping to %d: got %d and %v, want %d", c.to, steps, err, c.want)
 		}
@@ -59,7 +59,7 @@ func TestSkippedStepsGiveNewIDsAndKeepExistingOnes(t *testing.T) {
 func TestSkippedStepsChangeNothingElse(t *testing.T) {
 	t.Parallel()
 	const before = `{"machine":"m","version":7,"context":{"text":"a<b","number":1.50,"big":12345678901234567890},"steps":3}`
-	got, _, err := statechart.SkipSteps(json.RawMessage(before), 9)
+	got, _, err := stepcount.Raise(json.RawMessage(before), 9)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,14 +69,14 @@ func TestSkippedStepsChangeNothingElse(t *testing.T) {
 	}
 }
 
-func TestSkipStepsRejectsInvalidSnapshots(t *testing.T) {
+func TestRaiseRejectsInvalidSnapshots(t *testing.T) {
 	t.Parallel()
 	for snapshot, reason := range map[string]string{
 		``: "", `[]`: "expected an object", `{}`: "got 0", `{"steps": 0}`: "got 0", `{"steps": "3"}`: "steps",
 		`{"steps": 9007199254740991}`: "got 9007199254740991", fmt.Sprintf(`{"steps": %d}`, math.MaxInt64): "raising the count",
 	} {
-		if _, _, err := statechart.SkipSteps(json.RawMessage(snapshot), 5); !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), reason) {
-			t.Errorf("%s: got %v, want an ErrUnreadable: %s", snapshot, err, reason)
+		if _, _, err := stepcount.Raise(json.RawMessage(snapshot), 5); err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%s: got %v, want an error: %s", snapshot, err, reason)
 		}
 	}
 }

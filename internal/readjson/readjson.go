@@ -1,4 +1,5 @@
-package statechart
+// Package readjson decodes JSON with errors for readers who do not know the Go types. The errors quote no values.
+package readjson
 
 import (
 	"bytes"
@@ -6,15 +7,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// JSONError reports which value of a JSON document has the wrong kind, in JSON's terms. It quotes no values, which may
-// be secret, and only keys that the type declares.
-type JSONError struct {
+// Error reports which value of a JSON document has the wrong kind, in JSON's terms. It quotes no values, which may be
+// secret, and only keys that the type declares.
+type Error struct {
 	// Key is the location of the value: "code", "detail.deep", "labels[0]", or "rows.*" for any key of a map. "" is the
 	// document itself.
 	Key string
@@ -23,7 +26,7 @@ type JSONError struct {
 }
 
 // Error names the location, the expected value and the actual value.
-func (e *JSONError) Error() string {
+func (e *Error) Error() string {
 	where := ""
 	if e.Key != "" {
 		where = fmt.Sprintf(" under %q", e.Key)
@@ -31,21 +34,20 @@ func (e *JSONError) Error() string {
 	return "expected " + e.Expected + where + ", got " + e.Got
 }
 
-// ReadJSON is json.Unmarshal with errors for readers who do not know the Go types. It returns a *JSONError, or a
-// *json.SyntaxError for invalid JSON.
-func ReadJSON(data []byte, into any) error {
+// Unmarshal is json.Unmarshal with other errors. It returns an *Error, or a *json.SyntaxError for invalid JSON.
+func Unmarshal(data []byte, into any) error {
 	if err := json.Unmarshal(data, into); err != nil {
-		return jsonError(err, data, reflect.TypeOf(into))
+		return Explain(err, data, reflect.TypeOf(into))
 	}
 	return nil
 }
 
-// jsonError explains why a document does not decode into the type. err is the error of encoding/json, which may quote
-// values and type names.
-func jsonError(err error, data []byte, typ reflect.Type) error {
+// Explain returns the error of Unmarshal for a document that does not decode into the type. err is the error of
+// encoding/json, which may quote values and type names.
+func Explain(err error, data []byte, typ reflect.Type) error {
 	at := place{typ: typ, value: bytes.TrimSpace(data)}
 	if len(at.value) > 0 && !json.Valid(data) {
-		return syntaxError(err)
+		return SyntaxError(err)
 	}
 	for range placeDepthMax {
 		inner, found := at.inner()
@@ -57,15 +59,15 @@ func jsonError(err error, data []byte, typ reflect.Type) error {
 	return at.mismatch()
 }
 
-// syntaxError returns the error for invalid JSON. The error of encoding/json quotes at most one character. For
-// documents nested too deeply, the error names the limit.
-func syntaxError(err error) error {
+// SyntaxError returns the error of Unmarshal for invalid JSON. The error of encoding/json quotes at most one character.
+// For documents nested too deeply, the error is an *Error that names the limit.
+func SyntaxError(err error) error {
 	var syntax *json.SyntaxError
 	if !errors.As(err, &syntax) {
 		return errors.New("expected JSON")
 	}
 	if strings.Contains(syntax.Error(), "exceeded max depth") {
-		return &JSONError{Expected: "at most 10,000 levels of nested objects and arrays", Got: "more"}
+		return &Error{Expected: "at most 10,000 levels of nested objects and arrays", Got: "more"}
 	}
 	return syntax
 }
@@ -96,7 +98,7 @@ func (p place) inner() (place, bool) {
 		if json.Unmarshal(p.value, &object) != nil {
 			return place{}, false
 		}
-		for _, key := range sortedKeys(object) {
+		for _, key := range slices.Sorted(maps.Keys(object)) {
 			alone, err := json.Marshal(map[string]json.RawMessage{key: object[key]})
 			if err != nil || decodes(alone, p.typ) {
 				continue
@@ -145,9 +147,9 @@ func (p place) under(key string, value json.RawMessage) (place, bool) {
 }
 
 // mismatch returns the error for the place.
-func (p place) mismatch() *JSONError {
+func (p place) mismatch() *Error {
 	expected, kind := expectation(p.typ)
-	got := jsonKind(p.value)
+	got := Kind(p.value)
 	if p.quoted && kind != "" {
 		expected, kind = expected+" in a string", "a string"
 	}
@@ -159,10 +161,10 @@ func (p place) mismatch() *JSONError {
 		_, noun, _ := strings.Cut(kind, " ")
 		got = "another " + noun
 	}
-	return &JSONError{Key: p.key, Expected: expected, Got: got}
+	return &Error{Key: p.key, Expected: expected, Got: got}
 }
 
-// expectation describes the JSON for a type, and its kind as jsonKind does. The kind is "" if only the type's own
+// expectation describes the JSON for a type, and its kind as Kind does. The kind is "" if only the type's own
 // methods know it.
 func expectation(typ reflect.Type) (expected, kind string) {
 	for typ.Kind() == reflect.Pointer {
@@ -218,4 +220,28 @@ func decodes(value []byte, typ reflect.Type) (ok bool) {
 		}
 	}()
 	return json.Unmarshal(value, reflect.New(typ).Interface()) == nil
+}
+
+// Kind names the kind of a JSON value, such as "an object". The value has no surrounding space.
+func Kind(value json.RawMessage) string {
+	if len(value) == 0 {
+		return "nothing"
+	}
+	switch value[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		if len(value) == len(`""`) {
+			return "an empty string"
+		}
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	default:
+		return "a number"
+	}
 }

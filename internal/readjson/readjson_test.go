@@ -1,4 +1,4 @@
-package statechart_test
+package readjson_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/settle-run/settle/runtime/statechart"
+	"github.com/settle-run/settle/internal/readjson"
 )
 
 // crate has a field of each kind.
@@ -31,10 +31,10 @@ type label struct {
 
 type stop struct{ City string }
 
-func TestReadJSONNamesTheMismatchedValue(t *testing.T) {
+func TestUnmarshalNamesTheMismatchedValue(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`{"next":`, 20) + `{"text":7}` + strings.Repeat(`}`, 20)
-	for document, want := range map[string]statechart.JSONError{
+	for document, want := range map[string]readjson.Error{
 		``:                                       {Expected: "an object", Got: "nothing"},
 		`["a"]`:                                  {Expected: "an object", Got: "an array"},
 		`{"text":7}`:                             {Key: "text", Expected: "a string", Got: "a number"},
@@ -53,8 +53,8 @@ func TestReadJSONNamesTheMismatchedValue(t *testing.T) {
 		deep:                                     {Key: strings.TrimSuffix(strings.Repeat("next.", 16), "."), Expected: "an object", Got: "another object"},
 		strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001): {Expected: "at most 10,000 levels of nested objects and arrays", Got: "more"},
 	} {
-		err := statechart.ReadJSON([]byte(document), new(crate))
-		var got *statechart.JSONError
+		err := readjson.Unmarshal([]byte(document), new(crate))
+		var got *readjson.Error
 		if !errors.As(err, &got) || *got != want {
 			t.Errorf("%.60s: got %v\nwant %+v", document, err, want)
 		}
@@ -63,11 +63,11 @@ func TestReadJSONNamesTheMismatchedValue(t *testing.T) {
 		}
 	}
 	var read crate
-	if err := statechart.ReadJSON([]byte(`{"text":"a","stops":[{"City":"Ulm"}]}`), &read); err != nil || read.Text != "a" || read.Stops[0].City != "Ulm" {
+	if err := readjson.Unmarshal([]byte(`{"text":"a","stops":[{"City":"Ulm"}]}`), &read); err != nil || read.Text != "a" || read.Stops[0].City != "Ulm" {
 		t.Errorf("want the result of json.Unmarshal, got %+v and %v", read, err)
 	}
 	var syntax *json.SyntaxError
-	if err := statechart.ReadJSON([]byte(`{"text":`), &read); !errors.As(err, &syntax) || err.Error() != "unexpected end of JSON input" {
+	if err := readjson.Unmarshal([]byte(`{"text":`), &read); !errors.As(err, &syntax) || err.Error() != "unexpected end of JSON input" {
 		t.Errorf("want the error of encoding/json for invalid JSON, got %v", err)
 	}
 }
@@ -77,13 +77,13 @@ type stubborn struct{ N int }
 
 func (*stubborn) UnmarshalJSON(text []byte) error { return errors.New("cannot take " + string(text)) }
 
-func TestReadJSONDoesNotLookIntoCustomUnmarshalers(t *testing.T) {
+func TestUnmarshalDoesNotLookIntoCustomUnmarshalers(t *testing.T) {
 	t.Parallel()
 	var into struct {
 		Whole stubborn `json:"whole"`
 	}
-	err := statechart.ReadJSON([]byte(`{"whole":{"N":481516}}`), &into)
-	if want := `expected the JSON of a statechart_test.stubborn under "whole", got an object that does not decode`; err == nil || err.Error() != want {
+	err := readjson.Unmarshal([]byte(`{"whole":{"N":481516}}`), &into)
+	if want := `expected the JSON of a readjson_test.stubborn under "whole", got an object that does not decode`; err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 }
