@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/settle-run/settle/internal/readjson"
+	"github.com/settle-run/settle/runtime/internal/readjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 

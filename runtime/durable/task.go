@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/settle-run/settle/internal/readjson"
+	"github.com/settle-run/settle/runtime/internal/readjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 

@@ -12,7 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/settle-run/settle/internal/readjson"
+	"github.com/settle-run/settle/runtime/internal/readjson"
 )
 
 // Names with a meaning for the runtime: a tag, event types, and a key.
@@ -90,6 +90,9 @@ var (
 	ErrUndeclared = errors.New("undeclared event type") // the chart does not declare the event type
 	ErrPayload    = errors.New("wrong payload")         // the payload does not have the declared shape
 )
+
+// JSONError names the value of a JSON document that has the wrong kind. ErrPayload wraps it.
+type JSONError = readjson.Error
 
 // Decode decodes an event: a JSON object with the key "type", the payload's keys, and an optional "$id". It leaves At
 // zero. With ErrUndeclared and ErrPayload, the returned event has its type. Errors may quote an undeclared event type

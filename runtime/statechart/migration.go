@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/settle-run/settle/internal/readjson"
+	"github.com/settle-run/settle/runtime/internal/readjson"
 )
 
 // Migration converts stored snapshots of one version of a chart to the next. It must depend only on the snapshot,

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/settle-run/settle/internal/readjson"
+	"github.com/settle-run/settle/runtime/internal/readjson"
 )
 
 // Rewrite returns a custom change, which must depend only on its argument.

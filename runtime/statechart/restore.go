@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/settle-run/settle/internal/readjson"
+	"github.com/settle-run/settle/runtime/internal/readjson"
 )
 
 // UnreadableError is an ErrUnreadable with its cause and its remedy.

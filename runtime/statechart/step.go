@@ -41,8 +41,8 @@ func (c *Chart[C]) Stop(snapshot Snapshot[C], at time.Time) (Step[C], error) {
 	return Step[C]{Next: snapshot, Effects: effects, Handled: handled}, err
 }
 
-// Stopped returns the snapshot of an instance that was stopped before it started. Its status is Stopped, its states are
-// the initial ones, and its context is the zero value. None of the chart's code runs.
+// Stopped returns a snapshot that was stopped before it started: in the initial states, with a zero context. It runs no
+// code of the chart.
 func (c *Chart[C]) Stopped() Snapshot[C] {
 	set := newEntrySet(&c.chart)
 	set.compute(c.chart.initial.targets, c.chart.initial.domain, nil)

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/settle-run/settle/internal/readjson"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/readjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -10,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
-	"github.com/settle-run/settle/internal/readjson"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/sqsqueue"
@@ -115,7 +115,7 @@ func (r *rearming) try(ctx context.Context, record durable.Record) error {
 	var stored struct {
 		Steps int64 `json:"steps"`
 	}
-	if err := readjson.Unmarshal(record.Snapshot, &stored); err != nil {
+	if err := json.Unmarshal(record.Snapshot, &stored); err != nil {
 		return fmt.Errorf("reading %s: %w: %w", record.Instance, durable.ErrUnreadable, err)
 	}
 	rearmed := record

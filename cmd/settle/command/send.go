@@ -13,7 +13,6 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/internal/payload"
 	"github.com/settle-run/settle/cmd/settle/internal/view"
-	"github.com/settle-run/settle/internal/readjson"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -205,7 +204,7 @@ func pairs(arguments []string) (map[string]json.RawMessage, error) {
 
 // withHint explains how to write values other than strings, if a string was the mistake. Nested values are JSON already.
 func withHint(err error) error {
-	var mismatch *readjson.Error
+	var mismatch *statechart.JSONError
 	if errors.Is(err, statechart.ErrPayload) && errors.As(err, &mismatch) && mismatch.Key != "" && !strings.ContainsAny(mismatch.Key, ".[") && (mismatch.Got == "a string" || mismatch.Got == "an empty string") {
 		return fmt.Errorf("%w; write numbers, booleans, lists and objects as %s:=value", err, mismatch.Key)
 	}

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/settle-run/settle/internal/readjson"
+	"github.com/settle-run/settle/runtime/internal/readjson"
 )
 
 // stepsMax is the largest integer that every JSON reader keeps exactly: 2^53 - 1.

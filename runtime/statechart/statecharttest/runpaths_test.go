@@ -47,7 +47,7 @@ func TestRunPathsFillsTheCoverage(t *testing.T) {
 	var between string
 	statecharttest.RunPaths(t, skip(), config, func(_ *testing.T, step statecharttest.PathStep[int]) {
 		if step.Via == "NEXT" {
-			between = require(&c, false)
+			between = require(&c)
 		}
 	})
 	if diff := cmp.Diff([]string{"b on NEXT -> c"}, c.Missed()); diff != "" {
@@ -56,7 +56,7 @@ func TestRunPathsFillsTheCoverage(t *testing.T) {
 	if between != "" {
 		t.Errorf("expected nothing to be demanded before a path was run to its end, got %q", between)
 	}
-	if require(&c, false) == "" {
+	if require(&c) == "" {
 		t.Error("expected transitions that no path takes to fail the test")
 	}
 }

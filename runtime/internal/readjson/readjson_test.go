@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/settle-run/settle/internal/readjson"
+	"github.com/settle-run/settle/runtime/internal/readjson"
 )
 
 // crate has a field of each kind.
