@@ -337,7 +337,7 @@ func (t *turn) commit(ctx context.Context) error {
 		next.ExpireAt = t.expireAt(next)
 	}
 	err = t.loop.ports.Store.Commit(ctx, next)
-	if smaller, ok := shed(next); errors.Is(err, ErrUnstorable) && ok {
+	if smaller := shed(next); errors.Is(err, ErrUnstorable) {
 		t.loop.config.Logger.WarnContext(ctx, "item is full, dropping its history", "instance", next.Instance.String(), "error", err)
 		next = smaller
 		err = t.loop.ports.Store.Commit(ctx, next)
