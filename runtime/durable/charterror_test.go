@@ -232,6 +232,22 @@ func TestRetriesOfAnEarlierServiceAreNotCountedAsTriesOfTheEvent(t *testing.T) {
 	})
 }
 
+// The chart fails on an event that would begin its instance. Nothing is stored that could count the tries.
+func TestEachFailureOfAFirstEventIsReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var reasons []string
+		w.config.Observer.Retried = func(_ context.Context, r durable.Retried) { reasons = append(reasons, r.Reason.Error()) }
+		w.post("order/1", event("refuse", ""))
+		w.run(t)
+		const reason = `applying "refuse" to order/1: chart order, state "idle", event "refuse": action refuse: refused`
+		if !slices.Equal(reasons, []string{reason, reason}) {
+			t.Errorf("the retries have the reasons %q, want %q twice", reasons, reason)
+		}
+	})
+}
+
 func TestAServiceEndThatTheChartRefusesIsParkedAndBlocksNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -273,19 +289,33 @@ func TestAnErrorOfAServiceIsNeverTakenForOneOfTheLoop(t *testing.T) {
 	})
 }
 
+// The process may die before the first try. Those deliveries do not count as tries.
 func TestAServiceThatExhaustsItsAttemptsBeforeTheFirstEventParksIt(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.third["boot"] = func(context.Context, statechart.Call) (string, error) {
-			return "", statechart.Permanent(errors.New("never"))
-		}
-		w.post("boot/1", event("add", "a"))
-		w.run(t)
-		w.wantParked(t, [2]string{"add", "broken down"})
-		w.wantState(t, "boot/1", "booting")
-		w.wantServed(t, "boot 1", "boot 2", "boot 3") // The service runs once per try, because its end could not be stored.
-	})
+	for name, c := range map[string]struct {
+		plan   map[string]fault
+		served []string
+	}{
+		// The service runs once per try, because its end could not be stored.
+		"at once":           {served: []string{"boot 1", "boot 2", "boot 3"}},
+		"after some deaths": {map[string]fault{"Load boot/1 #1": dieBefore, "Load boot/1 #2": dieBefore, "Load boot/1 #3": dieBefore}, []string{"boot 1", "boot 2", "boot 3", "boot 4"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.third["boot"] = func(context.Context, statechart.Call) (string, error) {
+					return "", statechart.Permanent(errors.New("never"))
+				}
+				w.hook = faults(c.plan)
+				w.post("boot/1", event("add", "a"))
+				w.run(t)
+				w.wantParked(t, [2]string{"add", "broken down"})
+				w.wantState(t, "boot/1", "booting")
+				w.wantServed(t, c.served...)
+			})
+		})
+	}
 }
 
 // Two queues deliver events by turns. The chart fails on both.

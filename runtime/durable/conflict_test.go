@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -179,5 +180,33 @@ func TestAConflictInClearingTheOutboxLosesNothing(t *testing.T) {
 		w.wantLog(t, "order/1", "a", "in between")
 		w.wantLog(t, "order/2", "a", "in between")
 		w.wantSound(t)
+	})
+}
+
+// The count of a try is stored, but not its result. Another writer stores the instance before the loop takes the count back.
+func TestACountThatAnotherWriterStoredIsNotTakenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("add", "before"))
+		w.invoke()
+		w.hook = faults(map[string]fault{"Load order/1 #1": dieBefore, "Commit order/1 #2": failBefore})
+		w.post("order/1", event("add", "a"))
+		w.invoke()
+		time.Sleep(visibilityTimeout)
+		commits := 0
+		w.refuse = func(call string) error {
+			if call == "Commit order/1" {
+				if commits++; commits == 2 { // The second one does not get here.
+					return durable.ErrConflict
+				}
+			}
+			return nil
+		}
+		w.calls = nil
+		w.invoke()
+		w.wantCalls(t, "Load order/1", "Commit order/1", "Commit order/1", "Load order/1", "Commit order/1", "Delay order/1")
+		w.run(t)
+		w.wantLog(t, "order/1", "before", "a")
 	})
 }

@@ -238,3 +238,59 @@ func TestTheWatermarkNeverGoesBack(t *testing.T) {
 }
 
 var _ durable.Queue = (*process)(nil)
+
+// An event may kill the process once. A neighbour kills the process in the first try that is counted. That try would be
+// the last one, so the event runs alone.
+func TestALastTryIsNotLostToANeighbourThatKillsTheProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.AbandonedMax = 1
+		for _, id := range []string{"order/1", "order/2"} {
+			w.post(id, event("add", "before"))
+			w.invoke()
+		}
+		w.latency = func(id string) time.Duration { // Order/1 calls its service between the two writes of order/2.
+			return map[string]time.Duration{"order/1": 4 * time.Millisecond, "order/2": 5 * time.Millisecond}[id]
+		}
+		w.third["charge"] = killing(1)
+		w.hook = faults(map[string]fault{"Load order/1 #1": dieBefore})
+		w.post("order/1", event("charge", ""))
+		w.post("order/2", event("add", "innocent"))
+		w.run(t)
+		w.wantParked(t)
+		w.wantLog(t, "order/1", "before", "alive")
+		w.wantLog(t, "order/2", "before", "innocent")
+	})
+}
+
+// A service fails, and a timer fires before its retry. The timer's action kills the process.
+func TestAnActionOfATimerThatKillsTheProcessIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		isKilled := false
+		killer := statechart.Assign("kill", func(*basket, statechart.Event) { isKilled = true })
+		w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "bomb", Version: 1, Initial: "idle", Payloads: payloads(),
+			States: []chartState{
+				{ID: "idle", Tags: settled, On: []on{{Event: "charge", Target: "charging"}}},
+				{ID: "charging", Invoke: []invoke{{Service: w.service("charge"), Retry: statechart.RetryPolicy{Attempts: 3, Interval: time.Hour}, OnDone: []on{{Target: "idle"}}, OnError: []on{{Target: "idle"}}}},
+					After: []after{{Delay: time.Minute, Target: "idle", Actions: do{killer}}}},
+			},
+		}), durable.MachineConfig{}))
+		w.third["charge"] = failing(9, errFault)
+		w.hook = func(string) fault {
+			if isKilled {
+				isKilled = false
+				return dieBefore
+			}
+			return none
+		}
+		w.post("bomb/1", event("charge", ""))
+		w.run(t)
+		if shown := w.load("bomb/1").Error; shown == nil || !strings.Contains(shown.Message, "the process died during the attempt") {
+			t.Errorf("the instance shows %+v, want the deaths of the process", shown)
+		}
+	})
+}

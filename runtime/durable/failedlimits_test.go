@@ -301,3 +301,25 @@ func TestTheLatestFailureIsKeptBesideUnreportedOnes(t *testing.T) {
 		}
 	})
 }
+
+// The item is full while the queue refuses the report of a failure. The loop drops the item's history.
+func TestAFullItemKeepsAnUnsentReport(t *testing.T) {
+	t.Parallel()
+	inCourierWorld(t, func(t *testing.T, w *world) {
+		long := strings.Repeat("x", 500)
+		w.refuse = refusing(fmt.Errorf("%s: %w", long, durable.ErrRefused), "Send order/2", "Send courier/1")
+		w.post(courier1, telling("order/2", "ball"))
+		w.run(t)
+		hasHistory := func(r durable.Record) bool { return len(r.History) > 0 }
+		w.post(courier1, event("add", "full"))
+		if failed := w.handlePicky(t, hasHistory, &durable.TooLargeError{Bytes: 2, BytesMax: 1}); len(failed) != 0 {
+			t.Errorf("failed: %q", failed)
+		}
+		w.refuse = nil
+		w.post(courier1, event("add", "mended"))
+		w.run(t)
+		if log := w.logOf(t, courier1); len(log) != 4 || !strings.Contains(log[3], long) {
+			t.Errorf("want the failure reported with its whole error, got %q", log)
+		}
+	})
+}

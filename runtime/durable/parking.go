@@ -141,19 +141,17 @@ func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reaso
 	return nil
 }
 
-// shed returns the record without the data that serves only operators. ok is false if it has no such data.
-func shed(record Record) (smaller Record, ok bool) {
-	ok = len(record.History) > 0
+// shed returns the record without the data that serves only operators.
+func shed(record Record) Record {
 	record.History = nil
 	failed := slices.Clone(record.FailedEffects)
 	for i := range failed {
 		if f := &failed[i]; f.Report == "" || f.Report == ReportReceived {
-			ok = ok || len(f.Data) > 0 || len(f.Error) > failedErrorShortMax
 			*f = f.short()
 		}
 	}
 	record.FailedEffects = failed
-	return record, ok
+	return record
 }
 
 // place returns the place of the delivery's message.

@@ -276,3 +276,20 @@ func TestAServiceWhoseStateIsLeftForARefusalIsCancelledAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// The write of a service's end fails. The loop takes the attempt back, and the service begins again.
+func TestAServiceThatBeginsAgainAfterAFailedWriteCountsOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.ServicesMax = 1
+		w.post("order/1", event("add", "before"))
+		w.invoke()
+		// The writes of the redelivery: the count of the try, the attempt, its end.
+		w.hook = faults(map[string]fault{"Load order/1 #1": dieBefore, "Commit order/1 #3": failBefore})
+		w.post("order/1", event("charge", ""))
+		w.run(t)
+		w.wantLog(t, "order/1", "before", "charge ok")
+		w.wantServed(t, "charge 1", "charge 1")
+	})
+}

@@ -123,6 +123,26 @@ func TestARecordTooFullForTheReasonStillLetsItsGroupGoOn(t *testing.T) {
 	})
 }
 
+// The event is applied, but its service has killed the process. The store then refuses all further records.
+func TestAnAppliedEventIsNotParkedThoughItsRecordIsTooFullForTheReason(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = killing(2)
+		w.post("order/1", event("charge", ""))
+		for range 2 {
+			w.invoke()
+			time.Sleep(visibilityTimeout)
+		}
+		w.wantState(t, "order/1", "charging")
+		all := func(durable.Record) bool { return true }
+		if failed := w.handlePicky(t, all, &durable.TooLargeError{Bytes: 2, BytesMax: 1}); len(failed) != 0 {
+			t.Errorf("failed: %q", failed)
+		}
+		w.wantParked(t)
+	})
+}
+
 // The outcome of two redelivered events does not fit, with and without the history. The loop tries the second event again in
 // the same process.
 func TestARetryOneByOneIsNotAnotherTry(t *testing.T) {

@@ -337,7 +337,7 @@ func (t *turn) commit(ctx context.Context) error {
 		next.ExpireAt = t.expireAt(next)
 	}
 	err = t.loop.ports.Store.Commit(ctx, next)
-	if smaller, ok := shed(next); errors.Is(err, ErrUnstorable) && ok {
+	if smaller := shed(next); errors.Is(err, ErrUnstorable) {
 		t.loop.config.Logger.WarnContext(ctx, "item is full, dropping its history", "instance", next.Instance.String(), "error", err)
 		next = smaller
 		err = t.loop.ports.Store.Commit(ctx, next)
@@ -373,10 +373,7 @@ func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 		left.Tokens, err = t.giveAnswers(ctx)
 		left.FailedEffects, left.Executions, left.DeniedSince = t.draft.Record.FailedEffects, t.draft.Record.Executions, t.draft.Record.DeniedSince
 	}
-	switch {
-	case err == nil:
-		left.DeniedSince = time.Time{}
-	case errors.Is(err, ErrDenied) && left.DeniedSince.IsZero():
+	if errors.Is(err, ErrDenied) && left.DeniedSince.IsZero() {
 		left.DeniedSince = t.now()
 	}
 	if t.hasProgress(left) {
