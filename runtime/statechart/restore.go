@@ -121,7 +121,8 @@ func (c *chart) restore(form snapshotJSON, compactForm bool, context erased) (ba
 			return bareSnapshot{}, err
 		}
 	}
-	if ended := c.isInFinalState(0, &s.configuration); ended != (s.Status == Done) || s.Status != Active && len(form.Timers)+len(form.Services)+len(form.Children) > 0 {
+	// An instance may be stopped before it starts, in an initial state that is final.
+	if ended := c.isInFinalState(0, &s.configuration); s.Status != Stopped && ended != (s.Status == Done) || s.Status != Active && len(form.Timers)+len(form.Services)+len(form.Children) > 0 {
 		return bareSnapshot{}, c.unreadable("the status %q does not fit the state %s, its timers, services and children", s.Status, strings.Join(c.state(&s.configuration), ", "))
 	}
 	if !compactForm { // readCompact accepts no snapshot with these.

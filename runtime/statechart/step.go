@@ -50,6 +50,18 @@ func (c *Chart[C]) Stop(snapshot Snapshot[C], at time.Time) (Step[C], error) {
 	return Step[C]{Next: snapshot, Effects: effects, Handled: handled}, err
 }
 
+// Stopped returns the snapshot of an instance that was stopped before it started. Its status is Stopped, its states are
+// the initial ones, and its context is the zero value. None of the chart's code runs.
+func (c *Chart[C]) Stopped() Snapshot[C] {
+	set := newEntrySet(&c.chart)
+	set.compute(c.chart.initial.targets, c.chart.initial.domain, nil)
+	snapshot := Snapshot[C]{Status: Stopped, Steps: 1, chart: &c.chart}
+	for _, entered := range set.appendTo(nil) {
+		snapshot.configuration.enter(int(entered.state), c.chart.nodes[entered.state].parent)
+	}
+	return snapshot
+}
+
 // Stepper steps snapshots of a chart and reuses memory between steps. A step allocates nothing if it starts no timer
 // and no service, requests no effect and records no history. Results do not share that memory. A Stepper must not be
 // used concurrently.

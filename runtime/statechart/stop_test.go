@@ -46,6 +46,39 @@ func TestStopRunsExitActionsAndEndsEverything(t *testing.T) {
 	equal(t, "stopped twice", err == nil && !again.Handled && again.Next.Steps == 2, true)
 }
 
+// The charts fail if any of their code runs.
+func TestAnInstanceThatIsStoppedBeforeItStartsIsInItsInitialStates(t *testing.T) {
+	t.Parallel()
+	noContext := func(statechart.Start) trace { panic("no code should run") }
+	initial := stoppable(failing)
+	initial.Initial = "p.h"
+	initial.States[0].Entry, initial.States[0].Children = Do{failing}, []statechart.Child[trace]{{Machine: "helper"}}
+	initial.States[0].States = append(initial.States[0].States, S{ID: "h", Type: statechart.ShallowHistory, Target: "b", DefaultEntry: Do{failing}})
+	for want, def := range map[string]Def{
+		`"p.b"`: initial,
+		`"p.r1.x" "p.r2"`: {Initial: "p", States: []S{{ID: "p", Type: statechart.Parallel, States: []S{
+			{ID: "r1", Initial: "x", States: []S{{ID: "x", After: []After{{Delay: time.Hour}}}}}, {ID: "r2", Always: []On{{Guard: below(1)}}},
+		}}}},
+		`"end"`: {Initial: "end", States: []S{{ID: "end", Type: statechart.Final, Entry: Do{failing}}}},
+	} {
+		def.Context, def.Input = noContext, statechart.PayloadOf[trace]()
+		chart := compile(t, traced(def))
+		stopped := chart.Stopped()
+		equal(t, "states", fmt.Sprintf("%q", stopped.State()), "["+want+"]")
+		equal(t, "status", stopped.Status, statechart.Stopped)
+		equal(t, "settled", stopped.Settled(), true)
+		restored, err := chart.Restore([]byte(text(t, stopped)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "restored", text(t, restored), text(t, stopped))
+		again, err := chart.Stop(restored, epoch)
+		equal(t, "stopped twice", err == nil && !again.Handled && again.Next.Steps == 1, true)
+	}
+	migrated, err := versioned(t, 2, wordsV2, guestV2{}, fromV1).Restore([]byte(text(t, versioned(t, 1, wordsV1, guestV1{"Ada Byron"}).Stopped())))
+	equal(t, "migrated", err == nil && migrated.Matches("job.left.a") && migrated.Status == statechart.Stopped, true)
+}
+
 func TestFailedStopChangesNothing(t *testing.T) {
 	t.Parallel()
 	r := begin(t, stoppable(failing))
