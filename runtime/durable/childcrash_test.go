@@ -8,8 +8,12 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 var childHash = regexp.MustCompile("-[0-9a-f]{32}")
@@ -62,7 +66,7 @@ func playFamily(t *testing.T, plan map[int]fault) (end, calls []string) {
 func TestAFaultAtAnyCallOfAFamilyChangesNothing(t *testing.T) {
 	t.Parallel()
 	want, calls := playFamily(t, nil)
-	if len(want) != 9 { // boss/1, three couriers with a radio each, one flash, order/9
+	if len(want) != 11 { // boss/1, three couriers with a radio each, two that could not start, one flash, order/9
 		t.Fatalf("without faults: %d lines, %s", len(want), strings.Join(want, "\n"))
 	}
 	t.Logf("%d calls", len(calls))
@@ -82,4 +86,38 @@ func TestAFaultAtAnyCallOfAFamilyChangesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A process reads that boss/1 waits for the courier, and freezes before it stores the courier. A second process hosts a
+// courier that fails at its start. boss/1 receives the failure and stops the courier. Then the first process wakes up.
+func TestAStartThatAnotherProcessReportedAsFailedIsNotStored(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		failing := durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "courier", Version: 1, Initial: "boarding", Payloads: payloads(), Input: statechart.PayloadOf[errand](),
+			Context: func(statechart.Start) basket { panic("unstartable") },
+			States:  []chartState{{ID: "boarding", Tags: settled}},
+		}), durable.MachineConfig{})
+		sound := w.machines
+		w.post(boss1, ship)
+		w.invoke()
+		van := w.van(t)
+		w.hook = w.frozenBefore("Commit "+van, 1, func() {
+			w.hook = nil
+			time.Sleep(visibilityTimeout)
+			w.host(t, w.boss(), failing, radio(), flash())
+			w.run(t)
+			w.wantState(t, boss1, "idle")
+			w.machines = sound
+		})
+		w.invoke()
+		w.run(t)
+		if log := w.logOf(t, boss1); len(log) != 1 || !strings.HasPrefix(log[0], "lost courier: ") {
+			t.Errorf("boss/1 logged %q, want the lost courier once", log)
+		}
+		if r := w.load(van); r.Status != statechart.Stopped {
+			t.Errorf("the status of the courier is %q, its state %q: boss/1 does not wait for it", r.Status, r.State)
+		}
+		w.wantParked(t)
+	})
 }

@@ -1,7 +1,12 @@
 package durable_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -10,21 +15,43 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestAStartThatComesAfterTheStopIsStoppedBeforeItBegins(t *testing.T) {
+func TestAStopThatComesBeforeTheStartStoresTheChildAsStopped(t *testing.T) {
 	t.Parallel()
 	inFamily(t, func(t *testing.T, w *world) {
-		var start durable.Delivery
+		var applied []durable.Applied
+		w.config.Observer.Applied = func(_ context.Context, a durable.Applied) { applied = append(applied, a) }
 		w.post(boss1, ship)
 		w.invoke()
-		start = w.messages[0].Delivery
-		w.remove(start) // The queue drops the start after too many receives.
+		start, parent := w.messages[0].Delivery, w.load(boss1)
+		w.remove(start) // The queue gives up the start after too many receives.
 		w.post(boss1, event("cancel", ""))
 		w.run(t)
-		w.wantFamily(t, "")
-		w.post(start.Group, start.Body) // An operator sends it again.
+		w.wantFamily(t, "courier stopped") // It has no radio.
+		r := w.load(start.Group)
+		if want := (durable.Parent{Instance: boss1, Incarnation: parent.CreatedAt.UnixMilli(), Child: "2.0"}); r.Parent == nil || *r.Parent != want || r.CreatedAt.IsZero() {
+			t.Errorf("the parent is %+v, want %+v; created at %v", r.Parent, want, r.CreatedAt)
+		}
+		if want := []durable.Transition{{At: r.UpdatedAt, Event: "settle.stop", From: []string{}, To: []string{"boarding"}}}; !reflect.DeepEqual(r.History, want) {
+			t.Errorf("the history is %+v, want %+v", r.History, want)
+		}
+		if !r.ExpireAt.Equal(r.UpdatedAt.Add(deduplicationTime * 12)) {
+			t.Errorf("the item expires at %v, want the retention after %v", r.ExpireAt, r.UpdatedAt)
+		}
+		if last := applied[len(applied)-1]; last.Event != "settle.stop" || last.Delivery.Group != start.Group || !last.Settled {
+			t.Errorf("the observer received %+v last, want the stop", last)
+		}
+		w.post(start.Group, start.Body) // An operator sends the start again.
+		w.post(start.Group, event("add", "late"))
 		w.run(t)
-		// The child is stored as stopped, so that a frozen process cannot store it as active. It has no radio.
 		w.wantFamily(t, "courier stopped")
+		if r := w.load(start.Group); r.Ignored != 1 {
+			t.Errorf("%d events ignored, want 1", r.Ignored)
+		}
+		delete(w.records, start.Group) // TTL deletes the item.
+		delete(w.revision, start.Group)
+		w.post(start.Group, start.Body)
+		w.run(t)
+		w.wantFamily(t, "courier stopped") // The start stores it as stopped again.
 		w.post(boss1, ship)
 		w.run(t)
 		w.post(start.Group, start.Body)
@@ -34,12 +61,43 @@ func TestAStartThatComesAfterTheStopIsStoppedBeforeItBegins(t *testing.T) {
 	})
 }
 
-func TestAStartThatNoParentHasSentLeavesNothing(t *testing.T) {
+// mood is data whose zero value cannot be restored.
+type mood string
+
+func (m *mood) UnmarshalText(text []byte) error {
+	if *m = mood(text); *m == "" {
+		return errors.New("no mood")
+	}
+	return nil
+}
+
+func TestAStopOfAChildWhoseZeroDataCannotBeRestoredIsSkipped(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		var logged bytes.Buffer
+		w.config.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+		moody := durable.Host(statechart.Must(statechart.Definition[struct{ Mood mood }]{
+			ID: "courier", Version: 1, Initial: "idle", States: []statechart.State[struct{ Mood mood }]{{ID: "idle", Tags: settled}}, Input: statechart.PayloadOf[errand](),
+			Context: func(statechart.Start) struct{ Mood mood } { panic("unstartable") },
+		}), durable.MachineConfig{})
+		w.host(t, w.boss(), moody)
+		w.post(boss1, ship)
+		w.run(t)
+		w.wantState(t, boss1, "idle")
+		if names := w.stored("courier"); len(names) > 0 || !strings.Contains(logged.String(), "cannot store a child as stopped") {
+			t.Errorf("stored the instances %q, want none; the log is\n%s", names, logged.String())
+		}
+		w.wantParked(t)
+	})
+}
+
+func TestAStartOrAStopThatNoParentHasSentLeavesNothing(t *testing.T) {
 	t.Parallel()
 	inFamily(t, func(t *testing.T, w *world) {
 		w.post(boss1, event("add", "a"))
 		w.run(t)
-		w.post("courier/free", fmt.Sprintf(`{"type": "settle.start", "$parent": {"instance": "boss/1", "incarnation": %d, "child": "1.0"}, "input": {"item": "first"}}`, w.load(boss1).CreatedAt.UnixMilli()))
+		parent := fmt.Sprintf(`"$parent": {"instance": "boss/1", "incarnation": %d, "child": "1.0"}`, w.load(boss1).CreatedAt.UnixMilli())
+		w.post("courier/free", `{"type": "settle.start", "input": {"item": "first"}, `+parent+`}`, `{"type": "settle.stop", `+parent+`}`)
 		w.run(t)
 		if names := w.stored("courier"); len(names) > 0 {
 			t.Errorf("stored the instances %q, want none", names)
@@ -135,7 +193,7 @@ func TestAnEventForAChildThatIsNotThereIsParked(t *testing.T) {
 }
 
 // The forged start names a living child of the parent, but is sent to another instance.
-func TestAForgedStartMakesNoSecondChild(t *testing.T) {
+func TestAForgedStartMakesNoSecondActiveChild(t *testing.T) {
 	t.Parallel()
 	inFamily(t, func(t *testing.T, w *world) {
 		w.post(boss1, ship)
@@ -149,7 +207,7 @@ func TestAForgedStartMakesNoSecondChild(t *testing.T) {
 		w.post(w.stored("radio")[0], body) // Another instance that exists.
 		w.post(twin, body)
 		w.run(t)
-		w.wantFamily(t, "courier active, radio active")
+		w.wantFamily(t, "courier active, radio active, radio stopped") // The twin is stored as stopped.
 		w.wantState(t, boss1, "shipping")
 		w.wantParked(t)
 	})

@@ -36,6 +36,9 @@ type Machine interface {
 	DecodeInput(body []byte) (any, error)
 	// Start makes a new instance in its initial configuration.
 	Start(start statechart.Start) (Instance, []statechart.Effect, error)
+	// Stopped makes an instance that was stopped before it started. It needs no input and runs no code of the machine,
+	// except to store and restore the zero value of its data: an error means that this fails.
+	Stopped() (Instance, error)
 	// Restore makes an instance from its stored snapshot.
 	Restore(snapshot json.RawMessage) (Instance, error)
 	// Describe returns what the chart declares about itself. It returns the same on every call.
@@ -135,6 +138,14 @@ func (m *hosted[C]) Start(start statechart.Start) (Instance, []statechart.Effect
 		return nil, nil, err
 	}
 	return &instance[C]{chart: m.Chart, stepper: stepper, snapshot: started}, effects, nil
+}
+
+func (m *hosted[C]) Stopped() (Instance, error) {
+	snapshot, err := marshalSafely(m.Chart.Stopped())
+	if err != nil {
+		return nil, err
+	}
+	return m.Restore(snapshot)
 }
 
 func (m *hosted[C]) Restore(snapshot json.RawMessage) (Instance, error) {

@@ -12,10 +12,12 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// startInput is the parent and the input of a child that starts.
-type startInput struct {
-	parent Parent
-	value  any
+// childStart is the message that stores a child, with its input. stopped is set if it stores the child as stopped. It is
+// zero for an instance without a parent.
+type childStart struct {
+	toChild
+	input   any
+	stopped Instance
 }
 
 // isChildOf reports whether the instance exists as the given child.
@@ -57,12 +59,14 @@ func (t *turn) checkStart(d Delivery) (verdict, error) {
 	}
 }
 
-// checkStop checks stopEvent.
+// checkStop checks stopEvent. A stop without a child counts too: see readChildStart.
 func (t *turn) checkStop(d Delivery) (verdict, error) {
 	form, err := readToChild(d.Body)
 	switch {
 	case err != nil:
 		return poisoned, err
+	case t.draft.Instance == nil && t.isNamedBy(form.Parent):
+		return applicable, nil
 	case t.isChildOf(form.Parent) && t.draft.Instance.Status() == statechart.Active:
 		return applicable, nil
 	default:
@@ -100,53 +104,36 @@ func (t *turn) checkBegins(typ string) error {
 	return nil
 }
 
-// awaitedStart returns the parent and the input of a child that starts. It returns nil if the child must not start:
-// its parent no longer waits for it, or the input is wrong. For a wrong input, it has notified the parent.
+// readChildStart reads the message that stores a child. It returns zero if nothing must be stored: the input is wrong,
+// and the parent was notified.
 //
-// It reads the parent instead of a mark left by a stop. A start may arrive after the stop, from the dead-letter
-// queue, even after the child's item has expired.
-func (t *turn) awaitedStart(ctx context.Context, d Delivery) (*startInput, error) {
+// A start that the parent no longer waits for, and a stop, store the child as stopped. A process that was frozen while
+// the parent still waited can then no longer store the child as active. The stop stores it too because the start may
+// have failed, or be in the dead-letter queue. A start asks the parent because it may arrive after the item has expired.
+func (t *turn) readChildStart(ctx context.Context, d Delivery) (start childStart, err error) {
 	form, err := readToChild(d.Body)
 	if err != nil {
-		return nil, err
+		return start, err
 	}
-	awaited, err := t.loop.awaitedByParent(ctx, form.Parent, t.machine.ID())
-	if err != nil {
-		return nil, err
+	awaited := false
+	if form.Type == startEvent {
+		if awaited, err = t.loop.awaitedByParent(ctx, form.Parent, t.machine.ID()); err != nil {
+			return start, err
+		}
 	}
 	if !awaited {
-		t.loop.config.Logger.InfoContext(ctx, "start skipped, the parent no longer waits for this child", "instance", d.Group, "message_id", d.MessageID)
-		t.storeStopped(ctx, d, form)
-		return nil, nil //nolint:nilnil // There is nothing to start with, and nothing has failed.
+		stopped, err := t.machine.Stopped()
+		if err != nil {
+			t.loop.config.Logger.WarnContext(ctx, "cannot store a child as stopped; its data must accept the JSON of its zero value", "instance", d.Group, "message_id", d.MessageID, "error", err)
+			return start, nil // A retry would fail too.
+		}
+		return childStart{toChild: form, stopped: stopped}, nil
 	}
 	input, err := t.machine.DecodeInput(form.Input)
 	if err != nil {
-		return nil, t.park(ctx, d, startEvent, err)
+		return start, t.park(ctx, d, startEvent, err)
 	}
-	return &startInput{parent: form.Parent, value: input}, nil
-}
-
-// storeStopped stores a child without a waiting parent as stopped, without its effects. Otherwise a process that was
-// frozen while the parent still waited could store the child as active. If the child cannot start here, it cannot
-// start there either.
-func (t *turn) storeStopped(ctx context.Context, d Delivery, form toChild) {
-	now := t.loop.config.Now()
-	input, err := t.machine.DecodeInput(form.Input)
-	if err != nil {
-		return
-	}
-	instance, _, err := t.machine.Start(statechart.Start{Instance: t.draft.Record.Instance.String(), At: now, Input: input})
-	if err != nil {
-		return
-	}
-	stopped, _, _, err := instance.Stop(now)
-	if err != nil {
-		t.loop.config.Logger.WarnContext(ctx, "cannot stop a child that its parent no longer waits for", "instance", d.Group, "error", err)
-		return
-	}
-	t.draft.Instance = stopped
-	t.draft.Record.Parent, t.draft.Record.CreatedAt = &form.Parent, d.SentAt.UTC().Truncate(timeUnit)
-	t.pass(d)
+	return childStart{toChild: form, input: input}, nil
 }
 
 // awaitedByParent reports whether the parent lists the child, as a child of the machine. The parent stored the child

@@ -13,24 +13,24 @@ import (
 )
 
 // begin starts an instance that does not exist yet. The first event's commit stores it.
-func (t *turn) begin(ctx context.Context, d Delivery, input *startInput) error {
+func (t *turn) begin(ctx context.Context, d Delivery, child childStart) (err error) {
 	if t.draft.Instance != nil {
 		return nil
 	}
-	start := statechart.Start{Instance: t.draft.Record.Instance.String(), At: t.loop.config.Now()}
-	if input != nil {
-		start.Input = input.value
-	}
-	instance, effects, err := t.machine.Start(start)
-	if err != nil {
-		return err
+	instance, effects, event := child.stopped, []statechart.Effect(nil), stopEvent
+	if instance == nil {
+		event = startEvent
+		start := statechart.Start{Instance: t.draft.Record.Instance.String(), At: t.loop.config.Now(), Input: child.input}
+		if instance, effects, err = t.machine.Start(start); err != nil {
+			return err
+		}
 	}
 	instance.Limit(t.loop.config.SnapshotBytesMax)
 	t.draft.Instance = instance
-	if input != nil {
-		t.draft.Record.Parent = &input.parent
+	if parent := child.Parent; child.Type != "" {
+		t.draft.Record.Parent = &parent
 		// Another instance starts with its first event, whose transition shows the initial states.
-		t.addHistory(Transition{At: t.now(), Event: startEvent, From: []string{}, To: instance.State()})
+		t.addHistory(Transition{At: t.now(), Event: event, From: []string{}, To: instance.State()})
 	}
 	// The keys of services contain this time. It is the time of the message, not of the try, so a second try has the
 	// same keys.

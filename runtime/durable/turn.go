@@ -234,9 +234,9 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) (app
 	} else if early > 0 {
 		return false, &retryError{wait: early, err: errors.New("the timer fired early")}
 	}
-	var start *startInput
-	if event.Type == startEvent {
-		if start, err = t.awaitedStart(ctx, d); start == nil || err != nil {
+	var start childStart
+	if event.Type == startEvent || event.Type == stopEvent && t.draft.Instance == nil {
+		if start, err = t.readChildStart(ctx, d); start.Type == "" || err != nil {
 			return false, err
 		}
 	}
@@ -272,7 +272,7 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) (app
 
 // applyCounted starts the instance if it does not exist, counts the try, and applies the event. counted is the number
 // of tries, including this one.
-func (t *turn) applyCounted(ctx context.Context, d Delivery, event statechart.Event, start *startInput) (counted int, err error) {
+func (t *turn) applyCounted(ctx context.Context, d Delivery, event statechart.Event, start childStart) (counted int, err error) {
 	begins := t.draft.Instance == nil
 	if err := t.begin(ctx, d, start); err != nil {
 		return 0, err

@@ -100,6 +100,7 @@ func TestFabricatedEventsOfTheLoop(t *testing.T) {
 		{name: "start with a text for a parent", body: `{"type": "settle.start", "$parent": "harbour/9"}`, want: parked(`wrong payload: expected an object under "$parent", got a string`)},
 		{name: "start with a wrong name", body: `{"type": "settle.start", "$parent": {"instance": "harbour", "incarnation": 1, "child": "1.0"}}`, want: parked(`wrong payload: expected the key $parent with a parent's instance, incarnation and child, got {Instance:harbour Incarnation:1 Child:1.0}`)},
 		{name: "start of a child without a waiting parent", group: "ship/1", body: `{"type": "settle.start", "input": {}` + foreign, want: applied("no instance")},
+		{name: "stop of a child with another name", group: "ship/1", body: `{"type": "settle.stop"` + foreign, want: applied("no instance")},
 		{name: "stop of an instance that is no child", body: `{"type": "settle.stop"` + foreign, want: skipped()},
 		{name: "parent a text", body: `{"type": "note", "text": "bad", "$parent": "harbour/9"}`, want: parked(`wrong payload: expected an object under "$parent", got a string`)},
 		{name: "parent of another child", body: `{"type": "note", "text": "bad"` + foreign, want: parked(`harbour/9 sent it to its child probe/1, which does not exist: it could not be started, or has ended and expired`)},

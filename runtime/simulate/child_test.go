@@ -120,6 +120,7 @@ boat stopped  [], children 0, outbox 0, ignored 0, expires true, <nil>
 boat stopped  [], children 0, outbox 0, ignored 0, expires true, <nil>
 harbour done  ["home with [\"silk\",\"tea\"]" "lost: wrong payload: the input of chart ship: no ship carries lead"], children 0, outbox 0, ignored 0, expires true, <nil>
 ship done silk ["tea"], children 0, outbox 0, ignored 0, expires true, <nil>
+ship stopped  [], children 0, outbox 0, ignored 0, expires true, <nil>
 ship stopped salt [], children 0, outbox 0, ignored 0, expires true, <nil>
 ship stopped wine [], children 0, outbox 0, ignored 0, expires true, <nil>
 parked 0`

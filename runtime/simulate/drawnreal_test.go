@@ -195,6 +195,11 @@ func (o observed) Start(start statechart.Start) (durable.Instance, []statechart.
 	return observedInstance{instance, o}, effects, nil
 }
 
+func (o observed) Stopped() (durable.Instance, error) {
+	instance, err := o.Machine.Stopped()
+	return observedInstance{instance, o}, err
+}
+
 func (o observed) Restore(snapshot json.RawMessage) (durable.Instance, error) {
 	instance, err := o.Machine.Restore(snapshot)
 	if err != nil {

@@ -243,6 +243,9 @@ func (r *replay) examine(message accepted) (event statechart.Event, skip bool, r
 // apply applies an event from outside, at the time in the history.
 func (r *replay) apply(event statechart.Event, message accepted) error {
 	r.began = r.instance == nil
+	if r.began && r.isStoppedAtStart() {
+		return r.stopAtStart()
+	}
 	if r.began {
 		if err := r.startWith(message); err != nil {
 			return err

@@ -42,40 +42,39 @@ func (r *replay) examineFamily(head head, message accepted) (event statechart.Ev
 	event.Type = head.Type
 	family := readFamily(message.body)
 	switch head.Type {
-	case "settle.start":
-		if r.instance == nil && r.isStoppedAtStart() && r.beganWith(message) {
-			r.stopAtStart(family)
+	case "settle.start", "settle.stop":
+		if r.instance == nil && r.isStoppedAtStart() {
+			return event, !r.beganWith(message), nil
+		}
+		if head.Type == "settle.stop" {
+			return event, !r.isChildOf(family.Parent) || r.instance.Status() != statechart.Active, nil
 		}
 		if r.instance != nil && !r.isChildOf(family.Parent) {
 			return event, false, errors.New("another message started it")
 		}
 		return event, r.instance != nil || r.record.Revision == 0 || !r.beganWith(message), nil
-	case "settle.stop":
-		return event, !r.isChildOf(family.Parent) || r.instance.Status() != statechart.Active, nil
 	default:
 		return event, r.instance == nil || head.Incarnation != r.record.CreatedAt.UnixMilli(), nil
 	}
 }
 
-// isStoppedAtStart reports whether the instance is a child that was stopped before its start, because its parent no
-// longer waited.
+// isStoppedAtStart reports whether the instance is a child that was stopped before it started.
 func (r *replay) isStoppedAtStart() bool {
-	return r.record.Status == statechart.Stopped && !slices.ContainsFunc(r.record.History, func(t durable.Transition) bool { return t.Event == "settle.stop" })
+	return len(r.record.History) > 0 && r.record.History[0].Event == "settle.stop"
 }
 
-// stopAtStart starts and stops such a child, without its effects.
-func (r *replay) stopAtStart(family familyHead) {
-	input, err := r.machine.DecodeInput(family.Input)
-	if err == nil {
-		r.instance, _, err = r.machine.Start(statechart.Start{Instance: r.name, At: r.startedAt, Input: input})
-	}
-	if err == nil {
-		r.instance, _, _, err = r.instance.Stop(r.startedAt)
-	}
+// stopAtStart stores such a child. The stop is the first step in its history.
+func (r *replay) stopAtStart() error {
+	stopped, err := r.machine.Stopped()
 	if err != nil {
-		panic(err)
+		return err
 	}
-	r.simulation.count("children forestalled", 1)
+	if first := r.record.History[0]; len(first.From) > 0 || !slices.Equal(first.To, stopped.State()) {
+		return differ("the history begins with %+v, want a stop in %v", first, stopped.State())
+	}
+	r.instance, r.at = limited(stopped), 1
+	r.simulation.count("children stopped before their start", 1)
+	return nil
 }
 
 // checkAddressee returns why an event does not reach the instance; nil if it does.

@@ -139,8 +139,6 @@ var mutants = []mutant{
 		`		rest = rest[done:]
 `, `		rest = rest[min(len(rest), max(done, fold-1)):]
 `},
-	{"children begin without a waiting parent", "a child is started while its parent waits", "runtime/durable/parent.go",
-		`	if !awaited {`, `	if !awaited && ctx == nil {`},
 	{"stops of children get lost", "a child is stopped when its parent leaves", "runtime/durable/effects.go",
 		`	statechart.StopInstance:   {message: (*turn).childMessage},`,
 		`	statechart.StopInstance:   {perform: func(*turn, context.Context, statechart.Effect) error { return nil }},`},
@@ -164,8 +162,9 @@ var mutants = []mutant{
 	{"parked twice, applied twice", "applied once", "runtime/durable/duplicates.go",
 		`(known == appliedAt(d.place()) || known == appliedAt(d.ParkedFrom))`, `known == ""`},
 	{"a child comes to life after its stop", "a child is stopped when its parent leaves", "runtime/durable/parent.go",
-		`		t.storeStopped(ctx, d, form)
-`, ``},
+		`	case t.draft.Instance == nil && t.isNamedBy(form.Parent):
+		return applicable, nil`, `	case t.draft.Instance == nil && t.isNamedBy(form.Parent):
+		return skipped, nil`},
 	{"an instance left between two services", "no instance is stuck", "runtime/durable/services.go",
 		`	if !s.unstored {
 		return nil

@@ -141,6 +141,16 @@ func (m *Machine[T]) Start(start statechart.Start) (started durable.Instance, ef
 	return started, effects, nil
 }
 
+// Stopped implements durable.Machine. The instance is in the initial state.
+func (m *Machine[T]) Stopped() (durable.Instance, error) {
+	i := &instance[T]{machine: m, status: statechart.Stopped, at: m.index[m.config.Initial], steps: 1}
+	snapshot, err := i.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return m.Restore(snapshot)
+}
+
 // checker collects the errors of a configuration.
 type checker[T any] struct {
 	m        *Machine[T]

@@ -124,6 +124,22 @@ func TestAStoppedInstanceAcceptsNoEvents(t *testing.T) {
 	}
 }
 
+func TestAnInstanceMayBeStoppedBeforeItStarts(t *testing.T) {
+	t.Parallel()
+	machine := newLedgers()
+	stopped, err := machine.Stopped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot := snapshotOf(t, stopped)
+	if want := `"status":"stopped","value":"open"`; !strings.Contains(snapshot, want) || !strings.Contains(snapshot, `"steps":1`) {
+		t.Errorf("want %s after 1 step, got %s", want, snapshot)
+	}
+	if restored, err := machine.Restore([]byte(snapshot)); err != nil || snapshotOf(t, restored) != snapshot {
+		t.Errorf("restored %s with the error %v", snapshotOf(t, restored), err)
+	}
+}
+
 func TestAnEventThatNoStateHandlesIsIgnored(t *testing.T) {
 	t.Parallel()
 	sm, asked := statelesshost.NewStateMachine(), false

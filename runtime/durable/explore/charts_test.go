@@ -154,8 +154,8 @@ func helped(machine, idle string) chartState {
 }
 
 // child returns a machine for children. c waits until its parent releases it. b does so too, and its exit action sends bye
-// to x/b. d calls a service and ends.
-func child(id string) durable.Machine {
+// to x/b. d calls a service and ends. No child starts with the item broken. A child with a defect does not start at all.
+func child(id string, isDefective bool) durable.Machine {
 	states := []chartState{
 		{ID: "idle", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "finish", Target: "arrived"}}},
 		{ID: "arrived", Type: statechart.Final, Output: func(b book, _ statechart.Event) any { return strings.Join(b.Log, " ") }},
@@ -170,7 +170,7 @@ func child(id string) durable.Machine {
 		ID: id, Version: 1, Initial: states[0].ID, Payloads: payloads(), States: states, Input: statechart.PayloadOf[item](),
 		Context: func(s statechart.Start) book {
 			i, _ := s.Input.(item)
-			if i.Item == "broken" {
+			if i.Item == "broken" || isDefective {
 				panic("no child starts with this input")
 			}
 			return book{Log: []string{"begun " + i.Item}}
@@ -191,16 +191,18 @@ var fromVersion1 = statechart.Migration{From: 1, Changes: []statechart.Change{
 
 // hosts returns the hosted machines before the deployment and, if there is a deployment, after it.
 func hosts(versions string) (sets []*durable.Machines) {
-	children := []durable.Machine{child("b"), child("c"), child("d")}
 	lists := [][]durable.Machine{{machineX(1)}}
 	switch versions {
+	case "defective children":
+		lists = append(lists, lists[0])
 	case "beside":
 		lists = append(lists, []durable.Machine{machineX(1), machineX(2)})
 	case "migrated":
 		lists = append(lists, []durable.Machine{machineX(2, fromVersion1)})
 	}
-	for _, list := range lists {
-		set, err := durable.NewMachines(append(list, children...)...)
+	for i, list := range lists {
+		isDefective := i == 1 && versions == "defective children"
+		set, err := durable.NewMachines(append(list, child("b", isDefective), child("c", isDefective), child("d", isDefective))...)
 		if err != nil {
 			panic(err)
 		}

@@ -132,9 +132,10 @@ var simulated = []mutant{
 		}
 		return err
 	}},`},
-	{name: "a child comes to life after its stop", scenario: "child is stopped: meanwhile", finds: "orphan", file: "parent.go",
-		old: `		t.storeStopped(ctx, d, form)
-`, new: ``},
+	{name: "a child comes to life after its stop", scenario: "child fails: meanwhile", finds: "orphan", file: "parent.go",
+		old: `	case t.draft.Instance == nil && t.isNamedBy(form.Parent):
+		return applicable, nil`, new: `	case t.draft.Instance == nil && t.isNamedBy(form.Parent):
+		return skipped, nil`},
 	{name: "failed starts of children not reported", scenario: "child fails", finds: "waits for ever", file: parkingFile,
 		old: `			return l.failStart(ctx, d, form.Parent, reason)`, new: `			_ = form
 			return nil`},

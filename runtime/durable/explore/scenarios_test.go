@@ -69,6 +69,7 @@ func familyScenarios() []*scenario {
 		{name: "child ends", text: "x/a help-c a1; x/a release r1", faults: 2},
 		{name: "child is stopped", text: "x/a help-b a1; x/a cancel a2", faults: 2},
 		{name: "child fails", text: "x/a help-c broken", limit: 1, faults: 2},
+		{name: "child fails: meanwhile", text: "x/a help-c a1", limit: 1, versions: "defective children", left: budget{Olds: 1}, nested: 3, faults: 2},
 		{name: "child is stopped: meanwhile", text: "x/a help-b a1; x/a cancel a2", nested: 2, faults: 2, isLong: true},
 		{name: "child again", text: "x/a help-c a1; x/a again a2; x/a release r1", isLong: true},
 		{name: "child with a service", text: "x/a help-d a1", faults: 2},
