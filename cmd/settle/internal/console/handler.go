@@ -45,7 +45,7 @@ const timeFormat = "15:04:05.000 "
 // NewHandler returns a handler for records from Info up that writes to out. Each line starts with indent.
 func NewHandler(out io.Writer, style Style, indent string) *Handler {
 	o := &output{Writer: out, style: style, indent: indent, instances: instanceColumn, events: eventColumn}
-	return &Handler{out: o, Handler: tint.NewHandler(o, &tint.Options{
+	return &Handler{out: o, Handler: tint.NewTextHandler(o, &tint.Options{
 		TimeFormat: timeFormat, NoColor: !style.on,
 		ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
 			if level, ok := attr.Value.Any().(slog.Level); ok && level == slog.LevelInfo {
