@@ -54,3 +54,31 @@ func TestEachEffectIsRetriedForAnHourOfItsOwn(t *testing.T) {
 		})
 	}
 }
+
+// AWS denies a parking. Two hours later another queue delivers an event whose send is denied too. The parking waits for
+// its own delivery and does not count for the send.
+func TestADeniedParkingCountsForNoOtherEffect(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.refuse = refusing(durable.ErrDenied, "Park order/1", "Send order/2")
+		receive := func(queue, number, body string) (failed []string) {
+			return w.handle([]durable.Delivery{{
+				MessageID: queue + number, ReceiptHandle: queue + number, Queue: queue, Group: "order/1", SequenceNumber: number, ReceiveCount: 3, Body: body,
+			}}, functionTimeout)
+		}
+		if failed := receive("a", "1", event("add", "ball")); len(failed) > 0 {
+			t.Fatalf("want the first event applied, got %v", failed)
+		}
+		if failed := receive("a", "2", `{"type": "unknown"}`); len(failed) == 0 {
+			t.Fatal("want the parking denied")
+		}
+		time.Sleep(2 * time.Hour)
+		if failed := receive("b", "1", telling("order/2", "ball")); len(failed) == 0 {
+			t.Error("want the send denied and its delivery retried")
+		}
+		if failed := w.load("order/1").FailedEffects; len(failed) > 0 {
+			t.Errorf("want no failed effect, got %+v", failed)
+		}
+	})
+}

@@ -337,9 +337,9 @@ func (t *turn) commit(ctx context.Context) error {
 		next.ExpireAt = t.expireAt(next)
 	}
 	err = t.loop.ports.Store.Commit(ctx, next)
-	if smaller := shed(next); errors.Is(err, ErrUnstorable) {
+	if errors.Is(err, ErrUnstorable) {
 		t.loop.config.Logger.WarnContext(ctx, "item is full, dropping its history", "instance", next.Instance.String(), "error", err)
-		next = smaller
+		next = shed(next)
 		err = t.loop.ports.Store.Commit(ctx, next)
 	}
 	if err != nil {
@@ -373,7 +373,10 @@ func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 		left.Tokens, err = t.giveAnswers(ctx)
 		left.FailedEffects, left.Executions, left.DeniedSince = t.draft.Record.FailedEffects, t.draft.Record.Executions, t.draft.Record.DeniedSince
 	}
-	if errors.Is(err, ErrDenied) && left.DeniedSince.IsZero() {
+	switch {
+	case err == nil:
+		left.DeniedSince = time.Time{} // A parking that waits for its delivery counts for no other effect.
+	case errors.Is(err, ErrDenied) && left.DeniedSince.IsZero():
 		left.DeniedSince = t.now()
 	}
 	if t.hasProgress(left) {

@@ -39,13 +39,13 @@ var mutants = []mutant{
 `},
 	{"dispatch before commit", "effects after their commit", "runtime/durable/turn.go",
 		`	err = t.loop.ports.Store.Commit(ctx, next)
-	if smaller`, `	for i := range next.Outbox {
+	if errors.Is(err, ErrUnstorable) {`, `	for i := range next.Outbox {
 		if batch, messages, err := t.batch(next.Outbox[i : i+1]); err == nil {
 			t.performBatch(ctx, batch, messages)
 		}
 	}
 	err = t.loop.ports.Store.Commit(ctx, next)
-	if smaller`},
+	if errors.Is(err, ErrUnstorable) {`},
 	{"unconditional write", "no overwriting of newer state", "runtime/dynamostore/store.go",
 		`aws.String("#revision = :previous")`, `aws.String("#revision >= :previous OR #revision < :previous")`},
 	{"acknowledge before dispatch", "effects at least once", "runtime/durable/turn.go",
@@ -77,13 +77,13 @@ var mutants = []mutant{
 		return nil`},
 	{"answers given before they are stored", "answers after their commit", "runtime/durable/turn.go",
 		`	err = t.loop.ports.Store.Commit(ctx, next)
-	if smaller`, `	for _, token := range next.Tokens {
+	if errors.Is(err, ErrUnstorable) {`, `	for _, token := range next.Tokens {
 		if !waits(token) {
 			_ = t.loop.ports.Tokens.Answer(ctx, token, *token.Answer, false)
 		}
 	}
 	err = t.loop.ports.Store.Commit(ctx, next)
-	if smaller`},
+	if errors.Is(err, ErrUnstorable) {`},
 	{"producers' repeats not recognised", "applied once", "runtime/durable/duplicates.go",
 		`	if eventID != "" {
 		for _, known`, `	if eventID == "-" {

@@ -72,22 +72,22 @@ var simulated = []mutant{
 		old: `		finished <- groups[i][:len(groups[i])-len(again[i])]`, new: `		finished <- groups[i]`},
 	{name: "dispatch before commit", scenario: "send", finds: "performed before its commit", file: turnFile,
 		old: `	err = t.loop.ports.Store.Commit(ctx, next)
-	if smaller`, new: `	for i := range next.Outbox {
+	if errors.Is(err, ErrUnstorable) {`, new: `	for i := range next.Outbox {
 		if batch, messages, err := t.batch(next.Outbox[i : i+1]); err == nil {
 			t.performBatch(ctx, batch, messages)
 		}
 	}
 	err = t.loop.ports.Store.Commit(ctx, next)
-	if smaller`},
+	if errors.Is(err, ErrUnstorable) {`},
 	{name: "answers given before they are stored", scenario: "task: unknown execution", finds: "answered and told expired", file: turnFile,
 		old: `	err = t.loop.ports.Store.Commit(ctx, next)
-	if smaller`, new: `	for _, token := range next.Tokens {
+	if errors.Is(err, ErrUnstorable) {`, new: `	for _, token := range next.Tokens {
 		if !waits(token) {
 			_ = t.loop.ports.Tokens.Answer(ctx, token, *token.Answer, false)
 		}
 	}
 	err = t.loop.ports.Store.Commit(ctx, next)
-	if smaller`},
+	if errors.Is(err, ErrUnstorable) {`},
 	{name: "a conflict taken for success", scenario: "plain", finds: "event lost", file: turnFile,
 		old: `	if err != nil {
 		t.broken = err
