@@ -15,7 +15,7 @@ const (
 	TimersMax            = 256     // timers of a snapshot
 	DeferredMax          = 64      // deferred events of a snapshot
 	ChildrenMax          = 64      // child instances at a time
-	EffectsMax           = 256     // effects of a step, with those of replayed events but without ParkEvent
+	EffectsMax           = 256     // effects of a step and of the events it replays, ParkEvent excluded
 	ReasonBytesMax       = 2 << 10 // the reason for parking a deferred event
 	EventNameBytesMax    = 256     // an event type, and the producer's ID "$id"
 	AliasBytesMax        = 256     // an alias
@@ -36,7 +36,7 @@ type Definition[C any] struct {
 	Input Payload
 	// Context returns the context of a new instance. Nil means the zero value of C.
 	Context func(Start) C
-	// Output returns the output of a finished instance. Nil means that of its top-level final state.
+	// Output returns the output of a finished instance. Nil means the output of its top-level final state.
 	Output                      func(C, Event) any
 	ContextParams, OutputParams json.RawMessage // as Action.Params
 	// Foreign is set by xstatejson.Foreign for a chart of another interpreter. Leave it nil.

@@ -67,9 +67,9 @@ func (x *interpreter) completeAnswers() {
 	}
 }
 
-// Resolving returns the answer for a caller that starts to wait under a name now: that of the first active state, in
-// document order, whose Resolve has the name. It reports false if the caller must wait. The answer has no ID. A
-// finished instance answers with its last state.
+// Resolving returns the answer for a caller that starts to wait under a name now. The first active state in document
+// order whose Resolve has the name gives it, or the last state of a finished instance. It reports false if the caller
+// must wait. The answer has no ID.
 func (c *Chart[C]) Resolving(snapshot Snapshot[C], name string, event Event) (answer Effect, ok bool, err error) {
 	if snapshot.chart != &c.chart {
 		return Effect{}, false, c.otherChart()

@@ -9,7 +9,7 @@ import (
 // ExecutionStatus is the final status of a workflow execution.
 type ExecutionStatus string
 
-// The final statuses of an execution: those of Step Functions, and two set by the host.
+// The final statuses of an execution. Step Functions reports the first four, and the host sets the other two.
 const (
 	ExecutionSucceeded ExecutionStatus = "SUCCEEDED"
 	ExecutionFailed    ExecutionStatus = "FAILED"

@@ -11,8 +11,7 @@ import (
 type Chart struct {
 	Root    State // Its ID is the chart's.
 	Version int
-	// Events are the types of the events from outside, and Internal those of the events that only the chart raises. Both
-	// are sorted.
+	// Events holds the event types from outside, and Internal the types that only the chart raises. Both are sorted.
 	Events, Internal []string
 	// Context is the JSON form of a constant context, or nil. Output is the same for the chart's output.
 	Context, Output json.RawMessage
