@@ -36,7 +36,7 @@ func demonstrated(t *testing.T) map[string]outcome {
 	for _, line := range regexp.MustCompile(`(?m)^   (\S+/\S+) +(\S.*)$`).FindAllStringSubmatch(list, -1) {
 		outcomes[line[1]] = outcome{States: line[2]}
 	}
-	output := regexp.MustCompile(`output of ([\w-]+), ([A-Z]+)\n +(?:\{(?:"enriched": \{)?"outcome": "(\w+)"|([\w.]+):)`)
+	output := regexp.MustCompile(`output of ([\w-]+), ([A-Z]+)\n +(?:\{\s*(?:"enriched": \{\s*)?"outcome": "(\w+)"|([\w.]+):)`)
 	for _, block := range strings.Split(story, "history of ") {
 		instance, rest, _ := strings.Cut(block, "\n")
 		if end, ok := outcomes[instance]; ok {

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Deferred is an event that waits in a snapshot (UML 2.5.1, 14.2.3.4.4). An active state defers an event listed in its
-// Defer, unless the event enables a transition of that state or a descendant. If any active state defers the event, no
-// transition is taken. Only events from outside and events sent with SendAfter are deferred.
+// Deferred is an event that waits in a snapshot. An active state defers an event in its Defer, unless the event enables
+// a transition of that state or a descendant. If any active state defers the event, no transition is taken. Only events
+// from outside and events sent with SendAfter are deferred (UML 2.5.1, 14.2.3.4.4).
 //
-// Once the configuration is settled, the oldest event that is no longer deferred is replayed as a macrostep within the
-// same step, and so on. If a replayed event fails, its macrostep is rolled back and the event becomes a ParkEvent
+// Once the configuration is settled, the oldest event that is no longer deferred is replayed within the same step, then
+// the next one. If a replayed event fails, its macrostep is rolled back and the event becomes a ParkEvent
 // effect. The event that released it does not fail.
 type Deferred struct {
 	Type  string

@@ -14,8 +14,8 @@ import (
 // Migration converts stored snapshots of one version of a chart to the next. It must depend only on the snapshot,
 // because the same snapshot may be migrated many times before the result is stored.
 //
-// A migration enters and leaves no state, and starts nothing: not the timers and services of an active state that the
-// new version adds, and not the Entry and Resolve of a state to which it moves the instance.
+// A migration enters and leaves no state, and starts nothing. If the new version adds timers or services to an active
+// state, they do not start. If a migration moves the instance to a state, its Entry and Resolve do not run.
 type Migration struct {
 	From    int      // the version that stored the snapshot; the result has version From+1
 	Changes []Change // applied in order; none means that the next version reads the snapshot as it is

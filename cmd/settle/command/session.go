@@ -224,7 +224,7 @@ func (s *session) machines() (machines *durable.Machines, err error) {
 // versions returns the hosted versions of a machine.
 func (s *session) versions(id string) []durable.Machine {
 	all := s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)})
-	return slices.DeleteFunc(all, func(m durable.Machine) bool { return m.ID() != id })
+	return slices.DeleteFunc(slices.Clone(all), func(m durable.Machine) bool { return m.ID() != id }) // The host may keep the slice.
 }
 
 // tags returns the sorted tags of the states in all hosted versions of a machine. known is false if no machine has the
