@@ -63,6 +63,7 @@ func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, 
 				t.draft.Record.DeniedSince = time.Time{} // Another effect is at the head now.
 			case errors.Is(errs[i], errNotInHand):
 				kept = append(kept, effect)
+				t.draft.Record.DeniedSince = time.Time{} // Another effect is at the head for this delivery.
 			default:
 				failed = append(failed, effect)
 				if err == nil {
@@ -143,8 +144,8 @@ func (t *turn) takeOver(ctx context.Context) error {
 	return t.clear(ctx, t.left(t.stored.Record.Outbox))
 }
 
-// clear stores the remaining pending work of the record. If the failed effects do not fit into the item, it keeps
-// fewer: the outbox must not block the instance.
+// clear stores the remaining pending work of the record. If it does not fit into the item, clear shortens the reasons of
+// refused executions and the failed effects, and then drops failed effects: the outbox must not block the instance.
 func (t *turn) clear(ctx context.Context, left Left) error {
 	record := t.stored.Record
 	record.Outbox, record.Tokens = left.Outbox, left.Tokens
@@ -155,9 +156,20 @@ func (t *turn) clear(ctx context.Context, left Left) error {
 		return t.loop.ports.Store.ClearOutbox(ctx, record.Instance, record.Revision, left)
 	}
 	err := clearing()
-	for errors.Is(err, ErrUnstorable) && len(left.FailedEffects) > 0 {
+	isRefused := func(e Execution) bool { return e.Refused != nil }
+	if errors.Is(err, ErrUnstorable) && slices.ContainsFunc(left.Executions, isRefused) {
+		left.Executions = replaced(left.Executions, func(e *Execution) bool { return isRefused(*e) }, func(e *Execution) {
+			e.Refused = &Refusal{Error: cut(e.Refused.Error, failedErrorShortMax)}
+		})
+		err = clearing()
+	}
+	for isShort := false; errors.Is(err, ErrUnstorable) && len(left.FailedEffects) > 0; isShort = true {
 		t.loop.config.Logger.ErrorContext(ctx, "no room in the item for all failed effects, keeping fewer", "instance", record.Instance.String(), "error", err)
-		left.FailedEffects = slices.Clone(left.FailedEffects[(len(left.FailedEffects)+1)/2:])
+		kept := left.FailedEffects
+		if isShort {
+			kept = kept[(len(kept)+1)/2:]
+		}
+		left.FailedEffects = slices.Clone(kept)
 		for i := range left.FailedEffects {
 			left.FailedEffects[i] = left.FailedEffects[i].short()
 		}

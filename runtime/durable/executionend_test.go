@@ -183,10 +183,7 @@ func TestADeniedRetryOfAStartIsNotToldBeforeAPollDecides(t *testing.T) {
 // execution.
 func TestAPollThatFailsDoesNotDecideThatAnExecutionWasNotStarted(t *testing.T) {
 	t.Parallel()
-	for failure, want := range map[error]string{
-		errFault:          printedLog,
-		durable.ErrDenied: "print NOT_STARTED AccessDeniedException no longer allowed",
-	} {
+	for _, failure := range []error{errFault, durable.ErrDenied} {
 		inPrinterWorld(t, func(t *testing.T, w *world) {
 			w.hook = faults(map[string]fault{"Start print #1": failAfter})
 			w.post(printer1, `{"type":"ship"}`)
@@ -205,7 +202,7 @@ func TestAPollThatFailsDoesNotDecideThatAnExecutionWasNotStarted(t *testing.T) {
 			}
 			w.only(t).end = &printed // EventBridge does not report it.
 			w.run(t)
-			w.wantPrinted(t, 0, want)
+			w.wantPrinted(t, 0, printedLog)
 		})
 	}
 }

@@ -26,7 +26,7 @@ type FailedEffect struct {
 	Data      json.RawMessage `json:"data,omitempty"`
 	DataBytes int             `json:"data_bytes,omitempty"`
 	// Report says whether the chart has received the failure. It is empty if the chart does not declare
-	// statechart.CommunicationError.
+	// statechart.CommunicationError, unless the effect starts a child.
 	Report Report `json:"report,omitempty"`
 }
 
@@ -72,20 +72,24 @@ func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err e
 
 // isPermanent reports whether the loop gives up an effect after the error: at once if AWS refuses it, or after
 // DeniedWaitMax if AWS denies it. The loop never gives up parking, because the event would be lost. It never gives up
-// emitting, because Emit is the host's own code.
+// emitting, because Emit is the host's own code. It gives up the start, stop or end of a child only if AWS refuses it.
+// Otherwise a parent would wait for its child forever, or a child would run without a parent.
 func (t *turn) isPermanent(kind statechart.EffectKind, err error) bool {
 	switch {
 	case kind == statechart.EmitEvent || kind == statechart.ParkEvent || kind == parkDelivery:
 		return false
 	case errors.Is(err, ErrRefused):
 		return true
-	case !errors.Is(err, ErrDenied):
+	case !errors.Is(err, ErrDenied) || slices.Contains(ofFamilies, kind):
 		return false
 	}
 	// A consumer that was offline still gets AttemptsMax tries.
 	since := t.draft.Record.DeniedSince
 	return !since.IsZero() && t.loop.config.Now().Sub(since) >= t.loop.config.DeniedWaitMax && t.deliveries[0].ReceiveCount >= t.loop.config.AttemptsMax
 }
+
+// ofFamilies lists the effects that start, stop or end a child.
+var ofFamilies = []statechart.EffectKind{statechart.SpawnInstance, statechart.StopInstance, notifyParent, refuseChild}
 
 // contentOf returns the target and the data of an effect.
 func (t *turn) contentOf(effect statechart.Effect) (target string, data json.RawMessage) {
@@ -111,8 +115,8 @@ func (t *turn) contentOf(effect statechart.Effect) (target string, data json.Raw
 	return target, data
 }
 
-// giveUp records an effect that failed permanently and reports it to the chart, if the chart declares
-// statechart.CommunicationError. The write that clears the outbox stores it.
+// giveUp records an effect that failed permanently. It reports the effect to the chart if it starts a child, or if the
+// chart declares statechart.CommunicationError. The write that clears the outbox stores it.
 func (t *turn) giveUp(ctx context.Context, failed FailedEffect, reason error) error {
 	log := t.loop.config.Logger.With("instance", t.draft.Record.Instance.String(), "effect", t.derivedID(failed.ID), "kind", string(failed.Kind), "target", failed.Target)
 	log.ErrorContext(ctx, "effect failed permanently", "error", reason)
@@ -124,7 +128,7 @@ func (t *turn) giveUp(ctx context.Context, failed FailedEffect, reason error) er
 	if len(failed.Data) > failedDataBytesMax {
 		failed.Data = nil
 	}
-	if t.draft.Instance.Status() == statechart.Active && t.declares(statechart.CommunicationError) {
+	if t.draft.Instance.Status() == statechart.Active && (failed.Kind == statechart.SpawnInstance || t.declares(statechart.CommunicationError)) {
 		failed.Report = ReportSent
 		err := t.sendReport(ctx, failed.ID)
 		if err != nil && !t.isPermanent("", err) {
@@ -172,16 +176,22 @@ func (t *turn) setReport(id string, report Report) {
 	t.draft.Record.FailedEffects = replaced(t.draft.Record.FailedEffects, func(f *FailedEffect) bool { return f.ID == id }, func(f *FailedEffect) { f.Report = report })
 }
 
-// applyFailed reports a failed effect to the chart, unless the chart has received it.
-func (t *turn) applyFailed(_ context.Context, form failing) error {
+// applyFailed reports a failed effect to the chart, unless the chart has received it. A start that failed is the end of
+// the child.
+func (t *turn) applyFailed(ctx context.Context, form failing) error {
 	failed, ok := find(t.draft.Record.FailedEffects, func(f *FailedEffect) bool { return f.ID == form.Effect })
 	if !ok || failed.Report != ReportSent && failed.Report != ReportUnsent {
 		return nil
 	}
-	err := t.applyOwn(statechart.CommunicationError, struct {
-		Type string `json:"type"`
-		statechart.CommunicationFailure
-	}{statechart.CommunicationError, statechart.CommunicationFailure{Effect: t.derivedID(failed.ID), Kind: failed.Kind, Target: failed.Target, Message: failed.Error}})
+	var err error
+	if failed.Kind == statechart.SpawnInstance {
+		err = t.applyChildEnd(ctx, childEnd{Child: failed.ID, Status: childFailed, Message: failed.Error})
+	} else {
+		err = t.applyOwn(statechart.CommunicationError, struct {
+			Type string `json:"type"`
+			statechart.CommunicationFailure
+		}{statechart.CommunicationError, statechart.CommunicationFailure{Effect: t.derivedID(failed.ID), Kind: failed.Kind, Target: failed.Target, Message: failed.Error}})
+	}
 	if err == nil {
 		t.setReport(form.Effect, ReportReceived)
 		t.changed()

@@ -37,7 +37,8 @@ const (
 //	the invocation has too little time left            no                  retry with backoff, at once after progress
 //	a service asks for a retry, a timer fired early    no                  retry after its wait
 //	another writer was faster                          no                  at once, Config.ConflictsMax times, then with backoff
-//	the record does not fit                            no                  one by one, without its history, then park
+//	another queue's event is settling the instance     no                  retry with backoff, Config.AbandonedMax times
+//	the record does not fit                            no                  without its history, one by one, then park
 //	the record cannot be read                          no                  retry with backoff, and an alarm
 func (l *Loop) fate(err error, at standing) fate {
 	var suspect *suspectError
@@ -90,10 +91,14 @@ type retryError struct {
 
 func (e *retryError) Error() string { return fmt.Sprintf("retrying in %v: %v", e.wait, e.err) }
 
-// suspectError ends a turn before it begins: a delivery may kill the process and must run alone.
+// suspectError ends a turn before it begins, because it must run in another slot: alone if a delivery may kill the
+// process, together with others if none may.
 type suspectError struct{ suspicion int }
 
-func (e *suspectError) Error() string { return "it may kill the process" }
+// unsuspected is the suspicion of a turn that need not run alone.
+const unsuspected = -1
+
+func (e *suspectError) Error() string { return "it must run in another slot" }
 
 // suspicion returns how often the process died during a delivery of the turn, or 0 if the turn need not run alone.
 // The turn runs alone after Config.AloneAfter deaths, or if its next try is its last.
@@ -147,12 +152,16 @@ func (t *turn) countTry(ctx context.Context, d Delivery, begins, lazy bool) (cou
 	if d.ReceiveCount <= 1 || begins && !t.exists() && d.ReceiveCount <= t.loop.config.AttemptsMax {
 		return attempt.Count + 1, nil
 	}
+	before := t.draft
 	attempt.Count++
 	t.count(attempt)
 	if lazy {
 		return attempt.Count, nil
 	}
-	return attempt.Count, t.commit(ctx)
+	if err = t.commit(ctx); errors.Is(err, ErrUnstorable) {
+		t.draft, t.broken, err = before, nil, nil // The item has no room for the count. The event may still fit.
+	}
+	return attempt.Count, err
 }
 
 // isServiceNext reports whether a service is the next user code of an unsettled instance. The start of a service
@@ -201,16 +210,18 @@ const takeBackMax = 5
 
 // takeBack takes back the counts of a turn whose commit failed while the process lives: failures of AWS use up
 // neither tries of events nor attempts of services. loaded is the state at the start of the turn. takeBack reads the
-// instance again, because the stored state is unknown. If the table fails for all of takeBackMax attempts, the try counts
-// as a death of the process: the next process cannot tell one from the other.
-func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery) {
+// instance again, because the stored state is unknown. A write that timed out may still arrive: takeBack raises the
+// revision, so that it conflicts. If the table fails for all of takeBackMax attempts, the try counts as a death of the
+// process: the next process cannot tell one from the other.
+func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery, cause error) {
 	if !slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.ReceiveCount > 1 }) {
 		return
 	}
 	var err error
+	mayArrive := !errors.Is(cause, ErrConflict) && !errors.Is(cause, ErrUnstorable)
 	wait := 50 * time.Millisecond
 	for tries := 1; ; tries++ {
-		err = t.loop.takeBackOnce(ctx, t.draft.Record.Instance, loaded, deliveries)
+		err = t.loop.takeBackOnce(ctx, t.draft.Record.Instance, loaded, deliveries, mayArrive)
 		if err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrUnstorable) {
 			return
 		}
@@ -222,10 +233,14 @@ func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery
 	t.loop.config.Logger.WarnContext(ctx, "cannot take back the count of a try, it counts as a death of the process", "instance", t.draft.Record.Instance.String(), "error", err)
 }
 
-func (l *Loop) takeBackOnce(ctx context.Context, id InstanceID, loaded state, deliveries []Delivery) error {
+// takeBackOnce takes back the counts in the stored instance. mayArrive says that a write of the turn may still arrive.
+func (l *Loop) takeBackOnce(ctx context.Context, id InstanceID, loaded state, deliveries []Delivery, mayArrive bool) error {
 	t, err := l.hydrate(ctx, id, deliveries)
 	if err != nil || t.stored.Instance == nil {
 		return err
+	}
+	if mayArrive && t.stored.Record.Revision == loaded.Record.Revision {
+		t.changed()
 	}
 	attempts := map[string]int{}
 	if loaded.Instance != nil {

@@ -60,8 +60,10 @@ type slot int
 const (
 	// together runs at the same time as other groups.
 	together slot = iota
-	// alone runs by itself, before the other groups of the batch, if there are any.
+	// alone is the only group of its batch.
 	alone
+	// first runs by itself, before the other groups of the batch, if it may kill the process. Otherwise it does nothing.
+	first
 	// afterOthers runs by itself, after the other groups of the batch have used up time.
 	afterOthers
 )
@@ -87,12 +89,19 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 	all.Go(func() {
 		var others []int
 		for i, group := range groups {
-			if receives := group[0].ReceiveCount; len(groups) > 1 && (receives == 0 || receives%firstEvery != 0) {
-				others = append(others, i)
-				continue
+			slot := together
+			if receives := group[0].ReceiveCount; len(groups) == 1 {
+				slot = alone
+			} else if receives > 0 && receives%firstEvery == 0 {
+				slot = first
 			}
-			again[i], _ = l.handleGroup(ctx, group, alone, began)
-			finish(i)
+			if slot != together {
+				if again[i], suspicions[i] = l.handleGroup(ctx, group, slot, began); suspicions[i] == 0 {
+					finish(i)
+					continue
+				}
+			}
+			others = append(others, i)
 		}
 		var concurrent sync.WaitGroup
 		for _, i := range others {
@@ -152,8 +161,8 @@ func suspects(suspicions []int) (order []int) {
 }
 
 // handleGroup processes the deliveries of one group. It returns the first failed delivery and all deliveries behind
-// it. It has already delayed their retry. A suspicion above 0 means that nothing has happened: the group must run
-// alone.
+// it. It has already delayed their retry. A suspicion other than 0 means that nothing has happened: the group must run
+// in another slot.
 func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, slot slot, began time.Time) (rest []Delivery, suspicion int) {
 	rest = deliveries
 	if slot == afterOthers && !l.hasTime(ctx) {

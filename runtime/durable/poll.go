@@ -46,7 +46,7 @@ func (t *turn) pollExecution(ctx context.Context, form polling) error {
 	case err == nil && awaited.Refused != nil:
 		t.setStarted(awaited.Name, awaited.ARN, nil)
 		t.changed()
-	case awaited.Refused != nil && form.Count > 0 && (errors.Is(err, ErrNoExecution) || errors.Is(err, ErrDenied) || errors.Is(err, ErrRefused)):
+	case awaited.Refused != nil && form.Count > 0 && (errors.Is(err, ErrNoExecution) || errors.Is(err, ErrRefused)):
 		t.setStarted(awaited.Name, "", awaited.Refused)
 		return t.pollExecution(ctx, form)
 	case errors.Is(err, ErrNoExecution) && form.Count > 0:

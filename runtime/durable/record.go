@@ -45,7 +45,8 @@ type Record struct {
 	Skipped int64
 	// FailedEffects holds the effects that will never be performed, oldest first. See Config.FailedEffectsMax.
 	FailedEffects []FailedEffect
-	// DeniedSince is when AWS first denied the effect at the head of the outbox; zero if it has not.
+	// DeniedSince is when AWS first denied the effect at the head of the outbox, or the answer that is next; zero if it
+	// has not.
 	DeniedSince time.Time
 	// Outbox holds the effects that may not have been performed yet. Effects must be performed in order, and only
 	// after the record is stored.

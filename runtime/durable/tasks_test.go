@@ -154,6 +154,32 @@ func TestAConsumerWithoutTokensAppliesEventsAndLeavesAnswersToTheNext(t *testing
 	})
 }
 
+// The first of two answers is denied for an hour. The second is denied once.
+func TestTheSecondAnswerHasAnHourOfItsOwn(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.waitFor("t1", "HandOver", 24*time.Hour, 0)
+		w.waitFor("t2", "Delivery", 24*time.Hour, 0)
+		w.runFor(t, time.Second)
+		denied := 0
+		w.refuse = func(call string) error {
+			if call == "Answer Delivery" {
+				denied++
+			}
+			if call == "Answer HandOver" || call == "Answer Delivery" && denied == 1 { // The history lags for a second.
+				return durable.ErrDenied
+			}
+			return nil
+		}
+		w.post(parcel1, event("hurry", ""), event("finish", "ball"))
+		w.runFor(t, 3*time.Hour)
+		w.wantAnswer(t, "t2", delivered)
+		if n := w.counted("Answer Delivery"); n != 2 {
+			t.Errorf("the second answer was tried %d times: %+v", n, w.load(parcel1).FailedEffects)
+		}
+	})
+}
+
 // Step Functions denies the first answer for almost an hour. Once it accepts that answer, it denies the next one for ten
 // minutes.
 func TestEachAnswerIsRetriedForAnHourOfItsOwn(t *testing.T) {

@@ -200,11 +200,11 @@ func (t *turn) giveAnswers(ctx context.Context) (left []Token, err error) {
 		if errors.Is(err, ErrExpired) {
 			err = t.notifyExpired(ctx, token)
 		}
-		if err == nil {
-			t.draft.Record.DeniedSince = time.Time{} // Another answer is next now.
-		}
 		if err != nil && t.isPermanent(statechart.ResolveWaits, err) {
 			err = t.giveUp(ctx, FailedEffect{ID: "token." + token.Key, Kind: statechart.ResolveWaits, Target: token.Name, Data: token.Answer.Output}, err)
+		}
+		if err == nil {
+			t.draft.Record.DeniedSince = time.Time{} // Another answer is next now.
 		}
 		if err != nil {
 			return left, fmt.Errorf("answering the task %s of %s: %w", token.Name, t.stored.Record.Instance, err)

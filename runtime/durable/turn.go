@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -15,6 +16,9 @@ import (
 // the order of the phases.
 func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began time.Time) (done int, err error) {
 	id, err := l.address(deliveries[0].Group)
+	if first := deliveries[0]; err != nil && eventHead(json.RawMessage(first.Body)).Type == startEvent && first.ReceiveCount <= l.config.AbandonedMax {
+		return 0, err // A deployment may be adding the child's machine. Its parent must not see a failed child.
+	}
 	if err != nil {
 		return l.parkAll(ctx, deliveries, fmt.Errorf("the group of the message: %w", err))
 	}
@@ -24,8 +28,11 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began
 	if err != nil {
 		return 0, err
 	}
-	if suspicion := t.suspicion(); slot == together && suspicion > 0 {
+	switch suspicion := t.suspicion(); {
+	case slot == together && suspicion > 0:
 		return 0, &suspectError{suspicion}
+	case slot == first && suspicion == 0:
+		return 0, &suspectError{unsuspected}
 	}
 	t.began = began
 	t.reportLoaded(ctx)
@@ -44,7 +51,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began
 
 		// Commit the applied events, even if a later delivery failed.
 		if err := t.commit(ctx); err != nil {
-			t.takeBack(ctx, loaded, deliveries[done:])
+			t.takeBack(ctx, loaded, deliveries[done:], err)
 			return done, err
 		}
 		t.reportApplied(ctx)
@@ -208,6 +215,9 @@ func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 	if t.draft.Instance == nil || t.draft.Instance.Settled() {
 		return false, nil
 	}
+	if other, ok := t.settler(d); ok && d.ReceiveCount <= t.loop.config.AbandonedMax {
+		return false, fmt.Errorf("%s is being settled by message %s of %s", t.draft.Record.Instance, other.SequenceNumber, other.Queue)
+	}
 	before := t.draft
 	counted, err := t.countTry(ctx, d, false, t.isServiceNext(d))
 	if err == nil && counted > t.loop.config.AbandonedMax+t.serviceAttempts() {
@@ -224,6 +234,13 @@ func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 	}
 	_, err = t.giveUpDelivery(ctx, d, fmt.Errorf("settling %s: %w", t.draft.Record.Instance, err))
 	return true, err
+}
+
+// settler returns the event of another queue that was applied and has yet to settle the instance. Its services may run
+// at this moment, in another process.
+func (t *turn) settler(d Delivery) (Attempt, bool) {
+	r := &t.draft.Record
+	return find(r.Attempts, func(a *Attempt) bool { return a.Queue != d.Queue && a.SequenceNumber == r.Watermark[a.Queue] })
 }
 
 // try applies the delivery's event and settles the instance. applied is false if the event was parked, postponed, or

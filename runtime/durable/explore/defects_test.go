@@ -169,7 +169,7 @@ var fixed = []mutant{
 	{name: "suspects processed beside others", scenario: "killer", finds: "innocent event parked", file: turnFile,
 		old: `slot == together && suspicion > 0`, new: `slot < together && suspicion > 0`},
 	{name: "failed write counts as a try", scenario: "plain: limit 1", faults: 2, finds: "innocent event parked", file: turnFile,
-		old: `			t.takeBack(ctx, loaded, deliveries[done:])
+		old: `			t.takeBack(ctx, loaded, deliveries[done:], err)
 `, new: `			_ = loaded
 `},
 	{name: "failed call counts as a try", scenario: "alias: limit 1", faults: 2, finds: "innocent event blamed", file: failureFile,
@@ -203,6 +203,10 @@ var fixed = []mutant{
 		record.Outbox`, new: `		record.Outbox`},
 	{name: "given-up effect not stored", scenario: "denied", pauses: 1, finds: "send lost", file: dispatchFile,
 		old: `		if err != nil || t.gaveUp() {`, new: `		if err != nil {`},
+	{name: "denied stop of a child given up", scenario: "denied: stop", finds: "orphan", file: "failed.go",
+		old: ` || slices.Contains(ofFamilies, kind):`, new: ` || len(ofFamilies) == 0:`},
+	{name: "denied end of a child given up", scenario: "denied: child", finds: "waits for ever", file: "failed.go",
+		old: ` || slices.Contains(ofFamilies, kind):`, new: ` || len(ofFamilies) == 0:`},
 	{name: "rearming keeps the old IDs", scenario: "restore: then", finds: "cleared outbox comes back", file: rearmFile,
 		old: `	snapshot, steps, err := stepcount.Raise(record.Snapshot, now.UnixMicro())`, new: `	snapshot, steps, err := record.Snapshot, now.UnixMicro(), error(nil)`},
 	{name: "rearming does not put timers back", scenario: "restore: timer", finds: "not woken", file: rearmFile,

@@ -53,6 +53,8 @@ func operatorScenarios() []*scenario {
 		{name: "end", text: "x/a finish a1 x/b", faults: 3},
 		{name: "denied", text: "x/a tell a1 x/b; x/a tell a2 x/b", left: budget{Denials: 1}, faults: 2},
 		{name: "denied end", text: "x/a finish a1 x/b", left: budget{Denials: 1}, faults: 2},
+		{name: "denied: child", text: "x/a help-c a1; x/a release r1", left: budget{Denials: 1}, isLong: true},
+		{name: "denied: stop", text: "x/a help-c a1; x/a cancel a2", left: budget{Denials: 1}, isLong: true},
 		{name: "deploy: service", text: "x/a add a1; x/a pay a2", versions: "beside", left: budget{Olds: 1}, faults: 2},
 		{name: "deploy: redrive", text: "x/a break a1", limit: 1, versions: "beside", left: budget{Redrives: 1}, faults: 2},
 		{name: "deploy: timer", text: "x/a wait a1; x/a tell a2 x/b", versions: "beside", left: budget{Olds: 1}, faults: 2, isLong: true},

@@ -152,6 +152,9 @@ func (w *world) send(m durable.Message) (messageID string) {
 	return w.enqueue(queueARN, m.To.String(), string(m.Body), m.DeduplicationID, durable.Place{})
 }
 
+// deniedReceivesMax bounds the retries while sending is denied: some go on until it is allowed.
+const deniedReceivesMax = 4
+
 // lanes returns the number of messages in each lane, and when each lane is unlocked. A FIFO group is locked while one of
 // its messages is in flight (SQS Developer Guide, "FIFO queue delivery logic").
 func (w *world) lanes() (count map[string]int, free map[string]time.Time) {
@@ -159,6 +162,11 @@ func (w *world) lanes() (count map[string]int, free map[string]time.Time) {
 	for _, m := range w.messages {
 		count[m.lane()]++
 		free[m.lane()] = later(free[m.lane()], m.visibleAt)
+	}
+	for _, m := range w.messages {
+		if w.denied && m.ReceiveCount >= deniedReceivesMax {
+			delete(count, m.lane())
+		}
 	}
 	return count, free
 }

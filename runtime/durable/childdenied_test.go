@@ -1,0 +1,99 @@
+package durable_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// AWS refuses the start of a child.
+func TestAStartThatIsRefusedReachesTheParent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFamily(t)
+		w.refuse = failingCalls(durable.ErrRefused, "Send courier/")
+		w.post(boss1, ship)
+		w.run(t)
+		w.wantState(t, boss1, "idle")
+		if log := w.logOf(t, boss1); len(log) != 1 || len(w.stored("courier")) > 0 {
+			t.Errorf("want boss/1 told once and no courier, got %q and %q", log, w.stored("courier"))
+		}
+	})
+}
+
+// The start of a child is denied for more than an hour.
+func TestAStartThatIsDeniedReachesTheChildLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFamily(t)
+		w.refuse = failingCalls(durable.ErrDenied, "Send courier/")
+		w.post(boss1, ship)
+		w.runFor(t, 3*time.Hour)
+		w.refuse = nil
+		w.run(t)
+		w.wantFamily(t, "courier active, radio active")
+	})
+}
+
+// The report of a child's end is denied for more than an hour.
+func TestAnEndThatIsDeniedReachesTheParentLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFamily(t)
+		w.post(boss1, ship)
+		w.run(t)
+		w.post(boss1, event("finish", ""))
+		w.refuse = failingCalls(durable.ErrDenied, "Send boss/1")
+		w.runFor(t, 3*time.Hour)
+		w.refuse = nil
+		w.runFor(t, 30*24*time.Hour)
+		w.wantState(t, boss1, "idle")
+		w.wantLog(t, boss1, `back "parcel board ok"`)
+	})
+}
+
+// The stop of a child is denied for more than an hour.
+func TestAStopThatIsDeniedReachesTheChildLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFamily(t)
+		w.post(boss1, ship)
+		w.run(t)
+		w.refuse = failingCalls(durable.ErrDenied, "Send courier/")
+		w.post(boss1, event("cancel", ""))
+		w.runFor(t, 3*time.Hour)
+		w.refuse = nil
+		w.post(boss1, event("add", "x"))
+		w.runFor(t, 30*24*time.Hour)
+		w.wantFamily(t, "courier stopped, radio stopped", "x")
+	})
+}
+
+// A deployment adds the machine courier. The start of the first courier reaches a process of the old build.
+func TestAStartThatReachesAProcessOfTheOldBuildIsRetried(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, ship)
+		w.invoke()
+		sound := w.machines
+		w.host(t) // The old build hosts order only.
+		w.invoke()
+		w.machines = sound
+		w.run(t)
+		w.wantState(t, boss1, "shipping")
+		w.wantLog(t, boss1)
+	})
+}
+
+// failingCalls returns a world.refuse that fails the calls with this prefix.
+func failingCalls(err error, prefix string) func(string) error {
+	return func(call string) error {
+		if strings.HasPrefix(call, prefix) {
+			return err
+		}
+		return nil
+	}
+}
