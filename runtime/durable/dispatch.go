@@ -144,8 +144,9 @@ func (t *turn) takeOver(ctx context.Context) error {
 	return t.clear(ctx, t.left(t.stored.Record.Outbox))
 }
 
-// clear stores the remaining pending work of the record. If it does not fit into the item, clear shortens the reasons of
-// refused executions and the failed effects, and then drops failed effects: the outbox must not block the instance.
+// clear stores the remaining pending work of the record. The outbox must not block the instance. So if the record does
+// not fit into the item, clear shortens the reasons of refused executions and of failed effects. Then it drops the
+// oldest failed effects.
 func (t *turn) clear(ctx context.Context, left Left) error {
 	record := t.stored.Record
 	record.Outbox, record.Tokens = left.Outbox, left.Tokens

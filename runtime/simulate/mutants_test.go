@@ -119,7 +119,7 @@ var mutants = []mutant{
 	{"failures of AWS counted as tries", "never parked for failures of AWS", "runtime/durable/failure.go",
 		`now.Count--`, `now.Count -= 0`},
 	{"events that kill processes not taken alone", "one instance's trouble parks no event of another", "runtime/durable/turn.go",
-		`slot == together && suspicion > 0 {`, `slot == together && suspicion > 1<<20 {`},
+		`slot == together && suspicion > 0:`, `slot == together && suspicion > 1<<20:`},
 	{"denied effects dropped at once", "denied effects are tried for DeniedWaitMax", "runtime/durable/failed.go",
 		`	return !since.IsZero() && t.loop.config.Now().Sub(since) >= t.loop.config.DeniedWaitMax && `, `	return since.IsZero() || `},
 	{"items expire that owe effects", "effects at least once", "runtime/durable/turn.go",
