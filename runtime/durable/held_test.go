@@ -142,8 +142,7 @@ func TestATurnThatFailsLeavesWaitingWhatIsStored(t *testing.T) {
 	}
 }
 
-// An alias is refused, and then it is released. The instance gets it by a second claim or by the retry of the first. Its
-// chart receives no alias.taken.
+// Another process applies an event of the instance while the turn applies the next two.
 func TestATurnThatAnotherWriterHasOvertakenLeavesNothing(t *testing.T) {
 	t.Parallel()
 	heardInParcelWorld(t, func(t *testing.T, w *world, h *heard) {

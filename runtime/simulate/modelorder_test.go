@@ -66,7 +66,7 @@ func (r *replay) linearize() (*replay, error) {
 		return r.tried.furthest, r.tried.failure
 	}
 	if len(r.tried.deadEnds) >= deadEndsMax {
-		return r, errTooManyOrders
+		return r, fmt.Errorf("%w; the longest attempt differs after %d steps: %w", errTooManyOrders, r.tried.furthest.at, r.tried.failure)
 	}
 	for _, c := range choices {
 		next, err := r.clone().follow(c)
