@@ -124,6 +124,13 @@ func (t *turn) suspicion() (most int) {
 	return most
 }
 
+// settler returns the event of another queue that was applied and has yet to settle the instance. Its services may run
+// at this moment, in another process.
+func (t *turn) settler(d Delivery) (Attempt, bool) {
+	r := &t.draft.Record
+	return find(r.Attempts, func(a *Attempt) bool { return a.Queue != d.Queue && a.SequenceNumber == r.Watermark[a.Queue] })
+}
+
 // attempt returns the counts of the delivery's event.
 func (r Record) attempt(d Delivery) Attempt {
 	isOf := func(a *Attempt) bool { return a.Queue == d.Queue && a.SequenceNumber == d.SequenceNumber }

@@ -65,9 +65,13 @@ func (l *Loop) park(ctx context.Context, d Delivery, reason error, held ...Token
 	return nil
 }
 
-// parkAll parks deliveries whose group does not name an instance of a hosted machine.
+// parkAll parks deliveries whose group does not name an instance of a hosted machine. It first retries the start of a
+// child: a deployment may be adding the child's machine, and the parent must not see a failed child.
 func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error) (done int, err error) {
 	for i, d := range deliveries {
+		if eventHead(json.RawMessage(d.Body)).Type == startEvent && d.ReceiveCount <= l.config.AbandonedMax {
+			return i, reason
+		}
 		if err := l.park(ctx, d, reason); err != nil {
 			return i, err
 		}

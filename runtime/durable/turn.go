@@ -2,7 +2,6 @@ package durable
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -16,9 +15,6 @@ import (
 // the order of the phases.
 func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began time.Time) (done int, err error) {
 	id, err := l.address(deliveries[0].Group)
-	if first := deliveries[0]; err != nil && eventHead(json.RawMessage(first.Body)).Type == startEvent && first.ReceiveCount <= l.config.AbandonedMax {
-		return 0, err // A deployment may be adding the child's machine. Its parent must not see a failed child.
-	}
 	if err != nil {
 		return l.parkAll(ctx, deliveries, fmt.Errorf("the group of the message: %w", err))
 	}
@@ -234,13 +230,6 @@ func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 	}
 	_, err = t.giveUpDelivery(ctx, d, fmt.Errorf("settling %s: %w", t.draft.Record.Instance, err))
 	return true, err
-}
-
-// settler returns the event of another queue that was applied and has yet to settle the instance. Its services may run
-// at this moment, in another process.
-func (t *turn) settler(d Delivery) (Attempt, bool) {
-	r := &t.draft.Record
-	return find(r.Attempts, func(a *Attempt) bool { return a.Queue != d.Queue && a.SequenceNumber == r.Watermark[a.Queue] })
 }
 
 // try applies the delivery's event and settles the instance. applied is false if the event was parked, postponed, or

@@ -132,11 +132,8 @@ func (r *replay) consume(message accepted) error {
 		reason = r.apply(event, message)
 	}
 	if reason == nil {
-		// An event that is parked before the instance exists may be redelivered, after a message of another queue
-		// started the instance. It may also be redelivered after the deployment of a version that accepts it. Then it
-		// can be applied. If a commit asks to park it, that commit replaces the one that applies it.
-		// A start that the parent no longer waits for stores the child as stopped. The child then ignores an event that was
-		// parked before.
+		// An event that was parked before the instance existed may be redelivered once it exists, or once a version
+		// that accepts it is deployed. Then it can be applied, unless a commit asks to park it.
 		isOver := r.instance != nil && r.instance.Status() != statechart.Active
 		if len(reasons) > 0 && !isOver && (r.isParkedByCommit(message) || r.simulation.plan.queues == 1 && !r.isMended(message)) {
 			return fmt.Errorf("it was parked, but can be applied: %s", reasons[0])

@@ -117,8 +117,14 @@ func (s *simulation) checkAliases(replays []*replay) {
 
 // isScheduledAgain reports whether the instance rescheduled a message of the runtime that killed processes.
 func (r *replay) isScheduledAgain(message accepted) bool {
+	if !strings.HasPrefix(message.head().Type, statechart.ReservedPrefix) {
+		return false
+	}
 	retries, form := retriesOf(message)
-	return strings.HasPrefix(message.head().Type, statechart.ReservedPrefix) && slices.ContainsFunc(r.messages, func(other accepted) bool {
+	return slices.ContainsFunc(r.messages, func(other accepted) bool {
+		if !strings.Contains(other.body, `"$retries"`) {
+			return false
+		}
 		n, same := retriesOf(other)
 		return n == retries+1 && same == form
 	})
