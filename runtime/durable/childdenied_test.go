@@ -1,7 +1,7 @@
 package durable_test
 
 import (
-	"strings"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +14,7 @@ func TestAStartThatIsRefusedReachesTheParent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newFamily(t)
-		w.refuse = failingCalls(durable.ErrRefused, "Send courier/")
+		w.refuse = refusing(durable.ErrRefused, "Send courier/")
 		w.post(boss1, ship)
 		w.run(t)
 		w.wantState(t, boss1, "idle")
@@ -24,12 +24,27 @@ func TestAStartThatIsRefusedReachesTheParent(t *testing.T) {
 	})
 }
 
+// AWS refuses the start of a child. The report of that is denied for more than an hour.
+func TestAStartThatIsRefusedReachesTheParentLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFamily(t)
+		start, report := refusing(durable.ErrRefused, "Send courier/"), refusing(durable.ErrDenied, "Send boss/1")
+		w.refuse = func(call string) error { return errors.Join(start(call), report(call)) }
+		w.post(boss1, ship)
+		w.runFor(t, 3*time.Hour)
+		w.refuse = start
+		w.run(t)
+		w.wantState(t, boss1, "idle")
+	})
+}
+
 // The start of a child is denied for more than an hour.
 func TestAStartThatIsDeniedReachesTheChildLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newFamily(t)
-		w.refuse = failingCalls(durable.ErrDenied, "Send courier/")
+		w.refuse = refusing(durable.ErrDenied, "Send courier/")
 		w.post(boss1, ship)
 		w.runFor(t, 3*time.Hour)
 		w.refuse = nil
@@ -46,7 +61,7 @@ func TestAnEndThatIsDeniedReachesTheParentLater(t *testing.T) {
 		w.post(boss1, ship)
 		w.run(t)
 		w.post(boss1, event("finish", ""))
-		w.refuse = failingCalls(durable.ErrDenied, "Send boss/1")
+		w.refuse = refusing(durable.ErrDenied, "Send boss/1")
 		w.runFor(t, 3*time.Hour)
 		w.refuse = nil
 		w.runFor(t, 30*24*time.Hour)
@@ -62,7 +77,7 @@ func TestAStopThatIsDeniedReachesTheChildLater(t *testing.T) {
 		w := newFamily(t)
 		w.post(boss1, ship)
 		w.run(t)
-		w.refuse = failingCalls(durable.ErrDenied, "Send courier/")
+		w.refuse = refusing(durable.ErrDenied, "Send courier/")
 		w.post(boss1, event("cancel", ""))
 		w.runFor(t, 3*time.Hour)
 		w.refuse = nil
@@ -86,14 +101,4 @@ func TestAStartThatReachesAProcessOfTheOldBuildIsRetried(t *testing.T) {
 		w.wantState(t, boss1, "shipping")
 		w.wantLog(t, boss1)
 	})
-}
-
-// failingCalls returns a world.refuse that fails the calls with this prefix.
-func failingCalls(err error, prefix string) func(string) error {
-	return func(call string) error {
-		if strings.HasPrefix(call, prefix) {
-			return err
-		}
-		return nil
-	}
 }

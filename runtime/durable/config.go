@@ -29,7 +29,8 @@ type Config struct {
 	// Defaults to 3. A service has its own RetryPolicy.
 	AttemptsMax int
 	// AbandonedMax is how often the process may die while an event is tried. Then the event is parked. Failures of
-	// AWS do not count. Defaults to 10.
+	// AWS do not count. It also limits the receives of an event that waits for another queue's event to settle the
+	// instance, and of the start of a child that waits for a build that hosts it. Defaults to 10.
 	AbandonedMax int
 	// ServicesMax is how many services may begin for each event until the instance is settled. Retries do not count.
 	// The loop does not call further services and reports them to the chart as failed. After RefusalsMax such
@@ -43,7 +44,8 @@ type Config struct {
 	RetentionMin time.Duration
 	// DeniedWaitMax is how long the loop retries an effect that AWS denies because a permission or a resource is
 	// missing (ErrDenied). It counts from the first denial. The instance receives no event meanwhile. After that, the
-	// effect becomes a FailedEffect. Defaults to one hour. It must exceed the time by which reads of Step Functions
+	// effect becomes a FailedEffect. The start, stop or end of a child does not: it is retried until AWS permits it.
+	// Defaults to one hour. It must exceed the time by which reads of Step Functions
 	// lag: until the history shows how a task ended, its answer counts as denied.
 	DeniedWaitMax time.Duration
 	// Backoff is the wait before a failed delivery is retried. Defaults to one second, doubled up to five minutes.

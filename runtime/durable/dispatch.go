@@ -157,20 +157,14 @@ func (t *turn) clear(ctx context.Context, left Left) error {
 		return t.loop.ports.Store.ClearOutbox(ctx, record.Instance, record.Revision, left)
 	}
 	err := clearing()
-	isRefused := func(e Execution) bool { return e.Refused != nil }
-	if errors.Is(err, ErrUnstorable) && slices.ContainsFunc(left.Executions, isRefused) {
-		left.Executions = replaced(left.Executions, func(e *Execution) bool { return isRefused(*e) }, func(e *Execution) {
-			e.Refused = &Refusal{Error: cut(e.Refused.Error, failedErrorShortMax)}
-		})
+	isRefused := func(e *Execution) bool { return e.Refused != nil }
+	if _, ok := find(left.Executions, isRefused); ok && errors.Is(err, ErrUnstorable) {
+		left.Executions = replaced(left.Executions, isRefused, func(e *Execution) { e.Refused = &Refusal{Error: cut(e.Refused.Error, failedErrorShortMax)} })
 		err = clearing()
 	}
-	for isShort := false; errors.Is(err, ErrUnstorable) && len(left.FailedEffects) > 0; isShort = true {
-		t.loop.config.Logger.ErrorContext(ctx, "no room in the item for all failed effects, keeping fewer", "instance", record.Instance.String(), "error", err)
-		kept := left.FailedEffects
-		if isShort {
-			kept = kept[(len(kept)+1)/2:]
-		}
-		left.FailedEffects = slices.Clone(kept)
+	for kept := len(left.FailedEffects); errors.Is(err, ErrUnstorable) && len(left.FailedEffects) > 0; kept /= 2 {
+		t.loop.config.Logger.ErrorContext(ctx, "no room in the item for all failed effects, keeping less", "instance", record.Instance.String(), "error", err)
+		left.FailedEffects = slices.Clone(left.FailedEffects[len(left.FailedEffects)-kept:])
 		for i := range left.FailedEffects {
 			left.FailedEffects[i] = left.FailedEffects[i].short()
 		}

@@ -131,7 +131,7 @@ func (t *turn) giveUp(ctx context.Context, failed FailedEffect, reason error) er
 	if t.draft.Instance.Status() == statechart.Active && (failed.Kind == statechart.SpawnInstance || t.declares(statechart.CommunicationError)) {
 		failed.Report = ReportSent
 		err := t.sendReport(ctx, failed.ID)
-		if err != nil && !t.isPermanent("", err) {
+		if err != nil && !t.isPermanent(failed.Kind, err) {
 			return err
 		}
 		if err != nil {

@@ -67,10 +67,10 @@ func inCourierWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-// refusing returns a world.refuse that fails these calls with err.
-func refusing(err error, calls ...string) func(string) error {
+// refusing returns a world.refuse that fails the calls with these prefixes with err.
+func refusing(err error, prefixes ...string) func(string) error {
 	return func(call string) error {
-		if slices.Contains(calls, call) {
+		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(call, prefix) }) {
 			return fmt.Errorf("no %s: %w", call, err)
 		}
 		return nil

@@ -10,23 +10,6 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// A delivery comes for the seventh or the eighth time. It kills no process. Its service takes nine seconds.
-func TestAGroupThatKillsNoProcessDelaysNoOther(t *testing.T) {
-	t.Parallel()
-	for _, receives := range []int{7, 8} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			w.third["charge"] = lasting(9*time.Second, "charge ok")
-			w.handle([]durable.Delivery{received(queueARN, "order/1", "1", event("add", "a"), 1)}, functionTimeout)
-			began := time.Now()
-			w.handle([]durable.Delivery{received(queueARN, "order/1", "2", event("charge", ""), receives), received(queueARN, "order/2", "3", event("add", "b"), 1)}, functionTimeout)
-			if late := w.load("order/2").UpdatedAt.Sub(began); late > 0 {
-				t.Errorf("receive %d: order/2 was stored after %v, want at once", receives, late)
-			}
-		})
-	}
-}
-
 // lateStore is a process whose nth commit times out and takes effect a second later.
 type lateStore struct {
 	*process

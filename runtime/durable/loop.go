@@ -77,7 +77,7 @@ const firstEvery = 8
 // failed deliveries, in the order of the batch. The queue must redeliver them. All other deliveries are done.
 func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []string) {
 	groups, began := grouped(deliveries), l.config.Now()
-	again := make([][]Delivery, len(groups))
+	again := slices.Clone(groups) // the deliveries of each group that are not done
 	suspicions := make([]int, len(groups))
 	finished := make(chan []Delivery, len(groups))
 	finish := func(i int) {
@@ -96,7 +96,7 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 				slot = first
 			}
 			if slot != together {
-				if again[i], suspicions[i] = l.handleGroup(ctx, group, slot, began); suspicions[i] == 0 {
+				if again[i], suspicions[i] = l.handleGroup(ctx, again[i], slot, began); suspicions[i] == 0 {
 					finish(i)
 					continue
 				}
@@ -106,7 +106,7 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 		var concurrent sync.WaitGroup
 		for _, i := range others {
 			concurrent.Go(func() {
-				if again[i], suspicions[i] = l.handleGroup(ctx, groups[i], together, began); suspicions[i] == 0 {
+				if again[i], suspicions[i] = l.handleGroup(ctx, again[i], together, began); suspicions[i] == 0 {
 					finish(i)
 				}
 			})
@@ -161,8 +161,8 @@ func suspects(suspicions []int) (order []int) {
 }
 
 // handleGroup processes the deliveries of one group. It returns the first failed delivery and all deliveries behind
-// it. It has already delayed their retry. A suspicion other than 0 means that nothing has happened: the group must run
-// in another slot.
+// it. It has already delayed their retry. A suspicion other than 0 means that these deliveries were not tried: they must
+// run in another slot.
 func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, slot slot, began time.Time) (rest []Delivery, suspicion int) {
 	rest = deliveries
 	if slot == afterOthers && !l.hasTime(ctx) {

@@ -69,7 +69,7 @@ func (l *Loop) park(ctx context.Context, d Delivery, reason error, held ...Token
 // child: a deployment may be adding the child's machine, and the parent must not see a failed child.
 func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error) (done int, err error) {
 	for i, d := range deliveries {
-		if eventHead(json.RawMessage(d.Body)).Type == startEvent && d.ReceiveCount <= l.config.AbandonedMax {
+		if errors.Is(reason, ErrUnknownMachine) && eventHead(json.RawMessage(d.Body)).Type == startEvent && d.ReceiveCount <= l.config.AbandonedMax {
 			return i, reason
 		}
 		if err := l.park(ctx, d, reason); err != nil {

@@ -379,10 +379,7 @@ func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 		left.Tokens, err = t.giveAnswers(ctx)
 		left.FailedEffects, left.Executions, left.DeniedSince = t.draft.Record.FailedEffects, t.draft.Record.Executions, t.draft.Record.DeniedSince
 	}
-	switch {
-	case err == nil:
-		left.DeniedSince = time.Time{} // A parking that waits for its delivery counts for no other effect.
-	case errors.Is(err, ErrDenied) && left.DeniedSince.IsZero():
+	if errors.Is(err, ErrDenied) && left.DeniedSince.IsZero() {
 		left.DeniedSince = t.now()
 	}
 	if t.hasProgress(left) {

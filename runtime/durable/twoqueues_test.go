@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -68,5 +69,20 @@ func TestADeniedParkingDoesNotCountForTheSendBehindIt(t *testing.T) {
 		if failed := w.load("order/1").FailedEffects; len(failed) > 0 {
 			t.Errorf("the send was given up after one denial: %+v", failed)
 		}
+	})
+}
+
+// The chart fails on an event of one queue, which will be retried. Meanwhile a service of the other queue's event is retried.
+func TestAServiceDoesNotWaitForAFailedEventOfAnotherQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = failing(1, errors.New("busy"))
+		w.handle([]durable.Delivery{received("a", "order/1", "1", event("add", "a"), 1)}, functionTimeout)
+		w.handle([]durable.Delivery{received("b", "order/1", "1", event("refuse", "b"), 1)}, functionTimeout)
+		for receives := range 2 {
+			w.handle([]durable.Delivery{received("a", "order/1", "2", event("charge", ""), receives+1)}, functionTimeout)
+		}
+		w.wantLog(t, "order/1", "a", "charge ok")
 	})
 }

@@ -53,6 +53,8 @@ type world struct {
 	hook func(call string) fault
 	// refuse returns an error for a call before it takes effect. If it is nil, no call fails this way.
 	refuse func(call string) error
+	// bytesMax limits the JSON of a record. 0 means no limit.
+	bytesMax int
 	// third holds the third parties by service.
 	third map[string]service
 
@@ -214,7 +216,9 @@ func (p *process) Commit(ctx context.Context, record durable.Record) error {
 		if p.revision[id] != record.Revision-1 {
 			return durable.ErrConflict
 		}
-		p.store(record)
+		if err := p.storeIfFits(record); err != nil {
+			return err
+		}
 		p.commit(record)
 		return nil
 	})
@@ -229,8 +233,7 @@ func (p *process) ClearOutbox(ctx context.Context, id durable.InstanceID, revisi
 		record.Revision++
 		record.Outbox, record.Tokens, record.Executions = left.Outbox, left.Tokens, left.Executions
 		record.FailedEffects, record.DeniedSince, record.ExpireAt = left.FailedEffects, left.DeniedSince, left.ExpireAt
-		p.store(record)
-		return nil
+		return p.storeIfFits(record)
 	})
 }
 

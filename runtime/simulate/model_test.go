@@ -134,8 +134,8 @@ func (r *replay) consume(message accepted) error {
 	if reason == nil {
 		// An event that was parked before the instance existed may be redelivered once it exists, or once a version
 		// that accepts it is deployed. Then it can be applied, unless a commit asks to park it.
-		isOver := r.instance != nil && r.instance.Status() != statechart.Active
-		if len(reasons) > 0 && !isOver && (r.isParkedByCommit(message) || r.simulation.plan.queues == 1 && !r.isMended(message)) {
+		isStopped := r.record.Parent != nil && r.instance.Status() != statechart.Active // A late start stores such a child.
+		if len(reasons) > 0 && (r.isParkedByCommit(message) || r.simulation.plan.queues == 1 && !r.isMended(message) && !isStopped) {
 			return fmt.Errorf("it was parked, but can be applied: %s", reasons[0])
 		}
 		r.remember(event.ID, message)

@@ -205,8 +205,6 @@ var fixed = []mutant{
 		old: `		if err != nil || t.gaveUp() {`, new: `		if err != nil {`},
 	{name: "denied stop of a child given up", scenario: "denied: stop", finds: "orphan", file: "failed.go",
 		old: ` || slices.Contains(ofFamilies, kind):`, new: ` || len(ofFamilies) == 0:`},
-	{name: "denied end of a child given up", scenario: "denied: child", finds: "waits for ever", file: "failed.go",
-		old: ` || slices.Contains(ofFamilies, kind):`, new: ` || len(ofFamilies) == 0:`},
 	{name: "rearming keeps the old IDs", scenario: "restore: then", finds: "cleared outbox comes back", file: rearmFile,
 		old: `	snapshot, steps, err := stepcount.Raise(record.Snapshot, now.UnixMicro())`, new: `	snapshot, steps, err := record.Snapshot, now.UnixMicro(), error(nil)`},
 	{name: "rearming does not put timers back", scenario: "restore: timer", finds: "not woken", file: rearmFile,
