@@ -29,8 +29,8 @@ type Config struct {
 	// Defaults to 3. A service has its own RetryPolicy.
 	AttemptsMax int
 	// AbandonedMax is how often the process may die while an event is tried. Then the event is parked. Failures of
-	// AWS do not count. It also limits the receives of an event that waits for another queue's event to settle the
-	// instance, and of the start of a child that waits for a build that hosts it. Defaults to 10.
+	// AWS do not count. It is also how often an event is received while it waits for another queue's event to settle
+	// the instance. The start of a child waits as often for a build that hosts it. Defaults to 10.
 	AbandonedMax int
 	// ServicesMax is how many services may begin for each event until the instance is settled. Retries do not count.
 	// The loop does not call further services and reports them to the chart as failed. After RefusalsMax such
