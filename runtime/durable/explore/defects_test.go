@@ -206,7 +206,8 @@ var fixed = []mutant{
 	{name: "denied stop of a child given up", scenario: "denied: stop", finds: "orphan", file: "failed.go",
 		old: ` || slices.Contains(ofFamilies, kind):`, new: ` || len(ofFamilies) == 0:`},
 	{name: "rearming keeps the old IDs", scenario: "restore: then", finds: "cleared outbox comes back", file: rearmFile,
-		old: `	snapshot, steps, err := stepcount.Raise(record.Snapshot, now.UnixMicro())`, new: `	snapshot, steps, err := record.Snapshot, now.UnixMicro(), error(nil)`},
+		old: `	snapshot, steps, err := stepcount.Raise(record.Snapshot, now.UnixMicro())`, new: `	_, steps, err := stepcount.Raise(record.Snapshot, now.UnixMicro())
+	snapshot := record.Snapshot`},
 	{name: "rearming does not put timers back", scenario: "restore: timer", finds: "not woken", file: rearmFile,
 		old: `range instance.Timers() {`, new: `range instance.Timers()[:0] {`},
 }

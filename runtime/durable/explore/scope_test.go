@@ -13,7 +13,7 @@ import (
 
 // The flags of the search.
 var (
-	scopeFlag    = flag.String("scope", "short", "how much to search: short (18 seconds) or full (more faults, scenarios and pauses)")
+	scopeFlag    = flag.String("scope", "short", "how much to search: short (25 seconds of CPU time) or full (more faults, scenarios and pauses)")
 	scenarioFlag = flag.String("scenario", "", "the names of the scenarios to search, separated by commas (default: all)")
 	callsFlag    = flag.Bool("calls", false, "show all calls in schedules; such schedules cannot be replayed")
 	faultsFlag   = flag.Int("faults", -1, "maximum number of faults (default: defined by the scope)")
