@@ -47,6 +47,7 @@ func TestAWriteThatArrivesLateUsesUpNoAttempt(t *testing.T) {
 		w.mu.Unlock()
 		loop.Handle(p.ctx, batch)
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		for _, invocation := range w.load("order/1").Attempts {
 			if invocation.Count > 0 {
 				t.Errorf("the late write counts: %+v", invocation)

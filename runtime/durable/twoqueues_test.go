@@ -3,6 +3,7 @@ package durable_test
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,10 +26,13 @@ func TestARunningServiceIsNotGivenUpForAnEventOfAnotherQueue(t *testing.T) {
 		w := newWorld(t)
 		w.third["first"] = lasting(20*time.Second, "ok")
 		w.handle([]durable.Delivery{received("a", "order/1", "1", event("add", "a"), 1)}, functionTimeout)
-		go w.handle([]durable.Delivery{received("b", "order/1", "1", event("devour", ""), 2)}, functionTimeout)
+		var b sync.WaitGroup
+		b.Go(func() {
+			w.handle([]durable.Delivery{received("b", "order/1", "1", event("devour", ""), 2)}, functionTimeout)
+		})
 		time.Sleep(10 * time.Second)
 		w.handle([]durable.Delivery{received("a", "order/1", "2", event("add", "x"), 1)}, functionTimeout)
-		time.Sleep(time.Minute)
+		b.Wait()
 		if log := strings.Join(w.logOf(t, "order/1"), ", "); strings.Contains(log, "did not finish") {
 			t.Errorf("the log is %q; services %q", log, w.names)
 		}
@@ -42,13 +46,16 @@ func TestTwoConsumersDoNotRepeatAService(t *testing.T) {
 		w := newWorld(t)
 		w.third["first"] = lasting(2*time.Second, "ok")
 		w.handle([]durable.Delivery{received("a", "order/1", "1", event("add", "a"), 1)}, functionTimeout)
+		var b sync.WaitGroup
 		w.hook = w.frozenBefore("Commit order/1", 1, func() {
 			w.hook = nil
-			go w.handle([]durable.Delivery{received("b", "order/1", "1", event("devour", ""), 2)}, functionTimeout)
+			b.Go(func() {
+				w.handle([]durable.Delivery{received("b", "order/1", "1", event("devour", ""), 2)}, functionTimeout)
+			})
 			time.Sleep(time.Second)
 		})
 		w.handle([]durable.Delivery{received("a", "order/1", "2", event("add", "x"), 2)}, functionTimeout)
-		time.Sleep(time.Minute)
+		b.Wait()
 		if calls := len(w.calledFor("first")); calls > 2 {
 			t.Errorf("a service with one attempt was called %d times: %q", calls, w.names)
 		}
