@@ -152,7 +152,7 @@ func (l *ledger) passesOver(message accepted, all []accepted) bool {
 	if message.redriven || !message.isSend() {
 		return false
 	}
-	return l.isOvertaken(message, all) || slices.ContainsFunc(all, func(other accepted) bool {
+	return slices.ContainsFunc(all, func(other accepted) bool {
 		isParked := other.id != message.id && slices.ContainsFunc(l.parked[other.parkingID()], func(reason string) bool { return strings.Contains(reason, noEnd) })
 		return (l.abandoned[other.id] || isParked) && other.body == message.body
 	})

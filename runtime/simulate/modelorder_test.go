@@ -21,8 +21,9 @@ func (r *replay) linearize() (*replay, error) {
 	for i, queue := range r.queues {
 		if len(queue) > 0 {
 			undone := r.simulation.ledger.isUndone(r.name, queue[0])
-			abandoned := undone || r.simulation.ledger.passesOver(queue[0], r.messages)
-			if !undone {
+			skips := undone || r.isOvertaken(queue[0])
+			abandoned := skips || r.simulation.ledger.passesOver(queue[0], r.messages)
+			if !skips {
 				choices = append(choices, choice{queue: i})
 			}
 			if r.instance == nil && (len(r.queues) > 1 || abandoned) && r.beganWith(queue[0]) {
@@ -34,7 +35,7 @@ func (r *replay) linearize() (*replay, error) {
 			if abandoned {
 				choices = append(choices, choice{queue: i, abandoned: true})
 			}
-			if undone {
+			if skips {
 				continue
 			}
 			if strings.Contains(queue[0].body, `"settle.execution"`) && r.at < len(r.record.History) && r.record.History[r.at].Event == flowEnded {

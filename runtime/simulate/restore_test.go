@@ -207,13 +207,29 @@ func (l *ledger) isParkedBefore(instance string, effect statechart.Effect) bool 
 	return ok && message.delivered.Before(l.restored[instance].at) && len(l.parked[message.parkingID()]) > 0
 }
 
-// isOvertaken reports whether the backup's outbox had this send, and the queue has a later send of its sender that the
-// restore undid. If the later one is applied first, this one is a duplicate: docs/backups.md. The caller holds l.mu.
-func (l *ledger) isOvertaken(message accepted, all []accepted) bool {
+// isOvertaken reports whether the backup's outbox had this send, and the instance has applied a later send of its sender
+// that the restore undid. Then this one is a duplicate: docs/backups.md.
+func (r *replay) isOvertaken(message accepted) bool {
+	l := &r.simulation.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	id := message.head().ID
 	sender, _, _ := strings.Cut(id, "@")
 	one := l.restored[sender]
-	return one.pending[shortened(id)] && slices.ContainsFunc(all, func(other accepted) bool { return other.isSend() && one.undone[shortened(other.head().ID)] })
+	return message.isSend() && !message.redriven && one.pending[shortened(id)] && slices.ContainsFunc(r.messages, func(other accepted) bool {
+		later := other.head().ID
+		return other.queue == message.queue && r.seen[later] && one.undone[shortened(later)] && compareEffects(later, id) > 0
+	})
+}
+
+// compareEffects compares the steps and the positions of two derived IDs.
+func compareEffects(a, b string) int {
+	number := func(id string) (n [2]int64) {
+		_, _ = fmt.Sscanf(id[strings.LastIndexByte(id, '/')+1:], "%d.%d", &n[0], &n[1])
+		return n
+	}
+	x, y := number(a), number(b)
+	return slices.Compare(x[:], y[:])
 }
 
 // wasUndone reports whether a restore undid the sender's record of a send.
