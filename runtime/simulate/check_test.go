@@ -48,6 +48,7 @@ func (s *simulation) check() {
 		}
 		queues := s.ledger.of(name)
 		r := &replay{simulation: s, name: name, machine: s.versions[id.Machine][0], record: record, queues: queues, messages: slices.Concat(queues...), tried: &tried{deadEnds: map[uint64]bool{}}, seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, left: map[string]time.Time{}, awaited: map[string]string{}, aliases: map[string]bool{}, asked: map[string]string{}, failures: map[string]bool{}, ends: ends}
+		r.rescheduled = slices.DeleteFunc(slices.Clone(r.messages), func(m accepted) bool { return !strings.Contains(m.body, `"$retries"`) })
 		r.version()
 		end, err := r.play()
 		if err != nil {

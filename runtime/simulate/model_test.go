@@ -24,12 +24,13 @@ func derivedID(instance string, createdAt time.Time, id string) string {
 // each queue's in order, each once, at the times in the instance's history. If the order between two queues is free,
 // it searches for one that agrees with the history.
 type replay struct {
-	simulation *simulation
-	name       string
-	machine    durable.Machine
-	record     durable.Record
-	queues     [][]accepted
-	messages   []accepted // of all queues
+	simulation  *simulation
+	name        string
+	machine     durable.Machine
+	record      durable.Record
+	queues      [][]accepted
+	messages    []accepted // of all queues
+	rescheduled []accepted // by the loop, because they had killed processes
 	// tried is shared by all copies.
 	tried *tried
 
@@ -44,18 +45,14 @@ type replay struct {
 	left      map[string]time.Time       // by name, when the instance stopped waiting for the child
 	// awaited are the workflows that the instance waits for, and asked all that it has requested, both by the end of
 	// the execution's name.
-	awaited, asked map[string]string
-	aliases        map[string]bool // claimed, and neither lost nor released
-	failures       map[string]bool // the effects whose failure the chart received
-	ends           map[string]*sfn.DescribeExecutionOutput
-	migrated       int  // see trail
-	began          bool // by the current message
-	failed         bool // a service failed, and the reason is unknown because the loop words it
-	expired        bool // see choice
-	looked         bool // see choice
-	taken          bool // see choice
-	again          bool // see choice
-	unmigrated     bool // see choice
+	awaited, asked                            map[string]string
+	aliases                                   map[string]bool // claimed, and neither lost nor released
+	failures                                  map[string]bool // the effects whose failure the chart received
+	ends                                      map[string]*sfn.DescribeExecutionOutput
+	migrated                                  int  // see trail
+	began                                     bool // by the current message
+	failed                                    bool // a service failed, and the reason is unknown because the loop words it
+	expired, looked, taken, again, unmigrated bool // see choice
 }
 
 // finish compares the ends of the history and the model.

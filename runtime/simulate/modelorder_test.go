@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
 )
@@ -38,10 +40,10 @@ func (r *replay) linearize() (*replay, error) {
 			if skips {
 				continue
 			}
-			if strings.Contains(queue[0].body, `"settle.execution"`) && r.at < len(r.record.History) && r.record.History[r.at].Event == flowEnded {
+			if strings.Contains(queue[0].body, `"settle.execution"`) && r.mayTell(queue[0], flowEnded) {
 				choices = append(choices, choice{queue: i, looked: true})
 			}
-			if strings.Contains(queue[0].body, `"settle.alias.taken"`) && r.at < len(r.record.History) && r.record.History[r.at].Event == durable.AliasTaken {
+			if strings.Contains(queue[0].body, `"settle.alias.taken"`) && r.mayTell(queue[0], durable.AliasTaken) {
 				choices = append(choices, choice{queue: i, taken: true})
 			}
 			if r.isScheduledAgain(queue[0]) {
@@ -50,7 +52,7 @@ func (r *replay) linearize() (*replay, error) {
 			if r.mayHaveForgotten(queue[0]) {
 				choices = append(choices, choice{queue: i, again: true})
 			}
-			tells := r.at < len(r.record.History) && r.record.History[r.at].Event == durable.TokenExpired || len(r.parked(queue[0])) > 0
+			tells := r.mayTell(queue[0], durable.TokenExpired) || len(r.parked(queue[0])) > 0
 			if tells && strings.Contains(queue[0].body, `"settle.token`) {
 				choices = append(choices, choice{queue: i, expired: true})
 			}
@@ -81,6 +83,19 @@ func (r *replay) linearize() (*replay, error) {
 	r.tried.deadEnds[position] = true
 	return r.tried.furthest, r.tried.failure
 }
+
+// mayTell reports whether a message of the runtime may have caused the next step of the history, as its times allow.
+func (r *replay) mayTell(message accepted, event string) bool {
+	if r.at == len(r.record.History) || r.record.History[r.at].Event != event {
+		return false
+	}
+	at := r.record.History[r.at].At
+	sent, err := strconv.ParseInt(message.sent, 10, 64)
+	return err != nil || !at.Before(time.UnixMilli(sent).Add(-clockSkewMax)) && at.Before(message.delivered.Add(turnMax))
+}
+
+// turnMax is longer than any turn takes, including that of a process that is frozen.
+const turnMax = 10 * time.Minute
 
 // deadEndsMax limits the number of positions that the model tries for one instance.
 const deadEndsMax = 500_000

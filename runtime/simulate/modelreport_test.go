@@ -117,14 +117,11 @@ func (s *simulation) checkAliases(replays []*replay) {
 
 // isScheduledAgain reports whether the instance rescheduled a message of the runtime that killed processes.
 func (r *replay) isScheduledAgain(message accepted) bool {
-	if !strings.HasPrefix(message.head().Type, statechart.ReservedPrefix) {
+	if len(r.rescheduled) == 0 || !strings.HasPrefix(message.head().Type, statechart.ReservedPrefix) {
 		return false
 	}
 	retries, form := retriesOf(message)
-	return slices.ContainsFunc(r.messages, func(other accepted) bool {
-		if !strings.Contains(other.body, `"$retries"`) {
-			return false
-		}
+	return slices.ContainsFunc(r.rescheduled, func(other accepted) bool {
 		n, same := retriesOf(other)
 		return n == retries+1 && same == form
 	})
