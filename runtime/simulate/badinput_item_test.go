@@ -85,7 +85,7 @@ func (row badItem) run(w *world, log *lines) {
 			w.t.Errorf("want the item to be harmless, got %q and the errors %+v", got, errors)
 		}
 		if row.gone != "" && w.item(probe1)[row.gone] != nil {
-			w.t.Errorf("want the event to remove the attribute %s, as docs/guarantees.md says", row.gone)
+			w.t.Errorf("want the event to remove the attribute %s, as docs/bad-input.md says", row.gone)
 		}
 		return
 	}
