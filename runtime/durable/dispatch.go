@@ -166,7 +166,7 @@ func (t *turn) clear(ctx context.Context, left Left) error {
 		t.loop.config.Logger.ErrorContext(ctx, "no room in the item for all failed effects, keeping less", "instance", record.Instance.String(), "error", err)
 		left.FailedEffects = slices.Clone(left.FailedEffects[len(left.FailedEffects)-kept:])
 		for i := range left.FailedEffects {
-			left.FailedEffects[i] = left.FailedEffects[i].short()
+			left.FailedEffects[i] = shortOf(left.FailedEffects[i])
 		}
 		err = clearing()
 	}

@@ -32,54 +32,44 @@ const askedKey = "$asked"
 // copy after the step. The remaining two minutes allow for clock skew.
 const sentPromptly = 3 * time.Minute
 
-// sendID is the ID of a send between instances, as made by derivedID.
-type sendID struct {
-	LastSend
-	step, position uint64
-}
-
-// compare orders the sends of one sender.
-func (s sendID) compare(other sendID) int {
-	return cmp.Or(cmp.Compare(s.step, other.step), cmp.Compare(s.position, other.position))
-}
-
-// parseSendID parses the ID of a send. ok is false if the ID is not one.
-func parseSendID(id string) (s sendID, ok bool) {
+// ParseSend parses the ID of a send, as made by derivedID: "order/1@1767322800000/3.0". ok is false if it is not one.
+func ParseSend(id string) (send LastSend, ok bool) {
 	slash := strings.LastIndexByte(id, '/')
 	at := strings.LastIndexByte(id[:max(slash, 0)], '@')
 	if at < 0 {
-		return s, false
+		return send, false
 	}
-	s.LastSend = LastSend{Sender: id[:slash], ID: id[slash+1:]}
-	step, position, _ := strings.Cut(s.ID, ".")
+	send = LastSend{Sender: id[:slash], ID: id[slash+1:]}
+	step, position, _ := strings.Cut(send.ID, ".")
 	_, nameErr := ParseInstanceID(id[:at])
 	_, createdErr := strconv.ParseInt(id[at+1:slash], 10, 64)
-	var stepErr, positionErr error
-	s.step, stepErr = strconv.ParseUint(step, 10, 64)
-	s.position, positionErr = strconv.ParseUint(position, 10, 64)
-	return s, nameErr == nil && createdErr == nil && stepErr == nil && positionErr == nil
+	_, stepErr := strconv.ParseUint(step, 10, 64)
+	_, positionErr := strconv.ParseUint(position, 10, 64)
+	return send, nameErr == nil && createdErr == nil && stepErr == nil && positionErr == nil
 }
 
 // sendOf returns the send of a delivery. ok is false unless the sender itself sent the message. A message that an
 // operator redrives has another deduplication ID. It may be older than the last send and still not applied.
-func sendOf(d Delivery, eventID string) (s sendID, ok bool) {
+func sendOf(d Delivery, eventID string) (send LastSend, ok bool) {
 	if eventID == "" || d.DeduplicationID != shortened(eventID) {
-		return s, false
+		return send, false
 	}
-	return parseSendID(eventID)
+	return ParseSend(eventID)
 }
 
 // Position returns the count of the send's step, and its position in the step.
 func (s LastSend) Position() (step, position uint64) {
-	id, _ := parseSendID(s.Sender + "/" + s.ID)
-	return id.step, id.position
+	before, after, _ := strings.Cut(s.ID, ".")
+	step, _ = strconv.ParseUint(before, 10, 64)
+	position, _ = strconv.ParseUint(after, 10, 64)
+	return step, position
 }
 
 // After reports whether the send comes after another send of the same sender.
 func (s LastSend) After(other LastSend) bool {
-	mine, ok := parseSendID(s.Sender + "/" + s.ID)
-	theirs, known := parseSendID(other.Sender + "/" + other.ID)
-	return ok && (!known || mine.compare(theirs) > 0)
+	step, position := s.Position()
+	otherStep, otherPosition := other.Position()
+	return cmp.Or(cmp.Compare(step, otherStep), cmp.Compare(position, otherPosition)) > 0
 }
 
 // isDuplicate returns skipped if the delivery's event was applied before, and poisoned if its ID was used for another
@@ -154,7 +144,7 @@ func (t *turn) remember(d Delivery, event statechart.Event, isUnstored bool) {
 	if all == nil {
 		all = map[string][]LastSend{}
 	}
-	all[d.Queue] = append(sends, send.LastSend)
+	all[d.Queue] = append(sends, send)
 	t.draft.Record.LastSends = all
 }
 
@@ -205,9 +195,9 @@ func recentEvent(id, body string) string {
 	return id + "#" + digest[:recentHashChars]
 }
 
-// Remembers reports whether an event with the producer's ID is among the last applied events.
-func (r Record) Remembers(eventID string) bool {
-	return slices.ContainsFunc(r.RecentEvents, func(entry string) bool { return isRecent(entry, eventID) })
+// Remembers reports whether an event with the producer's ID is among the last events that the instance has applied.
+func Remembers(record Record, eventID string) bool {
+	return slices.ContainsFunc(record.RecentEvents, func(entry string) bool { return isRecent(entry, eventID) })
 }
 
 // isRecent reports whether an entry of RecentEvents belongs to the event with the ID.
@@ -216,7 +206,7 @@ func isRecent(entry, id string) bool {
 }
 
 // appliedAt returns the entry of RecentEvents for an event without an ID that was applied from a place.
-func appliedAt(place Place) string { return placePrefix + place.key() }
+func appliedAt(place Place) string { return placePrefix + keyOf(place) }
 
 // placePrefix begins the entries of RecentEvents that are places.
 const placePrefix = "parked/"

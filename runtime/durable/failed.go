@@ -212,13 +212,13 @@ func bounded(failed []FailedEffect, countMax int) []FailedEffect {
 		return false
 	})
 	for i := range max(0, excess) {
-		failed[i] = failed[i].short()
+		failed[i] = shortOf(failed[i])
 	}
 	return failed
 }
 
-// short returns the failed effect without its data and with a shorter error.
-func (f FailedEffect) short() FailedEffect {
+// shortOf returns a failed effect without its data and with a shorter error.
+func shortOf(f FailedEffect) FailedEffect {
 	f.Data, f.Error = nil, cut(f.Error, failedErrorShortMax)
 	return f
 }

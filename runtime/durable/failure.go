@@ -108,7 +108,7 @@ func (t *turn) suspicion() (most int) {
 		if d.ReceiveCount < 2 {
 			continue
 		}
-		if count := t.draft.Record.attempt(d).Count; count >= config.AloneAfter || count+1 >= config.AbandonedMax {
+		if count := attemptOf(t.draft.Record, d).Count; count >= config.AloneAfter || count+1 >= config.AbandonedMax {
 			most = max(most, count, 1)
 		}
 	}
@@ -131,8 +131,8 @@ func (t *turn) settler(d Delivery) (Attempt, bool) {
 	return find(r.Attempts, func(a *Attempt) bool { return a.Queue != d.Queue && a.SequenceNumber == r.Watermark[a.Queue] })
 }
 
-// attempt returns the counts of the delivery's event.
-func (r Record) attempt(d Delivery) Attempt {
+// attemptOf returns the record's counts of the delivery's event.
+func attemptOf(r Record, d Delivery) Attempt {
 	isOf := func(a *Attempt) bool { return a.Queue == d.Queue && a.SequenceNumber == d.SequenceNumber }
 	if known, ok := find(r.Attempts, isOf); ok {
 		return known
@@ -155,7 +155,7 @@ func (t *turn) count(attempt Attempt) {
 // code fails: see account. An event that starts its instance is counted only after AttemptsMax receives, because no
 // instance is stored if the chart fails on it. lazy leaves the write to the commit before services start.
 func (t *turn) countTry(ctx context.Context, d Delivery, begins, lazy bool) (counted int, err error) {
-	attempt := t.draft.Record.attempt(d)
+	attempt := attemptOf(t.draft.Record, d)
 	if d.ReceiveCount <= 1 || begins && !t.exists() && d.ReceiveCount <= t.loop.config.AttemptsMax {
 		return attempt.Count + 1, nil
 	}
@@ -178,7 +178,7 @@ func (t *turn) isServiceNext(d Delivery) bool {
 		return false
 	}
 	invocations := t.draft.Instance.Invocations()
-	isFull := t.draft.Record.attempt(d).Services+len(invocations) > t.loop.config.ServicesMax
+	isFull := attemptOf(t.draft.Record, d).Services+len(invocations) > t.loop.config.ServicesMax
 	for _, invocation := range invocations {
 		work, err := t.draft.Instance.Prepare(invocation, statechart.Call{})
 		if isNew := invocation.Attempt == 0; err != nil || isNew && isFull || invocation.Attempt >= max(work.Retry.Attempts, 1) {
@@ -201,7 +201,7 @@ func (t *turn) serviceAttempts() (attempts int) {
 // which was not counted, account counts it now. If anything else failed on a redelivery, account takes the count
 // back. before is the draft before the try.
 func (t *turn) account(d Delivery, before state, err error) {
-	now, was := t.draft.Record.attempt(d), before.Record.attempt(d)
+	now, was := attemptOf(t.draft.Record, d), attemptOf(before.Record, d)
 	switch isFirst := d.ReceiveCount <= 1; {
 	case isChartError(err) && isFirst && t.draft.Instance != nil:
 		now.Count++
@@ -266,7 +266,7 @@ func (l *Loop) takeBackOnce(ctx context.Context, id InstanceID, loaded state, de
 		}
 	}
 	for _, d := range deliveries {
-		now, was := t.draft.Record.attempt(d), loaded.Record.attempt(d)
+		now, was := attemptOf(t.draft.Record, d), attemptOf(loaded.Record, d)
 		if now.Count <= was.Count && now.Services <= was.Services {
 			continue
 		}

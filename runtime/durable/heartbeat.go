@@ -13,7 +13,7 @@ import (
 func (t *turn) nextHeartbeat(token Token) (at time.Time, ok bool) {
 	now := t.loop.config.Now()
 	if token.HeartbeatSeconds > 0 {
-		at, ok = now.Add(token.heartbeat()), true
+		at, ok = now.Add(heartbeatInterval(token)), true
 	}
 	if token.TimeoutSeconds > 0 {
 		// By then the task has timed out in Step Functions too. If it has not, check again a little later.
@@ -28,14 +28,16 @@ func (t *turn) nextHeartbeat(token Token) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// heartbeat returns the interval of a token's heartbeats: a third of the interval that Step Functions allows.
-func (k *Token) heartbeat() time.Duration { return time.Duration(k.HeartbeatSeconds) * time.Second / 3 }
+// heartbeatInterval returns the interval of a token's heartbeats: a third of the interval that Step Functions allows.
+func heartbeatInterval(token Token) time.Duration {
+	return time.Duration(token.HeartbeatSeconds) * time.Second / 3
+}
 
 // retryHeartbeat returns the wait before the next heartbeat after the given number of failures in a row, at least 1.
 func (t *turn) retryHeartbeat(token Token, failures int) time.Duration {
 	wait := doubling(t.loop.config.HeartbeatRetryMin, t.loop.config.HeartbeatRetryMax, failures-1)
 	if token.HeartbeatSeconds > 0 {
-		wait = min(wait, token.heartbeat())
+		wait = min(wait, heartbeatInterval(token))
 	}
 	return wait
 }

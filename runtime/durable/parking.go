@@ -34,7 +34,7 @@ func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason er
 		if err != nil {
 			return err
 		}
-		t.owe(statechart.Effect{ID: "park." + d.place().key(), Kind: parkDelivery, Event: place, Message: cut(reason.Error(), failureMessageBytesMax)})
+		t.owe(statechart.Effect{ID: "park." + keyOf(d.place()), Kind: parkDelivery, Event: place, Message: cut(reason.Error(), failureMessageBytesMax)})
 	}
 	if t.draft.Instance != nil {
 		t.draft.Record.Error = &Failure{At: t.now(), Event: eventType, Message: cut(reason.Error(), failureMessageBytesMax)}
@@ -118,7 +118,7 @@ const retriesKey = "$retries"
 
 // againID is the ID of a delivery that is scheduled again. It differs from the delivery's own ID, by which SQS would drop
 // the message as a duplicate.
-func againID(d Delivery) string { return "again/" + d.place().key() }
+func againID(d Delivery) string { return "again/" + keyOf(d.place()) }
 
 // postpone schedules a message of the runtime again, so that the events behind it proceed. Such a message has no
 // other sender, so it is never parked.
@@ -151,7 +151,7 @@ func shed(record Record) Record {
 	failed := slices.Clone(record.FailedEffects)
 	for i := range failed {
 		if f := &failed[i]; f.Report == "" || f.Report == ReportReceived {
-			*f = f.short()
+			*f = shortOf(*f)
 		}
 	}
 	record.FailedEffects = failed
@@ -161,8 +161,8 @@ func shed(record Record) Record {
 // place returns the place of the delivery's message.
 func (d Delivery) place() Place { return Place{Queue: d.Queue, SequenceNumber: d.SequenceNumber} }
 
-// key is a short form of the place.
-func (p Place) key() string {
+// keyOf returns a short form of a place.
+func keyOf(p Place) string {
 	queue := sha256.Sum256([]byte(p.Queue))
 	return hex.EncodeToString(queue[:8]) + "/" + p.SequenceNumber
 }

@@ -30,7 +30,7 @@ type Record struct {
 
 	// Watermark maps a queue's ARN to the sequence number of the last event that was applied or parked.
 	Watermark map[string]string
-	// RecentEvents identifies the last applied events, oldest first. See Remembers.
+	// RecentEvents identifies the last applied events, oldest first. See durable.Remembers.
 	// Invariant: len(RecentEvents) <= Config.RecentEventsMax.
 	RecentEvents []string
 	// LastSends maps a queue's ARN to the last applied sends of other instances, oldest first. See Store.KeepSends.

@@ -111,7 +111,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		work       Work
 	}
 	var next []ready
-	counts := t.draft.Record.attempt(s.delivery)
+	counts := attemptOf(t.draft.Record, s.delivery)
 	for _, invocation := range t.draft.Instance.Invocations() {
 		if s.running[invocation.Key] != nil || s.failed[invocation.Key] != nil {
 			continue
@@ -176,7 +176,7 @@ func (s *services) commit(ctx context.Context) error {
 
 // refuse ends a service before it begins, because too many have begun since the instance was last settled.
 func (s *services) refuse(invocation statechart.Invocation) error {
-	t, counts := s.turn, s.turn.draft.Record.attempt(s.delivery)
+	t, counts := s.turn, attemptOf(s.turn.draft.Record, s.delivery)
 	counts.Services++
 	limit, refusals := t.loop.config.ServicesMax, t.loop.config.RefusalsMax
 	if counts.Services > limit+refusals {

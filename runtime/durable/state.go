@@ -98,7 +98,7 @@ func (t *turn) expireAt(record Record) time.Time {
 // Owes reports whether the record has effects, or answers to Step Functions tasks, that may not have been performed
 // yet. The next delivery to the instance performs them first.
 func (r Record) Owes() bool {
-	return len(r.Outbox) > 0 || slices.ContainsFunc(r.Tokens, func(token Token) bool { return !waits(token) })
+	return len(r.Outbox) > 0 || slices.ContainsFunc(r.Tokens, func(token Token) bool { return token.Answer != nil })
 }
 
 // find returns the first element that matches.

@@ -121,7 +121,7 @@ func (t *turn) owe(effect statechart.Effect) {
 // rollBack resets the draft to before, or to the last commit if there was one since. It keeps an instance whose
 // services have run during its start.
 func (t *turn) rollBack(d Delivery, before state) {
-	if before.Instance == nil && t.draft.Record.attempt(d).Services > 0 {
+	if before.Instance == nil && attemptOf(t.draft.Record, d).Services > 0 {
 		return
 	}
 	if before.Record.Revision == t.stored.Record.Revision {
@@ -200,9 +200,9 @@ func (t *turn) isTimer(id, body string) bool {
 }
 
 // isApplied reports whether the delivery's event was applied or parked.
-func (t *turn) isApplied(d Delivery) bool { return t.draft.Record.isApplied(d) }
+func (t *turn) isApplied(d Delivery) bool { return isAppliedIn(t.draft.Record, d) }
 
-func (r Record) isApplied(d Delivery) bool {
+func isAppliedIn(r Record, d Delivery) bool {
 	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0
 }
 

@@ -101,7 +101,7 @@ func (t *turn) hold(token *Token, eventID string) {
 	_, held := t.token(token.Key)
 	_, failed := find(t.draft.Record.FailedEffects, func(f *FailedEffect) bool { return f.ID == "token."+token.Key })
 	id := taskIDPrefix + token.Key // As an entry of RecentEvents, it has no hash, unlike the entry of an event with this ID.
-	known := t.draft.Record.Remembers(id) || slices.Contains(t.draft.Record.RecentEvents, id)
+	known := Remembers(t.draft.Record, id) || slices.Contains(t.draft.Record.RecentEvents, id)
 	if held || known && !failed {
 		return
 	}

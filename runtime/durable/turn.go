@@ -252,7 +252,7 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) (app
 	// ReceiveCount does not count tries, because Lambda may throttle (Lambda Developer Guide, "Using Lambda with
 	// Amazon SQS"). The loop cannot store a count for an instance that does not exist yet. So it tries such an event
 	// AttemptsMax times here before it parks the event.
-	for tries := 1; begins && isChartError(err) && t.draft.Record.attempt(d).Services == 0 && d.ReceiveCount >= t.loop.config.AttemptsMax && tries < t.loop.config.AttemptsMax; tries++ {
+	for tries := 1; begins && isChartError(err) && attemptOf(t.draft.Record, d).Services == 0 && d.ReceiveCount >= t.loop.config.AttemptsMax && tries < t.loop.config.AttemptsMax; tries++ {
 		t.rollBack(d, before)
 		counted, err = t.applyCounted(ctx, d, event, start)
 	}

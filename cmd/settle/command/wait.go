@@ -253,7 +253,7 @@ func (w *waiter) isIgnored(record durable.Record) bool {
 			ignored = true
 		}
 	}
-	repeat := w.eventID != "" && w.before.Remembers(w.eventID)
+	repeat := w.eventID != "" && durable.Remembers(w.before, w.eventID)
 	return ignored && !missed && !repeat
 }
 
@@ -262,7 +262,7 @@ func (w *waiter) isIgnored(record durable.Record) bool {
 func (w *waiter) isApplied(record durable.Record) bool {
 	applied := record.Watermark[w.arn]
 	return cmp.Or(cmp.Compare(len(applied), len(w.sequence)), cmp.Compare(applied, w.sequence)) >= 0 ||
-		w.eventID != "" && record.Remembers(w.eventID)
+		w.eventID != "" && durable.Remembers(record, w.eventID)
 }
 
 // reached reports whether the instance has reached what --wait names. It fails if that is no longer possible.
