@@ -13,6 +13,7 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/command"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
+	"github.com/settle-run/settle/runtime/compat"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -123,7 +124,7 @@ func TestCheckReportsBreakingInstancesAndExitsWithOne(t *testing.T) {
 		}
 		u.edit("job/run-1-job-2", "context", whole)
 		asJSON := u.run("check", "--local", "-o", "json", "--machine", "job")
-		var rows []durable.CheckRow
+		var rows []compat.Row
 		unmarshal(u.t, []byte(asJSON.out), &rows)
 		if len(rows) != 1 || rows[0].Fit != 1 || !slices.Equal(rows[0].State, []string{"queued"}) || asJSON.code != command.ExitDone {
 			u.t.Errorf("expected one job that fits and exit code 0, got %+v and %d", rows, asJSON.code)

@@ -13,13 +13,13 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/command"
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/instances"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
@@ -194,7 +194,7 @@ func TestGetFindsAnInstanceByItsAlias(t *testing.T) {
 		u.must("send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada")
 		const alias = "enricher/job-7"
 		store := dynamostore.New(dynamodb.NewFromConfig(u.stack.AWS()), stack.Table)
-		owner, err := store.Load(u.t.Context(), durable.InstanceID{Machine: "signup", ID: "42"})
+		owner, err := store.Load(u.t.Context(), instances.ID{Machine: "signup", ID: "42"})
 		if err == nil {
 			err = store.Claim(u.t.Context(), alias, owner.Instance, owner.CreatedAt, owner.Revision)
 		}

@@ -8,26 +8,26 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // A consumer that dies between its commit and its effects leaves a settled instance with effects to perform.
 func TestResumePerformsCommittedEffects(t *testing.T) {
 	t.Parallel()
-	for name, owe := range map[string]func(*durable.Record){
-		"an effect": func(record *durable.Record) {
+	for name, owe := range map[string]func(*instances.Record){
+		"an effect": func(record *instances.Record) {
 			record.Outbox = []statechart.Effect{{ID: "9.0", Kind: statechart.Send, To: "work/2", Event: json.RawMessage(`{"type": "START"}`)}}
 		},
-		"the answer to a task": func(record *durable.Record) {
-			record.Tokens = []durable.Token{{Key: "k", Value: "token", Name: "Wait", EnteredAt: record.UpdatedAt, Answer: &durable.Answer{Output: json.RawMessage(`{}`)}}}
+		"the answer to a task": func(record *instances.Record) {
+			record.Tokens = []instances.Token{{Key: "k", Value: "token", Name: "Wait", EnteredAt: record.UpdatedAt, Answer: &instances.Answer{Output: json.RawMessage(`{}`)}}}
 		},
 	} {
 		withWork(t, &work{}, func(u user) {
 			u.must("send", "--local", "work/1", "START", "--wait", "rested")
-			store, id := dynamostore.New(dynamodb.NewFromConfig(u.stack.AWS()), stack.Table), durable.InstanceID{Machine: "work", ID: "1"}
-			load := func() durable.Record {
+			store, id := dynamostore.New(dynamodb.NewFromConfig(u.stack.AWS()), stack.Table), instances.ID{Machine: "work", ID: "1"}
+			load := func() instances.Record {
 				record, err := store.Load(u.t.Context(), id)
 				if err != nil {
 					u.t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -68,7 +69,7 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 	if err := dynamostore.CreateTable(t.Context(), tables, "settle"); err != nil {
 		t.Fatal(err)
 	}
-	job := durable.InstanceID{Machine: "job", ID: "7"}
+	job := instances.ID{Machine: "job", ID: "7"}
 	if _, err := sqsqueue.New(queues, url, "").Send(t.Context(), durable.Message{
 		To: job, Body: []byte(`{"type":"queued","run_id":1,"job_id":7,"labels":["self-hosted"]}`), DeduplicationID: "queued",
 	}); err != nil {
@@ -105,7 +106,7 @@ func buildConsumer(t *testing.T) string {
 }
 
 // awaitQueued waits until the store has the instance in the state queued, with its effects performed.
-func awaitQueued(t *testing.T, store *dynamostore.Store, id durable.InstanceID, roles *guard.Roles, failures <-chan error) {
+func awaitQueued(t *testing.T, store *dynamostore.Store, id instances.ID, roles *guard.Roles, failures <-chan error) {
 	t.Helper()
 	for {
 		record, err := store.Load(t.Context(), id)

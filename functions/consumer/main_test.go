@@ -22,6 +22,7 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/host"
 	"github.com/settle-run/settle/runtime/host/hosttest"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -49,7 +50,7 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 			t.Fatal(err)
 		}
 		queue := sqsqueue.New(queues, settings.QueueURL, "")
-		job := durable.InstanceID{Machine: "job", ID: "7"}
+		job := instances.ID{Machine: "job", ID: "7"}
 		for id, body := range map[string]string{"queued": `{"type":"queued","run_id":1,"job_id":7,"labels":["self-hosted"]}`, "bad": `{"type":"unheard of"}`} {
 			if _, err := queue.Send(t.Context(), durable.Message{To: job, Body: []byte(body), DeduplicationID: id}); err != nil {
 				t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -62,7 +62,7 @@ func (m *model) compare(ctx context.Context, store *dynamostore.Store) (differen
 }
 
 // leftOver returns the first thing found in a record that a record at rest must not have.
-func leftOver(record durable.Record) string {
+func leftOver(record instances.Record) string {
 	var snapshot struct {
 		Timers, Children map[string]json.RawMessage
 		Deferred         []json.RawMessage
@@ -85,7 +85,7 @@ func leftOver(record durable.Record) string {
 }
 
 // handOf returns the parent of a child and the order that the child was started with.
-func handOf(record durable.Record) (string, error) {
+func handOf(record instances.Record) (string, error) {
 	var snapshot struct {
 		Context order
 		Output  int64

@@ -21,6 +21,7 @@ import (
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/schedule"
 )
 
@@ -78,7 +79,7 @@ func checkArrival(t *testing.T, after time.Duration, isScheduled bool, hops int)
 		if err != nil {
 			t.Fatal(err)
 		}
-		message := durable.Message{To: durable.InstanceID{Machine: "job", ID: "7"}, Body: []byte(`{"type":"settle.timer","timer":"3.0"}`), DeduplicationID: "job/7@1/3.0"}
+		message := durable.Message{To: instances.ID{Machine: "job", ID: "7"}, Body: []byte(`{"type":"settle.timer","timer":"3.0"}`), DeduplicationID: "job/7@1/3.0"}
 		if err := schedule.NewDelayQueue(client, settings.DelayQueueURL, time.Now).Schedule(t.Context(), time.Now().Add(after), message); err != nil {
 			t.Fatal(err)
 		}

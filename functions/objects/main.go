@@ -16,6 +16,7 @@ import (
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -42,7 +43,7 @@ func newHandler(p *host.Process, _ *durable.Machines) (any, error) {
 			return err
 		}
 		// The event is the same for every notification of the same upload.
-		_, err = sender.Send(ctx, durable.Message{To: durable.InstanceID{Machine: machine, ID: id}, Body: event, DeduplicationID: hash(event)})
+		_, err = sender.Send(ctx, durable.Message{To: instances.ID{Machine: machine, ID: id}, Body: event, DeduplicationID: hash(event)})
 		return err
 	}, nil
 }

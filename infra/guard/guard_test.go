@@ -22,6 +22,7 @@ import (
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
@@ -63,7 +64,7 @@ func guarded(t *testing.T, function string) (aws.Config, *guard.Guard) {
 }
 
 var (
-	job   = durable.InstanceID{Machine: "job", ID: "7"}
+	job   = instances.ID{Machine: "job", ID: "7"}
 	event = durable.Message{To: job, Body: []byte(`{"type":"queued"}`), DeduplicationID: "a"}
 )
 
@@ -81,7 +82,7 @@ func TestCallsOfTheConsumerAreAllowed(t *testing.T) {
 	if _, err := events.Send(t.Context(), event); err != nil {
 		t.Error(err)
 	}
-	other := durable.Message{To: durable.InstanceID{Machine: "job", ID: "8"}, Body: event.Body, DeduplicationID: "b"}
+	other := durable.Message{To: instances.ID{Machine: "job", ID: "8"}, Body: event.Body, DeduplicationID: "b"}
 	for _, err := range events.SendBatch(t.Context(), []durable.Message{event, other}) { // sqs:SendMessage covers the batch operation.
 		if err != nil {
 			t.Error(err)
@@ -180,7 +181,7 @@ func TestCallsWithoutPermissionFail(t *testing.T) {
 			return err
 		}},
 		"the delay forwarder sends a batch elsewhere": {"delay", "sqs:SendMessage", func(ctx context.Context, config aws.Config) error {
-			other := durable.Message{To: durable.InstanceID{Machine: "job", ID: "8"}, Body: event.Body, DeduplicationID: "b"}
+			other := durable.Message{To: instances.ID{Machine: "job", ID: "8"}, Body: event.Body, DeduplicationID: "b"}
 			return sqsqueue.New(sqs.NewFromConfig(config), deadLetter, "").SendBatch(ctx, []durable.Message{event, other})[0]
 		}},
 		"a call without a queue": {"delay", "expected the URL of a queue", func(ctx context.Context, config aws.Config) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -347,7 +348,7 @@ func TestTheTriesOfEachQueueAreCountedApart(t *testing.T) {
 }
 
 // markOf returns the try count for the first queue's current event, or nil.
-func markOf(record durable.Record) *durable.Attempt {
+func markOf(record instances.Record) *instances.Attempt {
 	if len(record.Attempts) == 0 {
 		return nil
 	}

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/compat"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -20,8 +21,8 @@ func (unnamedItemError) Key() string { return "no name" }
 func TestACheckShowsTheKeyOfAnItemThatIsNoInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		check := durable.NewCheck(newWorld(t).machines)
-		check.Add(durable.Record{}, fmt.Errorf("listing: %w", unnamedItemError{errors.New("no slash")}))
+		check := compat.New(newWorld(t).machines)
+		check.Add(instances.Record{}, fmt.Errorf("listing: %w", unnamedItemError{errors.New("no slash")}))
 		if got := check.Rows()[0]; got.Example != "no name" || got.Error != "listing: no slash" || got.Break != 1 {
 			t.Errorf("expected one break, for the item without a name, got %+v", got)
 		}
@@ -38,9 +39,9 @@ func TestACheckCountsAMigrationThatMakesTheSnapshotTooLargeAsABreak(t *testing.T
 			b.Log = append(b.Log, strings.Repeat("x", 256<<10))
 			return b
 		})
-		rows := func(snapshotBytesMax int, changes ...statechart.Change) durable.CheckRow {
+		rows := func(snapshotBytesMax int, changes ...statechart.Change) compat.Row {
 			w.host(t, w.desk(2, statechart.Migration{From: 1, Changes: append(changes, deskFrom1.Changes...)}))
-			check := durable.NewCheck(w.machines)
+			check := compat.New(w.machines)
 			if snapshotBytesMax > 0 {
 				check.SnapshotBytesMax = snapshotBytesMax
 			}
@@ -70,21 +71,21 @@ func TestACheckCountsWhatFitsMigratesAndBreaks(t *testing.T) {
 		w.post("desk/3", event("finish", ""))
 		w.post("desk/4", event("ship", ""))
 		w.run(t)
-		stored := map[string]durable.Record{}
+		stored := map[string]instances.Record{}
 		for id := range w.records {
 			stored[id] = w.load(id)
 		}
 		waits := stored["desk/2"]
-		waits.Executions = []durable.Execution{{Workflow: "print", Event: "printed"}}
+		waits.Executions = []instances.Execution{{Workflow: "print", Event: "printed"}}
 		w.host(t, w.desk(2, deskFrom1))
-		check := durable.NewCheck(w.machines)
+		check := compat.New(w.machines)
 		for _, id := range []string{"desk/1", "desk/3", "desk/4", w.stored("order")[0]} {
 			check.Add(stored[id], nil)
 		}
 		check.Add(waits, nil)
 		check.Add(waits, nil)
-		check.Add(durable.Record{Instance: durable.InstanceID{Machine: "ghost", ID: "1"}, Snapshot: json.RawMessage(`{"version":4}`)}, nil)
-		check.Add(durable.Record{Instance: durable.InstanceID{Machine: "desk", ID: "9"}}, errors.New("attribute missing"))
+		check.Add(instances.Record{Instance: instances.ID{Machine: "ghost", ID: "1"}, Snapshot: json.RawMessage(`{"version":4}`)}, nil)
+		check.Add(instances.Record{Instance: instances.ID{Machine: "desk", ID: "9"}}, errors.New("attribute missing"))
 		rows, err := json.Marshal(check.Rows())
 		if err != nil {
 			t.Fatal(err)

@@ -2,35 +2,23 @@ package durable
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
-
-// Parent identifies a child by its parent instance and its key there.
-type Parent struct {
-	// Instance is the parent's name. Incarnation distinguishes the parent from an earlier instance of that name. It
-	// is the time of creation, in milliseconds since 1970.
-	Instance    string `json:"instance"`
-	Incarnation int64  `json:"incarnation"`
-	// Child is the child's key in the parent's snapshot (statechart.ChildRef.Key).
-	Child string `json:"child"`
-}
 
 // parentKey is the key of an event to a child that identifies the child.
 const parentKey = "$parent"
 
 // toChild is the body of startEvent and stopEvent.
 type toChild struct {
-	Type   string          `json:"type"`
-	Parent Parent          `json:"$parent"`
-	Input  json.RawMessage `json:"input,omitempty"`
+	Type   string           `json:"type"`
+	Parent instances.Parent `json:"$parent"`
+	Input  json.RawMessage  `json:"input,omitempty"`
 }
 
 // childEnd is the body of childEvent.
@@ -56,16 +44,6 @@ const (
 	childRefused childStatus = "refused"
 )
 
-// ChildName returns the name of the child that an instance, created at the given time, has under a key. The name is a
-// readable prefix and a hash. It never changes, and no other child has it.
-func ChildName(parent InstanceID, createdAt time.Time, key, machine string) InstanceID {
-	hash := sha256.Sum256(fmt.Appendf(nil, "%s@%d/%s", parent, createdAt.UnixMilli(), key))
-	suffix := "-" + hex.EncodeToString(hash[:16])
-	readable := strings.ReplaceAll(parent.String(), "/", "-") + "-" + key
-	left := max(instanceIDBytesMax-len(machine)-len("/")-len(suffix), 0)
-	return InstanceID{Machine: machine, ID: readable[:min(len(readable), left)] + suffix}
-}
-
 // errNoChild is wrapped by the errors of children that can never be started.
 var errNoChild = errors.New("it cannot be a child")
 
@@ -74,7 +52,7 @@ func (m *Machines) checkChild(machine string) error {
 	if _, err := m.Lookup(machine); err != nil {
 		return fmt.Errorf("%w: %w", errNoChild, err)
 	}
-	if _, err := ParseInstanceID(ChildName(InstanceID{}, time.Time{}, "", machine).String()); err != nil {
+	if _, err := instances.ParseID(instances.ChildName(instances.ID{}, time.Time{}, "", machine).String()); err != nil {
 		return fmt.Errorf("%w: with the ID of machine %q, its name would be wrong: %w", errNoChild, machine, err)
 	}
 	return nil
@@ -103,8 +81,8 @@ func (m *Machines) checkChildren() error {
 }
 
 // self returns the instance as the parent of the child with the key.
-func (t *turn) self(key string) Parent {
-	return Parent{Instance: t.draft.Record.Instance.String(), Incarnation: t.incarnation(), Child: key}
+func (t *turn) self(key string) instances.Parent {
+	return instances.Parent{Instance: t.draft.Record.Instance.String(), Incarnation: t.incarnation(), Child: key}
 }
 
 // spawnable returns the effect. If the effect spawns a child that this process cannot host, it returns a refuseChild
@@ -123,7 +101,7 @@ func (t *turn) spawnable(effect statechart.Effect) statechart.Effect {
 // childMessage builds the message of an effect that concerns a child.
 func (t *turn) childMessage(effect statechart.Effect) (Message, error) {
 	r := &t.draft.Record
-	to, id := ChildName(r.Instance, r.CreatedAt, effect.Child, effect.Machine), t.derivedID(effect.ID)
+	to, id := instances.ChildName(r.Instance, r.CreatedAt, effect.Child, effect.Machine), t.derivedID(effect.ID)
 	switch effect.Kind {
 	case statechart.SpawnInstance:
 		return t.message(to, toChild{Type: startEvent, Parent: t.self(effect.Child), Input: effect.Input}, id)
@@ -138,7 +116,7 @@ func (t *turn) childMessage(effect statechart.Effect) (Message, error) {
 }
 
 // send sends a message that the loop itself makes.
-func (l *Loop) send(ctx context.Context, to InstanceID, form any, id string) error {
+func (l *Loop) send(ctx context.Context, to instances.ID, form any, id string) error {
 	body, err := json.Marshal(form)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -27,7 +28,7 @@ func TestAChildBeginsWithItsInputAndItsEndReachesItsParent(t *testing.T) {
 		w.wantLog(t, van, "parcel", "board ok", "fast")
 		w.wantState(t, boss1, "shipping")
 		parent := w.load(van).Parent
-		if want := (durable.Parent{Instance: boss1, Incarnation: w.load(boss1).CreatedAt.UnixMilli(), Child: "2.0"}); parent == nil || *parent != want {
+		if want := (instances.Parent{Instance: boss1, Incarnation: w.load(boss1).CreatedAt.UnixMilli(), Child: "2.0"}); parent == nil || *parent != want {
 			t.Errorf("the parent is %+v, want %+v", parent, want)
 		}
 		w.post(boss1, event("finish", ""))
@@ -79,20 +80,20 @@ func TestTheCallsOfAChild(t *testing.T) {
 func TestNamesOfChildrenAreTheirOwn(t *testing.T) {
 	t.Parallel()
 	at := time.UnixMilli(1772366400000)
-	parent := durable.InstanceID{Machine: "boss", ID: "1"}
-	name := durable.ChildName(parent, at, "2.0", "courier")
+	parent := instances.ID{Machine: "boss", ID: "1"}
+	name := instances.ChildName(parent, at, "2.0", "courier")
 	if want := "courier/boss-1-2.0-"; !strings.HasPrefix(name.String(), want) || len(name.String()) != len(want)+32 {
 		t.Errorf("want %s and a hash, got %s", want, name)
 	}
-	seen := map[durable.InstanceID]bool{}
-	long := durable.InstanceID{Machine: "boss", ID: strings.Repeat("~", 123)}
-	for _, id := range []durable.InstanceID{
-		name, durable.ChildName(parent, at, "2.0", "courier"), durable.ChildName(parent, at, "2.1", "courier"),
-		durable.ChildName(parent, at.Add(time.Millisecond), "2.0", "courier"), durable.ChildName(parent, at, "2.0", "radio"),
-		durable.ChildName(long, at, "2.0", "courier"), durable.ChildName(long, at, "2.1", "courier"),
-		durable.ChildName(long, at, "2.0", strings.Repeat("m", 94)),
+	seen := map[instances.ID]bool{}
+	long := instances.ID{Machine: "boss", ID: strings.Repeat("~", 123)}
+	for _, id := range []instances.ID{
+		name, instances.ChildName(parent, at, "2.0", "courier"), instances.ChildName(parent, at, "2.1", "courier"),
+		instances.ChildName(parent, at.Add(time.Millisecond), "2.0", "courier"), instances.ChildName(parent, at, "2.0", "radio"),
+		instances.ChildName(long, at, "2.0", "courier"), instances.ChildName(long, at, "2.1", "courier"),
+		instances.ChildName(long, at, "2.0", strings.Repeat("m", 94)),
 	} {
-		if _, err := durable.ParseInstanceID(id.String()); err != nil {
+		if _, err := instances.ParseID(id.String()); err != nil {
 			t.Error(err)
 		}
 		seen[id] = true

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -28,10 +29,10 @@ func TestAStopThatComesBeforeTheStartStoresTheChildAsStopped(t *testing.T) {
 		w.run(t)
 		w.wantFamily(t, "courier stopped") // It has no radio.
 		r := w.load(start.Group)
-		if want := (durable.Parent{Instance: boss1, Incarnation: parent.CreatedAt.UnixMilli(), Child: "2.0"}); r.Parent == nil || *r.Parent != want || r.CreatedAt.IsZero() {
+		if want := (instances.Parent{Instance: boss1, Incarnation: parent.CreatedAt.UnixMilli(), Child: "2.0"}); r.Parent == nil || *r.Parent != want || r.CreatedAt.IsZero() {
 			t.Errorf("the parent is %+v, want %+v; created at %v", r.Parent, want, r.CreatedAt)
 		}
-		if want := []durable.Transition{{At: r.UpdatedAt, Event: "settle.stop", From: []string{}, To: []string{"boarding"}}}; !reflect.DeepEqual(r.History, want) {
+		if want := []instances.Transition{{At: r.UpdatedAt, Event: "settle.stop", From: []string{}, To: []string{"boarding"}}}; !reflect.DeepEqual(r.History, want) {
 			t.Errorf("the history is %+v, want %+v", r.History, want)
 		}
 		if !r.ExpireAt.Equal(r.UpdatedAt.Add(deduplicationTime * 12)) {
@@ -202,7 +203,7 @@ func TestAForgedStartMakesNoSecondActiveChild(t *testing.T) {
 		w.run(t)
 		body := strings.Replace(start.Body, `,"input":{"item":"parcel"}`, "", 1)
 		created := w.load(boss1).CreatedAt
-		twin := durable.ChildName(durable.InstanceID{Machine: "boss", ID: "1"}, created, "2.0", "radio").String()
+		twin := instances.ChildName(instances.ID{Machine: "boss", ID: "1"}, created, "2.0", "radio").String()
 		w.post("courier/free", start.Body)
 		w.post(w.stored("radio")[0], body) // Another instance that exists.
 		w.post(twin, body)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -24,7 +25,7 @@ type Config struct {
 	// that contains them. A repeat has the same ID. The loop retries an error or a panic until Emit succeeds, and the
 	// instance receives no event until then. To avoid blocking the instance, log the error and return nil. If Emit is
 	// nil, emitted events are dropped and cost no write.
-	Emit func(ctx context.Context, from InstanceID, id string, event json.RawMessage) error
+	Emit func(ctx context.Context, from instances.ID, id string, event json.RawMessage) error
 	// AttemptsMax is how often an event is tried if the chart's own code fails on it. Then the event is parked.
 	// Defaults to 3. A service has its own RetryPolicy.
 	AttemptsMax int
@@ -127,7 +128,7 @@ type setting[T any] struct {
 func (c *Config) limits() []setting[int] {
 	return []setting[int]{
 		{&c.AttemptsMax, 3}, {&c.AbandonedMax, 10}, {&c.AloneAfter, 2}, {&c.ServicesMax, 1000}, {&c.RefusalsMax, 10}, {&c.ConflictsMax, 3},
-		{&c.SnapshotBytesMax, 256 << 10}, {&c.HistoryMax, 20}, {&c.RecentEventsMax, 50}, {&c.SendersMax, 50}, {&c.FailedEffectsMax, 10}, {&c.OutboxMax, 256},
+		{&c.SnapshotBytesMax, instances.SnapshotBytesMax}, {&c.HistoryMax, 20}, {&c.RecentEventsMax, 50}, {&c.SendersMax, 50}, {&c.FailedEffectsMax, 10}, {&c.OutboxMax, 256},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -81,8 +82,8 @@ func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, 
 
 // gaveUp reports whether effects were given up since the last write.
 func (t *turn) gaveUp() bool {
-	isStored := func(f FailedEffect) bool {
-		return slices.ContainsFunc(t.stored.Record.FailedEffects, func(other FailedEffect) bool { return other.ID == f.ID })
+	isStored := func(f instances.FailedEffect) bool {
+		return slices.ContainsFunc(t.stored.Record.FailedEffects, func(other instances.FailedEffect) bool { return other.ID == f.ID })
 	}
 	failed := t.draft.Record.FailedEffects
 	return len(failed) > 0 && !isStored(failed[len(failed)-1])
@@ -137,7 +138,7 @@ func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect, me
 // takeOver raises the revision before the turn repeats an answer, if only the record can show whether another turn gave
 // it. A turn that was frozen before its own answer then detects the other turn by the revision: see notifyExpired.
 func (t *turn) takeOver(ctx context.Context) error {
-	isBlind := func(k Token) bool { return !waits(k) && k.Execution == "" }
+	isBlind := func(k instances.Token) bool { return !waits(k) && k.Execution == "" }
 	if !t.repeats || !slices.ContainsFunc(t.stored.Record.Tokens, isBlind) {
 		return nil
 	}
@@ -157,9 +158,11 @@ func (t *turn) clear(ctx context.Context, left Left) error {
 		return t.loop.ports.Store.ClearOutbox(ctx, record.Instance, record.Revision, left)
 	}
 	err := clearing()
-	isRefused := func(e *Execution) bool { return e.Refused != nil }
+	isRefused := func(e *instances.Execution) bool { return e.Refused != nil }
 	if _, ok := find(left.Executions, isRefused); ok && errors.Is(err, ErrUnstorable) {
-		left.Executions = replaced(left.Executions, isRefused, func(e *Execution) { e.Refused = &Refusal{Error: cut(e.Refused.Error, failedErrorShortMax)} })
+		left.Executions = replaced(left.Executions, isRefused, func(e *instances.Execution) {
+			e.Refused = &instances.Refusal{Error: cut(e.Refused.Error, failedErrorShortMax)}
+		})
 		err = clearing()
 	}
 	for kept := len(left.FailedEffects); errors.Is(err, ErrUnstorable) && len(left.FailedEffects) > 0; kept /= 2 {

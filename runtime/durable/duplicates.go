@@ -7,22 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/canonicaljson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
-
-// LastSend is the last applied event from another instance. The sender's sends in a queue are in the order of their
-// IDs, so earlier ones are duplicates.
-type LastSend struct {
-	// Sender is the sender's name and its creation, as in the IDs of its sends: "order/1@1767322800000".
-	Sender string `json:"sender"`
-	// ID is the ID of the send: "3.0".
-	ID string `json:"id"`
-}
 
 // askedKey is the key of a send for the time at which the sender's chart requested it, in milliseconds since 1970.
 const askedKey = "$asked"
@@ -32,44 +23,13 @@ const askedKey = "$asked"
 // copy after the step. The remaining two minutes allow for clock skew.
 const sentPromptly = 3 * time.Minute
 
-// ParseSend parses the ID of a send, as made by derivedID: "order/1@1767322800000/3.0". ok is false if it is not one.
-func ParseSend(id string) (send LastSend, ok bool) {
-	slash := strings.LastIndexByte(id, '/')
-	at := strings.LastIndexByte(id[:max(slash, 0)], '@')
-	if at < 0 {
-		return send, false
-	}
-	send = LastSend{Sender: id[:slash], ID: id[slash+1:]}
-	step, position, _ := strings.Cut(send.ID, ".")
-	_, nameErr := ParseInstanceID(id[:at])
-	_, createdErr := strconv.ParseInt(id[at+1:slash], 10, 64)
-	_, stepErr := strconv.ParseUint(step, 10, 64)
-	_, positionErr := strconv.ParseUint(position, 10, 64)
-	return send, nameErr == nil && createdErr == nil && stepErr == nil && positionErr == nil
-}
-
 // sendOf returns the send of a delivery. ok is false unless the sender itself sent the message. A message that an
 // operator redrives has another deduplication ID. It may be older than the last send and still not applied.
-func sendOf(d Delivery, eventID string) (send LastSend, ok bool) {
+func sendOf(d Delivery, eventID string) (send instances.LastSend, ok bool) {
 	if eventID == "" || d.DeduplicationID != shortened(eventID) {
 		return send, false
 	}
-	return ParseSend(eventID)
-}
-
-// Position returns the count of the send's step, and its position in the step.
-func (s LastSend) Position() (step, position uint64) {
-	before, after, _ := strings.Cut(s.ID, ".")
-	step, _ = strconv.ParseUint(before, 10, 64)
-	position, _ = strconv.ParseUint(after, 10, 64)
-	return step, position
-}
-
-// After reports whether the send comes after another send of the same sender.
-func (s LastSend) After(other LastSend) bool {
-	step, position := s.Position()
-	otherStep, otherPosition := other.Position()
-	return cmp.Or(cmp.Compare(step, otherStep), cmp.Compare(position, otherPosition)) > 0
+	return instances.ParseSend(eventID)
 }
 
 // isDuplicate returns skipped if the delivery's event was applied before, and poisoned if its ID was used for another
@@ -99,7 +59,7 @@ func (t *turn) isDuplicate(ctx context.Context, d Delivery, eventID string) (ver
 	if !ok {
 		return applicable, nil
 	}
-	isOfSender := func(s *LastSend) bool { return s.Sender == send.Sender }
+	isOfSender := func(s *instances.LastSend) bool { return s.Sender == send.Sender }
 	last, known := find(t.draft.Record.LastSends[d.Queue], isOfSender)
 	if !known && d.SentAt.UnixMilli()-askedAt(d.Body) > sentPromptly.Milliseconds() {
 		var err error
@@ -129,7 +89,7 @@ func (t *turn) remember(d Delivery, event statechart.Event, isUnstored bool) {
 	case event.ID != "":
 		t.rememberEvent(recentEvent(event.ID, d.Body))
 	case isOwn(event.Type) || event.Type == statechart.TimerEvent:
-	case d.ParkedFrom != (Place{}):
+	case d.ParkedFrom != (instances.Place{}):
 		t.rememberEvent(appliedAt(d.ParkedFrom))
 	case isUnstored || d.ReceiveCount > 1:
 		// Another turn may have parked this event before there was an instance that could show it. Its redrive is a duplicate.
@@ -139,10 +99,10 @@ func (t *turn) remember(d Delivery, event statechart.Event, isUnstored bool) {
 	if !ok {
 		return
 	}
-	sends := without(t.draft.Record.LastSends[d.Queue], func(s LastSend) bool { return s.Sender == send.Sender })
+	sends := without(t.draft.Record.LastSends[d.Queue], func(s instances.LastSend) bool { return s.Sender == send.Sender })
 	all := maps.Clone(t.draft.Record.LastSends)
 	if all == nil {
-		all = map[string][]LastSend{}
+		all = map[string][]instances.LastSend{}
 	}
 	all[d.Queue] = append(sends, send)
 	t.draft.Record.LastSends = all
@@ -196,7 +156,7 @@ func recentEvent(id, body string) string {
 }
 
 // Remembers reports whether an event with the producer's ID is among the last events that the instance has applied.
-func Remembers(record Record, eventID string) bool {
+func Remembers(record instances.Record, eventID string) bool {
 	return slices.ContainsFunc(record.RecentEvents, func(entry string) bool { return isRecent(entry, eventID) })
 }
 
@@ -206,7 +166,7 @@ func isRecent(entry, id string) bool {
 }
 
 // appliedAt returns the entry of RecentEvents for an event without an ID that was applied from a place.
-func appliedAt(place Place) string { return placePrefix + keyOf(place) }
+func appliedAt(place instances.Place) string { return placePrefix + keyOf(place) }
 
 // placePrefix begins the entries of RecentEvents that are places.
 const placePrefix = "parked/"

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -79,7 +80,7 @@ func (e unknownEffectError) Error() string {
 func (e unknownEffectError) Is(target error) bool { return target == ErrUnreadable }
 
 // message builds a message to an instance.
-func (t *turn) message(to InstanceID, form any, id string) (Message, error) {
+func (t *turn) message(to instances.ID, form any, id string) (Message, error) {
 	body, err := json.Marshal(form)
 	return Message{To: to, Body: body, DeduplicationID: shortened(id)}, err
 }
@@ -98,7 +99,7 @@ func (t *turn) sendMessage(effect statechart.Effect) (Message, error) {
 	if effect.Child != "" {
 		return t.childMessage(effect)
 	}
-	to, err := ParseInstanceID(effect.To)
+	to, err := instances.ParseID(effect.To)
 	if err != nil {
 		return Message{}, err
 	}
@@ -177,7 +178,7 @@ func (t *turn) parkDeferred(ctx context.Context, effect statechart.Effect) error
 
 // parkDelivery parks a delivery after the commit that decided it.
 func (t *turn) parkDelivery(ctx context.Context, effect statechart.Effect) error {
-	var place Place
+	var place instances.Place
 	if err := json.Unmarshal(effect.Event, &place); err != nil {
 		return err
 	}

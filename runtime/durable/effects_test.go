@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -181,16 +181,16 @@ func TestEffectsOfAStartArePerformedWithTheFirstEvent(t *testing.T) {
 
 func TestRecordOwesEffectsAndAnswersThatAreNotKnownToBeGiven(t *testing.T) {
 	t.Parallel()
-	waiting, answered := durable.Token{Key: "a"}, durable.Token{Key: "b", Answer: &durable.Answer{Output: json.RawMessage(`{}`)}}
+	waiting, answered := instances.Token{Key: "a"}, instances.Token{Key: "b", Answer: &instances.Answer{Output: json.RawMessage(`{}`)}}
 	for name, c := range map[string]struct {
-		record durable.Record
+		record instances.Record
 		want   bool
 	}{
-		"nothing":                        {durable.Record{}, false},
-		"an effect":                      {durable.Record{Outbox: []statechart.Effect{{ID: "1.0"}}}, true},
-		"a waiting task":                 {durable.Record{Tokens: []durable.Token{waiting}}, false},
-		"an answer":                      {durable.Record{Tokens: []durable.Token{answered}}, true},
-		"an answer after a waiting task": {durable.Record{Tokens: []durable.Token{waiting, answered}}, true},
+		"nothing":                        {instances.Record{}, false},
+		"an effect":                      {instances.Record{Outbox: []statechart.Effect{{ID: "1.0"}}}, true},
+		"a waiting task":                 {instances.Record{Tokens: []instances.Token{waiting}}, false},
+		"an answer":                      {instances.Record{Tokens: []instances.Token{answered}}, true},
+		"an answer after a waiting task": {instances.Record{Tokens: []instances.Token{waiting, answered}}, true},
 	} {
 		if got := c.record.Owes(); got != c.want {
 			t.Errorf("%s: expected %t, got %t", name, c.want, got)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -64,7 +65,7 @@ func newTellers(t *testing.T) (w *world, logged func() []string) {
 }
 
 // emit records emitted events. It implements Config.Emit.
-func (w *world) emit(ctx context.Context, from durable.InstanceID, id string, event json.RawMessage) error {
+func (w *world) emit(ctx context.Context, from instances.ID, id string, event json.RawMessage) error {
 	p, _ := ctx.Value(processKey{}).(*process)
 	return p.call(ctx, "Emit", from.String(), func() error {
 		w.perform(durable.Message{To: from, DeduplicationID: id})
@@ -235,7 +236,7 @@ func TestAnErrorOfEmitIsNotAnErrorOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		calls := 0
-		w.config.Emit = func(ctx context.Context, from durable.InstanceID, id string, event json.RawMessage) error {
+		w.config.Emit = func(ctx context.Context, from instances.ID, id string, event json.RawMessage) error {
 			if calls++; calls <= 2 {
 				return fmt.Errorf("storing the event: %w", durable.ErrUnstorable)
 			}

@@ -10,32 +10,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
-
-// Execution is a workflow execution that an instance waits for.
-type Execution struct {
-	// Name is the name that the execution is started under. It derives from the effect, so it identifies repeats.
-	Name string `json:"name"`
-	// Workflow is the chart's name for the workflow.
-	Workflow string `json:"workflow"`
-	// Event is the type of the event that reports the end to the chart.
-	Event string `json:"event"`
-	// StartedAt is when the chart requested the execution.
-	StartedAt time.Time `json:"started_at"`
-	// ARN is the execution's ARN, empty until the loop knows that it has started, or may have.
-	ARN string `json:"arn,omitempty"`
-	// Refused is set if the execution cannot be started. With an ARN, an earlier call may have started it.
-	Refused *Refusal `json:"refused,omitempty"`
-}
-
-// Refusal is the reason why an execution can never be started.
-type Refusal struct {
-	Error string `json:"error"`
-	Cause string `json:"cause,omitempty"`
-}
 
 // inputBytesMax limits the JSON of an execution's input. It is the 256 KiB of Step Functions (Developer Guide,
 // "Service quotas"), minus room for the keys that the runtime adds.
@@ -63,14 +41,14 @@ type Executions interface {
 	// started under its name before. Fails with a *RefusedError if this call did not start it, and then returns the
 	// ARN that the execution has if an earlier call did. After any other error, the execution may or may not have
 	// started.
-	Start(ctx context.Context, execution Execution, input json.RawMessage) (arn string, err error)
+	Start(ctx context.Context, execution instances.Execution, input json.RawMessage) (arn string, err error)
 	// Describe returns how the execution with the ARN has ended: Status, Output, Error and Cause. It returns nil
 	// while the execution runs. Fails with ErrNoExecution, ErrRefused or ErrDenied.
 	Describe(ctx context.Context, arn string) (*statechart.ExecutionEnded, error)
 }
 
-// Origin identifies the instance that started an execution. It is part of the input, under statechart.WorkflowKey.
-type Origin struct {
+// origin identifies the instance that started an execution. It is part of the input, under statechart.WorkflowKey.
+type origin struct {
 	Instance string `json:"instance"`
 	// Execution is the execution's name. If another execution has it in its input, that execution is a copy.
 	Execution   string `json:"execution"`
@@ -84,15 +62,21 @@ type ended struct {
 	End         statechart.ExecutionEnded `json:"end"`
 }
 
-// Ended builds the message that reports the end of an execution to its instance: Name, Execution, Status, Output,
-// Error and Cause. The chart receives the end once, even if the message is repeated or late.
-func Ended(origin Origin, end statechart.ExecutionEnded) (Message, error) {
-	to, err := ParseInstanceID(origin.Instance)
-	if err != nil {
-		return Message{}, err
+// ExecutionEnd builds the message that reports the end of an execution to the instance that started it. input is the
+// execution's input. The end needs Name, Execution, Status, Output, Error and Cause. ok is false if no instance started
+// the execution. The chart receives the end once, even if the message is repeated or late.
+func ExecutionEnd(input []byte, end statechart.ExecutionEnded) (message Message, ok bool, err error) {
+	var keys map[string]json.RawMessage
+	var from origin
+	if json.Unmarshal(input, &keys) != nil || json.Unmarshal(keys[statechart.WorkflowKey], &from) != nil || from.Execution != end.Name {
+		return Message{}, false, nil // Something else started it, perhaps with a copied input.
 	}
-	body, err := marshalPlain(ended{Type: endedEvent, Incarnation: origin.Incarnation, End: end})
-	return Message{To: to, Body: body, DeduplicationID: shortened(end.Name + ".ended")}, err
+	to, err := instances.ParseID(from.Instance)
+	if err != nil {
+		return Message{}, false, fmt.Errorf("reading who started the execution %s: %w", end.Execution, err)
+	}
+	body, err := marshalPlain(ended{Type: endedEvent, Incarnation: from.Incarnation, End: end})
+	return Message{To: to, Body: body, DeduplicationID: shortened(end.Name + ".ended")}, true, err
 }
 
 // marshalPlain is json.Marshal without the escaping of <, > and &. Escaped, an output of 256 KiB could grow sixfold,
@@ -128,7 +112,7 @@ func (t *turn) executionName(effectID string) string {
 // await records an execution that an effect starts, and schedules its first poll.
 func (t *turn) await(effect statechart.Effect) {
 	name, now := t.executionName(effect.ID), t.now()
-	t.draft.Record.Executions = append(slices.Clip(t.draft.Record.Executions), Execution{
+	t.draft.Record.Executions = append(slices.Clip(t.draft.Record.Executions), instances.Execution{
 		Name: name, Workflow: effect.Name, Event: eventHead(effect.Event).Type, StartedAt: now,
 	})
 	t.owe(statechart.Effect{ID: pollID(name, 0), Kind: poll, Name: name, At: now.Add(t.pollWait(0))})
@@ -137,22 +121,22 @@ func (t *turn) await(effect statechart.Effect) {
 // startExecution starts the execution of an effect. If it can never be started, the chart receives that as its end.
 func (t *turn) startExecution(ctx context.Context, effect statechart.Effect) error {
 	id, name := t.draft.Record.Instance.String(), t.executionName(effect.ID)
-	input, err := withKeys(effect.Input, map[string]any{statechart.WorkflowKey: Origin{Instance: id, Execution: name, Incarnation: t.incarnation()}})
+	input, err := withKeys(effect.Input, map[string]any{statechart.WorkflowKey: origin{Instance: id, Execution: name, Incarnation: t.incarnation()}})
 	if err != nil {
 		return err
 	}
 	if t.loop.ports.Executions == nil {
 		return errNoExecutions
 	}
-	arn, err := t.loop.ports.Executions.Start(ctx, Execution{Name: name, Workflow: effect.Name}, input)
+	arn, err := t.loop.ports.Executions.Start(ctx, instances.Execution{Name: name, Workflow: effect.Name}, input)
 	var refused *RefusedError
 	if err != nil && !errors.As(err, &refused) {
 		return err
 	}
-	var refusal *Refusal
+	var refusal *instances.Refusal
 	if refused != nil {
 		t.loop.config.Logger.ErrorContext(ctx, "execution cannot be started", "instance", id, "workflow", effect.Name, "error", err)
-		refusal = &Refusal{Error: refused.Code, Cause: cut(refused.Error(), causeBytesMax)}
+		refusal = &instances.Refusal{Error: refused.Code, Cause: cut(refused.Error(), causeBytesMax)}
 		if !t.repeats {
 			arn = ""
 		}
@@ -166,8 +150,8 @@ func (t *turn) startExecution(ctx context.Context, effect statechart.Effect) err
 }
 
 // setStarted records whether an execution has started.
-func (t *turn) setStarted(name, arn string, refused *Refusal) {
-	t.draft.Record.Executions = replaced(t.draft.Record.Executions, func(e *Execution) bool { return e.Name == name }, func(e *Execution) { e.ARN, e.Refused = arn, refused })
+func (t *turn) setStarted(name, arn string, refused *instances.Refusal) {
+	t.draft.Record.Executions = replaced(t.draft.Record.Executions, func(e *instances.Execution) bool { return e.Name == name }, func(e *instances.Execution) { e.ARN, e.Refused = arn, refused })
 }
 
 // applyEnded reports the end of an execution to the chart, if the instance still waits for it.
@@ -198,7 +182,7 @@ func (t *turn) applyEnded(ctx context.Context, form ended) error {
 // it was, and the error wraps ErrUnstorable.
 func (t *turn) applyEndEvent(typ string, end statechart.ExecutionEnded) error {
 	return t.storably(func() error {
-		t.draft.Record.Executions = without(t.draft.Record.Executions, func(e Execution) bool { return e.Name == end.Name })
+		t.draft.Record.Executions = without(t.draft.Record.Executions, func(e instances.Execution) bool { return e.Name == end.Name })
 		t.changed()
 		return t.applyOwn(typ, struct {
 			Type string `json:"type"`

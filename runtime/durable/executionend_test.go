@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -109,7 +110,7 @@ func TestAForgedEndOfAnExecutionIsRefused(t *testing.T) {
 	t.Parallel()
 	inPrinterWorld(t, func(t *testing.T, w *world) {
 		const forged = `{"type":"printed","status":"SUCCEEDED"}`
-		if _, err := w.machines.Accept(durable.InstanceID{Machine: "printer", ID: "1"}, []byte(forged)); !errors.Is(err, durable.ErrReserved) {
+		if _, err := w.machines.Accept(instances.ID{Machine: "printer", ID: "1"}, []byte(forged)); !errors.Is(err, durable.ErrReserved) {
 			t.Errorf("want ErrReserved, got %v", err)
 		}
 		w.post(printer1, `{"type":"ship"}`, forged)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -20,7 +21,7 @@ type execution struct {
 	end *statechart.ExecutionEnded
 }
 
-func (p *process) Start(ctx context.Context, e durable.Execution, input json.RawMessage) (arn string, err error) {
+func (p *process) Start(ctx context.Context, e instances.Execution, input json.RawMessage) (arn string, err error) {
 	arn = "arn of " + e.Name
 	err = p.call(ctx, "Start", e.Workflow, func() error {
 		if p.refusal != nil {
@@ -65,15 +66,9 @@ func (w *world) ends(t *testing.T, e *execution, end statechart.ExecutionEnded, 
 	t.Helper()
 	end.Name = e.name
 	e.end = &end
-	var input struct {
-		Origin durable.Origin `json:"$settle"`
-	}
-	if err := json.Unmarshal([]byte(e.input), &input); err != nil {
-		t.Fatal(err)
-	}
-	message, err := durable.Ended(input.Origin, end)
-	if err != nil {
-		t.Fatal(err)
+	message, ok, err := durable.ExecutionEnd([]byte(e.input), end)
+	if err != nil || !ok {
+		t.Fatalf("no instance started the execution: %v", err)
 	}
 	for range times {
 		w.post(message.To.String(), string(message.Body))

@@ -8,38 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
-)
-
-// FailedEffect is an effect that will never be performed: AWS refused it, or denied it for too long.
-type FailedEffect struct {
-	// ID is the effect's ID. For an answer to a task, it is "token." and the token's key.
-	ID   string                `json:"id"`
-	Kind statechart.EffectKind `json:"kind"`
-	// At is when the loop gave up.
-	At time.Time `json:"at"`
-	// Target is as in statechart.CommunicationFailure.
-	Target string `json:"target,omitempty"`
-	Error  string `json:"error"`
-	// Data is the JSON of the event, input or answer, or else the time that the effect asked for. It is empty if it
-	// is longer than 2 KiB. DataBytes is its full length either way.
-	Data      json.RawMessage `json:"data,omitempty"`
-	DataBytes int             `json:"data_bytes,omitempty"`
-	// Report says whether the chart has received the failure. It is empty if the chart does not declare
-	// statechart.CommunicationError, unless the effect starts a child.
-	Report Report `json:"report,omitempty"`
-}
-
-// Report is the progress of reporting a failed effect to the chart.
-type Report string
-
-// The values of Report.
-const (
-	// ReportUnsent means that the queue refused the report too. Each event of the instance tries to send it again.
-	ReportUnsent Report = "unsent"
-	// ReportSent means that the report is in the queue. If it stays so, the report was parked.
-	ReportSent     Report = "sent"
-	ReportReceived Report = "received"
 )
 
 const (
@@ -67,7 +37,7 @@ func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err e
 		return nil
 	}
 	target, data := t.contentOf(effect)
-	return t.giveUp(ctx, FailedEffect{ID: effect.ID, Kind: effect.Kind, Target: target, Data: data}, err)
+	return t.giveUp(ctx, instances.FailedEffect{ID: effect.ID, Kind: effect.Kind, Target: target, Data: data}, err)
 }
 
 // isPermanent reports whether the loop gives up an effect after the error: at once if AWS refuses it, or after
@@ -117,10 +87,10 @@ func (t *turn) contentOf(effect statechart.Effect) (target string, data json.Raw
 
 // giveUp records an effect that failed permanently. It reports the effect to the chart if it starts a child, or if the
 // chart declares statechart.CommunicationError. The write that clears the outbox stores it.
-func (t *turn) giveUp(ctx context.Context, failed FailedEffect, reason error) error {
+func (t *turn) giveUp(ctx context.Context, failed instances.FailedEffect, reason error) error {
 	log := t.loop.config.Logger.With("instance", t.draft.Record.Instance.String(), "effect", t.derivedID(failed.ID), "kind", string(failed.Kind), "target", failed.Target)
 	log.ErrorContext(ctx, "effect failed permanently", "error", reason)
-	isIt := func(f *FailedEffect) bool { return f.ID == failed.ID }
+	isIt := func(f *instances.FailedEffect) bool { return f.ID == failed.ID }
 	if _, known := find(t.draft.Record.FailedEffects, isIt); known {
 		return nil
 	}
@@ -129,14 +99,14 @@ func (t *turn) giveUp(ctx context.Context, failed FailedEffect, reason error) er
 		failed.Data = nil
 	}
 	if t.draft.Instance.Status() == statechart.Active && (failed.Kind == statechart.SpawnInstance || t.declares(statechart.CommunicationError)) {
-		failed.Report = ReportSent
+		failed.Report = instances.ReportSent
 		err := t.sendReport(ctx, failed.ID)
 		if err != nil && !t.isPermanent(failed.Kind, err) {
 			return err
 		}
 		if err != nil {
 			log.ErrorContext(ctx, "cannot report a failed effect to the chart", "error", err)
-			failed.Report = ReportUnsent
+			failed.Report = instances.ReportUnsent
 		}
 	}
 	t.draft.Record.FailedEffects = bounded(append(slices.Clip(t.draft.Record.FailedEffects), failed), t.loop.config.FailedEffectsMax)
@@ -154,7 +124,7 @@ func (t *turn) sendReport(ctx context.Context, id string) error {
 func (t *turn) resendReports(ctx context.Context) error {
 	begun := false
 	for _, failed := range t.draft.Record.FailedEffects {
-		if failed.Report != ReportUnsent {
+		if failed.Report != instances.ReportUnsent {
 			continue
 		}
 		if begun && !t.loop.hasTime(ctx) {
@@ -164,7 +134,7 @@ func (t *turn) resendReports(ctx context.Context) error {
 			t.loop.config.Logger.WarnContext(ctx, "cannot report a failed effect to the chart, will retry", "instance", t.draft.Record.Instance.String(), "error", err)
 			return nil
 		}
-		t.setReport(failed.ID, ReportSent)
+		t.setReport(failed.ID, instances.ReportSent)
 		t.changed()
 		begun = true
 	}
@@ -172,15 +142,15 @@ func (t *turn) resendReports(ctx context.Context) error {
 }
 
 // setReport updates the report of a failed effect.
-func (t *turn) setReport(id string, report Report) {
-	t.draft.Record.FailedEffects = replaced(t.draft.Record.FailedEffects, func(f *FailedEffect) bool { return f.ID == id }, func(f *FailedEffect) { f.Report = report })
+func (t *turn) setReport(id string, report instances.Report) {
+	t.draft.Record.FailedEffects = replaced(t.draft.Record.FailedEffects, func(f *instances.FailedEffect) bool { return f.ID == id }, func(f *instances.FailedEffect) { f.Report = report })
 }
 
 // applyFailed reports a failed effect to the chart, unless the chart has received it. A start that failed is the end of
 // the child.
 func (t *turn) applyFailed(ctx context.Context, form failing) error {
-	failed, ok := find(t.draft.Record.FailedEffects, func(f *FailedEffect) bool { return f.ID == form.Effect })
-	if !ok || failed.Report != ReportSent && failed.Report != ReportUnsent {
+	failed, ok := find(t.draft.Record.FailedEffects, func(f *instances.FailedEffect) bool { return f.ID == form.Effect })
+	if !ok || failed.Report != instances.ReportSent && failed.Report != instances.ReportUnsent {
 		return nil
 	}
 	var err error
@@ -193,7 +163,7 @@ func (t *turn) applyFailed(ctx context.Context, form failing) error {
 		}{statechart.CommunicationError, statechart.CommunicationFailure{Effect: t.derivedID(failed.ID), Kind: failed.Kind, Target: failed.Target, Message: failed.Error}})
 	}
 	if err == nil {
-		t.setReport(form.Effect, ReportReceived)
+		t.setReport(form.Effect, instances.ReportReceived)
 		t.changed()
 	}
 	return err
@@ -201,10 +171,10 @@ func (t *turn) applyFailed(ctx context.Context, form failing) error {
 
 // bounded drops the oldest failed effects beyond countMax, except the latest and those that the chart has yet to
 // receive. It shortens the excess.
-func bounded(failed []FailedEffect, countMax int) []FailedEffect {
+func bounded(failed []instances.FailedEffect, countMax int) []instances.FailedEffect {
 	excess, latest := len(failed)-countMax, failed[len(failed)-1].ID
-	failed = slices.DeleteFunc(slices.Clone(failed), func(f FailedEffect) bool {
-		isDone := f.Report == "" || f.Report == ReportReceived
+	failed = slices.DeleteFunc(slices.Clone(failed), func(f instances.FailedEffect) bool {
+		isDone := f.Report == "" || f.Report == instances.ReportReceived
 		if excess > 0 && isDone && f.ID != latest {
 			excess--
 			return true
@@ -218,7 +188,7 @@ func bounded(failed []FailedEffect, countMax int) []FailedEffect {
 }
 
 // shortOf returns a failed effect without its data and with a shorter error.
-func shortOf(f FailedEffect) FailedEffect {
+func shortOf(f instances.FailedEffect) instances.FailedEffect {
 	f.Data, f.Error = nil, cut(f.Error, failedErrorShortMax)
 	return f
 }

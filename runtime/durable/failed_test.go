@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -85,7 +86,7 @@ type failure struct {
 	// task adds a Step Functions task with a timeout.
 	task bool
 	call string
-	want durable.FailedEffect
+	want instances.FailedEffect
 	log  []string
 }
 
@@ -93,21 +94,21 @@ func failings() []failure {
 	sent := `{"item":"ball","type":"add"}`
 	return []failure{
 		{name: "send", post: []string{telling("order/2", "ball")}, call: "Send order/2",
-			want: durable.FailedEffect{ID: "2.0", Kind: statechart.Send, Target: "order/2", Data: json.RawMessage(sent), DataBytes: len(sent)}, log: []string{"ball"}},
+			want: instances.FailedEffect{ID: "2.0", Kind: statechart.Send, Target: "order/2", Data: json.RawMessage(sent), DataBytes: len(sent)}, log: []string{"ball"}},
 		{name: "schedule", post: []string{event("wait", "")}, call: "Schedule courier/1",
-			want: durable.FailedEffect{ID: "2.0", Kind: statechart.Schedule, Target: "1h0m0s of waiting", Data: json.RawMessage(`{"at":"2000-01-01T01:00:00Z"}`), DataBytes: 29}},
+			want: instances.FailedEffect{ID: "2.0", Kind: statechart.Schedule, Target: "1h0m0s of waiting", Data: json.RawMessage(`{"at":"2000-01-01T01:00:00Z"}`), DataBytes: 29}},
 		{name: "claim", post: []string{event("ship", "x-7")}, call: "Claim x-7",
-			want: durable.FailedEffect{ID: "2.0", Kind: statechart.ClaimAlias, Target: "x-7"}},
+			want: instances.FailedEffect{ID: "2.0", Kind: statechart.ClaimAlias, Target: "x-7"}},
 		{name: "answer", task: true, post: []string{event("hurry", "")}, call: "Answer Rest",
-			want: durable.FailedEffect{ID: "token.KEY", Kind: statechart.ResolveWaits, Target: "Rest",
+			want: instances.FailedEffect{ID: "token.KEY", Kind: statechart.ResolveWaits, Target: "Rest",
 				Data: json.RawMessage(`{"outcome":"rests","state":["resting"],"tags":["settled"]}`), DataBytes: 58}},
 		{name: "heartbeat", task: true, call: "Schedule courier/1",
-			want: durable.FailedEffect{ID: "token.KEY.0", Kind: "heartbeat", Target: "Rest", Data: json.RawMessage(`{"at":"2000-01-01T05:00:01Z"}`), DataBytes: 29}},
+			want: instances.FailedEffect{ID: "token.KEY.0", Kind: "heartbeat", Target: "Rest", Data: json.RawMessage(`{"at":"2000-01-01T05:00:01Z"}`), DataBytes: 29}},
 	}
 }
 
 // wantFailed checks the failed effects of courier/1, and the log in its context.
-func (f failure) wantFailed(t *testing.T, w *world, cause error, report durable.Report) {
+func (f failure) wantFailed(t *testing.T, w *world, cause error, report instances.Report) {
 	t.Helper()
 	r := w.load(courier1)
 	if len(r.Outbox) > 0 || len(r.FailedEffects) != 1 {
@@ -126,11 +127,11 @@ func (f failure) wantFailed(t *testing.T, w *world, cause error, report durable.
 	if late := timeOf(got.Data).Sub(timeOf(want.Data)); late > 0 && late < 2*visibilityTimeout {
 		got.Data = want.Data // The event was applied later.
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(durable.FailedEffect{}, "At")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(instances.FailedEffect{}, "At")); diff != "" {
 		t.Errorf("the failed effect (-want +got):\n%s", diff)
 	}
 	log := f.log
-	if report == durable.ReportReceived {
+	if report == instances.ReportReceived {
 		log = append(slices.Clone(log), fmt.Sprintf("%s to %q: %s", want.Kind, want.Target, want.Error))
 	}
 	w.wantLog(t, courier1, log...)
@@ -166,7 +167,7 @@ func TestARefusedEffectFailsPermanentlyAtOnce(t *testing.T) {
 				f.log = append(f.log, "after")
 				began := time.Now()
 				w.runFor(t, time.Second)
-				f.wantFailed(t, w, durable.ErrRefused, durable.ReportReceived)
+				f.wantFailed(t, w, durable.ErrRefused, instances.ReportReceived)
 				if at := w.load(courier1).FailedEffects[0].At; !at.Equal(began) || len(w.delays) > 0 {
 					t.Errorf("want the effect dropped at once and no delayed delivery, got it dropped after %v and the delays %v", at.Sub(began), w.delays)
 				}
@@ -196,7 +197,7 @@ func TestADeniedEffectFailsPermanentlyAfterAnHour(t *testing.T) {
 					t.Errorf("want the effect retried for an hour, got %+v", r)
 				}
 				w.runFor(t, 10*time.Minute)
-				f.wantFailed(t, w, durable.ErrDenied, durable.ReportReceived)
+				f.wantFailed(t, w, durable.ErrDenied, instances.ReportReceived)
 				if gaveUp := w.load(courier1).FailedEffects[0].At.Sub(began); gaveUp < time.Hour || gaveUp > time.Hour+5*time.Minute {
 					t.Errorf("want the effect dropped after an hour, with a try every five minutes, got %v", gaveUp)
 				}
@@ -275,7 +276,7 @@ func TestAPermanentFailureIsReportedOnceWhateverCallFails(t *testing.T) {
 							if calls = max(calls, made); n == 0 {
 								calls = made
 							}
-							f.wantFailed(t, w, cause, durable.ReportReceived)
+							f.wantFailed(t, w, cause, instances.ReportReceived)
 							if f.name == "send" {
 								w.wantLog(t, "order/9", "ball")
 							}

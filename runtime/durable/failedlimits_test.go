@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -22,7 +23,7 @@ func TestAPermanentFailureIsReportedLaterIfTheQueueRefusesTheReport(t *testing.T
 		w.post(courier1, f.post...)
 		w.run(t)
 		r := w.load(courier1)
-		if len(r.FailedEffects) != 2 || r.FailedEffects[0].Report != durable.ReportUnsent || r.FailedEffects[1].Target != "order/9" || len(r.Outbox) > 0 {
+		if len(r.FailedEffects) != 2 || r.FailedEffects[0].Report != instances.ReportUnsent || r.FailedEffects[1].Target != "order/9" || len(r.Outbox) > 0 {
 			t.Fatalf("want two unreported failures, got %+v", r.FailedEffects)
 		}
 		w.wantLog(t, courier1, "ball")
@@ -36,7 +37,7 @@ func TestAPermanentFailureIsReportedLaterIfTheQueueRefusesTheReport(t *testing.T
 			t.Errorf("want both failures reported once the queue works again, got %q", log)
 		}
 		for _, failed := range w.load(courier1).FailedEffects {
-			if failed.Report != durable.ReportReceived {
+			if failed.Report != instances.ReportReceived {
 				t.Errorf("want the failure reported, got %+v", failed)
 			}
 		}
@@ -57,14 +58,14 @@ func TestAChartThatFailsOnHearingOfAFailureHearsOfItWhenItIsMended(t *testing.T)
 		w.post(courier1, telling("order/2", "ball"))
 		w.run(t)
 		w.wantParked(t, [2]string{`"settle.effect.failed"`, "bug in the chart"})
-		if failed := w.load(courier1).FailedEffects; len(failed) != 1 || failed[0].Report != durable.ReportSent {
+		if failed := w.load(courier1).FailedEffects; len(failed) != 1 || failed[0].Report != instances.ReportSent {
 			t.Errorf("want the failure stored, got %+v", failed)
 		}
 		broken = false
 		w.post(courier1, w.parked[0].Body, w.parked[0].Body)
 		w.run(t)
 		f := failings()[0]
-		f.wantFailed(t, w, durable.ErrRefused, durable.ReportReceived)
+		f.wantFailed(t, w, durable.ErrRefused, instances.ReportReceived)
 	})
 }
 
@@ -136,7 +137,7 @@ func TestUnsentReportsThatTakeLongerThanAnInvocationAreSent(t *testing.T) {
 				w.refuse = refusing(durable.ErrRefused, "Send order/2", "Send courier/1")
 				w.post(courier1, slices.Repeat([]string{telling("order/2", "ball")}, many)...)
 				w.run(t)
-				if unsent := w.load(courier1).FailedEffects; len(unsent) != many || unsent[0].Report != durable.ReportUnsent {
+				if unsent := w.load(courier1).FailedEffects; len(unsent) != many || unsent[0].Report != instances.ReportUnsent {
 					t.Fatalf("want %d unsent reports, got %d", many, len(unsent))
 				}
 				w.refuse = nil
@@ -144,7 +145,7 @@ func TestUnsentReportsThatTakeLongerThanAnInvocationAreSent(t *testing.T) {
 				w.post(courier1, event("add", "repaired"))
 				w.run(t)
 				for _, failed := range w.load(courier1).FailedEffects {
-					if failed.Report != durable.ReportReceived {
+					if failed.Report != instances.ReportReceived {
 						t.Fatalf("want the failure reported, got %+v", failed)
 					}
 				}
@@ -194,7 +195,7 @@ func TestAnEmittedEventNeverFailsPermanently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		refused := true
-		w.config.Emit = func(ctx context.Context, from durable.InstanceID, id string, event json.RawMessage) error {
+		w.config.Emit = func(ctx context.Context, from instances.ID, id string, event json.RawMessage) error {
 			if refused {
 				return fmt.Errorf("%w and %w", durable.ErrRefused, durable.ErrDenied)
 			}
@@ -252,7 +253,7 @@ func TestAnEventIsParkedThoughItsTaskCannotBeFailed(t *testing.T) {
 func TestAForgedCommunicationErrorIsRefused(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {
-		id := durable.InstanceID{Machine: "courier", ID: "1"}
+		id := instances.ID{Machine: "courier", ID: "1"}
 		_, err := w.machines.Accept(id, []byte(`{"type":"error.communication","effect":"x","kind":"send","message":"m"}`))
 		if err == nil || !strings.Contains(err.Error(), "only the loop itself sends it") {
 			t.Errorf("want the event refused, got %v", err)
@@ -310,7 +311,7 @@ func TestAFullItemKeepsAnUnsentReport(t *testing.T) {
 		w.refuse = refusing(fmt.Errorf("%s: %w", long, durable.ErrRefused), "Send order/2", "Send courier/1")
 		w.post(courier1, telling("order/2", "ball"))
 		w.run(t)
-		hasHistory := func(r durable.Record) bool { return len(r.History) > 0 }
+		hasHistory := func(r instances.Record) bool { return len(r.History) > 0 }
 		w.post(courier1, event("add", "full"))
 		if failed := w.handlePicky(t, hasHistory, &durable.TooLargeError{Bytes: 2, BytesMax: 1}); len(failed) != 0 {
 			t.Errorf("failed: %q", failed)

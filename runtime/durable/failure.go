@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -126,23 +127,23 @@ func (t *turn) suspicion() (most int) {
 
 // settler returns the event of another queue that was applied and has yet to settle the instance. Its services may run
 // at this moment, in another process.
-func (t *turn) settler(d Delivery) (Attempt, bool) {
+func (t *turn) settler(d Delivery) (instances.Attempt, bool) {
 	r := &t.draft.Record
-	return find(r.Attempts, func(a *Attempt) bool { return a.Queue != d.Queue && a.SequenceNumber == r.Watermark[a.Queue] })
+	return find(r.Attempts, func(a *instances.Attempt) bool { return a.Queue != d.Queue && a.SequenceNumber == r.Watermark[a.Queue] })
 }
 
 // attemptOf returns the record's counts of the delivery's event.
-func attemptOf(r Record, d Delivery) Attempt {
-	isOf := func(a *Attempt) bool { return a.Queue == d.Queue && a.SequenceNumber == d.SequenceNumber }
+func attemptOf(r instances.Record, d Delivery) instances.Attempt {
+	isOf := func(a *instances.Attempt) bool { return a.Queue == d.Queue && a.SequenceNumber == d.SequenceNumber }
 	if known, ok := find(r.Attempts, isOf); ok {
 		return known
 	}
-	return Attempt{Queue: d.Queue, SequenceNumber: d.SequenceNumber}
+	return instances.Attempt{Queue: d.Queue, SequenceNumber: d.SequenceNumber}
 }
 
 // count stores the counts of an event in the draft.
-func (t *turn) count(attempt Attempt) {
-	attempts := without(t.draft.Record.Attempts, func(a Attempt) bool { return a.Queue == attempt.Queue })
+func (t *turn) count(attempt instances.Attempt) {
+	attempts := without(t.draft.Record.Attempts, func(a instances.Attempt) bool { return a.Queue == attempt.Queue })
 	if attempt.Count > 0 || attempt.Services > 0 {
 		attempts = append(attempts, attempt)
 	}
@@ -241,7 +242,7 @@ func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery
 }
 
 // takeBackOnce takes back the counts in the stored instance. mayArrive says that a write of the turn may still arrive.
-func (l *Loop) takeBackOnce(ctx context.Context, id InstanceID, loaded state, deliveries []Delivery, mayArrive bool) error {
+func (l *Loop) takeBackOnce(ctx context.Context, id instances.ID, loaded state, deliveries []Delivery, mayArrive bool) error {
 	t, err := l.hydrate(ctx, id, deliveries)
 	if err != nil || t.stored.Instance == nil {
 		return err

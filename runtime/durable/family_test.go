@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -145,7 +146,7 @@ func (w *world) van(t *testing.T) string {
 	if !listed {
 		t.Fatalf("boss/1 lists no van: %s", r.Snapshot)
 	}
-	return durable.ChildName(r.Instance, r.CreatedAt, child.Key, child.Machine).String()
+	return instances.ChildName(r.Instance, r.CreatedAt, child.Key, child.Machine).String()
 }
 
 // wantFamily checks how many couriers and radios have each status, and the log of boss/1.

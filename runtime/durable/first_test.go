@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // A delivery comes for the seventh or the eighth time. It kills no process. Its service takes nine seconds.
@@ -38,7 +39,7 @@ func TestAGroupThatIsNoLongerSuspectContinuesWhereItWas(t *testing.T) {
 		w.handle([]durable.Delivery{received(queueARN, "order/1", "1", event("add", "a"), 1)}, functionTimeout)
 		r := w.load("order/1")
 		r.Revision++
-		r.Attempts = []durable.Attempt{{Queue: queueARN, SequenceNumber: "2", Count: 1}}
+		r.Attempts = []instances.Attempt{{Queue: queueARN, SequenceNumber: "2", Count: 1}}
 		w.store(r)
 		var skipped []string
 		w.config.Observer.Skipped = func(_ context.Context, d durable.Delivery) { skipped = append(skipped, d.SequenceNumber) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -74,7 +75,7 @@ func TestAnEventIsEitherAppliedOrParked(t *testing.T) {
 				w.run(t)
 				for _, p := range w.parked {
 					copied := p.Delivery
-					copied.ParkedFrom = durable.Place{Queue: copied.Queue, SequenceNumber: copied.SequenceNumber}
+					copied.ParkedFrom = instances.Place{Queue: copied.Queue, SequenceNumber: copied.SequenceNumber}
 					copied.MessageID, copied.SequenceNumber, copied.DeduplicationID, copied.ReceiveCount = "copy", "999", "copy", 1
 					w.handle([]durable.Delivery{copied}, functionTimeout)
 				}

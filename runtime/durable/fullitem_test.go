@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // Step Functions refuses a start, and the reason does not fit into the item.
@@ -99,7 +100,7 @@ func TestAFailureThatFitsInShortIsKept(t *testing.T) {
 }
 
 // storeIfFits stores a record, unless it is longer than bytesMax.
-func (w *world) storeIfFits(record durable.Record) error {
+func (w *world) storeIfFits(record instances.Record) error {
 	body, err := json.Marshal(record)
 	switch {
 	case err != nil:

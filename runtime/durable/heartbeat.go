@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // nextHeartbeat returns when the token's next heartbeat or its timeout check is due. ok is false if it has neither.
-func (t *turn) nextHeartbeat(token Token) (at time.Time, ok bool) {
+func (t *turn) nextHeartbeat(token instances.Token) (at time.Time, ok bool) {
 	now := t.loop.config.Now()
 	if token.HeartbeatSeconds > 0 {
 		at, ok = now.Add(heartbeatInterval(token)), true
@@ -29,12 +30,12 @@ func (t *turn) nextHeartbeat(token Token) (at time.Time, ok bool) {
 }
 
 // heartbeatInterval returns the interval of a token's heartbeats: a third of the interval that Step Functions allows.
-func heartbeatInterval(token Token) time.Duration {
+func heartbeatInterval(token instances.Token) time.Duration {
 	return time.Duration(token.HeartbeatSeconds) * time.Second / 3
 }
 
 // retryHeartbeat returns the wait before the next heartbeat after the given number of failures in a row, at least 1.
-func (t *turn) retryHeartbeat(token Token, failures int) time.Duration {
+func (t *turn) retryHeartbeat(token instances.Token, failures int) time.Duration {
 	wait := doubling(t.loop.config.HeartbeatRetryMin, t.loop.config.HeartbeatRetryMax, failures-1)
 	if token.HeartbeatSeconds > 0 {
 		wait = min(wait, heartbeatInterval(token))
@@ -64,7 +65,7 @@ func (t *turn) heartbeat(ctx context.Context, form heartbeatForm) error {
 		err = tokens.Heartbeat(ctx, token)
 	}
 	if errors.Is(err, ErrExpired) {
-		t.draft.Record.Tokens = without(t.draft.Record.Tokens, func(k Token) bool { return k.Key == token.Key })
+		t.draft.Record.Tokens = without(t.draft.Record.Tokens, func(k instances.Token) bool { return k.Key == token.Key })
 		t.changed()
 		return t.applyExpired(ctx, expired{Name: token.Name, Execution: token.Execution})
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // tasks returns an observer that logs the tasks still waiting after a turn, and the age of the outbox found at its start.
@@ -162,7 +163,7 @@ func TestATurnThatAnotherWriterHasOvertakenLeavesNothing(t *testing.T) {
 // spoiler makes a stored item unreadable, or a call fail.
 type spoiler func(w *world)
 
-func edited(id string, change func(*durable.Record)) spoiler {
+func edited(id string, change func(*instances.Record)) spoiler {
 	return func(w *world) {
 		record := w.load(id)
 		change(&record)
@@ -187,9 +188,9 @@ func TestWhatCannotBeReadIsToldOf(t *testing.T) {
 		"an item that is no record": {refused(durable.ErrUnreadable, "Load order/1"), true, "hydrating order/1: no Load order/1: unreadable item", unreadableItem},
 		"a table that is denied": {refused(durable.ErrDenied, "Load order/1"), true, "hydrating order/1: no Load order/1: a retry cannot succeed until",
 			`level=ERROR msg="cannot read the table, nothing was changed"`},
-		"an invalid snapshot": {edited("order/1", func(r *durable.Record) { r.Snapshot = []byte(`{"version": "one"}`) }), true,
+		"an invalid snapshot": {edited("order/1", func(r *instances.Record) { r.Snapshot = []byte(`{"version": "one"}`) }), true,
 			"hydrating order/1: unreadable snapshot", unreadableItem},
-		"an effect of an unknown kind":     {edited("order/1", func(r *durable.Record) { r.Outbox[0].Kind = "beam" }), true, `no effect of kind "beam"`, unreadableItem},
+		"an effect of an unknown kind":     {edited("order/1", func(r *instances.Record) { r.Outbox[0].Kind = "beam" }), true, `no effect of kind "beam"`, unreadableItem},
 		"a table that answers too slowly":  {refused(errors.New("throttled"), "Load order/1"), false, "hydrating order/1: no Load order/1: throttled", triedAgain},
 		"a queue that is denied":           {refused(durable.ErrDenied, "Send order/9"), false, "performing effect", triedAgain},
 		"a table without write permission": {refused(durable.ErrDenied, "ClearOutbox order/1"), false, "clearing the outbox of order/1", triedAgain},
@@ -221,7 +222,7 @@ func TestAParentThatCannotBeReadIsToldOf(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]spoiler{
 		"its item":     refused(durable.ErrUnreadable, "Load boss/1"),
-		"its snapshot": edited(boss1, func(r *durable.Record) { r.Snapshot = []byte(`"none"`) }),
+		"its snapshot": edited(boss1, func(r *instances.Record) { r.Snapshot = []byte(`"none"`) }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

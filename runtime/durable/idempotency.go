@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/canonicaljson"
 	"github.com/settle-run/settle/runtime/internal/reserved"
 )
@@ -15,7 +16,7 @@ var reservedMachines = []string{reserved.Alias, reserved.Idempotency, reserved.S
 // DeduplicationID returns the ID under which a producer queues an event that has an ID of its own. The queue drops a repeat
 // of the event for five minutes. It never drops another event under the same event ID. It fails if the body is no JSON
 // object.
-func DeduplicationID(to InstanceID, eventID string, event []byte) (string, error) {
+func DeduplicationID(to instances.ID, eventID string, event []byte) (string, error) {
 	digest, err := canonicaljson.EventDigest(event)
 	if err != nil {
 		return "", err

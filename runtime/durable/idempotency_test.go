@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/canonicaljson"
 	"github.com/settle-run/settle/runtime/internal/reserved"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -22,7 +23,7 @@ var sqsDeduplicationID = regexp.MustCompile("^[!-~]{1,128}$")
 const cancel = `{"type":"CANCEL"}`
 
 // deduplicationID returns the deduplication ID of an event to an instance.
-func deduplicationID(t interface{ Fatal(...any) }, to durable.InstanceID, eventID, event string) string {
+func deduplicationID(t interface{ Fatal(...any) }, to instances.ID, eventID, event string) string {
 	got, err := durable.DeduplicationID(to, eventID, []byte(event))
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +33,7 @@ func deduplicationID(t interface{ Fatal(...any) }, to durable.InstanceID, eventI
 
 func TestAProducersDeduplicationIDIsReadableWhereSQSAllows(t *testing.T) {
 	t.Parallel()
-	to := durable.InstanceID{Machine: "signup", ID: "42"}
+	to := instances.ID{Machine: "signup", ID: "42"}
 	digest, err := canonicaljson.EventDigest([]byte(cancel))
 	if err != nil {
 		t.Fatal(err)
@@ -64,11 +65,11 @@ func TestAProducersDeduplicationIDDistinguishesInstancesIDsAndBodies(t *testing.
 		part := rapid.StringMatching(`[ab$]{1,3}|a{40,60}`)
 		body := rapid.SampledFrom([]string{cancel, `{"type":"PLACE"}`})
 		type sent struct {
-			to       durable.InstanceID
+			to       instances.ID
 			id, body string
 		}
 		draw := func(who string) (s sent, id string) {
-			s = sent{durable.InstanceID{Machine: part.Draw(t, who+" machine"), ID: part.Draw(t, who+" id")}, name.Draw(t, who+" event"), body.Draw(t, who+" body")}
+			s = sent{instances.ID{Machine: part.Draw(t, who+" machine"), ID: part.Draw(t, who+" id")}, name.Draw(t, who+" event"), body.Draw(t, who+" body")}
 			id = deduplicationID(t, s.to, s.id, s.body)
 			if !sqsDeduplicationID.MatchString(id) || id == s.id || !strings.HasPrefix(id, "$id") {
 				t.Fatalf("%+v has %q", s, id)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // lateStore is a process whose nth commit times out and takes effect a second later.
@@ -16,7 +17,7 @@ type lateStore struct {
 	nth *int
 }
 
-func (s lateStore) Commit(ctx context.Context, record durable.Record) error {
+func (s lateStore) Commit(ctx context.Context, record instances.Record) error {
 	if *s.nth--; *s.nth != 0 {
 		return s.process.Commit(ctx, record)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -21,7 +22,7 @@ type ledger struct {
 }
 
 // commit adds the effects of a stored record. They may be performed from now on.
-func (l *ledger) commit(record durable.Record) {
+func (l *ledger) commit(record instances.Record) {
 	for _, effect := range record.Outbox {
 		l.committed[derivedID(record, effect.ID)] = string(effect.Kind)
 	}
@@ -33,7 +34,7 @@ func (l *ledger) commit(record durable.Record) {
 	}
 }
 
-func derivedID(record durable.Record, id string) string {
+func derivedID(record instances.Record, id string) string {
 	return fmt.Sprintf("%s@%d/%s", record.Instance, record.CreatedAt.UnixMilli(), id)
 }
 

@@ -25,6 +25,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -253,10 +254,10 @@ func guarded(fn func() (int, error)) (done int, err error) {
 }
 
 // address parses the name of an instance and checks that its machine is hosted.
-func (l *Loop) address(group string) (InstanceID, error) {
-	id, err := ParseInstanceID(group)
+func (l *Loop) address(group string) (instances.ID, error) {
+	id, err := instances.ParseID(group)
 	if err != nil {
-		return InstanceID{}, err
+		return instances.ID{}, err
 	}
 	_, err = l.machines.Lookup(id.Machine)
 	return id, err

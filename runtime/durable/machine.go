@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -207,7 +208,7 @@ func checkEffects(effects []statechart.Effect) error {
 		if effect.Kind != statechart.Send {
 			continue
 		}
-		if _, err := ParseInstanceID(effect.To); err != nil && effect.Child == "" {
+		if _, err := instances.ParseID(effect.To); err != nil && effect.Child == "" {
 			return fmt.Errorf("%w: %s %s: %w", errEffect, effect.Kind, effect.ID, err)
 		}
 		if len(effect.Event) > EventBytesMax {

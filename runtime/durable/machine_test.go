@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/foreign"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -16,12 +17,12 @@ import (
 func TestParseInstanceIDTakesWhatSQSTakesAsAGroup(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"signup/42", "a/b", "job/run-1_job:2#3", "job/" + strings.Repeat("1", 124)} {
-		if id, err := durable.ParseInstanceID(text); err != nil || id.String() != text {
+		if id, err := instances.ParseID(text); err != nil || id.String() != text {
 			t.Errorf("ParseInstanceID(%q) = %v, %v", text, id, err)
 		}
 	}
 	for _, text := range []string{"", "/", "signup", "signup/", "/42", "a/b/c", "a/b c", "a/é", "a/\x7f", "job/" + strings.Repeat("1", 125)} {
-		if id, err := durable.ParseInstanceID(text); !errors.Is(err, durable.ErrInstanceID) || id != (durable.InstanceID{}) {
+		if id, err := instances.ParseID(text); !errors.Is(err, instances.ErrID) || id != (instances.ID{}) {
 			t.Errorf("ParseInstanceID(%q) = %v, %v, want ErrInstanceID", text, id, err)
 		}
 	}
@@ -112,14 +113,14 @@ func TestAMachineHidesTheTypeOfItsContext(t *testing.T) {
 func TestAcceptRefusesWhatProducersMayNotSend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	order := durable.InstanceID{Machine: "order", ID: "1"}
+	order := instances.ID{Machine: "order", ID: "1"}
 	for _, c := range []struct {
-		to   durable.InstanceID
+		to   instances.ID
 		body string
 		want error
 	}{
 		{order, `{"type": "add", "item": "a", "$id": "p-1"}`, nil},
-		{durable.InstanceID{Machine: "ghost", ID: "1"}, `{"type": "add"}`, durable.ErrUnknownMachine},
+		{instances.ID{Machine: "ghost", ID: "1"}, `{"type": "add"}`, durable.ErrUnknownMachine},
 		{order, `[]`, statechart.ErrNotAnEvent},
 		{order, `{"type": "vanish"}`, statechart.ErrUndeclared},
 		{order, `{"type": "add", "item": 1}`, statechart.ErrPayload},

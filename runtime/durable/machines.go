@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/settle-run/settle/runtime/internal/readjson"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -92,7 +92,7 @@ func (m *Machines) States(id string) []string {
 // Restore returns a stored instance and the machine that runs it. That is the version that stored the instance. If
 // that version is not hosted, it is the lowest higher version that migrates from it. Its errors wrap
 // ErrUnknownMachine or the errors of Machine.Restore. Nothing is stored.
-func (m *Machines) Restore(record Record) (Machine, Instance, error) {
+func (m *Machines) Restore(record instances.Record) (Machine, Instance, error) {
 	if _, err := m.Lookup(record.Instance.Machine); err != nil {
 		return nil, nil, err
 	}
@@ -102,7 +102,7 @@ func (m *Machines) Restore(record Record) (Machine, Instance, error) {
 			return hosted.current(), instance, nil
 		}
 	}
-	machine, err := hosted.reader(record.Snapshot)
+	machine, err := hosted.reader(record)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -132,20 +132,9 @@ func migratesFrom(machine Machine, version int) bool {
 	return version < machine.Version() && version >= machine.Describe().OldestVersion
 }
 
-// storedVersion returns the version that stored a snapshot.
-func storedVersion(snapshot json.RawMessage) (int, error) {
-	var head struct {
-		Version int `json:"version"`
-	}
-	if err := readjson.Unmarshal(snapshot, &head); err != nil {
-		return 0, &statechart.UnreadableError{Err: err}
-	}
-	return head.Version, nil
-}
-
-// reader returns the machine that reads the snapshot.
-func (v versions) reader(snapshot json.RawMessage) (Machine, error) {
-	stored, err := storedVersion(snapshot)
+// reader returns the machine that reads the record's snapshot.
+func (v versions) reader(record instances.Record) (Machine, error) {
+	stored, err := record.Version()
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +191,7 @@ func (v versions) decode(body []byte) (machine Machine, event statechart.Event, 
 // Accept checks an event from a producer before it is queued. It rejects an event that no hosted version of the
 // machine accepts. The version of the instance may still reject the event when it is applied. Its errors wrap
 // ErrUnknownMachine, ErrReserved, or the errors of Machine.Decode.
-func (m *Machines) Accept(id InstanceID, body []byte) (statechart.Event, error) {
+func (m *Machines) Accept(id instances.ID, body []byte) (statechart.Event, error) {
 	if _, err := m.Lookup(id.Machine); err != nil {
 		return statechart.Event{}, err
 	}

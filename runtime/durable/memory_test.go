@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // forgetful implements the ports. It counts calls and stores nothing, so that all memory measured is the loop's.
 type forgetful struct{ committed, armed, delayed atomic.Int64 }
 
-func (f *forgetful) Load(_ context.Context, id durable.InstanceID) (durable.Record, error) {
-	return durable.Record{Instance: id}, nil
+func (f *forgetful) Load(_ context.Context, id instances.ID) (instances.Record, error) {
+	return instances.Record{Instance: id}, nil
 }
 
-func (f *forgetful) Commit(_ context.Context, record durable.Record) error {
+func (f *forgetful) Commit(_ context.Context, record instances.Record) error {
 	if record.Revision != 1 {
 		return durable.ErrConflict
 	}
@@ -28,23 +29,23 @@ func (f *forgetful) Commit(_ context.Context, record durable.Record) error {
 	return nil
 }
 
-func (f *forgetful) ClearOutbox(context.Context, durable.InstanceID, int64, durable.Left) error {
+func (f *forgetful) ClearOutbox(context.Context, instances.ID, int64, durable.Left) error {
 	return nil
 }
 
-func (f *forgetful) KeepSends(context.Context, durable.InstanceID, string, []durable.LastSend, time.Time) error {
+func (f *forgetful) KeepSends(context.Context, instances.ID, string, []instances.LastSend, time.Time) error {
 	return nil
 }
 
-func (f *forgetful) LastSend(context.Context, durable.InstanceID, string, string) (durable.LastSend, bool, error) {
-	return durable.LastSend{}, false, nil
+func (f *forgetful) LastSend(context.Context, instances.ID, string, string) (instances.LastSend, bool, error) {
+	return instances.LastSend{}, false, nil
 }
 
-func (f *forgetful) Claim(context.Context, string, durable.InstanceID, time.Time, int64) error {
+func (f *forgetful) Claim(context.Context, string, instances.ID, time.Time, int64) error {
 	return nil
 }
 
-func (f *forgetful) Release(context.Context, string, durable.InstanceID, time.Time, time.Time) error {
+func (f *forgetful) Release(context.Context, string, instances.ID, time.Time, time.Time) error {
 	return nil
 }
 

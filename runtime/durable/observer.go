@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -81,7 +82,7 @@ type Committed struct {
 	// Effects is the number of effects in the outbox.
 	Effects int
 	// Transitions are the steps that this commit stored, in order.
-	Transitions []Transition
+	Transitions []instances.Transition
 }
 
 // Loaded is the stored instance at the start of a turn. Its ages are zero if nothing is waiting.
@@ -317,7 +318,7 @@ func (t *turn) reportStored(ctx context.Context) {
 }
 
 // reportCommitted reports a commit and its events to the observer.
-func (t *turn) reportCommitted(ctx context.Context, transitions []Transition) {
+func (t *turn) reportCommitted(ctx context.Context, transitions []instances.Transition) {
 	if notify := t.loop.config.Observer.Committed; notify != nil {
 		notify(ctx, Committed{Instance: t.stored.Record.Instance.String(), Revision: t.stored.Record.Revision, Effects: len(t.stored.Record.Outbox), Transitions: transitions})
 	}

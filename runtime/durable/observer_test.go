@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // heard is an observer that logs the events it observes and the activities around them.
@@ -93,7 +94,7 @@ func TestAnObserverHearsOfEachStoredTransitionOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		var heard []durable.Transition
+		var heard []instances.Transition
 		revision := int64(0)
 		w.config.Observer.Committed = func(_ context.Context, c durable.Committed) {
 			heard, revision = append(heard, c.Transitions...), c.Revision

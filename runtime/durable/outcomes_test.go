@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // toldOf is a case: the deliveries, and the observations that they cause.
@@ -196,8 +197,8 @@ func TestAnInstanceIsUnsettledSinceItsLastStep(t *testing.T) {
 		"in its first state":                  {id: "boot/1", want: []string{"unsettled for 10m0s, outbox of 0s", "unsettled for 20m0s, outbox of 0s"}},
 		"with an event ignored since": {
 			id: "order/1",
-			spoil: edited("order/1", func(r *durable.Record) {
-				r.History = append(r.History, durable.Transition{At: r.UpdatedAt.Add(10 * time.Minute), Event: "note", Ignored: true})
+			spoil: edited("order/1", func(r *instances.Record) {
+				r.History = append(r.History, instances.Transition{At: r.UpdatedAt.Add(10 * time.Minute), Event: "note", Ignored: true})
 			}),
 			want: []string{"unsettled for 10m0s, outbox of 0s", "unsettled for 20m0s, outbox of 0s"},
 		},

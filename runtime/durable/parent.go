@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/readjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -22,14 +23,14 @@ type childStart struct {
 }
 
 // isChildOf reports whether the instance exists as the given child.
-func (t *turn) isChildOf(parent Parent) bool {
+func (t *turn) isChildOf(parent instances.Parent) bool {
 	return t.draft.Instance != nil && t.draft.Record.Parent != nil && *t.draft.Record.Parent == parent
 }
 
 // isNamedBy reports whether the instance has the name that the parent gives the child.
-func (t *turn) isNamedBy(parent Parent) bool {
-	id, err := ParseInstanceID(parent.Instance)
-	return err == nil && t.draft.Record.Instance == ChildName(id, time.UnixMilli(parent.Incarnation), parent.Child, t.machine.ID())
+func (t *turn) isNamedBy(parent instances.Parent) bool {
+	id, err := instances.ParseID(parent.Instance)
+	return err == nil && t.draft.Record.Instance == instances.ChildName(id, time.UnixMilli(parent.Incarnation), parent.Child, t.machine.ID())
 }
 
 // readToChild parses the body of startEvent or stopEvent.
@@ -37,7 +38,7 @@ func readToChild(body string) (form toChild, err error) {
 	if err := readjson.Unmarshal([]byte(body), &form); err != nil {
 		return form, fmt.Errorf("%w: %w", statechart.ErrPayload, err)
 	}
-	if _, err := ParseInstanceID(form.Parent.Instance); err != nil || form.Parent.Child == "" {
+	if _, err := instances.ParseID(form.Parent.Instance); err != nil || form.Parent.Child == "" {
 		return form, fmt.Errorf("%w: expected the key %s with a parent's instance, incarnation and child, got %+v", statechart.ErrPayload, parentKey, form.Parent)
 	}
 	return form, nil
@@ -82,7 +83,7 @@ func (t *turn) checkAddressee(body string) error {
 		return nil
 	}
 	var form struct {
-		Parent *Parent `json:"$parent"`
+		Parent *instances.Parent `json:"$parent"`
 	}
 	if err := readjson.Unmarshal([]byte(body), &form); err != nil {
 		return fmt.Errorf("%w: %w", statechart.ErrPayload, err)
@@ -139,8 +140,8 @@ func (t *turn) readChildStart(ctx context.Context, d Delivery) (start childStart
 
 // awaitedByParent reports whether the parent lists the child, as a child of the machine. The parent stored the child
 // before it sent the start.
-func (l *Loop) awaitedByParent(ctx context.Context, parent Parent, machine string) (bool, error) {
-	id, err := ParseInstanceID(parent.Instance)
+func (l *Loop) awaitedByParent(ctx context.Context, parent instances.Parent, machine string) (bool, error) {
+	id, err := instances.ParseID(parent.Instance)
 	if err != nil {
 		return false, err
 	}
@@ -170,8 +171,8 @@ func (l *Loop) awaitedByParent(ctx context.Context, parent Parent, machine strin
 
 // failStart reports to the parent that the start failed permanently. Such a start is not parked: a redrive would
 // start a child that no parent waits for.
-func (l *Loop) failStart(ctx context.Context, d Delivery, parent Parent, reason error) error {
-	to, err := ParseInstanceID(parent.Instance)
+func (l *Loop) failStart(ctx context.Context, d Delivery, parent instances.Parent, reason error) error {
+	to, err := instances.ParseID(parent.Instance)
 	if err != nil {
 		return err
 	}
@@ -210,7 +211,7 @@ func (t *turn) stop() error {
 	for _, effect := range effects {
 		t.ask(effect)
 	}
-	t.addHistory(Transition{At: now.UTC().Truncate(timeUnit), Event: stopEvent, From: from, To: next.State()})
+	t.addHistory(instances.Transition{At: now.UTC().Truncate(timeUnit), Event: stopEvent, From: from, To: next.State()})
 	return nil
 }
 
@@ -228,7 +229,7 @@ func (t *turn) parentMessage(effect statechart.Effect) (Message, error) {
 	if r.Parent == nil {
 		return Message{}, fmt.Errorf("the outbox of %s has a message to its parent, but the instance has no parent", r.Instance)
 	}
-	to, err := ParseInstanceID(r.Parent.Instance)
+	to, err := instances.ParseID(r.Parent.Instance)
 	if err != nil {
 		return Message{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/readjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -37,7 +38,7 @@ func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason er
 		t.owe(statechart.Effect{ID: "park." + keyOf(d.place()), Kind: parkDelivery, Event: place, Message: cut(reason.Error(), failureMessageBytesMax)})
 	}
 	if t.draft.Instance != nil {
-		t.draft.Record.Error = &Failure{At: t.now(), Event: eventType, Message: cut(reason.Error(), failureMessageBytesMax)}
+		t.draft.Record.Error = &instances.Failure{At: t.now(), Event: eventType, Message: cut(reason.Error(), failureMessageBytesMax)}
 	}
 	t.pass(d)
 	return nil
@@ -45,7 +46,7 @@ func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason er
 
 // park moves a delivery to the dead-letter queue. If the delivery starts a child, it notifies the parent instead. It does
 // not fail the tasks of held tokens.
-func (l *Loop) park(ctx context.Context, d Delivery, reason error, held ...Token) error {
+func (l *Loop) park(ctx context.Context, d Delivery, reason error, held ...instances.Token) error {
 	head := eventHead(json.RawMessage(d.Body))
 	if head.Type == startEvent {
 		if form, err := readToChild(d.Body); err == nil {
@@ -140,17 +141,17 @@ func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reaso
 		return fmt.Errorf("scheduling a message of %s again: %w", t.draft.Record.Instance, err)
 	}
 	t.loop.config.Logger.ErrorContext(ctx, "cannot apply a message of the runtime, scheduled again", "instance", d.Group, "message_id", d.MessageID, "type", eventType, "wait", wait, "error", reason)
-	t.draft.Record.Error = &Failure{At: t.now(), Event: eventType, Message: cut(reason.Error(), failureMessageBytesMax)}
+	t.draft.Record.Error = &instances.Failure{At: t.now(), Event: eventType, Message: cut(reason.Error(), failureMessageBytesMax)}
 	t.pass(d)
 	return nil
 }
 
 // shed returns the record without the data that serves only operators.
-func shed(record Record) Record {
+func shed(record instances.Record) instances.Record {
 	record.History = nil
 	failed := slices.Clone(record.FailedEffects)
 	for i := range failed {
-		if f := &failed[i]; f.Report == "" || f.Report == ReportReceived {
+		if f := &failed[i]; f.Report == "" || f.Report == instances.ReportReceived {
 			*f = shortOf(*f)
 		}
 	}
@@ -159,10 +160,12 @@ func shed(record Record) Record {
 }
 
 // place returns the place of the delivery's message.
-func (d Delivery) place() Place { return Place{Queue: d.Queue, SequenceNumber: d.SequenceNumber} }
+func (d Delivery) place() instances.Place {
+	return instances.Place{Queue: d.Queue, SequenceNumber: d.SequenceNumber}
+}
 
 // keyOf returns a short form of a place.
-func keyOf(p Place) string {
+func keyOf(p instances.Place) string {
 	queue := sha256.Sum256([]byte(p.Queue))
 	return hex.EncodeToString(queue[:8]) + "/" + p.SequenceNumber
 }

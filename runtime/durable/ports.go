@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -49,44 +50,44 @@ var (
 type Store interface {
 	// Load reads the record with a consistent read. If the instance has none, it returns a Record with only Instance
 	// set and Revision 0. Fails with ErrUnreadable.
-	Load(ctx context.Context, id InstanceID) (Record, error)
+	Load(ctx context.Context, id instances.ID) (instances.Record, error)
 	// Commit stores the record in one write, on condition that the stored revision is record.Revision-1 (no record,
 	// if that is 0). Fails with ErrConflict or ErrUnstorable. After any other error, the record may or may not be
 	// stored.
-	Commit(ctx context.Context, record Record) error
+	Commit(ctx context.Context, record instances.Record) error
 	// ClearOutbox replaces the fields in left and raises the revision by one, on condition that the stored revision
 	// is the given one. Fails with ErrConflict or ErrUnstorable.
-	ClearOutbox(ctx context.Context, id InstanceID, revision int64, left Left) error
+	ClearOutbox(ctx context.Context, id instances.ID, revision int64, left Left) error
 	// KeepSends stores the last sends of senders that do not fit into the record of a receiver, until expireAt. It
 	// does not replace a stored send that comes after the given one (LastSend.After).
-	KeepSends(ctx context.Context, receiver InstanceID, queue string, sends []LastSend, expireAt time.Time) error
+	KeepSends(ctx context.Context, receiver instances.ID, queue string, sends []instances.LastSend, expireAt time.Time) error
 	// LastSend returns the last send of a sender that KeepSends has stored, or false.
-	LastSend(ctx context.Context, receiver InstanceID, queue, sender string) (LastSend, bool, error)
+	LastSend(ctx context.Context, receiver instances.ID, queue, sender string) (instances.LastSend, bool, error)
 	// Claim gives the alias to the instance that was created at the given time, on condition that the stored revision
 	// of the instance is the given one. It changes nothing if the instance has the alias already. Fails with
 	// ErrAliasTaken or ErrConflict.
-	Claim(ctx context.Context, alias string, id InstanceID, createdAt time.Time, revision int64) error
+	Claim(ctx context.Context, alias string, id instances.ID, createdAt time.Time, revision int64) error
 	// Release allows others to claim the alias, if the instance has it and its record does not list it. Until another
 	// instance claims the alias, it still leads to this one. The store may delete the alias at expireAt, or never if
 	// that is zero. Only an instance that has ended, which claims nothing more, has a time to expire.
-	Release(ctx context.Context, alias string, id InstanceID, createdAt, expireAt time.Time) error
+	Release(ctx context.Context, alias string, id instances.ID, createdAt, expireAt time.Time) error
 }
 
 // Left is the pending work of a record after a dispatch.
 type Left struct {
 	// Outbox holds the effects that were not performed.
 	Outbox     []statechart.Effect
-	Tokens     []Token
-	Executions []Execution
+	Tokens     []instances.Token
+	Executions []instances.Execution
 	// FailedEffects replace those in the record.
-	FailedEffects []FailedEffect
+	FailedEffects []instances.FailedEffect
 	DeniedSince   time.Time
 	ExpireAt      time.Time
 }
 
 // Message is an event to be sent to an instance.
 type Message struct {
-	To InstanceID
+	To instances.ID
 	// Body is the event's JSON form.
 	Body json.RawMessage
 	// DeduplicationID identifies repeats to the queue. It has at most 128 characters.
@@ -151,14 +152,9 @@ type Delivery struct {
 	SentAt       time.Time
 	Body         string
 	// ParkedFrom is the place where the message was first parked; zero if it was not redriven or the place is unknown.
-	ParkedFrom Place
+	ParkedFrom instances.Place
 	// Trace is the position of the message in a distributed trace; zero if it has none.
 	Trace Trace
-}
-
-// Place is the position of a message: the ARN of a queue, and the message's sequence number there.
-type Place struct {
-	Queue, SequenceNumber string
 }
 
 // Acknowledger deletes finished deliveries from the queue before the rest of their batch has finished.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/waking"
 )
 
@@ -138,7 +139,7 @@ func (w *world) post(group string, bodies ...string) {
 
 // enqueueRaw is enqueue for groups that need not be instance IDs.
 func (q *queue) enqueueRaw(group, body string) {
-	id, err := durable.ParseInstanceID(group)
+	id, err := instances.ParseID(group)
 	q.enqueue(durable.Message{To: id, Body: json.RawMessage(body), DeduplicationID: fmt.Sprintf("post %d", q.sequence)})
 	if err != nil {
 		q.messages[len(q.messages)-1].Group = group

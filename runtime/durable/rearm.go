@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/stepcount"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -17,10 +18,10 @@ import (
 //
 // If an instance has ended and has no parent to notify, Rearm returns its record unchanged, at the same revision. Rearm
 // migrates nothing, and fails as Machines.Restore does. Each restore needs a Rearm, with a later now.
-func Rearm(machines *Machines, record Record, now time.Time) (Record, error) {
+func Rearm(machines *Machines, record instances.Record, now time.Time) (instances.Record, error) {
 	_, instance, err := machines.Restore(record)
 	if err != nil {
-		return Record{}, err
+		return instances.Record{}, err
 	}
 	notifies := record.Parent != nil && instance.Status() == statechart.Done
 	if instance.Status() != statechart.Active && !notifies {
@@ -29,7 +30,7 @@ func Rearm(machines *Machines, record Record, now time.Time) (Record, error) {
 	// An instance takes less than a million steps a second, so the new count is above every earlier one.
 	snapshot, steps, err := stepcount.Raise(record.Snapshot, now.UnixMicro())
 	if err != nil {
-		return Record{}, &statechart.UnreadableError{Err: err}
+		return instances.Record{}, &statechart.UnreadableError{Err: err}
 	}
 	at := now.UTC().Truncate(time.Millisecond)
 	record.Snapshot, record.UpdatedAt = snapshot, at
@@ -63,8 +64,8 @@ func Rearm(machines *Machines, record Record, now time.Time) (Record, error) {
 	}
 	record.FailedEffects = slices.Clone(record.FailedEffects)
 	for i := range record.FailedEffects {
-		if failed := &record.FailedEffects[i]; failed.Report == ReportSent {
-			failed.Report = ReportUnsent // The message may have been acknowledged since the backup.
+		if failed := &record.FailedEffects[i]; failed.Report == instances.ReportSent {
+			failed.Report = instances.ReportUnsent // The message may have been acknowledged since the backup.
 		}
 	}
 	return record, nil

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // backup returns the stored records of these instances.
-func (w *world) backup(ids ...string) (records []durable.Record) {
+func (w *world) backup(ids ...string) (records []instances.Record) {
 	for _, id := range ids {
 		records = append(records, w.load(id))
 	}
@@ -22,7 +23,7 @@ func (w *world) backup(ids ...string) (records []durable.Record) {
 }
 
 // restore overwrites stored records with a backup, as an operator does.
-func (w *world) restore(records []durable.Record) {
+func (w *world) restore(records []instances.Record) {
 	for _, record := range records {
 		w.store(record)
 	}
@@ -268,7 +269,7 @@ func TestRearmingRaisesTheCountAboveAllThatWereUsed(t *testing.T) {
 func TestWhatCannotBeReadIsNotRearmed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	record := durable.Record{Instance: durable.InstanceID{Machine: "order", ID: "1"}, Revision: 3, Snapshot: json.RawMessage(`{"version": 7}`)}
+	record := instances.Record{Instance: instances.ID{Machine: "order", ID: "1"}, Revision: 3, Snapshot: json.RawMessage(`{"version": 7}`)}
 	if _, err := durable.Rearm(w.machines, record, time.Unix(1, 0)); err == nil || !strings.Contains(err.Error(), "version 7") {
 		t.Errorf("got %v, want that version 7 cannot be read", err)
 	}
@@ -314,7 +315,7 @@ func TestAnInstanceThatHasEndedStaysAsItIs(t *testing.T) {
 	})
 }
 
-func stepsOf(t *testing.T, record durable.Record) int64 {
+func stepsOf(t *testing.T, record instances.Record) int64 {
 	t.Helper()
 	var head struct{ Steps int64 }
 	decode(t, record.Snapshot, &head)

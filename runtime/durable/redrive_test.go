@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -209,7 +210,7 @@ func TestAnEventThatWasParkedAndThenAppliedIsNotAppliedAgainFromTheDeadLetterQue
 				}
 				w.wantLog(t, "shelf/1", "a")
 				copied := w.parked[0].Delivery
-				copied.ParkedFrom = durable.Place{Queue: copied.Queue, SequenceNumber: copied.SequenceNumber}
+				copied.ParkedFrom = instances.Place{Queue: copied.Queue, SequenceNumber: copied.SequenceNumber}
 				copied.MessageID, copied.SequenceNumber, copied.ReceiveCount = "copy", "999", 1
 				if failed := w.handle([]durable.Delivery{copied}, functionTimeout); len(failed) > 0 {
 					t.Errorf("failed: %q", failed)

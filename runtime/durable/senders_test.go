@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // noise returns n events with IDs, numbered from first.
@@ -185,15 +186,15 @@ func TestOfTwoParkedCopiesOneIsApplied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		from := durable.Place{Queue: "arn:aws:sqs:eu-west-1:123456789012:old.fifo", SequenceNumber: "7"}
-		redrive := func(number int, from durable.Place, body string) {
+		from := instances.Place{Queue: "arn:aws:sqs:eu-west-1:123456789012:old.fifo", SequenceNumber: "7"}
+		redrive := func(number int, from instances.Place, body string) {
 			id := fmt.Sprintf("m-%d", number)
 			w.handle([]durable.Delivery{{MessageID: id, ReceiptHandle: id, Queue: queueARN, Group: "order/1", SequenceNumber: fmt.Sprint(number),
 				DeduplicationID: id, ReceiveCount: 1, Body: body, ParkedFrom: from}}, functionTimeout)
 		}
 		redrive(1, from, event("refuse", "ball")) // It fails again. The next copy counts.
 		redrive(1, from, event("add", "ball"))
-		for n, place := range []durable.Place{from, {Queue: from.Queue, SequenceNumber: "8"}, {Queue: "another", SequenceNumber: "7"}, from, {}} {
+		for n, place := range []instances.Place{from, {Queue: from.Queue, SequenceNumber: "8"}, {Queue: "another", SequenceNumber: "7"}, from, {}} {
 			redrive(n+2, place, event("add", fmt.Sprint("copy ", n)))
 		}
 		w.wantLog(t, "order/1", "ball", "copy 1", "copy 2", "copy 4")

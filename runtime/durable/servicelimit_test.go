@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -51,7 +52,7 @@ func atCircles(t *testing.T, onError string, callsMax int, test func(t *testing.
 }
 
 // wantCounts checks the counts of the instance's current event. If want is nil, there must be no counts.
-func (w *world) wantCounts(t *testing.T, id string, want *durable.Attempt) {
+func (w *world) wantCounts(t *testing.T, id string, want *instances.Attempt) {
 	t.Helper()
 	got := markOf(w.load(id))
 	if (got == nil) != (want == nil) || got != nil && *got != *want {
@@ -92,7 +93,7 @@ func TestAChartThatGoesOnInCirclesBlocksNothingAndGoesOnOnceItIsMended(t *testin
 		if log := w.logOf(t, "circle/1"); len(log) != 10 {
 			t.Errorf("the chart received %d refusals, want 10: %q", len(log), log)
 		}
-		w.wantCounts(t, "circle/1", &durable.Attempt{Queue: queueARN, SequenceNumber: "1", Count: 1, Services: 15})
+		w.wantCounts(t, "circle/1", &instances.Attempt{Queue: queueARN, SequenceNumber: "1", Count: 1, Services: 15})
 
 		// The event is applied, so it is not parked. The item shows the error.
 		w.run(t)
@@ -217,7 +218,7 @@ func TestTheNextEventOfAnUnsettledInstanceBeginsToCountAgain(t *testing.T) {
 		w.hook = faults(map[string]fault{"Commit circle/1 #2": dieAfter})
 		w.post("circle/1", event("charge", ""))
 		w.invoke()
-		w.wantCounts(t, "circle/1", &durable.Attempt{Queue: queueARN, SequenceNumber: "1", Services: 2})
+		w.wantCounts(t, "circle/1", &instances.Attempt{Queue: queueARN, SequenceNumber: "1", Services: 2})
 		w.messages = nil // The queue dropped the message after too many receives.
 		w.post("circle/1", event("add", "after"))
 		w.run(t)

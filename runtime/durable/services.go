@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -83,7 +84,7 @@ func (t *turn) settle(ctx context.Context, d Delivery) error {
 	if !s.unstored {
 		return nil
 	}
-	t.draft.Record.Attempts = without(t.draft.Record.Attempts, func(a Attempt) bool {
+	t.draft.Record.Attempts = without(t.draft.Record.Attempts, func(a instances.Attempt) bool {
 		return a.Queue == d.Queue || compareSequence(a.SequenceNumber, t.draft.Record.Watermark[a.Queue]) <= 0
 	})
 	return t.commit(ctx)
@@ -333,7 +334,7 @@ func (s *services) end(event statechart.Event) error {
 // forgive lowers the count of the delivery's tries.
 func (s *services) forgive(tries int) {
 	t := s.turn
-	if counts, ok := find(t.draft.Record.Attempts, func(a *Attempt) bool { return a.Queue == s.delivery.Queue }); ok {
+	if counts, ok := find(t.draft.Record.Attempts, func(a *instances.Attempt) bool { return a.Queue == s.delivery.Queue }); ok {
 		counts.Count = max(counts.Count-tries, 0)
 		t.count(counts)
 	}

@@ -5,18 +5,19 @@ import (
 	"slices"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // state is an instance, as stored or as drafted. It is a value: a change replaces slices and maps and never modifies
 // them.
 type state struct {
-	Record   Record
+	Record   instances.Record
 	Instance Instance // nil before the first event
 	// changes counts the changes that are worth a write. Some are not: see Record.Skipped.
 	changes int
 	// transitions holds the transitions since the last commit.
-	transitions []Transition
+	transitions []instances.Transition
 }
 
 // timeUnit is the resolution of stored times.
@@ -77,28 +78,22 @@ func (t *turn) child(key string) (ref statechart.ChildRef, ok bool) {
 }
 
 // token returns the token with the key, if the instance holds it.
-func (t *turn) token(key string) (Token, bool) {
-	return find(t.draft.Record.Tokens, func(other *Token) bool { return other.Key == key })
+func (t *turn) token(key string) (instances.Token, bool) {
+	return find(t.draft.Record.Tokens, func(other *instances.Token) bool { return other.Key == key })
 }
 
 // execution returns the execution with the name, if the instance waits for it.
-func (t *turn) execution(name string) (Execution, bool) {
-	return find(t.draft.Record.Executions, func(other *Execution) bool { return other.Name == name })
+func (t *turn) execution(name string) (instances.Execution, bool) {
+	return find(t.draft.Record.Executions, func(other *instances.Execution) bool { return other.Name == name })
 }
 
 // expireAt returns when the item of an instance that has ended may be deleted; zero means never.
-func (t *turn) expireAt(record Record) time.Time {
+func (t *turn) expireAt(record instances.Record) time.Time {
 	retention := t.machine.Retention()
 	if retention <= 0 || record.Status == statechart.Active || record.Status == "" {
 		return time.Time{}
 	}
 	return record.UpdatedAt.Add(retention)
-}
-
-// Owes reports whether the record has effects, or answers to Step Functions tasks, that may not have been performed
-// yet. The next delivery to the instance performs them first.
-func (r Record) Owes() bool {
-	return len(r.Outbox) > 0 || slices.ContainsFunc(r.Tokens, func(token Token) bool { return token.Answer != nil })
 }
 
 // find returns the first element that matches.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -30,7 +31,7 @@ func (t *turn) begin(ctx context.Context, d Delivery, child childStart) (err err
 	if parent := child.Parent; child.Type != "" {
 		t.draft.Record.Parent = &parent
 		// Another instance starts with its first event, whose transition shows the initial states.
-		t.addHistory(Transition{At: t.now(), Event: event, From: []string{}, To: instance.State()})
+		t.addHistory(instances.Transition{At: t.now(), Event: event, From: []string{}, To: instance.State()})
 	}
 	// The keys of services contain this time. It is the time of the message, not of the try, so a second try has the
 	// same keys.
@@ -64,7 +65,7 @@ func (t *turn) step(event statechart.Event) error {
 	if was == statechart.Active {
 		t.endAsChild()
 	}
-	t.addHistory(Transition{At: event.At.UTC().Truncate(timeUnit), Event: name, From: from, To: next.State(), Ignored: !handled})
+	t.addHistory(instances.Transition{At: event.At.UTC().Truncate(timeUnit), Event: name, From: from, To: next.State(), Ignored: !handled})
 	return nil
 }
 
@@ -79,7 +80,7 @@ func (t *turn) nameOf(event statechart.Event) string {
 }
 
 // addHistory appends a transition to the draft.
-func (t *turn) addHistory(transition Transition) {
+func (t *turn) addHistory(transition instances.Transition) {
 	t.draft.Record.History = appended(t.draft.Record.History, transition, t.loop.config.HistoryMax)
 	t.draft.transitions = append(slices.Clip(t.draft.transitions), transition)
 	t.changed()
@@ -105,7 +106,7 @@ func (t *turn) ask(effect statechart.Effect) {
 		t.await(effect)
 	case statechart.ParkEvent:
 		head := eventHead(effect.Event)
-		t.draft.Record.Error = &Failure{At: t.now(), Event: head.Type, Message: cut(effect.Message, failureMessageBytesMax)}
+		t.draft.Record.Error = &instances.Failure{At: t.now(), Event: head.Type, Message: cut(effect.Message, failureMessageBytesMax)}
 		// Forget the event, so that a redrive is applied and not skipped as a duplicate.
 		t.draft.Record.RecentEvents = without(t.draft.Record.RecentEvents, func(known string) bool { return head.ID != "" && isRecent(known, head.ID) })
 	default:
@@ -162,7 +163,7 @@ func (t *turn) storably(change func() error) error {
 }
 
 // logCommitted logs the committed transitions and the chart's own messages.
-func (t *turn) logCommitted(ctx context.Context, transitions []Transition, logged []statechart.Effect) {
+func (t *turn) logCommitted(ctx context.Context, transitions []instances.Transition, logged []statechart.Effect) {
 	log, id := t.loop.config.Logger, t.stored.Record.Instance.String()
 	level := slog.LevelInfo
 	if observer := t.loop.config.Observer; observer.Applied != nil || observer.Committed != nil {
@@ -202,7 +203,7 @@ func (t *turn) isTimer(id, body string) bool {
 // isApplied reports whether the delivery's event was applied or parked.
 func (t *turn) isApplied(d Delivery) bool { return isAppliedIn(t.draft.Record, d) }
 
-func isAppliedIn(r Record, d Delivery) bool {
+func isAppliedIn(r instances.Record, d Delivery) bool {
 	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0
 }
 
@@ -218,7 +219,7 @@ func (t *turn) pass(d Delivery) {
 		}
 		record.Watermark = watermark
 	}
-	record.Attempts = without(record.Attempts, func(a Attempt) bool {
+	record.Attempts = without(record.Attempts, func(a instances.Attempt) bool {
 		return a.Queue == d.Queue || compareSequence(a.SequenceNumber, record.Watermark[a.Queue]) <= 0
 	})
 	if t.draft.Instance != nil { // Otherwise the commit of a later event stores the watermark.
@@ -235,7 +236,7 @@ func cut(text string, bytesMax int) string {
 }
 
 // load reads a record. A denied read counts as unreadable: retries do not help.
-func (l *Loop) load(ctx context.Context, id InstanceID) (Record, error) {
+func (l *Loop) load(ctx context.Context, id instances.ID) (instances.Record, error) {
 	record, err := l.ports.Store.Load(ctx, id)
 	if errors.Is(err, ErrDenied) {
 		err = deniedReadError{err}

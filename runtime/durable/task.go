@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/readjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -47,7 +48,7 @@ const tokenBytesMax = 2048
 
 // tokenOf returns the token in the event, nil if it has none. If it returns an error with a token, that token is good
 // only for failing its task.
-func tokenOf(d Delivery) (*Token, error) {
+func tokenOf(d Delivery) (*instances.Token, error) {
 	if !bytes.Contains([]byte(d.Body), []byte(taskKey)) {
 		return nil, nil
 	}
@@ -75,8 +76,8 @@ func tokenOf(d Delivery) (*Token, error) {
 	if form.EnteredAt.IsZero() {
 		form.EnteredAt = d.SentAt
 	}
-	token := &Token{
-		Key: hex.EncodeToString(hash[:8]), Value: Secret(form.Token), Name: form.Name, Execution: form.Execution,
+	token := &instances.Token{
+		Key: hex.EncodeToString(hash[:8]), Value: instances.Secret(form.Token), Name: form.Name, Execution: form.Execution,
 		EnteredAt: form.EnteredAt.UTC().Truncate(time.Millisecond), TimeoutSeconds: form.TimeoutSeconds, HeartbeatSeconds: form.HeartbeatSeconds,
 	}
 	if wrong == nil {
@@ -167,7 +168,7 @@ func checkWaitName(name string, machines ...Machine) error {
 
 // AcceptTask checks an event that hands over a Step Functions task token, before it is queued. Its errors wrap
 // ErrUnknownMachine, or the errors of Machine.Decode.
-func (m *Machines) AcceptTask(id InstanceID, body []byte) error {
+func (m *Machines) AcceptTask(id instances.ID, body []byte) error {
 	if _, err := m.Lookup(id.Machine); err != nil {
 		return err
 	}
@@ -190,12 +191,12 @@ func (m *Machines) AcceptTask(id InstanceID, body []byte) error {
 
 // failParked fails the task of an event that is about to be parked, unless the instance holds its token from an earlier
 // event. No instance would answer it.
-func (l *Loop) failParked(ctx context.Context, d Delivery, reason error, held []Token) error {
+func (l *Loop) failParked(ctx context.Context, d Delivery, reason error, held []instances.Token) error {
 	token, _ := tokenOf(d)
-	if token == nil || l.ports.Tokens == nil || slices.ContainsFunc(held, func(k Token) bool { return k.Key == token.Key }) {
+	if token == nil || l.ports.Tokens == nil || slices.ContainsFunc(held, func(k instances.Token) bool { return k.Key == token.Key }) {
 		return nil // Without its token, there is no task to fail.
 	}
-	err := l.ports.Tokens.Answer(ctx, *token, Answer{Error: ErrorParked, Cause: cut(reason.Error(), causeBytesMax)}, d.ReceiveCount > 1)
+	err := l.ports.Tokens.Answer(ctx, *token, instances.Answer{Error: ErrorParked, Cause: cut(reason.Error(), causeBytesMax)}, d.ReceiveCount > 1)
 	if errors.Is(err, ErrExpired) {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -56,7 +57,7 @@ func (w *world) answers(token string) string {
 	}
 }
 
-func (p *process) Answer(ctx context.Context, token durable.Token, answer durable.Answer, repeat bool) error {
+func (p *process) Answer(ctx context.Context, token instances.Token, answer instances.Answer, repeat bool) error {
 	return p.call(ctx, "Answer", token.Name, func() error {
 		text := string(answer.Output)
 		if answer.Error != "" {
@@ -78,7 +79,7 @@ func (p *process) Answer(ctx context.Context, token durable.Token, answer durabl
 	})
 }
 
-func (p *process) Heartbeat(ctx context.Context, token durable.Token) error {
+func (p *process) Heartbeat(ctx context.Context, token instances.Token) error {
 	return p.call(ctx, "Heartbeat", token.Name, func() error {
 		f := p.workflows[token.Value.Reveal()]
 		if len(f.answers) > 0 || f.expired() {
@@ -96,7 +97,7 @@ func TestATaskUnderANameWithoutAnswersFailsAtOnce(t *testing.T) {
 	for _, form := range []string{`{"type": "settle.wait", "$task": TASK}`, `{"type": "hurry", "$task": TASK}`} {
 		inParcelWorld(t, func(t *testing.T, w *world) {
 			body := strings.Replace(form, "TASK", w.wait("t1", "Delivry", 0, 0), 1)
-			if err := w.machines.AcceptTask(durable.InstanceID{Machine: "parcel", ID: "1"}, []byte(body)); !errors.Is(err, statechart.ErrPayload) || !strings.Contains(err.Error(), want) {
+			if err := w.machines.AcceptTask(instances.ID{Machine: "parcel", ID: "1"}, []byte(body)); !errors.Is(err, statechart.ErrPayload) || !strings.Contains(err.Error(), want) {
 				t.Errorf("AcceptTask(%s): expected %s, got %v", form, want, err)
 			}
 			w.post(parcel1, body)

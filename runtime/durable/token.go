@@ -5,59 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
-
-// Secret is a text that no log, error or front end shows. All formatting prints "[secret]". Only its JSON form, which
-// is stored, contains the text.
-type Secret string
-
-// String returns "[secret]".
-func (Secret) String() string { return "[secret]" }
-
-// LogValue returns "[secret]".
-func (Secret) LogValue() slog.Value { return slog.StringValue("[secret]") }
-
-// Format writes "[secret]".
-func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[secret]")) }
-
-// Reveal returns the text itself, for the call that needs it.
-func (s Secret) Reveal() string { return string(s) }
-
-// Token is a Step Functions task that waits for an instance. The instance holds its task token under a name.
-type Token struct {
-	// Key is a hash of Value. It distinguishes the token from all others of the instance.
-	Key   string `json:"key"`
-	Value Secret `json:"value"`
-	// Name is the name under which the chart answers. Defaults to the name of the task's state.
-	Name string `json:"name"`
-	// Execution is the ARN of the execution, empty if the task did not provide it.
-	Execution string `json:"execution,omitempty"`
-	// EnteredAt is when the execution entered the task's state. Defaults to the time when the task's event was sent.
-	EnteredAt time.Time `json:"entered_at"`
-	// TimeoutSeconds and HeartbeatSeconds are the settings of the task's state; zero means none.
-	TimeoutSeconds   int `json:"timeout_seconds,omitempty"`
-	HeartbeatSeconds int `json:"heartbeat_seconds,omitempty"`
-	// Answer is the answer to the task, nil while it has to wait. It is stored before it is given.
-	Answer *Answer `json:"answer,omitempty"`
-}
-
-// LogValue returns the token's name and key.
-func (k Token) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("name", k.Name), slog.String("key", k.Key))
-}
-
-// Answer ends the wait of a task: with Output or, if Error is set, with a failure.
-type Answer struct {
-	// Output is the JSON object {"outcome", "state", "tags", "output"}.
-	Output json.RawMessage `json:"output,omitempty"`
-	Error  string          `json:"error,omitempty"`
-	Cause  string          `json:"cause,omitempty"`
-}
 
 // answerBytesMax is the longest output of a task (Step Functions Developer Guide, "Service quotas").
 const answerBytesMax = 256 << 10
@@ -81,9 +34,9 @@ type Tokens interface {
 	// Answer ends the wait of the task. repeat says that an earlier call may have taken effect. Then ErrExpired means
 	// that none has. After any other error, the call may or may not have taken effect. ErrDenied also means that Step
 	// Functions does not show how the task ended.
-	Answer(ctx context.Context, token Token, answer Answer, repeat bool) error
+	Answer(ctx context.Context, token instances.Token, answer instances.Answer, repeat bool) error
 	// Heartbeat reports that the task is still in progress. Fails with ErrExpired.
-	Heartbeat(ctx context.Context, token Token) error
+	Heartbeat(ctx context.Context, token instances.Token) error
 }
 
 // errNoTokens is the error of a loop that cannot answer tasks.
@@ -94,12 +47,12 @@ const taskIDPrefix = "task/"
 
 // hold keeps the token of an event and remembers its key. It does not keep a token that an earlier event brought, unless
 // the answer to that token failed permanently.
-func (t *turn) hold(token *Token, eventID string) {
+func (t *turn) hold(token *instances.Token, eventID string) {
 	if token == nil {
 		return
 	}
 	_, held := t.token(token.Key)
-	_, failed := find(t.draft.Record.FailedEffects, func(f *FailedEffect) bool { return f.ID == "token."+token.Key })
+	_, failed := find(t.draft.Record.FailedEffects, func(f *instances.FailedEffect) bool { return f.ID == "token."+token.Key })
 	id := taskIDPrefix + token.Key // As an entry of RecentEvents, it has no hash, unlike the entry of an event with this ID.
 	known := Remembers(t.draft.Record, id) || slices.Contains(t.draft.Record.RecentEvents, id)
 	if held || known && !failed {
@@ -117,7 +70,7 @@ func (t *turn) hold(token *Token, eventID string) {
 
 // answer gives an effect's answer to all waiting tokens of its name.
 func (t *turn) answer(effect statechart.Effect) {
-	t.answerAll(answerOf(effect), func(token *Token) bool { return waits(*token) && token.Name == effect.Name })
+	t.answerAll(answerOf(effect), func(token *instances.Token) bool { return waits(*token) && token.Name == effect.Name })
 }
 
 // closeWaits ends all waits of an instance that has ended, and releases its aliases. It runs after each step, because the
@@ -132,18 +85,18 @@ func (t *turn) closeWaits() {
 	t.draft.Record.Executions, t.draft.Record.Aliases = nil, nil
 	if slices.ContainsFunc(t.draft.Record.Tokens, waits) {
 		cause := fmt.Sprintf("%s has ended in %v and has no answer under this name", t.draft.Record.Instance, t.draft.Instance.State())
-		t.answerAll(&Answer{Error: ErrorEnded, Cause: cause}, func(token *Token) bool { return waits(*token) })
+		t.answerAll(&instances.Answer{Error: ErrorEnded, Cause: cause}, func(token *instances.Token) bool { return waits(*token) })
 	}
 }
 
 // answerAll gives an answer to the matching tokens.
-func (t *turn) answerAll(answer *Answer, concerned func(*Token) bool) {
-	t.draft.Record.Tokens = replaced(t.draft.Record.Tokens, concerned, func(token *Token) { token.Answer = answer })
+func (t *turn) answerAll(answer *instances.Answer, concerned func(*instances.Token) bool) {
+	t.draft.Record.Tokens = replaced(t.draft.Record.Tokens, concerned, func(token *instances.Token) { token.Answer = answer })
 	t.changed()
 }
 
 // answerLate answers a token that arrived after its outcome was reached.
-func (t *turn) answerLate(token *Token, event statechart.Event) error {
+func (t *turn) answerLate(token *instances.Token, event statechart.Event) error {
 	held, ok := t.token(token.Key)
 	if !ok || !waits(held) {
 		return nil
@@ -156,9 +109,9 @@ func (t *turn) answerLate(token *Token, event statechart.Event) error {
 }
 
 // answerOf builds the answer of an effect.
-func answerOf(effect statechart.Effect) *Answer {
+func answerOf(effect statechart.Effect) *instances.Answer {
 	if effect.Error != "" {
-		return &Answer{Error: effect.Error, Cause: cut(effect.Message, causeBytesMax)}
+		return &instances.Answer{Error: effect.Error, Cause: cut(effect.Message, causeBytesMax)}
 	}
 	// Text, and JSON that the chart has marshalled, always marshals.
 	output, _ := json.Marshal(struct {
@@ -168,21 +121,21 @@ func answerOf(effect statechart.Effect) *Answer {
 		Output  json.RawMessage `json:"output,omitempty"`
 	}{effect.Outcome, effect.State, append([]string{}, effect.Tags...), effect.Output})
 	if len(output) > answerBytesMax {
-		return &Answer{Error: ErrorOutputTooLarge, Cause: fmt.Sprintf("the outcome is %q, but its output has %d bytes and Step Functions accepts %d: "+
+		return &instances.Answer{Error: ErrorOutputTooLarge, Cause: fmt.Sprintf("the outcome is %q, but its output has %d bytes and Step Functions accepts %d: "+
 			"store it elsewhere and answer with a reference", effect.Outcome, len(output), answerBytesMax)}
 	}
-	return &Answer{Output: output}
+	return &instances.Answer{Output: output}
 }
 
 // waits reports whether the token's task has no answer yet.
-func waits(token Token) bool { return token.Answer == nil }
+func waits(token instances.Token) bool { return token.Answer == nil }
 
 // causeBytesMax limits the cause of a failure (Step Functions API Reference, SendTaskFailure: 32,768 characters).
 const causeBytesMax = 32 << 10
 
 // giveAnswers gives the stored answers to their tasks and returns the remaining tokens. If a task no longer waits, it
 // sends a message that reports this to the chart. If the invocation runs out of time, it leaves the other answers.
-func (t *turn) giveAnswers(ctx context.Context) (left []Token, err error) {
+func (t *turn) giveAnswers(ctx context.Context) (left []instances.Token, err error) {
 	left = t.stored.Record.Tokens
 	begun := false
 	for _, token := range t.stored.Record.Tokens {
@@ -201,7 +154,7 @@ func (t *turn) giveAnswers(ctx context.Context) (left []Token, err error) {
 			err = t.notifyExpired(ctx, token)
 		}
 		if err != nil && t.isPermanent(statechart.ResolveWaits, err) {
-			err = t.giveUp(ctx, FailedEffect{ID: "token." + token.Key, Kind: statechart.ResolveWaits, Target: token.Name, Data: token.Answer.Output}, err)
+			err = t.giveUp(ctx, instances.FailedEffect{ID: "token." + token.Key, Kind: statechart.ResolveWaits, Target: token.Name, Data: token.Answer.Output}, err)
 		}
 		if err == nil {
 			t.draft.Record.DeniedSince = time.Time{} // Another answer is next now.
@@ -209,7 +162,7 @@ func (t *turn) giveAnswers(ctx context.Context) (left []Token, err error) {
 		if err != nil {
 			return left, fmt.Errorf("answering the task %s of %s: %w", token.Name, t.stored.Record.Instance, err)
 		}
-		left = without(left, func(other Token) bool { return other.Key == token.Key })
+		left = without(left, func(other instances.Token) bool { return other.Key == token.Key })
 	}
 	return left, nil
 }
@@ -218,7 +171,7 @@ func (t *turn) giveAnswers(ctx context.Context) (left []Token, err error) {
 // for a task that was answered before and for a task that has timed out. If the task came with its execution, the
 // execution's history distinguishes the two. Otherwise the revision does: a turn that repeats an answer raises it
 // first (see takeOver).
-func (t *turn) notifyExpired(ctx context.Context, token Token) error {
+func (t *turn) notifyExpired(ctx context.Context, token instances.Token) error {
 	id := t.stored.Record.Instance
 	if token.Execution == "" {
 		now, err := t.loop.load(ctx, id)

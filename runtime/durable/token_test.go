@@ -200,7 +200,7 @@ func TestAnOutputThatIsTooLargeFailsTheTask(t *testing.T) {
 func TestAnOutputIsAsLongAsItsAuthorWroteIt(t *testing.T) {
 	t.Parallel()
 	output := json.RawMessage(`"` + strings.Repeat("<", 250<<10) + `"`)
-	message, err := durable.Ended(durable.Origin{Instance: "parcel/1"}, statechart.ExecutionEnded{Output: output})
+	message, _, err := durable.ExecutionEnd([]byte(`{"$settle": {"instance": "parcel/1"}}`), statechart.ExecutionEnded{Output: output})
 	if err != nil || len(message.Body) > 251<<10 || !bytes.Contains(message.Body, output) {
 		t.Errorf("want the end of an execution to contain its output of %d bytes as it is, got %d, %v", len(output), len(message.Body), err)
 	}

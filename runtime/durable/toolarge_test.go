@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 func growing(bytes int) string { return fmt.Sprintf(`{"type": "grow", "bytes": %d}`, bytes) }
@@ -55,16 +56,16 @@ func TestTheFirstEventOfAnInstanceThatCannotBeStoredLeavesNone(t *testing.T) {
 // pickyStore is a process whose store refuses some records.
 type pickyStore struct {
 	*process
-	refused func(durable.Record) bool
+	refused func(instances.Record) bool
 	err     error
 }
 
 // mentioning refuses records whose snapshot contains the word.
-func mentioning(word string) func(durable.Record) bool {
-	return func(record durable.Record) bool { return strings.Contains(string(record.Snapshot), word) }
+func mentioning(word string) func(instances.Record) bool {
+	return func(record instances.Record) bool { return strings.Contains(string(record.Snapshot), word) }
 }
 
-func (s pickyStore) Commit(ctx context.Context, record durable.Record) error {
+func (s pickyStore) Commit(ctx context.Context, record instances.Record) error {
 	if s.refused(record) {
 		return s.err
 	}
@@ -72,7 +73,7 @@ func (s pickyStore) Commit(ctx context.Context, record durable.Record) error {
 }
 
 // handlePicky is handle with a pickyStore.
-func (w *world) handlePicky(t *testing.T, refused func(durable.Record) bool, err error) (failed []string) {
+func (w *world) handlePicky(t *testing.T, refused func(instances.Record) bool, err error) (failed []string) {
 	t.Helper()
 	p := w.start(functionTimeout)
 	defer p.cancel()
@@ -114,7 +115,7 @@ func TestARecordTooFullForTheReasonStillLetsItsGroupGoOn(t *testing.T) {
 		w := newWorld(t)
 		w.post("order/1", event("add", "a"), `{"type": "vanish"}`, event("add", "b"))
 		// The store refuses to store the reason.
-		showing := func(record durable.Record) bool { return record.Error != nil }
+		showing := func(record instances.Record) bool { return record.Error != nil }
 		if failed := w.handlePicky(t, showing, &durable.TooLargeError{Bytes: 2, BytesMax: 1}); len(failed) != 0 {
 			t.Errorf("failed: %q", failed)
 		}
@@ -135,7 +136,7 @@ func TestAnAppliedEventIsNotParkedThoughItsRecordIsTooFullForTheReason(t *testin
 			time.Sleep(visibilityTimeout)
 		}
 		w.wantState(t, "order/1", "charging")
-		all := func(durable.Record) bool { return true }
+		all := func(instances.Record) bool { return true }
 		if failed := w.handlePicky(t, all, &durable.TooLargeError{Bytes: 2, BytesMax: 1}); len(failed) != 0 {
 			t.Errorf("failed: %q", failed)
 		}
@@ -157,7 +158,7 @@ func TestARetryOneByOneIsNotAnotherTry(t *testing.T) {
 		w.invoke()
 		time.Sleep(visibilityTimeout)
 		refusals := 0
-		both := func(record durable.Record) bool {
+		both := func(record instances.Record) bool {
 			if refusals == 2 || !mentioning(`"b"`)(record) {
 				return false
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -67,7 +68,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began
 // hydrate reads an instance and restores it with the machine of its version. A new instance gets the current version.
 // An older instance is migrated, which may send it a message. An unreadable record is an error, and the caller writes
 // nothing.
-func (l *Loop) hydrate(ctx context.Context, id InstanceID, deliveries []Delivery) (*turn, error) {
+func (l *Loop) hydrate(ctx context.Context, id instances.ID, deliveries []Delivery) (*turn, error) {
 	record, err := l.load(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("hydrating %s: %w", id, err)

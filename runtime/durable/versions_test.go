@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -295,7 +296,7 @@ func TestVersionsOfAMachineShareItsID(t *testing.T) {
 	if _, err := durable.NewMachines(w.desk(2), w.desk(1)); err == nil || err.Error() != orphan {
 		t.Errorf("the child of an old version: %v, want %s", err, orphan)
 	}
-	desk := durable.InstanceID{Machine: "desk", ID: "1"}
+	desk := instances.ID{Machine: "desk", ID: "1"}
 	for _, c := range []struct {
 		body string
 		want error

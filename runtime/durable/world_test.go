@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -68,7 +69,7 @@ type world struct {
 	names    []string // The services in served, with their attempts.
 	emitted  []string
 	// sends holds the last sends that do not fit into the records of their receivers.
-	sends map[string]durable.LastSend
+	sends map[string]instances.LastSend
 	// aliases maps aliases to their owners. released holds the aliases that may be claimed by others.
 	aliases, released map[string]string
 	// cancels lets the loop cancel timers. A delay queue cannot do that.
@@ -98,7 +99,7 @@ type service func(ctx context.Context, call statechart.Call) (string, error)
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{sends: map[string]durable.LastSend{}, aliases: map[string]string{}, released: map[string]string{}, workflows: map[string]*workflow{}, executions: map[string]*execution{}, records: map[string]json.RawMessage{}, revision: map[string]int64{}, third: map[string]service{}}
+	w := &world{sends: map[string]instances.LastSend{}, aliases: map[string]string{}, released: map[string]string{}, workflows: map[string]*workflow{}, executions: map[string]*execution{}, records: map[string]json.RawMessage{}, revision: map[string]int64{}, third: map[string]service{}}
 	w.sent, w.committed, w.performed = map[string]time.Time{}, map[string]string{}, map[string]int{}
 	w.config = durable.Config{Now: time.Now, RetentionMin: time.Minute, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	machines, err := durable.NewMachines(w.order(), w.greeter(), w.boot())
@@ -199,7 +200,7 @@ func kill(ctx context.Context) {
 	_ = p.die()
 }
 
-func (p *process) Load(ctx context.Context, id durable.InstanceID) (record durable.Record, err error) {
+func (p *process) Load(ctx context.Context, id instances.ID) (record instances.Record, err error) {
 	record.Instance = id
 	err = p.call(ctx, "Load", id.String(), func() error {
 		if stored, ok := p.records[id.String()]; ok {
@@ -210,7 +211,7 @@ func (p *process) Load(ctx context.Context, id durable.InstanceID) (record durab
 	return record, err
 }
 
-func (p *process) Commit(ctx context.Context, record durable.Record) error {
+func (p *process) Commit(ctx context.Context, record instances.Record) error {
 	id := record.Instance.String()
 	return p.call(ctx, "Commit", id, func() error {
 		if p.revision[id] != record.Revision-1 {
@@ -224,7 +225,7 @@ func (p *process) Commit(ctx context.Context, record durable.Record) error {
 	})
 }
 
-func (p *process) ClearOutbox(ctx context.Context, id durable.InstanceID, revision int64, left durable.Left) error {
+func (p *process) ClearOutbox(ctx context.Context, id instances.ID, revision int64, left durable.Left) error {
 	return p.call(ctx, "ClearOutbox", id.String(), func() error {
 		if p.revision[id.String()] != revision {
 			return durable.ErrConflict
@@ -237,7 +238,7 @@ func (p *process) ClearOutbox(ctx context.Context, id durable.InstanceID, revisi
 	})
 }
 
-func (p *process) KeepSends(ctx context.Context, receiver durable.InstanceID, queue string, sends []durable.LastSend, _ time.Time) error {
+func (p *process) KeepSends(ctx context.Context, receiver instances.ID, queue string, sends []instances.LastSend, _ time.Time) error {
 	return p.call(ctx, "KeepSends", receiver.String(), func() error {
 		for _, send := range sends {
 			if key := fmt.Sprint(receiver, queue, send.Sender); send.After(p.sends[key]) {
@@ -248,7 +249,7 @@ func (p *process) KeepSends(ctx context.Context, receiver durable.InstanceID, qu
 	})
 }
 
-func (p *process) LastSend(ctx context.Context, receiver durable.InstanceID, queue, sender string) (last durable.LastSend, ok bool, err error) {
+func (p *process) LastSend(ctx context.Context, receiver instances.ID, queue, sender string) (last instances.LastSend, ok bool, err error) {
 	err = p.call(ctx, "LastSend", receiver.String(), func() error {
 		last, ok = p.sends[fmt.Sprint(receiver, queue, sender)]
 		return nil
@@ -256,7 +257,7 @@ func (p *process) LastSend(ctx context.Context, receiver durable.InstanceID, que
 	return last, ok, err
 }
 
-func (p *process) Claim(ctx context.Context, alias string, id durable.InstanceID, createdAt time.Time, revision int64) error {
+func (p *process) Claim(ctx context.Context, alias string, id instances.ID, createdAt time.Time, revision int64) error {
 	return p.call(ctx, "Claim", alias, func() error {
 		if p.revision[id.String()] != revision {
 			return durable.ErrConflict
@@ -272,7 +273,7 @@ func (p *process) Claim(ctx context.Context, alias string, id durable.InstanceID
 	})
 }
 
-func (p *process) Release(ctx context.Context, alias string, id durable.InstanceID, createdAt, expireAt time.Time) error {
+func (p *process) Release(ctx context.Context, alias string, id instances.ID, createdAt, expireAt time.Time) error {
 	return p.call(ctx, "Release", alias, func() error {
 		if p.aliases[alias] == fmt.Sprint(id, " ", createdAt.UnixMilli()) && !slices.Contains(p.load(id.String()).Aliases, alias) {
 			p.released[alias] = fmt.Sprint("until ", expireAt.UnixMilli())
@@ -343,7 +344,7 @@ func (p *process) Delay(ctx context.Context, deliveries []durable.Delivery, wait
 }
 
 // load returns the stored record. The world must be locked or at rest.
-func (w *world) load(id string) (record durable.Record) {
+func (w *world) load(id string) (record instances.Record) {
 	if stored, ok := w.records[id]; ok {
 		if err := json.Unmarshal(stored, &record); err != nil {
 			panic(err)
@@ -352,7 +353,7 @@ func (w *world) load(id string) (record durable.Record) {
 	return record
 }
 
-func (w *world) store(record durable.Record) {
+func (w *world) store(record instances.Record) {
 	stored, err := json.Marshal(record)
 	if err != nil {
 		panic(err)
@@ -362,7 +363,7 @@ func (w *world) store(record durable.Record) {
 }
 
 // recent returns the record's event IDs without the digests of their bodies. It skips entries of parked events.
-func recent(record durable.Record) (ids []string) {
+func recent(record instances.Record) (ids []string) {
 	for _, entry := range record.RecentEvents {
 		if !strings.HasPrefix(entry, "parked/") {
 			ids = append(ids, entry[:strings.LastIndexByte(entry, '#')])

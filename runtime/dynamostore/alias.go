@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/reserved"
 )
 
@@ -35,18 +36,18 @@ var ErrNoAlias = errors.New("no instance has the alias")
 
 // Find returns the instance that has the alias. If that instance has ended, Find still returns it until another one
 // claims the alias. Fails with ErrNoAlias.
-func (s *Store) Find(ctx context.Context, alias string) (durable.InstanceID, error) {
+func (s *Store) Find(ctx context.Context, alias string) (instances.ID, error) {
 	doing := "finding alias " + alias
 	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: aliasKey(alias), ConsistentRead: aws.Bool(true)})
 	if err != nil {
-		return durable.InstanceID{}, s.failed(doing, err)
+		return instances.ID{}, s.failed(doing, err)
 	}
 	redemption, err := redemptionOf(output.Item)
 	if err != nil {
-		return durable.InstanceID{}, s.failed(doing, err)
+		return instances.ID{}, s.failed(doing, err)
 	}
-	if redemption.Instance == (durable.InstanceID{}) {
-		return durable.InstanceID{}, s.failed(doing, ErrNoAlias)
+	if redemption.Instance == (instances.ID{}) {
+		return instances.ID{}, s.failed(doing, ErrNoAlias)
 	}
 	return redemption.Instance, nil
 }
@@ -55,7 +56,7 @@ func (s *Store) Find(ctx context.Context, alias string) (durable.InstanceID, err
 // revision. Repeating a claim changes nothing. Claim fails with durable.ErrAliasTaken if another active instance has
 // the alias, and with durable.ErrConflict if the revision differs. A claim replaces the claim of an earlier instance
 // of the same name.
-func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, createdAt time.Time, revision int64) error {
+func (s *Store) Claim(ctx context.Context, alias string, id instances.ID, createdAt time.Time, revision int64) error {
 	doing := fmt.Sprintf("claiming alias %s for %s", alias, id)
 	item := aliasKey(alias)
 	item[attrAliasOf] = text(id.String())
@@ -105,7 +106,7 @@ func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, 
 // list it. Find returns the instance until another one claims the alias, or until DynamoDB deletes the alias some
 // time after expireAt. A zero expireAt means that it never expires. An instance that expires has ended and claims
 // nothing again, so Release does not check its item.
-func (s *Store) Release(ctx context.Context, alias string, id durable.InstanceID, createdAt, expireAt time.Time) error {
+func (s *Store) Release(ctx context.Context, alias string, id instances.ID, createdAt, expireAt time.Time) error {
 	doing := fmt.Sprintf("releasing alias %s of %s", alias, id)
 	condition, set := aws.String("#of = :of AND #created_at = :created_at"), "SET #released = :released"
 	names := map[string]string{"#of": attrAliasOf, "#created_at": attrCreatedAt, "#released": attrReleased}
@@ -143,7 +144,7 @@ func (s *Store) Release(ctx context.Context, alias string, id durable.InstanceID
 // Redemption is the result of redeeming an alias. The first callback under an alias redeems it.
 type Redemption struct {
 	// Instance has the alias or was the last to have it. Zero if no instance has had it.
-	Instance durable.InstanceID
+	Instance instances.ID
 	// First reports that this callback redeemed the alias, and no callback had before.
 	First bool
 	// Event is the event of the callback that redeemed the alias; nil if none has.
@@ -158,7 +159,7 @@ type Redemption struct {
 // ended, and the alias is not redeemed yet. Of concurrent callbacks, one is the first. Redeem returns the stored
 // redemption in either case. Not being the first is not an error. It does not change an alias of another instance. by
 // identifies the callback: a retry with the same value gets the same result.
-func (s *Store) Redeem(ctx context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (Redemption, error) {
+func (s *Store) Redeem(ctx context.Context, alias string, id instances.ID, event json.RawMessage, by string) (Redemption, error) {
 	doing := fmt.Sprintf("redeeming alias %s of %s", alias, id)
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &s.table, Key: aliasKey(alias),
@@ -193,7 +194,7 @@ func redemptionOf(item map[string]types.AttributeValue) (Redemption, error) {
 		return Redemption{}, nil
 	}
 	r := reader{item: item}
-	id, err := durable.ParseInstanceID(r.text(attrAliasOf))
+	id, err := instances.ParseID(r.text(attrAliasOf))
 	redemption := Redemption{Instance: id}
 	_, redemption.Ended = item[attrReleased]
 	if _, redeemed := item[attrRedeemed]; redeemed {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 const alias = "provider/7c"
@@ -47,8 +48,8 @@ func TestAnAliasLeadsToItsInstanceUntilBothExpire(t *testing.T) {
 func TestAnAliasIsRedeemedOnce(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)
-	other := durable.InstanceID{Machine: "signup", ID: "43"}
-	redeem := func(id durable.InstanceID, event json.RawMessage, by string, want dynamostore.Redemption) {
+	other := instances.ID{Machine: "signup", ID: "43"}
+	redeem := func(id instances.ID, event json.RawMessage, by string, want dynamostore.Redemption) {
 		t.Helper()
 		got, err := store.Redeem(t.Context(), alias, id, event, by)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -98,7 +99,7 @@ func TestALateClaimOfAnEarlierInstanceDoesNotTakeTheAliasFromTheNext(t *testing.
 		t.Errorf("claimed for the earlier instance: want ErrAliasTaken, got %v", err)
 	}
 	must(t, store.Release(t.Context(), alias, id, next, time.Time{}))
-	must(t, claim(t, client, store, durable.InstanceID{Machine: "signup", ID: "43"}, created))
+	must(t, claim(t, client, store, instances.ID{Machine: "signup", ID: "43"}, created))
 }
 
 func TestOneOfConcurrentCallbacksRedeems(t *testing.T) {
@@ -132,7 +133,7 @@ func TestOneOfConcurrentCallbacksRedeems(t *testing.T) {
 }
 
 // claim claims the alias for an instance that is stored at revision 1.
-func claim(t *testing.T, client *dynamodb.Client, store *dynamostore.Store, id durable.InstanceID, created time.Time) error {
+func claim(t *testing.T, client *dynamodb.Client, store *dynamostore.Store, id instances.ID, created time.Time) error {
 	t.Helper()
 	_, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: map[string]types.AttributeValue{
 		"instance": &types.AttributeValueMemberS{Value: id.String()}, "revision": &types.AttributeValueMemberN{Value: "1"},
@@ -177,7 +178,7 @@ func emptyStore(t *testing.T) (*dynamodb.Client, *dynamostore.Store) {
 func TestAnAliasThatItsInstanceListsIsNotReleased(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)
-	other := durable.InstanceID{Machine: "signup", ID: "43"}
+	other := instances.ID{Machine: "signup", ID: "43"}
 	record := smallRecord(id, 1)
 	record.CreatedAt, record.Aliases = created, []string{"another", alias}
 	must(t, store.Commit(t.Context(), record))
@@ -217,7 +218,7 @@ func TestAClaimIsRefusedOnlyForItsOwnCancellationReason(t *testing.T) {
 		{[]string{"ConditionalCheckFailed", "ConditionalCheckFailed"}, durable.ErrConflict},
 		{[]string{"ConditionalCheckFailed", "ValidationError"}, durable.ErrConflict},
 	} {
-		err := dynamostore.New(&cancelingClient{codes: test.codes}, "settle").Claim(t.Context(), "x", durable.InstanceID{Machine: "m", ID: "1"}, time.Unix(0, 0), 1)
+		err := dynamostore.New(&cancelingClient{codes: test.codes}, "settle").Claim(t.Context(), "x", instances.ID{Machine: "m", ID: "1"}, time.Unix(0, 0), 1)
 		for _, known := range []error{durable.ErrRefused, durable.ErrConflict, durable.ErrAliasTaken, durable.ErrDenied} {
 			if err == nil || errors.Is(err, known) != errors.Is(test.want, known) {
 				t.Errorf("%v: got %v, want %v", test.codes, err, test.want)

@@ -13,11 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 var (
-	id      = durable.InstanceID{Machine: "signup", ID: "42"}
+	id      = instances.ID{Machine: "signup", ID: "42"}
 	created = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
@@ -53,7 +54,7 @@ type contract struct {
 }
 
 func (c contract) loadAbsent() {
-	wantRecord(c.t, c.store, durable.Record{Instance: id})
+	wantRecord(c.t, c.store, instances.Record{Instance: id})
 }
 
 func (c contract) roundTrip() {
@@ -68,9 +69,9 @@ func (c contract) roundTrip() {
 }
 
 func (c contract) noSnapshot() {
-	want := durable.Record{
+	want := instances.Record{
 		Instance: id, Revision: 1, CreatedAt: created, UpdatedAt: created,
-		Error: &durable.Failure{At: created, Event: "VERIFY", Message: "signup/42 does not exist"},
+		Error: &instances.Failure{At: created, Event: "VERIFY", Message: "signup/42 does not exist"},
 	}
 	mustCommit(c.t, c.store, want)
 	wantRecord(c.t, c.store, want)
@@ -87,7 +88,7 @@ func (c contract) firstCommitConflict() {
 
 func (c contract) staleCommit() {
 	wantConflict(c.t, c.store.Commit(c.t.Context(), smallRecord(id, 2))) // nothing is stored yet
-	wantRecord(c.t, c.store, durable.Record{Instance: id})
+	wantRecord(c.t, c.store, instances.Record{Instance: id})
 	mustCommit(c.t, c.store, smallRecord(id, 1))
 	mustCommit(c.t, c.store, smallRecord(id, 2))
 	wantConflict(c.t, c.store.Commit(c.t.Context(), smallRecord(id, 2)))
@@ -134,11 +135,11 @@ func (c contract) tooLarge() {
 func (c contract) clearOutbox() {
 	want := fullRecord(1)
 	mustCommit(c.t, c.store, want)
-	large := durable.FailedEffect{ID: "7.1", Kind: statechart.Send, At: created, Error: strings.Repeat("x", 1<<20)}
-	if err := c.store.ClearOutbox(c.t.Context(), id, 1, durable.Left{FailedEffects: []durable.FailedEffect{large}}); !errors.Is(err, durable.ErrUnstorable) {
+	large := instances.FailedEffect{ID: "7.1", Kind: statechart.Send, At: created, Error: strings.Repeat("x", 1<<20)}
+	if err := c.store.ClearOutbox(c.t.Context(), id, 1, durable.Left{FailedEffects: []instances.FailedEffect{large}}); !errors.Is(err, durable.ErrUnstorable) {
 		c.t.Errorf("got %v, want durable.ErrUnstorable", err)
 	}
-	failed := []durable.FailedEffect{{ID: "7.1", Kind: statechart.Send, At: created, Target: "job/1", Error: "no", Data: json.RawMessage(`{"type": "GO", "n": 9007199254740993}`), DataBytes: 36}}
+	failed := []instances.FailedEffect{{ID: "7.1", Kind: statechart.Send, At: created, Target: "job/1", Error: "no", Data: json.RawMessage(`{"type": "GO", "n": 9007199254740993}`), DataBytes: 36}}
 	for _, left := range []durable.Left{
 		{Outbox: want.Outbox[1:], Tokens: want.Tokens[1:], Executions: want.Executions[1:], DeniedSince: created},
 		{FailedEffects: failed, Executions: want.Executions[:1]},
@@ -162,7 +163,7 @@ func (c contract) clearOutbox() {
 }
 
 // nilled returns the record with its empty lists set to nil.
-func nilled(record durable.Record) durable.Record {
+func nilled(record instances.Record) instances.Record {
 	if len(record.Outbox) == 0 {
 		record.Outbox = nil
 	}
@@ -177,7 +178,7 @@ func nilled(record durable.Record) durable.Record {
 
 func (c contract) clearOutboxConflict() {
 	wantConflict(c.t, c.store.ClearOutbox(c.t.Context(), id, 1, durable.Left{}))
-	wantRecord(c.t, c.store, durable.Record{Instance: id})
+	wantRecord(c.t, c.store, instances.Record{Instance: id})
 	want := fullRecord(1)
 	mustCommit(c.t, c.store, want)
 	wantConflict(c.t, c.store.ClearOutbox(c.t.Context(), id, 2, durable.Left{}))
@@ -185,7 +186,7 @@ func (c contract) clearOutboxConflict() {
 }
 
 func (c contract) instancesApart() {
-	other := durable.InstanceID{Machine: "job", ID: "42"}
+	other := instances.ID{Machine: "job", ID: "42"}
 	mustCommit(c.t, c.store, smallRecord(id, 1))
 	mustCommit(c.t, c.store, smallRecord(other, 1))
 	mustCommit(c.t, c.store, smallRecord(other, 2))
@@ -193,8 +194,8 @@ func (c contract) instancesApart() {
 	wantRecord(c.t, c.store, smallRecord(other, 2))
 }
 
-func smallRecord(id durable.InstanceID, revision int64) durable.Record {
-	return durable.Record{
+func smallRecord(id instances.ID, revision int64) instances.Record {
+	return instances.Record{
 		Instance: id, Revision: revision, Status: statechart.Active,
 		Snapshot:  json.RawMessage(`{"machine": "` + id.Machine + `", "version": 1, "status": "active"}`),
 		CreatedAt: created, UpdatedAt: created.Add(time.Duration(revision) * time.Second),
@@ -202,9 +203,9 @@ func smallRecord(id durable.InstanceID, revision int64) durable.Record {
 }
 
 // fullRecord sets every field, and uses every JSON type in its snapshot.
-func fullRecord(revision int64) durable.Record {
+func fullRecord(revision int64) instances.Record {
 	at := created.Add(1234 * time.Millisecond)
-	return durable.Record{
+	return instances.Record{
 		Instance: id, Revision: revision, Status: statechart.Done,
 		Snapshot: json.RawMessage(`{
 			"machine": "signup", "version": 3, "status": "done",
@@ -227,28 +228,28 @@ func fullRecord(revision int64) durable.Record {
 		CreatedAt: created, UpdatedAt: at, ExpireAt: created.Add(24 * time.Hour),
 		Watermark:    map[string]string{"arn:aws:sqs:eu-central-1:123456789012:events.fifo": "18849496460467696128"},
 		RecentEvents: []string{"e-1", "e-2"},
-		History: []durable.Transition{
+		History: []instances.Transition{
 			{At: created, Event: "SIGN_UP", From: []string{"new"}, To: []string{"registering"}},
 			{At: at, Event: "RESEND", From: []string{"registering"}, To: []string{"registering"}, Ignored: true},
 		},
 		Ignored: 3, Skipped: 2,
-		LastSends: map[string][]durable.LastSend{"arn:aws:sqs:eu-central-1:123456789012:events.fifo": {{Sender: "job/1@1767322800000", ID: "3.0"}}},
-		FailedEffects: []durable.FailedEffect{
-			{ID: "6.0", Kind: statechart.Send, At: created, Target: "job/2", Error: "denied", Data: json.RawMessage(`{"type": "GO", "n": 1.5}`), DataBytes: 24, Report: durable.ReportReceived},
+		LastSends: map[string][]instances.LastSend{"arn:aws:sqs:eu-central-1:123456789012:events.fifo": {{Sender: "job/1@1767322800000", ID: "3.0"}}},
+		FailedEffects: []instances.FailedEffect{
+			{ID: "6.0", Kind: statechart.Send, At: created, Target: "job/2", Error: "denied", Data: json.RawMessage(`{"type": "GO", "n": 1.5}`), DataBytes: 24, Report: instances.ReportReceived},
 			{ID: "6.1", Kind: statechart.ClaimAlias, At: created, Error: "refused"},
 		},
-		Tokens: []durable.Token{
+		Tokens: []instances.Token{
 			{Key: "k1", Value: "a token", Name: "Queued", Execution: "an ARN", EnteredAt: time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC),
-				TimeoutSeconds: 300, HeartbeatSeconds: 60, Answer: &durable.Answer{Output: []byte(`{"outcome":"x"}`)}},
-			{Key: "k2", Value: "another", Name: "Queued", EnteredAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Answer: &durable.Answer{Error: "E", Cause: "C"}},
+				TimeoutSeconds: 300, HeartbeatSeconds: 60, Answer: &instances.Answer{Output: []byte(`{"outcome":"x"}`)}},
+			{Key: "k2", Value: "another", Name: "Queued", EnteredAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Answer: &instances.Answer{Error: "E", Cause: "C"}},
 			{Key: "k3", Value: "third", Name: "InProgress", EnteredAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 		},
-		Executions: []durable.Execution{
+		Executions: []instances.Execution{
 			{Name: "settle-signup-42-x", Workflow: "report", Event: "report.ended", StartedAt: created, ARN: "an ARN"},
 			{Name: "settle-signup-42-y", Workflow: "audit", Event: "audit.ended", StartedAt: created,
-				Refused: &durable.Refusal{Error: "E", Cause: "C"}},
+				Refused: &instances.Refusal{Error: "E", Cause: "C"}},
 		},
-		Parent:  &durable.Parent{Instance: "order/1", Incarnation: 1772366400000, Child: "3.0"},
+		Parent:  &instances.Parent{Instance: "order/1", Incarnation: 1772366400000, Child: "3.0"},
 		Aliases: []string{"provider/7c"},
 		Outbox: []statechart.Effect{
 			{ID: "7.0", Kind: statechart.Schedule, Timer: "7.0", At: at.Add(time.Nanosecond)},
@@ -256,12 +257,12 @@ func fullRecord(revision int64) durable.Record {
 			{ID: "7.2", Kind: statechart.EmitEvent, Event: json.RawMessage(`{"type": "MOVED"}`)},
 			{ID: "7.3", Kind: statechart.SpawnInstance, Child: "7.3", Machine: "job", Input: json.RawMessage(`[1]`)},
 		},
-		Attempts: []durable.Attempt{{Queue: "arn:aws:sqs:eu-central-1:123456789012:events.fifo", SequenceNumber: "18849496460467696129", Count: 2}},
-		Error:    &durable.Failure{At: at, Event: "VERIFY", Message: "tried 3 times"},
+		Attempts: []instances.Attempt{{Queue: "arn:aws:sqs:eu-central-1:123456789012:events.fifo", SequenceNumber: "18849496460467696129", Count: 2}},
+		Error:    &instances.Failure{At: at, Event: "VERIFY", Message: "tried 3 times"},
 	}
 }
 
-func mustCommit(t *testing.T, store durable.Store, record durable.Record) {
+func mustCommit(t *testing.T, store durable.Store, record instances.Record) {
 	t.Helper()
 	if err := store.Commit(t.Context(), record); err != nil {
 		t.Fatal(err)
@@ -275,7 +276,7 @@ func wantConflict(t *testing.T, err error) {
 	}
 }
 
-func wantRecord(t *testing.T, store durable.Store, want durable.Record) {
+func wantRecord(t *testing.T, store durable.Store, want instances.Record) {
 	t.Helper()
 	got, err := store.Load(t.Context(), want.Instance)
 	if err != nil {
@@ -284,7 +285,7 @@ func wantRecord(t *testing.T, store durable.Store, want durable.Record) {
 	wantSameRecord(t, got, want)
 }
 
-func wantSameRecord(t *testing.T, got, want durable.Record) {
+func wantSameRecord(t *testing.T, got, want instances.Record) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmp.Comparer(sameJSON)); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/settle-run/settle/runtime/compat"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
@@ -12,7 +13,7 @@ import (
 // Check all stored instances against the machines of a build, as settle check does.
 func ExampleStore_List() {
 	_ = func(ctx context.Context, store *dynamostore.Store, machines *durable.Machines) error {
-		check := durable.NewCheck(machines)
+		check := compat.New(machines)
 		for record, err := range store.List(ctx, dynamostore.Filter{Consistent: true}) {
 			var item *dynamostore.ItemError
 			if err != nil && !errors.As(err, &item) {

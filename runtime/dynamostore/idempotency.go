@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/canonicaljson"
 	"github.com/settle-run/settle/runtime/internal/reserved"
 )
@@ -41,7 +41,7 @@ var ErrIDReused = errors.New("event ID used before with another body")
 // one wins.
 //
 // Call it before you queue the event. After any other error, or after a crash between the two, you may repeat both.
-func (s *Store) Reserve(ctx context.Context, to durable.InstanceID, eventID string, event json.RawMessage, at time.Time) error {
+func (s *Store) Reserve(ctx context.Context, to instances.ID, eventID string, event json.RawMessage, at time.Time) error {
 	doing := fmt.Sprintf("reserving the event ID %q for %s", eventID, to)
 	digest, err := canonicaljson.EventDigest(event)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Store) Reserve(ctx context.Context, to durable.InstanceID, eventID stri
 }
 
 // idempotencyKey returns the key of a reserved ID. It has more slashes than the name of an instance can have.
-func idempotencyKey(to durable.InstanceID, eventID string) map[string]types.AttributeValue {
+func idempotencyKey(to instances.ID, eventID string) map[string]types.AttributeValue {
 	sum := sha256.Sum256([]byte(eventID))
 	return map[string]types.AttributeValue{attrInstance: text(idempotencyPrefix + to.String() + "/" + hex.EncodeToString(sum[:]))}
 }

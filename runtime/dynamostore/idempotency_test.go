@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/reserved"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -40,7 +40,7 @@ func TestAnIDIsReservedForOneEventOfAnInstance(t *testing.T) {
 	wantReused(t, store.Reserve(t.Context(), id, "k", cancel, created))
 	must(t, store.Reserve(t.Context(), id, "k", place, created))
 	must(t, store.Reserve(t.Context(), id, "l", cancel, created))
-	must(t, store.Reserve(t.Context(), durable.InstanceID{Machine: "signup", ID: "43"}, "k", cancel, created))
+	must(t, store.Reserve(t.Context(), instances.ID{Machine: "signup", ID: "43"}, "k", cancel, created))
 }
 
 // A reservation ends at ReservedFor after the last Reserve, even if DynamoDB deletes the item later.
@@ -109,14 +109,14 @@ func TestReservedIDsAreNotListed(t *testing.T) {
 			}
 		}
 	}
-	wantRecord(t, store, durable.Record{Instance: id})
+	wantRecord(t, store, instances.Record{Instance: id})
 }
 
 // docs/cost.md says that writing a reservation consumes one unit, whatever the length of the names.
 func TestAReservationCostsOneWriteUnit(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)
-	longest := durable.InstanceID{Machine: strings.Repeat("m", 63), ID: strings.Repeat("i", 64)}
+	longest := instances.ID{Machine: strings.Repeat("m", 63), ID: strings.Repeat("i", 64)}
 	must(t, store.Reserve(t.Context(), longest, strings.Repeat("ü k", 100), place, created))
 	written, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{
 		TableName: aws.String(table), Item: soleItem(t, client), ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,

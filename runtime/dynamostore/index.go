@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -40,7 +40,7 @@ const (
 const indexHeadBytesMax = 512
 
 // putIndex adds the key attributes of the index to the item.
-func putIndex(item map[string]types.AttributeValue, record durable.Record) {
+func putIndex(item map[string]types.AttributeValue, record instances.Record) {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(record.Instance.String())) // never fails
 	group := shardsOther

@@ -14,6 +14,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -164,7 +165,7 @@ func TestIndexIsWrittenOnlyWhenItsAttributesChange(t *testing.T) {
 			t.Errorf("%s: got %v units of the index and %v of the table, want %v and 1", test.what, m.index, m.table, test.units)
 		}
 	}
-	if err := store.ClearOutbox(t.Context(), durable.InstanceID{Machine: "job", ID: "1"}, revision, durable.Left{}); err != nil || m.index != 0 {
+	if err := store.ClearOutbox(t.Context(), instances.ID{Machine: "job", ID: "1"}, revision, durable.Left{}); err != nil || m.index != 0 {
 		t.Errorf("clearing the outbox: got %v units of the index, %v, want 0", m.index, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/readjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -49,7 +50,7 @@ const (
 const sequenceDigitsMax = 39
 
 // encodeItem returns the item of a record. decodeItem is its inverse.
-func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) {
+func encodeItem(record instances.Record) (map[string]types.AttributeValue, error) {
 	if record.Revision < 1 {
 		return nil, fmt.Errorf("expected a revision of at least 1, got %d", record.Revision)
 	}
@@ -113,21 +114,21 @@ func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) 
 }
 
 // decodeItem decodes an item of encodeItem. Empty values decode as nil. Its errors wrap durable.ErrUnreadable.
-func decodeItem(item map[string]types.AttributeValue) (durable.Record, error) {
+func decodeItem(item map[string]types.AttributeValue) (instances.Record, error) {
 	record, err := recordOf(item)
 	if err != nil {
-		return durable.Record{}, fmt.Errorf("%w: %w", durable.ErrUnreadable, err)
+		return instances.Record{}, fmt.Errorf("%w: %w", durable.ErrUnreadable, err)
 	}
 	return record, nil
 }
 
-func recordOf(item map[string]types.AttributeValue) (durable.Record, error) {
+func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 	r := reader{item: item}
-	id, err := durable.ParseInstanceID(r.text(attrInstance))
+	id, err := instances.ParseID(r.text(attrInstance))
 	if err != nil && r.err == nil {
-		return durable.Record{}, err
+		return instances.Record{}, err
 	}
-	record := durable.Record{
+	record := instances.Record{
 		Instance:  id,
 		Revision:  r.integer(attrRevision),
 		Status:    statechart.Status(r.text(attrStatus)),
@@ -156,20 +157,20 @@ func recordOf(item map[string]types.AttributeValue) (durable.Record, error) {
 	r.json(attrAttempts, &record.Attempts)
 	r.json(attrError, &record.Error)
 	if r.err != nil {
-		return durable.Record{}, r.err
+		return instances.Record{}, r.err
 	}
 	if record.Revision < 1 {
-		return durable.Record{}, fmt.Errorf("attribute %q: expected a revision of at least 1, got %d", attrRevision, record.Revision)
+		return instances.Record{}, fmt.Errorf("attribute %q: expected a revision of at least 1, got %d", attrRevision, record.Revision)
 	}
 	for _, queue := range slices.Sorted(maps.Keys(record.Watermark)) {
 		// Compared with anything but a sequence number, every event might count as applied.
 		if got := record.Watermark[queue]; got == "" || strings.Trim(got, "0123456789") != "" || len(got) > sequenceDigitsMax {
-			return durable.Record{}, fmt.Errorf("attribute %q: queue %s: expected a sequence number of 1 to %d digits, got %q", attrWatermark, queue, sequenceDigitsMax, got)
+			return instances.Record{}, fmt.Errorf("attribute %q: queue %s: expected a sequence number of 1 to %d digits, got %q", attrWatermark, queue, sequenceDigitsMax, got)
 		}
 	}
 	if record.CreatedAt.IsZero() {
 		// Without it, the instance's timers would count as those from an earlier instance.
-		return durable.Record{}, fmt.Errorf("attribute %q: expected a time such as 2026-01-02T15:04:05.000Z, got none", attrCreatedAt)
+		return instances.Record{}, fmt.Errorf("attribute %q: expected a time such as 2026-01-02T15:04:05.000Z, got none", attrCreatedAt)
 	}
 	record.Snapshot, err = snapshotOf(item)
 	return record, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -46,7 +47,7 @@ func TestCommitRefusesWhatDynamoDBCannotHold(t *testing.T) {
 			if numberError := (*dynamostore.NumberError)(nil); strings.Contains(test.want, "numbers") && !errors.As(err, &numberError) {
 				t.Errorf("got %v, want a *NumberError", err)
 			}
-			wantRecord(t, store, durable.Record{Instance: id})
+			wantRecord(t, store, instances.Record{Instance: id})
 		})
 	}
 }
@@ -74,7 +75,7 @@ func TestSizeIsCountedAsDynamoDBCounts(t *testing.T) {
 	counting := &countingClient{Client: newClient(t)}
 	store := dynamostore.New(counting, table)
 	record := smallRecord(id, 1)
-	withContext := func(bytes int) durable.Record {
+	withContext := func(bytes int) instances.Record {
 		record.Snapshot = json.RawMessage(`{"version": 1, "status": "active", "context": {"a": [1, null, true, {}, 123.4], "s": "` + strings.Repeat("x", bytes) + `"}}`)
 		return record
 	}
@@ -107,7 +108,7 @@ func TestAFullItemHasRoomForTheTimeOfTheFirstDenial(t *testing.T) {
 	store := dynamostore.New(newClient(t), table)
 	record := smallRecord(id, 1)
 	record.Outbox = []statechart.Effect{{ID: "1.0", Kind: statechart.Send, To: "signup/43"}}
-	withContext := func(bytes int) durable.Record {
+	withContext := func(bytes int) instances.Record {
 		record.Snapshot = json.RawMessage(`{"version": 1, "status": "active", "context": "` + strings.Repeat("x", bytes) + `"}`)
 		return record
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -38,7 +38,7 @@ type ItemError struct {
 func (e *ItemError) Error() string { return e.err.Error() }
 func (e *ItemError) Unwrap() error { return e.err }
 
-// Key returns Instance, for durable.Check.
+// Key returns Instance, for compat.Check.
 func (e *ItemError) Key() string { return e.Instance }
 
 // List yields the records that the filter selects, in no order. It scans the whole table, page by page while the
@@ -47,13 +47,13 @@ func (e *ItemError) Key() string { return e.Instance }
 //
 // A page that cannot be read yields its error and ends the list. An item that cannot be decoded yields an *ItemError,
 // which names the item, and a record with at most Instance set. The caller may then continue.
-func (s *Store) List(ctx context.Context, filter Filter) iter.Seq2[durable.Record, error] {
-	return func(yield func(durable.Record, error) bool) {
+func (s *Store) List(ctx context.Context, filter Filter) iter.Seq2[instances.Record, error] {
+	return func(yield func(instances.Record, error) bool) {
 		input := filter.scan(s.table)
 		for {
 			page, err := s.client.Scan(ctx, input)
 			if err != nil {
-				yield(durable.Record{}, s.failed("listing the instances", err))
+				yield(instances.Record{}, s.failed("listing the instances", err))
 				return
 			}
 			for _, item := range page.Items {
@@ -77,15 +77,15 @@ func (s *Store) List(ctx context.Context, filter Filter) iter.Seq2[durable.Recor
 }
 
 // decodeListed decodes an item, or returns an error that names the item and a record with at most Instance set.
-func (s *Store) decodeListed(item map[string]types.AttributeValue) (durable.Record, *ItemError) {
+func (s *Store) decodeListed(item map[string]types.AttributeValue) (instances.Record, *ItemError) {
 	record, err := decodeItem(item)
 	if err == nil {
 		return record, nil
 	}
 	r := reader{item: item}
 	name := r.text(attrInstance)
-	record = durable.Record{}
-	record.Instance, _ = durable.ParseInstanceID(name)
+	record = instances.Record{}
+	record.Instance, _ = instances.ParseID(name)
 	return record, &ItemError{Instance: name, err: s.failed("decoding "+name, err)}
 }
 
@@ -126,7 +126,7 @@ func (f Filter) inState(state []string) bool {
 
 // selects reports whether the filter selects an instance by its current item. The machine never changes, so selects
 // does not check it.
-func (f Filter) selects(item map[string]types.AttributeValue, record durable.Record) bool {
+func (f Filter) selects(item map[string]types.AttributeValue, record instances.Record) bool {
 	if f.Tag != "" {
 		r := reader{item: item}
 		var tags []string

@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -39,7 +39,7 @@ func TestListChoosesByMachineStateAndStatus(t *testing.T) {
 	for name, state := range map[string]string{
 		"job/1": "queued", "job/2": "running.setup", "job/3": "running", "jobs/1": "running_late", "signup/1": "running.mail.sent",
 	} {
-		instance, err := durable.ParseInstanceID(name)
+		instance, err := instances.ParseID(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,9 +93,9 @@ func TestListReadsPagesAsTheCallerIterates(t *testing.T) {
 	t.Parallel()
 	counter := &scanCounter{Client: newClient(t)}
 	store := dynamostore.New(counter, table)
-	const instances = 8 // of 300 KB; a page of Scan ends at 1 MB
-	for i := range instances {
-		record := smallRecord(durable.InstanceID{Machine: "job", ID: fmt.Sprint(i)}, 1)
+	const stored = 8 // of 300 KB; a page of Scan ends at 1 MB
+	for i := range stored {
+		record := smallRecord(instances.ID{Machine: "job", ID: fmt.Sprint(i)}, 1)
 		record.Snapshot = json.RawMessage(`{"version": 1, "status": "active", "context": "` + strings.Repeat("x", 300<<10) + `"}`)
 		mustCommit(t, store, record)
 	}
@@ -121,7 +121,7 @@ func TestListContinuesAfterAnUnreadableItem(t *testing.T) {
 	t.Parallel()
 	client := newClient(t)
 	store := dynamostore.New(client, table)
-	other := durable.InstanceID{Machine: "job", ID: "1"}
+	other := instances.ID{Machine: "job", ID: "1"}
 	mustCommit(t, store, smallRecord(id, 1))
 	mustCommit(t, store, smallRecord(other, 1))
 	setAttribute(t, client, "revision", &types.AttributeValueMemberS{Value: "one"})

@@ -17,7 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -40,7 +40,7 @@ var (
 
 // Page is a part of a listing.
 type Page struct {
-	Records []durable.Record
+	Records []instances.Record
 	// Unreadable lists the instances whose items cannot be decoded.
 	Unreadable []*ItemError
 	// Cursor is the start of the next page; empty if this is the last page.

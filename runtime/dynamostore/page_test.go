@@ -16,8 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -32,8 +32,8 @@ func newIndexedClient(t *testing.T) *dynamodb.Client {
 }
 
 // placedRecord is smallRecord with a status, tags and states.
-func placedRecord(name string, revision int64, status statechart.Status, tags []string, state ...string) durable.Record {
-	instance, err := durable.ParseInstanceID(name)
+func placedRecord(name string, revision int64, status statechart.Status, tags []string, state ...string) instances.Record {
+	instance, err := instances.ParseID(name)
 	if err != nil {
 		panic(err)
 	}

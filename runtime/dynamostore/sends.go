@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/reserved"
 )
 
@@ -28,7 +29,7 @@ const (
 
 // KeepSends stores the last sends of senders that do not fit into the receiver's record, until some time after
 // expireAt. It does not replace a stored send that is later than the given one.
-func (s *Store) KeepSends(ctx context.Context, receiver durable.InstanceID, queue string, sends []durable.LastSend, expireAt time.Time) error {
+func (s *Store) KeepSends(ctx context.Context, receiver instances.ID, queue string, sends []instances.LastSend, expireAt time.Time) error {
 	errs := make([]error, len(sends))
 	var writes sync.WaitGroup
 	for i, send := range sends {
@@ -38,7 +39,7 @@ func (s *Store) KeepSends(ctx context.Context, receiver durable.InstanceID, queu
 	return errors.Join(errs...)
 }
 
-func (s *Store) keepSend(ctx context.Context, receiver durable.InstanceID, queue string, send durable.LastSend, expireAt time.Time) error {
+func (s *Store) keepSend(ctx context.Context, receiver instances.ID, queue string, send instances.LastSend, expireAt time.Time) error {
 	step, position := send.Position()
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &s.table, Key: sendKey(receiver, queue, send.Sender),
@@ -58,7 +59,7 @@ func (s *Store) keepSend(ctx context.Context, receiver durable.InstanceID, queue
 }
 
 // LastSend returns the last send of a sender that KeepSends stored, or false if it stored no send.
-func (s *Store) LastSend(ctx context.Context, receiver durable.InstanceID, queue, sender string) (durable.LastSend, bool, error) {
+func (s *Store) LastSend(ctx context.Context, receiver instances.ID, queue, sender string) (instances.LastSend, bool, error) {
 	doing := fmt.Sprintf("reading the last send of %s to %s", sender, receiver)
 	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: &s.table, Key: sendKey(receiver, queue, sender), ConsistentRead: aws.Bool(true),
@@ -67,17 +68,17 @@ func (s *Store) LastSend(ctx context.Context, receiver durable.InstanceID, queue
 		if err != nil {
 			err = s.failed(doing, err)
 		}
-		return durable.LastSend{}, false, err
+		return instances.LastSend{}, false, err
 	}
 	r := reader{item: output.Item}
-	last := durable.LastSend{Sender: sender, ID: r.text(attrSend)}
+	last := instances.LastSend{Sender: sender, ID: r.text(attrSend)}
 	if r.err != nil {
-		return durable.LastSend{}, false, s.failed(doing, fmt.Errorf("%w: %w", durable.ErrUnreadable, r.err))
+		return instances.LastSend{}, false, s.failed(doing, fmt.Errorf("%w: %w", durable.ErrUnreadable, r.err))
 	}
 	return last, true, nil
 }
 
-func sendKey(receiver durable.InstanceID, queue, sender string) map[string]types.AttributeValue {
+func sendKey(receiver instances.ID, queue, sender string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{attrInstance: text(sendsPrefix + receiver.String() + " " + queue + " " + sender)}
 }
 

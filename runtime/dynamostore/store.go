@@ -12,6 +12,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // Client is the part of the DynamoDB client that a Store uses. *dynamodb.Client implements it.
@@ -50,21 +51,21 @@ func NewIndexed(client Client, table string) *Store {
 // Load reads the record of an instance consistently. For an instance without an item it returns a record with only
 // Instance set. It fails with durable.ErrUnreadable. An item whose expire_at has passed still loads until DynamoDB
 // deletes it.
-func (s *Store) Load(ctx context.Context, id durable.InstanceID) (durable.Record, error) {
+func (s *Store) Load(ctx context.Context, id instances.ID) (instances.Record, error) {
 	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName:      &s.table,
 		Key:            key(id),
 		ConsistentRead: aws.Bool(true),
 	})
 	if err != nil {
-		return durable.Record{}, s.failed("reading "+id.String(), err)
+		return instances.Record{}, s.failed("reading "+id.String(), err)
 	}
 	if len(output.Item) == 0 {
-		return durable.Record{Instance: id}, nil
+		return instances.Record{Instance: id}, nil
 	}
 	record, err := decodeItem(output.Item)
 	if err != nil {
-		return durable.Record{}, s.failed("decoding "+id.String(), err)
+		return instances.Record{}, s.failed("decoding "+id.String(), err)
 	}
 	return record, nil
 }
@@ -75,7 +76,7 @@ func (s *Store) Load(ctx context.Context, id durable.InstanceID) (durable.Record
 //
 // The record's snapshot, if there is one, is a JSON object with the keys "version" and "status". The latter must
 // equal record.Status. Times are stored exactly, except that ExpireAt is rounded up to the second.
-func (s *Store) Commit(ctx context.Context, record durable.Record) error {
+func (s *Store) Commit(ctx context.Context, record instances.Record) error {
 	doing := fmt.Sprintf("committing %s at revision %d", record.Instance, record.Revision)
 	item, err := encodeItem(record)
 	if err != nil {
@@ -117,7 +118,7 @@ func (s *Store) Commit(ctx context.Context, record durable.Record) error {
 // ClearOutbox replaces the outbox of an instance and the other fields of left, and raises the revision by one, if the
 // stored revision is the given one. It fails with durable.ErrConflict, also if there is no item, and with
 // durable.ErrUnstorable.
-func (s *Store) ClearOutbox(ctx context.Context, id durable.InstanceID, revision int64, left durable.Left) error {
+func (s *Store) ClearOutbox(ctx context.Context, id instances.ID, revision int64, left durable.Left) error {
 	doing := fmt.Sprintf("clearing the outbox of %s at revision %d", id, revision)
 	update := &dynamodb.UpdateItemInput{
 		TableName:                &s.table,
@@ -169,7 +170,7 @@ func (s *Store) ClearOutbox(ctx context.Context, id durable.InstanceID, revision
 	return nil
 }
 
-func key(id durable.InstanceID) map[string]types.AttributeValue {
+func key(id instances.ID) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{attrInstance: text(id.String())}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 const table = "settle"
@@ -196,7 +197,7 @@ func (c *countingClient) PutItem(ctx context.Context, input *dynamodb.PutItemInp
 func TestLoadReadsConsistently(t *testing.T) {
 	t.Parallel()
 	reading := &readingClient{Client: newClient(t)}
-	wantRecord(t, dynamostore.New(reading, table), durable.Record{Instance: id})
+	wantRecord(t, dynamostore.New(reading, table), instances.Record{Instance: id})
 	if !reading.consistently {
 		t.Error("the read was eventually consistent")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -87,40 +88,40 @@ func (a *api) postCallback(r *http.Request) (reply, error) {
 func callbackEventID(by string) string { return "callback/" + by }
 
 // addressee parses and verifies the address of a callback.
-func (a *api) addressee(r *http.Request) (Callback, durable.InstanceID, error) {
+func (a *api) addressee(r *http.Request) (Callback, instances.ID, error) {
 	callback, known := a.config.Callbacks[r.PathValue("provider")]
 	if !known {
-		return Callback{}, durable.InstanceID{}, fmt.Errorf("%w: unknown address", errNoCallback)
+		return Callback{}, instances.ID{}, fmt.Errorf("%w: unknown address", errNoCallback)
 	}
-	to, err := durable.ParseInstanceID(callback.Machine + "/" + r.PathValue("id"))
+	to, err := instances.ParseID(callback.Machine + "/" + r.PathValue("id"))
 	if err != nil {
-		return Callback{}, durable.InstanceID{}, err
+		return Callback{}, instances.ID{}, err
 	}
 	deadline, ok := callback.Verify(to.String(), r.PathValue("until"), r.PathValue("key"))
 	if !ok {
-		return Callback{}, durable.InstanceID{}, fmt.Errorf("%w: unknown address", errNoCallback)
+		return Callback{}, instances.ID{}, fmt.Errorf("%w: unknown address", errNoCallback)
 	}
 	if !a.config.Now().Before(deadline) {
-		return Callback{}, durable.InstanceID{}, fmt.Errorf("%w: the address expired at %s", errExpired, deadline.UTC().Format(time.RFC3339))
+		return Callback{}, instances.ID{}, fmt.Errorf("%w: the address expired at %s", errExpired, deadline.UTC().Format(time.RFC3339))
 	}
 	return callback, to, nil
 }
 
 // unknownJob returns why an instance does not have the alias of a callback. Either it does not wait under the alias, or
 // it has not claimed it yet. The third party can be faster than the answer to the call that started its job.
-func (a *api) unknownJob(ctx context.Context, to durable.InstanceID, redemption dynamostore.Redemption) error {
+func (a *api) unknownJob(ctx context.Context, to instances.ID, redemption dynamostore.Redemption) error {
 	record, err := a.store.Load(ctx, to)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
-	if redemption.Instance == (durable.InstanceID{}) && a.isUnderWay(record) {
+	if redemption.Instance == (instances.ID{}) && a.isUnderWay(record) {
 		return fmt.Errorf("%w: %s", errEarly, to)
 	}
 	return fmt.Errorf("%w: %s is not waiting for this job", errNoCallback, to)
 }
 
 // isUnderWay reports whether the loop is still working on the instance. Nothing is stored before the first turn ends.
-func (a *api) isUnderWay(record durable.Record) bool {
+func (a *api) isUnderWay(record instances.Record) bool {
 	if record.Revision == 0 || len(record.Outbox) > 0 {
 		return true
 	}

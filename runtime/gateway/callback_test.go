@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -49,7 +49,7 @@ func newAcmeWorld(t *testing.T) *world {
 		Now:       func() time.Time { return epoch.Add(time.Hour) },
 	})
 	w.table.put(t, "42", 2)
-	id := durable.InstanceID{Machine: "signup", ID: "42"}
+	id := instances.ID{Machine: "signup", ID: "42"}
 	record := w.table.records[id]
 	record.Outbox = nil
 	w.table.records[id] = record
@@ -72,7 +72,7 @@ func wantAnswer(t *testing.T, what string, answer *httptest.ResponseRecorder, st
 func TestFirstCallbackIsAcceptedAndOthersGetTheReason(t *testing.T) {
 	t.Parallel()
 	ended := func(w *world, event json.RawMessage) {
-		w.table.aliases["acme/7"] = dynamostore.Redemption{Instance: durable.InstanceID{Machine: "signup", ID: "42"}, Ended: true, Event: event}
+		w.table.aliases["acme/7"] = dynamostore.Redemption{Instance: instances.ID{Machine: "signup", ID: "42"}, Ended: true, Event: event}
 	}
 	for name, c := range map[string]struct {
 		before     func(w *world)
@@ -161,17 +161,17 @@ func TestOneOfAHundredConcurrentCallbacksIsAccepted(t *testing.T) {
 // unsettled.
 func TestCallbackIsEarlyWhileItsInstanceIsUnderWay(t *testing.T) {
 	t.Parallel()
-	id := durable.InstanceID{Machine: "signup", ID: "42"}
+	id := instances.ID{Machine: "signup", ID: "42"}
 	for name, c := range map[string]struct {
-		change func(*durable.Record)
+		change func(*instances.Record)
 		status int
 	}{
-		"settled": {func(*durable.Record) {}, http.StatusNotFound},
-		"pending effects": {func(r *durable.Record) {
+		"settled": {func(*instances.Record) {}, http.StatusNotFound},
+		"pending effects": {func(r *instances.Record) {
 			r.Outbox = []statechart.Effect{{ID: "2.0", Kind: statechart.ClaimAlias, Name: "acme/8"}}
 		}, http.StatusServiceUnavailable},
-		"not stored": {func(r *durable.Record) { *r = durable.Record{Instance: id} }, http.StatusServiceUnavailable},
-		"ended":      {func(r *durable.Record) { r.Status = statechart.Done }, http.StatusNotFound},
+		"not stored": {func(r *instances.Record) { *r = instances.Record{Instance: id} }, http.StatusServiceUnavailable},
+		"ended":      {func(r *instances.Record) { r.Status = statechart.Done }, http.StatusNotFound},
 	} {
 		w := newAcmeWorld(t)
 		record := w.table.records[id]

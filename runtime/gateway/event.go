@@ -14,6 +14,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -46,17 +47,17 @@ func (a *api) postEvent(r *http.Request) (reply, error) {
 }
 
 // instanceID parses the instance ID from the path. The instance need not exist.
-func (a *api) instanceID(r *http.Request) (durable.InstanceID, error) {
+func (a *api) instanceID(r *http.Request) (instances.ID, error) {
 	machine := r.PathValue("machine")
 	if _, err := a.machines.Lookup(machine); err != nil {
-		return durable.InstanceID{}, err
+		return instances.ID{}, err
 	}
-	return durable.ParseInstanceID(machine + "/" + r.PathValue("id"))
+	return instances.ParseID(machine + "/" + r.PathValue("id"))
 }
 
 // send validates the event, reserves its ID and queues it. The ID is eventID or the event's own $id. If both are given,
 // they must be equal. An event without an ID is never deduplicated.
-func (a *api) send(ctx context.Context, to durable.InstanceID, body []byte, eventID string) (reply, error) {
+func (a *api) send(ctx context.Context, to instances.ID, body []byte, eventID string) (reply, error) {
 	m, err := a.prepare(to, body, eventID)
 	if err != nil {
 		return reply{}, err
@@ -92,7 +93,7 @@ type checked struct {
 }
 
 // prepare validates the event and builds its message.
-func (a *api) prepare(to durable.InstanceID, body []byte, eventID string) (checked, error) {
+func (a *api) prepare(to instances.ID, body []byte, eventID string) (checked, error) {
 	if !utf8.Valid(body) {
 		// encoding/json accepts invalid UTF-8. SQS does not.
 		return checked{}, fmt.Errorf("%w: expected JSON in UTF-8", statechart.ErrNotAnEvent)

@@ -21,6 +21,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/canonicaljson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -119,19 +120,19 @@ func (q *queue) forget() {
 type table struct {
 	mu       sync.Mutex
 	down     error
-	records  map[durable.InstanceID]durable.Record
+	records  map[instances.ID]instances.Record
 	aliases  map[string]dynamostore.Redemption
 	reserved map[reservation]string
 }
 
 // reservation is the key of a reserved ID.
 type reservation struct {
-	to durable.InstanceID
+	to instances.ID
 	id string
 }
 
 // Reserve never lets a reservation expire.
-func (s *table) Reserve(_ context.Context, to durable.InstanceID, eventID string, event json.RawMessage, _ time.Time) error {
+func (s *table) Reserve(_ context.Context, to instances.ID, eventID string, event json.RawMessage, _ time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	digest, err := canonicaljson.EventDigest(event)
@@ -149,18 +150,18 @@ func (s *table) Reserve(_ context.Context, to durable.InstanceID, eventID string
 	return nil
 }
 
-func (s *table) Find(_ context.Context, alias string) (durable.InstanceID, error) {
+func (s *table) Find(_ context.Context, alias string) (instances.ID, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	redemption, known := s.aliases[alias]
 	if !known && s.down == nil {
-		return durable.InstanceID{}, dynamostore.ErrNoAlias
+		return instances.ID{}, dynamostore.ErrNoAlias
 	}
 	return redemption.Instance, s.down
 }
 
 // Redeem stores the redemption as a later caller sees it: First is false.
-func (s *table) Redeem(_ context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (dynamostore.Redemption, error) {
+func (s *table) Redeem(_ context.Context, alias string, id instances.ID, event json.RawMessage, by string) (dynamostore.Redemption, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	redemption := s.aliases[alias]
@@ -178,20 +179,20 @@ func (s *table) claim(alias, id string) {
 	if s.aliases == nil {
 		s.aliases = map[string]dynamostore.Redemption{}
 	}
-	s.aliases[alias] = dynamostore.Redemption{Instance: durable.InstanceID{Machine: "signup", ID: id}}
+	s.aliases[alias] = dynamostore.Redemption{Instance: instances.ID{Machine: "signup", ID: id}}
 }
 
-func (s *table) Load(_ context.Context, id durable.InstanceID) (durable.Record, error) {
+func (s *table) Load(_ context.Context, id instances.ID) (instances.Record, error) {
 	if record, ok := s.records[id]; ok && s.down == nil {
 		return record, nil
 	}
-	return durable.Record{Instance: id}, s.down
+	return instances.Record{Instance: id}, s.down
 }
 
 // put stores signup/id at the given revision, with secrets in every field that may hold one.
 func (s *table) put(t *testing.T, id string, revision int64) {
 	t.Helper()
-	name := durable.InstanceID{Machine: "signup", ID: id}
+	name := instances.ID{Machine: "signup", ID: id}
 	instance, effects, err := signup().Start(statechart.Start{Instance: name.String(), At: epoch})
 	if err != nil {
 		t.Fatal(err)
@@ -203,14 +204,14 @@ func (s *table) put(t *testing.T, id string, revision int64) {
 	effects[0].Event = json.RawMessage(`{"type":"X","$task":{"token":"` + taskToken + `"}}`)
 	snapshot = append(bytes.TrimSuffix(snapshot, []byte("}")), `,"tokens":{"signup":{"token":"`+taskToken+`"}}}`...)
 	if s.records == nil {
-		s.records = map[durable.InstanceID]durable.Record{}
+		s.records = map[instances.ID]instances.Record{}
 	}
-	s.records[name] = durable.Record{
+	s.records[name] = instances.Record{
 		Instance: name, Revision: revision, Snapshot: snapshot, State: instance.State(), Status: instance.Status(),
 		CreatedAt: epoch, UpdatedAt: epoch.Add(time.Minute), Outbox: effects, Ignored: 2,
-		History:  []durable.Transition{{At: epoch, Event: "RESEND", From: []string{"verifying"}, To: []string{"verifying"}}},
-		Error:    &durable.Failure{At: epoch, Event: "VERIFY", Message: `wrong payload: "{\"$task\":{\"token\":\"` + taskToken + `"`},
-		Attempts: []durable.Attempt{{Queue: "arn:aws:sqs:eu-west-1:123456789012:events.fifo", SequenceNumber: "1", Count: 1}},
+		History:  []instances.Transition{{At: epoch, Event: "RESEND", From: []string{"verifying"}, To: []string{"verifying"}}},
+		Error:    &instances.Failure{At: epoch, Event: "VERIFY", Message: `wrong payload: "{\"$task\":{\"token\":\"` + taskToken + `"`},
+		Attempts: []instances.Attempt{{Queue: "arn:aws:sqs:eu-west-1:123456789012:events.fifo", SequenceNumber: "1", Count: 1}},
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // FuzzGateway plants these: PAYLOAD in a request stands for payloadCanary, ADDRESS in a path for the address of a
@@ -29,7 +30,7 @@ const (
 var callbacks = enrich.Callbacks{Base: "https://api.example.com", Key: []byte(callbackSecret)}
 
 // waiting returns the record of signup/42 with an empty outbox, so that callbacks are not early.
-func waiting(t *testing.T) map[durable.InstanceID]durable.Record {
+func waiting(t *testing.T) map[instances.ID]instances.Record {
 	t.Helper()
 	var stored table
 	stored.put(t, "42", 2)
@@ -41,7 +42,7 @@ func waiting(t *testing.T) map[durable.InstanceID]durable.Record {
 }
 
 // newFuzzWorld returns a gateway with signup/42, which waits for a third party's job 7 and holds a task token.
-func newFuzzWorld(t *testing.T, hosted *durable.Machines, records map[durable.InstanceID]durable.Record) *world {
+func newFuzzWorld(t *testing.T, hosted *durable.Machines, records map[instances.ID]instances.Record) *world {
 	t.Helper()
 	w := &world{table: table{records: records}}
 	w.table.claim("acme/7", "42")
@@ -128,7 +129,7 @@ func FuzzGateway(f *testing.F) {
 	}
 	var compiling sync.Once
 	var hosted *durable.Machines
-	var records map[durable.InstanceID]durable.Record
+	var records map[instances.ID]instances.Record
 	f.Fuzz(func(t *testing.T, method, path, query, header, value, signature string, kind, form uint8, body string) {
 		compiling.Do(func() { hosted, records = machines(t), waiting(t) })
 		w := newFuzzWorld(t, hosted, records)

@@ -37,6 +37,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // Limits on input.
@@ -54,16 +55,16 @@ const (
 // Store reads instances, redeems aliases and reserves event IDs. *dynamostore.Store implements it.
 type Store interface {
 	// Load returns the record of an instance. If no record is stored, its Revision is 0.
-	Load(ctx context.Context, id durable.InstanceID) (durable.Record, error)
+	Load(ctx context.Context, id instances.ID) (instances.Record, error)
 	// Find returns the instance that has the alias or had it last. It returns dynamostore.ErrNoAlias if no instance has
 	// had it.
-	Find(ctx context.Context, alias string) (durable.InstanceID, error)
+	Find(ctx context.Context, alias string) (instances.ID, error)
 	// Redeem stores the event of a callback with the instance's alias, if it is the first one; see dynamostore.Redemption.
 	// Calling it again with the same by returns the same result.
-	Redeem(ctx context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (dynamostore.Redemption, error)
+	Redeem(ctx context.Context, alias string, id instances.ID, event json.RawMessage, by string) (dynamostore.Redemption, error)
 	// Reserve reserves a client's event ID for this event to the instance. The reservation starts at the given time. It
 	// returns dynamostore.ErrIDReused if the ID is reserved for another event. Reserving the same event again succeeds.
-	Reserve(ctx context.Context, to durable.InstanceID, eventID string, event json.RawMessage, at time.Time) error
+	Reserve(ctx context.Context, to instances.ID, eventID string, event json.RawMessage, at time.Time) error
 }
 
 // Config tunes the API. The zero value is useful.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // post sends a request and returns the response.
@@ -155,7 +156,7 @@ func TestKeyInSeveralHeaderLinesIsOneKey(t *testing.T) {
 // brokenLoader is a Store that panics with the instance ID in the panic's value.
 type brokenLoader struct{ table }
 
-func (*brokenLoader) Load(_ context.Context, id durable.InstanceID) (durable.Record, error) {
+func (*brokenLoader) Load(_ context.Context, id instances.ID) (instances.Record, error) {
 	panic("no such item: " + id.ID)
 }
 
@@ -192,7 +193,7 @@ func TestUnreadableInstanceIsA500(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, gateway.Config{})
 	w.table.put(t, "42", 7)
-	id := durable.InstanceID{Machine: "signup", ID: "42"}
+	id := instances.ID{Machine: "signup", ID: "42"}
 	record := w.table.records[id]
 	record.Snapshot = []byte(`{"version":"three"}`)
 	w.table.records[id] = record

@@ -12,6 +12,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -54,7 +55,7 @@ type Instance struct {
 	UpdatedAt time.Time `json:"updated_at"`
 	ExpireAt  time.Time `json:"expire_at,omitzero"`
 	// History lists the last transitions, oldest first.
-	History []durable.Transition `json:"history"`
+	History []instances.Transition `json:"history"`
 	// Ignored counts the events without a matching transition.
 	Ignored int64 `json:"ignored"`
 	// Parked is the last parked event.
@@ -107,7 +108,7 @@ type Parked struct {
 
 // ViewOf returns the view of a record. NextEvents and Settled come from the instance's machine. If machines does not
 // contain it, or it cannot read the snapshot, the rest of the view is still complete.
-func ViewOf(machines *durable.Machines, record durable.Record) (Instance, error) {
+func ViewOf(machines *durable.Machines, record instances.Record) (Instance, error) {
 	var v Instance
 	// The snapshot's keys are decoded here. The record's keys are all set below.
 	if err := json.Unmarshal(record.Snapshot, &v); err != nil {
@@ -121,7 +122,7 @@ func ViewOf(machines *durable.Machines, record durable.Record) (Instance, error)
 	v.Revision, v.CreatedAt, v.UpdatedAt, v.ExpireAt = record.Revision, record.CreatedAt, record.UpdatedAt, record.ExpireAt
 	v.History, v.Ignored, v.Parked, v.Waits = notNil(record.History), record.Ignored, nil, waits(record)
 	for id, child := range v.Children {
-		child.Instance = durable.ChildName(record.Instance, record.CreatedAt, child.Key, child.Machine).String()
+		child.Instance = instances.ChildName(record.Instance, record.CreatedAt, child.Key, child.Machine).String()
 		v.Children[id] = child
 	}
 	v.Parent = ""
@@ -134,7 +135,7 @@ func ViewOf(machines *durable.Machines, record durable.Record) (Instance, error)
 	return v, nil
 }
 
-func waits(record durable.Record) []Wait {
+func waits(record instances.Record) []Wait {
 	var waits []Wait
 	for _, token := range record.Tokens {
 		wait := Wait{Name: token.Name, Since: token.EnteredAt}
@@ -147,7 +148,7 @@ func waits(record durable.Record) []Wait {
 }
 
 // since returns when the record's state was entered, or the zero time if the history is too short.
-func since(record durable.Record) time.Time {
+func since(record instances.Record) time.Time {
 	handled := int64(0)
 	for _, transition := range slices.Backward(record.History) {
 		if !slices.Equal(transition.From, transition.To) {
@@ -195,7 +196,7 @@ func (a *api) getAlias(r *http.Request) (reply, error) {
 	}
 }
 
-func (a *api) show(r *http.Request, id durable.InstanceID) (reply, error) {
+func (a *api) show(r *http.Request, id instances.ID) (reply, error) {
 	record, err := a.store.Load(r.Context(), id)
 	if err != nil {
 		return reply{}, fmt.Errorf("%w: %w", errStore, err)

@@ -9,21 +9,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // stored returns the record of signup/42 with the test's change.
-func stored(t *testing.T, change func(*durable.Record)) durable.Record {
+func stored(t *testing.T, change func(*instances.Record)) instances.Record {
 	t.Helper()
 	var s table
 	s.put(t, "42", 7)
-	record := s.records[durable.InstanceID{Machine: "signup", ID: "42"}]
+	record := s.records[instances.ID{Machine: "signup", ID: "42"}]
 	change(&record)
 	return record
 }
 
-func view(t *testing.T, record durable.Record) gateway.Instance {
+func view(t *testing.T, record instances.Record) gateway.Instance {
 	t.Helper()
 	v, err := gateway.ViewOf(machines(t), record)
 	if err != nil {
@@ -35,7 +35,7 @@ func view(t *testing.T, record durable.Record) gateway.Instance {
 // New keys of a record or its snapshot stay hidden until Instance has a key for them.
 func TestOnlyListedKeysAreShown(t *testing.T) {
 	t.Parallel()
-	record := stored(t, func(r *durable.Record) {
+	record := stored(t, func(r *instances.Record) {
 		var snapshot map[string]any
 		if err := json.Unmarshal(r.Snapshot, &snapshot); err != nil {
 			t.Fatal(err)
@@ -66,11 +66,11 @@ func TestOnlyListedKeysAreShown(t *testing.T) {
 func TestNextEventsComeFromTheHostedChart(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		change func(*durable.Record)
+		change func(*instances.Record)
 		want   []string
 	}{
-		"active":                        {func(*durable.Record) {}, []string{"RESEND", "VERIFY"}},
-		"no machine of this build":      {func(r *durable.Record) { r.Instance.Machine = "elsewhere" }, []string{}},
+		"active":                        {func(*instances.Record) {}, []string{"RESEND", "VERIFY"}},
+		"no machine of this build":      {func(r *instances.Record) { r.Instance.Machine = "elsewhere" }, []string{}},
 		"another version's":             {replaced(`"version":3`, `"version":2`), []string{}},
 		"a timer that no longer exists": {replaced(`"after":"1h0m0s"`, `"after":"2h0m0s"`), []string{}},
 	} {
@@ -85,8 +85,8 @@ func TestNextEventsComeFromTheHostedChart(t *testing.T) {
 }
 
 // replaced replaces text in a record's snapshot.
-func replaced(from, to string) func(*durable.Record) {
-	return func(r *durable.Record) {
+func replaced(from, to string) func(*instances.Record) {
+	return func(r *instances.Record) {
 		r.Snapshot = json.RawMessage(strings.Replace(string(r.Snapshot), from, to, 1))
 	}
 }
@@ -97,20 +97,20 @@ func TestSinceIsWhenTheStateWasEntered(t *testing.T) {
 	a, b := []string{"a"}, []string{"b"}
 	for _, c := range []struct {
 		name    string
-		history []durable.Transition
+		history []instances.Transition
 		// steps counts the start and the events that were not ignored.
 		steps int
 		want  time.Time
 	}{
 		{"no history", nil, 1, created},
 		{"a history that was dropped", nil, 2, time.Time{}},
-		{"entered, then noise", []durable.Transition{{At: at, From: b, To: a}, {At: epoch, From: a, To: a, Ignored: true}}, 2, at},
-		{"longer ago than the history", []durable.Transition{{At: at, From: a, To: a, Ignored: true}}, 2, time.Time{}},
-		{"only an ignored event", []durable.Transition{{At: at, From: a, To: a, Ignored: true}}, 1, created},
-		{"a first event that changes no state", []durable.Transition{{At: at, From: a, To: a}, {At: epoch, From: a, To: a, Ignored: true}}, 2, created},
-		{"rearmed", []durable.Transition{{At: at, From: a, To: a}}, 1_700_000_000_000_000, time.Time{}},
+		{"entered, then noise", []instances.Transition{{At: at, From: b, To: a}, {At: epoch, From: a, To: a, Ignored: true}}, 2, at},
+		{"longer ago than the history", []instances.Transition{{At: at, From: a, To: a, Ignored: true}}, 2, time.Time{}},
+		{"only an ignored event", []instances.Transition{{At: at, From: a, To: a, Ignored: true}}, 1, created},
+		{"a first event that changes no state", []instances.Transition{{At: at, From: a, To: a}, {At: epoch, From: a, To: a, Ignored: true}}, 2, created},
+		{"rearmed", []instances.Transition{{At: at, From: a, To: a}}, 1_700_000_000_000_000, time.Time{}},
 	} {
-		v := view(t, stored(t, func(r *durable.Record) {
+		v := view(t, stored(t, func(r *instances.Record) {
 			r.State, r.CreatedAt, r.History = a, created, c.history
 			r.Snapshot = regexp.MustCompile(`"steps":\d+`).ReplaceAll(r.Snapshot, fmt.Appendf(nil, `"steps":%d`, c.steps))
 		}))
@@ -122,10 +122,10 @@ func TestSinceIsWhenTheStateWasEntered(t *testing.T) {
 
 func TestWaitsAreShownWithoutTheirTokens(t *testing.T) {
 	t.Parallel()
-	v := view(t, stored(t, func(r *durable.Record) {
-		r.Tokens = []durable.Token{
+	v := view(t, stored(t, func(r *instances.Record) {
+		r.Tokens = []instances.Token{
 			{Key: "key-1", Value: taskToken, Name: "Queued", Execution: "arn-1", EnteredAt: epoch, TimeoutSeconds: 300, HeartbeatSeconds: 30},
-			{Key: "key-2", Value: taskToken, Name: "InProgress", EnteredAt: epoch.Add(time.Minute), Answer: &durable.Answer{Output: json.RawMessage(`{}`)}},
+			{Key: "key-2", Value: taskToken, Name: "InProgress", EnteredAt: epoch.Add(time.Minute), Answer: &instances.Answer{Output: json.RawMessage(`{}`)}},
 		}
 		// A key "waits" in the snapshot must be ignored.
 		r.Snapshot = json.RawMessage(strings.Replace(string(r.Snapshot), "{", `{"waits":[{"name":"`+taskToken+`"}],`, 1))
@@ -143,14 +143,14 @@ func TestWaitsAreShownWithoutTheirTokens(t *testing.T) {
 			t.Errorf("expected no trace of %s, got %s", secret, shown)
 		}
 	}
-	if none, err := json.Marshal(view(t, stored(t, func(*durable.Record) {}))); err != nil || strings.Contains(string(none), "waits") {
+	if none, err := json.Marshal(view(t, stored(t, func(*instances.Record) {}))); err != nil || strings.Contains(string(none), "waits") {
 		t.Errorf("expected no key waits without waiting tasks, got %s, %v", none, err)
 	}
 }
 
 func TestUnreadableSnapshotErrorNamesTheInstance(t *testing.T) {
 	t.Parallel()
-	record := stored(t, func(r *durable.Record) { r.Snapshot = json.RawMessage(`{"timers": 1}`) })
+	record := stored(t, func(r *instances.Record) { r.Snapshot = json.RawMessage(`{"timers": 1}`) })
 	_, err := gateway.ViewOf(machines(t), record)
 	if want := "reading the snapshot of signup/42 at revision 7: "; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("expected an error starting with %q, got %v", want, err)

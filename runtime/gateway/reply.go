@@ -8,6 +8,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -80,7 +81,7 @@ var problems = []struct {
 	{errNoRoute, http.StatusNotFound, "no_route"},
 	{errMethod, http.StatusMethodNotAllowed, "method"},
 	{durable.ErrUnknownMachine, http.StatusNotFound, "unknown_machine"},
-	{durable.ErrInstanceID, http.StatusBadRequest, "instance_id"},
+	{instances.ErrID, http.StatusBadRequest, "instance_id"},
 	{errUnknownInstance, http.StatusNotFound, "unknown_instance"},
 	{errUnknownAlias, http.StatusNotFound, "unknown_alias"},
 	{errNoCallback, http.StatusNotFound, "unknown_callback"},

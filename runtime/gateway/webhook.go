@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // Webhook describes a third party that signs its requests. They arrive at POST /webhooks/{name}. Both fields are required.
@@ -24,7 +24,7 @@ type Webhook struct {
 
 // WebhookEvent is the event of a webhook.
 type WebhookEvent struct {
-	To    durable.InstanceID
+	To    instances.ID
 	Event json.RawMessage
 	// ID is the third party's ID of the delivery. It becomes the event's $id, so a redelivery is applied once. The gateway
 	// does not reserve it: an outage of the table then rejects no webhooks.

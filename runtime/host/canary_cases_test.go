@@ -15,8 +15,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/samples"
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -69,8 +69,8 @@ func playFailures(t *testing.T, payloads string) {
 		w.send(to, body)
 	}
 	w.playCallback(payloads == "on")
-	w.until("till/1", func(r durable.Record) bool { return r.Status == statechart.Done && len(r.Outbox) == 0 })
-	w.until("till/1", func(durable.Record) bool { return len(w.logged("event parked")) >= 4 })
+	w.until("till/1", func(r instances.Record) bool { return r.Status == statechart.Done && len(r.Outbox) == 0 })
+	w.until("till/1", func(instances.Record) bool { return len(w.logged("event parked")) >= 4 })
 	w.playQueues()
 	stop()
 	w.checkSecrets(payloads == "on")
@@ -149,7 +149,9 @@ func (w *world) playThrottled() {
 func (w *world) playCallback(payloadsShown bool) {
 	w.t.Helper()
 	w.send("enrich/1", `{"type":"ENRICH","subject":"canary-payload"}`)
-	record := w.until("enrich/1", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "waiting" && len(r.Outbox) == 0 })
+	record := w.until("enrich/1", func(r instances.Record) bool {
+		return len(r.State) == 1 && r.State[0] == "waiting" && len(r.Outbox) == 0
+	})
 	var snapshot struct{ Context enrich.Context }
 	if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {
 		w.t.Fatal(err)
@@ -160,7 +162,7 @@ func (w *world) playCallback(payloadsShown bool) {
 	for _, try := range []string{path, path, path, path, path + "x"} {
 		w.request(http.MethodPost, try, map[string]string{"content-type": "application/json"}, body)
 	}
-	w.until("enrich/1", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "succeeded" })
+	w.until("enrich/1", func(r instances.Record) bool { return len(r.State) == 1 && r.State[0] == "succeeded" })
 	for where, text := range map[string]string{"the log": w.logs.String(), "the spans": w.spans.String(), "the answers": w.answers.String()} {
 		if strings.Contains(text, key) && !(payloadsShown && where == "the log") { // The log line of the request to the third party is a payload.
 			w.t.Errorf("%s contains the key of a callback address", where)

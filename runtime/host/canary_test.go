@@ -16,8 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/machines/samples"
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // send queues an event without a trace.
@@ -134,7 +134,7 @@ func (w *world) play() {
 	w.t.Helper()
 	w.playGateway()
 	stop := w.poll()
-	w.until("signup/1", func(r durable.Record) bool { return r.Revision > 0 && len(r.Outbox) == 0 })
+	w.until("signup/1", func(r instances.Record) bool { return r.Revision > 0 && len(r.Outbox) == 0 })
 	const token = `"$task":{"token":"canary-token-AAAAKgAAAAIAAAAA","name":"InProgress","timeoutSeconds":600}`
 	task := w.start("tokentask", host.TokenTask(w.machines))
 	for _, event := range []string{`{"type":"settle.wait",` + token + `}`, `{"type":"settle.wait","$task":"canary-token"}`} {
@@ -159,10 +159,10 @@ func (w *world) play() {
 	} {
 		w.send(c.to, c.body)
 	}
-	w.until("job/9", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "success" })
+	w.until("job/9", func(r instances.Record) bool { return len(r.State) == 1 && r.State[0] == "success" })
 	w.send("signup/1", `{"type":"CANCEL"}`)
-	w.until("signup/1", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "cancelled" })
-	w.until("enrich/1", func(r durable.Record) bool { return r.Revision > 0 })
+	w.until("signup/1", func(r instances.Record) bool { return len(r.State) == 1 && r.State[0] == "cancelled" })
+	w.until("enrich/1", func(r instances.Record) bool { return r.Revision > 0 })
 	stop()
 	if received, err := w.queues.ReceiveMessage(w.t.Context(), &sqs.ReceiveMessageInput{
 		QueueUrl: aws.String(w.urls[dead]), MessageSystemAttributeNames: []types.MessageSystemAttributeName{"All"},

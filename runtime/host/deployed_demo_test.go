@@ -19,6 +19,7 @@ import (
 	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // transcript is the output of settle demo. The tests of the demonstration keep it current.
@@ -144,7 +145,7 @@ func (d *deployed) checkEndsOfExecutions() {
 func (d *deployed) line(function, with string) (line map[string]any) {
 	d.t.Helper()
 	var found string
-	_, err := d.until("job/run-1001-job-1", "in the log of "+function+" with "+with, func(durable.Record) bool {
+	_, err := d.until("job/run-1001-job-1", "in the log of "+function+" with "+with, func(instances.Record) bool {
 		for text := range strings.Lines(d.logs[function].String()) {
 			if strings.Contains(text, with) {
 				found = text

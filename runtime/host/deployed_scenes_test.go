@@ -20,7 +20,7 @@ import (
 	"github.com/settle-run/settle/machines/demo"
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/pipeline"
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // outcome is the end of a scene: the instance's states, and the results of the executions that waited for it.
@@ -104,7 +104,7 @@ func signUp(d *deployed, instance string) (outcome, error) {
 		if err := d.event(instance, event); err != nil {
 			return outcome{}, err
 		}
-		if _, err := d.until(instance, "done with "+event, func(r durable.Record) bool { return r.Revision > before.Revision }); err != nil {
+		if _, err := d.until(instance, "done with "+event, func(r instances.Record) bool { return r.Revision > before.Revision }); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -124,7 +124,7 @@ func signUp(d *deployed, instance string) (outcome, error) {
 }
 
 // mailed returns the code of the last email: the code whose hash under the template's secret is in the record.
-func mailed(record durable.Record) (string, error) {
+func mailed(record instances.Record) (string, error) {
 	var snapshot struct {
 		Context struct {
 			CodeHash string `json:"code_hash"`
@@ -228,7 +228,7 @@ func (d *deployed) startPipeline(instance string, config pipeline.RunConfig, dea
 }
 
 func (d *deployed) endOfPipeline(instance, arn string) (outcome, error) {
-	record, err := d.until(instance, "done", func(r durable.Record) bool { return r.Status == "done" && len(r.Outbox) == 0 })
+	record, err := d.until(instance, "done", func(r instances.Record) bool { return r.Status == "done" && len(r.Outbox) == 0 })
 	if err != nil {
 		return outcome{}, err
 	}
@@ -244,7 +244,7 @@ func late(d *deployed, instance string) (outcome, error) {
 		return outcome{}, err
 	}
 	for _, step := range []struct{ state, event string }{{"run.active.not_ready", "DATA_CHANGED"}, {"sla.breached", "CANCEL"}} {
-		if _, err := d.until(instance, step.state, func(r durable.Record) bool { return slices.Contains(r.State, step.state) }); err != nil {
+		if _, err := d.until(instance, step.state, func(r instances.Record) bool { return slices.Contains(r.State, step.state) }); err != nil {
 			return outcome{}, err
 		}
 		if err := d.event(instance, `{"type":"`+step.event+`"}`); err != nil {
@@ -345,8 +345,8 @@ func workflowName(name string) string {
 
 // holds waits until the instance has the token of the task.
 func (d *deployed) holds(instance, task string) error {
-	record, err := d.until(instance, "holding the token of the task "+task, func(r durable.Record) bool {
-		return slices.ContainsFunc(r.Tokens, func(k durable.Token) bool { return k.Name == task })
+	record, err := d.until(instance, "holding the token of the task "+task, func(r instances.Record) bool {
+		return slices.ContainsFunc(r.Tokens, func(k instances.Token) bool { return k.Name == task })
 	})
 	for _, token := range record.Tokens {
 		d.plant(string(token.Value))

@@ -32,8 +32,8 @@ import (
 	"github.com/settle-run/settle/infra"
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/infra/guard"
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // stackName is the stack's name. All names in the template derive from it.
@@ -300,10 +300,10 @@ func (d *deployed) webhook(action string, job map[string]any) error {
 }
 
 // until waits until the stored record satisfies reached.
-func (d *deployed) until(instance, what string, reached func(durable.Record) bool) (durable.Record, error) {
-	id, err := durable.ParseInstanceID(instance)
+func (d *deployed) until(instance, what string, reached func(instances.Record) bool) (instances.Record, error) {
+	id, err := instances.ParseID(instance)
 	if err != nil {
-		return durable.Record{}, err
+		return instances.Record{}, err
 	}
 	for {
 		record, err := d.store.Load(d.ctx, id)
@@ -319,6 +319,6 @@ func (d *deployed) until(instance, what string, reached func(durable.Record) boo
 }
 
 // settles waits until the instance is in exactly these states and its outbox is empty.
-func (d *deployed) settles(instance string, states ...string) (durable.Record, error) {
-	return d.until(instance, "in "+strings.Join(states, ", "), func(r durable.Record) bool { return slices.Equal(r.State, states) && len(r.Outbox) == 0 })
+func (d *deployed) settles(instance string, states ...string) (instances.Record, error) {
+	return d.until(instance, "in "+strings.Join(states, ", "), func(r instances.Record) bool { return slices.Equal(r.State, states) && len(r.Outbox) == 0 })
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 func TestSchedulesFollowTheSettings(t *testing.T) {
@@ -32,7 +33,7 @@ func TestSchedulesFollowTheSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		message := durable.Message{To: durable.InstanceID{Machine: "order", ID: "1"}, Body: []byte(`{}`), DeduplicationID: "d"}
+		message := durable.Message{To: instances.ID{Machine: "order", ID: "1"}, Body: []byte(`{}`), DeduplicationID: "d"}
 		if err := timers.Schedule(t.Context(), time.Now().Add(time.Hour), message); err != nil {
 			t.Fatal(err)
 		}

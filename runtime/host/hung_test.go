@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -141,7 +142,7 @@ func TestHungSchedulerCallIsRetried(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		message := durable.Message{To: durable.InstanceID{Machine: "lamp", ID: "1"}, Body: []byte(`{}`), DeduplicationID: "d"}
+		message := durable.Message{To: instances.ID{Machine: "lamp", ID: "1"}, Body: []byte(`{}`), DeduplicationID: "d"}
 		err = timers.Schedule(ctx, time.Now().Add(time.Hour), message)
 		if err == nil || ctx.Err() != nil || hung.dials < 2 || !strings.Contains(err.Error(), "CreateSchedule") {
 			t.Errorf("want a Scheduler error before the deadline and after more than one attempt, got %v (%v) after %d", err, ctx.Err(), hung.dials)

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/machines/samples"
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -39,13 +39,15 @@ func TestOneTraceSpansAllFunctions(t *testing.T) {
 	}
 	post(`{"type":"queued","run_id":1,"job_id":7,"labels":["self-hosted"]}`)
 	stop := w.poll()
-	queued := w.until("job/7", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "queued" && len(r.Outbox) == 0 })
+	queued := w.until("job/7", func(r instances.Record) bool {
+		return len(r.State) == 1 && r.State[0] == "queued" && len(r.Outbox) == 0
+	})
 	w.waitInTrace(queued)
 	stop()
 	w.variables[samples.JobPickUpTimeout] = "1s"
 	stop = w.poll()
 	post(`{"type":"RELAUNCH","launch":1}`)
-	w.until("job/7", func(r durable.Record) bool {
+	w.until("job/7", func(r instances.Record) bool {
 		return len(r.State) == 1 && r.State[0] == "not_picked_up" && len(r.Outbox) == 0 && len(r.Tokens) == 0
 	})
 	stop()
@@ -81,14 +83,14 @@ func TestOneTraceSpansAllFunctions(t *testing.T) {
 
 // waitInTrace makes a task wait for the instance through tokentask, and sends the end of an execution through the
 // executions function.
-func (w *world) waitInTrace(job durable.Record) {
+func (w *world) waitInTrace(job instances.Record) {
 	w.t.Helper()
 	traced := context.WithValue(w.t.Context(), "x-amzn-trace-id", xray) //nolint:revive,staticcheck // This is the key of aws-lambda-go.
 	const task = `{"instance":"job/7","event":{"type":"settle.wait","$task":{"token":"canary-token","name":"Queued","timeoutSeconds":600}}}`
 	if _, err := w.start("tokentask", host.TokenTask(samples.Machines)).Invoke(traced, []byte(task)); err != nil {
 		w.t.Error(err)
 	}
-	w.until("job/7", func(r durable.Record) bool { return len(r.Tokens) == 1 })
+	w.until("job/7", func(r instances.Record) bool { return len(r.Tokens) == 1 })
 	body := fmt.Sprintf(`{"detail-type":"Step Functions Execution Status Change","detail":{"executionArn":"arn:aws:states:us-east-1:000000000000:execution:m:settle-1",`+
 		`"name":"settle-1","status":"SUCCEEDED","input":"{\"$settle\":{\"instance\":\"job/7\",\"execution\":\"settle-1\",\"incarnation\":%d}}","output":"{}"}}`, job.CreatedAt.UnixMilli())
 	batch, err := json.Marshal(map[string]any{"Records": []any{map[string]any{"messageId": "1", "body": body, "attributes": map[string]string{"AWSTraceHeader": xray}}}})
@@ -139,12 +141,12 @@ func TestEventsAreLoggedAndInvocationsMeasured(t *testing.T) {
 	w.send("job/7", `{"type":"queued","$id":"once","run_id":1,"job_id":7,"labels":["self-hosted"] }`)
 	w.send("job/7", `{"type":"settle.wait","$task":{"token":"canary-token","name":"InProgress","timeoutSeconds":360000}}`)
 	stop := w.poll()
-	w.until("job/7", func(r durable.Record) bool { return len(r.Tokens) == 1 })
+	w.until("job/7", func(r instances.Record) bool { return len(r.Tokens) == 1 })
 	late := time.Now().Add(-99 * time.Hour).UTC().Format(time.RFC3339)
 	w.send("job/7", `{"type":"settle.wait","$task":{"token":"canary-late","name":"InProgress","enteredAt":"`+late+`","timeoutSeconds":360000}}`)
-	w.until("job/7", func(r durable.Record) bool { return len(r.Tokens) == 2 })
+	w.until("job/7", func(r instances.Record) bool { return len(r.Tokens) == 2 })
 	w.send("job/7", `{"type":"completed","run_id":1,"job_id":7,"conclusion":"success"}`)
-	w.until("job/7", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "success" })
+	w.until("job/7", func(r instances.Record) bool { return len(r.State) == 1 && r.State[0] == "success" })
 	stop()
 
 	applied := w.logged("event applied")

@@ -28,6 +28,7 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/host"
 	"github.com/settle-run/settle/runtime/host/internal/emf/emftest"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // lines is a log shared by several functions.
@@ -219,9 +220,9 @@ func (w *world) request(method, path string, headers map[string]string, body str
 }
 
 // until waits until the stored record satisfies reached. It fails ten seconds before the deadline of go test.
-func (w *world) until(name string, reached func(durable.Record) bool) durable.Record {
+func (w *world) until(name string, reached func(instances.Record) bool) instances.Record {
 	w.t.Helper()
-	id, err := durable.ParseInstanceID(name)
+	id, err := instances.ParseID(name)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // ErrNotDelayed is returned by Forward if Schedule did not write the body. A retry does not help: leave the message
@@ -114,7 +115,7 @@ func Read(body string) (durable.Message, error) {
 }
 
 // decode reads a body that put or EventBridge Scheduler has written.
-func decode(body string) (delayed, durable.InstanceID, error) {
+func decode(body string) (delayed, instances.ID, error) {
 	var read letter
 	err := json.Unmarshal([]byte(body), &read)
 	if err == nil && read.MessageBody != "" {
@@ -122,7 +123,7 @@ func decode(body string) (delayed, durable.InstanceID, error) {
 		err = json.Unmarshal([]byte(body), &read)
 	}
 	if err != nil {
-		return delayed{}, durable.InstanceID{}, fmt.Errorf("%w: expected a JSON object: %w, got %d bytes", ErrNotDelayed, err, len(body))
+		return delayed{}, instances.ID{}, fmt.Errorf("%w: expected a JSON object: %w, got %d bytes", ErrNotDelayed, err, len(body))
 	}
 	message := read.delayed
 	for _, field := range []struct {
@@ -134,13 +135,13 @@ func decode(body string) (delayed, durable.InstanceID, error) {
 		{"deduplication_id", message.DeduplicationID == ""},
 	} {
 		if field.missing {
-			return delayed{}, durable.InstanceID{}, fmt.Errorf("%w: expected a time under \"at\", an object under \"body\" and a text under \"deduplication_id\", "+
+			return delayed{}, instances.ID{}, fmt.Errorf("%w: expected a time under \"at\", an object under \"body\" and a text under \"deduplication_id\", "+
 				"but %q is missing or wrong in a body of %d bytes", ErrNotDelayed, field.key, len(body))
 		}
 	}
-	to, err := durable.ParseInstanceID(message.To)
+	to, err := instances.ParseID(message.To)
 	if err != nil {
-		return delayed{}, durable.InstanceID{}, fmt.Errorf("%w: the key \"to\": %w", ErrNotDelayed, err)
+		return delayed{}, instances.ID{}, fmt.Errorf("%w: the key \"to\": %w", ErrNotDelayed, err)
 	}
 	return message, to, nil
 }

@@ -20,10 +20,11 @@ import (
 
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/schedule"
 )
 
-var ada = durable.InstanceID{Machine: "signup", ID: "ada"}
+var ada = instances.ID{Machine: "signup", ID: "ada"}
 
 // fixture is a local delay queue with a sender that records its messages.
 type fixture struct {

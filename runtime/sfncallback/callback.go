@@ -11,6 +11,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/denial"
 )
 
@@ -36,7 +37,7 @@ func New(client Client) *Callback { return &Callback{client: client} }
 // Answer returns durable.ErrExpired if something else ended the task, or wraps durable.ErrRefused or
 // durable.ErrDenied. ErrDenied also means that the history does not show how the task ended. After any other error,
 // the task may or may not be answered.
-func (c *Callback) Answer(ctx context.Context, token durable.Token, answer durable.Answer, repeat bool) error {
+func (c *Callback) Answer(ctx context.Context, token instances.Token, answer instances.Answer, repeat bool) error {
 	isFinal := func(err error) bool { return isOver(err) || isPermanent(err) }
 	unsure, err := attempt(ctx, isFinal, func(once func(*sfn.Options)) error { return c.send(ctx, token, answer, once) })
 	switch {
@@ -52,7 +53,7 @@ func (c *Callback) Answer(ctx context.Context, token durable.Token, answer durab
 }
 
 // send makes one call.
-func (c *Callback) send(ctx context.Context, token durable.Token, answer durable.Answer, once func(*sfn.Options)) error {
+func (c *Callback) send(ctx context.Context, token instances.Token, answer instances.Answer, once func(*sfn.Options)) error {
 	if answer.Error != "" {
 		_, err := c.client.SendTaskFailure(ctx, &sfn.SendTaskFailureInput{
 			TaskToken: aws.String(token.Value.Reveal()), Error: &answer.Error, Cause: &answer.Cause,
@@ -66,7 +67,7 @@ func (c *Callback) send(ctx context.Context, token durable.Token, answer durable
 }
 
 // Heartbeat reports that the task is still in progress. Fails with durable.ErrExpired.
-func (c *Callback) Heartbeat(ctx context.Context, token durable.Token) error {
+func (c *Callback) Heartbeat(ctx context.Context, token instances.Token) error {
 	_, err := c.client.SendTaskHeartbeat(ctx, &sfn.SendTaskHeartbeatInput{TaskToken: aws.String(token.Value.Reveal())})
 	switch {
 	case err == nil:

@@ -17,6 +17,7 @@ import (
 
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sfncallback"
 )
 
@@ -26,7 +27,7 @@ type fixture struct {
 	cloud    *awslocal.Cloud
 	client   *sfn.Client // without faults
 	callback *sfncallback.Callback
-	token    durable.Token
+	token    instances.Token
 	// calls lists the operations that the callback called. faults maps the number of a call to its fault.
 	calls  []string
 	faults map[int]awslocal.Fault
@@ -75,7 +76,7 @@ func inWorkflow(t *testing.T, faults map[int]awslocal.Fault, test func(f *fixtur
 		if err := json.Unmarshal([]byte(*received.Messages[0].Body), &body); err != nil {
 			t.Fatal(err)
 		}
-		f.token = durable.Token{Name: "Wait", Value: durable.Secret(body.Token), Execution: *execution.ExecutionArn}
+		f.token = instances.Token{Name: "Wait", Value: instances.Secret(body.Token), Execution: *execution.ExecutionArn}
 		config.HTTPClient = f.cloud.Client("callback")
 		f.callback = sfncallback.New(sfn.NewFromConfig(config))
 		test(f)
@@ -83,8 +84,8 @@ func inWorkflow(t *testing.T, faults map[int]awslocal.Fault, test func(f *fixtur
 }
 
 var (
-	success = durable.Answer{Output: json.RawMessage(`{"outcome":"delivered"}`)}
-	failure = durable.Answer{Error: "Parcel.Lost", Cause: "nobody knows"}
+	success = instances.Answer{Output: json.RawMessage(`{"outcome":"delivered"}`)}
+	failure = instances.Answer{Error: "Parcel.Lost", Cause: "nobody knows"}
 )
 
 // ended returns how the task ended, according to the history.
@@ -120,7 +121,7 @@ func (f *fixture) want(err error, expired bool, ended string, calls ...string) {
 	}
 }
 
-func (f *fixture) answer(answer durable.Answer, repeat bool) error {
+func (f *fixture) answer(answer instances.Answer, repeat bool) error {
 	return f.callback.Answer(f.t.Context(), f.token, answer, repeat)
 }
 
@@ -141,11 +142,11 @@ func TestARepeatIsDistinguishedFromAnExpiry(t *testing.T) {
 	lost, throttled, before := awslocal.Fault{AnswerLost: true}, awslocal.Fault{Throttled: true}, awslocal.Fault{RequestLost: true}
 	for name, c := range map[string]struct {
 		faults  map[int]awslocal.Fault
-		earlier *durable.Answer // an answer given before
-		late    bool            // the task has timed out
-		unknown bool            // the token has no execution
-		gone    bool            // the execution no longer exists
-		answer  durable.Answer  // default: success
+		earlier *instances.Answer // an answer given before
+		late    bool              // the task has timed out
+		unknown bool              // the token has no execution
+		gone    bool              // the execution no longer exists
+		answer  instances.Answer  // default: success
 		repeat  bool
 		expired bool
 		ended   string
@@ -155,12 +156,12 @@ func TestARepeatIsDistinguishedFromAnExpiry(t *testing.T) {
 		"expired, possibly a repeat":     {late: true, repeat: true, expired: true, ended: "timed out", calls: []string{send, history}},
 		"a repeat":                       {earlier: &success, repeat: true, ended: `{"outcome":"delivered"}`, calls: []string{send, history}},
 		"another caller failed the task": {earlier: &failure, repeat: true, expired: true, ended: "Parcel.Lost: nobody knows", calls: []string{send, history}},
-		"another caller gave another output": {earlier: &durable.Answer{Output: json.RawMessage(`{"outcome":"lost"}`)}, repeat: true, expired: true,
+		"another caller gave another output": {earlier: &instances.Answer{Output: json.RawMessage(`{"outcome":"lost"}`)}, repeat: true, expired: true,
 			ended: `{"outcome":"lost"}`, calls: []string{send, history}},
-		"a repeat with its keys in another order": {answer: durable.Answer{Output: json.RawMessage(`{"tags":[],"outcome":"delivered"}`)}, repeat: true,
-			earlier: &durable.Answer{Output: json.RawMessage(`{"outcome": "delivered", "tags": []}`)}, ended: `{"outcome": "delivered", "tags": []}`, calls: []string{send, history}},
+		"a repeat with its keys in another order": {answer: instances.Answer{Output: json.RawMessage(`{"tags":[],"outcome":"delivered"}`)}, repeat: true,
+			earlier: &instances.Answer{Output: json.RawMessage(`{"outcome": "delivered", "tags": []}`)}, ended: `{"outcome": "delivered", "tags": []}`, calls: []string{send, history}},
 		"a repeat of a failure": {answer: failure, earlier: &failure, repeat: true, ended: "Parcel.Lost: nobody knows", calls: []string{fail, history}},
-		"another caller gave another error": {answer: failure, earlier: &durable.Answer{Error: "Parcel.Late", Cause: "snow"}, repeat: true, expired: true,
+		"another caller gave another error": {answer: failure, earlier: &instances.Answer{Error: "Parcel.Late", Cause: "snow"}, repeat: true, expired: true,
 			ended: "Parcel.Late: snow", calls: []string{fail, history}},
 		"expired, and the execution is deleted":  {late: true, gone: true, ended: "timed out", calls: []string{send, history}},
 		"another caller gave the same answer":    {earlier: &success, ended: `{"outcome":"delivered"}`, calls: []string{send, history}},

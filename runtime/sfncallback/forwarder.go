@@ -71,27 +71,14 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 	if err != nil {
 		return err
 	}
-	origin := originOf(input)
-	if origin.Execution != end.Name {
-		return nil // Something else started it, perhaps with a copied input.
-	}
-	message, err := durable.Ended(origin, end)
-	if err == nil {
+	message, ok, err := durable.ExecutionEnd([]byte(input), end)
+	if err == nil && ok {
 		_, err = f.sender.Send(ctx, message)
 	}
 	if err != nil {
-		return fmt.Errorf("reporting the end of %s to %q: %w", end.Execution, origin.Instance, err)
+		return fmt.Errorf("reporting the end of %s: %w", end.Execution, err)
 	}
 	return nil
-}
-
-// originOf returns the instance that started the execution with this input; zero if no instance did.
-func originOf(input string) (origin durable.Origin) {
-	var keys map[string]json.RawMessage
-	if json.Unmarshal([]byte(input), &keys) != nil || json.Unmarshal(keys[statechart.WorkflowKey], &origin) != nil {
-		return durable.Origin{}
-	}
-	return origin
 }
 
 // complete returns the execution's end and its input. It calls DescribeExecution for anything the event omits.

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sfncallback"
 )
 
@@ -64,7 +65,7 @@ func TestAHistoryThatLagsDecidesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			token := durable.Token{Name: "Wait", Value: "TOKEN", Execution: "arn:aws:states:us-east-1:000000000000:execution:m:e"}
+			token := instances.Token{Name: "Wait", Value: "TOKEN", Execution: "arn:aws:states:us-east-1:000000000000:execution:m:e"}
 			err := sfncallback.New(answered{history: c.history}).Answer(t.Context(), token, success, false)
 			if expired := errors.Is(err, durable.ErrExpired); expired != c.expired || !expired && (err != nil) != c.open || errors.Is(err, durable.ErrDenied) != c.open {
 				t.Errorf("want expired %v, open %v, got %v", c.expired, c.open, err)

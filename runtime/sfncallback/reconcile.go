@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // historyPage is the largest page of GetExecutionHistory, in events.
@@ -31,7 +32,7 @@ func (undecidedError) Error() string {
 func (undecidedError) Is(target error) bool { return target == durable.ErrDenied }
 
 // reconcile reads the execution's history to find out how the task ended. It returns nil if this answer ended it.
-func (c *Callback) reconcile(ctx context.Context, token durable.Token, answer durable.Answer) error {
+func (c *Callback) reconcile(ctx context.Context, token instances.Token, answer instances.Answer) error {
 	if token.Execution == "" {
 		return nil
 	}
@@ -58,7 +59,7 @@ func (c *Callback) reconcile(ctx context.Context, token durable.Token, answer du
 // reports whether the execution is over, which means that its last event ends it. Earlier end events do not count,
 // because a redrive appends to the history of a failed execution (Step Functions Developer Guide, "Restarting state
 // machine executions with redrive"). end reads backwards, because the task is likely to be near the end.
-func (c *Callback) end(ctx context.Context, token durable.Token) (last *types.HistoryEvent, over bool, err error) {
+func (c *Callback) end(ctx context.Context, token instances.Token) (last *types.HistoryEvent, over bool, err error) {
 	after := make(map[int64]types.HistoryEvent) // by the ID of the previous event
 	pages := sfn.NewGetExecutionHistoryPaginator(c.client, &sfn.GetExecutionHistoryInput{
 		ExecutionArn: &token.Execution, ReverseOrder: true, MaxResults: historyPage, IncludeExecutionData: aws.Bool(true),

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sfncallback"
 )
 
@@ -58,8 +59,8 @@ func TestPermanentErrorsAreDistinguishedFromTransientOnes(t *testing.T) {
 			r := &refuser{codes: map[string]string{"SendTaskSuccess": c.send, "GetExecutionHistory": c.history}}
 			callback := sfncallback.New(sfn.New(sfn.Options{Region: "eu-central-1", BaseEndpoint: aws.String("http://aws.local"), HTTPClient: r,
 				Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")}))
-			token := durable.Token{Name: "Wait", Value: "SECRET", Execution: "arn:aws:states:eu-central-1:123456789012:execution:m:e"}
-			err := callback.Answer(t.Context(), token, durable.Answer{Output: []byte(`{}`)}, false)
+			token := instances.Token{Name: "Wait", Value: "SECRET", Execution: "arn:aws:states:eu-central-1:123456789012:execution:m:e"}
+			err := callback.Answer(t.Context(), token, instances.Answer{Output: []byte(`{}`)}, false)
 			isRefused, isDenied := errors.Is(err, durable.ErrRefused), errors.Is(err, durable.ErrDenied)
 			if err == nil || isRefused != errors.Is(c.want, durable.ErrRefused) || isDenied != errors.Is(c.want, durable.ErrDenied) || r.calls != c.calls {
 				t.Errorf("%s: got %v after %d calls, want %v after %d", c.send, err, r.calls, c.want, c.calls)
@@ -79,7 +80,7 @@ func TestATaskWithAnInvalidExecutionDoesNotBlock(t *testing.T) {
 		r := &refuser{codes: map[string]string{"SendTaskSuccess": "TaskTimedOut", "GetExecutionHistory": code}}
 		callback := sfncallback.New(sfn.New(sfn.Options{Region: "eu-central-1", BaseEndpoint: aws.String("http://aws.local"), HTTPClient: r,
 			Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")}))
-		err := callback.Answer(t.Context(), durable.Token{Name: "Wait", Value: "SECRET", Execution: "e"}, durable.Answer{Output: []byte(`{}`)}, false)
+		err := callback.Answer(t.Context(), instances.Token{Name: "Wait", Value: "SECRET", Execution: "e"}, instances.Answer{Output: []byte(`{}`)}, false)
 		if err != nil || r.calls != 2 {
 			t.Errorf("%s: got %v after %d calls, want the answer to count as given after 2 calls", code, err, r.calls)
 		}

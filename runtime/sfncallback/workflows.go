@@ -14,6 +14,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/denial"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -57,7 +58,7 @@ func NewWorkflows(client StartClient, arns map[string]string) (*Workflows, error
 // *durable.RefusedError and the ARN it would have, because DescribeExecution lags. After any other error, it may or
 // may not have started. Start returns such an error, too, if Step Functions refuses a retry of a call that may have
 // started it.
-func (w *Workflows) Start(ctx context.Context, execution durable.Execution, input json.RawMessage) (arn string, err error) {
+func (w *Workflows) Start(ctx context.Context, execution instances.Execution, input json.RawMessage) (arn string, err error) {
 	machine, known := w.arns[execution.Workflow]
 	if !known {
 		return "", &durable.RefusedError{Code: ErrorUnknownWorkflow, Err: fmt.Errorf("no ARN is configured for the workflow %q", execution.Workflow)}

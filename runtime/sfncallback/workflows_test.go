@@ -20,6 +20,7 @@ import (
 
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sfncallback"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -86,7 +87,7 @@ func atDesk(t *testing.T, test func(d *desk)) {
 }
 
 func (d *desk) start(workflow, name, input string) (arn string, err error) {
-	return d.workflows.Start(d.t.Context(), durable.Execution{Name: name, Workflow: workflow}, []byte(input))
+	return d.workflows.Start(d.t.Context(), instances.Execution{Name: name, Workflow: workflow}, []byte(input))
 }
 
 // forward passes the pending events to the forwarder.
@@ -219,7 +220,7 @@ func startRefused(t *testing.T, client refusing, machine string) (arn string, er
 	if err != nil {
 		t.Fatal(err)
 	}
-	return workflows.Start(t.Context(), durable.Execution{Name: "settle-1", Workflow: "echo"}, []byte(`{}`))
+	return workflows.Start(t.Context(), instances.Execution{Name: "settle-1", Workflow: "echo"}, []byte(`{}`))
 }
 
 func TestAPermanentStartErrorIsRefused(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // end is the expected result of a bad message.
@@ -51,7 +51,7 @@ type badMessage struct {
 	// warned means that the log has a WARN line.
 	warned bool
 	// check checks the instance after the message; nil means no check.
-	check func(w *world, after durable.Record)
+	check func(w *world, after instances.Record)
 	want  end
 }
 
@@ -74,7 +74,7 @@ func runBadMessages(t *testing.T, rows []badMessage) {
 
 func (row badMessage) run(w *world, log *lines) {
 	w.t.Helper()
-	before := durable.Record{}
+	before := instances.Record{}
 	if !row.none {
 		for _, event := range append([]string{firstEvent}, row.before...) {
 			w.sendRaw(raw{group: probe1, body: event})
@@ -141,7 +141,7 @@ func (row badMessage) checkGroup(w *world) {
 }
 
 // checkParked checks the dead letter, the log line, and the instance.
-func (row badMessage) checkParked(w *world, log *lines, bad raw, sequenceNumber string, after durable.Record) {
+func (row badMessage) checkParked(w *world, log *lines, bad raw, sequenceNumber string, after instances.Record) {
 	w.t.Helper()
 	w.wantParked(bad, sequenceNumber, row.want.text, max(row.want.receives, 1))
 	want := []logged{{Level: "ERROR", Msg: "event parked", Instance: bad.group, Reason: row.want.text}}
@@ -160,7 +160,7 @@ func (row badMessage) checkParked(w *world, log *lines, bad raw, sequenceNumber 
 	}
 }
 
-func (row badMessage) checkIgnored(w *world, after durable.Record) {
+func (row badMessage) checkIgnored(w *world, after instances.Record) {
 	w.t.Helper()
 	for _, transition := range after.History {
 		if transition.Event == row.want.text && transition.Ignored {

@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // TestBadGroups is the table of groups that name no instance, or look like it.
@@ -43,7 +43,7 @@ func TestBadAttributes(t *testing.T) {
 	// An event without an ID that starts its instance is remembered by its place, the first in the queue.
 	queue := sha256.Sum256([]byte(arnOfQueues + queueName))
 	place := fmt.Sprintf("parked/%x/10000000000000001024", queue[:8])
-	nothingKept := func(w *world, after durable.Record) {
+	nothingKept := func(w *world, after instances.Record) {
 		if !slices.Equal(after.RecentEvents, []string{place}) {
 			w.t.Errorf("want only the place %s remembered, and no attributes, got %.100q", place, after.RecentEvents)
 		}
@@ -71,7 +71,7 @@ func TestFabricatedEventsOfTheLoop(t *testing.T) {
 		{name: "timer unknown", body: `{"type": "settle.timer", "timer": "9.0", "$incarnation": CREATED}`, want: skipped()},
 		{name: "timer of an earlier instance", body: `{"type": "settle.timer", "timer": "3.0", "$incarnation": 1}`, before: arm, want: skipped()},
 		{name: "incarnation a string", body: `{"type": "settle.timer", "timer": "3.0", "$incarnation": "now"}`, before: arm, want: skipped()},
-		{name: "timer a day early", body: `{"type": "settle.timer", "timer": "3.0", "$incarnation": CREATED}`, before: arm, want: applied(""), warned: true, check: func(w *world, after durable.Record) {
+		{name: "timer a day early", body: `{"type": "settle.timer", "timer": "3.0", "$incarnation": CREATED}`, before: arm, want: applied(""), warned: true, check: func(w *world, after instances.Record) {
 			if after.State[0] != "armed" {
 				w.t.Errorf("want the instance armed until the timer is due, got %v", after.State)
 			}

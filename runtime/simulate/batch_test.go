@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 const (
@@ -148,7 +148,7 @@ func TestItemsOfCompletedJobsExpireAfterTheRetention(t *testing.T) {
 	t.Parallel()
 	inWorld(t, options{}, func(w *world) {
 		w.workflowJob(10, "completed", "failure")
-		record := w.await(pickedUp, "failure", func(r durable.Record) bool { return !r.ExpireAt.IsZero() })
+		record := w.await(pickedUp, "failure", func(r instances.Record) bool { return !r.ExpireAt.IsZero() })
 		if got := record.ExpireAt.Sub(record.UpdatedAt); got != 15*24*time.Hour {
 			t.Errorf("want the item to expire 15 days after the job was over, got %v", got)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/waking"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -26,7 +27,7 @@ func (s *simulation) check() {
 	s.arrivals = s.ledger.sent(s.names())
 	var replays []*replay
 	for _, name := range s.names() {
-		id, err := durable.ParseInstanceID(name)
+		id, err := instances.ParseID(name)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -73,7 +74,7 @@ func (s *simulation) check() {
 }
 
 // checkRest checks that an instance is at rest: the queues are empty, and nothing is scheduled.
-func (s *simulation) checkRest(record durable.Record) {
+func (s *simulation) checkRest(record instances.Record) {
 	if record.Revision == 0 || s.plan.denies {
 		return
 	}

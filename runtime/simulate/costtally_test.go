@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -74,7 +75,7 @@ func tallying() durable.Machine {
 }
 
 // tallied returns an instance's tally.
-func (w *world) tallied(record durable.Record) tally {
+func (w *world) tallied(record instances.Record) tally {
 	w.t.Helper()
 	var snapshot struct {
 		Context tally `json:"context"`

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/settle-run/settle/machines/signup"
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -63,9 +63,9 @@ func playDemo(w *world) map[string]outcome {
 	const waiting = "unverified.awaiting_verification"
 	w.await(registered, waiting)
 	w.send(registered, `{"type": "VERIFY", "code": "000000"}`)
-	w.await(registered, waiting, func(r durable.Record) bool { return signupContext(w, r).WrongCodes == 1 })
+	w.await(registered, waiting, func(r instances.Record) bool { return signupContext(w, r).WrongCodes == 1 })
 	w.send(registered, `{"type": "RESEND"}`)
-	w.await(registered, waiting, func(r durable.Record) bool { return signupContext(w, r).Resends == 1 })
+	w.await(registered, waiting, func(r instances.Record) bool { return signupContext(w, r).Resends == 1 })
 	w.send(registered, string(mustJSON(w.t, map[string]string{"type": "VERIFY", "code": w.effects.code("ada@example.com")})))
 
 	w.await(pickedUp, "in_progress")
@@ -78,7 +78,7 @@ func playDemo(w *world) map[string]outcome {
 	return outcomes
 }
 
-func signupContext(w *world, r durable.Record) signup.Context {
+func signupContext(w *world, r instances.Record) signup.Context {
 	w.t.Helper()
 	var snapshot struct{ Context signup.Context }
 	if err := json.Unmarshal(r.Snapshot, &snapshot); err != nil {
@@ -97,10 +97,10 @@ type outcome struct {
 	// History lists event, from and to of each transition.
 	History []string
 	Outbox  int
-	Error   *durable.Failure
+	Error   *instances.Failure
 }
 
-func outcomeOf(w *world, r durable.Record) outcome {
+func outcomeOf(w *world, r instances.Record) outcome {
 	w.t.Helper()
 	var snapshot struct {
 		Steps  int64

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/settle-run/settle/machines/job"
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // realJob is the only job in GitHub's examples with webhooks for its whole life.
@@ -226,7 +226,7 @@ func (w *world) wantForgotten() {
 }
 
 // changes returns the changes of state in a history, with the whole seconds since a time.
-func changes(since time.Time, history []durable.Transition) []string {
+func changes(since time.Time, history []instances.Transition) []string {
 	var lines []string
 	for _, h := range history {
 		if !h.Ignored {

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -27,7 +28,7 @@ type replay struct {
 	simulation  *simulation
 	name        string
 	machine     durable.Machine
-	record      durable.Record
+	record      instances.Record
 	queues      [][]accepted
 	messages    []accepted // of all queues
 	rescheduled []accepted // by the loop, because they had killed processes
@@ -333,7 +334,7 @@ func (r *replay) step(event statechart.Event) error {
 		return differ("the history ends before %s", name)
 	}
 	was := r.record.History[r.at]
-	if is := (durable.Transition{At: was.At, Event: name, From: from, To: r.instance.State(), Ignored: !handled}); !reflect.DeepEqual(is, was) {
+	if is := (instances.Transition{At: was.At, Event: name, From: from, To: r.instance.State(), Ignored: !handled}); !reflect.DeepEqual(is, was) {
 		return differ("step %d of the history differs:\n want %+v\n  got %+v", r.at, is, was)
 	}
 	r.at++

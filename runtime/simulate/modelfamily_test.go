@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -16,13 +16,13 @@ import (
 
 // familyHead is the part of the messages between them that the model uses.
 type familyHead struct {
-	Type    string          `json:"type"`
-	Parent  durable.Parent  `json:"$parent"`
-	Input   json.RawMessage `json:"input"`
-	Child   string          `json:"child"`
-	Status  string          `json:"status"`
-	Output  json.RawMessage `json:"output"`
-	Message string          `json:"message"`
+	Type    string           `json:"type"`
+	Parent  instances.Parent `json:"$parent"`
+	Input   json.RawMessage  `json:"input"`
+	Child   string           `json:"child"`
+	Status  string           `json:"status"`
+	Output  json.RawMessage  `json:"output"`
+	Message string           `json:"message"`
 }
 
 func readFamily(body string) (head familyHead) {
@@ -33,7 +33,7 @@ func readFamily(body string) (head familyHead) {
 }
 
 // isChildOf reports whether the instance is that child of the parent.
-func (r *replay) isChildOf(parent durable.Parent) bool {
+func (r *replay) isChildOf(parent instances.Parent) bool {
 	return r.instance != nil && r.record.Parent != nil && *r.record.Parent == parent
 }
 
@@ -157,16 +157,16 @@ func (r *replay) endOfChild(message accepted) error {
 }
 
 func (r *replay) childName(key, machine string) string {
-	id, err := durable.ParseInstanceID(r.name)
+	id, err := instances.ParseID(r.name)
 	if err != nil {
 		panic(err)
 	}
-	return durable.ChildName(id, r.record.CreatedAt, key, machine).String()
+	return instances.ChildName(id, r.record.CreatedAt, key, machine).String()
 }
 
 // load reads a stored instance.
-func (s *simulation) load(name string) durable.Record {
-	id, err := durable.ParseInstanceID(name)
+func (s *simulation) load(name string) instances.Record {
+	id, err := instances.ParseID(name)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"regexp"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -33,7 +33,7 @@ func (r *replay) settle() error {
 }
 
 // inside finds the event for a step of an unsettled instance.
-func (r *replay) inside(was durable.Transition) (statechart.Event, bool) {
+func (r *replay) inside(was instances.Transition) (statechart.Event, bool) {
 	for _, invocation := range r.instance.Invocations() {
 		switch was.Event {
 		case "done.invoke." + invocation.ID:

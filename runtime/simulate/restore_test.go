@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/stepcount"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -154,7 +155,7 @@ func (s *simulation) restoreOne(name string, item map[string]types.AttributeValu
 }
 
 // restore records that an instance was restored.
-func (l *ledger) restore(record durable.Record, one restored) {
+func (l *ledger) restore(record instances.Record, one restored) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	name := record.Instance.String()
@@ -197,7 +198,7 @@ func (l *ledger) isUndone(instance string, message accepted) bool {
 // isParkedBefore reports whether an effect of a restored instance parks a message that was parked after the backup.
 // It stays pending until the next message of that queue: docs/backups.md.
 func (l *ledger) isParkedBefore(instance string, effect statechart.Effect) bool {
-	var place durable.Place
+	var place instances.Place
 	if effect.Kind != "park.delivery" || json.Unmarshal(effect.Event, &place) != nil {
 		return false
 	}

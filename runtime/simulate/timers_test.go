@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -82,7 +83,7 @@ func TestEarlyMessageReturnsToScheduler(t *testing.T) {
 	inWorld(t, options{more: []durable.Machine{alarms()}}, func(w *world) {
 		due := time.Now().Add(2 * time.Hour)
 		delays := schedule.NewDelayQueue(w.queues(), w.delayURL, time.Now)
-		message := durable.Message{To: durable.InstanceID{Machine: "alarm", ID: "1"}, Body: []byte(`{"type": "SET", "seconds": 1}`), DeduplicationID: "early"}
+		message := durable.Message{To: instances.ID{Machine: "alarm", ID: "1"}, Body: []byte(`{"type": "SET", "seconds": 1}`), DeduplicationID: "early"}
 		if err := delays.Schedule(w.t.Context(), due, message); err != nil {
 			w.t.Fatal(err)
 		}

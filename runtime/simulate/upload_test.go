@@ -16,6 +16,7 @@ import (
 
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -94,7 +95,7 @@ func (w *world) uploaded(kind, etag, sequencer string) {
 	hash := sha256.Sum256(event)
 	queue := sqsqueue.New(sqs.NewFromConfig(w.by("objects", w.aws(w.cloud.HTTPClient(), true))), w.queueURL, "")
 	if _, err := queue.Send(w.t.Context(), durable.Message{
-		To: durable.InstanceID{Machine: "upload", ID: id}, Body: event, DeduplicationID: hex.EncodeToString(hash[:]),
+		To: instances.ID{Machine: "upload", ID: id}, Body: event, DeduplicationID: hex.EncodeToString(hash[:]),
 	}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -225,7 +226,7 @@ func TestAFileAfterTheWindowIsIgnoredUntilTheMonthIsForgotten(t *testing.T) {
 		w.await(month, "completed")
 		w.uploaded("warehouse", "w2", "20")
 		w.uploaded("warehouse", "w2", "20")
-		w.await(month, "completed", func(r durable.Record) bool { return r.Ignored == 1 })
+		w.await(month, "completed", func(r instances.Record) bool { return r.Ignored == 1 })
 		if got := processor.all(); got != "w1, s1 with stock w1" {
 			t.Errorf("want one request for each file, got %q", got)
 		}

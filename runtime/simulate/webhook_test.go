@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/machines/job"
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // webhookExamples is where `make test` installs real webhooks of api.github.com.
@@ -150,7 +150,7 @@ func deliverExamples(t *testing.T, deliveries []example, deliveryID func(int, ex
 	})
 }
 
-func countLaunches(history []durable.Transition) int {
+func countLaunches(history []instances.Transition) int {
 	launches := 0
 	for _, h := range history {
 		if slices.Contains(h.To, "launching") {

@@ -29,6 +29,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sfncallback"
 	"github.com/settle-run/settle/runtime/sqsqueue"
@@ -292,9 +293,9 @@ func (w *world) send(instance, event string) {
 }
 
 // record reads an instance. Revision is 0 if it does not exist.
-func (w *world) record(instance string) durable.Record {
+func (w *world) record(instance string) instances.Record {
 	w.t.Helper()
-	id, err := durable.ParseInstanceID(instance)
+	id, err := instances.ParseID(instance)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -306,7 +307,7 @@ func (w *world) record(instance string) durable.Record {
 }
 
 // await waits, in virtual time, until the instance is in the state and its outbox is empty.
-func (w *world) await(instance, state string, more ...func(durable.Record) bool) durable.Record {
+func (w *world) await(instance, state string, more ...func(instances.Record) bool) instances.Record {
 	w.t.Helper()
 	const patience = time.Hour
 	pause := 10 * time.Millisecond
@@ -322,7 +323,7 @@ func (w *world) await(instance, state string, more ...func(durable.Record) bool)
 		}
 	}
 	w.t.Fatalf("%s did not reach %s within %v, got %+v", instance, state, patience, w.record(instance))
-	return durable.Record{}
+	return instances.Record{}
 }
 
 // deadLetters counts the messages that were parked, or that the queue gave up.

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // SendBatchMax is how many messages SendBatch accepts: SQS's limit for one SendMessageBatch (SQS API Reference,
@@ -58,7 +59,7 @@ func checkBatch(messages []durable.Message) error {
 	if len(messages) > SendBatchMax {
 		return fmt.Errorf("sending a batch: expected at most %d messages, got %d", SendBatchMax, len(messages))
 	}
-	seen := map[durable.InstanceID]bool{}
+	seen := map[instances.ID]bool{}
 	for _, message := range messages {
 		if seen[message.To] {
 			return fmt.Errorf("sending a batch: expected messages to different instances, got two for %s", message.To)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -75,7 +76,7 @@ func (f *fixture) wired() (*sqsqueue.Queue, *wire) {
 func messages(n int, body string) []durable.Message {
 	var all []durable.Message
 	for i := range n {
-		id := durable.InstanceID{Machine: "signup", ID: fmt.Sprint(i)}
+		id := instances.ID{Machine: "signup", ID: fmt.Sprint(i)}
 		all = append(all, durable.Message{To: id, Body: []byte(body), DeduplicationID: fmt.Sprint("d-", i)})
 	}
 	return all

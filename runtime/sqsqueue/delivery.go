@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // ErrNotFIFO is returned by Decode if a message lacks the attributes of a FIFO queue.
@@ -46,12 +47,12 @@ func Decode(message events.SQSMessage) (durable.Delivery, error) {
 
 // parkedFrom returns where Park first parked the message, if it was sent again with its attributes. SQS keeps them
 // when it moves messages out of a dead-letter queue.
-func parkedFrom(message events.SQSMessage) durable.Place {
+func parkedFrom(message events.SQSMessage) instances.Place {
 	queue, number := message.MessageAttributes[AttrSourceQueue].StringValue, message.MessageAttributes[AttrSequenceNumber].StringValue
 	if queue == nil || number == nil || *queue == "" || !isPlaceNumber(*number) {
-		return durable.Place{}
+		return instances.Place{}
 	}
-	return durable.Place{Queue: *queue, SequenceNumber: *number}
+	return instances.Place{Queue: *queue, SequenceNumber: *number}
 }
 
 // isPlaceNumber reports whether Park may have written the sequence number: decimal digits or, for a deferred event,

@@ -14,10 +14,11 @@ import (
 
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-var ada = durable.InstanceID{Machine: "signup", ID: "ada"}
+var ada = instances.ID{Machine: "signup", ID: "ada"}
 
 // visibility is the queues' visibility timeout.
 const visibility = 60 * time.Second

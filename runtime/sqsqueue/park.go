@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // The message attributes of a parked delivery. A message that SQS itself moved to the dead-letter queue has none of
@@ -87,8 +88,8 @@ func parkingAttributes(delivery durable.Delivery, reason string, bytesMax int) m
 		}
 	}
 	from := delivery.ParkedFrom
-	if from == (durable.Place{}) {
-		from = durable.Place{Queue: delivery.Queue, SequenceNumber: delivery.SequenceNumber}
+	if from == (instances.Place{}) {
+		from = instances.Place{Queue: delivery.Queue, SequenceNumber: delivery.SequenceNumber}
 	}
 	put(AttrSourceQueue, "String", from.Queue)
 	put(AttrSequenceNumber, "String", from.SequenceNumber)

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -73,7 +74,7 @@ func TestAParkedCopyNamesItsFirstPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
-		first := durable.Place{Queue: f.arn, SequenceNumber: "18849496460467696128"}
+		first := instances.Place{Queue: f.arn, SequenceNumber: "18849496460467696128"}
 		f.park(durable.Delivery{Queue: first.Queue, Group: "signup/ada", SequenceNumber: first.SequenceNumber, Body: "{}"}, "r")
 		var seen []durable.Delivery
 		for round := range 2 {
@@ -113,7 +114,7 @@ func TestAMessageThatWasNotParkedHasNoPlace(t *testing.T) {
 		"binary": {"source_queue": {DataType: "Binary", BinaryValue: []byte("x")}, "sequence_number": text("1")},
 	} {
 		delivery, err := sqsqueue.Decode(events.SQSMessage{Attributes: system, MessageAttributes: attributes})
-		if err != nil || delivery.ParkedFrom != (durable.Place{}) {
+		if err != nil || delivery.ParkedFrom != (instances.Place{}) {
 			t.Errorf("%s: got %+v, %v", name, delivery.ParkedFrom, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda/messages"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // Task is the Payload of a Step Functions task that invokes a Lambda function and waits for an instance
@@ -33,7 +34,7 @@ const (
 // errors fail the task.
 func TaskHandler(machines *durable.Machines, queue durable.Sender) func(context.Context, Task) error {
 	return func(ctx context.Context, task Task) error {
-		id, err := durable.ParseInstanceID(task.Instance)
+		id, err := instances.ParseID(task.Instance)
 		if err != nil {
 			return failed(TaskInvalid, fmt.Errorf("the task's \"instance\": %w", err))
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -78,7 +79,7 @@ func TestATraceDoesNotMakeAMessageTooLongFor256KiB(t *testing.T) {
 	ctx := durable.WithTrace(t.Context(), trace)
 	_, err = f.queue.Send(ctx, durable.Message{To: ada, Body: body, DeduplicationID: "d-1"})
 	must(t, err)
-	for _, err := range f.queue.SendBatch(ctx, []durable.Message{{To: ada, Body: body, DeduplicationID: "d-2"}, {To: durable.InstanceID{Machine: "signup", ID: "bob"}, Body: body, DeduplicationID: "d-3"}}) {
+	for _, err := range f.queue.SendBatch(ctx, []durable.Message{{To: ada, Body: body, DeduplicationID: "d-2"}, {To: instances.ID{Machine: "signup", ID: "bob"}, Body: body, DeduplicationID: "d-3"}}) {
 		must(t, err)
 	}
 }

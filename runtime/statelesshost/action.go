@@ -10,6 +10,7 @@ import (
 	"github.com/qmuntal/stateless"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -65,7 +66,7 @@ func SendTo(ctx context.Context, instance, typ string, payload any) error {
 	if err != nil {
 		return err
 	}
-	if _, err := durable.ParseInstanceID(instance); err != nil {
+	if _, err := instances.ParseID(instance); err != nil {
 		return err
 	}
 	body, err := encode(typ, payload)

@@ -19,6 +19,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -110,7 +111,7 @@ type invoker func(ctx context.Context, payload []byte) ([]byte, error)
 func (i invoker) Invoke(ctx context.Context, payload []byte) ([]byte, error) { return i(ctx, payload) }
 
 // Answer implements durable.Tokens.
-func (w *world) Answer(_ context.Context, token durable.Token, answer durable.Answer, _ bool) error {
+func (w *world) Answer(_ context.Context, token instances.Token, answer instances.Answer, _ bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.answers[token.Value.Reveal()] = string(answer.Output) + answer.Error
@@ -118,12 +119,12 @@ func (w *world) Answer(_ context.Context, token durable.Token, answer durable.An
 }
 
 // Heartbeat implements durable.Tokens.
-func (w *world) Heartbeat(context.Context, durable.Token) error { return nil }
+func (w *world) Heartbeat(context.Context, instances.Token) error { return nil }
 
 // send sends an event to an instance, and waits ten seconds until it is handled.
-func (w *world) send(instance, body string) durable.Record {
+func (w *world) send(instance, body string) instances.Record {
 	w.t.Helper()
-	id, err := durable.ParseInstanceID(instance)
+	id, err := instances.ParseID(instance)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -135,9 +136,9 @@ func (w *world) send(instance, body string) durable.Record {
 	return w.record(instance)
 }
 
-func (w *world) record(instance string) durable.Record {
+func (w *world) record(instance string) instances.Record {
 	w.t.Helper()
-	id, err := durable.ParseInstanceID(instance)
+	id, err := instances.ParseID(instance)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func (w *world) record(instance string) durable.Record {
 }
 
 // path formats the history of an instance.
-func path(record durable.Record) string {
+func path(record instances.Record) string {
 	var all []string
 	for _, tr := range record.History {
 		line := fmt.Sprintf("%s: %s -> %s", tr.Event, strings.Join(tr.From, ","), strings.Join(tr.To, ","))

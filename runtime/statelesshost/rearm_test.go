@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -18,8 +19,8 @@ func TestAnInstanceIsRearmed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record := durable.Record{
-		Instance: durable.InstanceID{Machine: "m", ID: "1"}, Revision: 2, Status: statechart.Active, Snapshot: json.RawMessage(snapshotOf(t, instance)),
+	record := instances.Record{
+		Instance: instances.ID{Machine: "m", ID: "1"}, Revision: 2, Status: statechart.Active, Snapshot: json.RawMessage(snapshotOf(t, instance)),
 	}
 	rearmed, err := durable.Rearm(machines, record, epoch)
 	if err != nil {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
+	"github.com/settle-run/settle/runtime/compat"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 type checkCommand struct {
@@ -44,7 +46,7 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	filter.Consistent = true
-	check := durable.NewCheck(machines)
+	check := compat.New(machines)
 	if err := c.each(s, store.List(ctx, filter), s.newProgress("instance checked", "instances checked"), check.Add); err != nil {
 		return err
 	}
@@ -108,7 +110,7 @@ func (c *migrateCommand) Run(ctx context.Context, s *session) error {
 	}
 	filter.Consistent = true
 	var found view.Migrations
-	err = c.each(s, store.List(ctx, filter), s.newProgress("instance read", "instances read"), func(record durable.Record, err error) {
+	err = c.each(s, store.List(ctx, filter), s.newProgress("instance read", "instances read"), func(record instances.Record, err error) {
 		if err == nil {
 			err = c.add(&found, known, record)
 		}
@@ -131,7 +133,7 @@ func (c *migrateCommand) Run(ctx context.Context, s *session) error {
 }
 
 // add counts an instance if it would migrate.
-func (c *migrateCommand) add(found *view.Migrations, known *durable.Machines, record durable.Record) error {
+func (c *migrateCommand) add(found *view.Migrations, known *durable.Machines, record instances.Record) error {
 	var stored struct {
 		Version int `json:"version"`
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/simulation"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -37,7 +38,7 @@ var exitCodes = []struct {
 	{errInterrupted, ExitInterrupted},
 	{errUnread, ExitUnread},
 	{errUsage, ExitUsage},
-	{durable.ErrInstanceID, ExitUsage},
+	{instances.ErrID, ExitUsage},
 	{dynamostore.ErrCursor, ExitUsage},
 	{simulation.ErrName, ExitUsage},
 	{errNotFound, ExitNotFound},

@@ -13,6 +13,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/payload"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -84,7 +85,7 @@ func (s *session) tryOut(known *durable.Machines, machine durable.Machine, event
 	for _, optional := range []bool{false, true} {
 		typ := machine.Describe().Payloads[event]
 		t := trial{machine: machine.ID(), event: event, payload: payload.Sample(typ, s.Now(), optional)}
-		_, err := known.Accept(durable.InstanceID{Machine: t.machine, ID: "42"}, []byte(t.body()))
+		_, err := known.Accept(instances.ID{Machine: t.machine, ID: "42"}, []byte(t.body()))
 		if err == nil {
 			return t, true
 		}

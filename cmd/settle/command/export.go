@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 type exportCommand struct {
@@ -77,7 +77,7 @@ func (c *exportCommand) Run(ctx context.Context, s *session) error {
 // errOutput is wrapped when a write to standard output fails.
 var errOutput = errors.New("writing the output")
 
-func (s *session) printLineOf(record durable.Record) error {
+func (s *session) printLineOf(record instances.Record) error {
 	line := exported{
 		Instance: record.Instance.String(), Revision: record.Revision, CreatedAt: record.CreatedAt, UpdatedAt: record.UpdatedAt, ExpireAt: record.ExpireAt,
 		Aliases: record.Aliases,

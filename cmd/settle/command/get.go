@@ -8,6 +8,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 type getCommand struct {
@@ -52,11 +53,11 @@ func (c *getCommand) Run(ctx context.Context, s *session) error {
 }
 
 // find returns the instance that has the alias.
-func (c *getCommand) find(ctx context.Context, s *session) (durable.InstanceID, error) {
+func (c *getCommand) find(ctx context.Context, s *session) (instances.ID, error) {
 	defer s.newTask("reading " + c.Alias).end()
 	store, err := c.store(ctx, s)
 	if err != nil {
-		return durable.InstanceID{}, err
+		return instances.ID{}, err
 	}
 	id, err := store.Find(ctx, c.Alias)
 	if errors.Is(err, dynamostore.ErrNoAlias) {
@@ -66,7 +67,7 @@ func (c *getCommand) find(ctx context.Context, s *session) (durable.InstanceID, 
 }
 
 // missing returns the error for an instance that does not exist.
-func (f tableFlags) missing(known *durable.Machines, id durable.InstanceID) error {
+func (f tableFlags) missing(known *durable.Machines, id instances.ID) error {
 	if _, err := known.Lookup(id.Machine); err != nil {
 		return err
 	}
@@ -74,26 +75,26 @@ func (f tableFlags) missing(known *durable.Machines, id durable.InstanceID) erro
 }
 
 // read returns an instance as stored and its view.
-func (f tableFlags) read(ctx context.Context, s *session, name string) (durable.Record, view.Instance, error) {
+func (f tableFlags) read(ctx context.Context, s *session, name string) (instances.Record, view.Instance, error) {
 	defer s.newTask("reading " + name).end()
-	id, err := durable.ParseInstanceID(name)
+	id, err := instances.ParseID(name)
 	if err != nil {
-		return durable.Record{}, view.Instance{}, err
+		return instances.Record{}, view.Instance{}, err
 	}
 	store, err := f.store(ctx, s)
 	if err != nil {
-		return durable.Record{}, view.Instance{}, err
+		return instances.Record{}, view.Instance{}, err
 	}
 	record, err := store.Load(ctx, id)
 	if err != nil {
-		return durable.Record{}, view.Instance{}, f.explain(s, err)
+		return instances.Record{}, view.Instance{}, f.explain(s, err)
 	}
 	known, err := s.machines()
 	if err == nil && record.Revision == 0 {
 		err = f.missing(known, id)
 	}
 	if err != nil {
-		return durable.Record{}, view.Instance{}, err
+		return instances.Record{}, view.Instance{}, err
 	}
 	shown, err := view.Of(known, record)
 	return record, shown, err

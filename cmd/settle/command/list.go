@@ -12,6 +12,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -62,7 +63,7 @@ type listing struct {
 }
 
 // add adds an instance, or the error from reading it.
-func (l *listing) add(record durable.Record, err error) {
+func (l *listing) add(record instances.Record, err error) {
 	l.progress.add()
 	var shown view.Instance
 	if err == nil {
@@ -141,7 +142,7 @@ func (c *listCommand) findByIndex(ctx context.Context, store *dynamostore.Store,
 			found.add(record, nil)
 		}
 		for _, unreadable := range page.Unreadable {
-			found.add(durable.Record{}, unreadable)
+			found.add(instances.Record{}, unreadable)
 		}
 		seen += len(page.Records) + len(page.Unreadable)
 		found.Cursor = page.Cursor
@@ -254,7 +255,7 @@ func (f filterFlags) choose(ctx context.Context, s *session, table tableFlags) (
 }
 
 // each calls do with each record, and with the error of each item that cannot be read. It stops at any other error.
-func (f tableFlags) each(s *session, records iter.Seq2[durable.Record, error], progress *progress, do func(durable.Record, error)) error {
+func (f tableFlags) each(s *session, records iter.Seq2[instances.Record, error], progress *progress, do func(instances.Record, error)) error {
 	defer progress.end()
 	for record, err := range records {
 		var item *dynamostore.ItemError

@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -104,7 +104,7 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 		if err != nil {
 			return c.explain(s, err)
 		}
-		records = func(yield func(durable.Record, error) bool) { yield(record, nil) }
+		records = func(yield func(instances.Record, error) bool) { yield(record, nil) }
 	} else if !c.DryRun {
 		s.note("Stamp %d: if this run is interrupted, continue it with %s", r.stamp, c.continuation(s, r.stamp))
 	}
@@ -162,10 +162,10 @@ func (c *rearmCommand) ask(ctx context.Context, s *session) error {
 }
 
 // one reads the named instance.
-func (c *rearmCommand) one(ctx context.Context, r *rearming) (durable.Record, error) {
-	id, err := durable.ParseInstanceID(c.Instance)
+func (c *rearmCommand) one(ctx context.Context, r *rearming) (instances.Record, error) {
+	id, err := instances.ParseID(c.Instance)
 	if err != nil {
-		return durable.Record{}, err
+		return instances.Record{}, err
 	}
 	record, err := r.store.Load(ctx, id)
 	if err == nil && record.Revision == 0 {
@@ -175,7 +175,7 @@ func (c *rearmCommand) one(ctx context.Context, r *rearming) (durable.Record, er
 }
 
 // run rearms the records, with progress.
-func (c *rearmCommand) run(ctx context.Context, r *rearming, records iter.Seq2[durable.Record, error]) error {
+func (c *rearmCommand) run(ctx context.Context, r *rearming, records iter.Seq2[instances.Record, error]) error {
 	r.progress = r.session.newProgress("instance done", "instances done")
 	defer r.progress.end()
 	r.family = c.Instance != ""

@@ -13,6 +13,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -43,10 +44,10 @@ const (
 )
 
 // all rearms the records. It counts items that fail, and returns the first error that affects all instances.
-func (r *rearming) all(outer context.Context, records iter.Seq2[durable.Record, error]) error {
+func (r *rearming) all(outer context.Context, records iter.Seq2[instances.Record, error]) error {
 	ctx, stop := context.WithCancelCause(outer)
 	defer stop(nil)
-	work := make(chan durable.Record)
+	work := make(chan instances.Record)
 	var workers sync.WaitGroup
 	for range rearmWorkers {
 		workers.Go(func() {
@@ -82,7 +83,7 @@ func (r *rearming) all(outer context.Context, records iter.Seq2[durable.Record, 
 
 // rearm rearms one instance, unless this run has already done so. Then it nudges the instance, so that a consumer
 // performs its outbox. It returns only errors that affect other instances too.
-func (r *rearming) rearm(ctx context.Context, record durable.Record) error {
+func (r *rearming) rearm(ctx context.Context, record instances.Record) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // The caller reports the cause.
 	}
@@ -107,7 +108,7 @@ func (r *rearming) rearm(ctx context.Context, record durable.Record) error {
 }
 
 // try rearms an instance as read. Its error wraps durable.ErrConflict if the instance has changed since.
-func (r *rearming) try(ctx context.Context, record durable.Record) error {
+func (r *rearming) try(ctx context.Context, record instances.Record) error {
 	_, instance, err := r.machines.Restore(record)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", record.Instance, err)
@@ -148,7 +149,7 @@ func (r *rearming) try(ctx context.Context, record durable.Record) error {
 }
 
 // count counts a processed instance.
-func (r *rearming) count(record durable.Record, instance durable.Instance, changed, isAlready bool) {
+func (r *rearming) count(record instances.Record, instance durable.Instance, changed, isAlready bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	row := r.found.Of(record.Instance.Machine)
@@ -182,13 +183,13 @@ func (r *rearming) fail(name string, err error) {
 
 // children rearms the finished children of a restored parent, so that they notify it again. It reports children that
 // are deleted or stopped.
-func (r *rearming) children(ctx context.Context, parent durable.Record, instance durable.Instance) error {
+func (r *rearming) children(ctx context.Context, parent instances.Record, instance durable.Instance) error {
 	for _, ref := range instance.Children() {
 		isAskedFor := func(e statechart.Effect) bool { return e.Kind == statechart.SpawnInstance && e.Child == ref.Key }
 		if slices.ContainsFunc(parent.Outbox, isAskedFor) {
 			continue // The child has not started yet.
 		}
-		name := durable.ChildName(parent.Instance, parent.CreatedAt, ref.Key, ref.Machine)
+		name := instances.ChildName(parent.Instance, parent.CreatedAt, ref.Key, ref.Machine)
 		child, err := r.store.Load(ctx, name)
 		switch {
 		case errors.Is(err, durable.ErrUnreadable):

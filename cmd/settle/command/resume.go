@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -53,7 +54,7 @@ const resumeTimer = "resume"
 
 // nudge returns the firing of a timer that the instance does not have. The loop settles the instance, performs its
 // effects, and then skips the firing.
-func nudge(to durable.InstanceID) (durable.Message, error) {
+func nudge(to instances.ID) (durable.Message, error) {
 	body, err := json.Marshal(map[string]string{"type": statechart.TimerEvent, "timer": resumeTimer})
 	return durable.Message{To: to, Body: body, DeduplicationID: rand.Text()}, err
 }

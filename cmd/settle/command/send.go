@@ -15,6 +15,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -50,7 +51,7 @@ queue now and then. If your chart has tags named "settled" or "done", use settle
 
 // Run validates the event, sends it, and waits if asked to.
 func (c *sendCommand) Run(ctx context.Context, s *session) error {
-	to, err := durable.ParseInstanceID(c.Instance)
+	to, err := instances.ParseID(c.Instance)
 	if err != nil {
 		return err
 	}

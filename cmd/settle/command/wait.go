@@ -18,6 +18,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -98,7 +99,7 @@ type waiter struct {
 	// the chart, and await does not check whether it was applied.
 	eventID, eventType string
 
-	to        durable.InstanceID
+	to        instances.ID
 	store     *dynamostore.Store
 	messageID string
 	// arn is the ARN of the queue, sequence the message's sequence number in it.
@@ -107,7 +108,7 @@ type waiter struct {
 	deadLetterQueue string
 	settings        aws.Config
 	// before is the instance as stored before the message was sent.
-	before durable.Record
+	before instances.Record
 }
 
 // sequenceRecorder records the sequence number of the sent message.
@@ -242,7 +243,7 @@ func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool
 
 // isIgnored reports whether the applied event is known to have been ignored: all events of its type in the history
 // since the send were ignored.
-func (w *waiter) isIgnored(record durable.Record) bool {
+func (w *waiter) isIgnored(record instances.Record) bool {
 	transitions, missed := newTransitions(w.before.History, record.History)
 	ignored := false
 	for _, transition := range transitions {
@@ -259,14 +260,14 @@ func (w *waiter) isIgnored(record durable.Record) bool {
 
 // isApplied reports whether the event was applied, ignored or parked. A duplicate leaves no trace but its ID, which the
 // instance remembers from the first delivery.
-func (w *waiter) isApplied(record durable.Record) bool {
+func (w *waiter) isApplied(record instances.Record) bool {
 	applied := record.Watermark[w.arn]
 	return cmp.Or(cmp.Compare(len(applied), len(w.sequence)), cmp.Compare(applied, w.sequence)) >= 0 ||
 		w.eventID != "" && durable.Remembers(record, w.eventID)
 }
 
 // reached reports whether the instance has reached what --wait names. It fails if that is no longer possible.
-func (w *waiter) reached(record durable.Record, shown view.Instance) (bool, error) {
+func (w *waiter) reached(record instances.Record, shown view.Instance) (bool, error) {
 	if f := record.Error; f != nil && (w.before.Error == nil || *f != *w.before.Error) && (f.Event == w.eventType || f.Event == "") {
 		return false, w.parked(f.Message)
 	}

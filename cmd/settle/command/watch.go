@@ -16,6 +16,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -53,7 +54,7 @@ and ends between two looks is not seen. An instance that the first look did not 
 // watched is a transition as printed in JSON.
 type watched struct {
 	Instance string `json:"instance"`
-	durable.Transition
+	instances.Transition
 	// Revision is the revision of the item when the transition was read. This or an earlier revision has stored it.
 	Revision int64 `json:"revision"`
 }
@@ -84,9 +85,9 @@ func (c *watchCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	var id durable.InstanceID
+	var id instances.ID
 	if c.Instance != "" {
-		if id, err = durable.ParseInstanceID(c.Instance); err != nil {
+		if id, err = instances.ParseID(c.Instance); err != nil {
 			return err
 		}
 		if _, err := known.Lookup(id.Machine); err != nil {
@@ -128,8 +129,8 @@ type watch struct {
 }
 
 // one prints the transitions of one instance until it ends.
-func (w *watch) one(ctx context.Context, id durable.InstanceID) error {
-	seen := durable.Record{Revision: -1}
+func (w *watch) one(ctx context.Context, id instances.ID) error {
+	seen := instances.Record{Revision: -1}
 	for pause := pollFirst; ctx.Err() == nil; pause = nextPoll(pause) {
 		record, err := w.store.Load(ctx, id)
 		retry, err := w.handleError(ctx, seen.Revision < 0, err)
@@ -166,7 +167,7 @@ func (w *watch) pause(ctx context.Context, d time.Duration) error {
 }
 
 // print prints the changes between two reads.
-func (w *watch) print(seen, record durable.Record) error {
+func (w *watch) print(seen, record instances.Record) error {
 	s := w.session
 	switch {
 	case record.Revision == 0 && seen.Revision < 0:
@@ -193,7 +194,7 @@ func (w *watch) print(seen, record durable.Record) error {
 }
 
 // fresh returns the transitions since the last read. It prints a note if some may be missing.
-func (w *watch) fresh(seen, record durable.Record) []watched {
+func (w *watch) fresh(seen, record instances.Record) []watched {
 	transitions, missed := newTransitions(seen.History, record.History)
 	if missed {
 		w.session.note("Some transitions of %s were missed here.", record.Instance)
@@ -213,7 +214,7 @@ func (w *watch) write(transition watched) error {
 }
 
 // writeEnd prints that the instance has ended, if so.
-func (w *watch) writeEnd(record durable.Record) error {
+func (w *watch) writeEnd(record instances.Record) error {
 	s := w.session
 	if record.Status == statechart.Active || w.flags.json(s) {
 		return nil
@@ -223,8 +224,8 @@ func (w *watch) writeEnd(record durable.Record) error {
 
 // newTransitions returns the transitions in after that are not in before. missed is true if the two histories do not
 // overlap, so that transitions in between may be lost.
-func newTransitions(before, after []durable.Transition) (fresh []durable.Transition, missed bool) {
-	same := func(a, b durable.Transition) bool {
+func newTransitions(before, after []instances.Transition) (fresh []instances.Transition, missed bool) {
+	same := func(a, b instances.Transition) bool {
 		return a.At.Equal(b.At) && a.Event == b.Event && a.Ignored == b.Ignored && slices.Equal(a.From, b.From) && slices.Equal(a.To, b.To)
 	}
 	for n := max(0, len(after)-len(before)); n < len(after); n++ {

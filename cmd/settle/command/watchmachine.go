@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -31,15 +31,15 @@ type machineWatch struct {
 	// byTable is set if the table has no index.
 	byTable bool
 	// seen has the active instances as last read. listed has the instances that the last look found.
-	seen   map[durable.InstanceID]durable.Record
-	listed map[durable.InstanceID]bool
+	seen   map[instances.ID]instances.Record
+	listed map[instances.ID]bool
 	// unreadable has the instances whose items could not be read, to report each of them once.
 	unreadable map[string]bool
 }
 
 // several prints the transitions of the instances that match the filter, until ctx ends.
 func (w *watch) several(ctx context.Context, filter dynamostore.Filter) error {
-	c := &machineWatch{watch: w, filter: filter, seen: map[durable.InstanceID]durable.Record{}, unreadable: map[string]bool{}}
+	c := &machineWatch{watch: w, filter: filter, seen: map[instances.ID]instances.Record{}, unreadable: map[string]bool{}}
 	progress := w.session.newProgress("instance found", "instances found")
 	err := c.look(ctx, progress)
 	progress.end()
@@ -99,7 +99,7 @@ func (c *machineWatch) look(ctx context.Context, first *progress) error {
 	if err != nil {
 		return err
 	}
-	listed := map[durable.InstanceID]bool{}
+	listed := map[instances.ID]bool{}
 	for _, record := range records {
 		listed[record.Instance] = true
 	}
@@ -114,7 +114,7 @@ func (c *machineWatch) look(ctx context.Context, first *progress) error {
 	}
 	c.listed = listed // Set only after all reads: a failed look is repeated.
 	var fresh []watched
-	var over []durable.Record
+	var over []instances.Record
 	for _, record := range records {
 		seen, known := c.seen[record.Instance]
 		if record.Revision < seen.Revision && record.Revision > 0 { // This read was older than the last one.
@@ -133,14 +133,14 @@ func (c *machineWatch) look(ctx context.Context, first *progress) error {
 }
 
 // printLook prints transitions. The end of an instance follows its last transition.
-func (c *machineWatch) printLook(fresh []watched, over []durable.Record) error {
+func (c *machineWatch) printLook(fresh []watched, over []instances.Record) error {
 	slices.SortStableFunc(fresh, func(a, b watched) int { return a.At.Compare(b.At) })
-	slices.SortFunc(over, func(a, b durable.Record) int { return strings.Compare(a.Instance.String(), b.Instance.String()) })
+	slices.SortFunc(over, func(a, b instances.Record) int { return strings.Compare(a.Instance.String(), b.Instance.String()) })
 	for i, transition := range fresh {
 		if err := c.write(transition); err != nil {
 			return err
 		}
-		k := slices.IndexFunc(over, func(r durable.Record) bool { return r.Instance.String() == transition.Instance })
+		k := slices.IndexFunc(over, func(r instances.Record) bool { return r.Instance.String() == transition.Instance })
 		if k < 0 || slices.ContainsFunc(fresh[i+1:], func(t watched) bool { return t.Instance == transition.Instance }) {
 			continue
 		}
@@ -160,8 +160,8 @@ func (c *machineWatch) printLook(fresh []watched, over []durable.Record) error {
 }
 
 // list reads the instances, by the index if the table has it.
-func (c *machineWatch) list(ctx context.Context, first *progress) ([]durable.Record, error) {
-	var records []durable.Record
+func (c *machineWatch) list(ctx context.Context, first *progress) ([]instances.Record, error) {
+	var records []instances.Record
 	for record, err := range c.each(ctx) {
 		var unreadable *dynamostore.ItemError
 		switch {
@@ -185,8 +185,8 @@ func (c *machineWatch) list(ctx context.Context, first *progress) ([]durable.Rec
 }
 
 // each yields the instances like Store.List.
-func (c *machineWatch) each(ctx context.Context) iter.Seq2[durable.Record, error] {
-	return func(yield func(durable.Record, error) bool) {
+func (c *machineWatch) each(ctx context.Context) iter.Seq2[instances.Record, error] {
+	return func(yield func(instances.Record, error) bool) {
 		for cursor := ""; !c.byTable; {
 			page, err := c.store.ListPage(ctx, c.filter, dynamostore.PageInstancesMax, cursor)
 			if errors.Is(err, dynamostore.ErrNoIndex) {
@@ -194,7 +194,7 @@ func (c *machineWatch) each(ctx context.Context) iter.Seq2[durable.Record, error
 				break
 			}
 			if err != nil {
-				yield(durable.Record{}, err)
+				yield(instances.Record{}, err)
 				return
 			}
 			for _, record := range page.Records {
@@ -203,7 +203,7 @@ func (c *machineWatch) each(ctx context.Context) iter.Seq2[durable.Record, error
 				}
 			}
 			for _, unreadable := range page.Unreadable {
-				if !yield(durable.Record{}, unreadable) {
+				if !yield(instances.Record{}, unreadable) {
 					return
 				}
 			}

@@ -9,8 +9,8 @@ import (
 	"net/url"
 
 	"github.com/settle-run/settle/machines/job"
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // Name is the name of the webhook in its address: POST /webhooks/github.
@@ -53,7 +53,7 @@ func read(header http.Header, body []byte) (gateway.WebhookEvent, error) {
 		return gateway.WebhookEvent{}, err
 	}
 	instance, message, err := job.FromWebhook(payload)
-	return gateway.WebhookEvent{To: durable.InstanceID{Machine: "job", ID: instance}, Event: message, ID: delivery}, err
+	return gateway.WebhookEvent{To: instances.ID{Machine: "job", ID: instance}, Event: message, ID: delivery}, err
 }
 
 // payloadOf returns the JSON of a webhook. Depending on the webhook's content type, GitHub sends it as the body or as the

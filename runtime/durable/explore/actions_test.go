@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -153,7 +154,7 @@ func (x *search) operating(w *world, depth int) (actions []action) {
 			add("redrive "+p.MessageID, func(w *world) {
 				w.left.Redrives--
 				w.parked[i].redriven = true
-				w.enqueue(p.Queue, p.Group, p.Body, "redrive "+strconv.Itoa(w.left.Redrives), durable.Place{Queue: p.Queue, SequenceNumber: p.SequenceNumber})
+				w.enqueue(p.Queue, p.Group, p.Body, "redrive "+strconv.Itoa(w.left.Redrives), instances.Place{Queue: p.Queue, SequenceNumber: p.SequenceNumber})
 			})
 		}
 	}
@@ -197,7 +198,7 @@ func (w *world) rearm(machines *durable.Machines, id string) {
 		w.facts["committed "+string(effect.Kind)+" "+name], w.facts["may "+name] = 1, 1
 		delete(w.facts, "cleared "+name)
 	}
-	w.enqueue(queueARN, id, `{"type": "settle.timer", "timer": "resume"}`, "rearm "+id, durable.Place{})
+	w.enqueue(queueARN, id, `{"type": "settle.timer", "timer": "resume"}`, "rearm "+id, instances.Place{})
 }
 
 // taskActions returns the possible ends of tasks: a task times out, or its execution is aborted.
@@ -231,7 +232,7 @@ func (w *world) executionActions() (actions []action) {
 		case n < 2:
 			actions = append(actions, action{name: "EventBridge tells the end", do: func(w *world, _ *decisions) {
 				w.facts["told "+arn]++
-				m, err := durable.Ended(originOf([]byte(e.input)), statechart.ExecutionEnded{Name: e.name, Execution: arn, Status: "SUCCEEDED"})
+				m, _, err := durable.ExecutionEnd([]byte(e.input), statechart.ExecutionEnded{Name: e.name, Execution: arn, Status: "SUCCEEDED"})
 				if err != nil {
 					panic(err)
 				}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -19,7 +20,7 @@ var (
 )
 
 // Load implements durable.Store.
-func (p *process) Load(_ context.Context, id durable.InstanceID) (record durable.Record, err error) {
+func (p *process) Load(_ context.Context, id instances.ID) (record instances.Record, err error) {
 	record.Instance = id
 	err = p.call(id.String(), "Load", func(w *world) error {
 		if s, ok := w.records[id.String()]; ok {
@@ -31,7 +32,7 @@ func (p *process) Load(_ context.Context, id durable.InstanceID) (record durable
 }
 
 // Commit implements durable.Store.
-func (p *process) Commit(_ context.Context, record durable.Record) error {
+func (p *process) Commit(_ context.Context, record instances.Record) error {
 	id := record.Instance.String()
 	return p.call(id, "Commit", func(w *world) error {
 		was := w.records[id]
@@ -51,7 +52,7 @@ func (p *process) Commit(_ context.Context, record durable.Record) error {
 }
 
 // ClearOutbox implements durable.Store.
-func (p *process) ClearOutbox(_ context.Context, id durable.InstanceID, revision int64, left durable.Left) error {
+func (p *process) ClearOutbox(_ context.Context, id instances.ID, revision int64, left durable.Left) error {
 	return p.call(id.String(), "ClearOutbox", func(w *world) error {
 		if w.records[id.String()].revision != revision {
 			return durable.ErrConflict
@@ -72,7 +73,7 @@ func (p *process) ClearOutbox(_ context.Context, id durable.InstanceID, revision
 }
 
 // KeepSends implements durable.Store.
-func (p *process) KeepSends(_ context.Context, receiver durable.InstanceID, queue string, sends []durable.LastSend, _ time.Time) error {
+func (p *process) KeepSends(_ context.Context, receiver instances.ID, queue string, sends []instances.LastSend, _ time.Time) error {
 	return p.call(receiver.String(), "KeepSends", func(w *world) error {
 		for _, send := range sends {
 			if key := receiver.String() + " " + queue + " " + send.Sender; send.After(w.sends[key]) {
@@ -84,7 +85,7 @@ func (p *process) KeepSends(_ context.Context, receiver durable.InstanceID, queu
 }
 
 // LastSend implements durable.Store.
-func (p *process) LastSend(_ context.Context, receiver durable.InstanceID, queue, sender string) (last durable.LastSend, ok bool, err error) {
+func (p *process) LastSend(_ context.Context, receiver instances.ID, queue, sender string) (last instances.LastSend, ok bool, err error) {
 	err = p.call(receiver.String(), "LastSend", func(w *world) error {
 		last, ok = w.sends[receiver.String()+" "+queue+" "+sender]
 		return nil
@@ -93,7 +94,7 @@ func (p *process) LastSend(_ context.Context, receiver durable.InstanceID, queue
 }
 
 // Claim implements durable.Store with the condition that dynamostore uses.
-func (p *process) Claim(_ context.Context, name string, id durable.InstanceID, createdAt time.Time, revision int64) error {
+func (p *process) Claim(_ context.Context, name string, id instances.ID, createdAt time.Time, revision int64) error {
 	return p.call(id.String(), "Claim", func(w *world) error {
 		if stored := w.records[id.String()]; stored.revision != revision {
 			return durable.ErrConflict
@@ -113,7 +114,7 @@ func (p *process) Claim(_ context.Context, name string, id durable.InstanceID, c
 }
 
 // Release implements durable.Store.
-func (p *process) Release(_ context.Context, name string, id durable.InstanceID, createdAt, expireAt time.Time) error {
+func (p *process) Release(_ context.Context, name string, id instances.ID, createdAt, expireAt time.Time) error {
 	return p.call(id.String(), "Release", func(w *world) error {
 		if has := w.aliases[name]; has.owner == id.String() && has.created == createdAt.UnixMilli() && !slices.Contains(w.record(has.owner).Aliases, name) {
 			has.released, has.expireAt = true, expireAt
@@ -192,7 +193,7 @@ func (p *process) Acknowledge(_ context.Context, deliveries []durable.Delivery) 
 
 // Answer implements durable.Tokens as sfncallback does over Step Functions. If the execution is known, its history
 // distinguishes our own answer from an expiry.
-func (p *process) Answer(_ context.Context, token durable.Token, answer durable.Answer, repeat bool) error {
+func (p *process) Answer(_ context.Context, token instances.Token, answer instances.Answer, repeat bool) error {
 	value := token.Value.Reveal()
 	return p.call(groupOf(value), "Answer", func(w *world) error {
 		text := string(answer.Output) + answer.Error
@@ -210,7 +211,7 @@ func (p *process) Answer(_ context.Context, token durable.Token, answer durable.
 }
 
 // Heartbeat implements durable.Tokens.
-func (p *process) Heartbeat(_ context.Context, token durable.Token) error {
+func (p *process) Heartbeat(_ context.Context, token instances.Token) error {
 	value := token.Value.Reveal()
 	return p.call(groupOf(value), "Heartbeat", func(w *world) error {
 		t := w.tasks[value]
@@ -224,9 +225,13 @@ func (p *process) Heartbeat(_ context.Context, token durable.Token) error {
 }
 
 // Start implements durable.Executions.
-func (p *process) Start(_ context.Context, e durable.Execution, input json.RawMessage) (arn string, err error) {
+func (p *process) Start(_ context.Context, e instances.Execution, input json.RawMessage) (arn string, err error) {
 	arn = "arn of " + e.Name
-	group := originOf(input).Instance
+	end, _, err := durable.ExecutionEnd(input, statechart.ExecutionEnded{Name: e.Name})
+	if err != nil {
+		panic(err)
+	}
+	group := end.To.String()
 	return arn, p.call(group, "Start", func(w *world) error {
 		if w.scenario.refused {
 			return &durable.RefusedError{Code: "StateMachineDoesNotExist", Err: errFault}
@@ -278,13 +283,6 @@ func groupOf(token string) string {
 	return group
 }
 
-func originOf(input json.RawMessage) (origin durable.Origin) {
-	var keys map[string]json.RawMessage
-	mustUnmarshal(input, &keys)
-	mustUnmarshal(keys[statechart.WorkflowKey], &origin)
-	return origin
-}
-
-func derivedID(record durable.Record, id string) string {
+func derivedID(record instances.Record, id string) string {
 	return fmt.Sprintf("%s@%d/%s", record.Instance, record.CreatedAt.UnixMilli(), id)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/waking"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -48,7 +49,7 @@ func (w *world) tasksAnswered() {
 		t := w.tasks[value]
 		record := w.record(t.group)
 		told := w.exactly(t.group, "gone "+t.name+" "+t.execution)
-		held := slices.ContainsFunc(record.Tokens, func(k durable.Token) bool { return k.Value.Reveal() == value })
+		held := slices.ContainsFunc(record.Tokens, func(k instances.Token) bool { return k.Value.Reveal() == value })
 		wasParked := slices.ContainsFunc(w.parked, func(p parked) bool { return strings.Contains(p.Body, `"`+value+`"`) })
 		reached := record.Status != statechart.Active || slices.ContainsFunc(w.scenario.posts, func(p post) bool { return p.typ == "hand" && w.exactly(p.group, p.item) > 0 })
 		switch {
@@ -110,7 +111,7 @@ func (w *world) aliasesOwned() {
 }
 
 // childrenOf returns the keys of the children that an instance lists, and their machines.
-func childrenOf(record durable.Record) map[string]string {
+func childrenOf(record instances.Record) map[string]string {
 	var snapshot struct {
 		Children map[string]struct{ Key, Machine string }
 	}
@@ -199,7 +200,7 @@ func (w *world) failuresTold() {
 		record := w.record(id)
 		for _, f := range record.FailedEffects {
 			told := w.exactly(id, "failed "+derivedID(record, f.ID))
-			if told > 1 || told == 0 && record.Status == statechart.Active && f.Report != durable.ReportUnsent {
+			if told > 1 || told == 0 && record.Status == statechart.Active && f.Report != instances.ReportUnsent {
 				w.wrong("failure told %d times: %s of %s", told, f.ID, id)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -13,7 +14,7 @@ import (
 
 // committed checks a commit. "Applied exactly once", "no event is applied to an unsettled configuration", "a service that
 // has finished never runs again".
-func (w *world) committed(was, is stored, record durable.Record) {
+func (w *world) committed(was, is stored, record instances.Record) {
 	id := record.Instance.String()
 	if len(is.log) < len(was.log) {
 		w.wrong("taken back: a commit of %s forgets an applied event", id)
@@ -59,14 +60,14 @@ func (w *world) committed(was, is stored, record durable.Record) {
 }
 
 // keptFailures notes the effects that an item keeps as failed.
-func (w *world) keptFailures(record durable.Record) {
+func (w *world) keptFailures(record instances.Record) {
 	for _, f := range record.FailedEffects {
 		w.facts["failed "+derivedID(record, f.ID)], w.facts["failures "+record.Instance.String()] = 1, 1
 	}
 }
 
 // blamed checks what an item says about the event that was parked or postponed last. A failure of AWS is no try.
-func (w *world) blamed(was, is stored, record durable.Record) {
+func (w *world) blamed(was, is stored, record instances.Record) {
 	if id := record.Instance.String(); is.isAbandoned && !was.isAbandoned && w.facts["blame "+id] == 0 {
 		w.wrong("innocent event blamed: the item of %s says that processes died with %q, and none has", id, record.Error.Event)
 	}
@@ -122,7 +123,7 @@ func (w *world) refused(name string, has alias, id string) {
 	}
 }
 
-func owesRelease(record durable.Record, name string) bool {
+func owesRelease(record instances.Record, name string) bool {
 	return slices.ContainsFunc(record.Outbox, func(e statechart.Effect) bool { return e.Kind == "release" && e.Name == name })
 }
 
@@ -173,7 +174,7 @@ func (x *search) settled(w *world, id string) {
 		w.wrong("waits for ever: %s for the execution %s, and no poll is scheduled", id, e.Workflow)
 	}
 	for key := range childrenOf(record) {
-		child := w.record(durable.ChildName(record.Instance, record.CreatedAt, key, childrenOf(record)[key]).String())
+		child := w.record(instances.ChildName(record.Instance, record.CreatedAt, key, childrenOf(record)[key]).String())
 		if child.Status != statechart.Active {
 			w.wrong("waits for ever: %s for its child %s, which is %q", id, key, child.Status)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // The flags of the search.
@@ -97,7 +97,7 @@ func parsePosts(text string) (posts []post) {
 // begin returns the world at the start.
 func (s *scenario) begin(scope scope) *world {
 	w := &world{scenario: s, clock: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), left: s.left, records: map[string]stored{}, backups: map[string]stored{},
-		sent: map[string]time.Time{}, serial: map[string]int{}, sends: map[string]durable.LastSend{}, aliases: map[string]alias{}, tasks: map[string]task{}, executions: map[string]execution{},
+		sent: map[string]time.Time{}, serial: map[string]int{}, sends: map[string]instances.LastSend{}, aliases: map[string]alias{}, tasks: map[string]task{}, executions: map[string]execution{},
 		applied: map[string][]string{}, facts: map[string]int{}}
 	w.left.Faults, w.left.Pauses, w.faults = scope.faults, scope.pauses, scope.faults
 	for i, p := range s.posts {
@@ -112,7 +112,7 @@ func (s *scenario) begin(scope scope) *world {
 		case strings.HasSuffix(p.item, "*"): // A producer sends duplicates of an event with an ID.
 			body = fmt.Sprintf(`{"type":%q,"item":%q,"$id":%q}`, p.typ, p.item, p.item)
 		}
-		w.enqueue(p.queue, p.group, body, id, durable.Place{})
+		w.enqueue(p.queue, p.group, body, id, instances.Place{})
 	}
 	return w
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // The settings of SQS and Lambda.
@@ -41,7 +42,7 @@ type world struct {
 	serial     map[string]int
 	parked     []parked
 	aliases    map[string]alias
-	sends      map[string]durable.LastSend
+	sends      map[string]instances.LastSend
 	tasks      map[string]task
 	executions map[string]execution
 	// denied is set while sending is denied. deployed is set once the new version is deployed.
@@ -135,7 +136,7 @@ func lane(queue, group string) string {
 func (m message) lane() string { return lane(m.Queue, m.Group) }
 
 // enqueue sends a message, unless SQS has seen its deduplication ID in the last five minutes.
-func (w *world) enqueue(queue, group, body, deduplicationID string, from durable.Place) (messageID string) {
+func (w *world) enqueue(queue, group, body, deduplicationID string, from instances.Place) (messageID string) {
 	if at, ok := w.sent[deduplicationID]; ok && w.clock.Sub(at) < deduplicationTime {
 		return ""
 	}
@@ -149,7 +150,7 @@ func (w *world) enqueue(queue, group, body, deduplicationID string, from durable
 }
 
 func (w *world) send(m durable.Message) (messageID string) {
-	return w.enqueue(queueARN, m.To.String(), string(m.Body), m.DeduplicationID, durable.Place{})
+	return w.enqueue(queueARN, m.To.String(), string(m.Body), m.DeduplicationID, instances.Place{})
 }
 
 // deniedReceivesMax bounds the retries while sending is denied: some go on until it is allowed.
@@ -196,7 +197,7 @@ func (w *world) remove(deliveries []durable.Delivery) {
 }
 
 // record returns a stored record, or an empty one.
-func (w *world) record(id string) (record durable.Record) {
+func (w *world) record(id string) (record instances.Record) {
 	if s, ok := w.records[id]; ok {
 		mustUnmarshal(s.json, &record)
 	}
@@ -204,7 +205,7 @@ func (w *world) record(id string) (record durable.Record) {
 }
 
 // store stores a record.
-func (w *world) store(record durable.Record) stored {
+func (w *world) store(record instances.Record) stored {
 	body, err := json.Marshal(record)
 	if err != nil {
 		panic(err)
@@ -260,7 +261,7 @@ func (w *world) key() [16]byte {
 	for _, p := range w.parked {
 		fmt.Fprintln(&b, p.MessageID, p.Body, p.redriven)
 	}
-	each(&b, w.sends, func(s durable.LastSend) any { return s.ID })
+	each(&b, w.sends, func(s instances.LastSend) any { return s.ID })
 	each(&b, w.aliases, func(a alias) any { return fmt.Sprint(a.owner, a.created, a.released) })
 	each(&b, w.tasks, func(t task) any { return fmt.Sprint(t.isGone(w.clock), t.answer) })
 	each(&b, w.executions, func(e execution) any { return e.end })

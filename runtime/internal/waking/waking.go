@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // Cause is what starts the next turn of a stored instance.
@@ -28,13 +29,13 @@ const (
 
 // Stored is a stored instance. Settled and Timers, the IDs of its timers, come from the snapshot.
 type Stored struct {
-	Record  durable.Record
+	Record  instances.Record
 	Settled bool
 	Timers  []string
 }
 
 // Of returns a stored instance. It restores the record, and may migrate it.
-func Of(machines *durable.Machines, record durable.Record) (Stored, error) {
+func Of(machines *durable.Machines, record instances.Record) (Stored, error) {
 	_, instance, err := machines.Restore(record)
 	if err != nil {
 		return Stored{}, err
@@ -62,7 +63,7 @@ func (s Stored) Cause() Cause {
 // failed permanently: the record keeps them as failed effects.
 func (s Stored) awaited() (names []string) {
 	wait := func(name, effect string) {
-		isOf := func(f durable.FailedEffect) bool { return f.ID == effect || strings.HasPrefix(f.ID, effect+".") }
+		isOf := func(f instances.FailedEffect) bool { return f.ID == effect || strings.HasPrefix(f.ID, effect+".") }
 		if !slices.ContainsFunc(s.Record.FailedEffects, isOf) {
 			names = append(names, name)
 		}

@@ -3,7 +3,7 @@ package waking_test
 import (
 	"testing"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/waking"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -11,10 +11,10 @@ import (
 func TestAnInstanceWithoutAMessageOrAScheduleIsNotWoken(t *testing.T) {
 	t.Parallel()
 	timer, beat := `{"type": "settle.timer", "timer": "2.0"}`, `{"type": "settle.token", "token": "k1"}`
-	owing := durable.Record{Outbox: []statechart.Effect{{ID: "1.0"}}}
-	stuck := durable.Record{Error: &durable.Failure{Message: "settling order/1: no way on"}}
-	failed := durable.Record{FailedEffects: []durable.FailedEffect{{ID: "2.0"}}}
-	waits := durable.Record{Tokens: []durable.Token{{Key: "k1", HeartbeatSeconds: 30}}}
+	owing := instances.Record{Outbox: []statechart.Effect{{ID: "1.0"}}}
+	stuck := instances.Record{Error: &instances.Failure{Message: "settling order/1: no way on"}}
+	failed := instances.Record{FailedEffects: []instances.FailedEffect{{ID: "2.0"}}}
+	waits := instances.Record{Tokens: []instances.Token{{Key: "k1", HeartbeatSeconds: 30}}}
 	for name, c := range map[string]struct {
 		stored    waking.Stored
 		cause     waking.Cause

@@ -13,6 +13,7 @@ import (
 	"github.com/lmittmann/tint"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // A column grows with its content up to columnMax. Wider content shifts the next column.
@@ -88,7 +89,7 @@ func (o *output) columns(instance, event string) string {
 	return o.style.Bold(Pad(Escape(instance), &o.instances)) + "  " + Pad(Escape(event), &o.events) + "  "
 }
 
-func (h *Handler) transition(c durable.Committed, t durable.Transition) string {
+func (h *Handler) transition(c durable.Committed, t instances.Transition) string {
 	style, line := h.out.style, h.out.columns(c.Instance, EventName(t.Event, t.From))
 	if h.brief {
 		return line + BriefChange(style, t.From, t.To, t.Ignored)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 func logTo(out *bytes.Buffer, style Style) *slog.Logger {
@@ -25,15 +26,15 @@ func TestTransitionsArePrintedInColumns(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	handler := NewHandler(&out, Style{}, "> ")
-	handler.Committed(t.Context(), durable.Committed{Instance: "signup/42", Revision: 1, Transitions: []durable.Transition{
+	handler.Committed(t.Context(), durable.Committed{Instance: "signup/42", Revision: 1, Transitions: []instances.Transition{
 		{Event: "SIGN_UP", From: []string{"new"}, To: []string{"unverified.registering"}},
 		{Event: "done.invoke.unverified.registering", From: []string{"unverified.registering"}, To: []string{"waiting"}},
 	}})
-	handler.Committed(t.Context(), durable.Committed{Instance: "signup/42", Revision: 2, Transitions: []durable.Transition{
+	handler.Committed(t.Context(), durable.Committed{Instance: "signup/42", Revision: 2, Transitions: []instances.Transition{
 		{Event: "done.invoke.other", From: []string{"waiting"}, To: []string{"waiting"}},
 		{Event: "CANCEL", From: []string{"a.b", "c.d"}, To: []string{"a.b", "c.d"}, Ignored: true},
 	}})
-	handler.Committed(t.Context(), durable.Committed{Instance: "signup/42", Revision: 1, Transitions: []durable.Transition{
+	handler.Committed(t.Context(), durable.Committed{Instance: "signup/42", Revision: 1, Transitions: []instances.Transition{
 		{Event: "settle.start", To: []string{"a.b", "c.d"}},
 	}})
 	want := `> signup/42           SIGN_UP        new → unverified.registering  (revision 1)
@@ -68,7 +69,7 @@ func TestStyleMarksOnlyOnTerminals(t *testing.T) {
 		t.Error("expected a buffer to be no terminal")
 	}
 	var out bytes.Buffer
-	NewHandler(&out, Style{on: true}, "").Committed(t.Context(), durable.Committed{Transitions: []durable.Transition{{From: []string{"x"}, To: []string{"y"}}}})
+	NewHandler(&out, Style{on: true}, "").Committed(t.Context(), durable.Committed{Transitions: []instances.Transition{{From: []string{"x"}, To: []string{"y"}}}})
 	if want := "x → \x1b[32my\x1b[0m"; !strings.Contains(out.String(), want) {
 		t.Errorf("expected %q in %q", want, out.String())
 	}
@@ -101,7 +102,7 @@ func TestBriefOmitsRedundantStates(t *testing.T) {
 		{{"a.x", "b.x"}, {"b.x"}},
 		{{"a.x", "b.x"}, {"a.x", "b.x"}},
 	} {
-		handler.Committed(t.Context(), durable.Committed{Instance: "a/1", Transitions: []durable.Transition{{Event: "E", From: change[0], To: change[1]}}})
+		handler.Committed(t.Context(), durable.Committed{Instance: "a/1", Transitions: []instances.Transition{{Event: "E", From: change[0], To: change[1]}}})
 	}
 	want := `> a/1                 E              new → unverified.registering
 > a/1                 E              unverified.registering → waiting

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 func TestEscapeRemovesControlCharacters(t *testing.T) {
@@ -74,7 +75,7 @@ func TestLogLinesContainNoEscapeSequences(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	handler := NewHandler(&out, Style{}, "> ")
-	handler.Committed(t.Context(), durable.Committed{Instance: "a/\u009b1", Revision: 1, Transitions: []durable.Transition{
+	handler.Committed(t.Context(), durable.Committed{Instance: "a/\u009b1", Revision: 1, Transitions: []instances.Transition{
 		{Event: "\x1bE", From: []string{"x\u202e"}, To: []string{"y\x1b"}},
 	}})
 	slog.New(handler).Info("event parked", "reason", "\u009b2J", "ok", "plain")

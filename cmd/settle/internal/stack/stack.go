@@ -29,6 +29,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // The names of the resources that a stack creates.
@@ -222,7 +223,7 @@ func (s *Stack) HTTPClient() *http.Client { return s.gateway.client }
 func (s *Stack) MachineIDs() []string { return s.machines.IDs() }
 
 // Load reads an instance consistently.
-func (s *Stack) Load(ctx context.Context, id durable.InstanceID) (durable.Record, error) {
+func (s *Stack) Load(ctx context.Context, id instances.ID) (instances.Record, error) {
 	return s.store.Load(ctx, id)
 }
 

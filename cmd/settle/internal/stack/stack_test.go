@@ -22,6 +22,7 @@ import (
 	"github.com/settle-run/settle/machines/demo"
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 func hosted(string) []durable.Machine {
@@ -80,7 +81,7 @@ func TestTimersReachTheInstanceThroughTheDelayQueue(t *testing.T) {
 
 func stateOf(t *testing.T, s *Stack, id string) string {
 	t.Helper()
-	record, err := s.Load(t.Context(), durable.InstanceID{Machine: "job", ID: id})
+	record, err := s.Load(t.Context(), instances.ID{Machine: "job", ID: id})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -48,7 +49,7 @@ func TestMachineStartsAWorkflowAndReceivesItsEnd(t *testing.T) {
 		}{{59 * time.Second, "asleep"}, {3 * time.Second, "rested"}} {
 			time.Sleep(step.wait)
 			synctest.Wait()
-			record, err := s.Load(t.Context(), durable.InstanceID{Machine: "sleeper", ID: "1"})
+			record, err := s.Load(t.Context(), instances.ID{Machine: "sleeper", ID: "1"})
 			if err != nil || len(record.State) != 1 || record.State[0] != step.want {
 				t.Errorf("after %v more: want %s, got %v and %v", step.wait, step.want, record.State, err)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -310,7 +311,7 @@ func (p *player) objectCreated(kind, month, etag, sequencer, note string) {
 	hash := sha256.Sum256(event)
 	queue := sqsqueue.New(sqs.NewFromConfig(p.stack.AWS()), p.stack.QueueURL(), "")
 	_, err = queue.Send(p.ctx, durable.Message{
-		To: durable.InstanceID{Machine: "upload", ID: id}, Body: event, DeduplicationID: hex.EncodeToString(hash[:]),
+		To: instances.ID{Machine: "upload", ID: id}, Body: event, DeduplicationID: hex.EncodeToString(hash[:]),
 	})
 	p.check(err, "queueing the upload of "+key)
 	if note != "" {

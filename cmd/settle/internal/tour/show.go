@@ -20,14 +20,14 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // showEnd prints the paths of ended executions, the history of the instance that they waited for, and their results.
 // Without executions it prints the instance's history and output.
 func (p *player) showEnd(instance string, executions ...execution) {
-	id, err := durable.ParseInstanceID(instance)
+	id, err := instances.ParseID(instance)
 	p.check(err)
 	record, err := p.stack.Load(p.ctx, id)
 	p.check(err)
@@ -66,8 +66,8 @@ func (e execution) text() string {
 }
 
 // historyLines returns a line for each transition: the time since the first one, the event, and the change.
-func (p *player) historyLines(history []durable.Transition) []string {
-	since := func(t durable.Transition) string {
+func (p *player) historyLines(history []instances.Transition) []string {
+	since := func(t instances.Transition) string {
 		span := t.At.Sub(history[0].At)
 		if span < time.Minute {
 			return fmt.Sprintf("%.1fs", span.Seconds())

@@ -25,6 +25,7 @@ import (
 	"github.com/settle-run/settle/machines/signup"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -266,12 +267,12 @@ func TestTourWaitsForEffects(t *testing.T) {
 			t.Fatal(err)
 		}
 		store := dynamostore.New(dynamodb.NewFromConfig(running.AWS()), stack.Table)
-		id, began := durable.InstanceID{Machine: "enrich", ID: "1"}, time.Now()
+		id, began := instances.ID{Machine: "enrich", ID: "1"}, time.Now()
 		storing := make(chan struct{})
 		go func() {
 			defer close(storing)
 			time.Sleep(time.Minute) // The instance does not exist until then.
-			err := store.Commit(t.Context(), durable.Record{
+			err := store.Commit(t.Context(), instances.Record{
 				Instance: id, Revision: 1, Snapshot: []byte(`{"machine":"enrich","version":1,"value":"waiting","context":{},"status":"active","tags":[]}`),
 				State: []string{"waiting"}, Status: statechart.Active, CreatedAt: began, UpdatedAt: began,
 				Outbox: []statechart.Effect{{ID: "1.0", Kind: statechart.ClaimAlias, Name: "provider/1"}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // watch passes transitions and records on for printing, and then records those that the tour waits for.
@@ -31,7 +32,7 @@ type seen struct {
 
 	mu sync.Mutex
 	// transitions are the transitions not awaited yet, by instance.
-	transitions map[string][]durable.Transition
+	transitions map[string][]instances.Transition
 	// states are the current states, by instance.
 	states map[string][]string
 	// code is the code in the last mail.
@@ -47,7 +48,7 @@ type asked struct{ job, callback string }
 
 func newWatch(next *console.Handler) watch {
 	return watch{Handler: next, seen: &seen{
-		console: next, transitions: map[string][]durable.Transition{}, states: map[string][]string{}, changed: make(chan struct{}),
+		console: next, transitions: map[string][]instances.Transition{}, states: map[string][]string{}, changed: make(chan struct{}),
 	}}
 }
 
@@ -193,7 +194,7 @@ func (s *seen) await(ctx context.Context, instance, event string, states ...stri
 	for {
 		s.mu.Lock()
 		waiting := s.transitions[instance]
-		k := slices.IndexFunc(waiting, func(t durable.Transition) bool {
+		k := slices.IndexFunc(waiting, func(t instances.Transition) bool {
 			missing := func(state string) bool { return !slices.Contains(t.To, state) }
 			return !t.Ignored && (event == "" || t.Event == event) && !slices.ContainsFunc(states, missing)
 		})

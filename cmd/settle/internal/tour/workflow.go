@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 
 	"github.com/settle-run/settle/infra/workflows"
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // workflowInterval is the polling interval for executions and instances.
@@ -40,22 +40,22 @@ func (p *player) startWorkflow(name, instance string, input map[string]any) (exe
 
 // taskWaits returns once the instance holds the task's token. Without this wait, the order of the story would vary.
 func (p *player) taskWaits(instance, name string) {
-	p.stored(instance, "hold the token of the task "+name, func(record durable.Record) bool {
-		return slices.ContainsFunc(record.Tokens, func(k durable.Token) bool { return k.Name == name })
+	p.stored(instance, "hold the token of the task "+name, func(record instances.Record) bool {
+		return slices.ContainsFunc(record.Tokens, func(k instances.Token) bool { return k.Name == name })
 	})
 }
 
 // performed returns once the instance's outbox is empty. Effects are performed after the commit, and so after the
 // transitions are printed.
 func (p *player) performed(instance string) {
-	p.stored(instance, "perform its effects", func(record durable.Record) bool {
+	p.stored(instance, "perform its effects", func(record instances.Record) bool {
 		return record.Revision > 0 && len(record.Outbox) == 0
 	})
 }
 
 // stored polls the instance until wanted returns true.
-func (p *player) stored(instance, what string, wanted func(durable.Record) bool) {
-	id, err := durable.ParseInstanceID(instance)
+func (p *player) stored(instance, what string, wanted func(instances.Record) bool) {
+	id, err := instances.ParseID(instance)
 	p.check(err)
 	for {
 		record, err := p.stack.Load(p.ctx, id)

@@ -7,17 +7,17 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 func TestExecutionsAreShownWithTheirStatus(t *testing.T) {
 	t.Parallel()
 	r := record()
-	r.Executions = []durable.Execution{
+	r.Executions = []instances.Execution{
 		{Name: "n-1", Workflow: "nightly", Event: "ended", StartedAt: noon.Add(-time.Hour), ARN: "arn:aws:states:us-east-1:000000000000:execution:nightly:n-1"},
 		{Name: "n-2", Workflow: "night\x1bly", Event: "ended", StartedAt: noon.Add(-time.Minute)},
-		{Name: "n-3", Workflow: "weekly", Event: "over", StartedAt: noon, Refused: &durable.Refusal{Error: "NOT_STARTED", Cause: "no such workflow"}},
-		{Name: "n-4", Workflow: "yearly", Event: "over", StartedAt: noon, ARN: "arn of n-4", Refused: &durable.Refusal{Error: "AccessDeniedException"}},
+		{Name: "n-3", Workflow: "weekly", Event: "over", StartedAt: noon, Refused: &instances.Refusal{Error: "NOT_STARTED", Cause: "no such workflow"}},
+		{Name: "n-4", Workflow: "yearly", Event: "over", StartedAt: noon, ARN: "arn of n-4", Refused: &instances.Refusal{Error: "AccessDeniedException"}},
 	}
 	v, err := Of(pipelines(t), r)
 	if err != nil {

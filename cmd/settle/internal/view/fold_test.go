@@ -8,7 +8,7 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/deadletter"
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 func TestTablesFitTheTerminal(t *testing.T) {
@@ -49,7 +49,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 func TestInstanceFitsTheTerminalButForItsContext(t *testing.T) {
 	t.Parallel()
 	r := record()
-	r.History = []durable.Transition{{At: noon, Event: "SIGN_UP", From: []string{"unverified.registering"}, To: []string{"unverified.awaiting_verification"}}}
+	r.History = []instances.Transition{{At: noon, Event: "SIGN_UP", From: []string{"unverified.registering"}, To: []string{"unverified.awaiting_verification"}}}
 	v, err := Of(pipelines(t), r)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestInstanceTextContainsNoEscapeSequences(t *testing.T) {
 	const evil = "\x1b[2J\u009b2J\u202e"
 	r := record()
 	r.State = []string{"busy" + evil}
-	r.History = []durable.Transition{{At: noon, Event: "E" + evil, From: r.State, To: r.State}, {At: noon, Event: "E", From: []string{"a" + evil}, To: r.State}}
+	r.History = []instances.Transition{{At: noon, Event: "E" + evil, From: r.State, To: r.State}, {At: noon, Event: "E", From: []string{"a" + evil}, To: r.State}}
 	v, err := Of(pipelines(t), r)
 	if err != nil {
 		t.Fatal(err)

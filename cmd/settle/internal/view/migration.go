@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // Migrations counts instances that would migrate. The zero value is empty.
@@ -54,7 +54,7 @@ type Change struct {
 const changesMax = 5
 
 // Add counts an instance. migrated is its migrated snapshot.
-func (m *Migrations) Add(record durable.Record, from, to int, migrated json.RawMessage) error {
+func (m *Migrations) Add(record instances.Record, from, to int, migrated json.RawMessage) error {
 	key := migrationKey{record.Instance.Machine, from, to, strings.Join(record.State, ", ")}
 	if row := m.rows[key]; row != nil {
 		row.Count++

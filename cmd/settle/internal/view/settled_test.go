@@ -7,6 +7,7 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -39,8 +40,8 @@ func TestSettledFollowsTheEngineNotTheTags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shipped := durable.Record{
-		Instance: durable.InstanceID{Machine: "order", ID: "1"}, Revision: 2, State: instance.State(), Status: instance.Status(), Snapshot: snapshot,
+	shipped := instances.Record{
+		Instance: instances.ID{Machine: "order", ID: "1"}, Revision: 2, State: instance.State(), Status: instance.Status(), Snapshot: snapshot,
 		CreatedAt: noon, UpdatedAt: noon,
 	}
 	half := record() // Its service no longer exists, and nothing else would move it on.
@@ -51,7 +52,7 @@ func TestSettledFollowsTheEngineNotTheTags(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		machines *durable.Machines
-		record   durable.Record
+		record   instances.Record
 		want     bool
 	}{
 		"a final state without the tag": {hosted, shipped, true},

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/compat"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -31,7 +32,7 @@ func WriteTable(w io.Writer, style console.Style, instances []Instance, now time
 
 // WriteCheck writes the counts of a check as a table, one row for each machine, version, status and state. Below the
 // table it writes an example of each row that breaks.
-func WriteCheck(w io.Writer, style console.Style, rows []durable.CheckRow) error {
+func WriteCheck(w io.Writer, style console.Style, rows []compat.Row) error {
 	table := NewTable(style, "MACHINE", "VERSION", "STATUS", "STATE", "FIT", "MIGRATE", "BREAK")
 	for _, row := range rows {
 		breaks := Plain
@@ -60,7 +61,7 @@ func WriteCheck(w io.Writer, style console.Style, rows []durable.CheckRow) error
 }
 
 // WriteHistory writes transitions, one a line, with times in the zone.
-func WriteHistory(w io.Writer, style console.Style, history []durable.Transition, zone *time.Location) error {
+func WriteHistory(w io.Writer, style console.Style, history []instances.Transition, zone *time.Location) error {
 	if len(history) == 0 {
 		return nil
 	}
@@ -85,14 +86,16 @@ func NewLog(w io.Writer, style console.Style, zone *time.Location, named bool) *
 }
 
 // Write writes one transition of the instance.
-func (l *Log) Write(instance string, transition durable.Transition) error {
+func (l *Log) Write(instance string, transition instances.Transition) error {
 	_, err := io.WriteString(l.w, l.style.Fold(l.line(instance, transition)))
 	return err
 }
 
-func (l *Log) event(t durable.Transition) string { return escaped(console.EventName(t.Event, t.From)) }
+func (l *Log) event(t instances.Transition) string {
+	return escaped(console.EventName(t.Event, t.From))
+}
 
-func (l *Log) line(instance string, t durable.Transition) string {
+func (l *Log) line(instance string, t instances.Transition) string {
 	var b strings.Builder
 	b.WriteString(l.style.Dim(t.At.In(l.zone).Format("01-02 15:04:05.000")) + "  ")
 	if l.named {

@@ -16,6 +16,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -43,9 +44,9 @@ type Failed struct {
 	At      time.Time             `json:"at"`
 	Message string                `json:"message"`
 	// Data is the content of the effect, unless it is longer than 2 KiB. DataBytes is its length.
-	Data      json.RawMessage `json:"data,omitempty"`
-	DataBytes int             `json:"data_bytes,omitempty"`
-	Report    durable.Report  `json:"report,omitempty"`
+	Data      json.RawMessage  `json:"data,omitempty"`
+	DataBytes int              `json:"data_bytes,omitempty"`
+	Report    instances.Report `json:"report,omitempty"`
 }
 
 // Execution is an execution of a workflow.
@@ -67,7 +68,7 @@ type Parked struct {
 }
 
 // Of returns the view of a stored record. If machines cannot read it, Problem is set.
-func Of(machines *durable.Machines, record durable.Record) (Instance, error) {
+func Of(machines *durable.Machines, record instances.Record) (Instance, error) {
 	shown, err := gateway.ViewOf(machines, record)
 	if err != nil {
 		return Instance{}, err
@@ -278,18 +279,18 @@ func (v Instance) failedText(now time.Time) string {
 		}
 		line := fmt.Sprintf("%s, %s: %s", what, ago(f.At, now), escaped(f.Message))
 		switch f.Report {
-		case durable.ReportReceived:
+		case instances.ReportReceived:
 			line += " (reported to the chart)"
-		case durable.ReportSent:
+		case instances.ReportSent:
 			line += " (report sent to the chart; if this line stays, the report was parked)"
-		case durable.ReportUnsent:
+		case instances.ReportUnsent:
 			line += " (not reported to the chart yet)"
 		}
 		return line
 	})
 }
 
-func historyText(style console.Style, history []durable.Transition, zone *time.Location) string {
+func historyText(style console.Style, history []instances.Transition, zone *time.Location) string {
 	var b strings.Builder
 	log := Log{w: &b, style: style, zone: zone}
 	for _, transition := range history {

@@ -11,6 +11,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -47,9 +48,9 @@ func pipeline() durable.Machine {
 }
 
 // record is an instance with a value in every field. Its snapshot has a secret where later versions will have one.
-func record() durable.Record {
-	return durable.Record{
-		Instance: durable.InstanceID{Machine: "pipeline", ID: "7"}, Revision: 9,
+func record() instances.Record {
+	return instances.Record{
+		Instance: instances.ID{Machine: "pipeline", ID: "7"}, Revision: 9,
 		State: []string{"a.waiting", "b.calling"}, Status: statechart.Active,
 		CreatedAt: noon.Add(-48 * time.Hour), UpdatedAt: noon.Add(-time.Minute), ExpireAt: noon.Add(24 * time.Hour),
 		Snapshot: json.RawMessage(`{"machine": "pipeline", "version": 3, "status": "active", "value": {"a": "waiting", "b": "calling"},
@@ -58,17 +59,17 @@ func record() durable.Record {
 			"services": {"9.2": {"id": "b.calling", "state": "b.calling", "service": "callVendor", "attempt": 2}}}`),
 		Watermark: map[string]string{"arn": "1"}, RecentEvents: []string{"recent-1"},
 		Outbox: []statechart.Effect{{ID: "9.0", Kind: statechart.Schedule}},
-		Tokens: []durable.Token{
+		Tokens: []instances.Token{
 			{Key: "SECRET-key", Value: "SECRET-value", Name: "Queued", Execution: "arn:SECRET", EnteredAt: noon.Add(-time.Minute), TimeoutSeconds: 300},
 			{Key: "SECRET-2", Value: "SECRET-2", Name: "In\x1bProgress", EnteredAt: noon.Add(-time.Hour)},
 		},
-		Ignored: 2, Skipped: 3, FailedEffects: []durable.FailedEffect{
-			{ID: "SECRET-3", Kind: statechart.Send, At: noon.Add(-time.Hour), Target: "pipeline/8", Error: "no\x1bpe", Data: json.RawMessage(`{"type":"GO"}`), DataBytes: 13, Report: durable.ReportReceived},
-			{ID: "SECRET-4", Kind: statechart.ClaimAlias, At: noon.Add(-time.Minute), Target: "x-7", Error: "too long", Report: durable.ReportUnsent},
-			{ID: "SECRET-5", Kind: statechart.Schedule, At: noon.Add(-time.Second), Error: "denied", Report: durable.ReportSent},
+		Ignored: 2, Skipped: 3, FailedEffects: []instances.FailedEffect{
+			{ID: "SECRET-3", Kind: statechart.Send, At: noon.Add(-time.Hour), Target: "pipeline/8", Error: "no\x1bpe", Data: json.RawMessage(`{"type":"GO"}`), DataBytes: 13, Report: instances.ReportReceived},
+			{ID: "SECRET-4", Kind: statechart.ClaimAlias, At: noon.Add(-time.Minute), Target: "x-7", Error: "too long", Report: instances.ReportUnsent},
+			{ID: "SECRET-5", Kind: statechart.Schedule, At: noon.Add(-time.Second), Error: "denied", Report: instances.ReportSent},
 			{ID: "SECRET-6", Kind: statechart.Schedule, At: noon.Add(-time.Second), Error: "denied"},
-		}, Error: &durable.Failure{At: noon.Add(-2 * time.Hour), Event: "GO", Message: "wrong payload"},
-		History: []durable.Transition{
+		}, Error: &instances.Failure{At: noon.Add(-2 * time.Hour), Event: "GO", Message: "wrong payload"},
+		History: []instances.Transition{
 			{At: noon.Add(-time.Hour), Event: "GO", From: []string{"start"}, To: []string{"a.waiting", "b.calling"}},
 			{At: noon.Add(-time.Minute), Event: "NOISE", From: []string{"a.waiting", "b.calling"}, To: []string{"a.waiting", "b.calling"}, Ignored: true},
 		},
@@ -119,7 +120,7 @@ func TestTextShowsAllFieldsOfAnInstance(t *testing.T) {
 func TestChildrenAndParentAreShownByTheirNames(t *testing.T) {
 	t.Parallel()
 	r := record()
-	r.Parent = &durable.Parent{Instance: "order/1", Incarnation: 1, Child: "2.0"}
+	r.Parent = &instances.Parent{Instance: "order/1", Incarnation: 1, Child: "2.0"}
 	r.Snapshot = json.RawMessage(strings.Replace(string(r.Snapshot), `"services"`, `"children": {"van": {"key": "4.0", "machine": "courier"}, "radio": {"key": "3.0", "machine": "radio", "state": "a"}}, "services"`, 1))
 	v, err := Of(pipelines(t), r)
 	if err != nil {
@@ -130,7 +131,7 @@ func TestChildrenAndParentAreShownByTheirNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := func(key, machine string) string {
-		return durable.ChildName(r.Instance, r.CreatedAt, key, machine).String()
+		return instances.ChildName(r.Instance, r.CreatedAt, key, machine).String()
 	}
 	for _, line := range []string{"  children  radio: " + name("3.0", "radio") + "\n            van: " + name("4.0", "courier") + "\n", "  parent    order/1\n"} {
 		if !strings.Contains(b.String(), line) {

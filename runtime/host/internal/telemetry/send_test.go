@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -54,7 +55,7 @@ func TestSentEventIsLoggedAndTraced(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	tele, ctx, current := withTraces(t, &log)
-	message := durable.Message{To: durable.InstanceID{Machine: "order", ID: "1"}, Body: []byte(`{"type":"PAY","card":"canary"}`)}
+	message := durable.Message{To: instances.ID{Machine: "order", ID: "1"}, Body: []byte(`{"type":"PAY","card":"canary"}`)}
 	sent := &queue{}
 	if id, err := tele.Sender(sent).Send(durable.WithTrace(ctx, durable.Trace{Parent: traceparent}), message); id != "m-1" || err != nil {
 		t.Errorf("got %s, %v", id, err)

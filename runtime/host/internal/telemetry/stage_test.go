@@ -16,6 +16,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host/internal/emf/emftest"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -66,7 +67,7 @@ func (s *stage) call(name string) error {
 	return s.calls(name)
 }
 
-func (s *stage) Load(_ context.Context, id durable.InstanceID) (record durable.Record, err error) {
+func (s *stage) Load(_ context.Context, id instances.ID) (record instances.Record, err error) {
 	record.Instance = id
 	if err = s.call("Load"); err == nil && s.record != nil {
 		err = json.Unmarshal(s.record, &record)
@@ -74,12 +75,12 @@ func (s *stage) Load(_ context.Context, id durable.InstanceID) (record durable.R
 	return record, err
 }
 
-func (s *stage) Commit(_ context.Context, record durable.Record) (err error) {
+func (s *stage) Commit(_ context.Context, record instances.Record) (err error) {
 	s.record, err = json.Marshal(record)
 	return err
 }
 
-func (s *stage) ClearOutbox(ctx context.Context, id durable.InstanceID, _ int64, left durable.Left) error {
+func (s *stage) ClearOutbox(ctx context.Context, id instances.ID, _ int64, left durable.Left) error {
 	record, err := s.Load(ctx, id)
 	if err != nil {
 		return err
@@ -89,19 +90,19 @@ func (s *stage) ClearOutbox(ctx context.Context, id durable.InstanceID, _ int64,
 	return s.Commit(ctx, record)
 }
 
-func (s *stage) KeepSends(context.Context, durable.InstanceID, string, []durable.LastSend, time.Time) error {
+func (s *stage) KeepSends(context.Context, instances.ID, string, []instances.LastSend, time.Time) error {
 	return nil
 }
 
-func (s *stage) LastSend(context.Context, durable.InstanceID, string, string) (durable.LastSend, bool, error) {
-	return durable.LastSend{}, false, nil
+func (s *stage) LastSend(context.Context, instances.ID, string, string) (instances.LastSend, bool, error) {
+	return instances.LastSend{}, false, nil
 }
 
-func (s *stage) Claim(context.Context, string, durable.InstanceID, time.Time, int64) error {
+func (s *stage) Claim(context.Context, string, instances.ID, time.Time, int64) error {
 	return nil
 }
 
-func (s *stage) Release(context.Context, string, durable.InstanceID, time.Time, time.Time) error {
+func (s *stage) Release(context.Context, string, instances.ID, time.Time, time.Time) error {
 	return nil
 }
 
@@ -131,14 +132,14 @@ func (s *stage) Schedule(_ context.Context, at time.Time, message durable.Messag
 }
 func (s *stage) Cancel(context.Context, string) error { return nil }
 
-func (s *stage) Answer(_ context.Context, token durable.Token, _ durable.Answer, _ bool) error {
+func (s *stage) Answer(_ context.Context, token instances.Token, _ instances.Answer, _ bool) error {
 	if time.Now().After(s.expires[token.Value.Reveal()]) {
 		return durable.ErrExpired
 	}
 	return nil
 }
 
-func (s *stage) Heartbeat(_ context.Context, token durable.Token) error {
+func (s *stage) Heartbeat(_ context.Context, token instances.Token) error {
 	if time.Now().After(s.expires[token.Value.Reveal()]) {
 		return durable.ErrExpired
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host/internal/emf/emftest"
 	"github.com/settle-run/settle/runtime/host/internal/otlp"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -120,7 +121,7 @@ func TestTracingCostsNothingWhenOff(t *testing.T) {
 	}
 	config := quiet(io.Discard, io.Discard)
 	config.Logger = slog.New(slog.NewJSONHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError}))
-	message := durable.Message{To: durable.InstanceID{Machine: "order", ID: "1"}, Body: []byte(`{"type":"PAY"}`)}
+	message := durable.Message{To: instances.ID{Machine: "order", ID: "1"}, Body: []byte(`{"type":"PAY"}`)}
 	sends := func(queue durable.Sender) float64 {
 		return testing.AllocsPerRun(100, func() { _, _ = queue.Send(t.Context(), message) })
 	}

@@ -1,19 +1,22 @@
-package durable
+// Package instances has the types of stored instances: the record of one instance and its parts. Package durable runs
+// instances, and package dynamostore stores them.
+package instances
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
-	"strings"
+	"slices"
 	"time"
-	"unicode/utf8"
 
+	"github.com/settle-run/settle/runtime/internal/readjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
+// SnapshotBytesMax is the default limit of a snapshot's JSON: durable.Config.SnapshotBytesMax.
+const SnapshotBytesMax = 256 << 10
+
 // Record is the stored state of one instance, in one item.
 type Record struct {
-	Instance InstanceID
+	Instance ID
 	// Revision counts the writes of the instance. 0 means that nothing is stored.
 	Revision int64
 	// Snapshot is the JSON form of the chart's statechart.Snapshot. A store may keep it as separate attributes.
@@ -31,19 +34,19 @@ type Record struct {
 	// Watermark maps a queue's ARN to the sequence number of the last event that was applied or parked.
 	Watermark map[string]string
 	// RecentEvents identifies the last applied events, oldest first. See durable.Remembers.
-	// Invariant: len(RecentEvents) <= Config.RecentEventsMax.
+	// Invariant: len(RecentEvents) <= durable.Config.RecentEventsMax.
 	RecentEvents []string
-	// LastSends maps a queue's ARN to the last applied sends of other instances, oldest first. See Store.KeepSends.
+	// LastSends maps a queue's ARN to the last applied sends of other instances, oldest first. See durable.Store.KeepSends.
 	// Invariant: no two sends of a queue have the same sender.
 	LastSends map[string][]LastSend
 	// History holds the last transitions, oldest first.
-	// Invariant: len(History) <= Config.HistoryMax.
+	// Invariant: len(History) <= durable.Config.HistoryMax.
 	History []Transition
 	// Ignored counts the events for which no active state had a transition.
 	Ignored int64
 	// Skipped counts the deliveries that were skipped as duplicates or stale before the last write.
 	Skipped int64
-	// FailedEffects holds the effects that will never be performed, oldest first. See Config.FailedEffectsMax.
+	// FailedEffects holds the effects that will never be performed, oldest first. See durable.Config.FailedEffectsMax.
 	FailedEffects []FailedEffect
 	// DeniedSince is when AWS first denied the effect at the head of the outbox, or the answer that is next; zero if it
 	// has not.
@@ -63,6 +66,23 @@ type Record struct {
 	Attempts []Attempt
 	// Error is the last parked event of the instance and the reason; nil without one.
 	Error *Failure
+}
+
+// Owes reports whether the record has effects, or answers to Step Functions tasks, that may not have been performed
+// yet. The next delivery to the instance performs them first.
+func (r Record) Owes() bool {
+	return len(r.Outbox) > 0 || slices.ContainsFunc(r.Tokens, func(token Token) bool { return token.Answer != nil })
+}
+
+// Version returns the version of the machine that stored the snapshot. It fails with a *statechart.UnreadableError.
+func (r Record) Version() (int, error) {
+	var head struct {
+		Version int `json:"version"`
+	}
+	if err := readjson.Unmarshal(r.Snapshot, &head); err != nil {
+		return 0, &statechart.UnreadableError{Err: err}
+	}
+	return head.Version, nil
 }
 
 // Transition is one line of an instance's history.
@@ -94,37 +114,48 @@ type Failure struct {
 	Message string    `json:"message"`
 }
 
-// instanceIDBytesMax is the longest name of an instance: the longest MessageGroupId of SQS.
-const instanceIDBytesMax = 128
-
-// ErrInstanceID is returned by ParseInstanceID when the text does not name an instance.
-var ErrInstanceID = errors.New("not the name of an instance")
-
-// InstanceID names one instance of a machine. Its text form is "machine/id".
-type InstanceID struct {
-	Machine string
-	ID      string
+// Parent identifies a child by its parent instance and its key there.
+type Parent struct {
+	// Instance is the parent's name. Incarnation distinguishes the parent from an earlier instance of that name. It
+	// is the time of creation, in milliseconds since 1970.
+	Instance    string `json:"instance"`
+	Incarnation int64  `json:"incarnation"`
+	// Child is the child's key in the parent's snapshot (statechart.ChildRef.Key).
+	Child string `json:"child"`
 }
 
-// String returns the name as text: the MessageGroupId and the key of the item.
-func (i InstanceID) String() string { return i.Machine + "/" + i.ID }
+// FailedEffect is an effect that will never be performed: AWS refused it, or denied it for too long.
+type FailedEffect struct {
+	// ID is the effect's ID. For an answer to a task, it is "token." and the token's key.
+	ID   string                `json:"id"`
+	Kind statechart.EffectKind `json:"kind"`
+	// At is when the loop gave up.
+	At time.Time `json:"at"`
+	// Target is as in statechart.CommunicationFailure.
+	Target string `json:"target,omitempty"`
+	Error  string `json:"error"`
+	// Data is the JSON of the event, input or answer, or else the time that the effect asked for. It is empty if it
+	// is longer than 2 KiB. DataBytes is its full length either way.
+	Data      json.RawMessage `json:"data,omitempty"`
+	DataBytes int             `json:"data_bytes,omitempty"`
+	// Report says whether the chart has received the failure. It is empty if the chart does not declare
+	// statechart.CommunicationError, unless the effect starts a child.
+	Report Report `json:"report,omitempty"`
+}
 
-// ParseInstanceID parses the name of an instance: a machine's ID, one slash, and an ID of ASCII letters, digits
-// and punctuation other than the slash. A name has at most 128 bytes. Errors wrap ErrInstanceID.
-func ParseInstanceID(text string) (InstanceID, error) {
-	machine, id, ok := strings.Cut(text, "/")
-	if machine != "" && strings.Contains(strings.Trim(id, "/"), "/") {
-		return InstanceID{}, fmt.Errorf("%w: expected machine/id such as signup/42, got %q; write the ID without a slash, such as %s", ErrInstanceID, text, strings.ReplaceAll(strings.Trim(id, "/"), "/", "-"))
-	}
-	if !ok || machine == "" || id == "" || strings.Contains(id, "/") {
-		return InstanceID{}, fmt.Errorf("%w: expected machine/id such as signup/42, got %q", ErrInstanceID, text)
-	}
-	if len(text) > instanceIDBytesMax {
-		return InstanceID{}, fmt.Errorf("%w: expected at most %d bytes, got %d in %q", ErrInstanceID, instanceIDBytesMax, len(text), text)
-	}
-	if i := strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
-		_, size := utf8.DecodeRuneInString(text[i:])
-		return InstanceID{}, fmt.Errorf("%w: expected ASCII letters, digits and punctuation, got %q at byte %d of %q", ErrInstanceID, text[i:i+size], i, text)
-	}
-	return InstanceID{Machine: machine, ID: id}, nil
+// Report is the progress of reporting a failed effect to the chart.
+type Report string
+
+// The values of Report.
+const (
+	// ReportUnsent means that the queue refused the report too. Each event of the instance tries to send it again.
+	ReportUnsent Report = "unsent"
+	// ReportSent means that the report is in the queue. If it stays so, the report was parked.
+	ReportSent     Report = "sent"
+	ReportReceived Report = "received"
+)
+
+// Place is the position of a message: the ARN of a queue, and the message's sequence number there.
+type Place struct {
+	Queue, SequenceNumber string
 }

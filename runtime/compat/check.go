@@ -1,4 +1,5 @@
-package durable
+// Package compat finds out whether a build can read the stored instances.
+package compat
 
 import (
 	"cmp"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -17,8 +20,8 @@ type Check struct {
 	// SnapshotBytesMax is the loop's limit: an instance breaks if its migrated snapshot is larger. Defaults to 256 KiB.
 	SnapshotBytesMax int
 
-	machines *Machines
-	rows     map[rowKey]*CheckRow
+	machines *durable.Machines
+	rows     map[rowKey]*Row
 	corrupt  int
 }
 
@@ -30,8 +33,8 @@ type rowKey struct {
 	state         string
 }
 
-// CheckRow counts instances of one machine, version, status and state.
-type CheckRow struct {
+// Row counts instances of one machine, version, status and state.
+type Row struct {
 	Machine string `json:"machine"`
 	// Version is the version that stored the instances; 0 if unknown.
 	Version int               `json:"version"`
@@ -47,19 +50,19 @@ type CheckRow struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// NewCheck returns a check without instances.
-func NewCheck(machines *Machines) *Check {
-	return &Check{SnapshotBytesMax: Config{}.withDefaults().SnapshotBytesMax, machines: machines, rows: map[rowKey]*CheckRow{}}
+// New returns a check without instances.
+func New(machines *durable.Machines) *Check {
+	return &Check{SnapshotBytesMax: instances.SnapshotBytesMax, machines: machines, rows: map[rowKey]*Row{}}
 }
 
 // Add checks a stored instance. itemErr is the error of reading the item, or nil. If itemErr has a method Key, that
 // is the item's key. Add uses it as the example when the key is not of the form machine/id.
-func (c *Check) Add(record Record, itemErr error) {
-	version, _ := storedVersion(record.Snapshot) // An unreadable version breaks below.
+func (c *Check) Add(record instances.Record, itemErr error) {
+	version, _ := record.Version() // An unreadable version breaks below.
 	key := rowKey{record.Instance.Machine, version, record.Status, strings.Join(record.State, ", ")}
 	row := c.rows[key]
 	if row == nil {
-		row = &CheckRow{Machine: key.machine, Version: version, Status: key.status, State: append([]string{}, record.State...)}
+		row = &Row{Machine: key.machine, Version: version, Status: key.status, State: append([]string{}, record.State...)}
 		c.rows[key] = row
 	}
 	reader, err := 0, itemErr
@@ -84,13 +87,13 @@ func (c *Check) Add(record Record, itemErr error) {
 // isCorrupt reports whether the item itself is damaged, so that no other version could read it either.
 func isCorrupt(err error) bool {
 	var snapshot *statechart.UnreadableError
-	return errors.Is(err, ErrUnreadable) || errors.As(err, &snapshot) && snapshot.Todo == ""
+	return errors.Is(err, durable.ErrUnreadable) || errors.As(err, &snapshot) && snapshot.Todo == ""
 }
 
 // nameOf returns the name by which a person finds the item.
-func nameOf(record Record, itemErr error) string {
+func nameOf(record instances.Record, itemErr error) string {
 	var item interface{ Key() string }
-	if record.Instance == (InstanceID{}) && errors.As(itemErr, &item) {
+	if record.Instance == (instances.ID{}) && errors.As(itemErr, &item) {
 		return item.Key()
 	}
 	return record.Instance.String()
@@ -98,7 +101,7 @@ func nameOf(record Record, itemErr error) string {
 
 // restore reads an instance like the loop. It also reads the result of a migration like the next turn would. It
 // returns the version that can continue the instance.
-func (c *Check) restore(record Record, stored int) (version int, err error) {
+func (c *Check) restore(record instances.Record, stored int) (version int, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = statechart.Panicked(r)
@@ -129,8 +132,8 @@ func (c *Check) restore(record Record, stored int) (version int, err error) {
 }
 
 // Rows returns the counts, by machine, version, status and state.
-func (c *Check) Rows() []CheckRow {
-	rows := []CheckRow{}
+func (c *Check) Rows() []Row {
+	rows := []Row{}
 	byKey := func(a, b rowKey) int {
 		return cmp.Or(cmp.Compare(a.machine, b.machine), cmp.Compare(a.storedVersion, b.storedVersion),
 			cmp.Compare(a.status, b.status), cmp.Compare(a.state, b.state))

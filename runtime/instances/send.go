@@ -1,0 +1,47 @@
+package instances
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+)
+
+// LastSend is the last applied event from another instance. The sender's sends in a queue are in the order of their
+// IDs, so earlier ones are duplicates.
+type LastSend struct {
+	// Sender is the sender's name and its creation, as in the IDs of its sends: "order/1@1767322800000".
+	Sender string `json:"sender"`
+	// ID is the ID of the send: "3.0".
+	ID string `json:"id"`
+}
+
+// ParseSend parses the ID of a send, which is the ID of its event ($id): "order/1@1767322800000/3.0". ok is false if it is not one.
+func ParseSend(id string) (send LastSend, ok bool) {
+	slash := strings.LastIndexByte(id, '/')
+	at := strings.LastIndexByte(id[:max(slash, 0)], '@')
+	if at < 0 {
+		return send, false
+	}
+	send = LastSend{Sender: id[:slash], ID: id[slash+1:]}
+	step, position, _ := strings.Cut(send.ID, ".")
+	_, nameErr := ParseID(id[:at])
+	_, createdErr := strconv.ParseInt(id[at+1:slash], 10, 64)
+	_, stepErr := strconv.ParseUint(step, 10, 64)
+	_, positionErr := strconv.ParseUint(position, 10, 64)
+	return send, nameErr == nil && createdErr == nil && stepErr == nil && positionErr == nil
+}
+
+// Position returns the count of the send's step, and its position in the step.
+func (s LastSend) Position() (step, position uint64) {
+	before, after, _ := strings.Cut(s.ID, ".")
+	step, _ = strconv.ParseUint(before, 10, 64)
+	position, _ = strconv.ParseUint(after, 10, 64)
+	return step, position
+}
+
+// After reports whether the send comes after another send of the same sender.
+func (s LastSend) After(other LastSend) bool {
+	step, position := s.Position()
+	otherStep, otherPosition := other.Position()
+	return cmp.Or(cmp.Compare(step, otherStep), cmp.Compare(position, otherPosition)) > 0
+}
