@@ -14,20 +14,6 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestParseInstanceIDTakesWhatSQSTakesAsAGroup(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{"signup/42", "a/b", "job/run-1_job:2#3", "job/" + strings.Repeat("1", 124)} {
-		if id, err := instances.ParseID(text); err != nil || id.String() != text {
-			t.Errorf("ParseInstanceID(%q) = %v, %v", text, id, err)
-		}
-	}
-	for _, text := range []string{"", "/", "signup", "signup/", "/42", "a/b/c", "a/b c", "a/é", "a/\x7f", "job/" + strings.Repeat("1", 125)} {
-		if id, err := instances.ParseID(text); !errors.Is(err, instances.ErrID) || id != (instances.ID{}) {
-			t.Errorf("ParseInstanceID(%q) = %v, %v, want ErrInstanceID", text, id, err)
-		}
-	}
-}
-
 func TestNoMachineIsAnotherInterpretersChart(t *testing.T) {
 	t.Parallel()
 	chart, err := statechart.Compile(statechart.Definition[struct{}]{Foreign: &foreign.Document{}, ID: "alien", Version: 1, Initial: "a", States: []statechart.State[struct{}]{{ID: "a"}}})
