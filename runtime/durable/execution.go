@@ -66,9 +66,8 @@ type ended struct {
 // execution's input. The end needs Name, Execution, Status, Output, Error and Cause. ok is false if no instance started
 // the execution. The chart receives the end once, even if the message is repeated or late.
 func ExecutionEnd(input []byte, end statechart.ExecutionEnded) (message Message, ok bool, err error) {
-	var keys map[string]json.RawMessage
-	var from origin
-	if json.Unmarshal(input, &keys) != nil || json.Unmarshal(keys[statechart.WorkflowKey], &from) != nil || from.Execution != end.Name {
+	from := originOf(input)
+	if from.Execution != end.Name {
 		return Message{}, false, nil // Something else started it, perhaps with a copied input.
 	}
 	to, err := instances.ParseID(from.Instance)
@@ -77,6 +76,15 @@ func ExecutionEnd(input []byte, end statechart.ExecutionEnded) (message Message,
 	}
 	body, err := marshalPlain(ended{Type: endedEvent, Incarnation: from.Incarnation, End: end})
 	return Message{To: to, Body: body, DeduplicationID: shortened(end.Name + ".ended")}, true, err
+}
+
+// originOf returns the instance that started the execution with this input; zero if no instance did.
+func originOf(input []byte) (from origin) {
+	var keys map[string]json.RawMessage
+	if json.Unmarshal(input, &keys) != nil || json.Unmarshal(keys[statechart.WorkflowKey], &from) != nil {
+		return origin{}
+	}
+	return from
 }
 
 // marshalPlain is json.Marshal without the escaping of <, > and &. Escaped, an output of 256 KiB could grow sixfold,
