@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +15,24 @@ import (
 
 // linesMax has the limits of docs/style.md for the lines of a Go file and of a page.
 var linesMax = map[string]int{".go": 400, ".md": 250}
+
+// docLinesMax has the limits of docs/style.md for the lines of a package's documentation.
+var docLinesMax = map[string]int{"runtime/statechart": 1100, "runtime/durable": 700, "runtime/instances": 300}
+
+func TestPackagesAreSmall(t *testing.T) {
+	t.Parallel()
+	for folder, limit := range docLinesMax {
+		show := exec.CommandContext(t.Context(), "go", "doc", "-all", "./"+folder)
+		show.Dir = root
+		text, err := show.Output()
+		if err != nil {
+			t.Fatalf("go doc -all ./%s: %v", folder, err)
+		}
+		if lines := bytes.Count(text, []byte("\n")); lines > limit || lines < limit/2 {
+			t.Errorf("%s: expected at most %d lines of documentation, and more than half as many, got %d: export less", folder, limit, lines)
+		}
+	}
+}
 
 // TestFilesAreShort checks the pages, and the Go files of all modules except generated ones.
 func TestFilesAreShort(t *testing.T) {

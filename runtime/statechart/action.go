@@ -270,7 +270,7 @@ func Not[C any](guard Guard[C]) Guard[C] {
 	}}}
 }
 
-// In returns a guard that holds while the state with the path is active (SCXML 5.9.1).
+// In returns a guard that holds while the state is active (SCXML 5.9.1).
 func In[C any](path string) Guard[C] {
 	return Guard[C]{Name: "in " + path, guardBody: guardBody{in: path, made: outline.In, test: func(x *interpreter) (bool, error) {
 		return x.in(path), nil

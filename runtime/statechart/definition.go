@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/internal/foreign"
 )
 
-// Limits. Exceeding one is an error that names it. Only the reason for parking is truncated.
+// Exceeding a limit is an error that names it. Only a reason is truncated.
 const (
 	MicrostepsMax        = 1000    // microsteps per event
 	NestingDepthMax      = 32      // nesting depth of states, where the root has depth 0

@@ -35,7 +35,7 @@ const (
 	WorkflowKey = "$settle"
 )
 
-// Event is the input of a step. The zero value is the event of a starting chart.
+// Event is the input of a step. The zero value starts a chart.
 type Event struct {
 	Type string
 	// ID is the producer's event ID ("$id"), or empty. Duplicate events with the same ID are applied once per instance.
@@ -63,7 +63,7 @@ func PayloadOf[T any]() Payload { return Payload{typ: reflect.TypeFor[T]()} }
 // NoPayload declares an event without payload. Additional keys are ignored.
 func NoPayload() Payload { return Payload{} }
 
-// InternalOf declares an event that only the chart itself raises. Decode rejects it.
+// InternalOf declares an event that only the chart raises. Decode refuses it.
 func InternalOf[T any]() Payload { return Payload{typ: reflect.TypeFor[T](), internal: true} }
 
 // Internal is InternalOf for an event without payload.

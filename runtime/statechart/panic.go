@@ -15,7 +15,7 @@ type PanicError struct {
 	Stack []string
 }
 
-// Panicked returns the error for a panic. Pass it the result of recover in the deferred function.
+// Panicked returns the error for a panic, given the result of recover.
 func Panicked(value any) *PanicError { return &PanicError{Value: value, Stack: panicStack()} }
 
 // Error names the type of the value. It quotes only errors of the Go runtime.

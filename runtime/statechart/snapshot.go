@@ -83,7 +83,7 @@ func (s *Snapshot[C]) fromBare(b *bareSnapshot) {
 // record holds the recorded states of a history state: indexes in ascending order, or nil.
 type record []uint16
 
-// State returns the paths of the active atomic and final states in document order.
+// State returns the paths of the active atomic states in document order.
 func (s Snapshot[C]) State() []string { return s.chart.state(&s.configuration) }
 
 func (c *chart) state(configuration *configuration) []string {
@@ -197,7 +197,7 @@ type serviceJSON struct {
 // MarshalJSON is AppendJSON, for encoding/json.
 func (s Snapshot[C]) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
 
-// AppendJSON appends the JSON form, which Restore reads. It is faster than json.Marshal.
+// AppendJSON appends the JSON form for Restore, faster than json.Marshal.
 func (s Snapshot[C]) AppendJSON(b []byte) ([]byte, error) {
 	if s.chart == nil {
 		return nil, errors.New("marshalling a snapshot: expected one made by a chart, got a zero Snapshot")
