@@ -1,5 +1,5 @@
-# `make` alone prints help. Everything a target needs beyond Go, a C compiler (for -race), Node, npm and git
-# is installed by the target that needs it, at a pinned version, into this checkout.
+# `make` alone prints help. The targets need Go, a C compiler (for -race), Node, npm and git. Each target installs its other tools
+# into this checkout, at pinned versions.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,24 +13,24 @@ TEST_FLAGS   ?=
 TEST_TIMEOUT ?= 30m
 FUZZTIME     ?= 30s
 
-# Every go command here, and every one that a test starts, builds the same way, so that nothing is compiled twice.
+# All go commands use the same flags, also those that tests start, so that they share the build cache.
 export GOFLAGS     := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS 2>/dev/null)) -trimpath
 export CGO_ENABLED := 0
 
 BIN    := $(CURDIR)/.bin
 LINTER := $(BIN)/golangci-lint
 
-# The packages that tests read from npm: the folders <package>/testdata/npm, each with a lock file. npm writes
-# node_modules/.package-lock.json last; it says whether what is installed is what the lock file asks for.
+# The npm packages of the tests: the folders <package>/testdata/npm, each with a lock file. npm writes
+# node_modules/.package-lock.json last, so its time shows whether the installed packages match the lock file.
 NPM_PACKAGES := $(wildcard */testdata/npm/package-lock.json */*/testdata/npm/package-lock.json \
                            */*/*/testdata/npm/package-lock.json)
-# The emulators that awslocal is compared with are left to make crosscheck: no test needs them.
+# Only make crosscheck installs the other emulators. No test needs them.
 CROSSCHECK    := infra/awslocal/conformance
-# So are the tools of make infra, which has a module of its own: only infra/cdk needs CDK and its compilation, a minute of CPU.
+# Only make infra installs the tools of infra/cdk. CDK takes a minute of CPU time to compile.
 INFRA         := infra/cdk
 NPM_INSTALLED := $(filter-out $(CROSSCHECK)/% $(INFRA)/%,$(NPM_PACKAGES:package-lock.json=node_modules/.package-lock.json))
 
-# The benchmarks are a module of their own: nobody who imports Settle inherits its peers.
+# The benchmarks are a module of their own, so that importing Settle does not add the other engines.
 BENCHMARK := runtime/statechart/benchmark
 
 MODULES = $(patsubst ./%,%,$(shell find . -name go.mod -not -path '*/node_modules/*' -not -path '*/testdata/*' \
@@ -58,14 +58,14 @@ demo: ## play five machines and their workflows, on this machine, without an AWS
 
 # make vet runs go vet, so the tests need not.
 .PHONY: test
-test: $(NPM_INSTALLED) ## run every package in a short run
+test: $(NPM_INSTALLED) ## run the tests of every package, without the long ones
 	$(GO) test -short -vet=off -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG)
 	@echo 'All tests passed. make check runs the long ones, which -short skips, and the race detector.'
 
-# These packages search through as many cases as they have time for. Under the race detector they try those of make test.
+# The tests of these packages search many cases. Under the race detector they try only the cases of make test.
 DEEP := ./runtime/simulate ./runtime/statechart/xstatejson
 
-# The race detector needs cgo. Programs that a test builds do not need it, so that they share the cache of the other targets.
+# The race detector needs cgo. Programs that a test builds do not, so they use the build cache of the other targets.
 RACE := CGO_ENABLED=1 $(GO) test -race -vet=off -timeout=$(TEST_TIMEOUT) -exec="env CGO_ENABLED=0"
 
 .PHONY: test-race
@@ -76,7 +76,7 @@ test-race: $(NPM_INSTALLED) ## run every test under the race detector; the searc
 	if [[ $$short ]]; then echo '$(RACE) -short' $$short; $(RACE) -short $(TEST_FLAGS) $$short; fi
 
 .PHONY: test-deep
-test-deep: $(NPM_INSTALLED) ## run the tests that search: 2,000 simulated runs, a fault at every call, 500 machines beside XState
+test-deep: $(NPM_INSTALLED) ## run the searching tests: 2,000 simulated runs, a fault at every call, 500 machines compared with XState
 	GOGC=1000 $(GO) test -vet=off -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) $(DEEP)
 
 .PHONY: test-benchmark
@@ -89,7 +89,7 @@ test-benchmark: $(BENCHMARK)/testdata/npm/node_modules/.package-lock.json ## tes
 	@touch $@
 
 .PHONY: bench
-bench: $(BENCHMARK)/testdata/npm/node_modules/.package-lock.json ## measure the engine beside others, in one table (2 minutes)
+bench: $(BENCHMARK)/testdata/npm/node_modules/.package-lock.json ## compare the speed of the engine with other engines (2 minutes)
 	@GOWORK=off $(GO) -C $(BENCHMARK) run ./table
 
 VALE         := $(BIN)/vale
@@ -115,7 +115,7 @@ $(VALE): Makefile
 	@GOWORK=off GOFLAGS= CGO_ENABLED=1 GOBIN=$(BIN) $(GO) install github.com/vale-cli/vale/v3/cmd/vale@$(VALE_VERSION)
 	@touch $@
 
-# Its YAML package is another version than golangci-lint's, so it is not in .ci/tools/go.mod.
+# actionlint and golangci-lint need different versions of a YAML package, so actionlint is not in .ci/tools/go.mod.
 ACTIONLINT         := $(BIN)/actionlint
 ACTIONLINT_VERSION := v1.7.12
 
@@ -134,13 +134,13 @@ VULN         := $(BIN)/govulncheck
 VULN_VERSION := v1.1.4
 VULN_DB      ?= https://vuln.go.dev
 
-# The database as of a day, from the module mirror: what CI says of a commit depends on the commit, not on the day.
+# The vulnerability database of a fixed day, from the module mirror. The result of CI then depends only on the commit.
 VULNDB_VERSION := v0.0.0-20260813214354-9de686e1fb00
 VULNDB         := $(BIN)/vulndb/$(VULNDB_VERSION)
 
-# govulncheck ends with 3 if it has found something, and with another code if it could not look.
+# govulncheck exits with 3 if it finds a vulnerability, and with another code if it fails.
 .PHONY: vuln
-vuln: $(VULN) ## look for known vulnerabilities in what is called; asks the database at VULN_DB
+vuln: $(VULN) ## find known vulnerabilities in called functions; uses the database at VULN_DB
 	@for module in . $(INFRA); do \
 		echo "govulncheck ./... ($$module)"; \
 		GOWORK=off $(VULN) -C $$module -db '$(VULN_DB)' ./... && code=0 || code=$$?; \
@@ -152,7 +152,7 @@ vuln: $(VULN) ## look for known vulnerabilities in what is called; asks the data
 	done
 
 .PHONY: vuln-pinned
-vuln-pinned: $(VULNDB)/index/modules.json ## the same with the database of VULNDB_VERSION, as CI does
+vuln-pinned: $(VULNDB)/index/modules.json ## find known vulnerabilities with the database of VULNDB_VERSION, as CI does
 	@$(MAKE) --no-print-directory vuln VULN_DB=file://$(VULNDB)
 
 $(VULNDB)/index/modules.json:
@@ -188,9 +188,9 @@ tidy-check: ## fail if go mod tidy would change a go.mod or go.sum
 		GOWORK=off $(GO) -C "$$(dirname "$$mod")" mod tidy -diff; \
 	done
 
-# git grep answers 1 when it finds nothing, which is what we want, and more when it could not look.
+# git grep exits with 1 if it finds nothing, the wanted result, and with more if it fails.
 .PHONY: paths-check
-paths-check: ## fail if a file names a path of one machine, or a lock file a private registry
+paths-check: ## fail if a file contains a path of one machine, or a lock file a private registry
 	@git grep -nIE --untracked '(^|[^])}*[:alnum:]_./~-]|file://)/(work|home|root|Users)/' -- . && found=0 || found=$$?; \
 	if ((found == 0)); then echo 'these lines name a path that exists on one machine only' >&2; fi; \
 	((found == 1))
@@ -203,7 +203,7 @@ paths-check: ## fail if a file names a path of one machine, or a lock file a pri
 build: functions ## build .bin/settle and every function
 	$(GO) build -o $(BIN)/settle ./cmd/settle
 
-# -buildvcs=false: a function's zip changes when its code does, not with every commit. lambda.norpc leaves out the RPC server of the
+# -buildvcs=false: a function's zip changes only with its code. lambda.norpc leaves out the RPC server of the
 # retired runtime go1.x. It uses templates, and with templates the linker keeps unused methods: a third of the executable.
 FUNCTION_FLAGS := -buildvcs=false -trimpath -ldflags=-s\ -w -tags=lambda.norpc
 
@@ -257,10 +257,10 @@ start: ## start every function START_RUNS times, and a bare handler beside them 
 
 INFRA_FLAGS ?=
 
-# cfn-lint is Python's: whoever has it gets its checks too.
+# cfn-lint is a Python program. Its checks run only if it is installed.
 .PHONY: infra
 infra: $(INFRA)/testdata/npm/node_modules/.package-lock.json infra/workflows/testdata/npm/node_modules/.package-lock.json
-infra: ## check infra/template.yaml, its properties and its roles; INFRA_FLAGS=-update makes it anew from infra/cdk (2 minutes)
+infra: ## check infra/template.yaml, its properties and its roles; INFRA_FLAGS=-update generates it from infra/cdk (2 minutes)
 	@if command -v cfn-lint >/dev/null; then cfn-lint --version; else \
 		echo 'cfn-lint is not installed: its check, and the mistakes that only it catches, are SKIPPED (pip install cfn-lint==1.51.0)'; fi
 	$(if $(findstring -update,$(INFRA_FLAGS)),rm -f $(INFRA)/examples/*.asl.json; cp infra/workflows/*.asl.json $(INFRA)/examples/)
@@ -270,22 +270,22 @@ infra: ## check infra/template.yaml, its properties and its roles; INFRA_FLAGS=-
 	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./infra/...
 	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) -run='^TestPagesDoWhatTheySay$$' ./docs -docs.stacks
 
-# What is deployed: Lambda runs it on arm64.
+# The deployed executables. Lambda runs them on arm64.
 DEPLOYED := .bin/functions/arm64
 STACK    ?= settle
-# A folder with functions of your own, built as Settle's are: OWN/consumer/bootstrap and so on. They are deployed in the place of Settle's.
+# A folder with your own functions, built like Settle's: OWN/consumer/bootstrap and so on. They replace Settle's.
 OWN      ?=
 
 deploy deploy-cdk: ARCHS := arm64
 
 .PHONY: deploy
-deploy: functions ## deploy the stack STACK with the aws CLI; OWN= BUCKET= PARAMETERS='Name=value ...', DRY=1 prints what it would do
+deploy: functions ## deploy the stack STACK with the aws CLI; OWN= BUCKET= PARAMETERS='Name=value ...', DRY=1 only prints the steps
 	@$(GO) run ./infra/pack $(OWN) $(DEPLOYED) | \
 		STACK='$(STACK)' BUCKET='$(BUCKET)' PARAMETERS='$(PARAMETERS)' DRY='$(DRY)' infra/deploy.sh
 
 COMMA := ,
 
-# The last CLI that reads what the construct's CDK writes.
+# The latest CLI that can read the output of the construct's CDK version.
 CDK ?= npx --yes aws-cdk@2.1148.1
 
 .PHONY: deploy-cdk
@@ -295,13 +295,13 @@ deploy-cdk: functions ## deploy the stack STACK with CDK, in an account that it 
 		-c functions='$(if $(OWN),$(abspath $(OWN))$(COMMA))$(CURDIR)/$(DEPLOYED)' -c own='$(if $(OWN),true)'
 
 .PHONY: destroy
-destroy: ## delete the stack STACK, unless instances are live; FORCE=1 all the same, DELETE_TABLE=1 the table too, DRY=1 prints
+destroy: ## delete the stack STACK, unless instances are active; FORCE=1 deletes it anyway, DELETE_TABLE=1 also deletes the table, DRY=1 only prints the steps
 	@STACK='$(STACK)' FORCE='$(FORCE)' DELETE_TABLE='$(DELETE_TABLE)' DRY='$(DRY)' infra/destroy.sh
 
 CHECKS := test-race test-deep test-benchmark lint vet tidy-check fmt-check paths-check build infra vuln-pinned
 
 .PHONY: check
-check: ## run all that CI runs beside make demo and make test (20 minutes)
+check: ## run the other checks of CI: race detector, long tests, linters, infrastructure (30 minutes)
 	@for check in $(CHECKS); do \
 		printf '\n== make %s\n' "$$check"; start=$$SECONDS; \
 		$(MAKE) --no-print-directory "$$check" || { printf '\nFAILED: make %s\n' "$$check" >&2; exit 1; }; \
@@ -328,24 +328,24 @@ oracle: $(NPM_INSTALLED) ## compare ORACLE_MACHINES random machines with XState,
 
 SEED ?= 1
 RUNS ?= 100000
-# A regular expression: each run has the strains that it matches. Empty leaves them to the seed.
+# A regular expression for the strains of each run. If it is empty, the seed draws the strains.
 STRAIN ?=
-# A simulation makes much garbage and keeps little: collecting it less often saves a quarter of the time.
+# A simulation allocates much and keeps little, so a high GOGC saves a quarter of the time.
 
 .PHONY: simulate
-simulate: ## play RUNS random runs of the whole runtime with faults, from SEED on (100,000: 85 minutes on 2 busy cores); one run prints its trace
+simulate: ## simulate RUNS random runs of the whole runtime with faults, from SEED on (100,000: 85 minutes on 2 busy cores); one run prints its trace
 	GOGC=1000 $(GO) test -count=1 -timeout=12h -v -run='^TestSimulation$$' ./runtime/simulate -simulate.seed=$(SEED) -simulate.runs=$(RUNS) $(if $(STRAIN),-simulate.strain='$(STRAIN)')
 
 COST_FLAGS ?=
 
 .PHONY: cost
-cost: ## play the runs of docs/cost.md, 10,000 instances among them, and print what an event costs (2 minutes); COST_FLAGS=-cost writes it there
+cost: ## measure the cost of an event with the runs of docs/cost.md, 10,000 instances (2 minutes); COST_FLAGS=-cost updates the page
 	$(GO) test -count=1 -timeout=30m -v -run='^(TestRunsEnd|TestADeployed|TestItemsHave|TestACallMakes)' ./runtime/simulate -cost.scale=1 $(COST_FLAGS) | grep -E '^ *\||^ *---|^(ok|FAIL|panic)|_test.go'
 
 MUTANTS ?= .
 
 .PHONY: mutants
-mutants: ## build the runtime with each deliberate defect that MUTANTS matches, and have the simulation find it (half an hour)
+mutants: ## check that the simulation finds each deliberate defect whose name matches MUTANTS (half an hour)
 	GOGC=1000 $(GO) test -count=1 -timeout=12h -v -run='^TestMutants$$' ./runtime/simulate -simulate.mutants='$(MUTANTS)' -simulate.runs=2000
 
 SCENARIO ?=
@@ -356,13 +356,13 @@ explore: ## search every schedule of small scenarios of the loop, with one to th
 	GOGC=400 $(GO) test -count=1 -timeout=12h -v -run='^(TestExplore|TestScripts)$$' ./runtime/durable/explore -scope=full -scenario='$(SCENARIO)' -faults=$(FAULTS)
 
 .PHONY: explore-mutants
-explore-mutants: ## build the loop with each deliberate defect that MUTANTS matches, and have the search find it (5 minutes)
+explore-mutants: ## check that the search finds each deliberate defect whose name matches MUTANTS (5 minutes)
 	$(GO) test -count=1 -timeout=1h -v -run='^TestMutants$$' ./runtime/durable/explore -mutants='$(MUTANTS)'
 
 AWS_CLI_PORT ?= 7390
 
 .PHONY: awscli
-awscli: ## drive the local AWS with the aws CLI that is installed
+awscli: ## test the local AWS with the installed aws CLI
 	@command -v aws >/dev/null || { echo 'expected the aws CLI on the PATH' >&2; exit 1; }
 	@mkdir -p $(BIN)
 	@$(GO) build -o $(BIN)/settle ./cmd/settle
@@ -372,7 +372,7 @@ awscli: ## drive the local AWS with the aws CLI that is installed
 	infra/awslocal/testdata/awscli.sh http://127.0.0.1:$(AWS_CLI_PORT)
 
 .PHONY: bench-aws
-bench-aws: $(NPM_INSTALLED) ## measure awslocal beside other emulators, and with a million queued (10 minutes)
+bench-aws: $(NPM_INSTALLED) ## compare the speed of awslocal with other emulators, also with a million queued messages (10 minutes)
 	@mkdir -p $(BIN)
 	@$(GO) build -o $(BIN)/bench-aws ./infra/awslocal/benchmark
 	@$(BIN)/bench-aws $(BENCH_AWS_FLAGS)
@@ -389,7 +389,7 @@ soak: ## send SOAK_MESSAGES to 8 consumers while the server is killed SOAK_KILLS
 MODEL_MINUTES ?= 60
 
 .PHONY: models
-models: ## compare the models of awslocal with naive ones, at random, for MODEL_MINUTES
+models: ## compare the models of awslocal with naive models on random calls, for MODEL_MINUTES
 	@GO=$(GO) .ci/models $(MODEL_MINUTES)
 
 DEV_KILLS ?= 20
@@ -420,5 +420,5 @@ cover: $(NPM_INSTALLED) ## measure coverage; writes .bin/cover.html
 	@$(GO) tool cover -func=$(BIN)/cover.out | tail -n 1
 
 .PHONY: clean
-clean: ## remove what the other targets made, the linter and npm packages too
+clean: ## remove the results of the other targets, including linters and npm packages
 	rm -rf $(BIN) $(dir $(NPM_INSTALLED)) $(CROSSCHECK)/testdata/npm/node_modules $(INFRA)/testdata/npm/node_modules
