@@ -86,19 +86,3 @@ func TestAStopThatIsDeniedReachesTheChildLater(t *testing.T) {
 		w.wantFamily(t, "courier stopped, radio stopped", "x")
 	})
 }
-
-// A deployment adds the machine courier. The start of the first courier reaches a process of the old build.
-func TestAStartThatReachesAProcessOfTheOldBuildIsRetried(t *testing.T) {
-	t.Parallel()
-	inFamily(t, func(t *testing.T, w *world) {
-		w.post(boss1, ship)
-		w.invoke()
-		sound := w.machines
-		w.host(t) // The old build hosts order only.
-		w.invoke()
-		w.machines = sound
-		w.run(t)
-		w.wantState(t, boss1, "shipping")
-		w.wantLog(t, boss1)
-	})
-}

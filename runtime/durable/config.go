@@ -30,8 +30,7 @@ type Config struct {
 	// Defaults to 3. A service has its own RetryPolicy.
 	AttemptsMax int
 	// AbandonedMax is how often the process may die while an event is tried. Then the event is parked. Failures of
-	// AWS do not count. It is also how often an event is received while it waits for another queue's event to settle
-	// the instance. The start of a child waits as often for a build that hosts it. Defaults to 10.
+	// AWS do not count. Defaults to 10.
 	AbandonedMax int
 	// ServicesMax is how many services may begin for each event until the instance is settled. Retries do not count.
 	// The loop does not call further services and reports them to the chart as failed. After RefusalsMax such
@@ -43,6 +42,9 @@ type Config struct {
 	// MessageRetentionPeriod: a message that arrives after its instance was deleted would start a new instance.
 	// Defaults to 14 days, the SQS maximum.
 	RetentionMin time.Duration
+	// SettlerWaitMax is how long an event waits, after the last write, for another queue's event to settle the
+	// instance. Defaults to 15 minutes, Lambda's longest timeout.
+	SettlerWaitMax time.Duration
 	// DeniedWaitMax is how long the loop retries an effect that AWS denies because a permission or a resource is
 	// missing (ErrDenied). It counts from the first denial. The instance receives no event meanwhile. After that, the
 	// effect becomes a FailedEffect. The start, stop or end of a child does not: it is retried until AWS permits it.
@@ -134,7 +136,7 @@ func (c *Config) limits() []setting[int] {
 
 func (c *Config) waits() []setting[time.Duration] {
 	return []setting[time.Duration]{
-		{&c.RetentionMin, 14 * 24 * time.Hour}, {&c.DeniedWaitMax, time.Hour}, {&c.AcknowledgeAfter, time.Second}, {&c.AcknowledgeMax, 3 * time.Second}, {&c.DeadlineMargin, 2 * time.Second},
+		{&c.RetentionMin, 14 * 24 * time.Hour}, {&c.SettlerWaitMax, 15 * time.Minute}, {&c.DeniedWaitMax, time.Hour}, {&c.AcknowledgeAfter, time.Second}, {&c.AcknowledgeMax, 3 * time.Second}, {&c.DeadlineMargin, 2 * time.Second},
 		{&c.TimerEarlyMax, 6 * time.Minute}, {&c.HeartbeatRetryMin, 10 * time.Second}, {&c.HeartbeatRetryMax, 15 * time.Minute},
 		{&c.PollMin, 15 * time.Minute}, {&c.PollMax, 24 * time.Hour}, {&c.PostponeMin, time.Minute}, {&c.PostponeMax, time.Hour},
 	}

@@ -64,7 +64,6 @@ func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, 
 				t.draft.Record.DeniedSince = time.Time{} // Another effect is at the head now.
 			case errors.Is(errs[i], errNotInHand):
 				kept = append(kept, effect)
-				t.draft.Record.DeniedSince = time.Time{} // Another effect is at the head for this delivery.
 			default:
 				failed = append(failed, effect)
 				if err == nil {

@@ -41,7 +41,8 @@ func (t *turn) isDuplicate(ctx context.Context, d Delivery, eventID string) (ver
 				continue
 			}
 			_, isSend := sendOf(d, eventID)
-			isOfRuntime := isSend || eventHead(json.RawMessage(d.Body)).ID == "" // The same ID means the same event.
+			head := eventHead(json.RawMessage(d.Body))
+			isOfRuntime := isSend || isInternal(head.Type) || head.ID == "" // The same ID means the same event.
 			switch {
 			case isOfRuntime || known == recentEvent(eventID, d.Body):
 				return skipped, nil

@@ -46,17 +46,25 @@ func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err e
 // Otherwise a parent would wait for its child forever, or a child would run without a parent.
 func (t *turn) isPermanent(kind statechart.EffectKind, err error) bool {
 	switch {
-	case kind == statechart.EmitEvent || kind == statechart.ParkEvent || kind == parkDelivery:
+	case slices.Contains(neverGivenUp, kind):
 		return false
 	case errors.Is(err, ErrRefused):
 		return true
-	case !errors.Is(err, ErrDenied) || slices.Contains(ofFamilies, kind):
+	case !errors.Is(err, ErrDenied) || !canBeDenied(kind):
 		return false
 	}
 	// A consumer that was offline still gets AttemptsMax tries.
 	since := t.draft.Record.DeniedSince
 	return !since.IsZero() && t.loop.config.Now().Sub(since) >= t.loop.config.DeniedWaitMax && t.deliveries[0].ReceiveCount >= t.loop.config.AttemptsMax
 }
+
+// canBeDenied reports whether the loop gives up an effect of the kind if AWS denies it for DeniedWaitMax.
+func canBeDenied(kind statechart.EffectKind) bool {
+	return !slices.Contains(neverGivenUp, kind) && !slices.Contains(ofFamilies, kind)
+}
+
+// neverGivenUp lists the effects that the loop never gives up.
+var neverGivenUp = []statechart.EffectKind{statechart.EmitEvent, statechart.ParkEvent, parkDelivery}
 
 // ofFamilies lists the effects that start, stop or end a child.
 var ofFamilies = []statechart.EffectKind{statechart.SpawnInstance, statechart.StopInstance, notifyParent, refuseChild}

@@ -38,7 +38,7 @@ const (
 //	the invocation has too little time left            no                  retry with backoff, at once after progress
 //	a service asks for a retry, a timer fired early    no                  retry after its wait
 //	another writer was faster                          no                  at once, Config.ConflictsMax times, then with backoff
-//	another queue's event is settling the instance     no                  retry with backoff, Config.AbandonedMax times
+//	another queue's event is settling the instance     no                  retry with backoff, for Config.SettlerWaitMax
 //	the record does not fit                            no                  without its history, one by one, then park
 //	the record cannot be read                          no                  retry with backoff, and an alarm
 func (l *Loop) fate(err error, at standing) fate {
@@ -125,11 +125,23 @@ func (t *turn) suspicion() (most int) {
 	return most
 }
 
-// settler returns the event of another queue that was applied and has yet to settle the instance. Its services may run
-// at this moment, in another process.
+// settler returns the event of another queue that has yet to settle the instance. Its services may run at this moment,
+// in another process.
 func (t *turn) settler(d Delivery) (instances.Attempt, bool) {
 	r := &t.draft.Record
-	return find(r.Attempts, func(a *instances.Attempt) bool { return a.Queue != d.Queue && a.SequenceNumber == r.Watermark[a.Queue] })
+	return find(r.Attempts, func(a *instances.Attempt) bool {
+		return a.Queue != d.Queue && (a.Services > 0 || a.SequenceNumber == r.Watermark[a.Queue])
+	})
+}
+
+// hasOtherQueue reports whether another queue feeds the instance too.
+func (t *turn) hasOtherQueue(d Delivery) bool {
+	for queue := range t.draft.Record.Watermark {
+		if queue != d.Queue {
+			return true
+		}
+	}
+	return false
 }
 
 // attemptOf returns the record's counts of the delivery's event.
@@ -229,7 +241,7 @@ func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery
 	mayArrive := !errors.Is(cause, ErrConflict) && !errors.Is(cause, ErrUnstorable)
 	wait := 50 * time.Millisecond
 	for tries := 1; ; tries++ {
-		err = t.loop.takeBackOnce(ctx, t.draft.Record.Instance, loaded, deliveries, mayArrive)
+		err = t.takeBackOnce(ctx, loaded, deliveries, mayArrive)
 		if err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrUnstorable) {
 			return
 		}
@@ -241,13 +253,17 @@ func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery
 	t.loop.config.Logger.WarnContext(ctx, "cannot take back the count of a try, it counts as a death of the process", "instance", t.draft.Record.Instance.String(), "error", err)
 }
 
-// takeBackOnce takes back the counts in the stored instance. mayArrive says that a write of the turn may still arrive.
-func (l *Loop) takeBackOnce(ctx context.Context, id instances.ID, loaded state, deliveries []Delivery, mayArrive bool) error {
-	t, err := l.hydrate(ctx, id, deliveries)
+// takeBackOnce takes back the counts in the stored instance. mayArrive says that a write of the turn may still arrive. It
+// changes nothing while another queue's event is settling the instance: a write would discard that event's services.
+func (failed *turn) takeBackOnce(ctx context.Context, loaded state, deliveries []Delivery, mayArrive bool) error {
+	t, err := failed.loop.hydrate(ctx, failed.draft.Record.Instance, deliveries)
 	if err != nil || t.stored.Instance == nil {
 		return err
 	}
-	if mayArrive && t.stored.Record.Revision == loaded.Record.Revision {
+	if _, ok := t.settler(deliveries[0]); ok {
+		return nil
+	}
+	if mayArrive && t.stored.Record.Revision == failed.stored.Record.Revision {
 		t.changed()
 	}
 	attempts := map[string]int{}

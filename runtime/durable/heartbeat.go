@@ -10,11 +10,19 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// nextHeartbeat returns when the token's next heartbeat or its timeout check is due. ok is false if it has neither.
-func (t *turn) nextHeartbeat(token instances.Token) (at time.Time, ok bool) {
+// nextHeartbeat returns the number of the token's next firing after a given one, and when it is due: at a multiple of the
+// heartbeat interval since the task was entered, or at the task's timeout. So two copies of a firing schedule the same
+// next one, and SQS drops the duplicate. ok is false if the token has neither heartbeats nor a timeout.
+func (t *turn) nextHeartbeat(token instances.Token, last int) (count int, at time.Time, ok bool) {
 	now := t.loop.config.Now()
-	if token.HeartbeatSeconds > 0 {
-		at, ok = now.Add(heartbeatInterval(token)), true
+	count = last + 1
+	if interval := heartbeatInterval(token); interval > 0 {
+		due := max(int(now.Sub(token.EnteredAt)/interval), 0) + 1
+		count = max(due, min(last, due+earlyFiringsMax)+1) // A firing may come early if clocks differ.
+		at, ok = token.EnteredAt.Add(time.Duration(count)*interval), true
+		if latest := now.Add(interval); latest.Before(at) {
+			at = latest
+		}
 	}
 	if token.TimeoutSeconds > 0 {
 		// By then the task has timed out in Step Functions too. If it has not, check again a little later.
@@ -26,8 +34,11 @@ func (t *turn) nextHeartbeat(token instances.Token) (at time.Time, ok bool) {
 			at, ok = over, true
 		}
 	}
-	return at, ok
+	return count, at, ok
 }
+
+// earlyFiringsMax limits the number of a firing that comes early. A forged message may have any number.
+const earlyFiringsMax = 60
 
 // heartbeatInterval returns the interval of a token's heartbeats: a third of the interval that Step Functions allows.
 func heartbeatInterval(token instances.Token) time.Duration {
@@ -47,7 +58,7 @@ func (t *turn) retryHeartbeat(token instances.Token, failures int) time.Duration
 type heartbeatForm struct {
 	Type  string `json:"type"`
 	Token string `json:"token"`
-	// Count distinguishes one firing from the next. Failures is the number of failures in a row.
+	// Count numbers the firings, and Failures the failures in a row: together they distinguish one firing from the next.
 	Count       int   `json:"count"`
 	Failures    int   `json:"failures,omitempty"`
 	Incarnation int64 `json:"$incarnation"`
@@ -69,11 +80,11 @@ func (t *turn) heartbeat(ctx context.Context, form heartbeatForm) error {
 		t.changed()
 		return t.applyExpired(ctx, expired{Name: token.Name, Execution: token.Execution})
 	}
-	at, ok := t.nextHeartbeat(token)
-	form.Count, form.Failures = form.Count+1, form.Failures+1
+	count, at, ok := t.nextHeartbeat(token, form.Count)
 	if err == nil {
-		form.Failures = 0
+		form.Count, form.Failures = count, 0
 	} else {
+		form.Failures++
 		// The failure does not block the events of the instance.
 		at, ok = t.loop.config.Now().Add(t.retryHeartbeat(token, form.Failures)), true
 		t.loop.config.Logger.WarnContext(ctx, "task heartbeat failed, will retry", "instance", t.draft.Record.Instance.String(), "task", token.Name, "failures", form.Failures, "error", err)
@@ -82,10 +93,16 @@ func (t *turn) heartbeat(ctx context.Context, form heartbeatForm) error {
 		return nil
 	}
 	// The next heartbeat cannot get lost: the current message is retried until this succeeds.
-	return t.schedule(ctx, at, form, heartbeatID(form.Token, form.Count))
+	return t.schedule(ctx, at, form, heartbeatID(form))
 }
 
-func heartbeatID(key string, count int) string { return fmt.Sprintf("token.%s.%d", key, count) }
+func heartbeatID(form heartbeatForm) string {
+	id := fmt.Sprintf("token.%s.%d", form.Token, form.Count)
+	if form.Failures > 0 {
+		id += fmt.Sprintf("-%d", form.Failures)
+	}
+	return id
+}
 
 // scheduleFirstHeartbeat performs a heartbeat effect.
 func (t *turn) scheduleFirstHeartbeat(ctx context.Context, effect statechart.Effect) error {

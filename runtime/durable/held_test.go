@@ -252,3 +252,31 @@ func (h *heard) wantRetry(t *testing.T, unreadable bool, reason string) {
 		t.Errorf("observed %q, want one retry, %sand the reason %q", h.lines, prefix, reason)
 	}
 }
+
+// An acknowledgement of a heartbeat gets lost now and then, and the visibility timeout is longer than the time for which SQS
+// recognises duplicates. So the queue delivers a firing twice, and both copies schedule the next one.
+func TestALostAcknowledgementDoesNotMultiplyHeartbeats(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, w.parcel())
+		w.waitFor("t1", "Delivery", 0, time.Hour)
+		w.runFor(t, time.Minute)
+		acknowledged := 0
+		w.hook = func(call string) fault {
+			if call == "Acknowledge "+parcel1 {
+				if acknowledged++; acknowledged%5 == 1 {
+					return dieBefore
+				}
+			}
+			return none
+		}
+		w.runFor(t, 24*time.Hour)
+		if chains := len(w.scheduled); chains != 1 {
+			t.Errorf("want one firing to be scheduled, got %d", chains)
+		}
+		if beats := w.counted("Heartbeat"); beats < 72 || beats > 100 {
+			t.Errorf("want about a heartbeat every 20 minutes for a day, got %d", beats)
+		}
+	})
+}

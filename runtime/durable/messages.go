@@ -60,6 +60,9 @@ func isOwn(typ string) bool {
 	return ok
 }
 
+// isInternal reports whether only the loop itself sends messages of the type.
+func isInternal(typ string) bool { return isOwn(typ) && typ != WaitEvent }
+
 func isPeriodic(typ string) bool { return ownMessages[typ].periodic }
 
 // checkForm checks a message for an existing instance: its form and its incarnation.

@@ -88,13 +88,13 @@ func outcomes() map[string]toldOf {
 			play: func(_ *testing.T, w *world) {
 				w.third["charge"] = failing(1, errors.New("busy"))
 				w.deliver("one queue", "order/1", [2]string{"1", event("charge", "")})
-				time.Sleep(time.Minute)
-				w.handle([]durable.Delivery{received("another queue", "order/1", "1", event("cancel", ""), givenUp)}, functionTimeout)
+				time.Sleep(settlerWaitMax)
+				w.handle([]durable.Delivery{received("another queue", "order/1", "1", event("cancel", ""), 11)}, functionTimeout)
 			},
 			want: []string{
 				"committed 1 with 0 effects",
 				"applied charge to order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false", "retried after 5s",
-				"unsettled for 1m0s, outbox of 0s", "committed 2 with 0 effects", "committed 3 with 0 effects", // The count, and the end of the service.
+				"unsettled for 15m0s, outbox of 0s", "committed 2 with 0 effects", "committed 3 with 0 effects", // The count, and the end of the service.
 				"applied resume to order/1 revision 3 [charging] to [idle] attempts 11 after 0s settled true resumed true",
 				"committed 4 with 0 effects", "committed 5 with 0 effects", "applied cancel to order/1 revision 5 [idle] to [idle] attempts 11 after 0s settled true resumed false",
 			},
@@ -103,12 +103,13 @@ func outcomes() map[string]toldOf {
 			play: func(_ *testing.T, w *world) {
 				w.third["charge"] = failing(1, errors.New("busy"))
 				w.deliver("one queue", "order/1", [2]string{"1", event("charge", "")})
-				w.handle([]durable.Delivery{received("another queue", "order/1", "1", fmt.Sprintf(`{"type": %q}`, strings.Repeat("long", 9999)), givenUp)}, functionTimeout)
+				time.Sleep(settlerWaitMax)
+				w.handle([]durable.Delivery{received("another queue", "order/1", "1", fmt.Sprintf(`{"type": %q}`, strings.Repeat("long", 9999)), 11)}, functionTimeout)
 			},
 			want: []string{
 				"committed 1 with 0 effects",
 				"applied charge to order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false", "retried after 5s",
-				"committed 2 with 0 effects", "committed 3 with 0 effects",
+				"unsettled for 15m0s, outbox of 0s", "committed 2 with 0 effects", "committed 3 with 0 effects",
 				"applied resume to order/1 revision 3 [charging] to [idle] attempts 11 after 0s settled true resumed true",
 				"committed 4 with 1 effects", "parked " + strings.Repeat("long", 63) + "l… of order/1", // The type is truncated to the maximum length of a type.
 				"performed park.delivery, failed false",

@@ -66,11 +66,12 @@ func (l *Loop) park(ctx context.Context, d Delivery, reason error, held ...insta
 	return nil
 }
 
-// parkAll parks deliveries whose group does not name an instance of a hosted machine. It first retries the start of a
-// child: a deployment may be adding the child's machine, and the parent must not see a failed child.
+// parkAll parks deliveries whose group does not name an instance of a hosted machine. It retries timer events and the
+// runtime's own messages: a deployment may be adding the machine, or removing it.
 func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error) (done int, err error) {
 	for i, d := range deliveries {
-		if errors.Is(reason, ErrUnknownMachine) && eventHead(json.RawMessage(d.Body)).Type == startEvent && d.ReceiveCount <= l.config.AbandonedMax {
+		typ := eventHead(json.RawMessage(d.Body)).Type
+		if errors.Is(reason, ErrUnknownMachine) && (typ == statechart.TimerEvent || isInternal(typ)) {
 			return i, reason
 		}
 		if err := l.park(ctx, d, reason); err != nil {

@@ -28,6 +28,8 @@ type services struct {
 	// failed holds the invocations whose attempt failed in this turn and will be retried.
 	failed  map[string]*retryError
 	results chan result
+	// begun holds when each attempt that has yet to end began.
+	begun map[string]time.Time
 	// unstored is set when a service has ended, or its timer has fired, since the last commit. Commit before the next
 	// service starts. Otherwise a crash would run the finished one again.
 	unstored bool
@@ -50,7 +52,7 @@ func (t *turn) settle(ctx context.Context, d Delivery) error {
 	}
 	limited, cancel := t.loop.withMargin(ctx)
 	defer cancel()
-	s := &services{turn: t, delivery: d, ctx: limited, running: map[string]context.CancelFunc{}, failed: map[string]*retryError{}, results: make(chan result)}
+	s := &services{turn: t, delivery: d, ctx: limited, running: map[string]context.CancelFunc{}, failed: map[string]*retryError{}, results: make(chan result), begun: map[string]time.Time{}}
 	for firings := 0; !t.draft.Instance.Settled(); {
 		if fired, err := s.fireDue(); err != nil || fired {
 			if err != nil {
@@ -103,8 +105,10 @@ func (l *Loop) withMargin(ctx context.Context) (context.Context, context.CancelF
 //
 // It first stores the end of an earlier service, so that it never runs again. For a redelivery, it then stores the
 // count of the next attempt, so that a service that kills the process uses up its attempts. These are two
-// writes: if one write did both and failed, the end could be lost, or an attempt counted that never begins. No service
-// begins in an instance that cannot be stored.
+// writes: if one write did both and failed, the end could be lost, or an attempt counted that never begins. A new
+// instance is also stored before it counts: takeBack can correct only an instance that exists. No service begins in an
+// instance that cannot be stored. If another queue feeds the instance too, its consumer must see that this one is
+// settling it, so the first delivery also writes.
 func (s *services) start(ctx context.Context) (moved bool, err error) {
 	t := s.turn
 	type ready struct {
@@ -146,6 +150,11 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		}
 		return false, err
 	}
+	isRedelivery := s.delivery.ReceiveCount > 1
+	if len(next) > 0 && isRedelivery && !t.exists() {
+		t.changed()
+		s.unstored = true
+	}
 	if s.unstored {
 		err = s.commit(ctx)
 	} else if len(next) > 0 {
@@ -159,7 +168,10 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		t.draft.Instance = t.draft.Instance.WithAttempt(next[i].invocation.Key, next[i].invocation.Attempt)
 		t.count(counts)
 	}
-	if len(next) > 0 && s.delivery.ReceiveCount > 1 {
+	for _, r := range next {
+		s.begun[r.invocation.Key] = t.loop.config.Now()
+	}
+	if len(next) > 0 && (isRedelivery || t.hasOtherQueue(s.delivery)) {
 		if err := s.commit(ctx); err != nil {
 			return false, err
 		}
@@ -170,9 +182,31 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	return false, nil
 }
 
+// commit stores the draft. A first delivery does not count the attempts that have yet to end: a neighbour may kill the
+// process. It then leaves an Attempt without counts, which shows that the event is settling the instance.
 func (s *services) commit(ctx context.Context) error {
 	s.unstored = false
-	return s.turn.commit(ctx)
+	t := s.turn
+	if s.delivery.ReceiveCount > 1 || len(s.begun) == 0 {
+		return t.commit(ctx)
+	}
+	counted, attempts := t.draft.Instance, t.draft.Record.Attempts
+	counts := attemptOf(t.draft.Record, s.delivery)
+	for _, invocation := range counted.Invocations() {
+		if _, ok := s.begun[invocation.Key]; ok {
+			t.draft.Instance = t.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1)
+			if invocation.Attempt == 1 {
+				counts.Services--
+			}
+		}
+	}
+	isOfQueue := func(a instances.Attempt) bool { return a.Queue == s.delivery.Queue }
+	t.draft.Record.Attempts = append(without(attempts, isOfQueue), counts)
+	t.changed()
+	err := t.commit(ctx)
+	t.draft.Instance, t.draft.Record.Attempts = counted, attempts
+	t.changed()
+	return err
 }
 
 // refuse ends a service before it begins, because too many have begun since the instance was last settled.
@@ -188,59 +222,6 @@ func (s *services) refuse(invocation statechart.Invocation) error {
 	err := fmt.Errorf("not called: expected at most %d services within one event (Config.ServicesMax), got another; let the chart wait in a settled state, with After, before it calls again", limit)
 	t.loop.config.Logger.WarnContext(s.ctx, "service refused, too many have begun within one event", "instance", t.draft.Record.Instance.String(), "service", invocation.Service, "services_max", limit)
 	return s.end(invocation.Failed(err))
-}
-
-// hasTime reports whether the process has enough time left for an attempt. An attempt without a timeout may use all
-// that is left.
-func (s *services) hasTime(timeout time.Duration) bool {
-	deadline, limited := s.ctx.Deadline()
-	return !limited || deadline.Sub(s.turn.loop.config.Now()) >= timeout
-}
-
-// run performs one attempt in the background.
-func (s *services) run(invocation statechart.Invocation, work Work) {
-	var ctx context.Context
-	var cancel context.CancelFunc
-	if work.Timeout > 0 {
-		ctx, cancel = context.WithTimeoutCause(s.ctx, work.Timeout, fmt.Errorf("no answer within %v", work.Timeout))
-	} else {
-		ctx, cancel = context.WithCancel(s.ctx)
-	}
-	s.running[invocation.Key] = cancel
-	go func() {
-		value, err := s.observedAttempt(ctx, invocation, work.Run)
-		select {
-		case s.results <- result{invocation, work.Retry, value, err}:
-		case <-s.ctx.Done():
-		}
-	}()
-}
-
-// attempt calls a service. It returns when ctx is done, even if the service does not.
-func attempt(ctx context.Context, run func(context.Context) (any, error)) (any, error) {
-	type answer struct {
-		value any
-		err   error
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		defer func() {
-			if r := recover(); r != nil {
-				answers <- answer{err: statechart.Panicked(r)}
-			}
-		}()
-		value, err := run(ctx)
-		answers <- answer{value, err}
-	}()
-	select {
-	case a := <-answers:
-		if ctx.Err() != nil && errors.Is(a.err, ctx.Err()) {
-			a.err = context.Cause(ctx)
-		}
-		return a.value, a.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 // wait waits for the end of one attempt and applies it. It returns early when a timer is due.
@@ -266,7 +247,9 @@ func (s *services) wait(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.take(result{invocation: invocation, policy: work.Retry, err: errOutOfTime}); err != nil {
+		if s.begun[invocation.Key].Sub(s.turn.began) > promptly {
+			s.cutOff(invocation)
+		} else if err := s.take(result{invocation: invocation, policy: work.Retry, err: errOutOfTime}); err != nil {
 			return err
 		}
 	}
@@ -275,10 +258,7 @@ func (s *services) wait(ctx context.Context) error {
 
 // take applies the end of an attempt to the chart, or records that the attempt will be retried.
 func (s *services) take(r result) error {
-	if cancel := s.running[r.invocation.Key]; cancel != nil {
-		cancel()
-		delete(s.running, r.invocation.Key)
-	}
+	s.forget(r.invocation.Key)
 	if !s.awaited(r.invocation.Key) {
 		return nil
 	}
@@ -347,47 +327,9 @@ func (s *services) awaited(key string) bool {
 
 // cancelLeft cancels the attempts of states that the chart has left.
 func (s *services) cancelLeft() {
-	for key, cancel := range s.running {
+	for key := range s.running {
 		if !s.awaited(key) {
-			cancel()
-			delete(s.running, key)
+			s.forget(key)
 		}
 	}
-}
-
-// fireDue fires the timer that is due first. While the instance is unsettled, no event reaches it through the queue,
-// so its timers are served here. A later firing through the queue is stale. The attempts of services that the timer ends
-// no longer count as tries of the delivery.
-func (s *services) fireDue() (fired bool, err error) {
-	timer, ok := s.turn.nextTimer()
-	now := s.turn.loop.config.Now()
-	if !ok || timer.At.After(now) {
-		return false, nil
-	}
-	attempts := s.turn.serviceAttempts()
-	s.unstored = true
-	err = s.turn.step(statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID, At: now})
-	if ended := attempts - s.turn.serviceAttempts(); err == nil && ended > 0 {
-		s.forgive(ended)
-	}
-	return true, err
-}
-
-// nextTimer returns the timer that is due first.
-func (t *turn) nextTimer() (next statechart.Timer, ok bool) {
-	for _, timer := range t.draft.Instance.Timers() {
-		if !ok || timer.At.Before(next.At) {
-			next, ok = timer, true
-		}
-	}
-	return next, ok
-}
-
-// untilDue returns a context that ends when the next timer of the instance is due.
-func (t *turn) untilDue(ctx context.Context) (context.Context, context.CancelFunc) {
-	timer, ok := t.nextTimer()
-	if !ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, timer.At.Sub(t.loop.config.Now()))
 }

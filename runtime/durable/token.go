@@ -63,8 +63,8 @@ func (t *turn) hold(token *instances.Token, eventID string) {
 	}
 	t.draft.Record.Tokens = append(slices.Clip(t.draft.Record.Tokens), *token)
 	t.changed()
-	if at, ok := t.nextHeartbeat(*token); ok {
-		t.owe(statechart.Effect{ID: heartbeatID(token.Key, 0), Kind: heartbeat, Name: token.Key, At: at.UTC()})
+	if _, at, ok := t.nextHeartbeat(*token, 0); ok {
+		t.owe(statechart.Effect{ID: heartbeatID(heartbeatForm{Token: token.Key}), Kind: heartbeat, Name: token.Key, At: at.UTC()})
 	}
 }
 

@@ -212,7 +212,7 @@ func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 	if t.draft.Instance == nil || t.draft.Instance.Settled() {
 		return false, nil
 	}
-	if other, ok := t.settler(d); ok && d.ReceiveCount <= t.loop.config.AbandonedMax {
+	if other, ok := t.settler(d); ok && t.loop.config.Now().Sub(t.stored.Record.UpdatedAt) < t.loop.config.SettlerWaitMax {
 		return false, fmt.Errorf("%s is being settled by message %s of %s", t.draft.Record.Instance, other.SequenceNumber, other.Queue)
 	}
 	before := t.draft
@@ -380,7 +380,7 @@ func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 		left.Tokens, err = t.giveAnswers(ctx)
 		left.FailedEffects, left.Executions, left.DeniedSince = t.draft.Record.FailedEffects, t.draft.Record.Executions, t.draft.Record.DeniedSince
 	}
-	if errors.Is(err, ErrDenied) && left.DeniedSince.IsZero() {
+	if errors.Is(err, ErrDenied) && left.DeniedSince.IsZero() && (len(rest) == 0 || canBeDenied(rest[0].Kind)) {
 		left.DeniedSince = t.now()
 	}
 	if t.hasProgress(left) {

@@ -11,35 +11,73 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// givenUp is the receive from which an event no longer waits for an event of another queue to settle the instance.
-const givenUp = 11
+// settlerWaitMax is the default of Config.SettlerWaitMax.
+const settlerWaitMax = 15 * time.Minute
 
 // received returns a delivery of a queue.
 func received(queue, group, number, body string, receives int) durable.Delivery {
 	return durable.Delivery{MessageID: queue + number, ReceiptHandle: queue + number, Queue: queue, Group: group, SequenceNumber: number, ReceiveCount: receives, Body: body}
 }
 
-// The service of a redelivered event runs. Meanwhile another queue delivers an event of the same instance.
-func TestARunningServiceIsNotGivenUpForAnEventOfAnotherQueue(t *testing.T) {
+// The service of an event runs, on its first delivery, on a redelivery, or after an outage with many receives. Meanwhile
+// another queue delivers an event of the same instance.
+func TestARunningServiceIsNotRepeatedForAnEventOfAnotherQueue(t *testing.T) {
+	t.Parallel()
+	for _, receives := range []int{1, 2, 12} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.third["first"] = lasting(20*time.Second, "ok")
+			w.handle([]durable.Delivery{received("a", "order/1", "1", event("add", "a"), 1)}, functionTimeout)
+			var b sync.WaitGroup
+			b.Go(func() {
+				w.handle([]durable.Delivery{received("b", "order/1", "1", event("devour", ""), receives)}, functionTimeout)
+			})
+			time.Sleep(10 * time.Second)
+			w.handle([]durable.Delivery{received("a", "order/1", "2", event("add", "x"), receives)}, functionTimeout)
+			b.Wait()
+			if keys := w.calledFor("first"); len(keys) != 1 {
+				t.Errorf("received %d times: the service was called under %q", receives, keys)
+			}
+			if log := strings.Join(w.logOf(t, "order/1"), ", "); !strings.HasPrefix(log, "a, ok") {
+				t.Errorf("received %d times: the log is %q", receives, log)
+			}
+		})
+	}
+}
+
+// The service with which an instance begins runs, on a redelivery. Meanwhile another queue delivers an event.
+func TestTheServiceOfAStartIsNotGivenUpForAnEventOfAnotherQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, w.hasty())
+		w.third["boot"] = lasting(20*time.Second, "ok")
+		var b sync.WaitGroup
+		b.Go(func() {
+			w.handle([]durable.Delivery{received("b", "hasty/1", "1", event("add", "b"), 2)}, functionTimeout)
+		})
+		time.Sleep(10 * time.Second)
+		w.handle([]durable.Delivery{received("a", "hasty/1", "1", event("add", "a"), 1)}, functionTimeout)
+		b.Wait()
+		w.wantLog(t, "hasty/1", "ok", "b")
+	})
+}
+
+// A parallel service runs on the first delivery of an event of a second queue. A neighbour kills the process.
+func TestAServiceOfASecondQueueLosesNoAttemptToANeighbour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.third["first"] = lasting(20*time.Second, "ok")
+		w.third["charge"] = lethal(5 * time.Second)
 		w.handle([]durable.Delivery{received("a", "order/1", "1", event("add", "a"), 1)}, functionTimeout)
-		var b sync.WaitGroup
-		b.Go(func() {
-			w.handle([]durable.Delivery{received("b", "order/1", "1", event("devour", ""), 2)}, functionTimeout)
-		})
-		time.Sleep(10 * time.Second)
-		w.handle([]durable.Delivery{received("a", "order/1", "2", event("add", "x"), 1)}, functionTimeout)
-		b.Wait()
-		if log := strings.Join(w.logOf(t, "order/1"), ", "); strings.Contains(log, "did not finish") {
-			t.Errorf("the log is %q; services %q", log, w.names)
-		}
+		w.handle([]durable.Delivery{received("b", "order/1", "1", event("devour", ""), 1), received("b", "order/2", "2", event("charge", ""), 1)}, functionTimeout)
+		w.handle([]durable.Delivery{received("b", "order/1", "1", event("devour", ""), 2)}, functionTimeout)
+		w.wantLog(t, "order/1", "a", "ok")
 	})
 }
 
-// Two consumers of different queues, each with a redelivered event, take back each other's counts.
+// A redelivered event of one queue conflicts with a redelivered event of the other, whose service runs.
 func TestTwoConsumersDoNotRepeatAService(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -56,8 +94,26 @@ func TestTwoConsumersDoNotRepeatAService(t *testing.T) {
 		})
 		w.handle([]durable.Delivery{received("a", "order/1", "2", event("add", "x"), 2)}, functionTimeout)
 		b.Wait()
-		if calls := len(w.calledFor("first")); calls > 2 {
+		if calls := len(w.calledFor("first")); calls != 1 {
 			t.Errorf("a service with one attempt was called %d times: %q", calls, w.names)
+		}
+	})
+}
+
+// The parking of one queue's event is denied. Behind it, a send of the other queue's event is denied for a day.
+func TestADeniedSendBehindADeniedParkingIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.refuse = refusing(durable.ErrDenied, "Park order/1", "Send order/2")
+		w.handle([]durable.Delivery{received("a", "order/1", "1", event("add", "ball"), 1)}, functionTimeout)
+		w.handle([]durable.Delivery{received("a", "order/1", "2", `{"type": "unknown"}`, 1)}, functionTimeout)
+		for receives := range 24 {
+			w.handle([]durable.Delivery{received("b", "order/1", "1", telling("order/2", "ball"), receives+1)}, functionTimeout)
+			time.Sleep(time.Hour)
+		}
+		if r := w.load("order/1"); len(r.FailedEffects) == 0 {
+			t.Errorf("the send is not given up after a day: denied since %v, outbox %+v", r.DeniedSince, r.Outbox)
 		}
 	})
 }

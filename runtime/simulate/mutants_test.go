@@ -186,10 +186,10 @@ var mutants = []mutant{
 		t.changed()`, `return e.Name == "-" })
 		t.changed()`},
 	{"heartbeats only once", "a task with heartbeats is kept alive", "runtime/durable/heartbeat.go",
-		`	return t.schedule(ctx, at, form, heartbeatID(form.Token, form.Count))`, `	if form.Count > 1 {
+		`	return t.schedule(ctx, at, form, heartbeatID(form))`, `	if form.Count > 1 {
 		return nil
 	}
-	return t.schedule(ctx, at, form, heartbeatID(form.Token, form.Count))`},
+	return t.schedule(ctx, at, form, heartbeatID(form))`},
 	{"rearming keeps the old IDs", "sends of a restored instance take effect", "runtime/durable/rearm.go",
 		`	snapshot, steps, err := stepcount.Raise(record.Snapshot, now.UnixMicro())`,
 		`	snapshot, steps, err := record.Snapshot, now.UnixMicro(), error(nil)`},

@@ -144,10 +144,10 @@ var simulated = []mutant{
 	{name: "expiry reported again and again", scenario: "task", finds: "expiry told 2 times", file: tokenFile,
 		old: `expired{Type: expiredEvent, ID: dedup,`, new: `expired{Type: expiredEvent,`},
 	{name: "heartbeats only once", scenario: "task: heartbeats", finds: "waits for ever", file: "heartbeat.go",
-		old: `	return t.schedule(ctx, at, form, heartbeatID(form.Token, form.Count))`, new: `	if form.Count > 1 {
+		old: `	return t.schedule(ctx, at, form, heartbeatID(form))`, new: `	if form.Count > 1 {
 		return nil
 	}
-	return t.schedule(ctx, at, form, heartbeatID(form.Token, form.Count))`},
+	return t.schedule(ctx, at, form, heartbeatID(form))`},
 	{name: "executions not polled", scenario: "execution", finds: "waits for ever", file: "poll.go",
 		old: `	if end == nil {`, new: `	if end == nil && ctx != nil {
 		return nil

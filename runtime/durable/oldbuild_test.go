@@ -1,0 +1,129 @@
+package durable_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A deployment adds the machines of these tests. A message of the runtime reaches a process of the old build, which hosts
+// order only.
+
+// throughOldBuild lets the old build receive the waiting messages for a while.
+func (w *world) throughOldBuild(t *testing.T, d time.Duration) {
+	t.Helper()
+	sound := w.machines
+	w.host(t)
+	if d == 0 {
+		w.invoke()
+	} else {
+		w.runFor(t, d)
+	}
+	w.machines = sound
+}
+
+func TestAFiringThatReachesTheOldBuildIsRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, clockOf(noted("rang")))
+		w.post("clock/1", event("wait", ""))
+		w.runFor(t, 30*time.Second)
+		w.throughOldBuild(t, time.Minute)
+		w.run(t)
+		w.wantParked(t)
+		w.wantLog(t, "clock/1", "rang")
+	})
+}
+
+func TestAHeartbeatThatReachesTheOldBuildIsRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, w.parcel())
+		w.waitFor("t1", "Delivery", 0, time.Hour)
+		w.runFor(t, 10*time.Minute)
+		w.throughOldBuild(t, 15*time.Minute)
+		w.runFor(t, 5*time.Hour)
+		w.wantAnswer(t, "t1", "waits")
+		w.wantParked(t)
+	})
+}
+
+func TestAnEndThatReachesTheOldBuildIsRetried(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, ship)
+		w.run(t)
+		w.post(boss1, event("finish", ""))
+		w.invoke() // The parent forwards it to the child.
+		w.invoke() // The child ends and reports.
+		w.throughOldBuild(t, 0)
+		w.run(t)
+		w.wantParked(t)
+		w.wantState(t, boss1, "idle")
+	})
+}
+
+func TestAStopThatReachesTheOldBuildIsRetried(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, ship)
+		w.run(t)
+		w.post(boss1, event("cancel", ""))
+		w.invoke()
+		w.throughOldBuild(t, 0)
+		w.run(t)
+		w.wantParked(t)
+		w.wantFamily(t, "courier stopped, radio stopped")
+	})
+}
+
+// The start was received many times during an outage before.
+func TestAStartThatReachesTheOldBuildAfterAnOutageIsRetried(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, ship)
+		w.invoke()
+		w.messages[0].ReceiveCount = 15
+		w.throughOldBuild(t, 0)
+		w.run(t)
+		w.wantState(t, boss1, "shipping")
+	})
+}
+
+// An outsider's event for a machine that no build hosts is parked.
+func TestAnEventForAnUnknownMachineIsParked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("ghost/1", event("add", "a"), `{"type": "settle.wait"}`)
+		w.run(t)
+		w.wantParked(t, [2]string{event("add", "a"), "unknown machine"}, [2]string{`{"type": "settle.wait"}`, "unknown machine"})
+	})
+}
+
+// The end of a task was postponed, because the process died, and applied from its first copy. The copies differ in a count.
+func TestAPostponedCopyOfAnExpiryIsSkipped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, w.parcel())
+		w.waitFor("t1", "HandOver", 0, 0)
+		w.run(t)
+		w.workflows["t1"].timeout = time.Nanosecond
+		time.Sleep(time.Second)
+		w.post(parcel1, `{"type":"hurry"}`)
+		w.invoke()
+		expiry := w.messages[len(w.messages)-1].Body
+		if !strings.Contains(expiry, "settle.token.expired") {
+			t.Fatalf("want an expiry, got %s", expiry)
+		}
+		w.run(t)
+		w.post(parcel1, strings.Replace(expiry, "{", `{"$retries": 1, `, 1))
+		w.run(t)
+		w.wantParked(t)
+		w.wantLog(t, parcel1, "gone: HandOver of execution of t1")
+	})
+}
