@@ -70,7 +70,7 @@ var mutants = []mutant{
 		`aws.String("attribute_not_exists(#instance) OR attribute_exists(#released) OR #of = :of AND #created_at < :created_at")`,
 		`aws.String("attribute_not_exists(#instance) OR attribute_exists(#released) OR #of <> :of OR #of = :of AND #created_at < :created_at")`},
 	{"retry budget not counted", "a service that kills the process uses up its attempts", "runtime/durable/services.go",
-		`	if len(next) > 0 && s.delivery.ReceiveCount > 1 {`, `	if len(next) > 1<<20 {`},
+		`	if len(next) > 0 && (isRedelivery || t.hasOtherQueue(s.delivery)) {`, `	if len(next) > 1<<20 {`},
 	{"token ledger ignored", "a task's answer is not mistaken for an expiry", "runtime/sfncallback/callback.go",
 		`	case isOver(err) && !isInvalid(err) && (repeat || unsure || token.Execution != ""):
 		return c.reconcile(ctx, token, answer)`, `	case unsure && ctx == nil:

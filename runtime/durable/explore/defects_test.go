@@ -113,7 +113,7 @@ var simulated = []mutant{
 		err = s.commit(ctx)
 	} else if len(next) > 0 {`, new: `	if len(next) > 0 {`},
 	{name: "retry budget not counted", scenario: "killer", finds: "too many attempts", file: servicesFile,
-		old: `	if len(next) > 0 && s.delivery.ReceiveCount > 1 {`, new: `	if len(next) > 1<<20 {`},
+		old: `	if len(next) > 0 && (isRedelivery || t.hasOtherQueue(s.delivery)) {`, new: `	if len(next) > 1<<20 {`},
 	{name: "timers fire early", scenario: "timer", finds: "timer early", file: "messages.go",
 		old: `			return timer.At.Sub(t.loop.config.Now())`, new: `			return min(0, timer.At.Sub(t.loop.config.Now()))`},
 	{name: "timers of a migrated instance not scheduled", scenario: "migrate: service", finds: "not woken", file: "migrate.go",
@@ -204,7 +204,9 @@ var fixed = []mutant{
 	{name: "given-up effect not stored", scenario: "denied", pauses: 1, finds: "send lost", file: dispatchFile,
 		old: `		if err != nil || t.gaveUp() {`, new: `		if err != nil {`},
 	{name: "denied stop of a child given up", scenario: "denied: stop", finds: "orphan", file: "failed.go",
-		old: ` || slices.Contains(ofFamilies, kind):`, new: ` || len(ofFamilies) == 0:`},
+		old: ` && !slices.Contains(ofFamilies, kind)
+}`, new: ` && len(ofFamilies) > 0
+}`},
 	{name: "rearming keeps the old IDs", scenario: "restore: then", finds: "cleared outbox comes back", file: rearmFile,
 		old: `	snapshot, steps, err := stepcount.Raise(record.Snapshot, now.UnixMicro())`, new: `	_, steps, err := stepcount.Raise(record.Snapshot, now.UnixMicro())
 	snapshot := record.Snapshot`},
