@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,14 +31,13 @@ func (w *world) pair() durable.Machine {
 }
 
 // lethal returns a service that kills its process after a while, once.
-func lethal(after time.Duration) func(context.Context, statechart.Call) (string, error) {
-	dead := false
+func lethal(after time.Duration) service {
+	var killed atomic.Bool
 	return func(ctx context.Context, _ statechart.Call) (string, error) {
 		time.Sleep(after)
-		if dead {
+		if killed.Swap(true) {
 			return "survived", nil
 		}
-		dead = true
 		kill(ctx)
 		return "", ctx.Err()
 	}
@@ -94,16 +94,16 @@ func TestAServiceWithoutATimeoutLosesNoAttemptToAnEarlierService(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			slow, dies := lethal(time.Second), true
+			deadly, calls := lethal(time.Second), atomic.Int32{}
 			w.third["second"] = func(ctx context.Context, call statechart.Call) (string, error) {
-				if dies { // Both must run alone after that.
-					dies = false
-					return slow(ctx, call)
-				}
-				if strings.HasPrefix(call.Instance, "order/1") {
+				switch {
+				case calls.Add(1) <= 2: // The process dies in both, so both must run alone after that.
+					return deadly(ctx, call)
+				case strings.HasPrefix(call.Instance, "order/1"):
 					return lasting(functionTimeout-10*time.Second, "ok")(ctx, call)
+				default:
+					return lasting(20*time.Second, "ok")(ctx, call)
 				}
-				return lasting(20*time.Second, "ok")(ctx, call)
 			}
 			w.post("order/1", event("devour", ""))
 			w.post("order/2", event("devour", ""))
