@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/internal/plainjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -204,13 +205,13 @@ func withKeys(event json.RawMessage, keys map[string]any) (json.RawMessage, erro
 		return nil, err
 	}
 	for key, value := range keys {
-		text, err := marshalPlain(value)
+		text, err := plainjson.Marshal(value)
 		if err != nil {
 			return nil, err
 		}
 		fields[key] = text
 	}
-	return marshalPlain(fields)
+	return plainjson.Marshal(fields)
 }
 
 // shortened returns the ID, or its hash if the ID is too long for SQS.

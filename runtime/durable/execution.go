@@ -1,7 +1,6 @@
 package durable
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/internal/plainjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -74,7 +74,7 @@ func ExecutionEnd(input []byte, end statechart.ExecutionEnded) (message Message,
 	if err != nil {
 		return Message{}, false, fmt.Errorf("reading who started the execution %s: %w", end.Execution, err)
 	}
-	body, err := marshalPlain(ended{Type: endedEvent, Incarnation: from.Incarnation, End: end})
+	body, err := plainjson.Marshal(ended{Type: endedEvent, Incarnation: from.Incarnation, End: end})
 	return Message{To: to, Body: body, DeduplicationID: shortened(end.Name + ".ended")}, true, err
 }
 
@@ -85,16 +85,6 @@ func originOf(input []byte) (from origin) {
 		return origin{}
 	}
 	return from
-}
-
-// marshalPlain is json.Marshal without the escaping of <, > and &. Escaped, an output of 256 KiB could grow sixfold,
-// too long for SQS.
-func marshalPlain(v any) (json.RawMessage, error) {
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(v)
-	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), err
 }
 
 // ExecutionPrefix begins the names of all executions that instances start.

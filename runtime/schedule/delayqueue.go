@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/plainjson"
 )
 
 // HopMax is the longest delay of one SQS message.
@@ -46,7 +46,7 @@ func (q *DelayQueue) Cancel(context.Context, string) error { return nil }
 
 // put sends the message to the delay queue, for one hop.
 func (q *DelayQueue) put(ctx context.Context, message delayed) error {
-	body, err := json.Marshal(message)
+	body, err := plainjson.Marshal(message)
 	if err != nil {
 		return fmt.Errorf("delaying %s to %s: %w", message.DeduplicationID, message.To, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/scheduler/types"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/plainjson"
 )
 
 // Lead is how long before its due time a schedule sends a message to the delay queue. The delay queue is precise to
@@ -98,7 +98,7 @@ func (t *Timers) Schedule(ctx context.Context, at time.Time, message durable.Mes
 
 // create creates the message's schedule. An existing one counts as created.
 func (t *Timers) create(ctx context.Context, message delayed) error {
-	body, err := json.Marshal(message)
+	body, err := plainjson.Marshal(message)
 	if err != nil {
 		return fmt.Errorf("scheduling %s to %s: %w", message.DeduplicationID, message.To, err)
 	}

@@ -199,3 +199,22 @@ func TestATimerIsOnTimeIfItsScheduleIsLateAndFiresTwice(t *testing.T) {
 		})
 	}
 }
+
+// The end of an execution is postponed. Its output is as long as Step Functions allows. Escaped, it would be six times as long.
+func TestTheLongestOutputFitsIntoTheDelayQueue(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{time.Second, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			timers, _ := f.withTimers()
+			body := `{"type":"settle.execution.ended","end":{"output":"` + strings.Repeat("<", 255<<10) + `"}}`
+			if err := timers.Schedule(t.Context(), time.Now().Add(after), durable.Message{To: ada, Body: []byte(body), DeduplicationID: "d"}); err != nil {
+				t.Fatalf("in %v: %.200v", after, err)
+			}
+			f.poll(after + time.Minute)
+			if len(f.sent) != 1 || string(f.sent[0].Message.Body) != body {
+				t.Errorf("in %v: sent %d messages, want the one that was scheduled", after, len(f.sent))
+			}
+		})
+	}
+}

@@ -2,10 +2,10 @@
 package stepcount
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 
+	"github.com/settle-run/settle/runtime/internal/plainjson"
 	"github.com/settle-run/settle/runtime/internal/readjson"
 )
 
@@ -34,11 +34,6 @@ func Raise(snapshot json.RawMessage, steps int64) (json.RawMessage, int64, error
 	}
 	steps = max(steps, stored.Steps+1)
 	keys["steps"] = fmt.Append(nil, steps)
-	var raised bytes.Buffer
-	encoder := json.NewEncoder(&raised)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(keys); err != nil {
-		return nil, 0, err
-	}
-	return bytes.TrimSpace(raised.Bytes()), steps, nil
+	raised, err := plainjson.Marshal(keys)
+	return raised, steps, err
 }
