@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // Step Functions refuses a start, and the reason does not fit into the item.
@@ -76,6 +78,29 @@ func TestARedeliveryToAFullItemIsNotParked(t *testing.T) {
 				w.only(t).end = &printed // EventBridge does not report it.
 				w.runFor(t, 10*24*time.Hour)
 				w.wantPrinted(t, 0, printedLog)
+			})
+		})
+	}
+}
+
+// An item has room for the outcome of a service, but not for the count of its attempt.
+func TestAServiceOfAFullItemIsCalledForARedelivery(t *testing.T) {
+	t.Parallel()
+	for _, first := range []fault{none, dieBefore} {
+		t.Run("first delivery: "+first.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.third["charge"] = func(context.Context, statechart.Call) (string, error) { return "ok", nil }
+				w.post("order/1", event("add", "a"))
+				w.runFor(t, time.Minute)
+				w.bytesMax = w.bytesOf("order/1") + 80
+				w.hook = faults(map[string]fault{"Load order/1 #1": first})
+				w.post("order/1", event("charge", ""))
+				w.runFor(t, time.Hour)
+				w.wantParked(t)
+				w.wantServed(t, "charge 1")
+				w.wantLog(t, "order/1", "a", "ok")
 			})
 		})
 	}

@@ -172,7 +172,9 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		s.begun[r.invocation.Key] = t.loop.config.Now()
 	}
 	if len(next) > 0 && (isRedelivery || t.hasOtherQueue(s.delivery)) {
-		if err := s.commit(ctx); err != nil {
+		if err := s.commit(ctx); errors.Is(err, ErrUnstorable) {
+			t.broken = nil // The item has no room for the count. The result may still fit. See countTry.
+		} else if err != nil {
 			return false, err
 		}
 	}
