@@ -73,6 +73,19 @@ func TestASecondServiceCostsOneWriteMore(t *testing.T) {
 	})
 }
 
+// The events before it are stored first. Their effects need not wait for the service.
+func TestAServiceBehindFoldedEventsCostsOneWriteMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", append(adds(3), event("charge", ""), event("add", "behind"))...)
+		w.invoke()
+		w.wantCalls(t, "Load order/1", "Commit order/1", "Commit order/1", "Commit order/1")
+		w.wantLog(t, "order/1", "0", "1", "2", "charge ok", "behind")
+		w.wantServed(t, "charge 1")
+	})
+}
+
 func TestARedeliveryCostsTheMark(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

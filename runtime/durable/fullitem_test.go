@@ -106,6 +106,39 @@ func TestAServiceOfAFullItemIsCalledForARedelivery(t *testing.T) {
 	}
 }
 
+// Two events of one batch: the first has an effect or is too large, the second calls a service. The item does not hold
+// both outcomes.
+func TestAServiceBehindAFoldedEventOfAFullItemIsCalledOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first  string
+		parked [][2]string
+	}{
+		"an effect that leaves room once it is performed": {first: telling("order/2", strings.Repeat("x", 400))},
+		"an event that never fits": {first: growing(3000), parked: [][2]string{{growing(3000), "keep less in the context"}}},
+	} {
+		for _, receives := range []int{1, 2} {
+			t.Run(fmt.Sprint(name, ", receive ", receives), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					w.third["charge"] = func(context.Context, statechart.Call) (string, error) { return strings.Repeat("y", 600), nil }
+					w.post("order/1", event("add", "a"))
+					w.run(t)
+					w.bytesMax = w.bytesOf("order/1") + 1500
+					w.post("order/1", c.first, event("charge", ""))
+					for i := range w.messages {
+						w.messages[i].ReceiveCount = receives - 1
+					}
+					w.run(t)
+					w.wantServed(t, "charge 1")
+					w.wantParked(t, c.parked...)
+				})
+			})
+		}
+	}
+}
+
 // One failed effect does not fit into the item whole, but without its data.
 func TestAFailureThatFitsInShortIsKept(t *testing.T) {
 	t.Parallel()

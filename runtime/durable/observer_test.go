@@ -193,7 +193,7 @@ func TestEffectsAndServicesBelongToTheTraceOfTheirEvent(t *testing.T) {
 			batch[i].Trace = durable.Trace{Parent: trace}
 		}
 		w.handle(batch, functionTimeout)
-		want := []string{"event tell of red", "event tell of blue", "event charge of green", "service charge of green", "effect send of red", "effect send of blue"}
+		want := []string{"event tell of red", "event tell of blue", "event charge of green", "effect send of red", "effect send of blue", "event charge of green", "service charge of green"}
 		if !slices.Equal(begun, want) {
 			t.Errorf("begun\n  %s\nwant\n  %s", strings.Join(begun, "\n  "), strings.Join(want, "\n  "))
 		}

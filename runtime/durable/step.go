@@ -132,6 +132,20 @@ func (t *turn) rollBack(d Delivery, before state) {
 	}
 }
 
+// mustUnfold reports whether a service is about to start behind earlier events of the fold that are not done. They might
+// not fit into the item together with its result, and it would then run again. before is the draft before its event.
+func (t *turn) mustUnfold(before state) bool {
+	isStored := before.Record.Revision != t.stored.Record.Revision || before.changes == t.stored.changes
+	return t.folded && !t.draft.Instance.Settled() && (!isStored || before.Record.Owes())
+}
+
+// unfold ends the fold before the delivery, which the turn then receives again. before is the draft before its event.
+func (t *turn) unfold(d Delivery, before state) {
+	t.unfolds = true
+	t.rollBack(d, before)
+	t.account(d, before, nil)
+}
+
 // storable returns the JSON form of the drafted snapshot if it can be stored. Its error wraps ErrUnstorable.
 func (t *turn) storable() (json.RawMessage, error) {
 	id := t.draft.Record.Instance

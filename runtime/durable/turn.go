@@ -90,17 +90,18 @@ func (l *Loop) hydrate(ctx context.Context, id instances.ID, deliveries []Delive
 	return t, nil
 }
 
-// receiveAll processes deliveries until one fails or the outbox is full. It returns how many are done.
+// receiveAll processes deliveries until one fails or ends the fold. It returns how many are done.
 func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int, err error) {
 	for _, d := range deliveries {
 		if done > 0 && len(t.draft.Record.Outbox) >= t.loop.config.OutboxMax {
 			return done, nil
 		}
+		t.folded, t.unfolds = done > 0, false
 		isDone, err := t.receive(ctx, d)
 		if isDone {
 			done++
 		}
-		if err != nil {
+		if err != nil || t.unfolds {
 			return done, err
 		}
 	}
@@ -135,7 +136,7 @@ func (t *turn) receive(ctx context.Context, d Delivery) (done bool, err error) {
 		return err == nil, err
 	}
 	err = t.observedTry(ctx, d, event)
-	return err == nil, err
+	return err == nil && !t.unfolds, err
 }
 
 // verdict is the decision about a delivery.
@@ -265,6 +266,9 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) (app
 		return false, t.broken
 	case err != nil:
 		return false, t.failTry(ctx, d, event, before, counted, err)
+	case t.mustUnfold(before):
+		t.unfold(d, before)
+		return false, nil
 	case isPeriodic(event.Type) && !t.dirty() && d.ReceiveCount <= 1:
 		return true, nil // It has changed nothing, may come again, and has left no count: it needs no write.
 	}
