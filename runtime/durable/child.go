@@ -139,7 +139,10 @@ func (t *turn) applyChildEnd(ctx context.Context, form childEnd) error {
 		}
 		return err
 	}
-	err := t.storably(func() error { return t.applyNow(ref.Done(form.Output)) })
+	err := t.tooLarge
+	if err == nil {
+		err = t.storably(func() error { return t.applyNow(ref.Done(form.Output)) })
+	}
 	if errors.Is(err, ErrUnstorable) && len(form.Output) > 0 {
 		// If the output does not fit, report a failure.
 		t.loop.config.Logger.ErrorContext(ctx, "the output of a child does not fit into its parent", "instance", t.draft.Record.Instance.String(), "child", ref.ID, "error", err)

@@ -164,7 +164,10 @@ func (t *turn) applyEnded(ctx context.Context, form ended) error {
 		t.loop.config.Logger.ErrorContext(ctx, "the chart no longer declares the event for the end of its execution",
 			"instance", t.draft.Record.Instance.String(), "execution", awaited.ARN, "event", awaited.Event)
 	}
-	err := t.applyEndEvent(awaited.Event, end)
+	err := t.tooLarge
+	if err == nil {
+		err = t.applyEndEvent(awaited.Event, end)
+	}
 	if errors.Is(err, ErrUnstorable) && len(end.Output) > 0 {
 		// If the output does not fit, report the end without it.
 		t.loop.config.Logger.ErrorContext(ctx, "the output of an execution does not fit into its instance", "instance", t.draft.Record.Instance.String(),

@@ -139,6 +139,57 @@ func TestAServiceBehindAFoldedEventOfAFullItemIsCalledOnce(t *testing.T) {
 	}
 }
 
+// The output of an execution or of a child fits into the snapshot, but not into the item.
+func TestAnEndWhoseOutputDoesNotFitIntoTheItemComesWithoutIt(t *testing.T) {
+	t.Parallel()
+	for name, report := range map[string]func(t *testing.T, w *world, end statechart.ExecutionEnded){
+		"by EventBridge": func(t *testing.T, w *world, end statechart.ExecutionEnded) { w.ends(t, w.only(t), end, 1) },
+		"by a poll":      func(t *testing.T, w *world, end statechart.ExecutionEnded) { w.only(t).end = &end },
+	} {
+		t.Run("execution, "+name, func(t *testing.T) {
+			t.Parallel()
+			inPrinterWorld(t, func(t *testing.T, w *world) {
+				w.post(printer1, `{"type":"ship"}`)
+				w.runFor(t, time.Minute)
+				w.bytesMax = w.bytesOf(printer1) + 2000
+				report(t, w, statechart.ExecutionEnded{Status: statechart.ExecutionSucceeded, Output: json.RawMessage(`"` + strings.Repeat("x", 5000) + `"`)})
+				w.run(t)
+				w.wantPrinted(t, 0, "print SUCCEEDED Settle.OutputTooLarge the execution's output of 5002 bytes is left out")
+				w.wantParked(t)
+			})
+		})
+	}
+	t.Run("child", func(t *testing.T) {
+		t.Parallel()
+		inFamily(t, func(t *testing.T, w *world) {
+			w.post(boss1, ship)
+			w.run(t)
+			w.post(w.van(t), growing(5000))
+			w.invoke() // The child ends and reports.
+			w.bytesMax = w.bytesOf(boss1) + 2000
+			w.run(t)
+			w.wantState(t, boss1, "idle")
+			if log := w.logOf(t, boss1); len(log) != 1 || !strings.Contains(log[0], "its output of 5017 bytes does not fit into boss/1: ") {
+				t.Errorf("boss/1 logged %.300q", log)
+			}
+			w.wantParked(t)
+		})
+	})
+}
+
+// The end of an execution does not fit into the item with or without its output.
+func TestAnEndThatDoesNotFitIntoTheItemIsParked(t *testing.T) {
+	t.Parallel()
+	inPrinterWorld(t, func(t *testing.T, w *world) {
+		w.post(printer1, `{"type":"ship"}`)
+		w.runFor(t, time.Minute)
+		w.bytesMax = w.bytesOf(printer1) - 200 // Too little even without the execution.
+		w.ends(t, w.only(t), statechart.ExecutionEnded{Status: statechart.ExecutionSucceeded, Output: json.RawMessage(`"` + strings.Repeat("x", 5000) + `"`)}, 1)
+		w.runFor(t, time.Minute)
+		w.wantParked(t, [2]string{`"type":"settle.execution.ended"`, "keep less in the context"})
+	})
+}
+
 // One failed effect does not fit into the item whole, but without its data.
 func TestAFailureThatFitsInShortIsKept(t *testing.T) {
 	t.Parallel()

@@ -175,7 +175,7 @@ func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, slot slot
 		done, err := guarded(func() (int, error) { return l.observedTurn(ctx, rest[:min(fold, len(rest))], slot, began) })
 		at := standing{folded: fold > 1, conflicts: conflicts}
 		if err != nil && l.fate(err, at) == parkIt {
-			done, err = guarded(func() (int, error) { return l.parkUnstorable(ctx, rest[0], err) })
+			done, err = guarded(func() (int, error) { return l.parkUnstorable(ctx, rest[0], began, err) })
 		}
 		rest = rest[done:]
 		if err == nil || len(rest) == 0 {

@@ -187,11 +187,11 @@ func during(end func(error), work func() error) (err error) {
 // observedTurn is turn as an activity.
 func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery, slot slot, began time.Time) (done int, err error) {
 	if l.config.Observer.Begin == nil {
-		return l.turn(ctx, deliveries, slot, began)
+		return l.turn(ctx, deliveries, slot, began, nil)
 	}
 	ctx, end := l.begin(ctx, Activity{Kind: TurnActivity, Instance: deliveries[0].Group, Trace: deliveries[0].Trace})
 	err = during(end, func() error {
-		done, err = l.turn(ctx, deliveries, slot, began)
+		done, err = l.turn(ctx, deliveries, slot, began, nil)
 		return err
 	})
 	return done, err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/readjson"
@@ -82,8 +83,9 @@ func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error)
 }
 
 // parkUnstorable reads the instance again and parks an event whose outcome cannot be stored. It postpones a timer event.
-// Everything that the turn stored before it failed stays, and its effects are performed.
-func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (done int, err error) {
+// Everything that the turn stored before it failed stays, and its effects are performed. If the event is an end, it may
+// fit without its output.
+func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, began time.Time, reason error) (done int, err error) {
 	id, err := l.address(d.Group)
 	if err != nil {
 		return 0, err
@@ -91,6 +93,14 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 	t, err := l.hydrate(ctx, id, []Delivery{d})
 	if err != nil {
 		return 0, err
+	}
+	if errors.Is(reason, ErrUnstorable) && t.mayBringOutput(d) {
+		if done, err = l.turn(ctx, []Delivery{d}, alone, began, reason); !errors.Is(err, ErrUnstorable) {
+			return done, err
+		}
+		if t, err = l.hydrate(ctx, id, []Delivery{d}); err != nil {
+			return 0, err
+		}
 	}
 	if err := t.drain(ctx); err != nil {
 		return 0, err
@@ -113,6 +123,16 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 		return 0, err
 	}
 	return 1, nil
+}
+
+// mayBringOutput reports whether the delivery may bring the output of an execution or a child to a settled instance.
+func (t *turn) mayBringOutput(d Delivery) bool {
+	switch eventHead(json.RawMessage(d.Body)).Type {
+	case endedEvent, pollEvent, childEvent:
+		return t.draft.Instance != nil && t.draft.Instance.Settled()
+	default:
+		return false
+	}
 }
 
 // retriesKey counts how often a message of the runtime was postponed.

@@ -13,8 +13,8 @@ import (
 // turn takes deliveries of one instance through the phases below. It returns how many of them, counted from the
 // first, are done: applied with their effects performed, skipped, or parked. A turn folds its deliveries into one
 // read and one write. It writes more often only if services run or deliveries are repeats. The guarantees depend on
-// the order of the phases.
-func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began time.Time) (done int, err error) {
+// the order of the phases. For tooLarge, see the field.
+func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began time.Time, tooLarge error) (done int, err error) {
 	id, err := l.address(deliveries[0].Group)
 	if err != nil {
 		return l.parkAll(ctx, deliveries, fmt.Errorf("the group of the message: %w", err))
@@ -31,7 +31,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began
 	case slot == first && suspicion == 0:
 		return 0, &suspectError{unsuspected}
 	}
-	t.began = began
+	t.began, t.tooLarge = began, tooLarge
 	t.reportLoaded(ctx)
 	defer func() { t.reportHeld(ctx, err) }()
 	loaded := t.stored
