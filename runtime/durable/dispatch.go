@@ -145,8 +145,8 @@ func (t *turn) takeOver(ctx context.Context) error {
 }
 
 // clear stores the remaining pending work of the record. The outbox must not block the instance. So if the record does
-// not fit into the item, clear shortens the reasons of refused executions and of failed effects. Then it drops the
-// oldest failed effects.
+// not fit into the item, clear drops its history, and then shortens the reasons of refused executions and of failed
+// effects. Then it drops the oldest failed effects.
 func (t *turn) clear(ctx context.Context, left Left) error {
 	record := t.stored.Record
 	record.Outbox, record.Tokens = left.Outbox, left.Tokens
@@ -157,6 +157,11 @@ func (t *turn) clear(ctx context.Context, left Left) error {
 		return t.loop.ports.Store.ClearOutbox(ctx, record.Instance, record.Revision, left)
 	}
 	err := clearing()
+	if errors.Is(err, ErrUnstorable) && len(record.History) > 0 {
+		t.loop.config.Logger.WarnContext(ctx, "item is full, dropping its history", "instance", record.Instance.String(), "error", err)
+		left.WithoutHistory = true
+		err = clearing()
+	}
 	isRefused := func(e *instances.Execution) bool { return e.Refused != nil }
 	if _, ok := find(left.Executions, isRefused); ok && errors.Is(err, ErrUnstorable) {
 		left.Executions = replaced(left.Executions, isRefused, func(e *instances.Execution) {
@@ -180,6 +185,9 @@ func (t *turn) clear(ctx context.Context, left Left) error {
 		s.Record.Revision++
 		s.Record.Outbox, s.Record.Tokens, s.Record.Executions = left.Outbox, left.Tokens, left.Executions
 		s.Record.FailedEffects, s.Record.DeniedSince, s.Record.ExpireAt = left.FailedEffects, left.DeniedSince, left.ExpireAt
+		if left.WithoutHistory {
+			s.Record.History = nil
+		}
 	}
 	t.draft.Record.Outbox = slices.Concat(left.Outbox, later)
 	return nil

@@ -37,6 +37,31 @@ func TestARefusedStartOfAFullItemBlocksNothing(t *testing.T) {
 	})
 }
 
+// AWS refuses the start of a child. The item has room for the failure once its history is dropped.
+func TestARefusedStartOfAChildOfAFullItemReachesTheParent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFamily(t)
+		w.post(boss1, event("add", strings.Repeat("x", 500)))
+		w.runFor(t, time.Second)
+		w.refuse = refusing(errors.New("throttled"), "Send courier/")
+		w.post(boss1, ship)
+		w.invoke()
+		body, err := json.Marshal(w.load(boss1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.bytesMax = len(body) + 60 // The failure needs more than 100.
+		w.refuse = refusing(durable.ErrRefused, "Send courier/")
+		w.runFor(t, time.Minute)
+		if r := w.load(boss1); len(r.FailedEffects) != 1 || len(r.History) > 0 || len(r.Outbox) > 0 {
+			t.Errorf("want the failed start and no history, got %+v and %+v", r.FailedEffects, r.History)
+		}
+		w.run(t)
+		w.wantState(t, boss1, "idle")
+	})
+}
+
 // An item has no room for the count of a try. The same delivery succeeds if it comes for the first time.
 func TestARedeliveryToAFullItemIsNotParked(t *testing.T) {
 	t.Parallel()

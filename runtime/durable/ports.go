@@ -83,6 +83,8 @@ type Left struct {
 	FailedEffects []instances.FailedEffect
 	DeniedSince   time.Time
 	ExpireAt      time.Time
+	// WithoutHistory drops the history of the record.
+	WithoutHistory bool
 }
 
 // Message is an event to be sent to an instance.

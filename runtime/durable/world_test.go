@@ -53,9 +53,8 @@ type world struct {
 	// hook returns the fault of a call such as "Commit order/1". If it is nil, all calls succeed.
 	hook func(call string) fault
 	// refuse returns an error for a call before it takes effect. If it is nil, no call fails this way.
-	refuse func(call string) error
-	// bytesMax limits the JSON of a record. 0 means no limit.
-	bytesMax int
+	refuse   func(call string) error
+	bytesMax int // of the JSON of a record; 0 means no limit
 	// third holds the third parties by service.
 	third map[string]service
 
@@ -231,7 +230,9 @@ func (p *process) ClearOutbox(ctx context.Context, id instances.ID, revision int
 			return durable.ErrConflict
 		}
 		record := p.load(id.String())
-		record.Revision++
+		if record.Revision++; left.WithoutHistory {
+			record.History = nil
+		}
 		record.Outbox, record.Tokens, record.Executions = left.Outbox, left.Tokens, left.Executions
 		record.FailedEffects, record.DeniedSince, record.ExpireAt = left.FailedEffects, left.DeniedSince, left.ExpireAt
 		return p.storeIfFits(record)

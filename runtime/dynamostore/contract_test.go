@@ -144,6 +144,7 @@ func (c contract) clearOutbox() {
 		{Outbox: want.Outbox[1:], Tokens: want.Tokens[1:], Executions: want.Executions[1:], DeniedSince: created},
 		{FailedEffects: failed, Executions: want.Executions[:1]},
 		{FailedEffects: failed, ExpireAt: created.Add(time.Hour)},
+		{FailedEffects: failed, WithoutHistory: true},
 		{},
 	} {
 		if err := c.store.ClearOutbox(c.t.Context(), id, want.Revision, left); err != nil {
@@ -152,6 +153,9 @@ func (c contract) clearOutbox() {
 		want.Revision++
 		want.Outbox, want.Tokens, want.Executions = left.Outbox, left.Tokens, left.Executions
 		want.FailedEffects, want.DeniedSince, want.ExpireAt = left.FailedEffects, left.DeniedSince, left.ExpireAt
+		if left.WithoutHistory {
+			want.History = nil
+		}
 		for _, list := range []int{len(want.Outbox), len(want.Tokens), len(want.Executions)} {
 			if list == 0 { // empty lists load as nil
 				want = nilled(want)

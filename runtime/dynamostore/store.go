@@ -160,6 +160,10 @@ func (s *Store) ClearOutbox(ctx context.Context, id instances.ID, revision int64
 		set += ", #" + field.attribute + " = :" + field.attribute
 		update.ExpressionAttributeValues[":"+field.attribute] = value
 	}
+	if left.WithoutHistory {
+		update.ExpressionAttributeNames["#"+attrHistory] = attrHistory
+		remove += ", #" + attrHistory
+	}
 	if remove != "" {
 		set += " REMOVE " + strings.TrimPrefix(remove, ", ")
 	}

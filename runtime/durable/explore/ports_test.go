@@ -66,6 +66,9 @@ func (p *process) ClearOutbox(_ context.Context, id instances.ID, revision int64
 		record.Revision++
 		record.Outbox, record.Tokens, record.Executions = left.Outbox, left.Tokens, left.Executions
 		record.FailedEffects, record.DeniedSince, record.ExpireAt = left.FailedEffects, left.DeniedSince, left.ExpireAt
+		if left.WithoutHistory {
+			record.History = nil
+		}
 		w.keptFailures(record)
 		w.store(record)
 		return nil
