@@ -39,7 +39,7 @@ func (t *turn) left(outbox []statechart.Effect) Left {
 // hasProgress reports whether any pending work was performed.
 func (t *turn) hasProgress(left Left) bool {
 	was := &t.stored.Record
-	return len(left.Outbox) < len(was.Outbox) || len(left.Tokens) < len(was.Tokens) || !left.DeniedSince.Equal(was.DeniedSince)
+	return len(left.Outbox) < len(was.Outbox) || len(owed(left.Tokens)) < len(owed(was.Tokens)) || !left.DeniedSince.Equal(was.DeniedSince)
 }
 
 // performAll performs the effects of the stored outbox until one fails or one is given up. A given-up effect must be
@@ -135,10 +135,10 @@ func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect, me
 }
 
 // takeOver raises the revision before the turn repeats an answer, if only the record can show whether another turn gave
-// it. A turn that was frozen before its own answer then detects the other turn by the revision: see notifyExpired.
+// it. A turn that was frozen before its own answer then cannot mark the token as expired: see notifyExpired.
 func (t *turn) takeOver(ctx context.Context) error {
-	isBlind := func(k instances.Token) bool { return !waits(k) && k.Execution == "" }
-	if !t.repeats || !slices.ContainsFunc(t.stored.Record.Tokens, isBlind) {
+	isBlind := func(k instances.Token) bool { return k.Execution == "" }
+	if !t.repeats || !slices.ContainsFunc(owed(t.stored.Record.Tokens), isBlind) {
 		return nil
 	}
 	return t.clear(ctx, t.left(t.stored.Record.Outbox))

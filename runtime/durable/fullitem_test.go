@@ -140,7 +140,7 @@ func TestAServiceBehindAFoldedEventOfAFullItemIsCalledOnce(t *testing.T) {
 		parked [][2]string
 	}{
 		"an effect that leaves room once it is performed": {first: telling("order/2", strings.Repeat("x", 400))},
-		"an event that never fits": {first: growing(3000), parked: [][2]string{{growing(3000), "keep less in the context"}}},
+		"an event that never fits":                        {first: growing(3000), parked: [][2]string{{growing(3000), "keep less in the context"}}},
 	} {
 		for _, receives := range []int{1, 2} {
 			t.Run(fmt.Sprint(name, ", receive ", receives), func(t *testing.T) {

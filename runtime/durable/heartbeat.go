@@ -76,8 +76,7 @@ func (t *turn) heartbeat(ctx context.Context, form heartbeatForm) error {
 		err = tokens.Heartbeat(ctx, token)
 	}
 	if errors.Is(err, ErrExpired) {
-		t.draft.Record.Tokens = without(t.draft.Record.Tokens, func(k instances.Token) bool { return k.Key == token.Key })
-		t.changed()
+		t.dropToken(token.Key)
 		return t.applyExpired(ctx, expired{Name: token.Name, Execution: token.Execution})
 	}
 	count, at, ok := t.nextHeartbeat(token, form.Count)

@@ -47,8 +47,11 @@ func Rearm(machines *Machines, record instances.Record, now time.Time) (instance
 	for _, alias := range record.Aliases {
 		ask(statechart.Effect{Kind: statechart.ClaimAlias, Name: alias})
 	}
+	record.Tokens = slices.Clone(record.Tokens)
 	for i := range record.Tokens {
-		if token := &record.Tokens[i]; waits(*token) {
+		token := &record.Tokens[i]
+		token.Expired = false // The message may have been acknowledged since the backup. The heartbeat shows the expiry.
+		if waits(*token) {
 			ask(statechart.Effect{Kind: heartbeat, Name: token.Key, At: at})
 		}
 	}

@@ -68,6 +68,17 @@ func (t *turn) hold(token *instances.Token, eventID string) {
 	}
 }
 
+// dropToken forgets a token.
+func (t *turn) dropToken(key string) {
+	t.draft.Record.Tokens = withoutToken(t.draft.Record.Tokens, key)
+	t.changed()
+}
+
+// withoutToken returns a copy of the tokens without the one with the key.
+func withoutToken(tokens []instances.Token, key string) []instances.Token {
+	return without(tokens, func(token instances.Token) bool { return token.Key == key })
+}
+
 // answer gives an effect's answer to all waiting tokens of its name.
 func (t *turn) answer(effect statechart.Effect) {
 	t.answerAll(answerOf(effect), func(token *instances.Token) bool { return waits(*token) && token.Name == effect.Name })
@@ -127,21 +138,24 @@ func answerOf(effect statechart.Effect) *instances.Answer {
 	return &instances.Answer{Output: output}
 }
 
-// waits reports whether the token's task has no answer yet.
-func waits(token instances.Token) bool { return token.Answer == nil }
+// waits reports whether the token's task has no answer yet, as far as the instance knows.
+func waits(token instances.Token) bool { return token.Answer == nil && !token.Expired }
+
+// owed returns the tokens whose answer may not have been given yet.
+func owed(tokens []instances.Token) []instances.Token {
+	return without(tokens, func(token instances.Token) bool { return token.Answer == nil })
+}
 
 // causeBytesMax limits the cause of a failure (Step Functions API Reference, SendTaskFailure: 32,768 characters).
 const causeBytesMax = 32 << 10
 
 // giveAnswers gives the stored answers to their tasks and returns the remaining tokens. If a task no longer waits, it
-// sends a message that reports this to the chart. If the invocation runs out of time, it leaves the other answers.
+// sends a message that reports this to the chart, and keeps the token as expired: see applyExpired. If the invocation
+// runs out of time, it leaves the other answers.
 func (t *turn) giveAnswers(ctx context.Context) (left []instances.Token, err error) {
 	left = t.stored.Record.Tokens
 	begun := false
-	for _, token := range t.stored.Record.Tokens {
-		if waits(token) {
-			continue
-		}
+	for _, token := range owed(t.stored.Record.Tokens) {
 		if begun && !t.loop.hasTime(ctx) {
 			return left, &retryError{err: fmt.Errorf("some answers of %s are left for the next invocation", t.stored.Record.Instance)}
 		}
@@ -150,8 +164,10 @@ func (t *turn) giveAnswers(ctx context.Context) (left []instances.Token, err err
 		if tokens := t.loop.ports.Tokens; tokens != nil {
 			err = tokens.Answer(ctx, token, *token.Answer, t.repeats)
 		}
-		if errors.Is(err, ErrExpired) {
+		isExpired := errors.Is(err, ErrExpired)
+		if isExpired {
 			err = t.notifyExpired(ctx, token)
+			isExpired = err == nil
 		}
 		if err != nil && t.isPermanent(statechart.ResolveWaits, err) {
 			err = t.giveUp(ctx, instances.FailedEffect{ID: "token." + token.Key, Kind: statechart.ResolveWaits, Target: token.Name, Data: token.Answer.Output}, err)
@@ -162,41 +178,44 @@ func (t *turn) giveAnswers(ctx context.Context) (left []instances.Token, err err
 		if err != nil {
 			return left, fmt.Errorf("answering the task %s of %s: %w", token.Name, t.stored.Record.Instance, err)
 		}
-		left = without(left, func(other instances.Token) bool { return other.Key == token.Key })
+		if isExpired {
+			isIt := func(other *instances.Token) bool { return other.Key == token.Key }
+			left = replaced(left, isIt, func(k *instances.Token) { k.Answer, k.Expired = nil, true })
+		} else {
+			left = withoutToken(left, token.Key)
+		}
 	}
 	return left, nil
 }
 
 // notifyExpired sends the instance the message that an answer came too late. Step Functions reports the same error
 // for a task that was answered before and for a task that has timed out. If the task came with its execution, the
-// execution's history distinguishes the two. Otherwise the revision does: a turn that repeats an answer raises it
-// first (see takeOver).
+// execution's history distinguishes the two. Otherwise the item does: a turn that repeats an answer raises the revision
+// first (see takeOver), so another turn cannot mark the token as expired.
 func (t *turn) notifyExpired(ctx context.Context, token instances.Token) error {
-	id := t.stored.Record.Instance
-	if token.Execution == "" {
-		now, err := t.loop.load(ctx, id)
-		if err != nil {
-			return err
-		}
-		if now.Revision != t.stored.Record.Revision {
-			return fmt.Errorf("%w: another turn may have answered the task", ErrConflict)
-		}
-	}
-	dedup := t.derivedID("token." + token.Key + ".expired")
-	return t.loop.send(ctx, id, expired{Type: expiredEvent, ID: dedup, Name: token.Name, Execution: token.Execution, Incarnation: t.incarnation()}, dedup)
+	form := expired{Type: expiredEvent, Token: token.Key, Name: token.Name, Execution: token.Execution, Incarnation: t.incarnation()}
+	return t.loop.send(ctx, t.stored.Record.Instance, form, t.derivedID("token."+token.Key+".expired"))
 }
 
 // expired is the body of expiredEvent and of TokenExpired.
 type expired struct {
 	Type string `json:"type"`
-	// ID identifies a duplicate that arrives after SQS has forgotten the first: the outbox may be stuck for longer.
-	ID          string `json:"$id,omitempty"`
+	// Token is the key of the token. Older builds left it out.
+	Token       string `json:"token,omitempty"`
 	Name        string `json:"name"`
 	Execution   string `json:"execution,omitempty"`
 	Incarnation int64  `json:"$incarnation,omitempty"`
 }
 
-// applyExpired reports to the chart, if it declares the event, that a task no longer waits.
+// applyExpired reports to the chart, if it declares the event, that a task no longer waits. The item decides whether the
+// chart has received this: if the outbox is stuck, the message may be sent again after SQS has forgotten the first.
 func (t *turn) applyExpired(_ context.Context, form expired) error {
+	if form.Token != "" {
+		token, ok := t.token(form.Token)
+		if !ok || !token.Expired {
+			return nil
+		}
+		t.dropToken(token.Key)
+	}
 	return t.applyOwn(TokenExpired, expired{Type: TokenExpired, Name: form.Name, Execution: form.Execution})
 }

@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -158,6 +159,43 @@ func TestAnExpiryIsToldOnceHoweverLongTheOutboxIsStuck(t *testing.T) {
 		w.run(t)
 		w.wantNoTokens(t)
 		if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: HandOver of execution of t1"}) {
+			t.Errorf("want one token.expired, got the log %q", got)
+		}
+	})
+}
+
+// Between the two copies of the expiry, a producer sends more IDs than the instance remembers.
+func TestAnExpiryIsToldOnceHoweverManyEventsComeInBetween(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.waitFor("t1", "HandOver", 0, 0)
+		w.run(t)
+		w.workflows["t1"].timeout = time.Nanosecond
+		time.Sleep(time.Second)
+		w.hook = stuck("ClearOutbox "+parcel1, 20*time.Minute)
+		w.post(parcel1, `{"type":"hurry"}`)
+		w.runFor(t, time.Minute)
+		for i := range 60 {
+			w.post(parcel1, fmt.Sprintf(`{"type": "hurry", "$id": "%d"}`, i))
+		}
+		w.run(t)
+		w.wantNoTokens(t)
+		if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: HandOver of execution of t1"}) {
+			t.Errorf("want one token.expired, got the log %q", got)
+		}
+	})
+}
+
+// The older build sent the expiry without the key of the token, which the item no longer has.
+func TestAnExpiryOfAnOlderBuildIsTold(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.post(parcel1, `{"type":"hurry"}`)
+		w.run(t)
+		created := w.load(parcel1).CreatedAt.UnixMilli()
+		w.post(parcel1, fmt.Sprintf(`{"type": "settle.token.expired", "$id": "parcel/1@%d/token.k1.expired", "name": "HandOver", "execution": "x", "$incarnation": %d}`, created, created))
+		w.run(t)
+		if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: HandOver of x"}) {
 			t.Errorf("want one token.expired, got the log %q", got)
 		}
 	})

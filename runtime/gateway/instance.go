@@ -138,6 +138,9 @@ func ViewOf(machines *durable.Machines, record instances.Record) (Instance, erro
 func waits(record instances.Record) []Wait {
 	var waits []Wait
 	for _, token := range record.Tokens {
+		if token.Expired {
+			continue
+		}
 		wait := Wait{Name: token.Name, Since: token.EnteredAt}
 		if token.TimeoutSeconds > 0 {
 			wait.Deadline = token.EnteredAt.Add(time.Duration(token.TimeoutSeconds) * time.Second)

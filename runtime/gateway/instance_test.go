@@ -126,6 +126,7 @@ func TestWaitsAreShownWithoutTheirTokens(t *testing.T) {
 		r.Tokens = []instances.Token{
 			{Key: "key-1", Value: taskToken, Name: "Queued", Execution: "arn-1", EnteredAt: epoch, TimeoutSeconds: 300, HeartbeatSeconds: 30},
 			{Key: "key-2", Value: taskToken, Name: "InProgress", EnteredAt: epoch.Add(time.Minute), Answer: &instances.Answer{Output: json.RawMessage(`{}`)}},
+			{Key: "key-3", Value: taskToken, Name: "Over", EnteredAt: epoch, Expired: true},
 		}
 		// A key "waits" in the snapshot must be ignored.
 		r.Snapshot = json.RawMessage(strings.Replace(string(r.Snapshot), "{", `{"waits":[{"name":"`+taskToken+`"}],`, 1))
@@ -138,7 +139,7 @@ func TestWaitsAreShownWithoutTheirTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, secret := range []string{taskToken, "key-1", "key-2", "arn-1"} {
+	for _, secret := range []string{taskToken, "key-1", "key-2", "key-3", "arn-1"} {
 		if strings.Contains(string(shown), secret) {
 			t.Errorf("expected no trace of %s, got %s", secret, shown)
 		}

@@ -54,7 +54,8 @@ type Record struct {
 	// Outbox holds the effects that may not have been performed yet. Effects must be performed in order, and only
 	// after the record is stored.
 	Outbox []statechart.Effect
-	// Tokens holds the tasks that wait, or whose answer may not have been given yet, in order of arrival.
+	// Tokens holds the tasks that wait, whose answer may not have been given yet, or whose expiry the chart has yet to
+	// receive, in order of arrival.
 	Tokens []Token
 	// Executions holds the workflow executions that the instance waits for, in the order of their requests.
 	Executions []Execution

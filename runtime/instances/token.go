@@ -61,6 +61,8 @@ type Token struct {
 	HeartbeatSeconds int `json:"heartbeat_seconds,omitempty"`
 	// Answer is the answer to the task, nil while it has to wait. It is stored before it is given.
 	Answer *Answer `json:"answer,omitempty"`
+	// Expired says that the task no longer waits, and that the chart has yet to receive this: its message has been sent.
+	Expired bool `json:"expired,omitempty"`
 }
 
 // LogValue returns the token's name and key.

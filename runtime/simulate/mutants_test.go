@@ -159,7 +159,7 @@ var mutants = []mutant{
 		`	t.rollBack(d, before)
 `, ``},
 	{"an expiry reported again and again", "a chart receives an expiry once", "runtime/durable/token.go",
-		`expired{Type: expiredEvent, ID: dedup,`, `expired{Type: expiredEvent,`},
+		`if !ok || !token.Expired {`, `if !ok && token.Expired {`},
 	{"parked twice, applied twice", "applied once", "runtime/durable/duplicates.go",
 		`(known == appliedAt(d.place()) || known == appliedAt(d.ParkedFrom))`, `known == ""`},
 	{"a child comes to life after its stop", "a child is stopped when its parent leaves", "runtime/durable/parent.go",

@@ -49,7 +49,7 @@ func (w *world) tasksAnswered() {
 		t := w.tasks[value]
 		record := w.record(t.group)
 		told := w.exactly(t.group, "gone "+t.name+" "+t.execution)
-		held := slices.ContainsFunc(record.Tokens, func(k instances.Token) bool { return k.Value.Reveal() == value })
+		held := slices.ContainsFunc(record.Tokens, func(k instances.Token) bool { return k.Value.Reveal() == value && !k.Expired })
 		wasParked := slices.ContainsFunc(w.parked, func(p parked) bool { return strings.Contains(p.Body, `"`+value+`"`) })
 		reached := record.Status != statechart.Active || slices.ContainsFunc(w.scenario.posts, func(p post) bool { return p.typ == "hand" && w.exactly(p.group, p.item) > 0 })
 		switch {

@@ -166,7 +166,7 @@ func (x *search) settled(w *world, id string) {
 		w.wrong("waits for ever: %s for the timer %s", id, timer.ID)
 	}
 	for _, k := range record.Tokens {
-		if k.TimeoutSeconds+k.HeartbeatSeconds > 0 {
+		if k.TimeoutSeconds+k.HeartbeatSeconds > 0 && !k.Expired {
 			w.wrong("waits for ever: %s for the task %s, and no heartbeat is scheduled", id, k.Name)
 		}
 	}

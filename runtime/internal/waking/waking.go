@@ -72,7 +72,7 @@ func (s Stored) awaited() (names []string) {
 		wait(timer, timer)
 	}
 	for _, token := range s.Record.Tokens {
-		if token.TimeoutSeconds > 0 || token.HeartbeatSeconds > 0 {
+		if !token.Expired && (token.TimeoutSeconds > 0 || token.HeartbeatSeconds > 0) {
 			wait(token.Key, "token."+token.Key)
 		}
 	}

@@ -15,6 +15,7 @@ func TestAnInstanceWithoutAMessageOrAScheduleIsNotWoken(t *testing.T) {
 	stuck := instances.Record{Error: &instances.Failure{Message: "settling order/1: no way on"}}
 	failed := instances.Record{FailedEffects: []instances.FailedEffect{{ID: "2.0"}}}
 	waits := instances.Record{Tokens: []instances.Token{{Key: "k1", HeartbeatSeconds: 30}}}
+	expired := instances.Record{Tokens: []instances.Token{{Key: "k1", HeartbeatSeconds: 30, Expired: true}}}
 	for name, c := range map[string]struct {
 		stored    waking.Stored
 		cause     waking.Cause
@@ -32,6 +33,7 @@ func TestAnInstanceWithoutAMessageOrAScheduleIsNotWoken(t *testing.T) {
 		"timer that AWS refused":      {waking.Stored{Record: failed, Settled: true, Timers: []string{"2.0"}}, waking.ByRest, nil, nil, false},
 		"task with a heartbeat":       {waking.Stored{Record: waits, Settled: true}, waking.ByTimer, nil, []string{beat}, false},
 		"task without a heartbeat":    {waking.Stored{Record: waits, Settled: true}, waking.ByTimer, nil, []string{timer}, true},
+		"task that has expired":       {waking.Stored{Record: expired, Settled: true}, waking.ByRest, nil, nil, false},
 		"settled and owing no effect": {waking.Stored{Settled: true}, waking.ByRest, nil, nil, false},
 	} {
 		err := c.stored.Check(c.queued, c.scheduled)
