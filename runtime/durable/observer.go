@@ -120,7 +120,6 @@ const (
 	// TurnActivity is one turn of an instance. Its Trace is the trace of the first delivery.
 	TurnActivity ActivityKind = "turn"
 	// EventActivity is one event, until its instance has settled. Name is its type, Trace the trace of its delivery.
-	// If it calls a service and earlier events of the turn are not stored yet, it begins again after them.
 	EventActivity ActivityKind = "event"
 	// ServiceActivity is one attempt of a service. Name is the name of the service.
 	ServiceActivity ActivityKind = "service"

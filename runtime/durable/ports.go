@@ -80,11 +80,10 @@ type Left struct {
 	Tokens     []instances.Token
 	Executions []instances.Execution
 	// FailedEffects replace those in the record.
-	FailedEffects []instances.FailedEffect
-	DeniedSince   time.Time
-	ExpireAt      time.Time
-	// WithoutHistory drops the history of the record.
-	WithoutHistory bool
+	FailedEffects  []instances.FailedEffect
+	DeniedSince    time.Time
+	ExpireAt       time.Time
+	WithoutHistory bool // drops the history of the record
 }
 
 // Message is an event to be sent to an instance.

@@ -139,7 +139,8 @@ func (t *turn) mustUnfold(before state) bool {
 	return t.folded && !t.draft.Instance.Settled() && (!isStored || before.Record.Owes())
 }
 
-// unfold ends the fold before the delivery, which the turn then receives again. before is the draft before its event.
+// unfold ends the fold before the delivery, which the turn then receives again, as another activity. before is the draft
+// before its event.
 func (t *turn) unfold(d Delivery, before state) {
 	t.unfolds = true
 	t.rollBack(d, before)
