@@ -197,10 +197,10 @@ func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery, slot slo
 }
 
 // observedTry is try as an activity.
-func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Event) error {
+func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Event, folded bool) error {
 	observer := &t.loop.config.Observer
 	if observer.Applied == nil && observer.Begin == nil {
-		_, err := t.try(ctx, d, event)
+		_, err := t.try(ctx, d, event, folded)
 		return err
 	}
 	begun, name := t.loop.config.Now(), event.Type
@@ -211,7 +211,7 @@ func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Eve
 	ctx, end := t.loop.begin(ctx, Activity{Kind: EventActivity, Instance: d.Group, Name: name, Attempt: d.ReceiveCount, Trace: d.Trace})
 	var applied bool
 	err := during(end, func() (err error) {
-		applied, err = t.try(ctx, d, event)
+		applied, err = t.try(ctx, d, event, folded)
 		return err
 	})
 	t.traceEffects(ctx)

@@ -33,9 +33,6 @@ type turn struct {
 	deliveries []Delivery
 	// began is when the invocation began. A service must not lose an attempt to anything else that used its time.
 	began time.Time
-	// folded says that earlier deliveries have changed the draft. unfolds says that the current one has to wait until they
-	// are done: see mustUnfold.
-	folded, unfolds bool
 	// tooLarge is why the end of an execution or a child did not fit into the item. The turn leaves out its output.
 	tooLarge error
 	// broken is the error of a commit that failed. The stored state is then unknown, so nothing more is stored.

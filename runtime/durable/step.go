@@ -132,19 +132,14 @@ func (t *turn) rollBack(d Delivery, before state) {
 	}
 }
 
+// errUnfold ends the fold before a delivery, which the turn then receives again.
+var errUnfold = errors.New("a service waits until the events before it are stored")
+
 // mustUnfold reports whether a service is about to start behind earlier events of the fold that are not done. They might
 // not fit into the item together with its result, and it would then run again. before is the draft before its event.
 func (t *turn) mustUnfold(before state) bool {
 	isStored := before.Record.Revision != t.stored.Record.Revision || before.changes == t.stored.changes
-	return t.folded && !t.draft.Instance.Settled() && (!isStored || before.Record.Owes())
-}
-
-// unfold ends the fold before the delivery, which the turn then receives again, as another activity. before is the draft
-// before its event.
-func (t *turn) unfold(d Delivery, before state) {
-	t.unfolds = true
-	t.rollBack(d, before)
-	t.account(d, before, nil)
+	return !t.draft.Instance.Settled() && (!isStored || before.Record.Owes())
 }
 
 // storable returns the JSON form of the drafted snapshot if it can be stored. Its error wraps ErrUnstorable.

@@ -60,7 +60,6 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began
 		done += applied
 	}
 	t.cancelTimers(ctx)
-
 	// Acknowledge: the caller does this, from the first delivery on.
 	return done, err
 }
@@ -94,14 +93,15 @@ func (l *Loop) hydrate(ctx context.Context, id instances.ID, deliveries []Delive
 func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int, err error) {
 	for _, d := range deliveries {
 		if done > 0 && len(t.draft.Record.Outbox) >= t.loop.config.OutboxMax {
-			return done, nil
+			break
 		}
-		t.folded, t.unfolds = done > 0, false
-		isDone, err := t.receive(ctx, d)
+		isDone, err := t.receive(ctx, d, done > 0)
 		if isDone {
 			done++
 		}
-		if err != nil || t.unfolds {
+		if errors.Is(err, errUnfold) {
+			break
+		} else if err != nil {
 			return done, err
 		}
 	}
@@ -110,8 +110,8 @@ func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int,
 
 // receive processes one delivery. It first settles the instance if an earlier delivery left it unsettled. Then it
 // applies the event, skips it, or parks it. done reports whether the delivery may be acknowledged. An error ends the
-// turn: the queue redelivers the deliveries behind this one.
-func (t *turn) receive(ctx context.Context, d Delivery) (done bool, err error) {
+// turn: the queue redelivers the deliveries behind this one. folded says that the turn has received others before.
+func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool, err error) {
 	stuck, err := t.observedResume(ctx, d)
 	if err != nil {
 		return false, err
@@ -135,8 +135,8 @@ func (t *turn) receive(ctx context.Context, d Delivery) (done bool, err error) {
 		err := t.park(ctx, d, event.Type, err)
 		return err == nil, err
 	}
-	err = t.observedTry(ctx, d, event)
-	return err == nil && !t.unfolds, err
+	err = t.observedTry(ctx, d, event, folded)
+	return err == nil, err
 }
 
 // verdict is the decision about a delivery.
@@ -236,7 +236,7 @@ func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 
 // try applies the delivery's event and settles the instance. applied is false if the event was parked, postponed, or
 // no longer needed.
-func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) (applied bool, err error) {
+func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event, folded bool) (applied bool, err error) {
 	if early := t.untilTimer(event); early > t.loop.config.TimerEarlyMax {
 		return false, t.scheduleAgain(ctx, d, event.Timer)
 	} else if early > 0 {
@@ -266,9 +266,10 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) (app
 		return false, t.broken
 	case err != nil:
 		return false, t.failTry(ctx, d, event, before, counted, err)
-	case t.mustUnfold(before):
-		t.unfold(d, before)
-		return false, nil
+	case folded && t.mustUnfold(before):
+		t.rollBack(d, before)
+		t.account(d, before, nil)
+		return false, errUnfold
 	case isPeriodic(event.Type) && !t.dirty() && d.ReceiveCount <= 1:
 		return true, nil // It has changed nothing, may come again, and has left no count: it needs no write.
 	}
