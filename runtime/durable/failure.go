@@ -241,7 +241,7 @@ func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery
 	mayArrive := !errors.Is(cause, ErrConflict) && !errors.Is(cause, ErrUnstorable)
 	wait := 50 * time.Millisecond
 	for tries := 1; ; tries++ {
-		err = t.takeBackOnce(ctx, loaded, deliveries, mayArrive)
+		err = t.loop.takeBackOnce(ctx, t, loaded, deliveries, mayArrive)
 		if err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrUnstorable) {
 			return
 		}
@@ -253,10 +253,10 @@ func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery
 	t.loop.config.Logger.WarnContext(ctx, "cannot take back the count of a try, it counts as a death of the process", "instance", t.draft.Record.Instance.String(), "error", err)
 }
 
-// takeBackOnce takes back the counts in the stored instance. mayArrive says that a write of the turn may still arrive. It
+// takeBackOnce takes back the counts of a failed turn. mayArrive says that a write of the turn may still arrive. It
 // changes nothing while another queue's event is settling the instance: a write would discard that event's services.
-func (failed *turn) takeBackOnce(ctx context.Context, loaded state, deliveries []Delivery, mayArrive bool) error {
-	t, err := failed.loop.hydrate(ctx, failed.draft.Record.Instance, deliveries)
+func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, loaded state, deliveries []Delivery, mayArrive bool) error {
+	t, err := l.hydrate(ctx, failed.draft.Record.Instance, deliveries)
 	if err != nil || t.stored.Instance == nil {
 		return err
 	}
