@@ -138,7 +138,7 @@ func answerOf(effect statechart.Effect) *instances.Answer {
 	return &instances.Answer{Output: output}
 }
 
-// waits reports whether the token's task has no answer yet, as far as the instance knows.
+// waits reports whether the instance has no answer for the token's task yet, and does not know that the task has expired.
 func waits(token instances.Token) bool { return token.Answer == nil && !token.Expired }
 
 // owed returns the tokens whose answer may not have been given yet.

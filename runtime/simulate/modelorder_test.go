@@ -94,7 +94,7 @@ func (r *replay) mayTell(message accepted, event string) bool {
 	return err != nil || !at.Before(time.UnixMilli(sent).Add(-clockSkewMax)) && at.Before(message.delivered.Add(turnMax))
 }
 
-// turnMax is longer than any turn takes, including that of a process that is frozen.
+// turnMax is longer than any turn, including a turn of a process that freezes.
 const turnMax = 10 * time.Minute
 
 // deadEndsMax limits the number of positions that the model tries for one instance.
