@@ -26,7 +26,9 @@ func TestMessagesUseTheNameOfTheProgram(t *testing.T) {
 		want []string
 	}{
 		{"--help", []string{"Usage: library <command>"}},
-		{"send --help", []string{"Usage: library send ", "(settle.fifo)"}},
+		{"--help", []string{`Try "library dev" in one terminal`}},
+		{"send --help", []string{"Usage: library send ", "    library send signup/", "(settle.fifo)"}},
+		{"completion --help", []string{"library completion bash > ~/.local/share/bash-completion/completions/library\n"}},
 		{"version", []string{"library "}},
 		{"frob", []string{"library: usage: unexpected argument frob; see library --help\n"}},
 		{"dlq", []string{"; see library dlq --help\n"}},

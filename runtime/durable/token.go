@@ -45,8 +45,8 @@ var errNoTokens = errors.New("this consumer has no client that answers tasks: se
 // taskIDPrefix begins the ID of an event with a token but no ID of its own. The token's key follows.
 const taskIDPrefix = "task/"
 
-// hold keeps the token of an event and remembers its key. It does not keep a token that an earlier event brought, unless
-// the answer to that token failed permanently.
+// hold keeps the token of an event and remembers its key. If an earlier event has brought the same token, hold ignores
+// it, unless the answer to the token failed permanently.
 func (t *turn) hold(token *instances.Token, eventID string) {
 	if token == nil {
 		return

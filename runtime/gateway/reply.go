@@ -72,7 +72,8 @@ var (
 	errPanic           = errors.New("internal error: see the log")
 )
 
-// problems maps errors to statuses and codes. No other code does. Clients depend on the codes, so a code never changes.
+// problems is the only mapping of errors to HTTP statuses and error codes. Clients depend on the error codes, so they
+// never change.
 var problems = []struct {
 	err    error
 	status int

@@ -19,7 +19,7 @@ type Execution struct {
 	StartedAt time.Time `json:"started_at"`
 	// ARN is the execution's ARN, empty until the loop knows that it has started, or may have.
 	ARN string `json:"arn,omitempty"`
-	// Refused is set if the execution cannot be started. With an ARN, an earlier call may have started it.
+	// Refused is set if the execution cannot be started. If ARN is set too, an earlier call may have started it.
 	Refused *Refusal `json:"refused,omitempty"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/aws/aws-lambda-go/lambda/messages"
@@ -38,7 +39,9 @@ func TaskHandler(machines *durable.Machines, queue durable.Sender) func(context.
 		if err != nil {
 			return failed(TaskInvalid, fmt.Errorf("the task's \"instance\": %w", err))
 		}
-		if err := machines.AcceptTask(id, task.Event); err != nil {
+		if err := machines.AcceptTask(id, task.Event); errors.Is(err, durable.ErrUnknownMachine) {
+			return failed(TaskInvalid, fmt.Errorf("the task's \"instance\": %w", err))
+		} else if err != nil {
 			return failed(TaskInvalid, fmt.Errorf("the task's \"event\": %w", err))
 		}
 		// Step Functions may invoke the function twice for one token. Both send the same event.

@@ -37,8 +37,8 @@ func (c *compiler) checkTogether(n *node, targets []int, text, place string) {
 	}
 }
 
-// scope returns the state whose descendants a target may enter. For a history state this is the parent, because it may
-// stand for any state below it.
+// scope returns the state whose descendants a target may enter. For a history state this is its parent: the history may
+// resolve to any descendant of the parent.
 func (c *compiler) scope(i int) int {
 	if c.chart.nodes[i].kind == history {
 		return c.chart.nodes[i].parent

@@ -67,6 +67,9 @@ func (c *sendCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	if _, err := known.Accept(to, body); err != nil {
+		if errors.Is(err, statechart.ErrPayload) { // A misspelled key may be the cause.
+			s.noteIgnoredKeys(to.Machine, c.Event, body)
+		}
 		return withHint(err)
 	}
 	if err := c.check(s, to.Machine); err != nil {

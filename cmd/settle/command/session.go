@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, e
 	options := []kong.Option{
 		kong.Name(s.name()), kong.Description(description),
 		kong.Writers(s.raw, s.Err), kong.Exit(func(code int) { *exited = code }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}), kong.Help(s.help),
 		kong.Vars{"local_endpoint": localEndpoint, "aws_port": devAWSPort, "http_port": devHTTPPort, "simulation_epoch": simulation.Epoch.Format(time.RFC3339)},
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
 	}
@@ -91,6 +92,26 @@ func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, e
 		return nil, nil, err
 	}
 	return parser, exited, nil
+}
+
+// help prints the help. The help texts call the program settle: its examples get the program's own name.
+func (s *session) help(options kong.HelpOptions, ctx *kong.Context) error {
+	var text bytes.Buffer
+	out := ctx.Stdout
+	ctx.Stdout = &text
+	err := kong.DefaultHelpPrinter(options, ctx)
+	ctx.Stdout = out
+	if err != nil {
+		return err
+	}
+	var commands []string
+	for _, command := range ctx.Model.Children {
+		commands = append(commands, regexp.QuoteMeta(command.Name))
+	}
+	example := regexp.MustCompile(`\bsettle (` + strings.Join(commands, "|") + `)\b`)
+	files := strings.NewReplacer("completions/settle", "completions/"+s.name(), "/_settle", "/_"+s.name())
+	_, err = io.WriteString(out, files.Replace(example.ReplaceAllString(text.String(), s.name()+" $1")))
+	return err
 }
 
 // furtherCommand is one of Config.Commands.

@@ -41,7 +41,8 @@
 //
 // The commands:
 //
-//   - start starts a new instance. Its arguments configure the fakes: see [Setup].
+//   - start starts a new instance. Its arguments configure the fakes: see [Setup]. JSON on the lines below the command
+//     is the instance's input.
 //   - send TYPE sends an event. key=value adds a string to its payload, key=(a, b) a list of
 //     strings, key:=json any JSON. A JSON object on the lines below the command adds further keys.
 //   - advance DURATION lets time pass.

@@ -67,6 +67,13 @@ func TestScriptsShowChildrenAndDeferredEvents(t *testing.T) {
 	})
 }
 
+func TestScriptsPassTheInput(t *testing.T) {
+	t.Parallel()
+	statecharttest.RunScripts(t, "testdata/input", func(*statecharttest.Setup) *statechart.Chart[site] {
+		return foreman(statechart.PayloadOf[string]())
+	})
+}
+
 func TestPlayerEndsChildrenAndPassesInput(t *testing.T) {
 	t.Parallel()
 	p := statecharttest.Play(t, foreman(statechart.PayloadOf[string]()), statecharttest.Config{Input: "north"})

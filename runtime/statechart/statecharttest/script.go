@@ -1,6 +1,7 @@
 package statecharttest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -122,10 +123,14 @@ func (s *script[C]) start(t *testing.T, d *datadriven.TestData) {
 	}
 	for _, arg := range d.CmdArgs {
 		if !setup.used[arg.Key] {
-			d.Fatalf(t, "start: unknown argument %q; the test accepts %s", arg.Key, strings.Join(slices.Sorted(maps.Keys(setup.used)), ", "))
+			d.Fatalf(t, "start: unknown argument %q; the test accepts %s", arg.Key, cmp.Or(strings.Join(slices.Sorted(maps.Keys(setup.used)), ", "), "none"))
 		}
 	}
-	s.player = Play(t, chart, Config{Coverage: s.coverage})
+	input, err := chart.DecodeInput([]byte(d.Input))
+	if err != nil {
+		d.Fatalf(t, "start: %v; write the input as JSON on the lines below the command", err)
+	}
+	s.player = Play(t, chart, Config{Coverage: s.coverage, Input: input})
 	s.shown = s.contextKeys(t)
 }
 

@@ -66,7 +66,7 @@ func invokeID(machine, path string, position int) string {
 	return path
 }
 
-// findActors collects the invocations of all states, because events name their ends.
+// findActors collects the invocations of all states first, because events such as done.invoke.ID refer to them.
 func (r *reader[C]) findActors(n *stateNode) {
 	for _, i := range r.invocations(n) {
 		r.foundActor(i.at, i.name, i.actor)

@@ -22,7 +22,7 @@ type (
 
 // ErrName is returned by New if Config names a guard or a delay that the machine does not have, or lacks one of its
 // delays.
-var ErrName = errors.New("wrong name")
+var ErrName = errors.New("wrong guards or delays")
 
 // names are the names of guards and delays in a machine.
 type names struct{ guards, delays, missing []string }

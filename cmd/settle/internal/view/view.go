@@ -179,6 +179,8 @@ func (v Instance) settledText() string {
 		return ""
 	case v.Problem != "":
 		return ": its events stay in the queue until a consumer can read it"
+	case v.Settled && len(v.Children) > 0:
+		return ", settled: it waits for an event, a timer or the end of a child"
 	case v.Settled:
 		return ", settled: nothing runs until the next event or timer"
 	default:

@@ -35,9 +35,9 @@ func failureDetails(failure *Failure) details {
 	return d
 }
 
-// chain appends an event that follows the last event of a flow. As in AWS, the first event of an execution and the
-// entry into its first state follow no event. No event follows the success of a branch or iteration, or of all of
-// them.
+// chain appends an event whose predecessor is the last event of a flow. As in AWS, the first event of an execution and
+// the entry into its first state have no predecessor. The success of a branch, an iteration, a Parallel or a Map is never
+// a predecessor.
 func (r *run) chain(f *flow, e event) {
 	e.Previous = f.Last
 	r.append(e)

@@ -49,7 +49,7 @@ func (o *object) has(name string) bool {
 	return ok
 }
 
-// comment marks the fields without meaning as read.
+// comment reads the field Comment, which has no effect.
 func (o *object) comment() {
 	if value, ok := o.take("Comment"); ok && !isString(value) {
 		o.find("Comment", "expected a string, got %s", document.Encode(value))
