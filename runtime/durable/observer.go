@@ -360,7 +360,7 @@ func (t *turn) reportHeld(ctx context.Context, err error) {
 	}
 	now := t.loop.config.Now()
 	for _, token := range t.stored.Record.Tokens {
-		if token.TimeoutSeconds <= 0 {
+		if token.TimeoutSeconds <= 0 || token.Expired {
 			continue
 		}
 		timeout := time.Duration(token.TimeoutSeconds) * time.Second
