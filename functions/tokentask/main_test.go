@@ -36,7 +36,7 @@ func TestATaskWaitsThroughTheFunction(t *testing.T) {
 		"a wait":                    {payload: `{"instance": "job/1", "event": {"type": "settle.wait", ` + task + `}}`},
 		"a wait with an event":      {payload: `{"instance": "job/1", "event": {"type": "queued", "run_id": 1, "job_id": 1, ` + task + `}}`},
 		"no instance":               {`{"instance": "job", "event": {"type": "settle.wait", ` + task + `}}`, "instance"},
-		"an unknown machine":        {`{"instance": "jobs/1", "event": {"type": "settle.wait", ` + task + `}}`, `the task's "instance": unknown machine`},
+		"an unknown machine":        {`{"instance": "jobs/1", "event": {"type": "settle.wait", ` + task + `}}`, `instance\": unknown machine`},
 		"no token":                  {`{"instance": "job/1", "event": {"type": "settle.wait"}}`, "$task"},
 		"an undeclared event":       {`{"instance": "job/1", "event": {"type": "unheard of", ` + task + `}}`, "undeclared"},
 		"a payload of wrong shape":  {`{"instance": "job/1", "event": {"type": "queued", "run_id": "one", ` + task + `}}`, "wrong payload"},

@@ -21,7 +21,7 @@ import (
 var lambdaBehaviours = []behaviour{
 	{name: "esm_fifo_partial", test: esmFIFOPartial, promise: "With ReportBatchItemFailures, the records that the function names are redelivered after their visibility timeout. The others are deleted."},
 	{name: "poller", test: poller, promise: "A function receives up to ten messages in the queue's order, of several groups, with one invocation per group in flight. If it fails or times out, the whole batch is redelivered one visibility timeout after it was received."},
-	{name: "bootstrap", test: bootstrap, processes: true, promise: "An executable for provided.al2023 runs as deployed against a Runtime API, one process for successive invocations: next, response, error, deadline header."},
+	{name: "bootstrap", test: bootstrap, processes: true, promise: "An executable for provided.al2023 runs unchanged. One process serves successive invocations through the Runtime API: next, response, error and the deadline header."},
 }
 
 // function is a Lambda function that records when it received which bodies.
