@@ -27,7 +27,7 @@ func (s *services) run(invocation statechart.Invocation, work Work) {
 	} else {
 		ctx, cancel = context.WithCancel(s.ctx)
 	}
-	s.running[invocation.Key] = cancel
+	s.running[invocation.Key] = running{began: s.running[invocation.Key].began, cancel: cancel}
 	go func() {
 		value, err := s.observedAttempt(ctx, invocation, work.Run)
 		select {
@@ -75,9 +75,13 @@ func (s *services) cutOff(invocation statechart.Invocation) {
 
 // forget ends the context of an attempt.
 func (s *services) forget(key string) {
-	if cancel := s.running[key]; cancel != nil {
+	if cancel := s.running[key].cancel; cancel != nil {
 		cancel()
 	}
 	delete(s.running, key)
-	delete(s.begun, key)
+}
+
+func (s *services) isRunning(invocation statechart.Invocation) bool {
+	_, ok := s.running[invocation.Key]
+	return ok
 }

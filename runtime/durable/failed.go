@@ -50,7 +50,7 @@ func (t *turn) isPermanent(kind statechart.EffectKind, err error) bool {
 		return false
 	case errors.Is(err, ErrRefused):
 		return true
-	case !errors.Is(err, ErrDenied) || !canBeDenied(kind):
+	case !errors.Is(err, ErrDenied) || !endsByDenial(kind):
 		return false
 	}
 	// A consumer that was offline still gets AttemptsMax tries.
@@ -58,8 +58,8 @@ func (t *turn) isPermanent(kind statechart.EffectKind, err error) bool {
 	return !since.IsZero() && t.loop.config.Now().Sub(since) >= t.loop.config.DeniedWaitMax && t.deliveries[0].ReceiveCount >= t.loop.config.AttemptsMax
 }
 
-// canBeDenied reports whether the loop gives up an effect of the kind if AWS denies it for DeniedWaitMax.
-func canBeDenied(kind statechart.EffectKind) bool {
+// endsByDenial reports whether the loop gives up effects of the kind that AWS denies for DeniedWaitMax.
+func endsByDenial(kind statechart.EffectKind) bool {
 	return !slices.Contains(neverGivenUp, kind) && !slices.Contains(ofFamilies, kind)
 }
 

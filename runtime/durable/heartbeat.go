@@ -11,8 +11,8 @@ import (
 )
 
 // nextHeartbeat returns the number of the token's next firing after a given one, and when it is due. It is due at a
-// multiple of the heartbeat interval since the task was entered, or at the task's timeout. So two copies of a firing schedule the same
-// next one, and SQS drops the duplicate. ok is false if the token has neither heartbeats nor a timeout.
+// multiple of the heartbeat interval since the task was entered, or at the task's timeout. So two copies of a firing
+// schedule the same next one, and SQS drops the duplicate. ok is false if the token has neither heartbeats nor a timeout.
 func (t *turn) nextHeartbeat(token instances.Token, last int) (count int, at time.Time, ok bool) {
 	now := t.loop.config.Now()
 	count = last + 1

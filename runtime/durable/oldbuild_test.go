@@ -107,23 +107,15 @@ func TestAnEventForAnUnknownMachineIsParked(t *testing.T) {
 // The end of a task was postponed, because the process died, and applied from its first copy. The copies differ in a count.
 func TestAPostponedCopyOfAnExpiryIsSkipped(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.host(t, w.parcel())
-		w.waitFor("t1", "HandOver", 0, 0)
-		w.run(t)
-		w.workflows["t1"].timeout = time.Nanosecond
-		time.Sleep(time.Second)
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.expireTask(t)
 		w.post(parcel1, `{"type":"hurry"}`)
 		w.invoke()
 		expiry := w.messages[len(w.messages)-1].Body
-		if !strings.Contains(expiry, "settle.token.expired") {
-			t.Fatalf("want an expiry, got %s", expiry)
-		}
 		w.run(t)
 		w.post(parcel1, strings.Replace(expiry, "{", `{"$retries": 1, `, 1))
 		w.run(t)
 		w.wantParked(t)
-		w.wantLog(t, parcel1, "gone: HandOver of execution of t1")
+		w.wantExpiry(t)
 	})
 }

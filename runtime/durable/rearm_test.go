@@ -231,10 +231,7 @@ func TestATaskThatIsOverSinceTheBackupExpiresOnceItIsRearmed(t *testing.T) {
 func TestAnExpiryThatWasToldSinceTheBackupIsToldAgainOnceItIsRearmed(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {
-		w.waitFor("t1", "HandOver", 0, 0)
-		w.run(t)
-		w.workflows["t1"].timeout = time.Nanosecond
-		time.Sleep(time.Second)
+		w.expireTask(t)
 		w.post(parcel1, `{"type":"hurry"}`)
 		w.invoke()
 		backup := w.backup(parcel1)
@@ -242,10 +239,7 @@ func TestAnExpiryThatWasToldSinceTheBackupIsToldAgainOnceItIsRearmed(t *testing.
 		w.restore(backup)
 		w.rearm(t, parcel1)
 		w.run(t)
-		w.wantNoTokens(t)
-		if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: HandOver of execution of t1"}) {
-			t.Errorf("the chart logged %q, want the expired task once", got)
-		}
+		w.wantExpiry(t)
 	})
 }
 

@@ -23,16 +23,22 @@ type services struct {
 	turn     *turn
 	delivery Delivery
 	// ctx ends all attempts: at the end of the turn, or before the deadline of the process.
-	ctx     context.Context
-	running map[string]context.CancelFunc
+	ctx context.Context
+	// running holds the attempts that have yet to end, by the key of the invocation.
+	running map[string]running
 	// failed holds the invocations whose attempt failed in this turn and will be retried.
 	failed  map[string]*retryError
 	results chan result
-	// begun holds when each attempt that has yet to end began.
-	begun map[string]time.Time
 	// unstored is set when a service has ended, or its timer has fired, since the last commit. Commit before the next
 	// service starts. Otherwise a crash would run the finished one again.
 	unstored bool
+}
+
+// running is an attempt that has yet to end.
+type running struct {
+	began time.Time
+	// cancel ends the context of the attempt; nil until the service is called.
+	cancel context.CancelFunc
 }
 
 // result is the end of one attempt.
@@ -52,7 +58,7 @@ func (t *turn) settle(ctx context.Context, d Delivery) error {
 	}
 	limited, cancel := t.loop.withMargin(ctx)
 	defer cancel()
-	s := &services{turn: t, delivery: d, ctx: limited, running: map[string]context.CancelFunc{}, failed: map[string]*retryError{}, results: make(chan result), begun: map[string]time.Time{}}
+	s := &services{turn: t, delivery: d, ctx: limited, running: map[string]running{}, failed: map[string]*retryError{}, results: make(chan result)}
 	for firings := 0; !t.draft.Instance.Settled(); {
 		if fired, err := s.fireDue(); err != nil || fired {
 			if err != nil {
@@ -118,7 +124,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	var next []ready
 	counts := attemptOf(t.draft.Record, s.delivery)
 	for _, invocation := range t.draft.Instance.Invocations() {
-		if s.running[invocation.Key] != nil || s.failed[invocation.Key] != nil {
+		if s.isRunning(invocation) || s.failed[invocation.Key] != nil {
 			continue
 		}
 		call := statechart.Call{Instance: t.draft.Record.Instance.String(), Key: t.derivedID(invocation.Key), Attempt: invocation.Attempt + 1}
@@ -167,9 +173,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		next[i].invocation.Attempt++
 		t.draft.Instance = t.draft.Instance.WithAttempt(next[i].invocation.Key, next[i].invocation.Attempt)
 		t.count(counts)
-	}
-	for _, r := range next {
-		s.begun[r.invocation.Key] = t.loop.config.Now()
+		s.running[next[i].invocation.Key] = running{began: t.loop.config.Now()}
 	}
 	if len(next) > 0 && (isRedelivery || t.hasOtherQueue(s.delivery)) {
 		if err := s.commit(ctx); errors.Is(err, ErrUnstorable) {
@@ -189,13 +193,13 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 func (s *services) commit(ctx context.Context) error {
 	s.unstored = false
 	t := s.turn
-	if s.delivery.ReceiveCount > 1 || len(s.begun) == 0 {
+	if s.delivery.ReceiveCount > 1 || len(s.running) == 0 {
 		return t.commit(ctx)
 	}
 	counted, attempts := t.draft.Instance, t.draft.Record.Attempts
 	counts := attemptOf(t.draft.Record, s.delivery)
 	for _, invocation := range counted.Invocations() {
-		if _, ok := s.begun[invocation.Key]; ok {
+		if s.isRunning(invocation) {
 			t.draft.Instance = t.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1)
 			if invocation.Attempt == 1 {
 				counts.Services--
@@ -242,14 +246,14 @@ func (s *services) wait(ctx context.Context) error {
 		return nil // A timer is due.
 	}
 	for _, invocation := range s.turn.draft.Instance.Invocations() {
-		if s.running[invocation.Key] == nil {
+		if !s.isRunning(invocation) {
 			continue
 		}
 		work, err := s.turn.draft.Instance.Prepare(invocation, statechart.Call{})
 		if err != nil {
 			return err
 		}
-		if s.begun[invocation.Key].Sub(s.turn.began) > promptly {
+		if s.running[invocation.Key].began.Sub(s.turn.began) > promptly {
 			s.cutOff(invocation)
 		} else if err := s.take(result{invocation: invocation, policy: work.Retry, err: errOutOfTime}); err != nil {
 			return err

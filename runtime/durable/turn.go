@@ -385,7 +385,7 @@ func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 		left.Tokens, err = t.giveAnswers(ctx)
 		left.FailedEffects, left.Executions, left.DeniedSince = t.draft.Record.FailedEffects, t.draft.Record.Executions, t.draft.Record.DeniedSince
 	}
-	if errors.Is(err, ErrDenied) && left.DeniedSince.IsZero() && (len(rest) == 0 || canBeDenied(rest[0].Kind)) {
+	if errors.Is(err, ErrDenied) && left.DeniedSince.IsZero() && (len(rest) == 0 || endsByDenial(rest[0].Kind)) {
 		left.DeniedSince = t.now()
 	}
 	if t.hasProgress(left) {

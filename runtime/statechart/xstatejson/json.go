@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/settle-run/settle/runtime/internal/plainjson"
 )
 
 // Limits of a document.
@@ -95,13 +97,10 @@ func (v *value) append(to []byte) []byte {
 	}
 }
 
-// quote encodes a string as JSON, without HTML escapes.
+// quote encodes a string as JSON.
 func quote(s string) []byte {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // cannot fail for a string and a buffer
-	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
+	text, _ := plainjson.Marshal(s) // cannot fail for a string
+	return text
 }
 
 func parse(data []byte) (value, error) {
