@@ -280,3 +280,23 @@ func TestALostAcknowledgementDoesNotMultiplyHeartbeats(t *testing.T) {
 		}
 	})
 }
+
+// A firing has a number far ahead, as if the clock of its sender were. The next one still comes within the interval.
+func TestAFiringAheadOfItsTimeDelaysNoHeartbeat(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.waitFor("t1", "Delivery", 0, time.Hour)
+		w.runFor(t, time.Minute)
+		record := w.load(parcel1)
+		w.post(parcel1, fmt.Sprintf(`{"type": "settle.token", "token": %q, "count": 9000000000000000000, "$incarnation": %d}`, record.Tokens[0].Key, record.CreatedAt.UnixMilli()))
+		w.runFor(t, time.Second)
+		for _, s := range w.scheduled {
+			if late := time.Until(s.at); late > 20*time.Minute {
+				t.Errorf("want the next firing within 20 minutes, got %v", late)
+			}
+		}
+		if len(w.scheduled) != 2 {
+			t.Errorf("want the real firing and the one after the forged one, got %d", len(w.scheduled))
+		}
+	})
+}

@@ -366,3 +366,21 @@ func TestADeniedEffectIsRetriedForAnHourOnceItsInstanceIsRearmed(t *testing.T) {
 		w.wantSound(t)
 	})
 }
+
+func TestRearmingALiveInstanceDoesNotMultiplyHeartbeats(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.waitFor("t1", "Delivery", 0, time.Hour)
+		for range 3 {
+			w.runFor(t, 50*time.Minute)
+			w.rearm(t, parcel1)
+		}
+		w.runFor(t, 50*time.Minute)
+		if chains := len(w.scheduled); chains != 1 {
+			t.Errorf("want one firing to be scheduled, got %d", chains)
+		}
+		if beats := w.workflows["t1"].beats; beats > 14 { // One every 20 minutes for 200 minutes, and one for each rearming.
+			t.Errorf("want no heartbeat for the past, got %d", beats)
+		}
+	})
+}

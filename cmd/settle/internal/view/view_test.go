@@ -138,6 +138,10 @@ func TestChildrenAndParentAreShownByTheirNames(t *testing.T) {
 			t.Errorf("want %q in\n%s", line, b.String())
 		}
 	}
+	v.Status, v.Settled, v.Problem = statechart.Active, true, ""
+	if got, want := v.settledText(), ", settled: it waits for an event, a timer or the end of a child"; got != want {
+		t.Errorf("want %q, got %q", want, got)
+	}
 	if child := v.Children["radio"]; child != (gateway.Child{Instance: name("3.0", "radio"), Key: "3.0", Machine: "radio", State: "a"}) {
 		t.Errorf("the radio is shown as %+v", child)
 	}
