@@ -65,7 +65,8 @@ test: $(NPM_INSTALLED) ## run the tests of every package, without the long ones
 # The tests of these packages search many cases. Under the race detector they try only the cases of make test.
 DEEP := ./runtime/simulate ./runtime/statechart/xstatejson
 
-# The race detector needs cgo. Programs that a test builds do not, so they use the build cache of the other targets.
+# The race detector needs cgo. Programs that a test builds need no cgo, so they use the build cache of the other
+# targets.
 RACE := CGO_ENABLED=1 $(GO) test -race -vet=off -timeout=$(TEST_TIMEOUT) -exec="env CGO_ENABLED=0"
 
 .PHONY: test-race
@@ -188,7 +189,7 @@ tidy-check: ## fail if go mod tidy would change a go.mod or go.sum
 		GOWORK=off $(GO) -C "$$(dirname "$$mod")" mod tidy -diff; \
 	done
 
-# git grep exits with 1 if it finds nothing, the wanted result, and with more if it fails.
+# git grep exits with 1 if it finds nothing, which is the wanted result, and with a higher code if it fails.
 .PHONY: paths-check
 paths-check: ## fail if a file contains a path of one machine, or a lock file a private registry
 	@git grep -nIE --untracked '(^|[^])}*[:alnum:]_./~-]|file://)/(work|home|root|Users)/' -- . && found=0 || found=$$?; \
@@ -203,8 +204,8 @@ paths-check: ## fail if a file contains a path of one machine, or a lock file a 
 build: functions ## build .bin/settle and every function
 	$(GO) build -o $(BIN)/settle ./cmd/settle
 
-# -buildvcs=false: a function's zip changes only with its code. lambda.norpc leaves out the RPC server of the
-# retired runtime go1.x. It uses templates, and with templates the linker keeps unused methods: a third of the executable.
+# -buildvcs=false: a function's zip changes only with its code. lambda.norpc leaves out the RPC server of the retired
+# runtime go1.x. The server uses templates, which make the linker keep unused methods: a third of the executable.
 FUNCTION_FLAGS := -buildvcs=false -trimpath -ldflags=-s\ -w -tags=lambda.norpc
 
 ARCHS ?= arm64 amd64
@@ -328,7 +329,8 @@ oracle: $(NPM_INSTALLED) ## compare ORACLE_MACHINES random machines with XState,
 
 SEED ?= 1
 RUNS ?= 100000
-# A regular expression for the strains of each run. If it is empty, the seed draws the strains.
+# A strain makes a whole run harder. STRAIN is a regular expression for the kinds of strain of each run. If it is empty,
+# the seed draws the strains.
 STRAIN ?=
 # A simulation allocates much and keeps little, so a high GOGC saves a quarter of the time.
 

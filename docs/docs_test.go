@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// notRun counts the commands of each page that are marked as not run. Count a new one here.
+// notRun counts the commands of each page that are marked as not run. If you mark a command, increment the count of its page.
 var notRun = map[string]int{
 	"README.md":                   2,
 	"docs/awslocal-behaviours.md": 4,

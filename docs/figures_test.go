@@ -12,7 +12,7 @@ var (
 	billed = regexp.MustCompile(`(?m)^\| (.*?) \|.*\*\*(\$\d+\.\d\d)\*\* \|$`)
 )
 
-// TestPagesTellTheFiguresOfTheCostPage checks the costs of a million events on other pages. The cost as deployed comes first.
+// TestPagesTellTheFiguresOfTheCostPage checks the costs of a million events on other pages. Each page must begin with the cost as deployed.
 func TestPagesTellTheFiguresOfTheCostPage(t *testing.T) {
 	t.Parallel()
 	bills, deployed := map[string]bool{}, ""

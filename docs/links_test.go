@@ -94,7 +94,7 @@ func read(t *testing.T, page string) string {
 func TestTheReadmeLeadsToEveryPage(t *testing.T) {
 	t.Parallel()
 	for _, page := range pages(t) {
-		index, target := "README.md", strings.TrimSuffix(page, "/README.md") // A folder shows its own.
+		index, target := "README.md", strings.TrimSuffix(page, "/README.md") // A link to a folder shows its README.md.
 		if path.Dir(page) == "docs/charts" {
 			index, target = "docs/charts.md", strings.TrimPrefix(page, "docs/")
 		}

@@ -37,11 +37,11 @@ type session struct {
 	env    []string
 	shell  io.Writer
 	output *bufio.Reader
-	// end is a line that no command prints.
+	// end is a line that no command prints. The shell prints it after each command.
 	end string
 	// stays is the other terminal, with a command that keeps running.
 	stays *terminal
-	// aws and gateway are the addresses of its settle dev.
+	// aws and gateway are the addresses of the reader's settle dev.
 	aws, gateway string
 	// ids maps the IDs on the page to the printed IDs.
 	ids map[string]string
@@ -271,7 +271,7 @@ func (s *session) start(t *testing.T, b block, c command) {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = x.command.Wait() // It is killed at the end.
+		_ = x.command.Wait() // It fails, because stop kills the command.
 		close(x.ended)
 	}()
 	s.stays = x

@@ -332,7 +332,7 @@ func TestQueriesOfTheStandIn(t *testing.T) {
 		"[Count, Items[0]]": ``,
 	} {
 		found, err := query(answer, path)
-		got, _ := json.Marshal(found) // It was JSON.
+		got, _ := json.Marshal(found) // A value from JSON always marshals.
 		if err != nil {
 			got = nil
 		}

@@ -92,7 +92,7 @@ func TestEnvironmentHasTheRequiredVariables(t *testing.T) {
 	}
 }
 
-// infra/cdk uses the prefix in its roles and its rule, but cannot import the constant.
+// infra/cdk uses the prefix in its roles and its rule, but does not import durable.
 func TestExecutionPrefixMatchesInfra(t *testing.T) {
 	t.Parallel()
 	roles, err := os.ReadFile("cdk/roles.go")
@@ -131,7 +131,7 @@ func TestConstructHasTheSameWorkflows(t *testing.T) {
 }
 
 // TestConstructModuleCanBeFetched checks that infra/cdk/go.mod has no replace directive and does not require this
-// module. A module that requires infra/cdk would not get its replace directives.
+// module. Go ignores the replace directives of a required module.
 func TestConstructModuleCanBeFetched(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("cdk/go.mod")

@@ -23,8 +23,8 @@ run() {
 	if [[ -z ${DRY:-} ]]; then "$@"; fi
 }
 
-# failed_first prints instructions for a stack whose first deployment failed. It returns 1 for any other stack. CloudFormation rolls such a
-# stack back to ROLLBACK_COMPLETE. It can then only be deleted. A table with DeletionPolicy Retain remains.
+# failed_first prints instructions for a stack whose first deployment failed. CloudFormation has rolled this stack back to ROLLBACK_COMPLETE,
+# and it can only be deleted. Its table, with DeletionPolicy Retain, remains. For any other stack, failed_first returns 1.
 failed_first() {
 	local where=(--region "$region" --stack-name "$stack") status table
 	if [[ -n ${DRY:-} ]]; then return 1; fi

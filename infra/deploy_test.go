@@ -48,7 +48,7 @@ func script(t *testing.T, name, input string, files map[string]string, env ...st
 	return said, noted(t, folder, "calls"), code
 }
 
-// transcript is script for tests that compare all calls, with their Regions, with a file of testdata.
+// transcript is script for tests that compare all calls with a file of testdata. It returns each call with its Region.
 func transcript(t *testing.T, name, input string, files map[string]string, env ...string) (said, calls string, code int) {
 	t.Helper()
 	folder := t.TempDir()

@@ -98,8 +98,8 @@ func (s Stack) Resolve(f Function) (Function, error) {
 	return f, nil
 }
 
-// Statements returns the permissions of the function's role, as Resolve does. It needs only the values of their
-// resources.
+// Statements returns the permissions of the function's role, as Resolve does. It needs only values for the references
+// in the permissions' resources.
 func (s Stack) Statements(f Function) ([]Statement, error) {
 	read, err := read()
 	if err != nil {

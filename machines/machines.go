@@ -54,7 +54,7 @@ type Settings struct {
 	UploadRetention time.Duration
 }
 
-// All returns the machines. It panics if a chart or a setting is not valid, before the first
+// All returns the machines. If a chart or a setting is not valid, All panics, so the error shows before the first
 // event.
 func All(services Services, settings Settings) []durable.Machine {
 	return []durable.Machine{

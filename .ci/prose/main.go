@@ -1,5 +1,5 @@
-// Command prose runs Vale over the Markdown files of the repository, and over the comments and messages of its Go files. Vale
-// itself reads each line of a Go comment alone, and no string literals.
+// Command prose runs Vale over the Markdown files of the repository, and over the comments and messages of its Go files. On its
+// own, Vale checks each line of a Go comment separately, and checks no string literals.
 //
 //	go run ./.ci/prose VALE
 package main

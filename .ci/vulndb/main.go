@@ -1,5 +1,5 @@
-// Command vulndb lays out the reports of the Go vulnerability database (golang.org/x/vulndb, data/osv) as govulncheck reads
-// them from a folder: index/db.json, index/modules.json and ID/<id>.json (https://go.dev/doc/security/vuln/database).
+// Command vulndb writes the reports of the Go vulnerability database (golang.org/x/vulndb, data/osv) into a folder with the
+// files that govulncheck reads: index/db.json, index/modules.json and ID/<id>.json (https://go.dev/doc/security/vuln/database).
 //
 //	go run ./.ci/vulndb <FOLDER OF REPORTS> <FOLDER TO MAKE>
 package main
@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// report is what the index needs of a report, which is in the Open Source Vulnerability format.
+// report has the fields of a report that the index needs. A report is in the Open Source Vulnerability format.
 type report struct {
 	ID       string
 	Modified time.Time
 	Affected []struct{ Package struct{ Name string } }
 }
 
-// module is an entry of index/modules.json. It omits the fixed versions of a module: govulncheck then reads the report.
+// module is an entry of index/modules.json. It omits the versions that fix a vulnerability. govulncheck then reads the report.
 type module struct {
 	Path  string          `json:"path"`
 	Vulns []vulnerability `json:"vulns"`

@@ -18,7 +18,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// items returns the whole table, as text by key.
+// items returns all items of the table as text, by key.
 func (u user) items() map[string]string {
 	u.t.Helper()
 	output, err := dynamodb.NewFromConfig(u.stack.AWS()).Scan(u.t.Context(), &dynamodb.ScanInput{TableName: aws.String(stack.Table)})

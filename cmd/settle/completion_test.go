@@ -94,7 +94,7 @@ func TestBashCompletes(t *testing.T) {
 		"settle graph signup --format x":  "xstate",
 		"settle dlq drop --instance job/": "job/",
 	} {
-		// readline sets COMP_WORDS, also split at = and :, and COMP_CWORD before it calls the function.
+		// Before readline calls the function, it sets COMP_CWORD and COMP_WORDS. It also splits words at = and :.
 		out, err := inBash(t, `
 			source "$1"
 			read -ra COMP_WORDS <<< "$2"

@@ -115,7 +115,7 @@ func TestMachinesUseTheKeptSecrets(t *testing.T) {
 	}
 }
 
-// firstWord is an output that calls a function at the first write.
+// firstWord is an output that calls a function at each write.
 type firstWord func()
 
 func (f firstWord) Write(p []byte) (int, error) {
@@ -123,7 +123,7 @@ func (f firstWord) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// startThatFails runs dev on a folder. If dev starts after all, it stops after its welcome.
+// startThatFails runs dev on a folder. If dev starts unexpectedly, its first output stops it.
 func startThatFails(t *testing.T, dir string) answer {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

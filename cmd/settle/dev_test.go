@@ -18,7 +18,7 @@ type devRun struct {
 	screen screen
 	stop   context.CancelFunc
 	ended  chan int
-	// aws and gateway are the addresses that it printed.
+	// aws and gateway are the addresses that dev printed.
 	aws, gateway string
 	welcome      []string
 	config       command.Config
@@ -58,7 +58,7 @@ func startDevOf(t *testing.T, config command.Config, flags ...string) devRun {
 	return d
 }
 
-// end stops it and waits until it has ended.
+// end stops dev and waits until it has ended.
 func (d devRun) end(t *testing.T) {
 	t.Helper()
 	d.stop()
@@ -69,7 +69,7 @@ func (d devRun) end(t *testing.T) {
 	}
 }
 
-// settle runs a command line against it, and returns the exit code and standard error.
+// settle runs a command line against dev, and returns the exit code and standard error.
 func (d devRun) settle(t *testing.T, args ...string) (code int, errOut string) {
 	t.Helper()
 	var said bytes.Buffer
@@ -126,7 +126,7 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 			t.Errorf("expected the port of %s to be free again, got %v", url, err)
 			continue
 		}
-		_ = listener.Close() // It only shows that the port is free.
+		_ = listener.Close() // The listener only shows that the port is free.
 	}
 }
 
@@ -179,7 +179,7 @@ func TestDevReportsAPortInUse(t *testing.T) {
 func TestDemoEndsWithZero(t *testing.T) {
 	t.Parallel()
 	config, out := settle(), ""
-	config.Commands[0].Run = playTour("") // On ports, its timers of a second would take real time.
+	config.Commands[0].Run = playTour("") // Servers on ports would run in real time, and so would the timers of a second.
 	synctest.Test(t, func(t *testing.T) { out = user{t: t, config: config}.must("demo") })
 	contains(t, out, "in_progress → success", "queued → not_picked_up", "provisioning → active",
 		"waiting → succeeded", "409 Conflict", "sla.meeting → met", "sla.breaching → breached",

@@ -132,9 +132,9 @@ func TestRedriveDoesNotSendMessagesWhoseVisibilityTimeoutIsEnding(t *testing.T) 
 		parked []string
 		said   string
 	}{
-		// One minute later, another consumer could receive the next message before it is deleted.
+		// 30 seconds later, e4 reappears. Another consumer could receive it before it is deleted.
 		270 * time.Second: {[]string{"e4", "e6"}, " was not sent: its visibility timeout is about to end, as after a sleep of this machine; run the command again"},
-		// The message may already reappear while it is sent.
+		// By then, e2 itself has reappeared, so its deletion fails.
 		400 * time.Second: {[]string{"e2", "e4", "e6"}, ", but is still parked: "},
 	} {
 		withParked(t, func(u user) {

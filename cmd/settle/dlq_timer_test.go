@@ -76,7 +76,7 @@ func TestTimerThatSchedulerCannotDeliverFiresAfterRedrive(t *testing.T) {
 	})
 }
 
-// A dead letter of an EventBridge rule has the same attributes, and no instance.
+// A dead letter of an EventBridge rule has the same attributes as one of EventBridge Scheduler, but no instance.
 func TestUndeliveredEventOfARuleIsShown(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {

@@ -61,7 +61,7 @@ func reference(t *testing.T) string {
 			t.Fatal(err)
 		}
 		all.Write(text)
-		all.WriteString("\n## " + page + "\n") // It ends the last section of the page.
+		all.WriteString("\n## " + page + "\n") // This heading ends the last section of the page.
 	}
 	return all.String()
 }

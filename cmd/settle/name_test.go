@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// called runs a command line of a program with another name.
+// calledBy runs a command line of a program with another name.
 func (u user) calledBy(program string, args ...string) answer {
 	var out, errOut bytes.Buffer
 	code := command.Run(u.t.Context(), settle(), command.Process{Out: &out, Err: &errOut, StdoutTTY: true, Program: program, Endpoint: "http://127.0.0.1:1"}, args)

@@ -128,7 +128,7 @@ func TestRearmIncludesFinishedChildren(t *testing.T) {
 	})
 }
 
-// The instance ended after the backup, which released its alias. The alias item was not restored.
+// The instance ends after the backup, and so releases its alias. The alias item is not restored.
 func TestRearmRestoresAliases(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {
@@ -171,7 +171,7 @@ func TestRearmReportsUnreadableItemsAndContinues(t *testing.T) {
 			u.t.Errorf("expected exit code 1, got %+v", got)
 		}
 		time.Sleep(time.Minute)
-		contains(u.t, u.must("list", "--local", "--machine", "job"), "job/run-1-job-2") // It is still in the index.
+		contains(u.t, u.must("list", "--local", "--machine", "job"), "job/run-1-job-2") // The job is still in the index.
 
 		u.edit("signup/3", "revision", &types.AttributeValueMemberN{Value: "1"})
 		done := u.run("rearm", "--local", "--all", "--resume", stamp)

@@ -35,7 +35,7 @@ func atTerminal(t *testing.T, process *exec.Cmd, steps ...typing) (seen string, 
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_, _ = io.Copy(&screen, terminal) // On Linux, the end of a terminal is an error (EIO).
+		_, _ = io.Copy(&screen, terminal) // On Linux, a read at the end of a terminal fails (EIO).
 	}()
 	timeout := timeUp(t)
 	for _, step := range steps {

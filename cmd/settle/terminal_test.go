@@ -27,7 +27,7 @@ func seenOnTerminal(t *testing.T, command *exec.Cmd, typed string) string {
 	if _, err := io.WriteString(terminal, typed); err != nil {
 		t.Fatal(err)
 	}
-	seen, _ := io.ReadAll(terminal) // On Linux, the end of a terminal is an error (EIO).
+	seen, _ := io.ReadAll(terminal) // On Linux, a read at the end of a terminal fails (EIO).
 	if err := command.Wait(); err != nil {
 		t.Errorf("%v on a terminal: %v after %q", command.Args, err, seen)
 	}

@@ -185,7 +185,7 @@ func TestVersionNamesTheProgramAndGo(t *testing.T) {
 	contains(t, user{t: t}.must("version"), "settle ", ", go1.")
 }
 
-// TestFailedWriteOfHelpIsNotAUsageError writes to a file that is open for reading.
+// TestFailedWriteOfHelpIsNotAUsageError writes to a file that is open only for reading.
 func TestFailedWriteOfHelpIsNotAUsageError(t *testing.T) {
 	t.Parallel()
 	full, err := os.Open(os.DevNull)

@@ -22,7 +22,7 @@ func (u user) watching(process command.Process, do func(), flags ...string) answ
 	defer stop()
 	ended := make(chan answer, 1)
 	go func() { ended <- u.runUntil(ctx, process, append([]string{"watch", "--local"}, flags...)...) }()
-	time.Sleep(time.Second) // It reads every two seconds.
+	time.Sleep(time.Second) // watch reads every two seconds.
 	do()
 	stop()
 	return <-ended
@@ -74,7 +74,7 @@ func TestWatchWithoutAnIndexReadsTheTableLessOften(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")
-		// as a table without an index answers
+		// Queries fail as on a table without an index.
 		looks := 0
 		process := u.faultily(func(operation, _ string) error {
 			if operation == "Scan" {

@@ -28,7 +28,7 @@ const (
 	backlogMax = 500
 )
 
-// sending is one event of a producer, with its place in the queue.
+// sending is one event of a producer, with its sequence number in the queue.
 type sending struct {
 	order
 	event, instance string
@@ -117,7 +117,7 @@ func (l *load) produce(ctx context.Context, t *testing.T) {
 	watch.Wait()
 }
 
-// send sends an event until the queue answers.
+// send sends an event until the queue responds.
 func (l *load) send(ctx context.Context, s *sending) error {
 	body, err := json.Marshal(struct {
 		Type string `json:"type"`
@@ -182,7 +182,7 @@ func pause(ctx context.Context, d time.Duration) {
 // events.
 type model struct {
 	accounts map[string]*account
-	// hands counts how often each child input was given, by parent and order.
+	// hands counts the children that must have started, by parent and order.
 	hands map[string]int
 	// payments are the events that must have called the service, by instance and ID.
 	payments map[string]bool

@@ -40,7 +40,7 @@ func consume(address string) {
 	}
 	fmt.Fprintf(report, "%d\n", os.Getpid())
 	test := bufio.NewReader(report)
-	if _, err := test.ReadString('\n'); err != nil { // The test has a handle on this process once it answers.
+	if _, err := test.ReadString('\n'); err != nil { // The test answers once it has a handle on this process.
 		os.Exit(1)
 	}
 	go func() {

@@ -37,8 +37,9 @@ const (
 const (
 	// consumers is the number of consumer processes behind the queue.
 	consumers = 3
-	// functionTimeout gives a batch enough time. A killed consumer's messages become visible again after six times as
-	// long. The queue parks an event only after ten batches in a row have exceeded this time.
+	// functionTimeout is long enough for a batch. A killed consumer's messages become visible again after six times as
+	// long. An event is parked only if ten batches with it are killed, for example because they exceed this time
+	// (durable.Config.AbandonedMax).
 	functionTimeout = 20 * time.Second
 )
 
@@ -207,7 +208,7 @@ func (l *local) kill(ctx context.Context, random *rand.Rand, victim int) {
 			if killed = l.alive[i].Kill() == nil; killed {
 				l.consumerKills++
 			}
-			l.alive = slices.Delete(l.alive, i, i+1) // It is dead, or will be shortly.
+			l.alive = slices.Delete(l.alive, i, i+1) // The process is dead, or will be shortly.
 		case victim == 0 && l.dev != nil:
 			if killed = l.dev.Process.Kill() == nil; killed {
 				l.devKills++

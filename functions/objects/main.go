@@ -1,6 +1,6 @@
 // Command objects is the Lambda function behind an EventBridge rule for S3's event "Object Created". It sends uploads
-// of sales and warehouse files to the FIFO queue, each to the instance of its month. A rule that sends to the queue
-// directly can name only one message group. Other files are parked.
+// of sales and warehouse files to the FIFO queue, each to the instance of its month. A rule cannot do this without a
+// function, because it sends all events to one message group. The function parks events about other files.
 package main
 
 import (
@@ -48,8 +48,8 @@ func newHandler(p *host.Process, _ *durable.Machines) (any, error) {
 	}, nil
 }
 
-// park parks an event that is not an upload of a sales or warehouse file. The reason goes to the dead-letter queue. It
-// quotes the file name, so the log has it only if payloads are logged.
+// park parks an event that is not an upload of a sales or warehouse file. The reason goes to the dead-letter queue. The
+// reason quotes the file name, so it is logged only if payloads are.
 func park(ctx context.Context, p *host.Process, queue *sqsqueue.Queue, created json.RawMessage, reason error) error {
 	d := parked(created)
 	if err := queue.Park(ctx, d, reason.Error()); err != nil {

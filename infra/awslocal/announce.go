@@ -16,14 +16,14 @@ type StatusChange struct {
 	Status string
 }
 
-// StatusChangeFault describes what goes wrong with one delivery. EventBridge delivers these events on a best-effort
-// basis. The zero value means that nothing goes wrong.
+// StatusChangeFault describes what goes wrong with the delivery of one StatusChange. EventBridge delivers status
+// changes on a best-effort basis. The zero value means that nothing goes wrong.
 type StatusChangeFault struct {
 	// Lost drops the event.
 	Lost bool
 	// Duplicated delivers the event twice.
 	Duplicated bool
-	// Late delays the event, in whole seconds and by at most 15 minutes: the longest delay of an SQS message.
+	// Late delays the event by whole seconds, at most 15 minutes: the longest delay of an SQS message.
 	Late time.Duration
 }
 
@@ -50,7 +50,7 @@ func (c *Cloud) announce(now time.Time) {
 			panic("awslocal: cannot encode an event as JSON: " + err.Error())
 		}
 		for range times {
-			_, _ = c.sqs.Call(now, "", "SendMessage", request) // EventBridge does not report a failed delivery either.
+			_, _ = c.sqs.Call(now, "", "SendMessage", request) // EventBridge does not report failed deliveries.
 		}
 	}
 }

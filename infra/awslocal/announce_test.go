@@ -153,7 +153,7 @@ func TestStatusChangesOmitLongInputsAndOutputs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := listen(t, awslocal.New(awslocal.Config{StatusChanges: "changes"}))
 		machine := l.create("m", `"S": {"Type": "Pass", "End": true}`)
-		text := func(n int) string { return `"` + strings.Repeat("x", n-6) + `"` } // The escaped text has n bytes.
+		text := func(n int) string { return `"` + strings.Repeat("x", n-6) + `"` } // Escaped as a JSON string, the text has n bytes.
 		l.start(machine, "fits", text(124<<10))
 		l.start(machine, "both", text(124<<10+1))
 		l.start(machine, "each", text(248<<10+1))
@@ -193,8 +193,8 @@ func TestStatusChangesCanBeLostDuplicatedAndLate(t *testing.T) {
 	})
 }
 
-// TestStatusChangesSurviveARestart closes a Cloud before the end of one execution is read, and before another
-// execution ends.
+// TestStatusChangesSurviveARestart closes a Cloud before the status changes of one execution are received, and before
+// another execution ends.
 func TestStatusChangesSurviveARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -31,8 +31,8 @@ func writeDynamo(w http.ResponseWriter, answer []byte, err *wire.Error) {
 	write(w, status, jsonType, answer)
 }
 
-// writeJSONError writes err in AWS JSON 1.0. The header carries the error code of the query protocol, as in services
-// that migrated from it.
+// writeJSONError writes err in AWS JSON 1.0. For SQS, which has migrated from the query protocol, a header also carries
+// the error code of that protocol.
 func writeJSONError(w http.ResponseWriter, namespace string, err *wire.Error) {
 	if namespace == sqsNamespace {
 		code := err.QueryCode
@@ -80,6 +80,6 @@ func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	// If it fails, the client has hung up.
+	// If Write fails, the client has hung up.
 	_, _ = w.Write(body)
 }

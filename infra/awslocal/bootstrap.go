@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// outputWait limits the wait for the output of an ended process while a child process still holds it open.
+// outputWait limits how long to wait for the output of an ended process while a child process keeps the output open.
 const outputWait = 10 * time.Second
 
 // BootstrapConfig configures a Bootstrap.
@@ -75,8 +75,8 @@ func (c BootstrapConfig) validate() error {
 // real processes, so it does not work inside a testing/synctest bubble. It is safe for concurrent use.
 //
 // An execution environment starts its process at the first invocation. It starts a new process if the old one has
-// exited, crashed or been killed at a timeout. The start-up time counts towards the timeout of the first
-// invocation. Lambda instead allows a separate ten seconds for it.
+// exited, crashed or been killed at a timeout. The start-up time counts towards the timeout of the first invocation.
+// Lambda instead has a separate limit of ten seconds for the start-up.
 type Bootstrap struct {
 	config BootstrapConfig
 
@@ -100,13 +100,13 @@ func NewBootstrap(config BootstrapConfig) (*Bootstrap, error) {
 	return &Bootstrap{config: config, processes: make(map[*process]bool)}, nil
 }
 
-// Start returns a new execution environment, which handles one invocation at a time. It returns FunctionErrors with
-// the type and message that Lambda reports.
+// Start returns a new execution environment, which handles one invocation at a time. The environment returns
+// FunctionErrors with the type and message that Lambda reports.
 func (b *Bootstrap) Start() Invoker { return &processEnvironment{bootstrap: b} }
 
-// Close kills the processes of all environments, including invocations in progress, and prevents new ones. When Close
-// returns, BootstrapConfig.Logs has all their output, unless a child process kept the output open for longer than
-// outputWait.
+// Close kills the processes of all environments, even during an invocation, and prevents new processes. When Close
+// returns, BootstrapConfig.Logs has all output of these processes, unless a child process kept the output open for
+// longer than ten seconds.
 func (b *Bootstrap) Close() error {
 	b.mu.Lock()
 	b.closed = true

@@ -63,7 +63,7 @@ func mustOrder(t *testing.T, function awslocal.Invoker, payload string) function
 	return answer
 }
 
-// wantFunctionError fails unless err is a FunctionError of a type with words in its message.
+// wantFunctionError fails unless err is a FunctionError of the given type whose message contains words.
 func wantFunctionError(t *testing.T, err error, typ, words string) {
 	t.Helper()
 	var failure *awslocal.FunctionError
@@ -119,7 +119,7 @@ func TestBootstrap(t *testing.T) {
 			Env: []string{"AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_REGION=eu-central-1"},
 		})
 		testBootstrapEnvironment(t, b.Start(), filepath.Dir(path))
-		if err := b.Close(); err != nil { // It waits for the remaining output.
+		if err := b.Close(); err != nil { // Close waits for the remaining output.
 			t.Fatal(err)
 		}
 		if got := out.String(); got != "starting\n" {

@@ -3,8 +3,8 @@
 // an event source mapping, state machines invoke functions in Task states, and [Bootstrap] runs deployable
 // executables against a Runtime API.
 //
-// Use a Cloud in process through HTTPClient, without a socket, or on a loopback port through Listen. The models read
-// the time only from Config.Now and use no random numbers. All waiting uses channels and timers. Inside a
+// Use a Cloud in process through HTTPClient, without a socket, or on a loopback port through Listen. The models of the
+// services read the time only from Config.Now and use no random numbers. All waiting uses channels and timers. Inside a
 // testing/synctest bubble everything runs in virtual time, and the same calls return the same answers. Only the order
 // in which functions answer at the same instant is not deterministic.
 //
@@ -44,14 +44,15 @@ type Config struct {
 	// Fault, if not nil, decides what goes wrong with each call. It is called concurrently from the goroutines that
 	// make the calls. It may block, which delays the call.
 	Fault func(Call) Fault
-	// DeliveryFault, if not nil, decides what goes wrong with each batch that Poll receives. The rules of Fault
-	// apply.
+	// DeliveryFault, if not nil, decides what goes wrong with each batch that Poll receives. Like Fault, it is called
+	// concurrently and may block.
 	DeliveryFault func(Delivery) DeliveryFault
 	// StatusChanges is the name or URL of a standard queue. It receives EventBridge's event "Step Functions Execution
-	// Status Change" whenever an execution starts or ends, as from a rule without a filter. If empty, no events are
-	// sent.
+	// Status Change" whenever an execution starts or ends, as if a rule forwarded all these events. If empty, no
+	// events are sent.
 	StatusChanges string
-	// StatusChangeFault, if not nil, decides what goes wrong with each of these events. It must not call the Cloud.
+	// StatusChangeFault, if not nil, decides what goes wrong with each event for StatusChanges. It must not call the
+	// Cloud, because the caller holds the Cloud's lock.
 	StatusChangeFault func(StatusChange) StatusChangeFault
 	// TTLDelay is how long an item remains after its expiry time. Defaults to one minute. A negative value deletes
 	// immediately. AWS deletes within a few days (DynamoDB Developer Guide, "Using time to live").
@@ -148,8 +149,8 @@ func (c *Cloud) locked(work func(now time.Time)) *wire.Error {
 	return nil
 }
 
-// change is locked without the wait for the disk. Time-driven work uses it, because no caller receives an answer.
-// Function invocations start only after the change is on disk. A closed Cloud no longer changes.
+// change is like locked, but does not wait for the disk. Time-driven work uses it, because no caller waits for an
+// answer. Function invocations start only after the change is on disk. A closed Cloud no longer changes.
 func (c *Cloud) change(work func(now time.Time)) disk.Ticket {
 	c.mu.Lock()
 	defer c.mu.Unlock()

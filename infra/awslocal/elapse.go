@@ -31,7 +31,7 @@ func (c *Cloud) setAlarm(now time.Time) {
 	}
 	if ok {
 		c.alarmAt = next
-		// An alarm that fires early, by the clock, is set again.
+		// If the timer fires before next by the clock c.now, the change sets the alarm again.
 		c.alarm = time.AfterFunc(next.Sub(now), func() { c.change(func(time.Time) { c.alarm = nil }) })
 	}
 }

@@ -88,7 +88,7 @@ func TestLambda_event_json(t *testing.T) {
 // The function's answer decides whether the batch succeeds.
 func TestLambda_batch_response(t *testing.T) {
 	t.Parallel()
-	const success, failure = 1, 2 // invocations within a visibility timeout
+	const success, failure = 1, 2 // invocations in 31 s: a failed batch is redelivered after 30 s
 	for name, test := range map[string]struct {
 		answer      string
 		invocations int32

@@ -50,8 +50,8 @@ type Fault struct {
 	RequestLost bool
 	// AnswerLost breaks the connection after the call takes effect.
 	AnswerLost bool
-	// Lag makes DescribeExecution and GetExecutionHistory return the state of this long ago. The Step Functions API
-	// Reference calls DescribeExecution eventually consistent and does not say how recent a history is. awslocal
+	// Lag makes DescribeExecution and GetExecutionHistory return the state as it was this long ago. The Step Functions
+	// API Reference calls DescribeExecution eventually consistent and does not say how recent a history is. awslocal
 	// never hides the execution itself or the first event of its history.
 	Lag time.Duration
 	// Duplicated makes the call take effect twice, as when the network repeats a request after its answer was lost.
@@ -103,7 +103,7 @@ func newFaults(config Config) *faults {
 	return f
 }
 
-// ofDelivery asks Config.DeliveryFault about a batch.
+// ofDelivery calls Config.DeliveryFault for a batch.
 func (f *faults) ofDelivery(source EventSource, batch []sqs.ReceivedMessage) DeliveryFault {
 	if f == nil || f.delivery == nil {
 		return DeliveryFault{}
@@ -139,7 +139,7 @@ func (f *faults) wait(until time.Time, now func() time.Time) {
 	}
 }
 
-// thaw waits while a client is frozen, and reports whether it was.
+// thaw waits while a client is frozen, and reports whether the client was frozen.
 func (f *faults) thaw(client string, now func() time.Time) (was bool) {
 	for {
 		f.mu.Lock()
@@ -205,7 +205,7 @@ func (c *Cloud) serveFaulty(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.body.Bytes())
 }
 
-// delay waits for d. If the client gives up first, it breaks the connection.
+// delay waits for d. If the client gives up first, delay breaks the connection.
 func delay(ctx context.Context, d time.Duration) {
 	if d == 0 {
 		return

@@ -23,15 +23,15 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 )
 
-// faulty is a Cloud with a queue. It injects faults into the calls of its client "victim". The SDK does not retry
-// them.
+// faulty is a Cloud with a queue. It injects faults into the calls of its client "victim". The SDK does not retry these
+// calls.
 type faulty struct {
 	queue
 	victim aws.Config
 
 	mu    sync.Mutex
 	fault awslocal.Fault
-	times int             // number of calls to hit; negative means all
+	times int             // number of calls that get the fault; negative means all
 	calls []awslocal.Call // the victim's calls
 }
 
@@ -95,7 +95,7 @@ func TestFault_hits_the_calls_of_one_client(t *testing.T) {
 	if err == nil {
 		t.Error("the call did not fail")
 	}
-	want := []awslocal.Call{ // the first two were CreateQueue and SendMessage
+	want := []awslocal.Call{ // calls 1 and 2 were CreateQueue and SendMessage
 		{Number: 3, Client: "victim", Service: "sqs", Operation: "SendMessage"},
 		{Number: 4, Client: "victim", Service: "dynamodb", Operation: "ListTables"},
 		{Number: 5, Client: "victim", Service: "scheduler", Operation: "ListSchedules"},
@@ -155,7 +155,7 @@ func TestFault_SDK_retries_succeed(t *testing.T) {
 			"throttled": {Throttled: true}, "request-lost": {RequestLost: true}, "answer-lost": {AnswerLost: true},
 		} {
 			f := newFaulty(t, fault)
-			f.victim.Retryer = nil // the SDK's own, with three attempts
+			f.victim.Retryer = nil // nil selects the SDK's default, with three attempts
 			f.times = 2
 			if err := f.try(t.Context(), name); err != nil || len(f.calls) != 3 {
 				t.Errorf("%s: got %v after %d attempts, want success in the third", name, err, len(f.calls))
@@ -221,7 +221,7 @@ func TestFault_delays_before_or_after_the_effect(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fault awslocal.Fault
-		seen  []string // by others, during the call
+		seen  []string // bodies that another client receives before the slow call returns
 	}{
 		"before": {awslocal.Fault{Before: 10 * time.Second}, nil},
 		"after":  {awslocal.Fault{After: 10 * time.Second}, []string{"slow", "impatient"}},
@@ -302,8 +302,8 @@ func TestFault_frozen_client_continues_with_stale_data(t *testing.T) {
 	})
 }
 
-// deliver polls a queue of two messages with a function, injecting the given faults in order. It returns the batches
-// that the function received within five minutes.
+// deliver polls a queue with two messages for five minutes with a function that calls do. The deliveries have the given
+// faults, in order. deliver returns the function and all deliveries.
 func deliver(t *testing.T, do func(cloud *awslocal.Cloud, url string) error, faults ...awslocal.DeliveryFault) (*function, []awslocal.Delivery) {
 	t.Helper()
 	var mu sync.Mutex
@@ -353,8 +353,8 @@ func TestDeliveryFault_lost_acknowledgement_reruns_the_function(t *testing.T) {
 	})
 }
 
-// Another function receives the frozen function's batch and processes it. Then the first one continues, and its write
-// takes effect last.
+// Another function receives the frozen function's batch and processes it. Then the frozen function continues, and its
+// call takes effect last.
 func TestDeliveryFault_frozen_function_continues_after_its_batch_was_redelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -382,7 +382,7 @@ func TestDeliveryFault_frozen_function_continues_after_its_batch_was_redelivered
 	})
 }
 
-// A function that makes no calls is frozen too: its messages are deleted too late.
+// The freeze also delays a function that makes no calls: Poll deletes its messages too late.
 func TestDeliveryFault_frozen_function_acknowledges_too_late(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

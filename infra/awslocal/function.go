@@ -33,15 +33,15 @@ type FunctionError struct {
 // Error implements the error interface.
 func (e *FunctionError) Error() string { return e.Type + ": " + e.Message }
 
-// failedError wraps the error that a function answered with.
+// failedError wraps the error that a function returned.
 type failedError struct{ err error }
 
 func (e *failedError) Error() string { return "the function failed: " + e.err.Error() }
 func (e *failedError) Unwrap() error { return e.err }
 
 // functionError converts an error of an invocation to Lambda's form, as aws-lambda-go does. A FunctionError and a
-// messages.InvokeResponse_Error, which is recognised by its JSON, keep their type. Any other error gets the name of its Go
-// type.
+// messages.InvokeResponse_Error, which is recognised by its JSON, keep their type. A timeout has the type
+// Sandbox.Timedout. The type of any other error is the name of its Go type.
 func functionError(err error) *FunctionError {
 	var own *FunctionError
 	var failed *failedError
@@ -72,8 +72,8 @@ type Function struct {
 	Start func() Invoker
 }
 
-// Register registers a function under a name. It replaces an earlier function of that name, like a deployment.
-// Functions that the executions in a data folder wait for must be registered when it is opened: see Config.Functions.
+// Register registers a function under a name. It replaces an earlier function of that name, like a deployment. If
+// executions in a data folder wait for a function, register it when you open the folder: see Config.Functions.
 func (c *Cloud) Register(name string, function Function) error {
 	if function.Timeout == 0 {
 		function.Timeout = functionTimeoutDefault
@@ -114,7 +114,7 @@ type environments struct {
 	idle []Invoker
 }
 
-// invoke runs one invocation. The error wraps errTimedOut if it exceeded its timeout.
+// invoke runs one invocation. If the invocation exceeded the timeout, the error wraps errTimedOut.
 func (e *environments) invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()

@@ -29,10 +29,11 @@ func (c *Cloud) services() []service {
 	return []service{{"sqs", c.sqs}, {"dynamodb", c.dynamo}, {"scheduler", c.scheduler}, {"states", c.states}}
 }
 
-// Open returns a Cloud backed by the data folder config.Data. It answers a call only when all changes that the call
-// made or saw are on disk. An answered call therefore survives a kill of the process. It also survives a crash of the
-// machine if the disks honour fsync. Messages in flight, receipt handles, deduplication, schedules, executions and
-// task tokens continue by Config.Now. Work that became due while the folder was closed is performed at once.
+// Open returns a Cloud backed by the data folder config.Data. The Cloud answers a call only when all changes that the
+// call made or saw are on disk. An answered call therefore survives a kill of the process. It also survives a crash of
+// the machine if the disks honour fsync. Messages in flight, receipt handles, deduplication, schedules, executions and
+// task tokens stay valid. Their deadlines follow Config.Now. Work that became due while the folder was closed is performed
+// at once.
 //
 // Only one process at a time can open a folder. Close releases it. If a write fails, for example because the disk is
 // full, all later calls fail.
@@ -71,7 +72,7 @@ func (c *Cloud) Close() error {
 	err := c.store.Close()
 	for _, room := range c.rooms {
 		room.stop()
-		room.wakeAll() // so that they learn that the Cloud is closed
+		room.wakeAll() // Waiting receives notice that the Cloud is closed.
 	}
 	return err
 }

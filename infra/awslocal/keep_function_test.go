@@ -43,7 +43,7 @@ func openWith(t *testing.T, dir string, f func()) (*awslocal.Cloud, *sfn.Client)
 	})
 }
 
-// startTask starts an execution with a name. Its task invokes the function after a wait.
+// startTask starts an execution with the given name. Its task invokes the function after a wait of the given seconds.
 func startTask(t *testing.T, client *sfn.Client, function, name, seconds string) (execution string) {
 	t.Helper()
 	machine, err := client.CreateStateMachine(t.Context(), &sfn.CreateStateMachineInput{

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// limitFiles makes writes beyond the limit fail from now on, as on a full disk.
+// limitFiles makes writes that extend a file beyond the given size fail from now on, as on a full disk.
 func limitFiles(bytes string) error {
 	if bytes == "" {
 		return nil

@@ -25,10 +25,10 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/connect"
 )
 
-// If these variables are set, the test program is a Cloud to be killed instead of a test.
+// If these environment variables are set, the test program runs a Cloud that a test can kill, and no tests.
 const (
 	serveData     = "AWSLOCAL_TEST_SERVE_DATA"      // data folder
-	serveAhead    = "AWSLOCAL_TEST_SERVE_AHEAD"     // how far the clock is ahead
+	serveAhead    = "AWSLOCAL_TEST_SERVE_AHEAD"     // how far the Cloud's clock is ahead of the real time
 	serveBytesMax = "AWSLOCAL_TEST_SERVE_BYTES_MAX" // maximum length of a file
 	serveAt       = "AWSLOCAL_TEST_SERVE_AT"        // host and port
 )
@@ -135,7 +135,7 @@ func (c child) kill() {
 	}
 }
 
-// queue returns the child's queue of a name.
+// queue returns the child's queue with the given name.
 func (c child) queue(name string) queue {
 	return queue{t: c.t, client: c.sqs, name: name, url: c.url + "/" + awslocal.Account + "/" + name}
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 )
 
-// In each life of the Cloud, its clients start up to flowsALife executions and as many schedules. After the last
-// start, the clock jumps ahead beyond all waits and timeouts.
+// The test kills and restarts the Cloud flowLives times. In each life but the last two, its clients start up to
+// flowsALife executions and as many schedules. In the last life, the clock is beyond all waits and timeouts.
 const (
 	flowLives  = 6
 	flowsALife = 10
@@ -45,13 +45,13 @@ const flowStates = `"S": {"Type": "Parallel", "End": true, "Branches": [
 		"TimeoutSeconds": 20, "Catch": [{"ErrorEquals": ["States.Timeout"], "Next": "Unheard"}], "End": true},
 		"Unheard": {"Type": "Pass", "Result": "unheard", "End": true}}}]}`
 
-// flows is the clients' knowledge of executions and schedules.
+// flows records what the clients know about executions and schedules.
 type flows struct {
 	witness
 
 	machine   string
 	begun     []string                   // names of executions and schedules that were requested
-	ahead     map[string]time.Duration   // due time of each schedule, from the beginning
+	ahead     map[string]time.Duration   // due time of each schedule, relative to beginning
 	known     map[string]bool            // names whose execution and schedule were accepted
 	arrived   map[string]map[string]bool // MessageIds by the body of a schedule's message
 	tasks     map[string]map[string]bool // MessageIds of tasks by execution
@@ -59,8 +59,8 @@ type flows struct {
 	beginning time.Time
 }
 
-// waitOf returns how many seconds the execution with a name waits. staysOf returns whether its schedule remains after
-// it has fired.
+// waitOf returns how many seconds the named execution waits. staysOf reports whether the schedule of the same name
+// remains after it has fired.
 func waitOf(name string) int   { return int(name[len(name)-1]-'0') * 5 }
 func staysOf(name string) bool { return waitOf(name)%3 == 0 }
 
@@ -70,7 +70,7 @@ func (f *flows) begin(ctx context.Context, c child, name string) error {
 	wait := waitOf(name)
 	input := fmt.Sprintf(`{"group": "g%d", "wait": %d}`, wait%3, wait)
 	_, err := c.states.StartExecution(ctx, &sfn.StartExecutionInput{StateMachineArn: &f.machine, Name: &name, Input: &input})
-	if exists := new(types.ExecutionAlreadyExists); err != nil && !errors.As(err, &exists) { // it may have ended since
+	if exists := new(types.ExecutionAlreadyExists); err != nil && !errors.As(err, &exists) { // it has already ended
 		return err
 	}
 	target := &schedulertypes.Target{
@@ -92,8 +92,8 @@ func (f *flows) begin(ctx context.Context, c child, name string) error {
 	return err
 }
 
-// beginAll starts the executions that were not answered in the previous life, and repeats an answered one, which must
-// change nothing. It also starts new ones, except in the last two lives.
+// beginAll repeats the starts that the Cloud did not answer in earlier lives. It also repeats an answered start, which
+// must change nothing. Except in the last two lives, it then starts new executions.
 func (f *flows) beginAll(ctx context.Context, c child, life int, random *rand.Rand) {
 	f.mu.Lock()
 	if life < flowLives-1 {
@@ -117,7 +117,7 @@ func (f *flows) beginAll(ctx context.Context, c child, life int, random *rand.Ra
 	}
 }
 
-// answer answers tasks. The first attempt of each fails.
+// answer answers tasks. It fails the first attempt of each task.
 func (f *flows) answer(ctx context.Context, c child) {
 	f.consume(ctx, c.queue("tasks.fifo"), func(m sqstypes.Message) error {
 		var task struct {
@@ -139,7 +139,7 @@ func (f *flows) answer(ctx context.Context, c child) {
 			_, err = c.states.SendTaskSuccess(ctx, &sfn.SendTaskSuccessInput{TaskToken: &task.Token, Output: aws.String(`"` + task.Name + `"`)})
 		}
 		if over := new(types.TaskTimedOut); again && errors.As(err, &over) {
-			return nil // the Cloud was killed before it answered
+			return nil // the first call took effect, but a kill lost its answer
 		}
 		return err
 	})
@@ -234,7 +234,7 @@ func (f *flows) check(c child) {
 	}
 }
 
-// live runs the Cloud and its clients until it is killed. The last life runs until everything is over.
+// live runs one life: the Cloud and its clients, until it kills the Cloud. The last life runs until everything is over.
 func (f *flows) live(t *testing.T, dir string, life int, random *rand.Rand) {
 	t.Helper()
 	ahead := time.Duration(life) * flowLeap
@@ -257,7 +257,7 @@ func (f *flows) live(t *testing.T, dir string, life int, random *rand.Rand) {
 	switch life {
 	case flowLives:
 		f.await(t, func() bool { return f.over(c) })
-	case flowLives - 1: // nothing starts in the last life
+	case flowLives - 1: // all starts must be accepted before the last life
 		f.await(t, func() bool { return len(f.known) == len(f.begun) })
 		c.kill()
 	default:
@@ -304,7 +304,8 @@ func TestKeep_kills_lose_no_execution_and_schedules_fire_once(t *testing.T) {
 	t.Logf("%d executions, %d tokens used, %d schedules", len(f.begun), len(f.sent), len(f.arrived))
 }
 
-// A new Cloud that knows the function from the start must invoke it again if it was running when the process ended.
+// If a function of a task was running when its Cloud closed, a new Cloud that has the function in Config.Functions must
+// invoke it again.
 func TestKeep_functions_of_tasks_are_invoked_again(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

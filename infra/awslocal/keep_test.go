@@ -77,7 +77,7 @@ func TestKeep_answered_calls_survive_a_kill(t *testing.T) {
 	}
 	messages := q.receive(upTo(10))
 	wantBodies(t, messages, "b1") // a1 is in flight and locks a2
-	q.delete(inFlight...)         // with the receipt handle from before
+	q.delete(inFlight...)         // with the receipt handle from before the restart
 	wantBodies(t, q.receive(upTo(10)), "a2")
 	if later := q.send("b", "b2"); *later.SequenceNumber <= messages[0].Attributes["SequenceNumber"] {
 		t.Errorf("b2 has the sequence number %s, expected a higher one than %s", *later.SequenceNumber, messages[0].Attributes["SequenceNumber"])
@@ -179,9 +179,9 @@ func TestNew_rejects_a_data_folder(t *testing.T) {
 	awslocal.New(awslocal.Config{Data: t.TempDir()})
 }
 
-// The crash test kills the Cloud this often. The clock of each life is ahead of the previous one by more than a
-// visibility timeout but much less than a deduplication window. A repeated send is therefore recognised even if it
-// takes a few lives.
+// The crash test kills the Cloud killCount times. After each kill, the clock is ahead by more than a visibility
+// timeout, but by much less than a deduplication window. A repeated send is therefore recognised even after several
+// kills.
 const (
 	killCount      = 20
 	killVisibility = 60
@@ -190,13 +190,14 @@ const (
 
 var killGroups = []string{"a", "b", "c", "d"}
 
-// witness records the errors of a Cloud that is killed repeatedly. Its mu also guards the clients' knowledge.
+// witness records the errors of a Cloud that is killed repeatedly. Its mu also guards the fields of the types that
+// embed it.
 type witness struct {
 	mu    sync.Mutex
 	wrong []string
 }
 
-// ledger is the knowledge of a queue's clients: requests and answers.
+// ledger records what the clients of a queue know from their requests and the answers.
 type ledger struct {
 	witness
 
@@ -204,7 +205,7 @@ type ledger struct {
 	asked     map[string]int // by group: number of messages whose deletion was requested
 	deleted   map[string]int // by group: number of messages known to be deleted
 	held      map[string]bool
-	advanced  map[string]bool // by group: a new message was accepted in this life
+	advanced  map[string]bool // by group: a new message was accepted since the last kill
 	delivered int
 }
 
@@ -251,7 +252,7 @@ func TestKeep_messages_survive_20_kills_in_order_exactly_once(t *testing.T) {
 			clients.Go(func() { l.receive(ctx, q) })
 		}
 		if life < killCount {
-			if life%2 == 0 { // the others may end before any answer
+			if life%2 == 0 { // odd lives may end before any answer
 				l.await(t, func() bool { return len(l.advanced) == len(killGroups) })
 			}
 			time.Sleep(time.Duration(random.IntN(80)) * time.Millisecond)
@@ -330,7 +331,7 @@ func (l *ledger) receive(ctx context.Context, q queue) {
 				l.mu.Lock()
 				l.asked[group] = numbers[i] + 1
 				if i == len(messages)-1 {
-					l.held[group] = false // The next message may arrive before the answer.
+					l.held[group] = false // The next message may arrive before this deletion is answered.
 				}
 				l.mu.Unlock()
 				if err := q.tryDelete(m); err != nil {

@@ -67,7 +67,7 @@ func (s *Server) track(connection net.Conn, state http.ConnState) {
 	case state != http.StateNew:
 		delete(s.silent, connection)
 	case s.closing:
-		_ = connection.Close() // The connection has no request.
+		_ = connection.Close() // An error does not matter: the connection has no request.
 	default:
 		s.silent[connection] = true
 	}
@@ -79,7 +79,7 @@ func (s *Server) leaveSilent() {
 	defer s.mu.Unlock()
 	s.closing = true
 	for connection := range s.silent {
-		_ = connection.Close() // The connection has no request.
+		_ = connection.Close() // An error does not matter: the connection has no request.
 	}
 }
 

@@ -27,9 +27,9 @@ type EventSource struct {
 	// Client is the name of the function's AWS clients (see Cloud.Client). DeliveryFault.Frozen uses it to find their
 	// calls. Optional.
 	Client string
-	// Resume makes messages available when Poll starts if they were in flight when the Cloud was opened, because
-	// their functions ended with the previous process. Otherwise they are redelivered when their visibility timeout
-	// ends. Set it if only Poll receives from the queue.
+	// Resume lets Poll start with the messages that were in flight when the Cloud was opened. The functions that
+	// received them ended with the previous process. Without Resume, such messages are redelivered when their
+	// visibility timeout ends. Set Resume only if no other client receives from the queue.
 	Resume bool
 	// OnFailure is called when a whole batch fails: with the function's error, its panic or timeout, or the reason
 	// why its answer is invalid. It is also called if a batch could not be deleted. Calls may be concurrent.
@@ -117,7 +117,8 @@ func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invok
 		if err != nil {
 			return fmt.Errorf("polling %s: %w", source.Queue, err)
 		}
-		fault := c.faults.ofDelivery(source, batch.Messages) // Poll asks about batches in the order of their receipt.
+		// This call is outside the goroutine, so that DeliveryFault sees the batches in the order of their receipt.
+		fault := c.faults.ofDelivery(source, batch.Messages)
 		running.Go(func() {
 			// Lambda lets invocations in progress finish.
 			c.process(context.WithoutCancel(ctx), source, function, batch.Messages, fault)

@@ -164,7 +164,8 @@ func TestLambda_poller_failed_batch_is_redelivered_after_its_visibility_timeout(
 					}
 					return nil, nil
 				}
-				// The visibility timeout starts when the batch is received.
+				// All failed batches return after 60 s, because the visibility timeout starts when the batch is
+				// received.
 				reasons := make(chan error, 10)
 				q.start(awslocal.EventSource{Timeout: 10 * time.Second, OnFailure: func(err error) { reasons <- err }}, f)
 				time.Sleep(10 * time.Minute)

@@ -43,7 +43,7 @@ type process struct {
 	api     *http.Server
 	onInit  func(time.Duration)
 	init    sync.Once
-	next    chan *runtimeInvocation // answers the process's request for the next event
+	next    chan *runtimeInvocation // passes an invocation from offer to serveNext
 	exited  chan struct{}           // closed once exit is set
 
 	mu        sync.Mutex
@@ -69,7 +69,7 @@ func (p *process) serve() (string, error) {
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/error", p.serveError)
 	mux.HandleFunc("POST /2018-06-01/runtime/init/error", p.serveInitError)
 	p.api = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = p.api.Serve(listener) }() // returns when the process has ended
+	go func() { _ = p.api.Serve(listener) }() // returns when wait closes the server
 	return listener.Addr().String(), nil
 }
 
@@ -188,7 +188,7 @@ func (p *process) serveResponse(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if typ := r.Trailer.Get("Lambda-Runtime-Function-Error-Type"); typ != "" {
-		// If the body is not valid base64, the part before the error is reported.
+		// If the body is not valid base64, DecodeString returns the part before the invalid byte.
 		text, _ := base64.StdEncoding.DecodeString(r.Trailer.Get("Lambda-Runtime-Function-Error-Body"))
 		p.settle(w, r.PathValue("id"), http.StatusAccepted, nil, parseError(text, typ))
 		return

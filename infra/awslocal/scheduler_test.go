@@ -26,8 +26,8 @@ func newScheduler(cloud *awslocal.Cloud) *scheduler.Client {
 
 const universalTarget = "arn:aws:scheduler:::aws-sdk:sqs:sendMessage"
 
-// schedule returns a one-time schedule that is due after this time. Its universal target sends body to group g of the
-// queue.
+// schedule returns a one-time schedule that is due after the given time. Its universal target sends body to group g of
+// the queue.
 func (q queue) schedule(name string, after time.Duration, body string) *scheduler.CreateScheduleInput {
 	q.t.Helper()
 	// The context attribute is replaced as text, which json.Marshal would escape.
@@ -53,7 +53,7 @@ func create(t *testing.T, client *scheduler.Client, input *scheduler.CreateSched
 	return *out.ScheduleArn
 }
 
-// arrivals receives messages for this time plus up to 20 s, and returns the arrival time of each body.
+// arrivals receives messages for the time within plus up to 20 s, and returns the arrival time of each body.
 func (q queue) arrivals(within time.Duration) map[string]time.Duration {
 	q.t.Helper()
 	began := time.Now()
@@ -96,7 +96,7 @@ func TestScheduler_inserts_context_attributes_and_fires_overdue_schedules_at_onc
 	})
 }
 
-// The plain target cannot set a deduplication ID. A queue that requires one rejects its messages, so they go to the
+// A templated target cannot set a deduplication ID. A queue that requires one rejects its messages, so they go to the
 // dead-letter queue of the schedule.
 func TestScheduler_plain_target_needs_content_based_deduplication(t *testing.T) {
 	t.Parallel()

@@ -10,11 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// soakLedger is the combined knowledge of a FIFO queue's consumers. The messages of each group are numbered from 0 in
-// sending order. The ledger reports deliveries that no correct queue could have made. It accepts everything that a
-// slow consumer or a lost answer can explain.
+// soakLedger combines what the consumers of a FIFO queue know. The messages of each group are numbered from 0 in
+// sending order. The ledger reports deliveries that no correct queue could have made. It accepts everything that a slow
+// consumer or a lost answer can explain.
 //
-// Its clock is the queue's clock.
+// All times are times of the queue's clock.
 type soakLedger struct {
 	visibility time.Duration
 
@@ -22,14 +22,14 @@ type soakLedger struct {
 	groups   [][]entry // by group and number
 	gone     int       // number of entries in that state
 	again    int       // redeliveries
-	outdated int       // deliveries overtaken by another one before they were recorded
+	outdated int       // deliveries recorded after a later delivery of the same message
 	faults   []string
 }
 
 // entry is one message.
 type entry struct {
 	state    standing
-	receives int       // at the latest known delivery
+	receives int       // receive count of the latest known delivery
 	until    time.Time // the earliest end of that delivery's timeout
 }
 
@@ -94,7 +94,8 @@ func (l *soakLedger) checkGroup(d delivery, answered time.Time, inBatch map[[2]i
 			}
 			continue
 		}
-		// A deletion with an unknown answer explains the delivery of the next message, but not of the message itself.
+		// If the answer to a deletion is unknown, the message may be deleted. That explains the delivery of the next
+		// message, but not of the message itself.
 		inFlight := e.state == held || e.state == leaving && number == d.number
 		if inFlight && answered.Before(e.until) {
 			l.fault("message %d of group %d was delivered while message %d was in flight, for %v more",

@@ -34,8 +34,8 @@ const (
 const (
 	soakConsumers = 8
 	soakProducers = 4
-	// soakVisibility is longer than a restart, so that messages in flight at a kill are still in flight after it. It
-	// is short enough for redeliveries during the test.
+	// soakVisibility is longer than a restart, so that messages in flight at a kill are still in flight after the
+	// restart. It is short enough for redeliveries during the test.
 	soakVisibility = 2 * time.Second
 	// soakEmptyMax limits how many receives in a row may return nothing once all messages are sent. After that,
 	// undeleted messages count as lost. An empty receive waits a second in the server. Messages in flight return
@@ -89,7 +89,7 @@ func (s *soak) client() *sqs.Client {
 // clock returns the wall clock, which the server process also reads. A monotonic clock differs between processes.
 func clock() time.Time { return time.Now().Round(0) }
 
-// run sends and consumes all messages. Meanwhile it calls disturb this many times, with as many
+// run sends and consumes all messages. Meanwhile it calls disturb the given number of times, with an equal number of
 // deletions before each call.
 func (s *soak) run(times int, disturb func()) {
 	start := time.Now()
@@ -306,7 +306,7 @@ func freeAddress(t *testing.T) string {
 	for range 100 {
 		address := fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(10_000))
 		if listener, err := net.Listen("tcp", address); err == nil {
-			_ = listener.Close() // It is no longer needed.
+			_ = listener.Close() // The listener is no longer needed.
 			return address
 		}
 	}

@@ -80,7 +80,7 @@ func TestSQS_dlq_retention(t *testing.T) {
 	for name, test := range map[string]struct {
 		suffix string
 		fifo   map[string]string
-		want   []string // 70 s after the message was sent, 20 s after it was moved
+		want   []string // bodies in the dead-letter queue, 70 s after the send and 20 s after the move
 	}{
 		"FIFO restarts":      {".fifo", map[string]string{"FifoQueue": "true"}, []string{"a1"}},
 		"standard continues": {"", nil, nil},

@@ -43,7 +43,7 @@ func (p polled) want(t *testing.T, after time.Duration, want ...string) {
 
 func TestSQS_longpoll_wake_on_expiry_at_its_deadline(t *testing.T) {
 	t.Parallel()
-	for range 20 { // select chooses at random
+	for range 20 { // select chooses one of the ready channels at random
 		synctest.Test(t, func(t *testing.T) {
 			q := newFIFO(t, nil)
 			q.sendAll("a1")

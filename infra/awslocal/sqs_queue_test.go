@@ -92,7 +92,7 @@ func TestSQS_standard_queue_has_no_lock_and_no_deduplication(t *testing.T) {
 			t.Fatalf("MessageGroupId is %q, want tenant", got)
 		}
 		time.Sleep(time.Second)
-		q.delete(first) // expired but not received again, so a standard queue deletes it
+		q.delete(first) // A standard queue accepts an expired handle if the message was not received again.
 		time.Sleep(time.Minute)
 		wantBodies(t, q.receive(upTo(10)), "same", "same")
 		_, err := q.client.SendMessage(t.Context(), &sqs.SendMessageInput{

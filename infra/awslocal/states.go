@@ -29,7 +29,7 @@ func (c *Cloud) performTasks(now time.Time) {
 	}
 }
 
-// sqsFailure names an SQS error as Step Functions does.
+// sqsFailure converts an SQS error to the error that Step Functions reports, such as SQS.QueueDoesNotExistException.
 func sqsFailure(err *wire.Error) *states.Failure {
 	if err == nil {
 		return nil
@@ -72,8 +72,8 @@ func nameOfFunction(function string) (string, error) {
 	return name, nil
 }
 
-// functionFailure names a function's error as Step Functions does: its errorType becomes the error, and Lambda's
-// report of it becomes the cause.
+// functionFailure converts a function's error to the error that Step Functions reports. The errorType becomes the name,
+// and Lambda's JSON of the error becomes the cause.
 func functionFailure(err error) *states.Failure {
 	if err == nil {
 		return nil

@@ -83,8 +83,8 @@ func serveUnlessAborted(handler http.Handler, w http.ResponseWriter, r *http.Req
 
 // recorder is an http.ResponseWriter that records the response.
 type recorder struct {
-	// thawed is set if the client was frozen during the call. It then receives the answer even if its context has
-	// ended.
+	// thawed is set if the client was frozen during the call. The client then receives the answer even if its context
+	// has ended.
 	thawed bool
 	header http.Header
 	status int

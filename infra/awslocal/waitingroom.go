@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// waitingRoom is the line of receives that wait on one queue, first come, first served. One timer wakes the first of
-// them when a message becomes available by time alone.
+// waitingRoom is the line of receives that wait on one queue, first come, first served. Its timer wakes the first
+// receive when a message becomes available only because time passes, such as at the end of a visibility timeout.
 //
 // The lock of the Cloud guards it.
 type waitingRoom struct {

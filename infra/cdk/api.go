@@ -30,7 +30,8 @@ var routes = []route{
 	{"PostCallback", "POST /webhooks/{provider}/{id}/{until}/{key}", byNone},
 }
 
-// The request limits of authorized routes: a quarter of the account's limits. Open routes use Props.WebhooksPerSecond.
+// The request limits of routes authorized by IAM: a quarter of the account's limits. Open routes use
+// Props.WebhooksPerSecond.
 const (
 	requestsPerSecond = 2500
 	requestsBurst     = 1250

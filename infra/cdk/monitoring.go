@@ -49,12 +49,12 @@ const (
 	serviceRetryPeriods = 12 + 2
 	// loopRetryPeriods is for a delivery, which the loop retries within five minutes (durable.Config.Backoff).
 	loopRetryPeriods = 1 + 2
-	// A stuck group fails in almost every period. A passing problem fails in one or two.
+	// A stuck message group causes failures in almost every period. A passing problem causes them in one or two.
 	stuckPeriods, stuckPeriodsOf = 3, 4
 )
 
-// alarm rings when the metric is above the threshold in datapoints of the last periods. Zero datapoints means all
-// periods.
+// alarm is an "M out of N" alarm: it rings when the metric is above the threshold in datapoints (M) of the last periods
+// (N). Zero datapoints means all periods.
 type alarm struct {
 	id, description     string
 	metric              awscloudwatch.IMetric

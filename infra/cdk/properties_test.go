@@ -37,7 +37,8 @@ var properties = []property{
 	{"the dashboard shows every metric and alarm", dashboard},
 }
 
-// broken returns the properties that a template does not have, with the reports of CDK's assertions, "" if it has all.
+// broken returns the properties that a template does not have, with the reports of CDK's assertions. It returns "" if
+// the template has all properties.
 func broken(template object) string {
 	kernel.Lock()
 	defer kernel.Unlock()
@@ -89,16 +90,16 @@ const (
 	here = ":${AWS::Region}:${AWS::AccountId}:"
 
 	consumerTimeout, forwarderTimeout = 45, 30 // seconds
-	// A queue hides a message for six function time-outs, and retries it at least once in each period of the alarm on
-	// Retried. The age of the oldest message is no substitute, because the metric excludes messages that were received
-	// several times (SQS Developer Guide, "Available CloudWatch metrics for Amazon SQS").
+	// A queue hides a received message for six function timeouts, and so retries it at least once in each period of the
+	// alarm on Retried. The age of the oldest message cannot replace this alarm, because the metric excludes messages
+	// that were received several times (SQS Developer Guide, "Available CloudWatch metrics for Amazon SQS").
 	hiddenFor    = 6
 	alarmPeriod  = 300
 	_            = uint(alarmPeriod - hiddenFor*forwarderTimeout)
 	_            = uint(alarmPeriod - hiddenFor*consumerTimeout)
 	receivesMost = 1000 // SQS Developer Guide, "Configure a dead-letter queue using the Amazon SQS console"
-	// SQS recognises a message that a consumer sent before it died and sends again (SQS Developer Guide, "Using the Amazon
-	// SQS message deduplication ID").
+	// If a consumer dies after sending a message, the retry sends it again within this interval. SQS then recognises
+	// the duplicate (SQS Developer Guide, "Using the Amazon SQS message deduplication ID").
 	deduplicationInterval = 300
 	_                     = uint(deduplicationInterval - hiddenFor*consumerTimeout - 1)
 )

@@ -48,7 +48,7 @@ const (
 	MemoryMiBMin = 128
 	MemoryMiBMax = 10240
 	// NameCharactersMax is the limit of a schedule group's name (EventBridge Scheduler API Reference,
-	// "CreateScheduleGroup"). It leaves room for the suffixes of queue names, which have up to 15 characters of SQS's
+	// "CreateScheduleGroup"). A queue's name adds a suffix of up to 15 characters, which stays within SQS's limit of
 	// 80.
 	NameCharactersMax = 64
 )
@@ -75,7 +75,7 @@ type Props struct {
 	ConsumerConcurrency int
 	// ConsumerBatch is the maximum number of messages in a batch. The consumer processes different instances
 	// concurrently. One to ConsumerBatchMax; defaults to ConsumerBatchMax. Use one if a service can kill the process,
-	// so that it affects only its own instance.
+	// so that its death affects only one instance.
 	ConsumerBatch int
 	// WebhooksPerSecond limits each of the two open routes, which authenticate the caller by a signature or a key.
 	// Excess requests get status 429. One to WebhooksPerSecondMax; defaults to 100.
@@ -100,8 +100,8 @@ type Props struct {
 	// consumer may answer their tasks.
 	WaitingWorkflows []awsstepfunctions.IStateMachine
 	// WithoutExamples omits everything that only this repository's machines need: the workflows of infra/workflows, the
-	// secrets of signup and enrich, and GitHub's webhook. A secret that is set in Secrets is kept, with its feature.
-	// Set WithoutExamples if the consumer hosts your own machines.
+	// secrets of signup and enrich, and GitHub's webhook. A secret that is set in Secrets stays, and so does its
+	// feature. Set WithoutExamples if the consumer hosts your own machines.
 	WithoutExamples bool
 	// UploadBuckets are the names of S3 buckets. New objects in them become events of the machine upload, through the
 	// function objects. The buckets must be in the stack's Region and must send their events to EventBridge. None by
@@ -121,7 +121,8 @@ type Props struct {
 	AlarmActions []*string
 }
 
-// Secrets are references: a template never contains a secret. Secrets Manager generates a secret that is nil.
+// Secrets are references to secrets: a template never contains a secret. If a field is nil, Secrets Manager generates
+// its secret.
 type Secrets struct {
 	// SignupCodeKey is the key for the hashes of signup's codes: at least 16 bytes.
 	SignupCodeKey awscdk.SecretValue
@@ -208,7 +209,7 @@ var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 //	cdk.CodeFromFolder("build", settle+"/.bin/functions/arm64")
 //
 // Here, build contains consumer/bootstrap, gateway/bootstrap and tokentask/bootstrap, which host your machines. The other
-// functions host none. Like constructs, it panics if no folder contains the function.
+// functions host none. The returned function panics, as CDK's constructs do, if no folder contains the function.
 func CodeFromFolder(folder string, others ...string) func(constructs.Construct, string) awslambda.Code {
 	folders := append([]string{folder}, others...)
 	return func(_ constructs.Construct, function string) awslambda.Code {

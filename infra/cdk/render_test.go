@@ -71,7 +71,7 @@ func order(mapping *yaml.Node, keys ...string) {
 	setEntries(mapping, entries)
 }
 
-// dropDependencies removes the dependencies of a resource that it also refers to.
+// dropDependencies removes the dependencies of a resource on resources to which its properties refer.
 func dropDependencies(resource *yaml.Node) {
 	dependencies := valueOf(resource, "DependsOn")
 	if dependencies == nil {

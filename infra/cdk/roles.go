@@ -83,7 +83,8 @@ func (s *Settle) answering() []awsiam.PolicyStatement {
 		allowAny(actions("states:GetExecutionHistory"), executions)...)
 }
 
-// started returns the ARNs of the workflows that charts start, and of the executions that charts have started, by name.
+// started returns the ARNs of the workflows that charts start, and ARN patterns of the executions that charts start,
+// both in the order of the workflows' names.
 func (s *Settle) started() (machines, executions []*string) {
 	for _, name := range slices.Sorted(maps.Keys(s.props.Workflows)) {
 		machines = append(machines, s.props.Workflows[name].StateMachineArn())
@@ -108,7 +109,7 @@ func (s *Settle) describing() []awsiam.PolicyStatement {
 // Importing that package would add the dependencies of the runtime's tests to this module.
 const executionPrefix = "settle-"
 
-// executionsOf returns the ARN of the executions of a state machine with the name.
+// executionsOf returns the ARN of a state machine's execution with the name, which may be a pattern.
 func (s *Settle) executionsOf(machine awsstepfunctions.IStateMachine, name string) *string {
 	if own, ok := machine.(awsstepfunctions.StateMachine); ok {
 		return arn("states", "execution:"+*own.StateMachineName()+":"+name)

@@ -64,8 +64,8 @@ type Settle struct {
 const visibilityTimeouts = 6
 
 // consumerTimeoutDefault keeps the FIFO queue's visibility timeout, 270 s, below SQS's deduplication interval, 300 s
-// (SQS Developer Guide, "Using the Amazon SQS message deduplication ID"). SQS then recognises a message that a consumer
-// sent before it died and that the next consumer sends again.
+// (SQS Developer Guide, "Using the Amazon SQS message deduplication ID"). If a consumer dies after sending a message,
+// the next consumer then sends it again within the interval, and SQS drops the duplicate.
 const consumerTimeoutDefault = 45 * time.Second
 
 // forwarderTimeout is the timeout of functions that only forward messages.

@@ -20,8 +20,8 @@ const (
 	indexName = "by_state"
 	// receivesMax is how often a message is received before SQS moves it to the dead-letter queue: SQS's maximum (SQS
 	// Developer Guide, "Configure a dead-letter queue using the Amazon SQS console"). The runtime decides when to park
-	// an event, and messages that cannot be forwarded wait for the end of an outage. The limit is reached after three
-	// days in the FIFO queue and two in the others.
+	// an event, and messages that cannot be forwarded wait for the end of an outage. A message reaches the limit after
+	// three days in the FIFO queue, or two days in another queue.
 	receivesMax = 1000
 	// secretCharacters is the length of a generated secret of letters and digits: 256 bits.
 	secretCharacters = 43
@@ -39,7 +39,7 @@ func (s *Settle) addQueues() {
 	s.DelayQueue, s.DelayDeadLetterQueue = s.queues("-delay", "", awssqs.QueueProps{}, forwarderTimeout)
 	s.ExecutionsQueue, s.ExecutionsDeadLetterQueue = s.queues("-executions", "", awssqs.QueueProps{}, forwarderTimeout)
 	if s.hasUploads() {
-		// It receives from EventBridge and from Lambda, but from no queue.
+		// This queue receives from EventBridge and from Lambda, but from no queue.
 		s.ObjectsDeadLetterQueue = s.queue("ObjectsDeadLetterQueue", "-objects-dlq", awssqs.QueueProps{})
 		allowRedrive(s.ObjectsDeadLetterQueue, map[string]any{"redrivePermission": "denyAll"})
 	}

@@ -43,7 +43,7 @@ func New(stack infra.Stack, name string) (*Guard, error) {
 	if !ok {
 		return nil, fmt.Errorf("guard: expected one of the functions %v, got %q", slices.Sorted(maps.Keys(functions)), name)
 	}
-	function.Environment = nil // Callers may not know the secrets in the environment.
+	function.Environment = nil // It contains secrets, which callers may not know.
 	if function.Statements, err = stack.Statements(function); err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (g *Guard) check(serialized any) error {
 
 const accessDenied = "AccessDeniedException"
 
-// decide returns an error if the role does not allow the operation, and records it.
+// decide returns and records an error if the role does not allow the operation.
 func (g *Guard) decide(o operation) error {
 	calls, err := g.callsOf(o)
 	g.mu.Lock()

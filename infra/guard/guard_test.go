@@ -235,7 +235,7 @@ func dynamoKey(instance string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: instance}}
 }
 
-// The names of schedules are unlimited, so only resources named in the role are cached.
+// A guard decides each call anew: an allowed call does not allow another one on the same table.
 func TestAllowedCallsAreCached(t *testing.T) {
 	t.Parallel()
 	config, g := guarded(t, "gateway")

@@ -106,8 +106,8 @@ func TestDefinitionsEqualTheFilesWithoutAccounts(t *testing.T) {
 	}
 }
 
-// A task that waits has a timeout, and sends its token to an instance. An instance checks a token when timeoutSeconds is
-// over. If the task has another timeout, it checks too early or too late.
+// A task that waits has a timeout, and sends its token and timeoutSeconds to an instance. The instance checks the token
+// after timeoutSeconds. If the task has another timeout, this check comes too early or too late.
 func TestTasksSendTheirTimeout(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -157,7 +157,7 @@ func TestTasksSendTheirTimeout(t *testing.T) {
 }
 
 // TestSendsHaveDistinctDeduplicationIDs checks deduplication IDs. SQS drops a message whose ID was used within five
-// minutes. By default the whole queue shares the IDs, even for different instances.
+// minutes. By default, deduplication covers the whole queue, so events for different instances need different IDs too.
 func TestSendsHaveDistinctDeduplicationIDs(t *testing.T) {
 	t.Parallel()
 	sends := map[string]string{}

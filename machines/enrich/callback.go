@@ -60,7 +60,7 @@ func (c Callbacks) Verify(instance, until, key string) (deadline time.Time, ok b
 	return time.Unix(seconds, 0), err == nil
 }
 
-// sign returns the HMAC of an address. Neither part contains a line break.
+// sign returns the HMAC of an address. No part contains a line break, so no two addresses sign the same text.
 func (c Callbacks) sign(instance, until string) string {
 	mac := hmac.New(sha256.New, c.Key)
 	fmt.Fprintf(mac, "settle callback 1\n%s\n%s\n%s", ProviderName, instance, until)
@@ -71,8 +71,9 @@ func (c Callbacks) sign(instance, until string) string {
 var ErrCallback = errors.New("not a callback of the third party")
 
 // DataBytesMax limits the data of a callback. If the data is larger, the callback counts as a failure: the third
-// party must store the data elsewhere and send its location. An item has at most 400 KB. It holds the data twice for
-// a moment, in the context and in the task's answer, and stores small numbers in more bytes than JSON does.
+// party must store the data elsewhere and send its location. An item has at most 400 KB. For a moment, it has the data
+// twice: in the context and in the effect that answers the task. It also stores small numbers in more bytes than JSON
+// does.
 const DataBytesMax = 96 << 10
 
 // unknownFailure is the text of a failure without an explanation.

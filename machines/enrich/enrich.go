@@ -41,7 +41,7 @@ const (
 	ErrorExpired = "Enrich.Expired"
 	// ErrorNotAccepted means that the third party could not be reached, or rejected the job.
 	ErrorNotAccepted = "Enrich.NotAccepted"
-	// ErrorJobMixedUp means that the third party gave the job an ID that another instance is waiting for.
+	// ErrorJobMixedUp means that the third party returned a job ID that is already the alias of another instance.
 	ErrorJobMixedUp = "Enrich.JobMixedUp"
 )
 
@@ -87,7 +87,7 @@ type (
 	resolution = statechart.Resolution[Context]
 )
 
-// New returns the chart. It panics if the config is not valid, before the first event.
+// New returns the chart. If the config is not valid, New panics, so the error shows before the first event.
 func New(provider Provider, callbacks Callbacks, config Config) *statechart.Chart[Context] {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -154,7 +154,7 @@ func expiry(grace time.Duration) func(Context, statechart.Event) time.Time {
 	return func(c Context, _ statechart.Event) time.Time { return c.Deadline.Add(grace) }
 }
 
-// without returns a final state without data: the waiting task fails with the error.
+// without returns a final state without data. In this state, the waiting task fails with the error.
 func without(outcome, taskError string) state {
 	cause := func(c Context, _ statechart.Event) string { return c.Cause }
 	return state{ID: outcome, Type: statechart.Final, Tags: []string{Failed}, Output: output(outcome),

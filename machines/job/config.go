@@ -19,8 +19,8 @@ type Config struct {
 	PickUpTimeout time.Duration
 	// LaunchesMax limits the number of runners launched for one job. Defaults to 3.
 	LaunchesMax int
-	// TimeLimit is how long the job may be in progress, counted from when the webhook was applied. Defaults to 6
-	// hours, GitHub's own limit for a job.
+	// TimeLimit is how long the job may be in progress, counted from the time at which the webhook in_progress is
+	// applied. Defaults to 6 hours, GitHub's own limit for a job.
 	TimeLimit time.Duration
 	// LaunchTimeout limits one attempt to launch a runner. Defaults to 30 seconds.
 	LaunchTimeout time.Duration

@@ -69,7 +69,7 @@ type (
 	resolution = statechart.Resolution[Context]
 )
 
-// New returns the chart. It panics if the config is not valid, before the first event.
+// New returns the chart. If the config is not valid, New panics, so the error shows before the first event.
 func New(runners RunnerLauncher, config Config) *statechart.Chart[Context] {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -161,8 +161,8 @@ func labelsMatch(config Config) statechart.Guard[Context] {
 	return statechart.When("labelsMatch", func(_ Context, e WorkflowJob) bool { return config.selects(e) })
 }
 
-// launchedLast holds for the last launch only. So a launch is replaced once, by the timer or by any number of
-// RELAUNCH events.
+// launchedLast holds if RELAUNCH names the last launch. So each launch is replaced at most once, by the timer or by
+// RELAUNCH, however many RELAUNCH events arrive.
 var launchedLast = statechart.When("launchedLast", func(c Context, e Relaunch) bool { return e.Launch == c.Launches })
 
 func launchesLeft(launchesMax int) statechart.Guard[Context] {

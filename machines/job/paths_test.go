@@ -64,7 +64,7 @@ func TestOnEveryPathLaunchesAreLimitedAndTheOutputNamesTheOutcome(t *testing.T) 
 	var coverage statecharttest.Coverage
 	chart, config := paths()
 	config.Start.Coverage = &coverage
-	config.Simple = true // the shortest paths alone do not reach a state late
+	config.Simple = true // Shortest paths miss transitions, because they never take a detour.
 	config.Invariant = func(s statechart.Snapshot[job.Context]) error {
 		if s.Context.Launches > launchesMax {
 			return fmt.Errorf("expected at most %d launches, got %d", launchesMax, s.Context.Launches)

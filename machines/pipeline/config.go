@@ -22,8 +22,8 @@ type Config struct {
 	TriggerRetry statechart.RetryPolicy
 	// ServiceTimeout limits one call of a service. Defaults to 10 seconds.
 	ServiceTimeout time.Duration
-	// ServiceRetry is the retry policy for failed calls of the other services. Its waits lock the instance's queue.
-	// Defaults to 4 attempts: 2, 4 and 8 seconds apart.
+	// ServiceRetry is the retry policy for failed calls of the other services. Its waits delay the instance's next
+	// event. Defaults to 4 attempts: 2, 4 and 8 seconds apart.
 	ServiceRetry statechart.RetryPolicy
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	// Time zones of deadlines. Not every system has the database.
+	// The database of time zones, for deadlines. Not every system has it.
 	_ "time/tzdata"
 )
 

@@ -25,8 +25,8 @@ func (broken) Trigger(context.Context, pipeline.TriggerRequest) (pipeline.Job, e
 	return pipeline.Job{}, errors.New("too many concurrent runs")
 }
 
-// paths returns a chart and the events that reach all of its states. It explores one of several snapshots that differ
-// only in times and counts, so that the exploration ends.
+// paths returns a chart and the events that reach all of its states. Its Identity ignores most times and counts, so
+// that the exploration ends.
 func paths() (*statechart.Chart[pipeline.Context], statecharttest.PathConfig[pipeline.Context]) {
 	start := func(config pipeline.RunConfig) pipeline.Start {
 		config.EvaluationIntervalSeconds, config.EvaluationWindowSeconds = 60, 90
@@ -105,8 +105,8 @@ func TestOnEveryPathTheOutputMatchesBothRegionsAndNoTimerIsLeft(t *testing.T) {
 	statecharttest.RunPaths(t, chart, config, nil)
 }
 
-// TestEverySettledStateOfTheWorkAcceptsCancel shows that no wait of the work locks the queue: every state that waits
-// is settled, and accepts CANCEL.
+// TestEverySettledStateOfTheWorkAcceptsCancel shows that no wait of the work delays the next event: every state that
+// waits is settled, and accepts CANCEL.
 func TestEverySettledStateOfTheWorkAcceptsCancel(t *testing.T) {
 	t.Parallel()
 	chart, config := paths()

@@ -11,14 +11,14 @@
 // # Properties
 //
 // Between two evaluations, two checks of the job and two attempts to start it, the instance waits in a settled state:
-// nothing runs, and every event is handled. So the waits between attempts to start the job do not use the service's
-// own retry policy. That would lock the instance's queue for up to 4 minutes at a time, and delay a CANCEL.
+// nothing runs, and every event is handled. The chart itself repeats failed attempts to start the job. A retry policy
+// of the service would delay the instance's next event, such as CANCEL, by up to 4 minutes at a time.
 //
 // All attempts to start the job have one idempotency key, so an attempt with a lost response starts no second job.
 //
-// The verdict on the service level is decided once, by the clock, when the work ends. Only success can meet it.
+// The verdict on the service level is decided once, by the clock, when the work ends. Only success can meet the level.
 //
-// Every outcome is a separate final state in the region run, and every verdict one in the region sla.
+// Every outcome is a separate final state in the region run. Every verdict is a separate final state in the region sla.
 package pipeline
 
 import (
@@ -37,8 +37,8 @@ const Retention = 15 * 24 * time.Hour
 // StartedBy names the events that may start an instance.
 var StartedBy = []string{"START", "settle.wait"}
 
-// WaitPipeline is the name under which Step Functions tasks wait for the end of the work. The answer's outcome is the
-// final state of the region run, and its output is Output.
+// WaitPipeline is the name under which Step Functions tasks wait for the end of the work. The task's result has the
+// final state of the region run as its outcome, and Output as its output.
 const WaitPipeline = "Pipeline"
 
 // Context is the data of an instance.
@@ -103,7 +103,7 @@ type (
 	resolution = statechart.Resolution[Context]
 )
 
-// New returns the chart. It panics if the config is not valid, before the first event.
+// New returns the chart. If the config is not valid, New panics, so the error shows before the first event.
 func New(services Services, config Config) *statechart.Chart[Context] {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {

@@ -8,8 +8,8 @@
 // Wrong codes are counted over the whole sign-up. Neither a new code nor a new address gives further guesses: the
 // fifth wrong code ends the sign-up.
 //
-// The user has 24 hours from SIGN_UP. The deadline belongs to the state around the waiting, so no mail extends it.
-// After the right code it no longer applies, even while the account is being created.
+// The user has 24 hours from SIGN_UP. The deadline is a timer of the state unverified, which spans all mails and waits,
+// so no mail extends it. After the right code it no longer applies, even while the account is being created.
 //
 // RESEND and CHANGE_ADDRESS are ignored once their limit is reached. The last code stays valid.
 //
@@ -25,7 +25,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Failed is the tag of the final states after a service failed permanently, without an error by the user.
+// Failed is the tag of the final states for a permanent failure of a service, which is no error of the user.
 const Failed = "failed"
 
 // Retention is how long a finished instance is kept, with the user's name and address.
@@ -67,7 +67,7 @@ type (
 	do     = []statechart.Action[Context]
 )
 
-// New returns the chart. It panics if the config is not valid, before the first event.
+// New returns the chart. If the config is not valid, New panics, so the error shows before the first event.
 func New(mailer Mailer, accounts Accounts, config Config) *statechart.Chart[Context] {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {

@@ -10,8 +10,8 @@ import (
 // function, start it in a service and wait for it in a settled state.
 //
 // An error is retried by Config.ProcessRetry, unless it is marked by statechart.Permanent. Mark the error for an
-// unreadable file: its team can upload another one. Calls with the same IdempotencyKey are attempts at one task and
-// must produce one dataset.
+// unreadable file, because a retry fails too. The file's team can upload another one. Calls with the same
+// IdempotencyKey are attempts at one task and must produce one dataset.
 type Processor interface {
 	// ProcessWarehouse cleans a warehouse file and joins it with the shipping data.
 	ProcessWarehouse(ctx context.Context, request WarehouseRequest) (Dataset, error)

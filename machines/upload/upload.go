@@ -1,7 +1,7 @@
 // Package upload correlates two files of one month. Two teams upload them, each to its own bucket and at any time:
 // the sales file is processed once the warehouse file has been.
 //
-// It is the aggregator of enterprise integration patterns, as a chart. The correlation ID is the month in the file
+// The chart is an aggregator, one of the enterprise integration patterns. The correlation ID is the month in the file
 // name: one instance follows one month. The message store is the instance's item. The completeness condition is one
 // guard on one transition: a sales file that is held continues when the warehouse file is processed, whichever of the
 // two came first.
@@ -79,7 +79,7 @@ type (
 	resolution = statechart.Resolution[Context]
 )
 
-// New returns the chart. It panics if the config is not valid, before the first event.
+// New returns the chart. If the config is not valid, New panics, so the error shows before the first event.
 func New(processor Processor, config Config) *statechart.Chart[Context] {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -186,8 +186,8 @@ func tellWarehouse(c Context, _ statechart.Event) any { return c.Warehouse }
 
 func tellSales(c Context, _ statechart.Event) any { return c.Sales }
 
-// A file has changed if it must be processed. It is repeated if the same content is uploaded again. If neither holds,
-// the event is about the known file, or about one that has been replaced.
+// A newer upload is changed if its content is new, and repeated if its content is the same. A changed file is
+// processed, a repeated one only after a failure. If neither holds, the upload is already known or not the newest.
 var (
 	warehouseChanged  = statechart.When("warehouseChanged", func(c Context, e WarehouseFile) bool { return c.Warehouse.changed(e.File) })
 	warehouseRepeated = statechart.When("warehouseRepeated", func(c Context, e WarehouseFile) bool { return c.Warehouse.repeated(e.File) })

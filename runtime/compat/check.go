@@ -41,7 +41,7 @@ type Row struct {
 	Status  statechart.Status `json:"status"`
 	// State lists the paths of the active atomic states, as stored.
 	State []string `json:"state"`
-	// Fit counts instances that their own version reads, Migrate those that a later one reads, Break the others.
+	// Fit counts instances that their own version reads, Migrate those that a later version reads, Break the others.
 	Fit     int `json:"fit"`
 	Migrate int `json:"migrate"`
 	Break   int `json:"break"`
@@ -55,8 +55,8 @@ func New(machines *durable.Machines) *Check {
 	return &Check{SnapshotBytesMax: instances.SnapshotBytesMax, machines: machines, rows: map[rowKey]*Row{}}
 }
 
-// Add checks a stored instance. itemErr is the error of reading the item, or nil. If itemErr has a method Key, that
-// is the item's key. Add uses it as the example when the key is not of the form machine/id.
+// Add checks a stored instance. itemErr is the error of reading the item, or nil. If the item's key is not machine/id,
+// itemErr must have a method Key that returns the key, for Row.Example.
 func (c *Check) Add(record instances.Record, itemErr error) {
 	version, _ := record.Version() // An unreadable version breaks below.
 	key := rowKey{record.Instance.Machine, version, record.Status, strings.Join(record.State, ", ")}

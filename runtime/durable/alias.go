@@ -19,7 +19,7 @@ const AliasTaken = "alias.taken"
 // aliasTaken is the body of aliasTakenEvent and of AliasTaken.
 type aliasTaken struct {
 	Type string `json:"type"`
-	// ID identifies a duplicate that arrives after SQS has forgotten the first: the outbox may be stuck for longer.
+	// ID identifies a repeat that SQS no longer drops as a duplicate. A stuck outbox may send one hours after the first.
 	ID          string `json:"$id,omitempty"`
 	Alias       string `json:"alias"`
 	Incarnation int64  `json:"$incarnation,omitempty"`
@@ -28,7 +28,7 @@ type aliasTaken struct {
 // claim claims an alias. If another instance has the alias, claim sends a message: see applyAliasTaken.
 func (t *turn) claim(ctx context.Context, effect statechart.Effect) error {
 	if !slices.Contains(t.stored.Record.Aliases, effect.Name) {
-		return nil // The same commit has released it: another turn may have performed the release already.
+		return nil // The same commit also releases it, and another turn may have performed that release already.
 	}
 	err := t.claimNow(ctx, effect.Name)
 	if !errors.Is(err, ErrAliasTaken) {
@@ -38,16 +38,15 @@ func (t *turn) claim(ctx context.Context, effect statechart.Effect) error {
 	return t.loop.send(ctx, t.draft.Record.Instance, aliasTaken{Type: aliasTakenEvent, ID: id, Alias: effect.Name, Incarnation: t.incarnation()}, id)
 }
 
-// claimNow claims an alias on condition of the stored revision. A turn that was frozen while the instance moved on
-// claims nothing.
+// claimNow claims an alias, on condition that the stored revision has not changed. So a turn that was frozen while the
+// instance moved on claims nothing.
 func (t *turn) claimNow(ctx context.Context, alias string) error {
 	r := &t.stored.Record
 	return t.loop.ports.Store.Claim(ctx, alias, r.Instance, r.CreatedAt, r.Revision)
 }
 
-// applyAliasTaken reports to the chart, if it declares the event, that an alias belongs to another instance. It
-// claims the alias once more first: since the message was sent, the instance may have released the alias or claimed
-// it.
+// applyAliasTaken reports to the chart, if it declares the event, that an alias belongs to another instance. First it
+// tries the claim again: since the message was sent, the instance may have released the alias or claimed it.
 func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {
 	if !slices.Contains(t.draft.Record.Aliases, form.Alias) || !t.exists() {
 		return nil
@@ -68,7 +67,7 @@ func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {
 	t.draft.Record.Outbox = without(t.draft.Record.Outbox, func(e statechart.Effect) bool { // These claims would fail too.
 		return e.Kind == statechart.ClaimAlias && e.Name == form.Alias
 	})
-	t.owe(releaseOf(form.Alias)) // Another turn may have claimed it between this claim and the commit.
+	t.owe(releaseOf(form.Alias)) // Another turn of this instance may claim the alias before the commit.
 	return t.applyOwn(AliasTaken, aliasTaken{Type: AliasTaken, Alias: form.Alias})
 }
 

@@ -178,7 +178,8 @@ func TestAPersonIsToldOfATakenAliasUnlessTheChartHearsOfIt(t *testing.T) {
 	}
 }
 
-// An instance that has not ended gives an alias away. To release one that it does not have changes nothing.
+// An active instance releases its alias, and another instance claims it. A release of an alias that the instance does
+// not have changes nothing.
 func TestAnAliasThatAChartReleasesIsFreeForAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -201,8 +202,8 @@ func TestAnAliasThatAChartReleasesIsFreeForAnother(t *testing.T) {
 	})
 }
 
-// The first event of an instance begins it; its initial state claims an alias and ends the instance. The first event is one
-// of the chart's own, or only hands over a task.
+// The initial state of an instance claims an alias, and the instance ends at once. Its first event is one of the
+// chart's own, or only hands over a task.
 func TestAnInstanceThatEndsAsItBeginsReleasesItsAliases(t *testing.T) {
 	t.Parallel()
 	for _, isTask := range []bool{false, true} {
@@ -233,7 +234,7 @@ func TestAnInstanceThatEndsAsItBeginsReleasesItsAliases(t *testing.T) {
 	}
 }
 
-// misfit is a payload that the loop's event alias.taken does not have.
+// misfit is a wrong payload for alias.taken: in the loop's event, the alias is a string.
 type misfit struct {
 	Alias int `json:"alias"`
 }
@@ -264,7 +265,8 @@ func TestAnEventOfTheLoopThatTheChartDeclaresWronglyIsParked(t *testing.T) {
 	})
 }
 
-// The table always refuses the alias, for example because it is too long. The message is forged: no claim has sent it.
+// The table always refuses the alias, for example because the alias is too long. The message that reports the alias as
+// taken is forged.
 func TestAForgedMessageAboutARefusedAliasBlocksNothing(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {

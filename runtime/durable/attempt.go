@@ -64,8 +64,8 @@ func attempt(ctx context.Context, run func(context.Context) (any, error)) (any, 
 	}
 }
 
-// cutOff ends an attempt that ran out of time because another service, a neighbour or AWS had used the time. It does not
-// count.
+// cutOff ends an attempt that ran out of time because another service, another group of the batch or AWS had used the
+// time. Such an attempt does not count.
 func (s *services) cutOff(invocation statechart.Invocation) {
 	s.forget(invocation.Key)
 	s.turn.draft.Instance = s.turn.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1)

@@ -16,8 +16,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Two events of two instances meet in one batch again after each kill. The healthy service takes longer than the other one
-// takes to kill the process.
+// After each kill, the events of both instances are in one batch again. The healthy service takes longer than the other
+// one takes to kill the process.
 func TestAServiceLosesNoAttemptsToANeighbourThatKillsTheProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestAServiceLosesNoAttemptsToANeighbourThatKillsTheProcess(t *testing.T) {
 	})
 }
 
-// The same with actions that kill the process. The process dies at the write that follows the action.
+// As above, but actions kill the process instead of services. The process dies at the write that follows the action.
 func TestAnEventIsNotParkedForANeighbourThatKillsTheProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +148,8 @@ func TestSuspectsComeAfterTheRestOfTheirBatch(t *testing.T) {
 	})
 }
 
-// The end of a service resets the count of its event. Then the answer to the start of the next service is lost.
+// The end of a service resets the count of its event. Then the write for the start of the next service takes effect,
+// but its response is lost.
 func TestATakenBackTryIsNotCountedBelowZero(t *testing.T) {
 	t.Parallel()
 	for n := 2; n <= 3; n++ {
@@ -169,7 +170,8 @@ func TestATakenBackTryIsNotCountedBelowZero(t *testing.T) {
 	}
 }
 
-// The last attempt of a service runs alone, after the rest of its batch. Each time, a neighbour leaves too little time.
+// The last attempt of a service runs alone, after the rest of its batch. Each time, another group leaves it too little
+// time.
 func TestALastAttemptIsNotStarvedByItsNeighbours(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -227,7 +229,7 @@ func TestFailuresOfTheTableUseUpNoTries(t *testing.T) {
 	}
 }
 
-// clockOf is a machine with a timer of one minute, which performs the action when it fires.
+// clockOf returns a machine that performs the action when its timer of one minute fires.
 func clockOf(ring statechart.Action[basket]) durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[basket]{
 		ID: "clock", Version: 1, Initial: "idle", Payloads: payloads(), On: []on{{Event: "add", Actions: do{keep}}},
@@ -267,7 +269,7 @@ func TestAFiringIsNeverParked(t *testing.T) {
 	})
 }
 
-// On its timer's firing, a chart takes more than an instance can store, until a fix is deployed a day later.
+// When its timer fires, a chart puts more into its context than an instance can store. A fix is deployed a day later.
 func TestAFiringThatCannotBeStoredIsNotParked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -350,7 +352,7 @@ func TestAForgedCountOfRetriesBlocksNothing(t *testing.T) {
 			w.post("clock/1", fmt.Sprintf(`{"type": %q, "timer": "2.0", "$incarnation": %d, "$retries": %d, "note": "<&>"}`,
 				statechart.TimerEvent, w.load("clock/1").CreatedAt.UnixMilli(), retries))
 			w.runFor(t, 5*time.Hour)
-			// Escaped as in HTML, a message of 1 MiB would no longer fit into the queue.
+			// The message must not gain escapes for HTML: with them, a message of 1 MiB would no longer fit into the queue.
 			isPostponed := func(s scheduled) bool {
 				return bytes.Contains(s.message.Body, []byte(`"$retries":`)) && bytes.Contains(s.message.Body, []byte(`"<&>"`))
 			}

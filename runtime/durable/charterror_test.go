@@ -233,7 +233,8 @@ func TestRetriesOfAnEarlierServiceAreNotCountedAsTriesOfTheEvent(t *testing.T) {
 	})
 }
 
-// The chart fails on an event that would begin its instance. Nothing is stored that could count the tries.
+// The chart fails on an event that would begin its instance. No instance is stored that could hold the count of its
+// tries.
 func TestEachFailureOfAFirstEventIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -297,7 +298,7 @@ func TestAServiceThatExhaustsItsAttemptsBeforeTheFirstEventParksIt(t *testing.T)
 		plan   map[string]fault
 		served []string
 	}{
-		// The service runs once per try, because its end could not be stored.
+		// The service runs once per try, because the chart fails on its end each time.
 		"at once":           {served: []string{"boot 1", "boot 2", "boot 3"}},
 		"after some deaths": {map[string]fault{"Load boot/1 #1": dieBefore, "Load boot/1 #2": dieBefore, "Load boot/1 #3": dieBefore}, []string{"boot 1", "boot 2", "boot 3", "boot 4"}},
 	} {
@@ -319,7 +320,7 @@ func TestAServiceThatExhaustsItsAttemptsBeforeTheFirstEventParksIt(t *testing.T)
 	}
 }
 
-// Two queues deliver events by turns. The chart fails on both.
+// Two queues deliver one event each, in turns. The chart fails on both events.
 func TestTheTriesOfEachQueueAreCountedApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -140,7 +140,7 @@ func (w *world) order() durable.Machine {
 			{ID: "hurrying", Invoke: []invoke{{Service: w.service("hurry"), OnDone: []on{{Target: "rushing", Actions: do{answered}}}, OnError: failed}},
 				After: []after{{Delay: 40 * time.Second, Target: "apologizing"}}},
 			{ID: "rushing", Invoke: []invoke{{Service: w.service("rush"), OnDone: idle, OnError: failed}}},
-			// A chart that fails on the end of its service.
+			// The chart fails on the end of this service.
 			{ID: "doomed", Invoke: []invoke{{Service: w.service("doom"), OnDone: idle, OnError: []on{{Target: "idle", Actions: do{breakDown}}}}}},
 			// The result of the service is stored in the context.
 			{ID: "devouring", Invoke: []invoke{{Service: w.service("first"), OnDone: []on{{Target: "digesting", Actions: do{answered}}}, OnError: failed}}},

@@ -116,7 +116,7 @@ func TestAStartThatFailsReachesTheParent(t *testing.T) {
 			if log := w.logOf(t, boss1); len(log) != 1 || !strings.HasPrefix(log[0], "lost courier: ") || !strings.Contains(log[0], reason) {
 				t.Errorf("boss/1 logged %q, want the lost courier: %s", log, reason)
 			}
-			w.wantFamily(t, "courier stopped", w.logOf(t, boss1)...) // Its parent stops it, in case it has started after all.
+			w.wantFamily(t, "courier stopped", w.logOf(t, boss1)...) // The parent stops the courier, in case it has started after all.
 			w.wantParked(t)
 		})
 	}

@@ -29,7 +29,7 @@ func playFamily(t *testing.T, plan map[int]fault) (end, calls []string) {
 			calls = append(calls, call)
 			f := plan[len(calls)]
 			if strings.HasPrefix(call, "Serve ") && (f == failBefore || f == failAfter) {
-				return none // The chart may see a failed service.
+				return none // The failure would reach the chart and change the outcome.
 			}
 			return f
 		}
@@ -54,7 +54,7 @@ func playFamily(t *testing.T, plan map[int]fault) (end, calls []string) {
 			r := w.load(id)
 			end = append(end, fmt.Sprintf("%s: %s %s, %d ignored, recent %d, error %v", id, r.Snapshot, r.Status, r.Ignored, len(recent(r)), r.Error))
 		}
-		// The name of a grandchild contains the start time of its parent.
+		// The name of a grandchild contains a hash of its parent's start time, which may differ.
 		for i, line := range end {
 			end[i] = childHash.ReplaceAllString(line, "-hash")
 		}

@@ -24,7 +24,7 @@ func TestAStartThatIsRefusedReachesTheParent(t *testing.T) {
 	})
 }
 
-// AWS refuses the start of a child. The report of that is denied for more than an hour.
+// AWS refuses the start of a child, and denies the report of this refusal for more than an hour.
 func TestAStartThatIsRefusedReachesTheParentLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -27,7 +27,7 @@ func TestAStopThatComesBeforeTheStartStoresTheChildAsStopped(t *testing.T) {
 		w.remove(start) // The queue gives up the start after too many receives.
 		w.post(boss1, event("cancel", ""))
 		w.run(t)
-		w.wantFamily(t, "courier stopped") // It has no radio.
+		w.wantFamily(t, "courier stopped") // A courier that never ran has no radio.
 		r := w.load(start.Group)
 		if want := (instances.Parent{Instance: boss1, Incarnation: parent.CreatedAt.UnixMilli(), Child: "2.0"}); r.Parent == nil || *r.Parent != want || r.CreatedAt.IsZero() {
 			t.Errorf("the parent is %+v, want %+v; created at %v", r.Parent, want, r.CreatedAt)
@@ -52,7 +52,7 @@ func TestAStopThatComesBeforeTheStartStoresTheChildAsStopped(t *testing.T) {
 		delete(w.revision, start.Group)
 		w.post(start.Group, start.Body)
 		w.run(t)
-		w.wantFamily(t, "courier stopped") // The start stores it as stopped again.
+		w.wantFamily(t, "courier stopped") // The start stores the courier as stopped again.
 		w.post(boss1, ship)
 		w.run(t)
 		w.post(start.Group, start.Body)

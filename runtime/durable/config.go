@@ -34,22 +34,22 @@ type Config struct {
 	AbandonedMax int
 	// ServicesMax is how many services may begin for each event until the instance is settled. Retries do not count.
 	// The loop does not call further services and reports them to the chart as failed. After RefusalsMax such
-	// failures, the instance counts as unable to settle. Each service costs a write, so ServicesMax bounds the cost
-	// of a chart whose services invoke each other in an endless loop. Defaults to 1000, an hour of calls every four
-	// seconds. A chart that polls for longer should wait in a settled state (After).
+	// failures, the instance counts as unable to settle. Each service costs a write, so ServicesMax bounds the cost of a
+	// chart whose services invoke each other in an endless loop. Defaults to 1000: a call every four seconds for an hour.
+	// A chart that polls for longer should wait in a settled state (After).
 	ServicesMax int
 	// RetentionMin is the shortest MachineConfig.Retention that New accepts. Set it to the queue's
 	// MessageRetentionPeriod: a message that arrives after its instance was deleted would start a new instance.
 	// Defaults to 14 days, the SQS maximum.
 	RetentionMin time.Duration
-	// SettlerWaitMax is how long an event waits, after the last write, for another queue's event to settle the
-	// instance. Defaults to 15 minutes, Lambda's longest timeout.
+	// SettlerWaitMax is how long an event waits for another queue's event to settle the instance, counted from the last
+	// write. Defaults to 15 minutes, Lambda's longest timeout.
 	SettlerWaitMax time.Duration
 	// DeniedWaitMax is how long the loop retries an effect that AWS denies because a permission or a resource is
 	// missing (ErrDenied). It counts from the first denial. The instance receives no event meanwhile. After that, the
-	// effect becomes a FailedEffect. The start, stop or end of a child does not: it is retried until AWS permits it.
-	// Defaults to one hour. It must exceed the time by which reads of Step Functions
-	// lag: until the history shows how a task ended, its answer counts as denied.
+	// effect becomes a FailedEffect. The start, stop or end of a child is retried until AWS permits it. Defaults to one
+	// hour. Set it longer than the lag of reads of Step Functions: until the history shows how a task ended, its answer
+	// counts as denied.
 	DeniedWaitMax time.Duration
 	// Backoff is the wait before a failed delivery is retried. Defaults to one second, doubled up to five minutes.
 	// Its Attempts is not used.
@@ -72,29 +72,29 @@ type Config struct {
 	// SendersMax is how many senders an instance remembers in its item, for each queue, each with its last event.
 	// Further senders are stored as items of their own. Defaults to 50.
 	SendersMax int
-	// FailedEffectsMax is how many failed effects an instance keeps: the latest ones. It also keeps all that its
-	// chart has yet to receive. Defaults to 10.
+	// FailedEffectsMax is how many failed effects an instance keeps: the latest ones. It also keeps those that its chart
+	// has yet to receive. Defaults to 10.
 	FailedEffectsMax int
 	// OutboxMax is how many effects a turn collects before it stores and performs them. Defaults to 256.
 	OutboxMax int
 	// RefusalsMax is how many services beyond ServicesMax are reported to the chart as failed before the instance
 	// counts as unable to settle. It lets each parallel region settle, or try once to clean up. Defaults to 10.
 	RefusalsMax int
-	// AloneAfter is how often the process may die while an event is tried before the event runs alone. It then runs
-	// after the rest of its batch, or before it at every eighth receive. Defaults to 2.
+	// AloneAfter is how often the process may die while an event is tried before the event runs alone. The event then runs
+	// after the rest of its batch, but before the rest at every eighth receive. Defaults to 2.
 	AloneAfter int
-	// TimerEarlyMax is how early a timer may fire because two clocks differ. The loop did not send an earlier firing.
-	// Such a firing must not lock its group until the timer is due. Defaults to 6 minutes. That is longer than the
-	// five minutes in which SQS drops the next firing as a duplicate of this one (SQS Developer Guide, "Exactly-once
-	// processing in Amazon SQS").
+	// TimerEarlyMax is how early a timer may fire because two clocks differ. If a firing is even earlier, the loop skips
+	// it and schedules the timer again, so that the group is not locked. Defaults to 6 minutes, longer than the five
+	// minutes in which SQS drops the next firing as a duplicate of this one (SQS Developer Guide, "Exactly-once processing
+	// in Amazon SQS").
 	TimerEarlyMax time.Duration
-	// HeartbeatRetryMin and HeartbeatRetryMax are the waits before a failed heartbeat is retried. The wait doubles.
-	// They default to 10 seconds and 15 minutes.
+	// HeartbeatRetryMin and HeartbeatRetryMax bound the wait before a failed heartbeat is retried. The wait doubles. They
+	// default to 10 seconds and 15 minutes.
 	HeartbeatRetryMin, HeartbeatRetryMax time.Duration
-	// PollMin and PollMax are the waits between two polls of an execution. The wait doubles. They default to 15
-	// minutes and a day.
+	// PollMin and PollMax bound the wait between two polls of an execution. The wait doubles. They default to 15 minutes
+	// and a day.
 	PollMin, PollMax time.Duration
-	// PostponeMin and PostponeMax are the waits before a message of the runtime that cannot be applied is delivered
+	// PostponeMin and PostponeMax bound the wait before a message of the runtime that cannot be applied is delivered
 	// again. The wait doubles. They default to one minute and one hour.
 	PostponeMin, PostponeMax time.Duration
 	// AcknowledgeMax is how long an early acknowledgement may take. Defaults to 3 seconds.

@@ -197,7 +197,7 @@ func TestACountThatAnotherWriterStoredIsNotTakenBack(t *testing.T) {
 		commits := 0
 		w.refuse = func(call string) error {
 			if call == "Commit order/1" {
-				if commits++; commits == 2 { // The second one does not get here.
+				if commits++; commits == 2 { // This is the third commit: the hook fails the second one.
 					return durable.ErrConflict
 				}
 			}

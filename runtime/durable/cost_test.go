@@ -73,7 +73,8 @@ func TestASecondServiceCostsOneWriteMore(t *testing.T) {
 	})
 }
 
-// The events before it are stored first. Their effects need not wait for the service.
+// The events before the one that starts a service are stored first, so that their effects need not wait for the
+// service.
 func TestAServiceBehindFoldedEventsCostsOneWriteMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,14 +129,14 @@ func TestAnAttemptOnARedeliveryCostsOneWrite(t *testing.T) {
 		w.invoke()
 		w.wantCalls(t, "Load order/1", "Commit order/1", "Delay order/1")
 		w.run(t)
-		// The writes: the attempt that begins, its end.
+		// The writes: the start of the attempt, its end.
 		w.wantCalls(t, "Load order/1", "Commit order/1", "Commit order/1")
 		w.wantLog(t, "order/1", "charge ok")
 		w.wantServed(t, "charge 1", "charge 2")
 	})
 }
 
-// A repeated answer costs one more write if its task came without its execution.
+// A repeated answer costs one more write if the task did not name its execution.
 func TestAnAnswerIsWrittenOnceMoreOnlyIfTheHistoryCannotShowIt(t *testing.T) {
 	t.Parallel()
 	for name, task := range map[string]func(w *world) string{

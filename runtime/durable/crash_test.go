@@ -18,13 +18,14 @@ import (
 // posted is an event of a scenario.
 type posted struct{ to, body string }
 
-// outcome is the result of a scenario without times, revisions, counts of tries and anything else that faults may change.
+// outcome is the result of a scenario. It leaves out times, revisions, counts of tries and all else that faults may
+// change.
 type outcome struct {
 	// Instances holds the snapshot, status, ignored events and known event IDs of each instance.
 	Instances map[string]string
 	// Sends holds the derived IDs of sends and emits by sender, in the order of their first performance.
 	Sends map[string][]string
-	// Problems lists violated invariants. It is empty whatever the faults.
+	// Problems lists violated invariants. It must be empty, whatever the faults.
 	Problems []string
 	// calls lists the calls of the run.
 	calls []string
@@ -55,7 +56,7 @@ func play(t *testing.T, scenario []posted, plan map[int]fault) (o outcome) {
 			o.calls = append(o.calls, call)
 			f := plan[len(o.calls)]
 			if strings.HasPrefix(call, "Serve ") && (f == failBefore || f == failAfter) {
-				return none // The chart may see a failed service.
+				return none // The failure would reach the chart and change the outcome.
 			}
 			return f
 		}
@@ -192,7 +193,7 @@ func TestRandomFaultsChangeNothing(t *testing.T) {
 
 func TestTheWatermarkNeverGoesBack(t *testing.T) {
 	t.Parallel()
-	// Frozen processes and early redeliveries at once: two concurrent processes handle every delivery.
+	// Two concurrent processes handle every delivery, as if one were frozen or SQS had redelivered too early.
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.config.ConflictsMax = 50
@@ -239,8 +240,8 @@ func TestTheWatermarkNeverGoesBack(t *testing.T) {
 
 var _ durable.Queue = (*process)(nil)
 
-// An event may kill the process once. A neighbour kills the process in the first try that is counted. That try would be
-// the last one, so the event runs alone.
+// After one death of the process in a counted try, an event is parked. Another group would kill the process in that
+// try, so the event runs alone.
 func TestALastTryIsNotLostToANeighbourThatKillsTheProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -56,7 +56,7 @@ func TestEachEffectIsRetriedForAnHourOfItsOwn(t *testing.T) {
 }
 
 // AWS denies a parking. Two hours later another queue delivers an event whose send is denied too. The parking waits for
-// its own delivery and does not count for the send.
+// its own delivery. Its denial does not start the DeniedWaitMax of the send.
 func TestADeniedParkingCountsForNoOtherEffect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// errNotInHand is returned for an effect that has to wait for another delivery. It does not block other effects.
+// errNotInHand is returned for the parking of a delivery that this turn has not received. The parking waits for that
+// delivery and does not block other effects.
 var errNotInHand = errors.New("the delivery to park is not in hand")
 
 // drain performs what an earlier turn left behind: unsent reports and the stored outbox.
@@ -43,9 +44,9 @@ func (t *turn) hasProgress(left Left) bool {
 }
 
 // performAll performs the effects of the stored outbox until one fails or one is given up. A given-up effect must be
-// stored before a later send to the same instance. Otherwise another turn might perform the two in the wrong order,
-// and the receiver would skip the first as a duplicate. rest holds the effects that were not performed, kept the
-// effects that wait for another delivery.
+// stored as failed before a later send to the same receiver. Otherwise another turn might perform the given-up send
+// after the later one, and the receiver would skip it as a duplicate. rest holds the effects that were not performed,
+// kept those that wait for another delivery.
 func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, err error) {
 	rest = t.stored.Record.Outbox
 	for begun := false; len(rest) > 0; begun = true {
@@ -61,7 +62,7 @@ func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, 
 		for i, effect := range batch {
 			switch {
 			case errs[i] == nil:
-				t.draft.Record.DeniedSince = time.Time{} // Another effect is at the head now.
+				t.draft.Record.DeniedSince = time.Time{} // DeniedSince is about the first effect, which is another one now.
 			case errors.Is(errs[i], errNotInHand):
 				kept = append(kept, effect)
 			default:
@@ -134,8 +135,9 @@ func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect, me
 	return errs
 }
 
-// takeOver raises the revision before the turn repeats an answer, if only the record can show whether another turn gave
-// it. A turn that was frozen before its own answer then cannot mark the token as expired: see notifyExpired.
+// takeOver raises the revision before the turn repeats the answer to a task without an execution. For such a task, only
+// the record can show whether another turn has given the answer. A turn that was frozen before it gave the answer then
+// cannot mark the token as expired: see notifyExpired.
 func (t *turn) takeOver(ctx context.Context) error {
 	isBlind := func(k instances.Token) bool { return k.Execution == "" }
 	if !t.repeats || !slices.ContainsFunc(owed(t.stored.Record.Tokens), isBlind) {

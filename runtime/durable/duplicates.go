@@ -18,13 +18,14 @@ import (
 // askedKey is the key of a send for the time at which the sender's chart requested it, in milliseconds since 1970.
 const askedKey = "$asked"
 
-// sentPromptly is how long after its step a send is certain to be the first copy. SQS drops duplicates within five
-// minutes of the first accepted copy (SQS Developer Guide, "Exactly-once processing in Amazon SQS"), and accepts that
-// copy after the step. The remaining two minutes allow for clock skew.
+// sentPromptly is how long after its step a queued send is certain to be the first copy. SQS accepts the first copy
+// after the step, and drops further copies for five minutes (SQS Developer Guide, "Exactly-once processing in Amazon
+// SQS"). The remaining two minutes allow for clock skew.
 const sentPromptly = 3 * time.Minute
 
 // sendOf returns the send of a delivery. ok is false unless the sender itself sent the message. A message that an
-// operator redrives has another deduplication ID. It may be older than the last send and still not applied.
+// operator redrives has another deduplication ID, because it may be older than the sender's last applied send and still
+// not applied.
 func sendOf(d Delivery, eventID string) (send instances.LastSend, ok bool) {
 	if eventID == "" || d.DeduplicationID != shortened(eventID) {
 		return send, false
@@ -83,8 +84,9 @@ func askedAt(body string) int64 {
 	return form.Asked
 }
 
-// remember records how to recognise duplicates of an applied delivery: by event ID, by sender, or by place. It
-// records the place if the event was parked before, or if isUnstored says that the instance was not stored before it.
+// remember records how to recognise duplicates of an applied delivery: by event ID or by place, and by sender. For an
+// event without an ID, it records the place if the event was parked before or is redelivered, or if the instance was
+// not stored before the event (isUnstored).
 func (t *turn) remember(d Delivery, event statechart.Event, isUnstored bool) {
 	switch {
 	case event.ID != "":
@@ -93,7 +95,7 @@ func (t *turn) remember(d Delivery, event statechart.Event, isUnstored bool) {
 	case d.ParkedFrom != (instances.Place{}):
 		t.rememberEvent(appliedAt(d.ParkedFrom))
 	case isUnstored || d.ReceiveCount > 1:
-		// Another turn may have parked this event before there was an instance that could show it. Its redrive is a duplicate.
+		// Another turn may have parked this event when no instance could record that. A redrive of it is then a duplicate.
 		t.rememberEvent(appliedAt(d.place()))
 	}
 	send, ok := sendOf(d, event.ID)
@@ -114,8 +116,9 @@ func (t *turn) rememberEvent(entry string) {
 	t.draft.Record.RecentEvents = appended(t.draft.Record.RecentEvents, entry, t.loop.config.RecentEventsMax)
 }
 
-// spillSends moves the sends of the oldest senders out of a record that has more than Config.SendersMax for a queue.
-// It stores them before the commit that drops them. It moves only sends that an earlier commit has stored as applied.
+// spillSends moves the sends of the oldest senders out of a record that has more than Config.SendersMax senders for a
+// queue. It stores them before the commit that drops them. It moves only sends that an earlier commit has stored as
+// applied.
 func (t *turn) spillSends(ctx context.Context) error {
 	for queue, sends := range t.draft.Record.LastSends {
 		excess := len(sends) - t.loop.config.SendersMax
@@ -141,7 +144,8 @@ func (t *turn) spillSends(ctx context.Context) error {
 }
 
 // sendsKeptFor is how long the store keeps the last sends that do not fit into a record. A sender may repeat a send
-// while its event is in the queue: at most 14 days (SQS Developer Guide, "Amazon SQS message quotas").
+// until the event that led to it has left the queue: at most 14 days (SQS Developer Guide, "Amazon SQS message
+// quotas").
 const sendsKeptFor = 30 * 24 * time.Hour
 
 // recentHashChars is the length of the body's hash in an entry of RecentEvents.
@@ -166,7 +170,7 @@ func isRecent(entry, id string) bool {
 	return len(entry) == len(id)+1+recentHashChars && strings.HasPrefix(entry, id+"#")
 }
 
-// appliedAt returns the entry of RecentEvents for an event without an ID that was applied from a place.
+// appliedAt returns the entry of RecentEvents for an applied event without an ID: the place of its message.
 func appliedAt(place instances.Place) string { return placePrefix + keyOf(place) }
 
 // placePrefix begins the entries of RecentEvents that are places.

@@ -21,8 +21,8 @@ const (
 	sendBatchMax = 10
 	// messageBytesMax limits a chart's log message. Longer messages are cut.
 	messageBytesMax = 16 << 10
-	// cancelAhead is how far in the future a timer must be for a call to cancel it. Without the call, a stale firing
-	// does nothing.
+	// cancelAhead is how far in the future a timer must be to be worth a call that cancels it. A nearer one fires and does
+	// nothing.
 	cancelAhead = 15 * time.Minute
 )
 
@@ -30,19 +30,19 @@ const (
 const (
 	// heartbeat schedules the next heartbeat of a task, or the check for its timeout. Name is the token's key.
 	heartbeat statechart.EffectKind = "heartbeat"
-	// poll schedules the next poll of an execution, because EventBridge delivers the event of its end only with best
-	// effort. Name is the name of the execution.
+	// poll schedules the next poll of an execution, because EventBridge delivers the event about the end of an execution
+	// on a best-effort basis only. Name is the name of the execution.
 	poll statechart.EffectKind = "poll"
 	// refuseChild reports to the instance that a child cannot be spawned. Message is the reason.
 	refuseChild statechart.EffectKind = "refuse"
 	// notifyParent reports to the parent that the instance is done.
 	notifyParent statechart.EffectKind = "end"
-	// parkDelivery parks the delivery of a message. Event is its Place, Message the reason.
+	// parkDelivery parks the delivery of a message. Event holds the message's instances.Place as JSON, Message the reason.
 	parkDelivery statechart.EffectKind = "park.delivery"
 )
 
-// effectKind says how to perform effects of one kind. message builds a message to an instance. perform does anything
-// else.
+// effectKind says how to perform the effects of one kind. Exactly one of the two functions is set: message for effects
+// that send a message to an instance, perform for all others.
 type effectKind struct {
 	message func(t *turn, effect statechart.Effect) (Message, error)
 	perform func(t *turn, ctx context.Context, effect statechart.Effect) error
@@ -65,7 +65,7 @@ var effectKinds = map[statechart.EffectKind]effectKind{
 	statechart.EmitEvent:      {perform: (*turn).emit, unneeded: (*turn).isEmitUnneeded},
 	statechart.ParkEvent:      {perform: (*turn).parkDeferred},
 	parkDelivery:              {perform: (*turn).parkDelivery},
-	// A chart's message is logged right after the commit, at most once. So it costs no second write.
+	// A chart's log message is written right after the commit, at most once. So it costs no second write.
 	statechart.LogMessage: {perform: func(*turn, context.Context, statechart.Effect) error { return nil }, unneeded: func(*turn, statechart.Effect) bool { return true }},
 }
 
@@ -140,8 +140,9 @@ func (t *turn) unneededTimers() (unneeded []statechart.Timer) {
 	return unneeded
 }
 
-// cancelTimers cancels timers that are no longer needed. If a cancel fails, it logs a warning: the firing does
-// nothing. If the invocation runs out of time, it leaves the other timers: the deliveries must still be acknowledged.
+// cancelTimers cancels timers that are no longer needed. If a cancel fails, it only logs a warning, because the firing
+// will do nothing. If the invocation runs out of time, it leaves the other timers scheduled, so that the deliveries can
+// still be acknowledged.
 func (t *turn) cancelTimers(ctx context.Context) {
 	limited, cancel := t.loop.withMargin(ctx)
 	defer cancel()
@@ -161,15 +162,15 @@ func (t *turn) emit(ctx context.Context, effect statechart.Effect) error {
 		return nil
 	}
 	if err := t.loop.config.Emit(ctx, t.draft.Record.Instance, t.derivedID(effect.ID), effect.Event); err != nil {
-		return errors.New(err.Error()) // The host's errors do not mean what the ports' errors mean.
+		return errors.New(err.Error()) // Keep only the text, so that the loop takes no error of the host for an error of a port.
 	}
 	return nil
 }
 
 func (t *turn) isEmitUnneeded(statechart.Effect) bool { return t.loop.config.Emit == nil }
 
-// parkDeferred parks a deferred event on which the chart's code fails. The queue no longer has its message, so the
-// instance stands for the queue and the effect's ID for the sequence number.
+// parkDeferred parks a deferred event on which the chart's code fails. The queue no longer has the event's message, so
+// the parked delivery names the instance as its queue and the effect's ID as its sequence number.
 func (t *turn) parkDeferred(ctx context.Context, effect statechart.Effect) error {
 	return t.loop.park(ctx, Delivery{
 		MessageID: t.derivedID(effect.ID), Queue: t.derivedID("deferred"), Group: t.draft.Record.Instance.String(),
@@ -177,7 +178,7 @@ func (t *turn) parkDeferred(ctx context.Context, effect statechart.Effect) error
 	}, errors.New(effect.Message))
 }
 
-// parkDelivery parks a delivery after the commit that decided it.
+// parkDelivery parks a delivery after the commit that stored this decision.
 func (t *turn) parkDelivery(ctx context.Context, effect statechart.Effect) error {
 	var place instances.Place
 	if err := json.Unmarshal(effect.Event, &place); err != nil {

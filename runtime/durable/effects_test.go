@@ -126,7 +126,7 @@ func TestATimerThatTheInstanceNoLongerWaitsForIsNotScheduled(t *testing.T) {
 		w.invoke()
 		w.wantCalls(t, "Load order/1", "Commit order/1", "Schedule order/1", "ClearOutbox order/1")
 
-		// A crash between the commit and the call makes no difference.
+		// A crash between the commit and the call of Schedule makes no difference.
 		w.hook = faults(map[string]fault{"Schedule order/1 #1": dieBefore})
 		w.post("order/1", event("again", ""))
 		w.invoke()

@@ -164,7 +164,7 @@ func TestWhatIsLoggedIsWrittenAfterItsCommitAndCostsNoWrite(t *testing.T) {
 			return fmt.Sprintf(`msg="chart log" instance=teller/1 effect=teller/1@%d/%s message=%q`, at, id, message)
 		}
 		wantLines(t, "logged", logged(), line("1.0", "begun 0"), line("2.1", "added 1"), line("3.1", "added 2"))
-		if len(atCommit) != 3 || len(atCommit[1]) > 0 || len(atCommit[2]) != 2 { // The second redelivery commits its count between the two.
+		if len(atCommit) != 3 || len(atCommit[1]) > 0 || len(atCommit[2]) != 2 { // The second commit stores the count of the redelivered second event.
 			t.Errorf("logged at commits: %q", atCommit)
 		}
 		w.post("teller/1", adds(1)...)
@@ -230,7 +230,7 @@ func TestDeferredEventsSurviveTheRuntimeOnce(t *testing.T) {
 	})
 }
 
-// The host's own store returns an error of this package.
+// Emit returns an error of this package, as a store of the host may.
 func TestAnErrorOfEmitIsNotAnErrorOfTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -37,9 +37,9 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Executions starts executions of workflows.
 type Executions interface {
-	// Start starts the execution with the input, at most 256 KiB, and returns its ARN. It succeeds if the execution was
-	// started under its name before. Fails with a *RefusedError if this call did not start it, and then returns the
-	// ARN that the execution has if an earlier call did. After any other error, the execution may or may not have
+	// Start starts the execution with the input, at most 256 KiB, and returns its ARN. It also succeeds if an earlier call
+	// started the execution under this name. Fails with a *RefusedError if this call started nothing. arn is then the ARN
+	// that the execution has if an earlier call did start it. After any other error, the execution may or may not have
 	// started.
 	Start(ctx context.Context, execution instances.Execution, input json.RawMessage) (arn string, err error)
 	// Describe returns how the execution with the ARN has ended: Status, Output, Error and Cause. It returns nil
@@ -50,7 +50,8 @@ type Executions interface {
 // origin identifies the instance that started an execution. It is part of the input, under statechart.WorkflowKey.
 type origin struct {
 	Instance string `json:"instance"`
-	// Execution is the execution's name. If another execution has it in its input, that execution is a copy.
+	// Execution is the execution's name. If an execution with another name has this name in its input, its input was
+	// copied.
 	Execution   string `json:"execution"`
 	Incarnation int64  `json:"incarnation"`
 }
@@ -116,7 +117,8 @@ func (t *turn) await(effect statechart.Effect) {
 	t.owe(statechart.Effect{ID: pollID(name, 0), Kind: poll, Name: name, At: now.Add(t.pollWait(0))})
 }
 
-// startExecution starts the execution of an effect. If it can never be started, the chart receives that as its end.
+// startExecution starts the execution of an effect. If the execution can never be started, the chart receives this
+// failure as the end of the execution.
 func (t *turn) startExecution(ctx context.Context, effect statechart.Effect) error {
 	id, name := t.draft.Record.Instance.String(), t.executionName(effect.ID)
 	input, err := withKeys(effect.Input, map[string]any{statechart.WorkflowKey: origin{Instance: id, Execution: name, Incarnation: t.incarnation()}})
@@ -141,7 +143,7 @@ func (t *turn) startExecution(ctx context.Context, effect statechart.Effect) err
 	}
 	t.setStarted(name, arn, refusal)
 	if _, awaited := t.execution(name); !awaited || arn != "" {
-		return nil // The instance has ended meanwhile, or the execution has started, or a poll finds out.
+		return nil // The instance no longer waits, the execution has started, or a poll will find out whether it has.
 	}
 	form := polling{Type: pollEvent, Execution: name, Refused: true, Incarnation: t.incarnation()}
 	return t.loop.send(ctx, t.draft.Record.Instance, form, t.derivedID("execution."+name+".refused"))

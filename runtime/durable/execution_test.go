@@ -106,7 +106,7 @@ func TestAnEndThatIsLostIsFound(t *testing.T) {
 	})
 }
 
-// The end arrives before the start is answered. Each fault hits each call once.
+// The event about the end arrives before the response of the start. Each fault hits each call once.
 func TestAnEndIsNotLostWhateverCallFails(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"Load printer/1", "Commit printer/1", "Start print", "Schedule printer/1", "ClearOutbox printer/1"} {

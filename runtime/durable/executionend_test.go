@@ -180,8 +180,8 @@ func TestADeniedRetryOfAStartIsNotToldBeforeAPollDecides(t *testing.T) {
 	}
 }
 
-// The answer to the start is lost, the retry is denied, and polls fail for an hour. Such a poll knows nothing about the
-// execution.
+// The answer to the start is lost, the retry is denied, and polls fail for an hour. A failed poll shows nothing about
+// the execution.
 func TestAPollThatFailsDoesNotDecideThatAnExecutionWasNotStarted(t *testing.T) {
 	t.Parallel()
 	for _, failure := range []error{errFault, durable.ErrDenied} {

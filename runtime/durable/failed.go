@@ -15,7 +15,7 @@ import (
 const (
 	// failedDataBytesMax is the longest data that a failed effect keeps.
 	failedDataBytesMax = 2 << 10
-	// failedErrorBytesMax and failedErrorShortMax limit the error of a failed effect and of a shortened one.
+	// failedErrorBytesMax limits the error of a failed effect. failedErrorShortMax limits it in a full item: see shortOf.
 	failedErrorBytesMax = 1 << 10
 	failedErrorShortMax = 128
 )
@@ -53,7 +53,7 @@ func (t *turn) isPermanent(kind statechart.EffectKind, err error) bool {
 	case !errors.Is(err, ErrDenied) || !endsByDenial(kind):
 		return false
 	}
-	// A consumer that was offline still gets AttemptsMax tries.
+	// An effect gets AttemptsMax tries even if the consumer was offline for DeniedWaitMax.
 	since := t.draft.Record.DeniedSince
 	return !since.IsZero() && t.loop.config.Now().Sub(since) >= t.loop.config.DeniedWaitMax && t.deliveries[0].ReceiveCount >= t.loop.config.AttemptsMax
 }
@@ -93,8 +93,8 @@ func (t *turn) contentOf(effect statechart.Effect) (target string, data json.Raw
 	return target, data
 }
 
-// giveUp records an effect that failed permanently. It reports the effect to the chart if it starts a child, or if the
-// chart declares statechart.CommunicationError. The write that clears the outbox stores it.
+// giveUp records an effect that failed permanently. It reports the failure to the chart if the effect starts a child,
+// or if the chart declares statechart.CommunicationError. The write that clears the outbox stores the failed effect.
 func (t *turn) giveUp(ctx context.Context, failed instances.FailedEffect, reason error) error {
 	log := t.loop.config.Logger.With("instance", t.draft.Record.Instance.String(), "effect", t.derivedID(failed.ID), "kind", string(failed.Kind), "target", failed.Target)
 	log.ErrorContext(ctx, "effect failed permanently", "error", reason)
@@ -127,8 +127,9 @@ func (t *turn) sendReport(ctx context.Context, id string) error {
 	return t.loop.send(ctx, t.draft.Record.Instance, form, t.derivedID(id+".failed"))
 }
 
-// resendReports sends the unsent reports again, at least one each time. Another refusal blocks nothing. The next commit
-// stores the progress. If the invocation runs out of time, resendReports stores it itself and fails.
+// resendReports sends the unsent reports again, at least one in each call. If the queue refuses a report again, the
+// turn continues without it. The next commit stores the progress. If the invocation runs out of time, resendReports
+// commits the progress itself and fails.
 func (t *turn) resendReports(ctx context.Context) error {
 	begun := false
 	for _, failed := range t.draft.Record.FailedEffects {
@@ -154,8 +155,8 @@ func (t *turn) setReport(id string, report instances.Report) {
 	t.draft.Record.FailedEffects = replaced(t.draft.Record.FailedEffects, func(f *instances.FailedEffect) bool { return f.ID == id }, func(f *instances.FailedEffect) { f.Report = report })
 }
 
-// applyFailed reports a failed effect to the chart, unless the chart has received it. A start that failed is the end of
-// the child.
+// applyFailed reports a failed effect to the chart, unless the chart has received it already. It reports a failed start
+// of a child as the end of the child.
 func (t *turn) applyFailed(ctx context.Context, form failing) error {
 	failed, ok := find(t.draft.Record.FailedEffects, func(f *instances.FailedEffect) bool { return f.ID == form.Effect })
 	if !ok || failed.Report != instances.ReportSent && failed.Report != instances.ReportUnsent {
@@ -178,7 +179,7 @@ func (t *turn) applyFailed(ctx context.Context, form failing) error {
 }
 
 // bounded drops the oldest failed effects beyond countMax, except the latest and those that the chart has yet to
-// receive. It shortens the excess.
+// receive. If this leaves too many, it shortens the oldest.
 func bounded(failed []instances.FailedEffect, countMax int) []instances.FailedEffect {
 	excess, latest := len(failed)-countMax, failed[len(failed)-1].ID
 	failed = slices.DeleteFunc(slices.Clone(failed), func(f instances.FailedEffect) bool {

@@ -68,7 +68,7 @@ func inCourierWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-// refusing returns a world.refuse that fails the calls with these prefixes with err.
+// refusing returns a function for world.refuse, which fails the calls with these prefixes with err.
 func refusing(err error, prefixes ...string) func(string) error {
 	return func(call string) error {
 		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(call, prefix) }) {
@@ -125,7 +125,7 @@ func (f failure) wantFailed(t *testing.T, w *world, cause error, report instance
 		got.ID = strings.Join(id, ".")
 	}
 	if late := timeOf(got.Data).Sub(timeOf(want.Data)); late > 0 && late < 2*visibilityTimeout {
-		got.Data = want.Data // The event was applied later.
+		got.Data = want.Data // A redelivery applied the event later.
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(instances.FailedEffect{}, "At")); diff != "" {
 		t.Errorf("the failed effect (-want +got):\n%s", diff)
@@ -225,7 +225,7 @@ func TestAnEffectThatIsMendedInTimeDoesNotFail(t *testing.T) {
 	}
 }
 
-// The consumer finds an outbox that is older than DeniedWaitMax. It was never tried, or denied once.
+// The consumer finds an outbox that is older than DeniedWaitMax. Its effect was never tried, or was denied once.
 func TestADeniedEffectIsTriedThreeTimesAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	for denialsMax, first := range map[int]fault{1: dieBefore, 2: none} {

@@ -168,7 +168,7 @@ func TestAPermanentFailureOfAnEndedInstanceIsKept(t *testing.T) {
 	})
 }
 
-// The dead-letter queue denies and refuses a deferred event. The chart fails on that event.
+// The chart fails on a deferred event. The dead-letter queue first denies and then refuses its parking.
 func TestADeferredEventIsKeptUntilItsParkingSucceeds(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {
@@ -286,7 +286,7 @@ func TestAnEventThatTheDeadLetterQueueRefusesStaysInItsQueue(t *testing.T) {
 	})
 }
 
-// An effect fails when the instance has ended. More failures than FailedEffectsMax are not reported yet.
+// An effect fails after the instance has ended, while more failures than FailedEffectsMax are still unreported.
 func TestTheLatestFailureIsKeptBesideUnreportedOnes(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {

@@ -21,7 +21,7 @@ const (
 	retryIt fate = iota
 	// retryAtOnce starts the turn again: another writer was faster.
 	retryAtOnce
-	// retryOneByOne starts the turn again with the first delivery alone: together they do not fit.
+	// retryOneByOne starts the turn again with the first delivery alone: together, the deliveries do not fit.
 	retryOneByOne
 	// retryAlone retries the delivery after the other groups of its batch, because it may kill the process.
 	retryAlone
@@ -80,7 +80,7 @@ func isChartError(err error) bool {
 // errAbandoned is wrapped by the error of a delivery whose tries ended too often with the death of the process.
 var errAbandoned = errors.New("the process died during the attempt")
 
-// abandonedAdvice is the advice for such a delivery.
+// abandonedAdvice ends the message of such an error.
 const abandonedAdvice = "; find the cause in the log, fix it, then send the event again"
 
 // retryError ends a turn. Its delivery is retried after the wait, and its group stays locked. It does not unwrap, so
@@ -184,8 +184,8 @@ func (t *turn) countTry(ctx context.Context, d Delivery, begins, lazy bool) (cou
 	return attempt.Count, err
 }
 
-// isServiceNext reports whether a service is the next user code of an unsettled instance. The start of a service
-// stores the count of a try.
+// isServiceNext reports whether a service is the next user code of an unsettled instance. If so, the commit before the
+// service starts also stores the count of the try.
 func (t *turn) isServiceNext(d Delivery) bool {
 	if timer, ok := t.nextTimer(); ok && !timer.At.After(t.loop.config.Now()) {
 		return false
@@ -231,8 +231,8 @@ const takeBackMax = 5
 // takeBack takes back the counts of a turn whose commit failed while the process lives: failures of AWS use up
 // neither tries of events nor attempts of services. loaded is the state at the start of the turn. takeBack reads the
 // instance again, because the stored state is unknown. A write that timed out may still arrive: takeBack raises the
-// revision, so that it conflicts. If the table fails for all of takeBackMax attempts, the try counts as a death of the
-// process: the next process cannot tell one from the other.
+// revision, so that the late write conflicts. If the table fails for all of takeBackMax attempts, the try counts as a
+// death of the process: the next process cannot distinguish the two.
 func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery, cause error) {
 	if !slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.ReceiveCount > 1 }) {
 		return
@@ -328,15 +328,15 @@ func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, reason error) (wh
 	case v != skipped:
 	case isStuck && event.Type == startEvent: // The child cannot settle at its start.
 	case isStuck && event.Type == statechart.TimerEvent && incarnationOf(d.Body) == 0:
-		event = statechart.Event{} // An operator resumes the instance, and waits for the reason.
+		event = statechart.Event{} // An operator sent it to resume the instance, and waits for the reason.
 	case !t.isApplied(d):
 		return nil, nil // The next event reports the reason.
 	}
 	return t.giveUpEvent(ctx, d, event, reason)
 }
 
-// giveUpEvent parks an event, or postpones a message of the runtime that must not be parked. why is the reason of an
-// event that is parked once the draft is stored.
+// giveUpEvent parks an event, or postpones a message of the runtime that must not be parked. why is the reason for
+// parking if the event is parked once the draft is stored, else nil.
 func (t *turn) giveUpEvent(ctx context.Context, d Delivery, event statechart.Event, reason error) (why, err error) {
 	if t.stopStuck(d) {
 		return reason, nil
@@ -366,7 +366,7 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 	var denied deniedReadError
 	switch {
 	case errors.As(reason, &denied):
-		level, message = slog.LevelError, "cannot read the table, nothing was changed" // Only a person can fix this and the next.
+		level, message = slog.LevelError, "cannot read the table, nothing was changed" // Only a person can fix this error and the next one.
 	case unreadable:
 		level, message = slog.LevelError, "stored item is unreadable, nothing was changed"
 	}
@@ -382,7 +382,8 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 	}
 }
 
-// doubling returns a wait that doubles with each repeat, from low to high. A forged message may have any count.
+// doubling returns a wait that doubles with each repeat, from low to high. repeats may be any number: a message may be
+// forged.
 func doubling(low, high time.Duration, repeats int) time.Duration {
 	policy := statechart.RetryPolicy{Attempts: math.MaxInt, Interval: low, IntervalMax: high}
 	wait, _ := policy.Next(1 + min(max(repeats, 0), 64))

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// A delivery comes for the seventh or the eighth time. It kills no process. Its service takes nine seconds.
+// A delivery that kills no process is received for the seventh or eighth time. Its service takes nine seconds.
 func TestAGroupThatKillsNoProcessDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	for _, receives := range []int{7, 8} {
@@ -28,13 +28,13 @@ func TestAGroupThatKillsNoProcessDelaysNoOther(t *testing.T) {
 	}
 }
 
-// A suspect goes first, and its turn is split because two events do not fit together. After the first event, nothing in
-// the group is suspect any more.
+// A suspect group runs first, and its turn is split because its two events do not fit into the item together. After the
+// first event, nothing in the group is suspect any more.
 func TestAGroupThatIsNoLongerSuspectContinuesWhereItWas(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.config.AbandonedMax = 2 // The next try of a redelivery is its last but one.
+		w.config.AbandonedMax = 2 // Event 2 has one counted try, so its next try is the last.
 		w.config.AloneAfter = 1
 		w.handle([]durable.Delivery{received(queueARN, "order/1", "1", event("add", "a"), 1)}, functionTimeout)
 		r := w.load("order/1")
@@ -46,7 +46,7 @@ func TestAGroupThatIsNoLongerSuspectContinuesWhereItWas(t *testing.T) {
 		commits := 0
 		w.refuse = func(call string) error {
 			if call == "Commit order/1" {
-				if commits++; commits == 2 || commits == 3 { // The first one counts the try. These two hold both events.
+				if commits++; commits == 2 || commits == 3 { // The first commit counts the try. These two would store both events.
 					return &durable.TooLargeError{Bytes: 2, BytesMax: 1}
 				}
 			}

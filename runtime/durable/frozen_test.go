@@ -135,7 +135,7 @@ func TestAClearedOutboxDoesNotComeBack(t *testing.T) {
 		w.post("post/1", telling("order/2", "a"))
 		w.hook = w.frozenBefore("Commit post/1", 2, func() {
 			w.hook = nil
-			w.deliver("another queue", "post/1", [2]string{"1", `{"type": "unknown"}`}) // It drains the outbox first.
+			w.deliver("another queue", "post/1", [2]string{"1", `{"type": "unknown"}`}) // This delivery drains the outbox.
 			w.hook = func(call string) fault {
 				if strings.HasPrefix(call, "Load ") {
 					return dieBefore // The frozen process dies after its commit.
@@ -157,8 +157,8 @@ func TestAClearedOutboxDoesNotComeBack(t *testing.T) {
 	})
 }
 
-// An alias is refused, and then it is released. The instance gets it by a second claim or by the retry of the first. Its
-// chart receives no alias.taken.
+// An instance is refused an alias, which its owner then releases. The instance gets the alias by a second claim or by
+// the retry of the first, so its chart receives no alias.taken.
 func TestARefusedAliasThatIsGrantedLaterIsNotLost(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"claimed again": true, "the claim is repeated": false} {
@@ -219,8 +219,8 @@ func TestAProcessThatWasFrozenClaimsNothing(t *testing.T) {
 	})
 }
 
-// One commit claims an alias and releases it. A process performs the outbox and freezes before it clears it. A second
-// process performs the outbox again and dies after the first call.
+// One commit claims an alias and releases it. A process performs the outbox and freezes before it clears the outbox. A
+// second process performs the outbox again and dies after the first call.
 func TestAProcessThatWasFrozenClearsTheOutboxOfAReleasedAlias(t *testing.T) {
 	t.Parallel()
 	inCallerWorld(t, func(t *testing.T, w *world) {

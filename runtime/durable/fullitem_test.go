@@ -24,7 +24,7 @@ func TestARefusedStartOfAFullItemBlocksNothing(t *testing.T) {
 		w.refusal = errors.New("throttled")
 		w.post(printer1, `{"type":"ship"}`)
 		w.invoke()
-		w.bytesMax = w.bytesOf(printer1) + 70 // The outbox is stored. 70 bytes are for denied_since.
+		w.bytesMax = w.bytesOf(printer1) + 70 // The outbox is stored already. denied_since needs the 70 bytes.
 		w.refusal = &durable.RefusedError{Code: "AccessDeniedException", Err: errors.New("starting the execution settle-printer-1-0123456789abcdef0123456789abcdef of arn:aws:states:eu-central-1:123456789012:stateMachine:print: " +
 			"operation error SFN: StartExecution, https response error StatusCode: 400, RequestID: 3f6a1b9c-6d0e-4c57-8d5e-0a1b2c3d4e5f, api error AccessDeniedException: " +
 			"User: arn:aws:sts::123456789012:assumed-role/settle-consumer-Role-1ABCDEFGHIJKL/settle-consumer is not authorized to perform: states:StartExecution on resource: " +
@@ -51,7 +51,7 @@ func TestARefusedStartOfAChildOfAFullItemReachesTheParent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.bytesMax = len(body) + 60 // The failure needs more than 100.
+		w.bytesMax = len(body) + 60 // The failure needs more than 100 bytes.
 		w.refuse = refusing(durable.ErrRefused, "Send courier/")
 		w.runFor(t, time.Minute)
 		if r := w.load(boss1); len(r.FailedEffects) != 1 || len(r.History) > 0 || len(r.Outbox) > 0 {
@@ -62,7 +62,8 @@ func TestARefusedStartOfAChildOfAFullItemReachesTheParent(t *testing.T) {
 	})
 }
 
-// An item has no room for the count of a try. The same delivery succeeds if it comes for the first time.
+// An item has no room for the count of a try. A first delivery is not counted and succeeds. A redelivery must succeed
+// too.
 func TestARedeliveryToAFullItemIsNotParked(t *testing.T) {
 	t.Parallel()
 	for _, first := range []fault{none, dieBefore} {
@@ -215,7 +216,7 @@ func TestAnEndThatDoesNotFitIntoTheItemIsParked(t *testing.T) {
 	})
 }
 
-// One failed effect does not fit into the item whole, but without its data.
+// A failed effect fits into the item only without its data.
 func TestAFailureThatFitsInShortIsKept(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {

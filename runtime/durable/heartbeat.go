@@ -10,9 +10,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// nextHeartbeat returns the number of the token's next firing after a given one, and when it is due. It is due at a
+// nextHeartbeat returns the number and the due time of the token's firing after the last one. The firing is due at a
 // multiple of the heartbeat interval since the task was entered, or at the task's timeout. So two copies of a firing
-// schedule the same next one, and SQS drops the duplicate. ok is false if the token has neither heartbeats nor a timeout.
+// schedule the same next firing, and SQS drops the duplicate. ok is false if the token has neither heartbeats nor a
+// timeout.
 func (t *turn) nextHeartbeat(token instances.Token, last int) (count int, at time.Time, ok bool) {
 	now := t.loop.config.Now()
 	count = last + 1
@@ -25,7 +26,8 @@ func (t *turn) nextHeartbeat(token instances.Token, last int) (count int, at tim
 		}
 	}
 	if token.TimeoutSeconds > 0 {
-		// By then the task has timed out in Step Functions too. If it has not, check again a little later.
+		// A second after the timeout, Step Functions has timed the task out too. If the task still waits then, check it again
+		// a little later.
 		over := token.EnteredAt.Add(time.Duration(token.TimeoutSeconds)*time.Second + time.Second)
 		if !over.After(now) {
 			over = now.Add(t.loop.config.HeartbeatRetryMin)
@@ -37,7 +39,7 @@ func (t *turn) nextHeartbeat(token instances.Token, last int) (count int, at tim
 	return count, at, ok
 }
 
-// earlyFiringsMax limits the number of a firing that comes early. A forged message may have any number.
+// earlyFiringsMax limits how far the number of a firing may be ahead of its time. A forged message may have any number.
 const earlyFiringsMax = 60
 
 // heartbeatInterval returns the interval of a token's heartbeats: a third of the interval that Step Functions allows.

@@ -15,7 +15,8 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// tasks returns an observer that logs the tasks still waiting after a turn, and the age of the outbox found at its start.
+// tasks returns an observer that logs the tasks that still wait after a turn, and the age of the outbox at the turn's
+// start.
 func (h *heard) tasks() durable.Observer {
 	return durable.Observer{
 		Held: func(_ context.Context, held durable.Held) {
@@ -29,7 +30,7 @@ func (h *heard) tasks() durable.Observer {
 	}
 }
 
-// wants is want. It then clears the log.
+// wants calls want and then clears the log.
 func (h *heard) wants(t *testing.T, want ...string) {
 	t.Helper()
 	h.want(t, want...)
@@ -67,7 +68,7 @@ func TestATurnTellsOfTheTasksThatItLeavesWaiting(t *testing.T) {
 	})
 }
 
-// An event arrives between a task's timeout and the poll, which follows a second later.
+// An event arrives between a task's timeout and the loop's check of the task, which follows a second later.
 func TestATaskThatHasTimedOutIsToldOfUntilItIsLookedAfter(t *testing.T) {
 	t.Parallel()
 	heardInParcelWorld(t, func(t *testing.T, w *world, h *heard) {
@@ -217,7 +218,7 @@ func TestWhatCannotBeReadIsToldOf(t *testing.T) {
 	}
 }
 
-// The start of a child loads its parent.
+// When the loop starts a child, it loads the parent.
 func TestAParentThatCannotBeReadIsToldOf(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]spoiler{
@@ -281,7 +282,8 @@ func TestALostAcknowledgementDoesNotMultiplyHeartbeats(t *testing.T) {
 	})
 }
 
-// A firing has a number far ahead, as if the clock of its sender were. The next one still comes within the interval.
+// The number of a firing is far too high, as if its sender's clock were ahead. The next firing still comes within the
+// interval.
 func TestAFiringAheadOfItsTimeDelaysNoHeartbeat(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

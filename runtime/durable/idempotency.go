@@ -14,16 +14,16 @@ import (
 var reservedMachines = []string{reserved.Alias, reserved.Idempotency, reserved.Sends}
 
 // DeduplicationID returns the ID under which a producer queues an event that has an ID of its own. The queue drops a repeat
-// of the event for five minutes. It never drops another event under the same event ID. It fails if the body is no JSON
-// object.
+// of the event for five minutes. The queue never drops another event under the same event ID. The function fails if the
+// body is no JSON object.
 func DeduplicationID(to instances.ID, eventID string, event []byte) (string, error) {
 	digest, err := canonicaljson.EventDigest(event)
 	if err != nil {
 		return "", err
 	}
 	// A queue may compare IDs across groups, so the name is part of the ID.
-	// An instance's name has one slash and the digest none, so no two triples give the same text. The text is longer than
-	// the event ID, so it never equals it.
+	// An instance's name has one slash and the digest none, so different names, digests or event IDs give different texts.
+	// The text is longer than the event ID, so the two never are equal.
 	text := "$id/" + to.String() + "/" + digest[:readableDigestLen] + "/" + eventID
 	refused := func(r rune) bool { return r <= ' ' || r > '~' }
 	if len(text) <= deduplicationIDBytesMax && strings.IndexFunc(text, refused) < 0 {

@@ -58,8 +58,8 @@ func (l *ledger) perform(message durable.Message) {
 	}
 }
 
-// unperformed returns the sends and emits that were committed but never performed, sorted. It skips timers, because they
-// may be pruned.
+// unperformed returns the sends and emits that were committed but never performed, sorted. It skips timers, because a
+// commit drops unneeded ones.
 func (l *ledger) unperformed() (ids []string) {
 	for id, kind := range l.committed {
 		isMessage := slices.Contains([]string{string(statechart.Send), string(statechart.EmitEvent), string(statechart.SpawnInstance), string(statechart.StopInstance), "refuse", "end"}, kind)

@@ -41,7 +41,7 @@ func TestALineOfAPanicHasItsStack(t *testing.T) {
 		if got != nil {
 			got = fmt.Sprint(got)
 		} else if c.stack == "[]" {
-			got = "[]" // An empty list is null.
+			got = "[]" // A nil stack is null in JSON.
 		}
 		if line["panic"] != c.value || got != c.stack || line["machine"] != "till" {
 			t.Errorf("got the line %s, want the value %v and the stack %v", out.String(), c.value, c.stack)

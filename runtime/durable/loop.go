@@ -59,22 +59,22 @@ func New(machines *Machines, ports Ports, config Config) (*Loop, error) {
 type slot int
 
 const (
-	// together runs at the same time as other groups.
+	// together runs a group at the same time as other groups.
 	together slot = iota
-	// alone is the only group of its batch.
+	// alone runs the only group of a batch.
 	alone
-	// first runs by itself, before the other groups of the batch, if it may kill the process. Otherwise it does nothing.
+	// first runs a group by itself, before the others, if the group may kill the process. It skips any other group.
 	first
-	// afterOthers runs by itself, after the other groups of the batch have used up time.
+	// afterOthers runs a group by itself, after the others, which may have used up the time.
 	afterOthers
 )
 
-// firstEvery is how many receives make a group run before the rest of its batch. A group that may kill the process runs
-// after the rest, which may leave too little time for its service, again and again.
+// firstEvery is the interval, in receives, at which a group that may kill the process runs before the rest of its
+// batch. At other receives it runs after the rest, which may leave too little time for its service again and again.
 const firstEvery = 8
 
 // Handle processes one batch of deliveries: groups concurrently, the deliveries of a group in order. Groups that may
-// kill the process come last, one at a time, but first at every eighth receive. Handle returns the message IDs of the
+// kill the process run last, one at a time, but first at every eighth receive. Handle returns the message IDs of the
 // failed deliveries, in the order of the batch. The queue must redeliver them. All other deliveries are done.
 func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []string) {
 	groups, began := grouped(deliveries), l.config.Now()

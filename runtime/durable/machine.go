@@ -30,7 +30,7 @@ type Machine interface {
 	Retention() time.Duration
 	// TakesInput reports whether an instance starts with an input. Then only a parent can start it.
 	TakesInput() bool
-	// DecodeInput reads an input for Start. An empty body and null are no input. Its errors wrap statechart.ErrPayload.
+	// DecodeInput reads an input for Start. An empty body or null means no input. Its errors wrap statechart.ErrPayload.
 	DecodeInput(body []byte) (any, error)
 	// Start makes a new instance in its initial configuration.
 	Start(start statechart.Start) (Instance, []statechart.Effect, error)
@@ -56,7 +56,7 @@ type Instance interface {
 	// Stop ends the instance from outside, with the status Stopped. stopped is false if it has already ended.
 	Stop(at time.Time) (next Instance, effects []statechart.Effect, stopped bool, err error)
 	// Limit sets the maximum size of a snapshot's JSON form, for the instance and all values made from it. A deferred
-	// event that would exceed it is parked.
+	// event that would exceed the limit is parked.
 	Limit(snapshotBytesMax int)
 	// Snapshot returns the JSON form of the snapshot.
 	Snapshot() (json.RawMessage, error)
@@ -68,7 +68,7 @@ type Instance interface {
 	Timers() []statechart.Timer
 	// Children returns the active child instances.
 	Children() []statechart.ChildRef
-	// Resolving returns the answer for a task that starts to wait under the name now, or false if it has to wait.
+	// Resolving returns the answer for a task that starts to wait under the name now, or false if the task has to wait.
 	Resolving(name string, event statechart.Event) (answer statechart.Effect, ok bool, err error)
 	// Invocations returns the services that have not ended.
 	Invocations() []statechart.Invocation

@@ -21,7 +21,7 @@ var (
 )
 
 // Machines is the set of machines that a process hosts. Machines with the same ID are versions of one machine. The
-// highest version is the current one, and new instances start on it. See Restore for the others.
+// highest version is the current one, and new instances start on it. See Restore for the other versions.
 type Machines struct {
 	byID map[string]versions
 	ids  []string

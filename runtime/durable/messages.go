@@ -41,7 +41,7 @@ type ownMessage struct {
 	periodic bool
 }
 
-// ownMessages holds them all, by type.
+// ownMessages holds the runtime's own messages, by type.
 var ownMessages = map[string]ownMessage{
 	WaitEvent:       {check: (*turn).checkWait, apply: func(*turn, context.Context, Delivery) error { return nil }},
 	startEvent:      {check: (*turn).checkStart, apply: func(*turn, context.Context, Delivery) error { return nil }},
@@ -157,7 +157,8 @@ func (t *turn) untilTimer(event statechart.Event) (early time.Duration) {
 	return 0
 }
 
-// scheduleAgain skips a timer event that is too early to keep its group locked, and schedules it again.
+// scheduleAgain skips a timer event that fires far too early, and schedules it again. A retry would keep its group
+// locked until the timer is due.
 func (t *turn) scheduleAgain(ctx context.Context, d Delivery, id string) error {
 	t.loop.config.Logger.WarnContext(ctx, "timer fired far too early, scheduled again", "instance", d.Group, "message_id", d.MessageID, "timer", id)
 	timer, ok := t.timer(id)

@@ -52,7 +52,7 @@ type Applied struct {
 	Duration time.Duration
 	// Settled is false if a service will be retried. A later delivery is then reported with Resumed.
 	Settled bool
-	// Resumed says that the delivery first settled an instance that was left unsettled. Event is "resume" then.
+	// Resumed says that the delivery settled an instance that an earlier one left unsettled. Event is "resume" then.
 	Resumed bool
 }
 
@@ -85,7 +85,7 @@ type Committed struct {
 	Transitions []instances.Transition
 }
 
-// Loaded is the stored instance at the start of a turn. Its ages are zero if nothing is waiting.
+// Loaded is the stored instance at the start of a turn. Unsettled and Outbox are zero if nothing is waiting.
 type Loaded struct {
 	Instance string
 	Revision int64
@@ -100,7 +100,7 @@ type Held struct {
 	Instance string
 	// Name is the name of the token.
 	Name string
-	// Timeout is the timeout of the task, Left the rest of it. Left is zero or negative if the task has timed out.
+	// Timeout is the timeout of the task, Left the remaining time. Left is zero or negative if the task has timed out.
 	Timeout, Left time.Duration
 }
 
@@ -147,7 +147,7 @@ type Trace struct {
 
 type traceKey struct{}
 
-// WithTrace returns a context whose messages belong to the trace.
+// WithTrace returns a context whose outgoing messages belong to the trace.
 func WithTrace(ctx context.Context, trace Trace) context.Context {
 	return context.WithValue(ctx, traceKey{}, trace)
 }
@@ -310,7 +310,7 @@ func (t *turn) reportApplied(ctx context.Context) {
 	t.notes.applied = nil
 }
 
-// reportStored is reportApplied if all changes are already stored.
+// reportStored calls reportApplied if all changes are already stored.
 func (t *turn) reportStored(ctx context.Context) {
 	if !t.dirty() {
 		t.reportApplied(ctx)

@@ -148,7 +148,6 @@ func TestAnObserverHearsOfEffectsConflictsAndWhatIsParked(t *testing.T) {
 	})
 }
 
-// Two events of two traces are folded into one turn. Each send belongs to the trace of its own event.
 func TestAnObserverThatPanicsStopsNoOtherGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,6 +166,7 @@ func TestAnObserverThatPanicsStopsNoOtherGroup(t *testing.T) {
 	})
 }
 
+// Three events of three traces are in one turn. Each send and each service belongs to the trace of its own event.
 func TestEffectsAndServicesBelongToTheTraceOfTheirEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

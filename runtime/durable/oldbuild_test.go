@@ -80,7 +80,7 @@ func TestAStopThatReachesTheOldBuildIsRetried(t *testing.T) {
 	})
 }
 
-// The start was received many times during an outage before.
+// During an earlier outage, the start was received many times.
 func TestAStartThatReachesTheOldBuildAfterAnOutageIsRetried(t *testing.T) {
 	t.Parallel()
 	inFamily(t, func(t *testing.T, w *world) {
@@ -93,7 +93,7 @@ func TestAStartThatReachesTheOldBuildAfterAnOutageIsRetried(t *testing.T) {
 	})
 }
 
-// An outsider's event for a machine that no build hosts is parked.
+// A producer's event for a machine that no build hosts is parked.
 func TestAnEventForAnUnknownMachineIsParked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,7 +104,8 @@ func TestAnEventForAnUnknownMachineIsParked(t *testing.T) {
 	})
 }
 
-// The end of a task was postponed, because the process died, and applied from its first copy. The copies differ in a count.
+// The message that a task has expired was postponed because the process died, but its first copy was applied. The
+// copies differ in the count of retries.
 func TestAPostponedCopyOfAnExpiryIsSkipped(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

@@ -9,8 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// deliver hands deliveries to one invocation that did not come from the world's own queue: body
-// by sequence number.
+// deliver passes deliveries to one invocation, past the world's own queue. Each pair is a sequence number and a body.
 func (w *world) deliver(queue, group string, pairs ...[2]string) (failed []string) {
 	var batch []durable.Delivery
 	for _, pair := range pairs {
@@ -152,7 +151,7 @@ func TestGroupsDoNotDelayEachOther(t *testing.T) {
 	})
 }
 
-// The ID has the prefix of the IDs that the loop gives to events with a task and without an ID.
+// The event's ID begins like the IDs that the loop gives to events with a task but without an ID.
 func TestAnotherEventWithAnIDLikeATasksIsParked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ func (w *world) anonymous(token, name string) string {
 	return strings.Replace(w.wait(token, name, 24*time.Hour, 0), fmt.Sprintf(`"execution": "execution of %s", `, token), "", 1)
 }
 
-// A process freezes between its commit and the answer.
+// A process freezes after its commit, before it answers a task.
 func TestAnAnswerThatAnotherProcessGaveIsNoExpiry(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {
@@ -48,7 +48,7 @@ func TestAnAnswerThatAnotherProcessGaveIsNoExpiry(t *testing.T) {
 	})
 }
 
-// A process freezes while it stores the start of a service. Its answer is stored but not yet given.
+// A process waits for a long service. The answer to a task is stored, but the process has not given it yet.
 func TestAnAnswerThatWaitsForTheNextCommitMayHaveBeenGiven(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

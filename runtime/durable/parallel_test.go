@@ -43,7 +43,7 @@ func lethal(after time.Duration) service {
 	}
 }
 
-// One of two parallel services has ended. Then a neighbour kills the process, on the first delivery of both.
+// One of two parallel services has ended. Then another group kills the process, on the first delivery of both groups.
 func TestAParallelServiceLosesNoAttemptToANeighbour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestAParallelServiceLosesNoAttemptToTheTable(t *testing.T) {
 	}
 }
 
-// A service without a timeout begins when an earlier service of its batch has used up half of the invocation. It needs more
-// than the other half.
+// A service without a timeout begins when an earlier service of its batch has used up half of the invocation. The
+// service needs more than the other half.
 func TestAServiceWithoutATimeoutLosesNoAttemptToAnEarlierService(t *testing.T) {
 	t.Parallel()
 	t.Run("of the event before", func(t *testing.T) {

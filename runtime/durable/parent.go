@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// childStart is the message that stores a child, with its input. stopped is set if it stores the child as stopped. It is
-// zero for an instance without a parent.
+// childStart is the message that stores a child, with its input. stopped is set if the message stores the child as
+// stopped. An instance without a parent has a zero childStart.
 type childStart struct {
 	toChild
 	input   any
@@ -61,7 +61,7 @@ func (t *turn) checkStart(d Delivery) (verdict, error) {
 	}
 }
 
-// checkStop checks stopEvent. A stop without a child counts too: see readChildStart.
+// checkStop checks stopEvent. A stop is applied even if the child is not stored yet: see readChildStart.
 func (t *turn) checkStop(d Delivery) (verdict, error) {
 	form, err := readToChild(d.Body)
 	switch {
@@ -106,12 +106,13 @@ func (t *turn) checkBegins(typ string) error {
 	return nil
 }
 
-// readChildStart reads the message that stores a child. It returns zero if nothing must be stored: the input is wrong,
-// and the parent was notified.
+// readChildStart reads the message that stores a child. It returns zero if it stores nothing: the input is wrong and
+// the parent was notified, or the machine cannot store a stopped child.
 //
-// A start that the parent no longer waits for, and a stop, store the child as stopped. A process that was frozen while
-// the parent still waited can then no longer store the child as active. The stop stores it too because the start may
-// have failed, or be in the dead-letter queue. A start asks the parent because it may arrive after the item has expired.
+// A stop stores the child as stopped, and so does a start that the parent no longer waits for. A process that was
+// frozen while the parent still waited can then no longer store the child as active. A stop does this because the start
+// may have failed or may be in the dead-letter queue. For a start, the loop looks into the parent's item: the start may
+// arrive after the child has ended and its item has expired.
 func (t *turn) readChildStart(ctx context.Context, d Delivery) (start childStart, err error) {
 	form, err := readToChild(d.Body)
 	if err != nil {
@@ -223,7 +224,7 @@ func (t *turn) endAsChild() {
 }
 
 // parentMessage builds the message that reports the end of the instance to its parent. It takes the output from the
-// snapshot: a second copy might make the item too large.
+// snapshot: a second copy in the outbox might make the item too large.
 func (t *turn) parentMessage(effect statechart.Effect) (Message, error) {
 	r := &t.stored.Record
 	if r.Parent == nil {

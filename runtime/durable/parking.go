@@ -45,8 +45,8 @@ func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason er
 	return nil
 }
 
-// park moves a delivery to the dead-letter queue. If the delivery starts a child, it notifies the parent instead. It does
-// not fail the tasks of held tokens.
+// park moves a delivery to the dead-letter queue. If the delivery starts a child, it notifies the parent instead. It
+// does not fail the event's task if the task's token is in held.
 func (l *Loop) park(ctx context.Context, d Delivery, reason error, held ...instances.Token) error {
 	head := eventHead(json.RawMessage(d.Body))
 	if head.Type == startEvent {
@@ -83,8 +83,8 @@ func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error)
 }
 
 // parkUnstorable reads the instance again and parks an event whose outcome cannot be stored. It postpones a timer event.
-// Everything that the turn stored before it failed stays, and its effects are performed. If the event is an end, it may
-// fit without its output.
+// Everything that the turn stored before it failed stays, and its effects are performed. If the event reports the end
+// of an execution or a child, parkUnstorable first tries to apply it without the output.
 func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, began time.Time, reason error) (done int, err error) {
 	id, err := l.address(d.Group)
 	if err != nil {
@@ -138,8 +138,8 @@ func (t *turn) mayBringOutput(d Delivery) bool {
 // retriesKey counts how often a message of the runtime was postponed.
 const retriesKey = "$retries"
 
-// againID is the ID of a delivery that is scheduled again. It differs from the delivery's own ID, by which SQS would drop
-// the message as a duplicate.
+// againID is the ID under which a delivery is scheduled again. Under the delivery's own ID, SQS would drop the message
+// as a duplicate.
 func againID(d Delivery) string { return "again/" + keyOf(d.place()) }
 
 // postpone schedules a message of the runtime again, so that the events behind it proceed. Such a message has no

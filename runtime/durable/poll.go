@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// pollWait returns the wait before the poll with the count, from 0.
+// pollWait returns the wait before a poll. count is 0 for the first poll.
 func (t *turn) pollWait(count int) time.Duration {
 	return doubling(t.loop.config.PollMin, t.loop.config.PollMax, count)
 }
@@ -38,10 +38,11 @@ func (t *turn) pollExecution(ctx context.Context, form polling) error {
 			Name: awaited.Name, Status: statechart.ExecutionNotStarted, Error: awaited.Refused.Error, Cause: awaited.Refused.Cause,
 		}})
 	case form.Refused:
-		return nil // It was started after all, when the call was repeated, or may have been.
+		return nil // A repeated call has started the execution, or may have.
 	}
 	end, err := t.describe(ctx, awaited.ARN)
-	// The first poll may follow a late start at once, and reads lag (Step Functions API Reference, DescribeExecution).
+	// The first poll may come right after a late start, and reads lag (Step Functions API Reference, DescribeExecution).
+	// So only later polls decide that the execution does not exist.
 	switch {
 	case err == nil && awaited.Refused != nil:
 		t.setStarted(awaited.Name, awaited.ARN, nil)

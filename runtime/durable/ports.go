@@ -49,7 +49,7 @@ var (
 // Store keeps one record per instance.
 type Store interface {
 	// Load reads the record with a consistent read. If the instance has none, it returns a Record with only Instance
-	// set and Revision 0. Fails with ErrUnreadable.
+	// set and Revision 0. Fails with ErrUnreadable or ErrDenied.
 	Load(ctx context.Context, id instances.ID) (instances.Record, error)
 	// Commit stores the record in one write, on condition that the stored revision is record.Revision-1 (no record,
 	// if that is 0). Fails with ErrConflict or ErrUnstorable. After any other error, the record may or may not be
@@ -68,8 +68,8 @@ type Store interface {
 	// ErrAliasTaken or ErrConflict.
 	Claim(ctx context.Context, alias string, id instances.ID, createdAt time.Time, revision int64) error
 	// Release allows others to claim the alias, if the instance has it and its record does not list it. Until another
-	// instance claims the alias, it still leads to this one. The store may delete the alias at expireAt, or never if
-	// that is zero. Only an instance that has ended, which claims nothing more, has a time to expire.
+	// instance claims the alias, it still leads to this one. The store may delete the alias at expireAt, or never if that
+	// is zero. expireAt is set only for an instance that has ended, because it claims nothing more.
 	Release(ctx context.Context, alias string, id instances.ID, createdAt, expireAt time.Time) error
 }
 

@@ -176,7 +176,7 @@ func (w *world) handle(batch []durable.Delivery, timeout time.Duration) (failed 
 	return failed
 }
 
-// awake checks that something wakes an instance although its message has left the queue.
+// awake checks that something will wake an instance whose message has left the queue.
 func (w *world) awake(id string) {
 	record := w.load(id)
 	if record.Revision == 0 {

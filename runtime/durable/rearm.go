@@ -10,14 +10,14 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Rearm returns the record of an instance that was restored from a backup as it must be stored, at the next revision:
+// Rearm prepares the record of an instance that was restored from a backup. Store the result as the next revision:
 //
 //   - The count of steps is raised to the time in microseconds, so every ID that derives from it is new.
 //   - The outbox asks again for everything the instance waits for: its timers, aliases, tasks and executions. An instance
 //     that is done notifies its parent again. Asking twice is harmless.
 //
 // If an instance has ended and has no parent to notify, Rearm returns its record unchanged, at the same revision. Rearm
-// migrates nothing, and fails as Machines.Restore does. Each restore needs a Rearm, with a later now.
+// migrates nothing, and fails as Machines.Restore does. Call it after each restore, with a later now.
 func Rearm(machines *Machines, record instances.Record, now time.Time) (instances.Record, error) {
 	_, instance, err := machines.Restore(record)
 	if err != nil {
@@ -50,7 +50,7 @@ func Rearm(machines *Machines, record instances.Record, now time.Time) (instance
 	record.Tokens = slices.Clone(record.Tokens)
 	for i := range record.Tokens {
 		token := &record.Tokens[i]
-		token.Expired = false // The message may have been acknowledged since the backup. The heartbeat shows the expiry.
+		token.Expired = false // The message about it may have been acknowledged since the backup. The heartbeat finds the expiry again.
 		if waits(*token) {
 			ask(statechart.Effect{Kind: heartbeat, Name: token.Key, At: at})
 		}

@@ -146,7 +146,7 @@ func TestAChildThatHasEndedTellsItsRestoredParentAgainOnceItIsRearmed(t *testing
 	})
 }
 
-// A restored parent starts a new child under a new name, although it has had another one since the backup.
+// A restored parent starts a new child under a new name, although it has started another child since the backup.
 func TestARestoredParentStartsAnotherChildOnceItIsRearmed(t *testing.T) {
 	t.Parallel()
 	inFamily(t, func(t *testing.T, w *world) {
@@ -227,7 +227,7 @@ func TestATaskThatIsOverSinceTheBackupExpiresOnceItIsRearmed(t *testing.T) {
 	}
 }
 
-// The backup is from the time between the message that a task has expired and its delivery.
+// The backup was made after the loop had sent the message that a task has expired, and before its delivery.
 func TestAnExpiryThatWasToldSinceTheBackupIsToldAgainOnceItIsRearmed(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {
@@ -338,7 +338,7 @@ func stepsOf(t *testing.T, record instances.Record) int64 {
 	return head.Steps
 }
 
-// The backup is of the time when the send was denied. After the restore it is denied for ten minutes.
+// The backup was made while a send was denied. After the restore, the send is denied for ten minutes.
 func TestADeniedEffectIsRetriedForAnHourOnceItsInstanceIsRearmed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -168,7 +168,7 @@ func TestNothingStartsWhenTheTimeOfTheProcessIsUp(t *testing.T) {
 		w.third["post"] = lasting(time.Second, "posted")
 		w.post("order/1", event("ship", ""), event("ship", ""))
 		w.invoke()
-		w.wantServed(t, "pack 1", "post 1") // post had a nanosecond.
+		w.wantServed(t, "pack 1", "post 1") // post had a nanosecond left.
 		w.third["pack"] = nil
 		w.run(t)
 		w.wantLog(t, "order/1", "just so", "posted", "pack ok", "posted")

@@ -79,7 +79,8 @@ func (w *world) arrive(arrivals ...arrival) {
 	w.handle(batch, functionTimeout)
 }
 
-// The redriven send follows later ones of its sender. Its number is below the last one, but it was never applied.
+// An operator redrives a send after a later send of the same sender. The ID of the redriven send is lower, but the send
+// was never applied.
 func TestASendThatWasParkedIsAppliedWhenItIsSentAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -192,7 +193,7 @@ func TestOfTwoParkedCopiesOneIsApplied(t *testing.T) {
 			w.handle([]durable.Delivery{{MessageID: id, ReceiptHandle: id, Queue: queueARN, Group: "order/1", SequenceNumber: fmt.Sprint(number),
 				DeduplicationID: id, ReceiveCount: 1, Body: body, ParkedFrom: from}}, functionTimeout)
 		}
-		redrive(1, from, event("refuse", "ball")) // It fails again. The next copy counts.
+		redrive(1, from, event("refuse", "ball")) // This copy fails again, so the next one is applied.
 		redrive(1, from, event("add", "ball"))
 		for n, place := range []instances.Place{from, {Queue: from.Queue, SequenceNumber: "8"}, {Queue: "another", SequenceNumber: "7"}, from, {}} {
 			redrive(n+2, place, event("add", fmt.Sprint("copy ", n)))

@@ -15,7 +15,8 @@ import (
 // errOutOfTime is returned for services that still run at the deadline of the invocation.
 var errOutOfTime = errors.New("the invocation has run out of time")
 
-// promptly is how long after its begin an invocation still counts as having all its time for a service.
+// promptly is how long after the start of an invocation a service still counts as having the whole time of the
+// invocation.
 const promptly = time.Second
 
 // services runs the services of one turn.
@@ -109,12 +110,12 @@ func (l *Loop) withMargin(ctx context.Context) (context.Context, context.CancelF
 // start begins the attempts of the invocations that are not running yet. moved reports that the chart took a step
 // instead, because an invocation had no attempt left or exceeded Config.ServicesMax.
 //
-// It first stores the end of an earlier service, so that it never runs again. For a redelivery, it then stores the
-// count of the next attempt, so that a service that kills the process uses up its attempts. These are two
+// start first stores the end of an earlier service, so that this service never runs again. For a redelivery, it then
+// stores the count of the next attempt, so that a service that kills the process uses up its attempts. These are two
 // writes: if one write did both and failed, the end could be lost, or an attempt counted that never begins. A new
-// instance is also stored before it counts: takeBack can correct only an instance that exists. No service begins in an
-// instance that cannot be stored. If another queue feeds the instance too, its consumer must see that this one is
-// settling it, so the first delivery also writes.
+// instance is stored before its first attempt is counted: takeBack can correct only an instance that exists. No service
+// begins in an instance that cannot be stored. If another queue feeds the instance too, the consumer of that queue must
+// see that this event is settling the instance. So a first delivery is also written.
 func (s *services) start(ctx context.Context) (moved bool, err error) {
 	t := s.turn
 	type ready struct {
@@ -139,7 +140,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 			if over := counts.Services >= t.loop.config.ServicesMax; over && len(next) == 0 {
 				return true, s.refuse(invocation)
 			} else if over {
-				continue // The ones before it go first, and count.
+				continue // The services in next run first. A later call refuses this one.
 			}
 			counts.Services++
 		}
@@ -149,10 +150,10 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		return false, fmt.Errorf("no time left to run services: %w", err)
 	}
 	if t.loop.config.Now().Sub(t.began) > promptly && slices.ContainsFunc(next, func(r ready) bool { return !s.hasTime(r.work.Timeout) }) {
-		// A service must not be cut off, and lose an attempt, because another, a neighbour or AWS used up the time.
+		// A service must not lose an attempt because another service, another group or AWS used up the time.
 		err = errors.New("too little time left for another service")
 		if s.unstored {
-			err = &retryError{err: err} // At once: the instance has made progress.
+			err = &retryError{err: err} // Retry at once: the instance has made progress.
 		}
 		return false, err
 	}
@@ -188,8 +189,8 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	return false, nil
 }
 
-// commit stores the draft. A first delivery does not count the attempts that have yet to end: a neighbour may kill the
-// process. It then leaves an Attempt without counts, which shows that the event is settling the instance.
+// commit stores the draft. For a first delivery, it does not count the attempts that have yet to end, because another
+// group may kill the process. The stored Attempt then shows only that the event is settling the instance.
 func (s *services) commit(ctx context.Context) error {
 	s.unstored = false
 	t := s.turn
@@ -288,8 +289,8 @@ func (s *services) take(r result) error {
 }
 
 // retry returns the error that ends the turn if an attempt will be retried, else nil. Its wait is the longest of the
-// failed attempts, so that no service is called too soon. It does not exceed the time until the next timer, because
-// timers of an unsettled instance are served only during a turn.
+// failed attempts, so that no service is called too soon. The wait does not exceed the time until the next timer,
+// because timers of an unsettled instance are served only during a turn.
 func (s *services) retry() error {
 	var retry *retryError
 	for _, invocation := range s.turn.draft.Instance.Invocations() {

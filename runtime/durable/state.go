@@ -31,9 +31,9 @@ type turn struct {
 	draft   state // with the changes since
 	// deliveries holds the deliveries of the turn.
 	deliveries []Delivery
-	// began is when the invocation began. A service must not lose an attempt to anything else that used its time.
+	// began is when the invocation began. A service must not lose an attempt because something else used up the time.
 	began time.Time
-	// tooLarge is why the end of an execution or a child did not fit into the item. The turn leaves out its output.
+	// tooLarge is why the end of an execution or a child did not fit into the item. The turn then leaves out the output.
 	tooLarge error
 	// broken is the error of a commit that failed. The stored state is then unknown, so nothing more is stored.
 	broken error

@@ -30,7 +30,7 @@ func (t *turn) begin(ctx context.Context, d Delivery, child childStart) (err err
 	t.draft.Instance = instance
 	if parent := child.Parent; child.Type != "" {
 		t.draft.Record.Parent = &parent
-		// Another instance starts with its first event, whose transition shows the initial states.
+		// An instance without a parent starts with its first event, whose transition shows the initial states.
 		t.addHistory(instances.Transition{At: t.now(), Event: event, From: []string{}, To: instance.State()})
 	}
 	// The keys of services contain this time. It is the time of the message, not of the try, so a second try has the
@@ -132,11 +132,12 @@ func (t *turn) rollBack(d Delivery, before state) {
 	}
 }
 
-// errUnfold ends the fold before a delivery, which the turn then receives again.
+// errUnfold ends the fold before a delivery. The turn commits the deliveries before it, and then receives it again.
 var errUnfold = errors.New("a service waits until the events before it are stored")
 
-// mustUnfold reports whether a service is about to start behind earlier events of the fold that are not done. They might
-// not fit into the item together with its result, and it would then run again. before is the draft before its event.
+// mustUnfold reports whether a service is about to start behind earlier events of the fold that are not done. Those
+// events might not fit into the item together with the service's result, and the service would then run again. before
+// is the draft before the event that started the service.
 func (t *turn) mustUnfold(before state) bool {
 	isStored := before.Record.Revision != t.stored.Record.Revision || before.changes == t.stored.changes
 	return !t.draft.Instance.Settled() && (!isStored || before.Record.Owes())
@@ -187,8 +188,8 @@ func (t *turn) logCommitted(ctx context.Context, transitions []instances.Transit
 	}
 }
 
-// logSkipped logs why a delivery is skipped. Nothing is lost in any case. Redeliveries, late timers and late messages of
-// the runtime are part of its normal work, so they appear only in a debug log.
+// logSkipped logs why a delivery is skipped. Nothing is lost in any case. Redeliveries, late timers and late messages
+// of the runtime are normal, so they appear only in a debug log.
 func (t *turn) logSkipped(ctx context.Context, d Delivery, event statechart.Event) {
 	level, reason := slog.LevelInfo, "duplicate skipped, an event with its ID was already applied"
 	switch {

@@ -36,8 +36,8 @@ const taskKey = "$task"
 // errTask is wrapped by the errors of events with an invalid task.
 var errTask = errors.New("wrong $task")
 
-// heartbeatSecondsMin is the shortest heartbeat interval that an instance can meet. It sends a heartbeat every third
-// of the interval, in whole seconds.
+// heartbeatSecondsMin is the shortest heartbeat interval that an instance can meet. The instance sends a heartbeat
+// every third of the interval, and queues delay messages by whole seconds.
 const heartbeatSecondsMin = 3
 
 // taskSecondsMax is the longest timeout of a task (Amazon States Language, TimeoutSeconds).
@@ -46,8 +46,8 @@ const taskSecondsMax = 99_999_999
 // tokenBytesMax is the longest token of a task (Step Functions API Reference, SendTaskSuccess).
 const tokenBytesMax = 2048
 
-// tokenOf returns the token in the event, nil if it has none. If it returns an error with a token, that token is good
-// only for failing its task.
+// tokenOf returns the token in the event, nil if it has none. If it returns both a token and an error, the token serves
+// only to fail its task.
 func tokenOf(d Delivery) (*instances.Token, error) {
 	if !bytes.Contains([]byte(d.Body), []byte(taskKey)) {
 		return nil, nil
@@ -90,7 +90,7 @@ func tokenOf(d Delivery) (*instances.Token, error) {
 const taskKeyBytesMax = 32
 
 // partialTask reads at least the token and the execution of an invalid task, so that the task can be failed. The
-// error names the wrong keys but no values: one may be the token.
+// error names the wrong keys but no values, because a value may be the token.
 func partialTask(body json.RawMessage) (form task, err error) {
 	var keys map[string]json.RawMessage
 	var mismatch *readjson.Error
@@ -119,8 +119,8 @@ func partialTask(body json.RawMessage) (form task, err error) {
 	return form, fmt.Errorf("%w: %s; its keys are token, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds", errTask, strings.Join(wrong, "; "))
 }
 
-// enteredAfterMax is how much later than its event's sending a task may claim to have been entered. It allows for
-// clock skew.
+// enteredAfterMax is how far a task's enteredAt may be after the time when its event was sent. It allows for clock
+// skew.
 const enteredAfterMax = 24 * time.Hour
 
 // executionBytesMax is the longest ARN of an execution (Step Functions API Reference, GetExecutionHistory).
@@ -189,12 +189,12 @@ func (m *Machines) AcceptTask(id instances.ID, body []byte) error {
 	return err
 }
 
-// failParked fails the task of an event that is about to be parked, unless the instance holds its token from an earlier
-// event. No instance would answer it.
+// failParked fails the task of an event that is about to be parked, because no instance would answer the task. It does
+// nothing if the instance holds the task's token from an earlier event.
 func (l *Loop) failParked(ctx context.Context, d Delivery, reason error, held []instances.Token) error {
 	token, _ := tokenOf(d)
 	if token == nil || l.ports.Tokens == nil || slices.ContainsFunc(held, func(k instances.Token) bool { return k.Key == token.Key }) {
-		return nil // Without its token, there is no task to fail.
+		return nil // There is no task, there is no client to fail it with, or the instance will answer it.
 	}
 	err := l.ports.Tokens.Answer(ctx, *token, instances.Answer{Error: ErrorParked, Cause: cut(reason.Error(), causeBytesMax)}, d.ReceiveCount > 1)
 	if errors.Is(err, ErrExpired) {

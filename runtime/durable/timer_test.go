@@ -232,7 +232,8 @@ func TestATimerThatFiresMinutesEarlyIsNotLost(t *testing.T) {
 }
 
 // A chart fails on its timer's firing for a day, and for half a day the delay queue does not take the firing again. The
-// firing stays in its queue and blocks the instance. Dropped, it would be lost, because no producer sends it again.
+// firing stays in its queue and blocks the instance. If the loop dropped it, it would be lost, because no producer
+// sends it again.
 func TestAFiringThatTheDelayQueueRefusesBlocksItsInstanceAndIsNotLost(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]error{"denied": durable.ErrDenied, "refused": durable.ErrRefused} {

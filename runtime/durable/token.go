@@ -31,8 +31,8 @@ var ErrExpired = errors.New("the task no longer waits")
 
 // Tokens answers Step Functions tasks. It is called with tokens that instances hold.
 type Tokens interface {
-	// Answer ends the wait of the task. repeat says that an earlier call may have taken effect. Then ErrExpired means
-	// that none has. After any other error, the call may or may not have taken effect. ErrDenied also means that Step
+	// Answer ends the wait of the task. repeat says that an earlier call may have taken effect. Then ErrExpired means that
+	// no call has. After any other error, the call may or may not have taken effect. ErrDenied is also returned while Step
 	// Functions does not show how the task ended.
 	Answer(ctx context.Context, token instances.Token, answer instances.Answer, repeat bool) error
 	// Heartbeat reports that the task is still in progress. Fails with ErrExpired.
@@ -84,8 +84,8 @@ func (t *turn) answer(effect statechart.Effect) {
 	t.answerAll(answerOf(effect), func(token *instances.Token) bool { return waits(*token) && token.Name == effect.Name })
 }
 
-// closeWaits ends all waits of an instance that has ended, and releases its aliases. It runs after each step, because the
-// next event of the turn may already be such an end.
+// closeWaits ends all waits of an instance that has ended, and releases its aliases. It runs after each step, because
+// the next event of the turn may be the end of an execution, which then no longer counts.
 func (t *turn) closeWaits() {
 	if t.draft.Instance.Status() == statechart.Active {
 		return
@@ -106,7 +106,7 @@ func (t *turn) answerAll(answer *instances.Answer, concerned func(*instances.Tok
 	t.changed()
 }
 
-// answerLate answers a token that arrived after its outcome was reached.
+// answerLate answers a token that arrived after the chart had reached the outcome for it.
 func (t *turn) answerLate(token *instances.Token, event statechart.Event) error {
 	held, ok := t.token(token.Key)
 	if !ok || !waits(held) {
@@ -173,7 +173,7 @@ func (t *turn) giveAnswers(ctx context.Context) (left []instances.Token, err err
 			err = t.giveUp(ctx, instances.FailedEffect{ID: "token." + token.Key, Kind: statechart.ResolveWaits, Target: token.Name, Data: token.Answer.Output}, err)
 		}
 		if err == nil {
-			t.draft.Record.DeniedSince = time.Time{} // Another answer is next now.
+			t.draft.Record.DeniedSince = time.Time{} // DeniedSince is about the next answer, which is another one now.
 		}
 		if err != nil {
 			return left, fmt.Errorf("answering the task %s of %s: %w", token.Name, t.stored.Record.Instance, err)
@@ -207,8 +207,8 @@ type expired struct {
 	Incarnation int64  `json:"$incarnation,omitempty"`
 }
 
-// applyExpired reports to the chart, if it declares the event, that a task no longer waits. The item decides whether the
-// chart has received this: if the outbox is stuck, the message may be sent again after SQS has forgotten the first.
+// applyExpired reports to the chart, if it declares the event, that a task no longer waits. The item shows whether the
+// chart has received this: a stuck outbox may send the message again when SQS no longer drops it as a duplicate.
 func (t *turn) applyExpired(_ context.Context, form expired) error {
 	if form.Token != "" {
 		token, ok := t.token(form.Token)

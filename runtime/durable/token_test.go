@@ -140,7 +140,7 @@ func TestATokenThatComesLateIsAnsweredAtOnce(t *testing.T) {
 		w.post(parcel1, `{"type":"finish","item":"ball"}`)
 		w.run(t)
 		w.waitFor("t2", "Delivery", 0, 0)
-		w.post(parcel1, `{"type": "ship", "$task": `+w.wait("t4", "Delivery", 0, 0)+`}`) // The end ignores this event.
+		w.post(parcel1, `{"type": "ship", "$task": `+w.wait("t4", "Delivery", 0, 0)+`}`) // The ended instance ignores this event.
 		w.run(t)
 		w.wantAnswer(t, "t2", delivered)
 		w.wantAnswer(t, "t4", delivered)
@@ -196,7 +196,7 @@ func TestAnOutputThatIsTooLargeFailsTheTask(t *testing.T) {
 	})
 }
 
-// Escaping would make the output too long.
+// Escapes for HTML would make the output too long.
 func TestAnOutputIsAsLongAsItsAuthorWroteIt(t *testing.T) {
 	t.Parallel()
 	output := json.RawMessage(`"` + strings.Repeat("<", 250<<10) + `"`)
@@ -228,7 +228,7 @@ func TestAnEventThatIsParkedFailsItsTask(t *testing.T) {
 	}
 }
 
-// Otherwise the task would wait until its timeout.
+// A task with a readable token fails at once. Otherwise it would wait until its timeout.
 func TestATaskWhoseTokenCanBeReadIsToldWhatIsWrongWithTheRest(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

@@ -13,7 +13,7 @@ import (
 // turn takes deliveries of one instance through the phases below. It returns how many of them, counted from the
 // first, are done: applied with their effects performed, skipped, or parked. A turn folds its deliveries into one
 // read and one write. It writes more often only if services run or deliveries are repeats. The guarantees depend on
-// the order of the phases. For tooLarge, see the field.
+// the order of the phases. tooLarge is as in the struct turn.
 func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began time.Time, tooLarge error) (done int, err error) {
 	id, err := l.address(deliveries[0].Group)
 	if err != nil {
@@ -60,7 +60,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began
 		done += applied
 	}
 	t.cancelTimers(ctx)
-	// Acknowledge: the caller does this, from the first delivery on.
+	// Acknowledge: the caller acknowledges the deliveries that are done.
 	return done, err
 }
 
@@ -110,7 +110,7 @@ func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int,
 
 // receive processes one delivery. It first settles the instance if an earlier delivery left it unsettled. Then it
 // applies the event, skips it, or parks it. done reports whether the delivery may be acknowledged. An error ends the
-// turn: the queue redelivers the deliveries behind this one. folded says that the turn has received others before.
+// turn: the queue redelivers the deliveries behind this one. folded says that others came before it in the turn.
 func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool, err error) {
 	stuck, err := t.observedResume(ctx, d)
 	if err != nil {
@@ -252,8 +252,8 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event, fold
 	begins := before.Instance == nil
 	counted, err := t.applyCounted(ctx, d, event, start)
 	// ReceiveCount does not count tries, because Lambda may throttle (Lambda Developer Guide, "Using Lambda with
-	// Amazon SQS"). The loop cannot store a count for an instance that does not exist yet. So it tries such an event
-	// AttemptsMax times here before it parks the event.
+	// Amazon SQS"). The loop cannot store a count for an instance that does not exist yet. So it tries an event that
+	// starts an instance AttemptsMax times here before it parks it.
 	for tries := 1; begins && isChartError(err) && attemptOf(t.draft.Record, d).Services == 0 && d.ReceiveCount >= t.loop.config.AttemptsMax && tries < t.loop.config.AttemptsMax; tries++ {
 		t.rollBack(d, before)
 		counted, err = t.applyCounted(ctx, d, event, start)
@@ -271,7 +271,7 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event, fold
 		t.account(d, before, nil)
 		return false, errUnfold
 	case isPeriodic(event.Type) && !t.dirty() && d.ReceiveCount <= 1:
-		return true, nil // It has changed nothing, may come again, and has left no count: it needs no write.
+		return true, nil // The message has changed nothing, may be repeated, and has left no count: it needs no write.
 	}
 	t.pass(d)
 	t.remember(d, event, isUnstored)

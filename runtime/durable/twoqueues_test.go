@@ -19,8 +19,8 @@ func received(queue, group, number, body string, receives int) durable.Delivery 
 	return durable.Delivery{MessageID: queue + number, ReceiptHandle: queue + number, Queue: queue, Group: group, SequenceNumber: number, ReceiveCount: receives, Body: body}
 }
 
-// The service of an event runs, on its first delivery, on a redelivery, or after an outage with many receives. Meanwhile
-// another queue delivers an event of the same instance.
+// The service of an event runs: on the event's first delivery, on a redelivery, or after an outage with many receives.
+// Meanwhile another queue delivers an event of the same instance.
 func TestARunningServiceIsNotRepeatedForAnEventOfAnotherQueue(t *testing.T) {
 	t.Parallel()
 	for _, receives := range []int{1, 2, 12} {
@@ -45,7 +45,7 @@ func TestARunningServiceIsNotRepeatedForAnEventOfAnotherQueue(t *testing.T) {
 	}
 }
 
-// The service with which an instance begins runs, on a redelivery. Meanwhile another queue delivers an event.
+// A redelivery starts an instance and runs its first service. Meanwhile another queue delivers an event.
 func TestTheServiceOfAStartIsNotGivenUpForAnEventOfAnotherQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestTheServiceOfAStartIsNotGivenUpForAnEventOfAnotherQueue(t *testing.T) {
 	})
 }
 
-// A parallel service runs on the first delivery of an event of a second queue. A neighbour kills the process.
+// A parallel service runs on the first delivery of an event of a second queue. Another group kills the process.
 func TestAServiceOfASecondQueueLosesNoAttemptToANeighbour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -109,7 +109,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// process is one Lambda process. It implements the loop's ports on the world. It dies once.
+// process is one Lambda process. It implements the loop's ports on the world. Once it is dead, its calls fail.
 type process struct {
 	*world
 	loop *durable.Loop

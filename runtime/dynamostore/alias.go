@@ -18,8 +18,8 @@ import (
 )
 
 // An alias is a separate item. Its key, under instance, is "alias/<alias>", and alias_of names the instance that it
-// stands for. Unlike an instance it has no revision. When the instance ends, the alias is released and expires with
-// it. redeemed holds the event of the callback that redeemed the alias, as JSON.
+// stands for. Unlike an instance it has no revision. An alias is released when its instance gives it up or ends, and
+// expires with the instance. redeemed holds the event of the callback that redeemed the alias, as JSON.
 const (
 	aliasPrefix    = reserved.Alias + "/"
 	attrAliasOf    = "alias_of"
@@ -34,8 +34,8 @@ const conditionFailed = "ConditionalCheckFailed"
 // ErrNoAlias is returned by Find when no instance has the alias.
 var ErrNoAlias = errors.New("no instance has the alias")
 
-// Find returns the instance that has the alias. If that instance has ended, Find still returns it until another one
-// claims the alias. Fails with ErrNoAlias.
+// Find returns the instance that has the alias. If that instance has released the alias, Find still returns it until
+// another one claims the alias. Fails with ErrNoAlias.
 func (s *Store) Find(ctx context.Context, alias string) (instances.ID, error) {
 	doing := "finding alias " + alias
 	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: aliasKey(alias), ConsistentRead: aws.Bool(true)})
@@ -52,10 +52,10 @@ func (s *Store) Find(ctx context.Context, alias string) (instances.ID, error) {
 	return redemption.Instance, nil
 }
 
-// Claim points the alias to the instance that was created at createdAt, if the instance's item has the given
-// revision. Repeating a claim changes nothing. Claim fails with durable.ErrAliasTaken if another active instance has
-// the alias, and with durable.ErrConflict if the revision differs. A claim replaces the claim of an earlier instance
-// of the same name.
+// Claim points the alias to the instance that was created at createdAt, if the instance's item has the given revision.
+// Repeating a claim changes nothing. Claim fails with durable.ErrAliasTaken if another instance has the alias and has
+// not released it, and with durable.ErrConflict if the revision differs. A claim replaces the claim of an instance of
+// the same name that was created earlier.
 func (s *Store) Claim(ctx context.Context, alias string, id instances.ID, createdAt time.Time, revision int64) error {
 	doing := fmt.Sprintf("claiming alias %s for %s", alias, id)
 	item := aliasKey(alias)
@@ -80,8 +80,8 @@ func (s *Store) Claim(ctx context.Context, alias string, id instances.ID, create
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}},
 	}})
-	// The reasons are in the order of the items, "None" for an item without a failure (DynamoDB API Reference,
-	// TransactWriteItems).
+	// The reasons are in the order of the transaction's items. An item that did not fail has the reason "None"
+	// (DynamoDB API Reference, TransactWriteItems).
 	var canceled *types.TransactionCanceledException
 	switch {
 	case err == nil:
@@ -103,9 +103,9 @@ func (s *Store) Claim(ctx context.Context, alias string, id instances.ID, create
 }
 
 // Release lets other instances claim the alias, if the alias belongs to the instance and the instance's item does not
-// list it. Find returns the instance until another one claims the alias, or until DynamoDB deletes the alias some
-// time after expireAt. A zero expireAt means that it never expires. An instance that expires has ended and claims
-// nothing again, so Release does not check its item.
+// list it. Find returns the instance until another one claims the alias, or until DynamoDB deletes the alias some time
+// after expireAt. If expireAt is zero, the alias never expires. If it is set, the instance has ended and cannot claim
+// the alias again, so Release does not check the instance's item.
 func (s *Store) Release(ctx context.Context, alias string, id instances.ID, createdAt, expireAt time.Time) error {
 	doing := fmt.Sprintf("releasing alias %s of %s", alias, id)
 	condition, set := aws.String("#of = :of AND #created_at = :created_at"), "SET #released = :released"
@@ -145,20 +145,21 @@ func (s *Store) Release(ctx context.Context, alias string, id instances.ID, crea
 type Redemption struct {
 	// Instance has the alias or was the last to have it. Zero if no instance has had it.
 	Instance instances.ID
-	// First reports that this callback redeemed the alias, and no callback had before.
+	// First reports that this callback redeemed the alias. It is false if an earlier callback did.
 	First bool
 	// Event is the event of the callback that redeemed the alias; nil if none has.
 	Event json.RawMessage
-	// By identifies the callback that redeemed the alias. It is another one after each claim of the alias.
+	// By identifies the callback that redeemed the alias. After a new claim of the alias, another callback can redeem
+	// it.
 	By string
-	// Ended reports that the instance has ended. Another instance may claim the alias.
+	// Ended reports that the instance has released the alias, usually because it has ended. Another instance may then
+	// claim the alias.
 	Ended bool
 }
 
-// Redeem stores the event of a callback with the alias, if the alias belongs to the instance, the instance has not
-// ended, and the alias is not redeemed yet. Of concurrent callbacks, one is the first. Redeem returns the stored
-// redemption in either case. Not being the first is not an error. It does not change an alias of another instance. by
-// identifies the callback: a retry with the same value gets the same result.
+// Redeem stores the event of a callback with the alias, if the alias belongs to the instance and is neither released
+// nor redeemed. Of concurrent callbacks, exactly one redeems the alias. A call that does not redeem the alias returns
+// the stored redemption, not an error. by identifies the callback: a retry with the same value gets the same result.
 func (s *Store) Redeem(ctx context.Context, alias string, id instances.ID, event json.RawMessage, by string) (Redemption, error) {
 	doing := fmt.Sprintf("redeeming alias %s of %s", alias, id)
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -188,7 +189,7 @@ func (s *Store) Redeem(ctx context.Context, alias string, id instances.ID, event
 	return redemption, nil
 }
 
-// redemptionOf decodes the item of an alias; zero for no item.
+// redemptionOf decodes the item of an alias. It returns the zero value if there is no item.
 func redemptionOf(item map[string]types.AttributeValue) (Redemption, error) {
 	if len(item) == 0 {
 		return Redemption{}, nil

@@ -143,7 +143,7 @@ func claim(t *testing.T, client *dynamodb.Client, store *dynamostore.Store, id i
 	return store.Claim(t.Context(), alias, id, created, 1)
 }
 
-// A process that was suspended makes such a claim.
+// A process that was suspended may claim an alias at a stale revision.
 func TestAClaimAtAStaleRevisionIsRefused(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)
@@ -174,7 +174,7 @@ func emptyStore(t *testing.T) (*dynamodb.Client, *dynamostore.Store) {
 	return client, dynamostore.New(client, table)
 }
 
-// A process that was suspended makes such a release: meanwhile the instance has claimed the alias again.
+// A process that was suspended may release an alias after the instance has claimed it again.
 func TestAnAliasThatItsInstanceListsIsNotReleased(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)
@@ -208,7 +208,7 @@ func TestAClaimIsRefusedOnlyForItsOwnCancellationReason(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		codes []string
-		want  error // nil: none of these
+		want  error // nil: an error that wraps none of them
 	}{
 		{[]string{"None", "ValidationError"}, durable.ErrRefused},
 		{[]string{"None", "TransactionConflict"}, nil},

@@ -23,8 +23,8 @@ func number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// attributeOf converts a value, as encoding/json marshals it, to an attribute value of the same shape. The name is
-// for errors.
+// attributeOf converts a value, as encoding/json marshals it, to an attribute value of the same shape. Its errors
+// contain the name.
 func attributeOf(name string, value any) (types.AttributeValue, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -39,7 +39,7 @@ func attributeOf(name string, value any) (types.AttributeValue, error) {
 	return attributeOfTree(append(make(path, 0, 8), step{name: name}), tree)
 }
 
-// path leads to a value within an item: the attribute, then one step for each list and map. It is for errors.
+// path is the path to a value within an item, for errors: the attribute, then one step for each list and map.
 type path []step
 
 // step is the name of an attribute, the key in a map, or the position in a list, counted from 1.

@@ -62,7 +62,7 @@ func (c contract) roundTrip() {
 	mustCommit(c.t, c.store, want)
 	wantRecord(c.t, c.store, want)
 
-	// The second commit removes everything of the first.
+	// The second commit must remove everything that the first one stored.
 	want = smallRecord(id, 2)
 	mustCommit(c.t, c.store, want)
 	wantRecord(c.t, c.store, want)

@@ -27,8 +27,8 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", ErrNoTable, err)
 	case errors.As(err, &api) && api.ErrorCode() == "ValidationException" &&
 		strings.Contains(api.ErrorMessage(), "exceeded the maximum allowed size"):
-		// itemBytes is an estimate, and it found the item small enough. DynamoDB does not say by how much the item is
-		// too large.
+		// DynamoDB refuses an item that was small enough by the estimate of itemBytes, and does not report the item's
+		// size. So report one byte too many.
 		return &durable.TooLargeError{Bytes: ItemBytesMax + 1, BytesMax: ItemBytesMax}
 	case errors.As(err, &api) && api.ErrorCode() == "AccessDeniedException":
 		return fmt.Errorf("%w: %w", durable.ErrDenied, err)
@@ -37,8 +37,8 @@ func classify(err error) error {
 	}
 }
 
-// classifyAlias is classify for writes of aliases. Only the alias differs between calls, so a refusal is about the
-// alias.
+// classifyAlias is classify for writes of aliases. The calls differ only in the alias, so a ValidationException means
+// that the alias is invalid.
 func classifyAlias(err error) error {
 	var api smithy.APIError
 	if errors.As(err, &api) && api.ErrorCode() == "ValidationException" {

@@ -34,13 +34,13 @@ const ReservedFor = 15 * 24 * time.Hour
 // ErrIDReused is returned by Reserve if the ID is reserved for an event with another body.
 var ErrIDReused = errors.New("event ID used before with another body")
 
-// Reserve reserves a caller's event ID for this event to the instance, from at until at plus ReservedFor. Reserving
-// it again for the same event extends the reservation. Two events are the same if they differ
-// only in the form of their JSON.
-// Reserve fails with ErrIDReused if the ID is reserved for another event. Of concurrent calls with different events,
-// one wins.
+// Reserve reserves a caller's event ID for this event to the instance, from at until at plus ReservedFor. Reserving it
+// again for the same event extends the reservation. Two events are the same if they differ only in the form of their
+// JSON. Reserve fails with ErrIDReused if the ID is reserved for another event. Of concurrent calls with different
+// events, one wins.
 //
-// Call it before you queue the event. After any other error, or after a crash between the two, you may repeat both.
+// Call Reserve before you queue the event. After any other error, or after a crash before the event is queued, you may
+// repeat both steps.
 func (s *Store) Reserve(ctx context.Context, to instances.ID, eventID string, event json.RawMessage, at time.Time) error {
 	doing := fmt.Sprintf("reserving the event ID %q for %s", eventID, to)
 	digest, err := canonicaljson.EventDigest(event)

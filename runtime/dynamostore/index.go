@@ -17,19 +17,19 @@ import (
 // IndexName is the name of the global secondary index that ListPage reads.
 const IndexName = "by_state"
 
-// IndexShards is the number of index partitions for active instances, and also for all others. A partition accepts
-// 1,000 writes a second, and an index that cannot keep up throttles the table's writes.
+// IndexShards is the number of index partitions for active instances. All other instances have as many partitions of
+// their own. A partition accepts 1,000 writes a second, and an index that cannot keep up throttles the table's writes.
 //
-// A later version may raise it: an instance moves at its next commit, and readers of the later version find it before
-// and after. A later version must not lower it.
+// A later version may raise the number. An instance then moves to its new partition at its next commit, and readers of
+// that version find it before and after the move. A later version must not lower the number.
 const IndexShards = 16
 
 // The key attributes of the index. Items without them are not in the index.
 const (
-	// attrIndexShard is "active/7", or "other/7" for an instance that is not active. Most instances have usually
-	// ended, so a search for active ones does not read them.
+	// attrIndexShard is "active/7", or "other/7" for an instance that is not active. So a search for active instances
+	// does not read the others, which are usually most of the table.
 	attrIndexShard = "index_shard"
-	// attrIndexKey is "machine/state/id". It is unique, so a position in the index is one text.
+	// attrIndexKey is "machine/state/id". It is unique, so one string identifies a position in the index.
 	attrIndexKey = "index_key"
 
 	shardsActive = "active"
@@ -54,7 +54,7 @@ func putIndex(item map[string]types.AttributeValue, record instances.Record) {
 func shardName(group string, shard int) string { return group + "/" + strconv.Itoa(shard) }
 
 // indexHead returns the innermost state that contains all active states, or the only active state. An item has one
-// place in the index, but an instance may be in several states at once. indexHead returns "" if the states have no
+// entry in the index, but an instance may be in several states at once. indexHead returns "" if the states have no
 // common ancestor, and an outer state if the path is too long.
 func indexHead(state []string) string {
 	if len(state) == 0 {
@@ -75,7 +75,7 @@ func indexHead(state []string) string {
 // outer returns the path of the parent state, or "" at the top level.
 func outer(path string) string { return path[:max(0, strings.LastIndexByte(path, '.'))] }
 
-// within reports whether the path is the state's, or a descendant's.
+// within reports whether the path leads to the state or to one of its descendants.
 func within(path, state string) bool {
 	return path == state || strings.HasPrefix(path, state+".")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The attributes of an item besides snapshotAttributes.
+// The attributes of an item, in addition to those in snapshotAttributes.
 const (
 	attrInstance     = "instance"
 	attrChartVersion = "chart_version"
@@ -163,13 +163,14 @@ func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 		return instances.Record{}, fmt.Errorf("attribute %q: expected a revision of at least 1, got %d", attrRevision, record.Revision)
 	}
 	for _, queue := range slices.Sorted(maps.Keys(record.Watermark)) {
-		// Compared with anything but a sequence number, every event might count as applied.
+		// If this is not a sequence number, a comparison with it might count every event as applied.
 		if got := record.Watermark[queue]; got == "" || strings.Trim(got, "0123456789") != "" || len(got) > sequenceDigitsMax {
 			return instances.Record{}, fmt.Errorf("attribute %q: queue %s: expected a sequence number of 1 to %d digits, got %q", attrWatermark, queue, sequenceDigitsMax, got)
 		}
 	}
 	if record.CreatedAt.IsZero() {
-		// Without it, the instance's timers would count as those from an earlier instance.
+		// Without this time, the instance's timers would be mistaken for the timers of an earlier instance of the same
+		// name.
 		return instances.Record{}, fmt.Errorf("attribute %q: expected a time such as 2026-01-02T15:04:05.000Z, got none", attrCreatedAt)
 	}
 	record.Snapshot, err = snapshotOf(item)
@@ -235,7 +236,7 @@ func (r *reader) json(attribute string, into any) {
 	}
 	data, err := appendJSON(nil, value)
 	if err == nil {
-		err = readjson.Unmarshal(data, into) // its errors quote no values: one may be a secret or a token
+		err = readjson.Unmarshal(data, into) // its errors quote no values, which may be secrets or tokens
 	}
 	if err != nil {
 		r.fail(attribute, err)

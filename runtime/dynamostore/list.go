@@ -23,8 +23,8 @@ type Filter struct {
 	Tag string
 	// Status selects the instances with this status.
 	Status statechart.Status
-	// Consistent makes List read each page consistently, at twice the read capacity: a page includes every earlier
-	// commit. ListPage refuses it.
+	// Consistent makes List read each page consistently, so that it includes every earlier commit. This doubles the
+	// consumed read capacity. ListPage returns an error if Consistent is set.
 	Consistent bool
 }
 
@@ -118,8 +118,8 @@ func (f Filter) scan(table string) *dynamodb.ScanInput {
 	return input
 }
 
-// inState reports whether one of the active states is the filter's or its descendant. DynamoDB's conditions cannot
-// match a prefix of a list's element.
+// inState reports whether one of the active states is the filter's state or its descendant. DynamoDB's conditions
+// cannot match a prefix of a list's element.
 func (f Filter) inState(state []string) bool {
 	return f.State == "" || slices.ContainsFunc(state, func(path string) bool { return within(path, f.State) })
 }

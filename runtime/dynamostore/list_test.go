@@ -93,7 +93,7 @@ func TestListReadsPagesAsTheCallerIterates(t *testing.T) {
 	t.Parallel()
 	counter := &scanCounter{Client: newClient(t)}
 	store := dynamostore.New(counter, table)
-	const stored = 8 // of 300 KB; a page of Scan ends at 1 MB
+	const stored = 8 // items of 300 KB; a page of Scan ends at 1 MB
 	for i := range stored {
 		record := smallRecord(instances.ID{Machine: "job", ID: fmt.Sprint(i)}, 1)
 		record.Snapshot = json.RawMessage(`{"version": 1, "status": "active", "context": "` + strings.Repeat("x", 300<<10) + `"}`)

@@ -28,8 +28,8 @@ func (e *NumberError) Error() string {
 		e.Path, NumberDigitsMax, NumberExponentMin, NumberExponentMax+1, e.Number)
 }
 
-// storable returns a JSON number in a form that DynamoDB accepts, and whether there is one. Zero becomes 0, whatever
-// its sign and exponent.
+// storable returns a JSON number in a form that DynamoDB accepts, and whether such a form exists. Zero becomes 0,
+// whatever its sign and exponent.
 func storable(number string) (spelling string, ok bool) {
 	digits, exponent := significant(number)
 	if digits == 0 {
@@ -43,7 +43,7 @@ func storable(number string) (spelling string, ok bool) {
 func significant(number string) (digits, exponent int) {
 	mantissa, power, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(number, "-")), "e")
 	if power != "" {
-		// Out of range, ParseInt returns the nearest bound, which is out of DynamoDB's range too.
+		// If the exponent is out of range, ParseInt returns the nearest bound, which is out of DynamoDB's range too.
 		parsed, _ := strconv.ParseInt(power, 10, 32)
 		exponent = int(parsed)
 	}

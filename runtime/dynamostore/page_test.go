@@ -74,7 +74,7 @@ func paged(t *testing.T, store *dynamostore.Store, filter dynamostore.Filter, li
 type fewAtATime struct {
 	dynamostore.Client
 	entries atomic.Int32
-	// now counts the queries in flight, most the largest number of them.
+	// now counts the queries in flight. most is the largest such number so far.
 	now, most atomic.Int32
 	// stale, if not nil, serves the queries instead of the table's index.
 	stale dynamostore.Client
@@ -147,7 +147,7 @@ func TestIndexFindsWhatAScanFinds(t *testing.T) {
 					continue
 				}
 				seen[filter] = true
-				client.entries.Store(int32(3 * (i % 3))) // at 0, as many as requested
+				client.entries.Store(int32(3 * (i % 3))) // 0 does not limit the page
 				want := strings.Fields(listed(t, store, filter))
 				limit := 10 + random.IntN(60)
 				got, pages := paged(t, store, filter, limit)

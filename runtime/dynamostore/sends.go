@@ -17,7 +17,7 @@ import (
 	"github.com/settle-run/settle/runtime/internal/reserved"
 )
 
-// The last send of a sender that does not fit into the record of its receiver is a separate item. Its key, under
+// If the last send of a sender does not fit into the receiver's record, it is stored as a separate item. Its key, under
 // instance, is "sends/<receiver> <queue> <sender>". The item holds the ID of the send and its place in the sender's
 // order. It has no revision, because it is not an instance.
 const (
@@ -27,8 +27,8 @@ const (
 	attrSendPosition = "position"
 )
 
-// KeepSends stores the last sends of senders that do not fit into the receiver's record, until some time after
-// expireAt. It does not replace a stored send that is later than the given one.
+// KeepSends stores the last sends that do not fit into the receiver's record, one for each sender. DynamoDB deletes
+// them some time after expireAt. KeepSends does not replace a stored send that is later than the given one.
 func (s *Store) KeepSends(ctx context.Context, receiver instances.ID, queue string, sends []instances.LastSend, expireAt time.Time) error {
 	errs := make([]error, len(sends))
 	var writes sync.WaitGroup

@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// snapshotAttributes are the keys of a snapshot that have their own attribute. The status is in attrStatus, the
-// record's attribute.
+// snapshotAttributes are the keys of a snapshot that have their own attribute. The status is not among them, because
+// attrStatus stores it as the record's status.
 var snapshotAttributes = []struct{ key, attribute string }{
 	{"machine", "machine"},
 	{"version", attrChartVersion},

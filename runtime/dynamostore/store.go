@@ -30,7 +30,7 @@ type Client interface {
 type Store struct {
 	client Client
 	table  string
-	// indexed adds the keys of the index to every commit.
+	// indexed means that every commit writes the keys of the index.
 	indexed bool
 }
 
@@ -41,16 +41,16 @@ func New(client Client, table string) *Store {
 	return &Store{client: client, table: table}
 }
 
-// NewIndexed returns a store that adds the keys of the index that ListPage reads to every item. All stores that
-// commit to a table must come from NewIndexed: a commit by a store from New removes the instance from the index. You
-// may use it before the table has the index, or without the index.
+// NewIndexed returns a store that adds the keys of the index that ListPage reads to every item. All stores that commit
+// to a table must come from NewIndexed: a commit by a store from New removes the instance from the index. You may also
+// use it with a table that has no index, or none yet.
 func NewIndexed(client Client, table string) *Store {
 	return &Store{client: client, table: table, indexed: true}
 }
 
 // Load reads the record of an instance consistently. For an instance without an item it returns a record with only
-// Instance set. It fails with durable.ErrUnreadable. An item whose expire_at has passed still loads until DynamoDB
-// deletes it.
+// Instance set. It fails with durable.ErrUnreadable if the item cannot be decoded. An item whose expire_at has passed
+// still loads until DynamoDB deletes it.
 func (s *Store) Load(ctx context.Context, id instances.ID) (instances.Record, error) {
 	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName:      &s.table,
@@ -74,8 +74,8 @@ func (s *Store) Load(ctx context.Context, id instances.ID) (instances.Record, er
 // durable.ErrConflict, or with durable.ErrUnstorable, which *durable.TooLargeError and *NumberError detail. After any
 // other error, the record may or may not be stored.
 //
-// The record's snapshot, if there is one, is a JSON object with the keys "version" and "status". The latter must
-// equal record.Status. Times are stored exactly, except that ExpireAt is rounded up to the second.
+// The record's snapshot, if there is one, is a JSON object with the keys "version" and "status". The value of "status"
+// must equal record.Status. Times are stored exactly, except that ExpireAt is rounded up to the second.
 func (s *Store) Commit(ctx context.Context, record instances.Record) error {
 	doing := fmt.Sprintf("committing %s at revision %d", record.Instance, record.Revision)
 	item, err := encodeItem(record)
@@ -87,7 +87,7 @@ func (s *Store) Commit(ctx context.Context, record instances.Record) error {
 	}
 	size := itemBytes(item)
 	if record.Owes() && record.DeniedSince.IsZero() {
-		size += deniedSinceBytes // ClearOutbox may add it
+		size += deniedSinceBytes // ClearOutbox may add denied_since
 	}
 	if size > ItemBytesMax {
 		return s.failed(doing, &durable.TooLargeError{Bytes: size, BytesMax: ItemBytesMax})
@@ -106,7 +106,7 @@ func (s *Store) Commit(ctx context.Context, record instances.Record) error {
 	_, err = s.client.PutItem(ctx, input)
 	var api smithy.APIError
 	if errors.As(err, &api) && api.ErrorCode() == "ValidationException" {
-		// Only the item differs between calls, so a refusal is about the item.
+		// The calls differ only in the item, so a ValidationException means that the item is invalid.
 		err = fmt.Errorf("%w: %w", durable.ErrUnstorable, classify(err))
 	}
 	if err != nil {
@@ -115,9 +115,9 @@ func (s *Store) Commit(ctx context.Context, record instances.Record) error {
 	return nil
 }
 
-// ClearOutbox replaces the outbox of an instance and the other fields of left, and raises the revision by one, if the
-// stored revision is the given one. It fails with durable.ErrConflict, also if there is no item, and with
-// durable.ErrUnstorable.
+// ClearOutbox replaces the outbox of an instance, and the other fields that left has, and raises the revision by one.
+// It fails with durable.ErrConflict if the stored revision is not the given one or if there is no item, and with
+// durable.ErrUnstorable if the fields cannot be stored.
 func (s *Store) ClearOutbox(ctx context.Context, id instances.ID, revision int64, left durable.Left) error {
 	doing := fmt.Sprintf("clearing the outbox of %s at revision %d", id, revision)
 	update := &dynamodb.UpdateItemInput{

@@ -56,7 +56,7 @@ func createTable(ctx context.Context, client *dynamodb.Client, input *dynamodb.C
 	if err != nil {
 		return fmt.Errorf("reading the TTL of table %s: %w", table, err)
 	}
-	switch ttl.TimeToLiveDescription.TimeToLiveStatus { // DynamoDB refuses to enable it twice
+	switch ttl.TimeToLiveDescription.TimeToLiveStatus { // DynamoDB refuses to enable the TTL twice
 	case types.TimeToLiveStatusEnabled, types.TimeToLiveStatusEnabling:
 		return nil
 	}

@@ -52,7 +52,7 @@ func (a *api) postCallback(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("%w: %w", errCallback, err)
 	}
-	// Reject what the machine would reject before the callback is redeemed.
+	// Before redeeming the alias, reject an event that the machine would reject.
 	by := rand.Text()
 	first, err := a.prepare(to, event, callbackEventID(by))
 	if err != nil {
@@ -71,8 +71,8 @@ func (a *api) postCallback(r *http.Request) (reply, error) {
 	case redemption.Ended:
 		return reply{}, fmt.Errorf("%w: %s received it and ended", errProcessed, to)
 	}
-	// The first request may have failed before its event was queued. Send the event again under the same ID, so that
-	// this answer is true.
+	// The first request may have failed before its event was queued. Send the event again under the same ID, because
+	// the answer below says that it is queued.
 	again, err := a.prepare(to, redemption.Event, callbackEventID(redemption.By))
 	if err != nil {
 		return reply{}, err
@@ -107,8 +107,8 @@ func (a *api) addressee(r *http.Request) (Callback, instances.ID, error) {
 	return callback, to, nil
 }
 
-// unknownJob returns why an instance does not have the alias of a callback. Either it does not wait under the alias, or
-// it has not claimed it yet. The third party can be faster than the answer to the call that started its job.
+// unknownJob returns why an instance does not have the alias of a callback. Either the instance does not wait for this
+// job, or it has not claimed the alias yet. A third party may call back before the call that started its job returns.
 func (a *api) unknownJob(ctx context.Context, to instances.ID, redemption dynamostore.Redemption) error {
 	record, err := a.store.Load(ctx, to)
 	if err != nil {
@@ -120,7 +120,8 @@ func (a *api) unknownJob(ctx context.Context, to instances.ID, redemption dynamo
 	return fmt.Errorf("%w: %s is not waiting for this job", errNoCallback, to)
 }
 
-// isUnderWay reports whether the loop is still working on the instance. Nothing is stored before the first turn ends.
+// isUnderWay reports whether the loop is still working on the instance. Revision 0 may mean that the instance is in its
+// first turn, because nothing is stored before that ends.
 func (a *api) isUnderWay(record instances.Record) bool {
 	if record.Revision == 0 || len(record.Outbox) > 0 {
 		return true

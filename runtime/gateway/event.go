@@ -153,7 +153,7 @@ func idempotencyKey(header http.Header) (string, error) {
 	return key, nil
 }
 
-// withEventID appends the ID to the event as its last key. If there are two keys "$id", the last one counts.
+// withEventID appends the ID to the event as its last key. If the event has two keys "$id", decoders use the last one.
 func withEventID(event []byte, id string) []byte {
 	quoted, err := json.Marshal(id)
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 
 const (
 	webhookSecret = "it's a secret to everybody"
-	// taskToken stands for a token that a record contains and no answer may show.
+	// taskToken is a task token that the records contain and that no answer may show.
 	taskToken = "AAAAKgAAAAIAAAAAtoken"
 )
 

@@ -20,8 +20,8 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// FuzzGateway plants these: PAYLOAD in a request stands for payloadCanary, ADDRESS in a path for the address of a
-// callback.
+// FuzzGateway plants these canaries. In a request, PAYLOAD stands for payloadCanary. In a path, ADDRESS stands for the
+// address of a callback.
 const (
 	payloadCanary  = "canary-payload-7f3a"
 	callbackSecret = "canary-callback-key-0123456789"
@@ -58,8 +58,8 @@ func newFuzzWorld(t *testing.T, hosted *durable.Machines, records map[instances.
 	return w
 }
 
-// signed returns a value for X-Hub-Signature-256, by kind: none, the correct one, one for another body or secret, or
-// the text itself.
+// signed returns a value for X-Hub-Signature-256. kind selects no value, the correct signature, the signature of
+// another body or with another secret, or the text itself.
 func signed(kind uint8, text string, body []byte) string {
 	switch kind % 5 {
 	case 1:
@@ -175,7 +175,7 @@ func requestOf(form uint8, method, path, query, body string) events.APIGatewayV2
 	return event
 }
 
-// checkFuzzed checks the rules above. The key of a callback may appear in an answer only if the request itself
+// checkFuzzed checks the rules of FuzzGateway. The key of a callback may appear in an answer only if the request itself
 // contained it (keyHidden false).
 func checkFuzzed(t *testing.T, w *world, answer events.APIGatewayV2HTTPResponse, keyHidden bool, key string) {
 	t.Helper()

@@ -48,7 +48,8 @@ const (
 	QueueBytesMax = 1 << 20
 	// EventIDBytesMax is the length limit of an event ID. Instances store the IDs of their recent events.
 	EventIDBytesMax = 256
-	// WebhookBytesMax is the largest webhook, which is what GitHub delivers. Only a part of it is queued.
+	// WebhookBytesMax limits the body of a webhook. It is the largest body that GitHub delivers. Only a part of the
+	// body is queued.
 	WebhookBytesMax = 25 << 20
 )
 
@@ -59,11 +60,12 @@ type Store interface {
 	// Find returns the instance that has the alias or had it last. It returns dynamostore.ErrNoAlias if no instance has
 	// had it.
 	Find(ctx context.Context, alias string) (instances.ID, error)
-	// Redeem stores the event of a callback with the instance's alias, if it is the first one; see dynamostore.Redemption.
-	// Calling it again with the same by returns the same result.
+	// Redeem stores the event of a callback with the instance's alias, if it is the first callback; see
+	// dynamostore.Redemption. Calling it again with the same by returns the same result.
 	Redeem(ctx context.Context, alias string, id instances.ID, event json.RawMessage, by string) (dynamostore.Redemption, error)
-	// Reserve reserves a client's event ID for this event to the instance. The reservation starts at the given time. It
-	// returns dynamostore.ErrIDReused if the ID is reserved for another event. Reserving the same event again succeeds.
+	// Reserve reserves a client's event ID for this event to the instance. The reservation starts at the given time.
+	// Reserve returns dynamostore.ErrIDReused if the ID is reserved for another event. Reserving the same event again
+	// succeeds.
 	Reserve(ctx context.Context, to instances.ID, eventID string, event json.RawMessage, at time.Time) error
 }
 
@@ -78,8 +80,8 @@ type Config struct {
 	// Logger logs one line per event and one per rejected request, without bodies, signatures and headers. Defaults to
 	// slog.Default.
 	Logger *slog.Logger
-	// LogDetails adds the reason to the line of a rejected request. It may quote the request, so set it only for
-	// development.
+	// LogDetails adds the reason to the line of a rejected request. The reason may quote the request, so set LogDetails
+	// only for development.
 	LogDetails bool
 	// Now is the clock for the expiry of callback addresses and reserved event IDs. Defaults to time.Now.
 	Now func() time.Time

@@ -31,11 +31,12 @@ type Instance struct {
 	Since time.Time `json:"since,omitzero"`
 	Tags  []string  `json:"tags"`
 	// NextEvents are the types of external events that an active state has a transition for, sorted. Guards are not
-	// evaluated. They come from the chart hosted by this process, and are empty if it cannot read the snapshot.
+	// evaluated. The types come from the chart hosted by this process. The list is empty if the chart cannot read the
+	// snapshot.
 	NextEvents []string `json:"next_events"`
 	// Settled reports whether the instance waits only for external events or timers, according to the chart hosted by
-	// this process. If the chart cannot read the snapshot, it is derived from the view: no service is running, and the
-	// tag statechart.Settled is present.
+	// this process. If the chart cannot read the snapshot, Settled is derived from the view: no service is running, and
+	// the tag statechart.Settled is present.
 	Settled bool `json:"-"`
 
 	Context      json.RawMessage `json:"context"`
@@ -106,8 +107,9 @@ type Parked struct {
 	Event string `json:"event"`
 }
 
-// ViewOf returns the view of a record. NextEvents and Settled come from the instance's machine. If machines does not
-// contain it, or it cannot read the snapshot, the rest of the view is still complete.
+// ViewOf returns the view of a record. NextEvents and Settled come from the instance's machine. If that machine is not
+// in machines, or cannot read the snapshot, the rest of the view is still complete. ViewOf fails if the snapshot cannot
+// be decoded.
 func ViewOf(machines *durable.Machines, record instances.Record) (Instance, error) {
 	var v Instance
 	// The snapshot's keys are decoded here. The record's keys are all set below.

@@ -108,7 +108,7 @@ var problems = []struct {
 }
 
 // retryAfterSeconds is how long a client should wait after a failure of the queue or the store, and after an early
-// callback. The SDK has already retried for longer.
+// callback. A short wait is enough, because the SDK has already retried for longer.
 const retryAfterSeconds = 1
 
 // problem is an error response as in RFC 9457. Its type is about:blank. The code distinguishes kinds of problems.

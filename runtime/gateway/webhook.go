@@ -13,10 +13,12 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// Webhook describes a third party that signs its requests. They arrive at POST /webhooks/{name}. Both fields are required.
+// Webhook describes a third party that signs its requests. The requests arrive at POST /webhooks/{name}. Both fields
+// are required.
 type Webhook struct {
 	// Verify checks the signature of a request. Its error rejects the request with status 401, or with 503 if it wraps
-	// ErrNoSecret. HMAC returns the usual one. SignedBy helps to write another one.
+	// ErrNoSecret. HMAC returns a Verify function for the usual form of a signature. SignedBy helps to write one for
+	// another form.
 	Verify func(header http.Header, body []byte) error
 	// Read converts a verified request to an event. Its error rejects the request with status 400.
 	Read func(header http.Header, body []byte) (WebhookEvent, error)
@@ -26,14 +28,15 @@ type Webhook struct {
 type WebhookEvent struct {
 	To    instances.ID
 	Event json.RawMessage
-	// ID is the third party's ID of the delivery. It becomes the event's $id, so a redelivery is applied once. The gateway
-	// does not reserve it: an outage of the table then rejects no webhooks.
+	// ID is the third party's ID of the delivery. It becomes the event's $id, so a redelivery is applied once. The
+	// gateway does not reserve the ID in the table, so an outage of the table does not reject webhooks.
 	ID string
-	// Answer is the JSON of the answer with status 200, if Event is nil: a ping, for example, queues no event.
+	// Answer is the JSON body of the response with status 200 if Event is nil. The gateway then queues no event, for
+	// example for a ping.
 	Answer any
 }
 
-// ErrNoSecret is returned by the functions of HMAC if they have no secret.
+// ErrNoSecret is returned by SignedBy, and by the functions that HMAC returns, if the secret is empty.
 var ErrNoSecret = errors.New("webhooks are rejected because no secret is configured: set one here and at the sender")
 
 // HMAC returns a Verify function for the most common form of a signature. The header holds the prefix and the HMAC-SHA256

@@ -66,7 +66,7 @@ func TestOnlyTheCorrectSignatureIsAccepted(t *testing.T) {
 	}
 }
 
-// Stripe and Slack sign a time with the body.
+// Stripe and Slack sign a timestamp together with the body.
 func TestASignatureOfPartsIsAccepted(t *testing.T) {
 	t.Parallel()
 	secret, body := []byte("a secret of the tests"), []byte("body")

@@ -20,7 +20,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// throttling, once on, fails the first call of each operation that the functions make.
+// throttling fails the functions' first call of each operation, while it is on.
 type throttling struct {
 	on    atomic.Bool
 	mu    sync.Mutex

@@ -66,9 +66,9 @@ func sign(body string) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// TestNoSecretIsExposed plants canaries in payloads, tokens, webhooks, callbacks and the environment. It plays them
-// through the functions with all logging and tracing on, and looks for them in the output. Canaries of payloads may be
-// logged only if payloads are.
+// TestNoSecretIsExposed plants canaries in payloads, tokens, webhooks, callbacks and the environment. It sends them
+// through the functions with all logging and tracing on, and looks for them in the output. Canaries in payloads may be
+// logged only if payloads are logged.
 func TestNoSecretIsExposed(t *testing.T) {
 	t.Parallel()
 	for _, payloads := range []string{"off", "on"} {

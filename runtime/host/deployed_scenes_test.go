@@ -36,8 +36,9 @@ type ended struct{ Workflow, Status, Outcome string }
 // scene plays the demonstration's scene of the instance and returns its outcome.
 type scene func(d *deployed, instance string) (outcome, error)
 
-// scenes are the scenes of settle demo, by instance. The job without a runner is left out: with the template's settings
-// each launch takes five minutes. The month of uploads ends with its window open for the same reason.
+// scenes are the scenes of settle demo, by instance. Some waits are too long for this test. So the job without a runner
+// is left out: with the template's settings, each launch takes five minutes. The month of uploads ends while its window
+// is still open.
 var scenes = map[string]scene{
 	"job/run-1001-job-1": pickedUp, "signup/ada": signUp,
 	"enrich/demo-7": found, "enrich/demo-8": missed,
@@ -146,7 +147,8 @@ func mailed(record instances.Record) (string, error) {
 	return "", errors.New("expected the hash of a mailed code under the secret SignupCodeKey, got another hash: is the secret in the consumer's environment?")
 }
 
-// asked starts the workflow. It returns the third party's job ID and the path of the callback address.
+// asked starts the enrich workflow and waits until the instance has submitted a job to the third party. It returns the
+// execution's ARN, the third party's job ID and the path of the callback address.
 func (d *deployed) asked(instance string) (arn, jobID, path string, err error) {
 	arn, err = d.startWorkflow("enrich", "", instance, map[string]any{"subject": "https://example.com/canary-payload", "reference": strings.TrimPrefix(instance, "enrich/")})
 	if err != nil {

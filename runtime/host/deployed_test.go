@@ -143,7 +143,8 @@ func deploy(t *testing.T, executables map[string]string) *deployed {
 	return d
 }
 
-// timeout is six times the template's timeout, as long as the queues hide a batch. Even a busy machine stays below it.
+// timeout is six times the template's timeout, because the queues hide a batch for that long. Even a busy machine stays
+// below it.
 func (d *deployed) timeout(function string) time.Duration {
 	return 6 * time.Duration(d.functions[function].TimeoutSeconds) * time.Second
 }

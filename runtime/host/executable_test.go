@@ -23,8 +23,8 @@ const (
 	// executableBytesMax is the size limit of a function's executable.
 	executableBytesMax = 20_000_000
 	// startRatioMax limits the CPU time of a function's start, as a multiple of a bare handler's. A start lasts from
-	// exec to the first request for an event. On two busy cores the medians of nine runs were 1.9 to 2.5. The wall
-	// time was up to three times as long there.
+	// exec to the first request for an event. On two busy cores the medians of nine runs were 1.9 to 2.5. Their wall
+	// times were up to three times as long.
 	startRatioMax = 4.0
 )
 

@@ -172,7 +172,7 @@ func newDelay(p *Process, _ *durable.Machines) (any, error) {
 	return p.Telemetry.Each(sqsqueue.EachHandler(p.Logger, func(ctx context.Context, body string) error {
 		err := forwarder.Forward(ctx, body)
 		if errors.Is(err, schedule.ErrNotDelayed) {
-			// Do not return the error itself. It may quote the body.
+			// Do not return the error of Forward. It may quote the body.
 			return fmt.Errorf("%w: %d bytes in another format: inspect the message once it is in the dead-letter queue", schedule.ErrNotDelayed, len(body))
 		}
 		return err

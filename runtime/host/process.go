@@ -21,7 +21,7 @@ import (
 	"github.com/settle-run/settle/runtime/host/internal/telemetry"
 )
 
-// Process is what a function is built from.
+// Process contains everything from which a function builds its machines and its handler.
 type Process struct {
 	// Env reads the variables of machines and services.
 	Env      *Env
@@ -118,8 +118,8 @@ func (f Function) machines(p *Process) (hosted *durable.Machines, err error) {
 // LoadAWS loads the configuration of the SDK's clients.
 type LoadAWS func(ctx context.Context) (aws.Config, error)
 
-// loadAWS is the LoadAWS of Main. It reads what every AWS SDK reads (AWS SDKs and Tools Reference Guide, "Settings
-// reference"). The SDK does not log, because its lines would not be JSON.
+// loadAWS is the LoadAWS of Main. It reads the settings that every AWS SDK reads (AWS SDKs and Tools Reference Guide,
+// "Settings reference"). The SDK does not log, because its lines would not be JSON.
 func loadAWS(ctx context.Context) (aws.Config, error) {
 	return config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}))
 }

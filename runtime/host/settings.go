@@ -35,9 +35,9 @@ const (
 	DelayDeadLetterQueueARN = "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN"
 	SchedulerRoleARN        = "SETTLE_SCHEDULER_ROLE_ARN"
 	ScheduleGroup           = "SETTLE_SCHEDULE_GROUP"
-	// Workflows are the state machines that charts start, as pairs of the chart's name and the ARN, separated by
-	// commas, such as report=arn:aws:states:eu-central-1:123456789012:stateMachine:report. An execution of any other
-	// workflow ends as NOT_STARTED.
+	// Workflows are the state machines that charts start, as pairs of name and ARN, separated by commas, such as
+	// report=arn:aws:states:eu-central-1:123456789012:stateMachine:report. Charts use the name. If a chart starts any
+	// other workflow, the chart receives an end with the status NOT_STARTED.
 	Workflows = "SETTLE_WORKFLOWS"
 
 	// HistoryMax is the number of transitions that an instance stores: 1 to HistoryTransitionsMax. It defaults to the
@@ -72,7 +72,7 @@ type Settings struct {
 	DelayDeadLetterQueueARN string
 	SchedulerRoleARN        string
 	ScheduleGroup           string
-	// Workflows maps the charts' names to ARNs.
+	// Workflows maps the names that charts use for workflows to ARNs.
 	Workflows map[string]string
 	// HistoryMax is 0 for the default.
 	HistoryMax int
@@ -117,8 +117,8 @@ func readSettings(r *Env) Settings {
 // Env reads environment variables and collects their problems. A variable that is unset or empty has the zero value.
 // Callers need not check for problems, because the function does not start if there are any.
 //
-// No library replaces it: github.com/caarlos0/env and github.com/sethvargo/go-envconfig would only fetch the text. The
-// checks and their messages would still be code of this package, one type for each kind of variable.
+// No library replaces it: github.com/caarlos0/env and github.com/sethvargo/go-envconfig would only read the text. The
+// checks and their messages would still be code of this package, with one type for each kind of variable.
 type Env struct {
 	lookup   func(name string) (string, bool)
 	required []string
@@ -287,7 +287,8 @@ func (r *Env) endpoint(name string) *url.URL {
 	return address
 }
 
-// headers reads name=value pairs. The values may be percent-encoded. It quotes none of them, because they may contain keys.
+// headers reads name=value pairs. The values may be percent-encoded. Errors do not quote the values, because they may
+// contain keys.
 func (r *Env) headers(name string) map[string]string {
 	value := r.Text(name, "headers")
 	if value == "" {

@@ -155,7 +155,8 @@ func (n noting) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return answer, err
 }
 
-// loadAWS returns the functions' configuration of the SDK. Of the SDK's variables it reads AWS_MAX_ATTEMPTS.
+// loadAWS returns the configuration of the SDK for the functions. Of the SDK's environment variables, it reads only
+// AWS_MAX_ATTEMPTS.
 func (w *world) loadAWS(context.Context) (aws.Config, error) {
 	attempts, _ := strconv.Atoi(w.variables["AWS_MAX_ATTEMPTS"]) // No value means the SDK's default.
 	return aws.Config{
@@ -163,7 +164,7 @@ func (w *world) loadAWS(context.Context) (aws.Config, error) {
 	}, nil
 }
 
-// start starts a function, which calls AWS by the role with its name.
+// start starts a function, which calls AWS with the role of the same name.
 func (w *world) start(name string, function host.Function) lambda.Handler {
 	w.t.Helper()
 	handlerOf := function.Handler

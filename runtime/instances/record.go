@@ -25,7 +25,7 @@ type Record struct {
 	State  []string
 	Status statechart.Status
 
-	// CreatedAt is when the event that started the instance was sent. An earlier instance of the name has another time.
+	// CreatedAt is when the event that started the instance was sent. It distinguishes earlier instances of the name.
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	// ExpireAt is when the item may be deleted; zero means never. It is zero while effects are pending.
@@ -48,8 +48,8 @@ type Record struct {
 	Skipped int64
 	// FailedEffects holds the effects that will never be performed, oldest first. See durable.Config.FailedEffectsMax.
 	FailedEffects []FailedEffect
-	// DeniedSince is when AWS first denied the effect at the head of the outbox, or the answer that is next; zero if it
-	// has not.
+	// DeniedSince is when AWS first denied the first effect of the outbox or, if the outbox is empty, the next answer to a
+	// task. It is zero if AWS has not denied it.
 	DeniedSince time.Time
 	// Outbox holds the effects that may not have been performed yet. Effects must be performed in order, and only
 	// after the record is stored.
@@ -97,7 +97,8 @@ type Transition struct {
 	Ignored bool `json:"ignored,omitempty"`
 }
 
-// Attempt counts the tries of an event that failed in the chart or killed the process, and its services.
+// Attempt counts an event's tries that failed in the chart or killed the process, and the services that the event led
+// to.
 type Attempt struct {
 	// Queue and SequenceNumber identify the event.
 	Queue          string `json:"queue"`
@@ -135,8 +136,8 @@ type FailedEffect struct {
 	// Target is as in statechart.CommunicationFailure.
 	Target string `json:"target,omitempty"`
 	Error  string `json:"error"`
-	// Data is the JSON of the event, input or answer, or else the time that the effect asked for. It is empty if it
-	// is longer than 2 KiB. DataBytes is its full length either way.
+	// Data is the JSON of the event, input or answer, or else the time that the effect asked for. Data is empty if it is
+	// longer than 2 KiB. DataBytes is the full length either way.
 	Data      json.RawMessage `json:"data,omitempty"`
 	DataBytes int             `json:"data_bytes,omitempty"`
 	// Report says whether the chart has received the failure. It is empty if the chart does not declare

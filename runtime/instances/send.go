@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// LastSend is the last applied event from another instance. The sender's sends in a queue are in the order of their
-// IDs, so earlier ones are duplicates.
+// LastSend is the last applied event from another instance. A queue delivers the sends of a sender in the order of
+// their IDs, so a send with an earlier ID is a duplicate.
 type LastSend struct {
 	// Sender is the sender's name and its creation, as in the IDs of its sends: "order/1@1767322800000".
 	Sender string `json:"sender"`
@@ -15,7 +15,8 @@ type LastSend struct {
 	ID string `json:"id"`
 }
 
-// ParseSend parses the ID of a send, which is the ID of its event ($id): "order/1@1767322800000/3.0". ok is false if it is not one.
+// ParseSend parses the ID of a send, which is the ID of its event ($id): "order/1@1767322800000/3.0". ok is false for
+// any other ID.
 func ParseSend(id string) (send LastSend, ok bool) {
 	slash := strings.LastIndexByte(id, '/')
 	at := strings.LastIndexByte(id[:max(slash, 0)], '@')

@@ -59,9 +59,10 @@ type Token struct {
 	// TimeoutSeconds and HeartbeatSeconds are the settings of the task's state; zero means none.
 	TimeoutSeconds   int `json:"timeout_seconds,omitempty"`
 	HeartbeatSeconds int `json:"heartbeat_seconds,omitempty"`
-	// Answer is the answer to the task, nil while it has to wait. It is stored before it is given.
+	// Answer is the answer to the task, nil while the task has to wait. The loop stores an answer before it gives the
+	// answer.
 	Answer *Answer `json:"answer,omitempty"`
-	// Expired says that the task no longer waits, and that the chart has yet to receive this: its message has been sent.
+	// Expired says that the task no longer waits. The chart has yet to receive the message about this.
 	Expired bool `json:"expired,omitempty"`
 }
 

@@ -22,7 +22,7 @@ func classify(err error) error {
 	switch code := api.ErrorCode(); {
 	case code == "ValidationException":
 		if message := api.ErrorMessage(); strings.Contains(message, "execution role") || strings.Contains(message, "Arn") {
-			// The configuration is wrong, not the message. Also, a new role cannot be assumed for a while.
+			// The configuration is wrong, not the message. Or the role is so new that Scheduler cannot assume it yet.
 			return fmt.Errorf("%w: %w", durable.ErrDenied, err)
 		}
 		return fmt.Errorf("%w: %w", durable.ErrRefused, err)

@@ -54,8 +54,8 @@ func NewForwarder(delays *DelayQueue, timers *Timers, sender durable.Sender) *Fo
 }
 
 // scheduleAgainFrom is how early a message must be to return to EventBridge Scheduler. It is far above Lead. Otherwise
-// a message that Scheduler just delivered might return while its schedule still exists, and CreateSchedule would
-// count it as scheduled.
+// a message that Scheduler has just delivered might return while its schedule still exists. CreateSchedule would then
+// count the message as scheduled, and it would get lost.
 const scheduleAgainFrom = 2 * HopMax
 
 // schedulerTimeout is how long a hop waits for EventBridge Scheduler. A batch of ten must hop within an invocation
@@ -104,7 +104,7 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 	return nil
 }
 
-// Read returns the message for an instance that a message of the delay queue, or of its dead-letter queue, contains.
+// Read returns the message to an instance that is wrapped in a message of the delay queue or of its dead-letter queue.
 // Errors wrap ErrNotDelayed.
 func Read(body string) (durable.Message, error) {
 	message, to, err := decode(body)

@@ -91,7 +91,7 @@ func TestATransientSchedulerErrorIsReturned(t *testing.T) {
 }
 
 // TestTheDelayQueuesErrorIsReturnedIfBothFail shows that a denial by Scheduler does not make the effect fail
-// permanently. The delay queue accepts it once it responds again.
+// permanently. The delay queue accepts the effect's message once the queue responds again.
 func TestTheDelayQueuesErrorIsReturnedIfBothFail(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

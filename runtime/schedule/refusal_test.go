@@ -32,7 +32,7 @@ func TestPermanentErrorsAreDistinguishedFromTransientOnes(t *testing.T) {
 	for _, c := range []struct {
 		answer
 		after time.Duration
-		want  error // nil: neither
+		want  error // nil: neither ErrRefused nor ErrDenied
 	}{
 		{answer{"InvalidParameterValue", "One or more parameters are invalid."}, time.Second, durable.ErrRefused},
 		{answer{"InvalidMessageContents", "no"}, time.Second, durable.ErrRefused},

@@ -112,7 +112,7 @@ func TestAMessageIsSentWhenItIsDueAfterAnyDelay(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		after time.Duration
-		late  time.Duration // delays are whole seconds
+		late  time.Duration // how late the message arrives, because delays are whole seconds
 		hops  string
 	}{
 		{-time.Hour, 0, "0"},

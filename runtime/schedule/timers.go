@@ -96,7 +96,7 @@ func (t *Timers) Schedule(ctx context.Context, at time.Time, message durable.Mes
 	return nil
 }
 
-// create creates the message's schedule. An existing one counts as created.
+// create creates the message's schedule. A schedule that exists already counts as created.
 func (t *Timers) create(ctx context.Context, message delayed) error {
 	body, err := plainjson.Marshal(message)
 	if err != nil {

@@ -200,7 +200,8 @@ func TestATimerIsOnTimeIfItsScheduleIsLateAndFiresTwice(t *testing.T) {
 	}
 }
 
-// The end of an execution is postponed. Its output is as long as Step Functions allows. Escaped, it would be six times as long.
+// The message reports the end of an execution whose output has the maximum length of Step Functions. With escaped
+// characters, it would be six times as long.
 func TestTheLongestOutputFitsIntoTheDelayQueue(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{time.Second, time.Hour} {

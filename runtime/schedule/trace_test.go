@@ -24,7 +24,7 @@ func TestTheDelayQueueKeepsTheTrace(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f, sender := newFixture(t), &traced{}
 			f.forwarder = schedule.NewForwarder(f.delays, nil, sender)
-			// Two hops.
+			// The message needs two hops.
 			err := f.delays.Schedule(durable.WithTrace(t.Context(), want), time.Now().Add(20*time.Minute), durable.Message{To: ada, Body: []byte(`{}`), DeduplicationID: "d"})
 			if err != nil {
 				t.Fatal(err)

@@ -39,11 +39,11 @@ func (c *Callback) reconcile(ctx context.Context, token instances.Token, answer 
 	end, over, err := c.end(ctx, token)
 	switch {
 	case isUnknown(err):
-		return nil // No way to decide. The execution comes from the producer's event and may be anything.
+		return nil // The history cannot decide. The execution comes from the producer's event and may be anything.
 	case err != nil:
 		return fmt.Errorf("looking up how the task %s ended: %w", token.Name, classify(err))
 	case end == nil && over:
-		return nil // No way to decide. The history does not show the token.
+		return nil // The history cannot decide, because it does not show the token.
 	case end == nil, !over && !endsTask(*end):
 		return fmt.Errorf("looking up how the task %s ended: %w", token.Name, undecidedError{})
 	}

@@ -43,7 +43,7 @@ func TestPermanentErrorsAreDistinguishedFromTransientOnes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		send, history string
-		want          error // nil: neither
+		want          error // nil: neither ErrRefused nor ErrDenied
 		calls         int
 	}{
 		{"InvalidOutput", "", durable.ErrRefused, 1},

@@ -36,14 +36,14 @@ const ErrorUnknownWorkflow = "Settle.UnknownWorkflow"
 // Workflows implements durable.Executions. It is safe for concurrent use.
 type Workflows struct {
 	client StartClient
-	// arns maps the charts' names of workflows to the ARNs of their state machines.
+	// arns maps the names that charts use for workflows to the ARNs of the state machines.
 	arns map[string]string
 }
 
 var _ durable.Executions = (*Workflows)(nil)
 
-// NewWorkflows returns Workflows for the given state machine ARNs, keyed by the charts' names for them. They must be
-// standard workflows: Step Functions does not report the end of an express execution.
+// NewWorkflows returns Workflows for the given state machine ARNs, keyed by the names that charts use for them. They
+// must be standard workflows: Step Functions does not report the end of an express execution.
 func NewWorkflows(client StartClient, arns map[string]string) (*Workflows, error) {
 	for name, arn := range arns {
 		if parts := strings.Split(arn, ":"); len(parts) < 7 || parts[0] != "arn" || parts[2] != "states" || parts[5] != "stateMachine" {
@@ -54,10 +54,11 @@ func NewWorkflows(client StartClient, arns map[string]string) (*Workflows, error
 }
 
 // Start starts an execution and returns its ARN. If an execution of that name exists, it counts as started, even if
-// Step Functions refuses to start it now. If Step Functions will never start it, Start returns a
-// *durable.RefusedError and the ARN it would have, because DescribeExecution lags. After any other error, it may or
-// may not have started. Start returns such an error, too, if Step Functions refuses a retry of a call that may have
-// started it.
+// Step Functions refuses to start it now. If Step Functions will never start it, Start returns a *durable.RefusedError.
+// It then also returns the execution's ARN: an earlier Start may have started it, because DescribeExecution may lag.
+//
+// After any other error, the execution may or may not have started. Start also returns such an error if Step Functions
+// refuses a retry within Start, because the first call may have started the execution.
 func (w *Workflows) Start(ctx context.Context, execution instances.Execution, input json.RawMessage) (arn string, err error) {
 	machine, known := w.arns[execution.Workflow]
 	if !known {
@@ -83,7 +84,7 @@ func (w *Workflows) Start(ctx context.Context, execution instances.Execution, in
 	if code == "" {
 		return "", err
 	}
-	// An earlier Start may have started it and lost its response.
+	// An earlier Start may have started the execution and lost its response.
 	arn = executionARN(machine, execution.Name)
 	_, lookErr := describe(ctx, w.client, arn)
 	switch {

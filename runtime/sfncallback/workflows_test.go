@@ -116,7 +116,7 @@ func TestAnExecutionIsStartedOnceUnderItsName(t *testing.T) {
 		const want = "arn:aws:states:us-east-1:000000000000:execution:echo:settle-1"
 		for i, input := range []string{`{"text":1}`, `{"text":1}`, `{"text":2}`, `{"text":1}`} {
 			if i == 3 {
-				time.Sleep(2 * time.Minute) // It has ended by then.
+				time.Sleep(2 * time.Minute) // The first execution has ended by then.
 			}
 			if arn, err := d.start("echo", "settle-1", input); err != nil || arn != want {
 				d.t.Errorf("start %d: want %s, got %s and %v", i, want, arn, err)
@@ -160,7 +160,8 @@ func TestAStartIsRetriedAndCountsAsStarted(t *testing.T) {
 }
 
 // The first call starts the execution and loses its answer. The second call is denied, and DescribeExecution does not
-// find the execution yet. So the refusal may not be reported: the next Start decides, which is a repeat for the loop.
+// find the execution yet. So Start must not report the refusal. It returns another error, and the loop calls Start
+// again.
 func TestAStartWithALostAnswerIsNotRefused(t *testing.T) {
 	t.Parallel()
 	for _, look := range []string{"ExecutionDoesNotExist", "AccessDeniedException", ""} {
@@ -248,8 +249,8 @@ func TestAPermanentStartErrorIsRefused(t *testing.T) {
 	}
 }
 
-// TestAStartedExecutionIsNotRefused starts an execution that an earlier start may have started. It is refused, because the
-// state machine is being deleted or the permission is gone.
+// TestAStartedExecutionIsNotRefused starts an execution that an earlier start may have started. Step Functions refuses
+// this start, because the state machine is being deleted or the permission is gone.
 func TestAStartedExecutionIsNotRefused(t *testing.T) {
 	t.Parallel()
 	const arn = "arn:aws:states:us-east-1:000000000000:execution:echo:settle-1"
@@ -354,7 +355,7 @@ func TestAnEndIsSentToItsInstance(t *testing.T) {
 			if _, err := d.start("echo", c.execution, c.input); err != nil {
 				d.t.Fatal(err)
 			}
-			d.forward() // It runs.
+			d.forward() // The execution still runs.
 			if len(d.sent) > 0 {
 				d.t.Errorf("%s: want nothing while it runs, got %v", name, d.sent)
 			}

@@ -17,10 +17,10 @@ type aim struct {
 	outage time.Duration
 	// about restricts the faults to calls that contain this text; empty means any call.
 	about string
-	// afterParking restricts the faults to calls in which a process records that it parked a message.
+	// afterParking restricts the faults to the calls that a process makes right after it has parked a message.
 	afterParking bool
-	// family, parking, tasks and givesUp select what such runs have more of: children, events that are parked and
-	// sent again, waiting tasks, and messages that the queue gives up.
+	// Runs with this aim have more children (family), events that are parked and sent again (parking), waiting tasks
+	// (tasks), or messages that the queue gives up (givesUp).
 	family, parking, tasks, givesUp bool
 }
 
@@ -31,13 +31,14 @@ const deduplicationPeriod = 5 * time.Minute
 var aims = []aim{
 	// A process that has read an instance writes much later.
 	{kinds: map[string]fault{"dynamodb.PutItem": freeze}, about: `{"S":"` + kidMachine + "/", family: true},
-	// A child should start, but the queue gives up the start. When it is sent again, the parent no longer waits.
+	// A child should start, but the queue gives up the message. When an operator sends the message again, the parent no
+	// longer waits for the child.
 	{kinds: map[string]fault{"dynamodb.GetItem": failBefore, "dynamodb.PutItem": failBefore}, about: `{"S":"` + kidMachine + "/", family: true, givesUp: true},
-	// A process sends a message again after SQS has forgotten the first: parked but still in the outbox, or performed
-	// but not cleared.
+	// A process sends a message again after SQS has forgotten the first one. In the first aim, the message was parked
+	// but is still in the outbox. In the second, an effect was performed but not cleared.
 	{kinds: map[string]fault{"dynamodb.PutItem": outage, "dynamodb.UpdateItem": outage}, outage: deduplicationPeriod, afterParking: true, parking: true},
 	{kinds: map[string]fault{"dynamodb.UpdateItem": outage}, outage: deduplicationPeriod},
-	// The task no longer waits when its answer arrives, and the report about that to the chart is sent again.
+	// The task no longer waits when its answer arrives, and the event that reports this to the chart is sent again.
 	{kinds: map[string]fault{"states.SendTaskSuccess": outage, "states.SendTaskFailure": outage, "dynamodb.UpdateItem": outage}, outage: deduplicationPeriod, tasks: true},
 }
 
@@ -91,8 +92,8 @@ func (d *director) drawKind(call *pendingCall) fault {
 	return kinds[d.rng.IntN(len(kinds))]
 }
 
-// permissionOf returns the operation whose permission a call needs. IAM authorizes a batch like its entries (SQS
-// Developer Guide, "Amazon SQS API permissions").
+// permissionOf returns the operation whose permission a call needs. IAM authorizes a batch call like a call for one
+// entry (SQS Developer Guide, "Amazon SQS API permissions").
 func permissionOf(target string) string { return strings.TrimSuffix(target, "Batch") }
 
 // drawOutage draws the length of an outage.

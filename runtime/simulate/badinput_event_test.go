@@ -42,8 +42,8 @@ type badMessage struct {
 	// body is the message's body. CREATED stands for the instance's creation time, as in the loop's own events.
 	body       string
 	attributes map[string]types.MessageAttributeValue
-	// before lists events for probe/1 before the message, besides a first note. none means that the instance does not
-	// exist.
+	// before lists events that probe/1 receives before the message and after a first note. none means that probe/1
+	// receives nothing before, and does not exist.
 	before []string
 	none   bool
 	// ended means that the good event of the same group is ignored, because the instance is done.

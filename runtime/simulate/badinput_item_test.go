@@ -46,7 +46,7 @@ func (w *world) putItem(stored item) {
 // badItem is one row of a table of items that a person or another version wrote.
 type badItem struct {
 	name string
-	// before lists events for probe/1 before the change, besides a first note.
+	// before lists events that probe/1 receives before the change and after a first note.
 	before []string
 	// spoil changes the item.
 	spoil func(item)

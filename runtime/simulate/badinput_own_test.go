@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// TestBadGroups is the table of groups that name no instance, or look like it.
+// TestBadGroups is the table of groups that name no instance, and of unusual groups that do name one.
 func TestBadGroups(t *testing.T) {
 	t.Parallel()
 	longest := "probe/" + strings.Repeat("x", 128-len("probe/"))
@@ -35,12 +35,13 @@ func TestBadGroups(t *testing.T) {
 	})
 }
 
-// TestBadAttributes is the table of message attributes that look like a parked message's.
+// TestBadAttributes is the table of message attributes that look like the attributes of a parked message.
 func TestBadAttributes(t *testing.T) {
 	t.Parallel()
 	binary := types.MessageAttributeValue{DataType: aws.String("Binary"), BinaryValue: []byte{0xff}}
 	told := `{"type": "note", "text": "told"}`
-	// An event without an ID that starts its instance is remembered by its place, the first in the queue.
+	// The event starts its instance and has no ID. So the instance remembers it by its place, which is the first in the
+	// queue.
 	queue := sha256.Sum256([]byte(arnOfQueues + queueName))
 	place := fmt.Sprintf("parked/%x/10000000000000001024", queue[:8])
 	nothingKept := func(w *world, after instances.Record) {

@@ -97,8 +97,8 @@ func (w *world) startSending(group, event string) (execution string) {
 	return *started.ExecutionArn
 }
 
-// TestATaskWithAWrongEntryTimeIsStillAnswered sends tasks with an entry time long ago. The token of a waiting task
-// stays.
+// TestATaskWithAWrongEntryTimeIsStillAnswered sends tasks with an entry time long ago. The instance must keep the token
+// of such a task while it waits.
 func TestATaskWithAWrongEntryTimeIsStillAnswered(t *testing.T) {
 	t.Parallel()
 	for _, entered := range []string{"1970-01-01T00:00:00Z", "0001-01-01T00:00:00Z"} {
@@ -122,7 +122,7 @@ func TestATaskWithAWrongEntryTimeIsStillAnswered(t *testing.T) {
 }
 
 // TestATaskThatNamesAnotherExecutionBlocksForAnHour sends a task whose event names another execution, which runs for a
-// day. The task is over before the answer, and the history of the other execution never shows it.
+// day. The task is over before the answer, and the history of the other execution never shows the task.
 func TestATaskThatNamesAnotherExecutionBlocksForAnHour(t *testing.T) {
 	t.Parallel()
 	inProbeWorld(t, func(w *world, log *lines) {

@@ -41,8 +41,8 @@ func (s *simulation) check() {
 		}
 		s.checkRest(record)
 		record.Tokens = slices.DeleteFunc(record.Tokens, func(k instances.Token) bool { return k.Expired })
-		// The message of an expired one may be parked.
-		if len(record.Tokens) > 0 && !s.plan.denies { // otherwise nothing may have checked them
+		// An expired token may remain, because the message that reports it to the instance may be parked.
+		if len(record.Tokens) > 0 && !s.plan.denies { // a missing permission may prevent the check of a token
 			s.problem("%s still has tokens: %+v", name, record.Tokens)
 		}
 		if s.hasLost(name) {
@@ -99,14 +99,14 @@ const (
 	abandonedMax = 10
 )
 
-// checkInnocents checks the events that were parked because their tries never ended. Their instance must have killed
-// processes, or as many processes must have died or frozen as an event may have tries.
+// checkInnocents checks the events that were parked because their tries never ended. Either the instance killed
+// processes, or at least as many processes died or froze as an event may have tries.
 func (s *simulation) checkInnocents() {
 	died, triesMax := s.died(), cmp.Or(s.plan.config.AbandonedMax, abandonedMax)
 	for _, name := range s.names() {
 		for _, message := range slices.Concat(s.ledger.of(name)...) {
 			if message.isHopeless() {
-				continue // the dead-letter queue may have been unreachable for as long
+				continue // the dead-letter queue may have been unreachable during all tries
 			}
 			if n, _ := retriesOf(message); n > 0 {
 				s.count("messages of the runtime scheduled again", 1)
@@ -190,12 +190,12 @@ func (s *simulation) ends() map[string]*sfn.DescribeExecutionOutput {
 	return ends
 }
 
-// timedOut reports whether an execution waited too long.
+// timedOut reports whether the task of an execution timed out, or missed its heartbeats for too long.
 func timedOut(end *sfn.DescribeExecutionOutput) bool {
 	return end != nil && end.Status == "FAILED" && strings.HasSuffix(aws.ToString(end.Error), "Timeout")
 }
 
-// check checks that a workflow received the model's answer, or waited too long.
+// check checks that a workflow received the model's answer, or that its task timed out.
 func (w *wait) check(end *sfn.DescribeExecutionOutput) error {
 	said := aws.ToString(end.Error) + ": " + aws.ToString(end.Cause)
 	var output struct{ Outcome string }
@@ -219,10 +219,11 @@ func (w *wait) check(end *sfn.DescribeExecutionOutput) error {
 	}
 }
 
-// heartbeatLong is a timeout with a long heartbeat interval, a quarter of it. No outage lasts that long.
+// Tasks with a longer timeout than heartbeatLong may have a heartbeat timeout of a quarter of that timeout, which is
+// several days. No outage lasts that long.
 const heartbeatLong = 29 * 24 * time.Hour
 
-// checkExecutions checks that no workflow still waits, and that none waited too long for nothing.
+// checkExecutions checks that no workflow still waits, and that none timed out without a reason.
 func (s *simulation) checkExecutions(ends map[string]*sfn.DescribeExecutionOutput, tokens map[string]wait) {
 	for arn, end := range ends {
 		if _, known := tokens[arn]; !known && !timedOut(end) {
@@ -230,7 +231,7 @@ func (s *simulation) checkExecutions(ends map[string]*sfn.DescribeExecutionOutpu
 		}
 		took, timeout := end.StopDate.Sub(*end.StartDate), s.timeoutOf(*end.Name)
 		stopped := aws.ToString(end.Error) == "States.HeartbeatTimeout" && timeout > heartbeatLong
-		if _, heard := tokens[arn]; heard && stopped && s.plan.receivesMax == 0 && !s.plan.denies { // otherwise its heartbeats may be given up
+		if _, heard := tokens[arn]; heard && stopped && s.plan.receivesMax == 0 && !s.plan.denies { // in other runs, its heartbeats may be given up or denied
 			s.problem("%s got no heartbeat for days", arn)
 		}
 		// Heartbeats are late if a clock is off, if a service blocks the instance, or under a strain.

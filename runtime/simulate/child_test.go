@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// voyage is the context of a chart that sends ships, and of the ships. Log lists the events in order.
+// voyage is the context of the harbour, which sends ships, and of the ships. Log lists the events in order.
 type voyage struct {
 	Cargo string   `json:"cargo"`
 	Log   []string `json:"log"`
@@ -36,8 +36,8 @@ const (
 	voyages  = 3 * time.Hour
 )
 
-// sailing hosts the harbour, the ships and the boats. The harbour has a ship at sea while it waits for one. Each ship
-// has a boat.
+// sailing hosts the harbour, the ships and the boats. The state waiting of the harbour has a ship as its child. Each
+// ship has a boat as its child.
 func sailing() []durable.Machine {
 	type on = statechart.Transition[voyage]
 	type do = []statechart.Action[voyage]

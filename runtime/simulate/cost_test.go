@@ -41,7 +41,7 @@ const (
 const (
 	callsMonth = 10_000 * 30
 	waitSecond = 5 * 60
-	// runSeconds is the total running time of functions for one call, in seconds, with gigabytes of memory.
+	// runSeconds is the total running time of all functions for one call. gigabytes is the memory of each function.
 	runSeconds, gigabytes = 2, 1
 	// idlePolls is how many requests Lambda's pollers make for a queue in a month: five concurrent long polls of 20
 	// seconds.
@@ -81,7 +81,7 @@ func measureCall(t *testing.T) (c callCost) {
 	return c
 }
 
-// writeUnits returns the units of one write of the item.
+// writeUnits returns the write units that one write of the item consumes.
 func (w *world) writeUnits(instance string) int {
 	w.t.Helper()
 	client := dynamodb.NewFromConfig(w.aws(w.cloud.HTTPClient(), true))

@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// The bytes in the consumer's log at level info for an event that logs nothing but its application. A test of
+// The bytes in the consumer's log at level info for an event that logs only the line "event applied". A test of
 // runtime/host measures the first two, and compares them with the table in docs/cost.md.
 const (
 	eventLineBytes   = 290 // "event applied"

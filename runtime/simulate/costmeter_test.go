@@ -57,7 +57,7 @@ func (m *meter) usage() usage {
 // payload is billed as 1 request" (https://aws.amazon.com/sqs/pricing/).
 func billed(bytes int) int { return max(1, (bytes+64<<10-1)/(64<<10)) }
 
-// request counts billed requests to the queue with the name or URL.
+// request counts billed requests to the queue with that name or URL.
 func (u *usage) request(queue string, billed int) {
 	if strings.HasSuffix(queue, ".fifo") {
 		u.fifo += billed
@@ -88,7 +88,8 @@ func (m *meter) delivered(batch awslocal.Delivery) awslocal.DeliveryFault {
 			m.batch(batch.Bodies)
 		}
 	case delayName:
-		// A schedule sent the messages that the runtime did not send itself: see sent.
+		// Schedules sent the messages that the runtime did not send itself. So the method sent subtracts the messages
+		// of the runtime.
 		m.used.firings += len(batch.Bodies)
 		m.used.standard += len(batch.Bodies)
 	}

@@ -94,13 +94,13 @@ func wantCallsPerEvent(t *testing.T, used []usage) {
 	const dollarsMax = 2.60
 	for i, want := range map[int]usage{
 		0: {gets: 10, puts: 10, read: 10, write: 10, fifo: 30, invocations: 10},
-		// Ten events as one turn.
+		// Ten events are applied in one turn.
 		2: {gets: 1, puts: 1, read: 1, write: 1, fifo: 3, invocations: 1},
-		// One more write for every event with an effect. Three units for the item with the IDs of 50 sends.
+		// Every event with an effect needs one more write. The item with the IDs of 50 sends takes three units.
 		3: {gets: 10, puts: 10, updates: 5, read: 10, write: 25, fifo: 30, invocations: 10},
 		6: {gets: 10, puts: 10, read: 10, write: 20, fifo: 50, invocations: 10},
 		8: {gets: 1, puts: 1, read: 1, write: 2, fifo: 3, invocations: 1},
-		// Ten instances in one batch of the queue, but each with its own read and write.
+		// Ten instances share a batch of the queue, but each needs its own read and write.
 		9: {gets: 10, puts: 10, read: 10, write: 10, fifo: 3, invocations: 1},
 	} {
 		got, events := used[i], used[i].events
@@ -141,7 +141,7 @@ func (w *world) wantItemOf1KB(instance string) {
 	}
 }
 
-// playAlone sends events of a type one by one: no producer, poller or turn ever has two.
+// playAlone sends events of a type one by one, so that no call, poll or turn contains two.
 func (w *world) playAlone(n, bytes int, typ string) {
 	const instance = "tally/1"
 	events := w.fill(bytes, instance)
@@ -155,7 +155,7 @@ func (w *world) playAlone(n, bytes int, typ string) {
 	w.wantItemOf1KB(instance)
 }
 
-// playFolded sends events to one instance, as many at once as a producer can, faster than they are applied.
+// playFolded sends events to one instance, as many per call as SQS allows, and faster than the instance applies them.
 func (w *world) playFolded(n, bytes int) {
 	const instance = "tally/1"
 	events := w.fill(bytes, instance)
@@ -202,7 +202,7 @@ func (w *world) playTimers(n, seconds int) {
 		e := sentEvent{instance, "later", number{N: 1_100_000 + i, Seconds: seconds}}
 		w.sendEvents(e)
 		time.Sleep(time.Duration(seconds)*time.Second + time.Minute)
-		events = append(events, e, sentEvent{instance, "after add", number{N: e.N}}) // as in the history
+		events = append(events, e, sentEvent{instance, "after add", number{N: e.N}}) // as the history names them
 	}
 	w.wantApplied(instance, events, int64(len(events)+n/2)) // clearing each timer is a write
 }

@@ -27,7 +27,7 @@ type tally struct {
 	Kept string `json:"kept,omitempty"`
 }
 
-// number is the payload of its events.
+// number is the payload of the chart's events.
 type number struct {
 	N    int    `json:"n"`
 	To   string `json:"to,omitempty"`
@@ -45,8 +45,8 @@ func (t tally) add(n number) tally {
 	return t
 }
 
-// tallying hosts that chart. It adds up its events, keeps the text of some, sends events to others or later to
-// itself, and changes between two states.
+// tallying hosts the chart of the tally. It adds up its events, keeps the text of some, sends events to others or later
+// to itself, and changes between two states.
 func tallying() durable.Machine {
 	type on = statechart.Transition[tally]
 	type do = []statechart.Action[tally]

@@ -113,7 +113,7 @@ func outcomeOf(w *world, r instances.Record) outcome {
 	if err := json.Unmarshal(snapshot.Output, &output); err != nil {
 		w.t.Fatal(err)
 	}
-	delete(output, "account_id") // it contains the key, and with it the time of the run
+	delete(output, "account_id") // it contains the idempotency key, which contains the time of the run
 	var history []string
 	for _, h := range r.History {
 		history = append(history, fmt.Sprintf("%s: %v -> %v", h.Event, h.From, h.To))
@@ -159,7 +159,7 @@ func TestDemoSurvivesAFaultAtEveryCall(t *testing.T) {
 	}
 }
 
-// checkDemo checks the demo's outcomes, so that not all runs are wrong together.
+// checkDemo checks the outcomes of the run without faults. The other runs are only compared with it.
 func checkDemo(t *testing.T, outcomes map[string]outcome) {
 	t.Helper()
 	wantHistory := []string{

@@ -42,8 +42,8 @@ type director struct {
 	plan plan
 	// parks reports for each process whether its last call parked a message.
 	parks map[string]bool
-	// deliveredLeft was the number of remaining faults when the first batch at deliveredAt arrived. The order of
-	// pollers is random.
+	// deliveredLeft was the number of remaining faults when the first batch at deliveredAt arrived. All batches of that
+	// instant use this number, because the order of the pollers within it is random.
 	deliveredAt   time.Time
 	deliveredLeft int
 	dead          map[string]bool
@@ -51,11 +51,11 @@ type director struct {
 	onDie         map[string]func()
 	// outages maps services to the end of their outage. Only the test's own calls succeed until then.
 	outages map[string]time.Time
-	// partial maps services to the time until which half of their writes fail. killing is the time until which
-	// consumers die.
+	// partial maps services to the time until which half of their writes fail. killing is the time until which the
+	// director kills consumers.
 	partial map[string]time.Time
 	killing time.Time
-	// denied maps operations to the time until which consumers lack the permission.
+	// denied maps operations to the time until which consumers lack the permission for them.
 	denied map[string]time.Time
 	counts map[string]int // of faults, by kind
 	// calls counts the calls. trace lists what happened. unsorted lists messages since the last call, which are sorted
@@ -92,7 +92,7 @@ const (
 	longOutage
 	partialOutage
 	killing
-	// deny takes a consumers' permission away for longer than they retry.
+	// deny takes a permission away from the consumers, for longer than they retry a denied effect.
 	deny
 )
 
@@ -148,7 +148,7 @@ func (d *director) direct(ctx context.Context) {
 	}
 }
 
-// choose picks a call and its fault. If no call is ready, next is the time of the first one.
+// choose picks a call and its fault. next is the time at which the next call gets ready.
 func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -208,7 +208,7 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 	return call, kind, next
 }
 
-// chooseAgain is choose after a process was frozen.
+// chooseAgain makes another choice after a process was frozen.
 func (d *director) chooseAgain(now time.Time) (*pendingCall, fault, time.Time) {
 	d.mu.Unlock()
 	defer d.mu.Lock()
@@ -252,7 +252,7 @@ func (d *director) note(now time.Time, call *pendingCall, what string) {
 	d.say(now, fmt.Sprintf("%-12s %-24s %08x %s", call.process, call.target, call.about&0xffffffff, what))
 }
 
-// callsMax limits the calls of a run. A run with more calls never comes to rest. Seed 282717, whose hundred children
+// callsMax limits the calls of a run, so that a run that never comes to rest ends. Seed 282717, whose hundred children
 // have a failing service, makes 16,400.
 const callsMax = 100_000
 

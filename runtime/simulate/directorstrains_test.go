@@ -16,7 +16,8 @@ import (
 // latencyMax is the longest latency of a call in a run with latencies.
 const latencyMax = 3 * time.Second
 
-// killerMachine is the machine whose services kill in a row. killers is the prefix of its instances' items.
+// killerMachine is the machine whose services kill their processes many times in a row. killers is the prefix of its
+// instances' items.
 const (
 	killerMachine = "drawn0"
 	killers       = `{"S":"` + killerMachine + "/"
@@ -51,12 +52,12 @@ func (d *director) lagOf(call awslocal.Call) time.Duration {
 	return time.Duration(rng.Int64N(int64(d.plan.lag)))
 }
 
-// siege draws the length of a fault that lasts for hours.
+// siege draws the length of a fault that lasts for up to six hours.
 func (d *director) siege() time.Duration {
 	return 20*time.Minute + time.Duration(d.rng.IntN(340*60))*time.Second
 }
 
-// last records the end of a fault that lasts for many calls. The caller holds d.mu.
+// last records how long a fault that affects many calls lasts. The caller holds d.mu.
 func (d *director) last(now time.Time, call *pendingCall, kind fault) {
 	switch kind {
 	case outage:

@@ -111,14 +111,14 @@ type drawer struct {
 	family, kid bool
 	// flows means that the chart starts workflows.
 	flows bool
-	// version is the chart's version. See drawnVersions. renamed is the state with another name in the second
-	// version.
+	// version is the chart's version: firstVersion or newVersion. renamed is the number of the state that has another
+	// name in newVersion.
 	version, renamed int
 	// count is the number of states. services and children are the numbers of states with a service or a child.
 	count, services, children int
-	// paths are the possible targets of transitions. all are all paths.
+	// paths are the possible targets of transitions. all are the paths of all states.
 	paths, all []string
-	// dropped are the services that the new version removes. It waits for events in their states.
+	// dropped are the services that the new version removes. In their states, the new version waits for events.
 	dropped []string
 	// retreats maps the path of a state with services to a state beside it, where a new version may make its
 	// instances wait.
@@ -160,7 +160,8 @@ func (d *drawer) definition() statechart.Definition[trail] {
 			{Event: durable.TokenExpired, Actions: []chartAction{mark("token expired")}},
 			{Event: statechart.CommunicationError, Actions: []chartAction{mark("communication failed")}},
 			{Event: flowEnded, Actions: []chartAction{mark("flow ended")}},
-			// A chart that answers only some names refuses the others. This transition is never taken.
+			// This transition is never taken. It only declares answers to all names, because a chart refuses tasks
+			// under names that it does not answer.
 			{Event: "hint", Guard: statechart.If("never", func(trail) bool { return false }), Actions: []chartAction{
 				statechart.Resolve(statechart.Resolution[trail]{Name: waitNames[0], Outcome: "never"}),
 				statechart.Resolve(statechart.Resolution[trail]{Name: waitNames[1], Outcome: "never"}),
@@ -177,7 +178,7 @@ func (d *drawer) definition() statechart.Definition[trail] {
 	for _, path := range d.paths {
 		def.On = append(def.On, chartOn{Event: "a", Target: "#" + path, Guard: d.sometimes(5), Actions: []chartAction{mark("to " + path)}})
 	}
-	if d.lab.plan.retention > 0 { // the instance ends with effects to perform
+	if d.lab.plan.retention > 0 { // so that an instance can end while it has effects to perform
 		for _, typ := range outsideEvents {
 			def.On = append([]chartOn{{Event: typ, Target: "#end", Guard: d.sometimes(3), Actions: []chartAction{d.sendToPeer(1 + d.IntN(3))}}}, def.On...)
 		}
@@ -251,8 +252,8 @@ func join(parent, id string) string {
 	return parent + "." + id
 }
 
-// retreat records where instances could wait if they are in one of the states with a service: in the first state, if
-// it has no substates.
+// retreat records, for each of the states with a service, where its instances could wait in the new version: in the
+// first of the states, if that has no substates.
 func (d *drawer) retreat(parent string, states []chartState) {
 	for _, s := range states {
 		if len(states[0].States) == 0 && (len(s.Invoke) > 0 || isSequence(s)) {
@@ -325,7 +326,7 @@ func (d *drawer) waiting(s *chartState) {
 	for _, typ := range outsideEvents {
 		for d.one(2) {
 			t := chartOn{Event: typ, Target: d.target(), Guard: d.guard(), Actions: d.actions(s.ID + " " + typ), Reenter: d.one(8)}
-			if n := len(s.On); n == 0 || s.On[n-1].Event != typ || s.On[n-1].Guard.Name != "" { // Otherwise it is never taken.
+			if n := len(s.On); n == 0 || s.On[n-1].Event != typ || s.On[n-1].Guard.Name != "" { // A transition after one without a guard is never taken.
 				s.On = append(s.On, t)
 			}
 		}

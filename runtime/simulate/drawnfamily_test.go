@@ -64,7 +64,7 @@ func (d *drawer) child(id string) chartChild {
 	}
 }
 
-// input returns the inputs of children. One in eight is wrong, and one makes the child's chart fail.
+// input returns the inputs of children. One in eight is wrong, and one in eight makes the child's chart fail.
 func (d *drawer) input() func(trail, statechart.Event) any {
 	kind := d.IntN(8)
 	return func(c trail, _ statechart.Event) any {

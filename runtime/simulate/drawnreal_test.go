@@ -262,14 +262,14 @@ func (l *lab) returned(key string, output any) any {
 	return output
 }
 
-// beganAt records a time at which an instance started, if that was stored.
+// beganAt records a time at which an instance may have started: not every start is stored.
 func (l *lab) beganAt(instance string, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.beginnings[instance] = append(l.beginnings[instance], at)
 }
 
-// beginningsOf returns the times at which the instance started, without duplicates.
+// beginningsOf returns the times at which the instance may have started, without duplicates.
 func (l *lab) beginningsOf(instance string) []time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The versions of drawn charts. The third is the first with these changes: one state has another name, the context
-// records the migration, and it does not fail where the first does. Instances with running services may wait for
-// events instead. The second was never deployed, but the migration passes through it.
+// The versions of drawn charts. Version 3 is version 1 with these changes: one state has another name, the context
+// records the migration, and the chart accepts the event on which version 1 fails. Instances with running services may
+// wait for events instead. Version 2 was never deployed, but the migration passes through it.
 const (
 	firstVersion = 1
 	newVersion   = 3

@@ -280,7 +280,7 @@ func TestACallbackSurvivesAFaultAtEveryCall(t *testing.T) {
 			code = w.callBack(w.effects.callbackURL(company), found).Code
 			time.Sleep(time.Second)
 		}
-		// After a fault, the response may be to a retry.
+		// After a fault, an earlier try of the callback may have been accepted.
 		taken := code == http.StatusAccepted || code == http.StatusConflict && w.faults.at > 0
 		way, end := w.ended(execution)
 		time.Sleep(time.Hour)

@@ -69,8 +69,8 @@ func (s *simulation) acknowledger(client *sqs.Client) durable.Acknowledger {
 	return sqsqueue.NewAcknowledger(client, s.queueURLs[0])
 }
 
-// traced adds a process's warnings to the trace of a run that is the only one. It counts the tries whose count the
-// loop could not take back.
+// traced adds a process's warnings to the trace if the test makes a single run. It counts the warnings that the loop
+// cannot take back the count of a try.
 type traced struct {
 	slog.Handler
 	director *director
@@ -138,7 +138,7 @@ func (s *simulation) executions(process string, _ func() time.Time) lambda.Handl
 }
 
 // function is a Lambda function with its execution environments. The environment for an invocation is chosen while
-// everything else waits, so a seed repeats it.
+// everything else waits, so a seed repeats the choice.
 type function struct {
 	simulation *simulation
 	queue      string
@@ -158,8 +158,8 @@ type environment struct {
 	died    chan struct{}
 }
 
-// outdated reports whether an environment started before the deployment and gets no more work. From a minute after
-// the deployment, no old environment gets work.
+// outdated reports whether an environment gets no more work because it started before the deployment was complete. A
+// deployment takes a minute, in which environments of both versions start.
 func (s *simulation) outdated(e *environment) bool {
 	return s.rolledOut(time.Minute, time.Now()) && !s.rolledOut(time.Minute, e.begun)
 }

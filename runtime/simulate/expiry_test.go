@@ -13,8 +13,8 @@ func (l *ledger) recordDeletion(instance string) (owed int) {
 	return owed
 }
 
-// hasLost reports whether the item of an instance was deleted, or the item of the instance that sent the event with
-// the ID.
+// hasLost reports whether the item of an instance was deleted. If name is the ID of an event, the instance is the
+// event's sender.
 func (s *simulation) hasLost(name string) bool {
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()

@@ -114,7 +114,7 @@ type faults struct {
 	processes   int
 	ended       map[string]bool // processes that died, by name
 	invocations map[string]int  // by function
-	lost        int             // calls of the target losing, lost and not
+	lost        int             // all calls so far of the target losing
 }
 
 // invoked counts an invocation of a function.

@@ -130,9 +130,9 @@ func inWard(t *testing.T, o options, test func(w *world, since func(sent map[str
 	})
 }
 
-// steadily sends an event to each good instance at the same instant, every 700 ms. Every five seconds it also sends
-// the bad event, if any, to the sick instance. It sends it at the same instant, so that both are in one batch, or 50
-// ms later if apart. It returns the latencies of the good events.
+// steadily sends an event to each good instance at the same instant, every 700 ms. Every five seconds it also sends the
+// bad event, if any, to the sick instance. The bad event is sent at the same instant as the others, so that all are in
+// one batch, or 50 ms later if it is apart. It returns the latencies of the good events.
 func steadily(t *testing.T, batchSize int, bad trouble) (found latencies) {
 	t.Helper()
 	mixed := 0
@@ -209,9 +209,9 @@ func TestAFailingInstanceDelaysNoOther(t *testing.T) {
 	}
 }
 
-// TestTroubleDelaysItsBatchWithinLimits sends a bad event and good ones in one batch, and another good event for each
-// instance behind them. Events that are stored first are not delayed. An event behind them waits until its group is
-// acknowledged.
+// TestTroubleDelaysItsBatchWithinLimits sends a bad event and good ones in one batch, and then another good event to
+// each good instance. A good event that is stored before the bad one ends is not delayed. The next event of its
+// instance waits until the group is acknowledged.
 func TestTroubleDelaysItsBatchWithinLimits(t *testing.T) {
 	t.Parallel()
 	const second = time.Second

@@ -60,7 +60,7 @@ var jobCases = map[string]struct {
 	moments []moment
 	// changes lists the instance's changes of state, with the whole seconds since the job was queued.
 	changes []string
-	// paths are the states of the executions of job and of job-relaunch.
+	// paths are the names of the states that the executions of the workflows job and job-relaunch enter.
 	paths [2]string
 	end   string
 }{
@@ -99,7 +99,7 @@ var jobCases = map[string]struct {
 			{600 * time.Second, "", "queued", 3},
 			{898 * time.Second, "", "queued", 3},
 			{900 * time.Second, "", "not_picked_up", 3},
-			{901 * time.Second, "in_progress", "not_picked_up", 3}, // it was given up, and does not change
+			{901 * time.Second, "in_progress", "not_picked_up", 3}, // the job is finished, so the webhook changes nothing
 		},
 		changes: []string{"0 launching", "0 queued", "300 launching", "300 queued", "600 launching", "600 queued", "900 not_picked_up"},
 		paths: [2]string{

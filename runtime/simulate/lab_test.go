@@ -15,7 +15,7 @@ import (
 type serviceKind int
 
 const (
-	// isSlow takes longer than the network. The kinds before it succeed.
+	// isSlow takes longer than most calls to AWS. Kind 0 succeeds at once.
 	isSlow serviceKind = 1 + iota
 	// flaky fails in the first two attempts.
 	flaky
@@ -41,8 +41,8 @@ type lab struct {
 	sealed   map[string]bool
 	// killers contains the instances whose services killed processes.
 	killers map[string]bool
-	// alone means that an instance's events come through one queue. Only then no other process works on it, except
-	// one that was frozen.
+	// alone means that an instance's events come through one queue. Then no two processes work on it at once, unless
+	// one of them was frozen.
 	alone bool
 	// deploy is called when a service kills its process for the second time.
 	deploy func()

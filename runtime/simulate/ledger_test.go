@@ -38,18 +38,19 @@ type ledger struct {
 	// deleted.
 	stored map[string]stored
 	lost   map[string]bool
-	// claims are the tokens of effective claims: repeating a claim under its token changes nothing.
+	// claims are the client request tokens of the transactions that claimed or released aliases: repeating one changes
+	// nothing.
 	claims map[string]bool
 	// restored are the instances that an operator restored.
 	restored map[string]restored
-	// tenures are the tenures of each alias, in order.
+	// tenures lists for each alias the periods in which an instance had it, in order.
 	tenures map[string][]tenure
 }
 
 // stored is the ledger's copy of an instance's item.
 type stored struct {
 	createdAt time.Time
-	// since is when the item was first written.
+	// since is when the item of this instance was first written.
 	since    time.Time
 	revision int64
 	// expireAt is when DynamoDB may delete the item, in seconds since 1970; 0 if never.
@@ -63,7 +64,7 @@ type stored struct {
 // accepted is a message that the FIFO queue has accepted.
 type accepted struct {
 	id, queue, sequence, body, sent string
-	// from is the place of the first parking, if the message is a copy with that attribute.
+	// from is the place from which the message was first parked, if an operator sent it again with its attributes.
 	from string
 	// redriven means that an operator sent it.
 	redriven bool
@@ -83,7 +84,7 @@ func acceptedOf(message events.SQSMessage) accepted {
 	return a
 }
 
-// place is where the message was first parked, or would have been.
+// place is the place from which the message was first parked, or its own place if it was not parked before.
 func (a accepted) place() string { return cmp.Or(a.from, a.queue+" "+a.sequence) }
 
 // parkingID is the deduplication ID under which a message is parked.
@@ -100,7 +101,8 @@ func (a accepted) head() (head head) {
 	return head
 }
 
-// isHopeless reports whether the chart fails on the message as a first event.
+// isHopeless reports whether the first version of a chart fails on the message, or the message makes the snapshot too
+// large.
 func (a accepted) isHopeless() bool {
 	return strings.Contains(a.body, failing) || strings.Contains(a.body, huge)
 }
@@ -140,9 +142,10 @@ func (l *ledger) abandon(id string) {
 	l.abandoned[id] = true
 }
 
-// passesOver reports whether an instance may skip a message that it has not applied. Either the queue gave it up, or
-// another copy from the same sending instance was given up by the queue, or parked because processes died. A message
-// after that copy was applied, so later copies are duplicates, until an operator sends the first copy again.
+// passesOver reports whether an instance may skip a message that it has not applied. Either the queue gave up the
+// message, or the message is an event from another instance. In that case, the queue may have given up another copy of
+// it, or that copy may have been parked because processes died. If a later event of the same sender was then applied,
+// the other copies count as duplicates, until an operator sends one again.
 func (l *ledger) passesOver(message accepted, all []accepted) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

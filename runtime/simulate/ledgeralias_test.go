@@ -7,13 +7,13 @@ import (
 
 // The ledger's record of aliases.
 
-// tenure is a period in which an instance has an alias. A zero end means that it still has it.
+// tenure is a period in which an instance has an alias. A zero end means that the instance still has the alias.
 type tenure struct {
 	of                    string
 	createdAt, begin, end time.Time
 }
 
-// recordTenure records that an instance claimed an alias, or that it was released if of is empty.
+// recordTenure records that an instance claimed an alias. If of is empty, it records that the alias was released.
 func (l *ledger) recordTenure(alias, of string, createdAt time.Time) {
 	if last := len(l.tenures[alias]) - 1; last >= 0 && l.tenures[alias][last].end.IsZero() {
 		l.tenures[alias][last].end = time.Now()

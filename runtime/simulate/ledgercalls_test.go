@@ -76,15 +76,15 @@ func (s *simulation) read(text []byte, into any) {
 // scheduledID matches the deduplication ID in JSON text that is a JSON string.
 var scheduledID = regexp.MustCompile(`deduplication_id\\":\\"([^\\]+)\\"`)
 
-// isCommitted checks that a commit contains the effect with the derived ID. text is the sent text.
+// isCommitted checks that a commit has stored the effect with the derived ID, if the sent text belongs to an effect.
 func (s *simulation) isCommitted(id string, call takenCall, text string) {
 	if !s.ledger.committed[id] && !uncommitted.MatchString(text) {
 		s.problem("%s %s before a commit has the effect %s", call.process, call.target, id)
 	}
 }
 
-// uncommitted finds the messages that are sent before a commit contains them: polls and heartbeats, messages that are
-// scheduled again, and the message that wakes a migrated instance.
+// uncommitted matches the messages that no commit contains before they are sent: polls and heartbeats, messages that
+// are scheduled again, and the message that wakes a migrated instance.
 var uncommitted = regexp.MustCompile(`settle\.(token|execution)[.\\"]|\$retries\\*"|/again/|"timer\\*":\\*"migrated\.`)
 
 // sentMessage is a message in a call to SQS.
@@ -96,7 +96,7 @@ type sentMessage struct {
 	Attributes map[string]struct{ StringValue string } `json:"MessageAttributes"`
 }
 
-// sentOfBatch returns the messages of a batch that the queue accepted: it may refuse some.
+// sentOfBatch returns the messages of a batch that the queue accepted. The queue may refuse some of a batch.
 func (s *simulation) sentOfBatch(call takenCall) (sent []sentMessage) {
 	var batch struct {
 		QueueURL string `json:"QueueUrl"`
@@ -264,7 +264,7 @@ func (l *ledger) hasItem(name string, now time.Time) bool {
 	return ok && (item.expireAt == 0 || item.expireAt > now.Unix())
 }
 
-// shortened returns the ID in the form for deduplication.
+// shortened returns the ID in the form that is used as a deduplication ID.
 func shortened(id string) string {
 	if len(id) <= 128 {
 		return id

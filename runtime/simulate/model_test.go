@@ -44,14 +44,14 @@ type replay struct {
 	tokens    map[string]wait            // by token
 	spawned   map[string]json.RawMessage // by name, the input of each child that was requested
 	left      map[string]time.Time       // by name, when the instance stopped waiting for the child
-	// awaited are the workflows that the instance waits for, and asked all that it has requested, both by the end of
-	// the execution's name.
+	// awaited has the workflows that the instance waits for, and asked all that it has requested. The keys are the ends
+	// of the executions' names.
 	awaited, asked                            map[string]string
 	aliases                                   map[string]bool // claimed, and neither lost nor released
 	failures                                  map[string]bool // the effects whose failure the chart received
 	ends                                      map[string]*sfn.DescribeExecutionOutput
 	migrated                                  int  // see trail
-	began                                     bool // by the current message
+	began                                     bool // whether the current message started the instance
 	failed                                    bool // a service failed, and the reason is unknown because the loop words it
 	expired, looked, taken, again, unmigrated bool // see choice
 }
@@ -81,7 +81,7 @@ func (r *replay) finish() error {
 	if err := r.checkAliases(); err != nil {
 		return err
 	}
-	for id, to := range r.sends { // in one of two possible orders of deferred events, the instance sent this
+	for id, to := range r.sends { // in a wrong order of deferred events, the instance sends an event that never arrived
 		if len(r.queues) > 1 && r.simulation.arrivals[id] != to && !r.simulation.ledger.failed[id] {
 			return fmt.Errorf("the event %s never arrived at %s", id, to)
 		}
@@ -111,7 +111,7 @@ func (r *replay) consume(message accepted) error {
 		return nil
 	}
 	if reason == nil && len(reasons) > 0 && strings.Contains(reasons[0], noEnd) {
-		// Its tries were used up, which other tests check. The instance may have started for it anyway.
+		// The message used up its tries: see checkInnocents. The instance may have started with it anyway.
 		if strings.HasPrefix(event.Type, statechart.ReservedPrefix) && event.Type != "settle.start" {
 			return fmt.Errorf("it was parked, and not scheduled again: %s", reasons[0])
 		}
@@ -124,7 +124,7 @@ func (r *replay) consume(message accepted) error {
 		return nil
 	}
 	if reason == nil && r.instance == nil && len(reasons) > 0 && !r.beganWith(message) && message.isHopeless() {
-		return nil // nothing of the instance that it would start was stored
+		return nil // the instance that it would start was never stored
 	}
 	if reason == nil {
 		reason = r.apply(event, message)
@@ -144,7 +144,7 @@ func (r *replay) consume(message accepted) error {
 		return different
 	}
 	if r.began && !r.beganWith(message) {
-		r.instance, r.at = nil, at // started for this event alone; if a service had run, it would have been stored
+		r.instance, r.at = nil, at // the instance that this event started was not stored, because no service ran
 	}
 	if event.Type == statechart.TimerEvent {
 		return fmt.Errorf("the firing of a timer failed: %w", reason)
@@ -173,7 +173,7 @@ func (r *replay) beganWith(message accepted) bool {
 	return message.sent == fmt.Sprint(r.record.CreatedAt.UnixMilli())
 }
 
-// isMended reports whether only the first version fails on the message, and the instance is on the next version.
+// isMended reports whether only the first version fails on the message, and the instance is on the new version.
 func (r *replay) isMended(message accepted) bool {
 	return strings.Contains(message.body, failing) && r.machine.Version() == newVersion
 }
@@ -199,7 +199,8 @@ type head struct {
 	} `json:"$task"`
 }
 
-// examine decides about a message like the table in docs/guarantees.md.
+// examine decides whether a message is applied, skipped, or parked for a reason, as the table in docs/guarantees.md
+// says.
 func (r *replay) examine(message accepted) (event statechart.Event, skip bool, reason error) {
 	var head head
 	if err := json.Unmarshal([]byte(message.body), &head); err != nil {
@@ -304,7 +305,7 @@ func (r *replay) startWith(message accepted) error {
 	return nil
 }
 
-// step takes one step, which must be the next in the history.
+// step makes the instance take one step, which must be the next in the history.
 func (r *replay) step(event statechart.Event) error {
 	r.rearm()
 	name, from := event.Type, r.instance.State()

@@ -12,9 +12,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The sequential model's view of parents and children.
+// The part of the sequential model about parents and children.
 
-// familyHead is the part of the messages between them that the model uses.
+// familyHead is the part that the model uses of the messages between parents and children.
 type familyHead struct {
 	Type    string           `json:"type"`
 	Parent  instances.Parent `json:"$parent"`
@@ -37,7 +37,7 @@ func (r *replay) isChildOf(parent instances.Parent) bool {
 	return r.instance != nil && r.record.Parent != nil && *r.record.Parent == parent
 }
 
-// examineFamily decides about a message from a parent or a child.
+// examineFamily is examine for a message from a parent or a child.
 func (r *replay) examineFamily(head head, message accepted) (event statechart.Event, skip bool, reason error) {
 	event.Type = head.Type
 	family := readFamily(message.body)
@@ -63,7 +63,7 @@ func (r *replay) isStoppedAtStart() bool {
 	return len(r.record.History) > 0 && r.record.History[0].Event == "settle.stop"
 }
 
-// stopAtStart stores such a child. The stop is the first step in its history.
+// stopAtStart models a child that was stopped before it started. The stop is the first step in its history.
 func (r *replay) stopAtStart() error {
 	stopped, err := r.machine.Stopped()
 	if err != nil {
@@ -99,7 +99,7 @@ func (r *replay) checkBegins(typ string) error {
 	return nil
 }
 
-// stop stops the instance, which must be the next step in the history.
+// stop stops the instance. The stop must be the next step in the history.
 func (r *replay) stop() error {
 	if r.at == len(r.record.History) {
 		return differ("the history ends before the instance is stopped")
@@ -120,7 +120,7 @@ func (r *replay) stop() error {
 	return nil
 }
 
-// recordLeft records the children that a step left.
+// recordLeft records the children for which the instance no longer waits after a step.
 func (r *replay) recordLeft(before []statechart.ChildRef, at time.Time) {
 	for _, ref := range before {
 		if !r.waitsForChild(ref.Key) {
@@ -186,8 +186,9 @@ func (s *simulation) output(name string) json.RawMessage {
 	return snapshot.Output
 }
 
-// commitWithin is longer than a step's commit may take. A process may freeze again each time it continues, as often
-// as a run has faults. An operator sends messages that a queue gave up much later.
+// commitWithin is longer than a step's commit may take. A process may freeze again each time it continues, as often as
+// a run has faults. The limit is much shorter than operatorsRound, the interval at which an operator sends messages
+// again that a queue gave up.
 const commitWithin = 2 * time.Hour
 
 // checkFamily checks that parents and children agree about active children: no start, end or stop was lost.

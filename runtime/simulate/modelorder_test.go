@@ -17,7 +17,7 @@ import (
 // The order in which the sequential model takes the messages of several queues.
 
 // linearize tries the remaining messages in every order that the queues allow, until one agrees with the history. Its
-// error shows the difference on the longest attempt.
+// error shows where the longest attempt differs.
 func (r *replay) linearize() (*replay, error) {
 	var choices []choice
 	for i, queue := range r.queues {
@@ -84,7 +84,8 @@ func (r *replay) linearize() (*replay, error) {
 	return r.tried.furthest, r.tried.failure
 }
 
-// mayTell reports whether a message of the runtime may have caused the next step of the history, as its times allow.
+// mayTell reports whether a message of the runtime may have caused the next step of the history, judging by the
+// message's times.
 func (r *replay) mayTell(message accepted, event string) bool {
 	if r.at == len(r.record.History) || r.record.History[r.at].Event != event {
 		return false
@@ -208,8 +209,8 @@ func limited(instance durable.Instance) durable.Instance {
 	return instance
 }
 
-// play calls linearize for each possible start time of the instance: the history does not say which process stored
-// it.
+// play calls linearize for each possible start time of the instance. Several processes may have started it, and the
+// history does not say which of them stored it.
 func (r *replay) play() (end *replay, err error) {
 	beginnings := r.simulation.lab.beginningsOf(r.name)
 	for _, at := range beginnings {
@@ -227,7 +228,8 @@ func (r *replay) play() (end *replay, err error) {
 
 const (
 	// recentMax is how many events an instance remembers by default. Of those, recentSlack may be places that the model
-	// does not know. An event without an ID is remembered by its place if the first commit of its instance has it.
+	// does not know. An event without an ID is remembered by its place if the first commit of its instance applies the
+	// event.
 	recentMax   = 50
 	recentSlack = 10
 )

@@ -11,10 +11,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The sequential model's view of events that only the loop can report to a chart.
+// The part of the sequential model about events that only the loop can report to a chart.
 
-// loseAlias applies a message that the alias belonged to another instance when this one claimed it. The loop then
-// claims it once more. r.taken means that the other instance still has it.
+// loseAlias applies the message with which the loop reports that another instance had the alias when this one claimed
+// it. The loop then claims the alias once more. r.taken means that the other instance still has it.
 func (r *replay) loseAlias(alias string) error {
 	if !r.aliases[alias] || !r.declaresAliasTaken() {
 		if r.taken {
@@ -37,8 +37,8 @@ func (r *replay) loseAlias(alias string) error {
 	return r.report(durable.AliasTaken, map[string]any{"alias": alias})
 }
 
-// between returns the times of the steps before and after the current message, from the clocks of two processes. A
-// zero end means no limit.
+// between returns the times of the steps before and after the current message, widened by the clock errors of the
+// processes. A zero end means no limit.
 func (r *replay) between() (begin, end time.Time) {
 	if r.at > 0 {
 		begin = r.record.History[r.at-1].At.Add(-clockSkewMax)
@@ -60,7 +60,7 @@ func (r *replay) reportFailed(effect string) error {
 	return r.report(statechart.CommunicationError, map[string]any{"effect": id, "kind": "any"})
 }
 
-// report sends the chart an event from the loop, if it declares the event.
+// report sends the chart an event from the loop, if the chart declares the event.
 func (r *replay) report(typ string, form map[string]any) error {
 	if !slices.Contains(r.machine.Events(), typ) {
 		return nil
@@ -92,7 +92,8 @@ func (r *replay) checkAliases() error {
 	return nil
 }
 
-// declaresAliasTaken reports whether the history shows which aliases the instance lost.
+// declaresAliasTaken reports whether the chart declares AliasTaken. If so, the history shows which aliases the instance
+// lost.
 func (r *replay) declaresAliasTaken() bool {
 	return slices.Contains(r.machine.Events(), durable.AliasTaken)
 }
@@ -115,7 +116,8 @@ func (s *simulation) checkAliases(replays []*replay) {
 	}
 }
 
-// isScheduledAgain reports whether the instance rescheduled a message of the runtime that killed processes.
+// isScheduledAgain reports whether the loop scheduled a message of the runtime again, because the message had killed
+// processes.
 func (r *replay) isScheduledAgain(message accepted) bool {
 	if len(r.rescheduled) == 0 || !strings.HasPrefix(message.head().Type, statechart.ReservedPrefix) {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The sequential model's view of services.
+// The part of the sequential model about services.
 
 // settle applies the results and timeouts of services from the history.
 func (r *replay) settle() error {
@@ -32,7 +32,7 @@ func (r *replay) settle() error {
 	return nil
 }
 
-// inside finds the event for a step of an unsettled instance.
+// inside returns the event that causes a step of an unsettled instance: the end of a service, or a timer.
 func (r *replay) inside(was instances.Transition) (statechart.Event, bool) {
 	for _, invocation := range r.instance.Invocations() {
 		switch was.Event {

@@ -10,12 +10,13 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The sequential model's view of waiting tasks.
+// The part of the sequential model about waiting tasks.
 
 // wait is the model's state of a waiting task.
 type wait struct {
 	name, execution string
-	// answer is the task's answer: "" while it waits, or "expired" if the instance learnt that it no longer waits.
+	// answer is the task's answer: "" while it waits, or "expired" if the instance learnt that the task no longer
+	// waits.
 	answer string
 	at     time.Time
 	// parked means that the task's message was parked, and the task failed.
@@ -50,8 +51,8 @@ func (r *replay) parkTask(message accepted) {
 	}
 }
 
-// abandonTask records a task whose message the queue gave up. If the message should have been parked, the task may
-// have failed already: that happens first, and then the dead-letter queue may have been unreachable.
+// abandonTask records a task whose message the queue gave up. If the message should have been parked, the task may have
+// failed already: the loop fails the task first, and the dead-letter queue may then have been unreachable.
 func (r *replay) abandonTask(message accepted) {
 	if message.head().Type != durable.WaitEvent {
 		return
@@ -61,7 +62,7 @@ func (r *replay) abandonTask(message accepted) {
 	}
 }
 
-// expireTask applies a message about a task.
+// expireTask applies a message about a task that may no longer wait.
 func (r *replay) expireTask(head head) error {
 	if !r.expired {
 		return nil

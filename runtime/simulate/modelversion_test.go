@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// The sequential model's view of versions.
+// The part of the sequential model about versions.
 
 // versionOf is the part of a snapshot about its version and migration.
 type versionOf struct {
@@ -39,7 +39,8 @@ func (r *replay) newMachine() durable.Machine {
 	return versions[slices.IndexFunc(versions, func(m durable.Machine) bool { return m.Version() == newVersion })]
 }
 
-// isToMigrate reports whether the instance has reached the point of its migration, or may start there.
+// isToMigrate reports whether the instance has reached the point of its migration, or has not started yet and may start
+// on the new version.
 func (r *replay) isToMigrate() bool {
 	if r.migrated == 0 || r.machine.Version() == newVersion {
 		return false
@@ -56,7 +57,7 @@ func (r *replay) mayMigrateLater() bool {
 	return r.isToMigrate() && slices.ContainsFunc(slices.Concat(r.queues...), failed)
 }
 
-// migrate migrates the instance, if the history migrates it at this point.
+// migrate migrates the instance, if it has been migrated at this point of the history.
 func (r *replay) migrate() {
 	if r.instance == nil || r.unmigrated || !r.isToMigrate() {
 		return

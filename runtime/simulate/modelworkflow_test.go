@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The sequential model's view of workflows that charts start.
+// The part of the sequential model about workflows that charts start.
 
 // nameEnd returns the end of an execution's name: a hash of the effect that requests it.
 func nameEnd(id string) string {
@@ -24,7 +24,7 @@ func nameEnd(id string) string {
 func endOfName(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }
 
 // endOfExecution applies the end of an execution, if the instance still waits for it. A message that polls the
-// execution has an effect only if looked is set: the history does not name the message.
+// execution applies the end only if looked is set, because the history does not show which message did.
 func (r *replay) endOfExecution(message accepted, looked bool) error {
 	var received struct {
 		Type, Execution string
@@ -76,7 +76,7 @@ func (s *simulation) endOf(name, workflow string) statechart.ExecutionEnded {
 	return end
 }
 
-// checkWorkflows checks that every requested execution started, once, and no others.
+// checkWorkflows checks that every requested execution started exactly once, and that no others started.
 func (s *simulation) checkWorkflows(replays []*replay) {
 	asked, started := map[string]bool{}, map[string]bool{}
 	for _, r := range replays {

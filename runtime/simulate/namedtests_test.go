@@ -13,7 +13,8 @@ const (
 	guarantees = "../../docs/guarantees.md"
 )
 
-// The parts of a row's last cell: a package with one of its tests or with a script file, and a case.
+// These patterns read the headings of docs/prior-art.md and the last cell of each row. The cell names a package with
+// one of its tests or with a script file, and perhaps a case.
 var (
 	sectionPackage = regexp.MustCompile(`\]\(\.\./(machines/\w+)\)`)
 	namedTest      = regexp.MustCompile("([\\w/]+) `(\\w+)`")
@@ -24,8 +25,8 @@ var (
 // folderOrTest matches folders of packages and names of tests in docs/guarantees.md.
 var folderOrTest = regexp.MustCompile("`(?:((?:runtime|functions|cmd|machines|infra)/[\\w/]+)|(Test\\w+))`")
 
-// TestGuaranteesNameTestsThatExist looks for each test in the last package before it on the line. Each row of the
-// table of guarantees names some tests.
+// TestGuaranteesNameTestsThatExist looks for each test in the package that the line names before the test. Each row of
+// the table of guarantees names some tests.
 func TestGuaranteesNameTestsThatExist(t *testing.T) {
 	t.Parallel()
 	const rowsMin = 12
@@ -57,7 +58,7 @@ func TestGuaranteesNameTestsThatExist(t *testing.T) {
 	}
 }
 
-// TestPriorArtNamesTestsThatExist reads the last cell of every row of the document.
+// TestPriorArtNamesTestsThatExist looks for the tests in the last cell of every row of the document.
 func TestPriorArtNamesTestsThatExist(t *testing.T) {
 	t.Parallel()
 	machine, rows := "", 0

@@ -21,10 +21,10 @@ import (
 
 const nightly = "pipeline/sales.daily.2000-01-01"
 
-// plant is the world of a pipeline: its data, jobs and listeners to alerts. It uses the clock of the bubble, which
-// starts at midnight of January 1, 2000, UTC.
+// plant implements the services of a pipeline: its data, its jobs and the receiver of its alerts. It uses the clock of
+// the bubble, which starts at midnight of January 1, 2000, UTC.
 type plant struct {
-	// dataAfter is when the data is ready, and triggerAfter when jobs can be started, both after began.
+	// dataAfter is when the data is ready, and triggerAfter when jobs can be started. Both count from began.
 	dataAfter, triggerAfter time.Duration
 	// jobTakes is the running time of the job, and status its end.
 	jobTakes time.Duration

@@ -24,7 +24,7 @@ type plan struct {
 	// stay hosted; otherwise instances are migrated.
 	deploy  time.Duration
 	besides bool
-	// atWork deploys them as soon as an instance cannot settle because a service killed its process twice.
+	// atWork deploys the new versions earlier, if an instance cannot settle because a service killed its process twice.
 	atWork    bool
 	instances []string
 	producers [][]sending
@@ -32,11 +32,12 @@ type plan struct {
 	queues     int
 	executions []waiting
 	// hopeless makes the first event of each instance fail: its snapshot becomes too large. In runs without retries,
-	// where parking often fails, the chart fails on it instead.
+	// where parking often fails, the chart fails on the event instead.
 	hopeless bool
 	// denies means that permissions are missing for a while.
 	denies bool
-	// redriven means that parked messages are sent again, and attributed that they keep their message attributes.
+	// redriven means that an operator sends parked messages again. attributed means that they then keep their message
+	// attributes.
 	redriven, attributed bool
 	// receivesMax is the number of receives after which a queue gives up a message: it moves the message to the
 	// dead-letter queue. 0 means never. An operator sends the message again.
@@ -45,7 +46,7 @@ type plan struct {
 	skewed bool
 	// patient means that the SDK retries failed calls, as it does by default.
 	patient bool
-	// acknowledgesLate means that nothing is acknowledged before its batch.
+	// acknowledgesLate means that nothing is acknowledged before the end of its batch.
 	acknowledgesLate bool
 	aim              aim
 	// strains are the kinds of the run's strains. The fields below belong to them.
@@ -67,8 +68,8 @@ type plan struct {
 	longOutboxes bool
 	// restores means that an operator restores instances from a backup.
 	restores bool
-	// retention is the retention of drawn machines; 0 means forever. ttlDelay is how long an item outlives its
-	// deadline.
+	// retention is the retention of drawn machines; 0 means forever. ttlDelay is how long DynamoDB keeps an item after
+	// its expire_at: see awslocal.Config.
 	retention, ttlDelay time.Duration
 	// config is the loops' configuration.
 	config durable.Config
@@ -99,7 +100,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	p := plan{skewed: rng.IntN(2) == 0, patient: rng.IntN(3) > 0, rest: 20 * 400 * 24 * time.Hour, queues: 1, horizon: 1, redriven: rng.IntN(4) == 0}
 	p.attributed, p.acknowledgesLate, p.aim = rng.IntN(2) == 0, rng.IntN(3) == 0, drawAim(rng)
 	p.drawStrains(seed)
-	if p.aim.parking { // the second version may accept what the first fails on
+	if p.aim.parking { // the new version may accept an event that was parked because the first version fails on it
 		p.redriven, p.attributed = true, true
 	}
 	if rng.IntN(2) == 0 || p.aim.parking {
@@ -166,7 +167,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 		p.producers = append(p.producers, sendings)
 	}
 	if p.queues > 1 || p.retention > 0 || p.restores {
-		return p // the history does not show when a task started to wait, and so its answer
+		return p // the history does not show when a task started to wait, and its answer depends on that
 	}
 	waits := rng.IntN(4)
 	if p.aim.tasks {
@@ -185,7 +186,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	return p
 }
 
-// drawSending draws an event. It has an ID if the queues give up messages.
+// drawSending draws an event. If the queues give up messages, every event has an ID.
 func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 	s := sending{instance: p.instances[rng.IntN(len(p.instances))]}
 	switch rng.IntN(6) {
@@ -272,7 +273,7 @@ func (s *simulation) produce(process string, sendings []sending) {
 
 // waitFor starts an execution that waits for an instance.
 func (s *simulation) waitFor(number int, one waiting) {
-	// At a unique instant, because a seed cannot decide the order within one instant.
+	// Start at a unique instant, because a seed cannot decide the order within one instant.
 	time.Sleep(one.after + time.Duration(1+number)*time.Microsecond)
 	client := sfn.NewFromConfig(s.truth())
 	heartbeat, heartbeatKey := "", ""
@@ -297,8 +298,8 @@ func (s *simulation) waitFor(number int, one waiting) {
 // redrivenPrefix is the prefix of an operator's deduplication IDs.
 const redrivenPrefix = "redriven-"
 
-// redrive empties the dead-letter queue like an operator: it sends the messages that a queue gave up to their queue
-// again, and parked messages too if parkedToo is set.
+// redrive empties the dead-letter queue like an operator: it sends each message that the queue gave up to the queue
+// again. It does the same with parked messages if parkedToo is set.
 func (s *simulation) redrive(parkedToo bool) {
 	client := sqs.NewFromConfig(s.truth())
 	for {
@@ -314,7 +315,8 @@ func (s *simulation) redrive(parkedToo bool) {
 			return
 		}
 		message := got.Messages[0]
-		// The queue may have given up a copy of a parked message, which keeps the attributes.
+		// Do not decide by the message attributes. The queue may have given up a copy of a parked message that has
+		// them.
 		wasParked := strings.HasPrefix(message.Attributes["MessageDeduplicationId"], "parked-")
 		if !wasParked {
 			s.ledger.abandon(*message.MessageId)
@@ -344,7 +346,7 @@ func (s *simulation) redrive(parkedToo bool) {
 // operatorsRound is how often an operator checks the dead-letter queue, which keeps messages for 14 days.
 const operatorsRound = 10 * 24 * time.Hour
 
-// operate sends messages that a queue gave up again until ctx ends.
+// operate sends the messages again that a queue gave up, until ctx ends.
 func (s *simulation) operate(ctx context.Context) {
 	round := time.NewTicker(operatorsRound)
 	defer round.Stop()

@@ -103,7 +103,8 @@ type letter struct {
 	Bytes int    `json:"bytes"`
 }
 
-// posting hosts that chart. A letter with that many bytes goes to its receiver, and a copy to posting/archive.
+// posting hosts the chart of post. Event post sends a letter, made longer by the requested number of bytes, to its
+// receiver, and a short copy to posting/archive.
 func posting() durable.Machine {
 	type on = statechart.Transition[post]
 	type do = []statechart.Action[post]
@@ -153,7 +154,8 @@ const (
 	postTwo = `{"type": "letter", "text": "two"}`
 )
 
-// loseDelayQueue gives the world a deleted delay queue, and a role that may use it.
+// loseDelayQueue replaces the world's delay queue by a queue that was deleted, and gives the functions permission to
+// use it.
 func (w *world) loseDelayQueue() {
 	w.t.Helper()
 	queues := sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true))
@@ -190,7 +192,7 @@ func TestAPermanentlyFailedEffectBlocksNothing(t *testing.T) {
 		refuse  func(operation, body string) string
 		prepare func(w *world)
 		event   string
-		after   time.Duration // the minimum time until it is dropped; within is the maximum
+		after   time.Duration // the minimum time until the effect is dropped; within is the maximum
 		within  time.Duration
 		want    string
 		archive string

@@ -27,13 +27,13 @@ import (
 // restored is a restored instance.
 type restored struct {
 	at time.Time
-	// history is the length of the backup's history, and watermark the backup's.
+	// history is the length of the backup's history. watermark is the backup's watermark.
 	history   int
 	watermark map[string]string
 	// steps is the step count after rearming; 0 if rearming changed nothing.
 	steps int64
-	// undone contains the derived IDs of the effects that were stored before, except those that are pending again.
-	// They may or may not have been performed, and no later send may use one of their IDs.
+	// undone contains the derived IDs of all effects that were stored before the restore, except those that the
+	// backup's outbox has. They may or may not have been performed, and no later send may use one of their IDs.
 	undone map[string]bool
 	// pending contains the derived IDs of the backup's outbox.
 	pending map[string]bool
@@ -57,7 +57,7 @@ func (s *simulation) restore() {
 	producer := s.plan.producers[rng.IntN(len(s.plan.producers))]
 	from := rng.IntN(len(producer))
 	until := from + rng.IntN(len(producer)-from)
-	// At a unique instant, because a seed cannot decide the order within one instant.
+	// Pause until a unique instant, because a seed cannot decide the order within one instant.
 	pause := func(longest time.Duration) time.Duration {
 		return time.Duration(rng.Int64N(int64(longest)))/1000*1000 + 7
 	}
@@ -195,8 +195,8 @@ func (l *ledger) isUndone(instance string, message accepted) bool {
 	return cmp.Or(cmp.Compare(len(message.sequence), len(watermark)), cmp.Compare(message.sequence, watermark)) > 0
 }
 
-// isParkedBefore reports whether an effect of a restored instance parks a message that was parked after the backup.
-// It stays pending until the next message of that queue: docs/backups.md.
+// isParkedBefore reports whether an effect of a restored instance parks a message that was already parked between the
+// backup and the restore. Such an effect stays pending until the next message of that queue: docs/backups.md.
 func (l *ledger) isParkedBefore(instance string, effect statechart.Effect) bool {
 	var place instances.Place
 	if effect.Kind != "park.delivery" || json.Unmarshal(effect.Event, &place) != nil {
@@ -208,8 +208,8 @@ func (l *ledger) isParkedBefore(instance string, effect statechart.Effect) bool 
 	return ok && message.delivered.Before(l.restored[instance].at) && len(l.parked[message.parkingID()]) > 0
 }
 
-// isOvertaken reports whether the backup's outbox had this send, and the instance has applied a later send of its sender
-// that the restore undid. Then this one is a duplicate: docs/backups.md.
+// isOvertaken reports whether a send from the outbox of a restored sender counts as a duplicate: docs/backups.md. It
+// does if the instance had already applied a later send, which the restore of the sender undid.
 func (r *replay) isOvertaken(message accepted) bool {
 	l := &r.simulation.ledger
 	l.mu.Lock()
@@ -233,7 +233,7 @@ func compareEffects(a, b string) int {
 	return slices.Compare(x[:], y[:])
 }
 
-// wasUndone reports whether a restore undid the sender's record of a send.
+// wasUndone reports whether a restore of the sender undid the step that sent the event with the ID.
 func (s *simulation) wasUndone(id string) bool {
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()

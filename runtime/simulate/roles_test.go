@@ -21,7 +21,7 @@ import (
 
 // The stacks with the functions' roles.
 var (
-	// plain is the template's stack. In starting, the consumer's charts start workflows.
+	// plain is the template's stack. starting is the same stack, with permission for the consumer to start workflows.
 	plain, starting *guard.Roles
 	// ofTwoQueues is the role of a consumer with a second queue.
 	ofTwoQueues *guard.Guard
@@ -34,7 +34,7 @@ var unneeded = []string{
 	"objects: sqs:SendMessage on ${DeadLetterQueue.Arn}",
 	// Lambda puts failed messages there, with the function's role.
 	"objects: sqs:SendMessage on ${ObjectsDeadLetterQueue.Arn}",
-	// No world here has the function. Its own test has, and cmd/settle/internal/stack.
+	// No world here runs the tokentask function. Its own test does, and so do the tests of cmd/settle/internal/stack.
 	"tokentask: sqs:SendMessage on ${Queue.Arn}",
 }
 
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// arnOfQueues begins the ARNs of queues.
+// arnOfQueues is the prefix of the ARNs of queues.
 const arnOfQueues = "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":"
 
 // stackOfTests returns the template's stack with the resource names of these tests.

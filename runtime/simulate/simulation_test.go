@@ -51,15 +51,15 @@ type simulation struct {
 	seed     uint64
 	director *director
 	lab      *lab
-	// machines are the first versions, and deployed the versions of the second deployment. versions are all of them,
-	// by ID.
+	// machines has the first versions of the machines, and deployed the machines after the deployment. versions has all
+	// versions, by machine ID.
 	machines, deployed *durable.Machines
 	versions           map[string][]durable.Machine
 	deployAt           time.Time // guarded by mu
 	store              *dynamostore.Store
 	plan               plan
 	ledger             ledger
-	arrivals           map[string]string // the arrived sends between instances, with their receivers
+	arrivals           map[string]string // the receivers of the sends between instances that arrived, by event ID
 
 	// untilStopped ends when an operator stops the consumer. stopped waits for its invocations. restarted is closed
 	// when the consumer starts again.
@@ -127,7 +127,7 @@ func TestSimulation(t *testing.T) {
 // trace returns the end of the trace.
 func (s *simulation) trace() []string {
 	if *simulationRuns == 1 {
-		return nil // it is printed anyway
+		return nil // a single run prints its whole trace anyway
 	}
 	return s.director.trace[max(0, len(s.director.trace)-20):]
 }
@@ -181,7 +181,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 			concurrency := 1 + rng.IntN(3)
 			running.Go(func() {
 				if s.plan.killsInARow {
-					time.Sleep(10 * time.Second) // messages until then come in one batch
+					time.Sleep(10 * time.Second) // messages that arrive until then come in one batch
 				}
 				s.consume(ctx, i, concurrency)
 			})

@@ -9,7 +9,8 @@ import (
 
 var simulateStrain = flag.String("simulate.strain", "", "give each run exactly the strains whose kinds match this regular `expression`")
 
-// strain makes a whole run harder than faults of single calls do. It uses a freedom that an AWS document leaves open.
+// strain makes a whole run harder than faults of single calls do. It uses behaviour that an AWS document allows, even
+// if it is rare.
 type strain struct {
 	// kind and text are for the tally. document is the AWS document.
 	kind, text, document string
@@ -21,7 +22,7 @@ type strain struct {
 var strains = []strain{
 	{"lagging reads", "runs in which reads of executions lag", "Step Functions API Reference, DescribeExecution: eventually consistent", 8, func(p *plan, rng *rand.Rand) {
 		p.lag = anyOf(rng, 10*time.Second, 2*time.Minute, 10*time.Minute)
-		if rng.IntN(4) > 0 { // a given answer with a lost response is looked up in the history
+		if rng.IntN(4) > 0 { // the runtime then reads the history, to find out whether the answer was given
 			p.aim = aim{kinds: map[string]fault{"states.SendTaskSuccess": loseAnswer, "states.SendTaskFailure": loseAnswer}, tasks: true}
 		}
 	}},
@@ -41,7 +42,8 @@ var strains = []strain{
 			}
 		}
 		p.config.AcknowledgeAfter = anyOf(rng, 0, time.Millisecond, time.Minute)
-		// An answer must not be given up while reads of the history lag. Two clocks measure the wait.
+		// An answer must not be given up while reads of the history lag. So the wait is longer than the lag, even if
+		// two clocks with errors measure it.
 		p.config.DeniedWaitMax = anyOf(rng, 0, time.Second+p.lag+2*clockSkewMax)
 		for _, limit := range []*int{&p.config.SendersMax, &p.config.OutboxMax, &p.config.AloneAfter} {
 			if rng.IntN(2) == 0 {

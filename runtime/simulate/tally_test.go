@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The counts of runs besides the director's faults.
+// The counts of runs, in addition to the faults of the director.
 const (
 	countConflict     = "conflict"
 	countRepeatedSoon = "repeated soon"
@@ -86,7 +86,7 @@ func summary(counts map[string]int) string {
 	}
 	text.WriteString("and these events:\n")
 	for _, kind := range slices.Sorted(maps.Keys(rest)) {
-		if !strings.Contains(kind, ".") { // otherwise it is a fault of a call
+		if !strings.Contains(kind, ".") { // a kind with a dot is a fault of a call
 			fmt.Fprintf(&text, "%9d %s\n", rest[kind], kind)
 		}
 	}

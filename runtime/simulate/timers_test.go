@@ -18,7 +18,7 @@ type snooze struct {
 	Seconds int64 `json:"seconds"`
 }
 
-// alarms are instances that wait for the requested delay, and count how often they rang.
+// alarms hosts a machine whose instances wait for the requested delay, and count how often they rang.
 func alarms() durable.Machine {
 	type clock struct {
 		Seconds int64 `json:"seconds"`
@@ -77,7 +77,7 @@ func TestTimersOfTwoSecondsAndOfAYearFireOnTimeOnce(t *testing.T) {
 }
 
 // A message in the delay queue that is due in two hours returns to EventBridge Scheduler at its first hop, and arrives
-// on time. TestMain checks that the function may create the schedule, and that it does.
+// on time. TestMain checks that the function's role allows it to create the schedule, and that it does create one.
 func TestEarlyMessageReturnsToScheduler(t *testing.T) {
 	t.Parallel()
 	inWorld(t, options{more: []durable.Machine{alarms()}}, func(w *world) {

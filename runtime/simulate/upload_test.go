@@ -185,7 +185,7 @@ func TestWorkflowsOfBothFilesEndInManyWays(t *testing.T) {
 				if late {
 					c.play(w)
 				}
-				// Two executions wait for the sales file: under one name, each with its own token.
+				// Two executions wait for the sales file under the same name, each with its own token.
 				executions := map[string]string{
 					w.startWorkflow("upload-warehouse.asl.json", "warehouse", month): c.warehouse,
 					w.startWorkflow("upload-sales.asl.json", "sales-1", month):       c.sales,
@@ -230,7 +230,7 @@ func TestAFileAfterTheWindowIsIgnoredUntilTheMonthIsForgotten(t *testing.T) {
 		if got := processor.all(); got != "w1, s1 with stock w1" {
 			t.Errorf("want one request for each file, got %q", got)
 		}
-		// Its execution receives the result of the month.
+		// An execution that starts now receives the result of the month.
 		path, end := w.ended(w.startWorkflow("upload-sales.asl.json", "late", month))
 		if path != "Sales Outcome Processed" || !strings.Contains(end, `"location":"report s1, stock w1"`) {
 			t.Errorf("want the result of the sales file, got %s and %s", path, end)
@@ -267,8 +267,9 @@ func TestWorkflowsWaitLongerThanTheWindowButNotForever(t *testing.T) {
 	})
 }
 
-// TestAMonthSurvivesAFaultAtEveryCall plays the walk-through, with an execution that waits for each file. It repeats
-// that for each AWS call of consumer and forwarder, and each kind of fault.
+// TestAMonthSurvivesAFaultAtEveryCall plays a month whose sales file is reported twice, before its warehouse file, with
+// an execution that waits for each file. It repeats that for each AWS call of consumer and forwarder, and each kind of
+// fault.
 func TestAMonthSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	play := func(w *world, processor *files) string {

@@ -122,7 +122,7 @@ func (w wire) Do(r *http.Request) (*http.Response, error) {
 	return nil, errAttemptTimedOut
 }
 
-// perform makes the call, with its fault. A call that hangs ends when its caller has given up.
+// perform makes the call, with its fault. A call that hangs returns when its caller gives up.
 func (w wire) perform(r *http.Request, call *pendingCall, body []byte, kind fault, givenUp <-chan struct{}) (*http.Response, error) {
 	client := w.director.cloud.Client(call.process)
 	switch kind {

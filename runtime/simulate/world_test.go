@@ -77,8 +77,8 @@ type options struct {
 	more []durable.Machine
 	// job configures the machine job.
 	job job.Config
-	// workflows maps the charts' names to the state machines that they start. nil means none, and no function that
-	// receives their ends.
+	// workflows maps the names that charts use for workflows to state machines. If it is nil, charts start none, and no
+	// function receives the ends of executions.
 	workflows map[string]string
 	// refuse returns the code of the AWS error with which a call of the consumer fails; empty means no error.
 	refuse func(operation, body string) (code string)
@@ -109,7 +109,7 @@ func inWorld(t *testing.T, o options, test func(w *world)) {
 		w.create(o)
 		ctx, stop := context.WithCancel(t.Context())
 		var polls sync.WaitGroup
-		defer polls.Wait() // also after a Fatal: polling would keep the bubble alive forever
+		defer polls.Wait() // also after a Fatal, because polls would keep the bubble alive forever
 		defer stop()
 		polls.Go(func() { w.poll(ctx, queueName, func() awslocal.Invoker { return w.consumer(o) }) })
 		polls.Go(func() { w.poll(ctx, delayName, func() awslocal.Invoker { return w.forwarder(o) }) })

@@ -45,8 +45,8 @@ func Decode(message events.SQSMessage) (durable.Delivery, error) {
 	return delivery, nil
 }
 
-// parkedFrom returns where Park first parked the message, if it was sent again with its attributes. SQS keeps them
-// when it moves messages out of a dead-letter queue.
+// parkedFrom returns the place from which Park first parked the message. It reads the place from the attributes that
+// Park added, which SQS keeps when it moves messages out of a dead-letter queue.
 func parkedFrom(message events.SQSMessage) instances.Place {
 	queue, number := message.MessageAttributes[AttrSourceQueue].StringValue, message.MessageAttributes[AttrSequenceNumber].StringValue
 	if queue == nil || number == nil || *queue == "" || !isPlaceNumber(*number) {
@@ -55,8 +55,8 @@ func parkedFrom(message events.SQSMessage) instances.Place {
 	return instances.Place{Queue: *queue, SequenceNumber: *number}
 }
 
-// isPlaceNumber reports whether Park may have written the sequence number: decimal digits or, for a deferred event,
-// the ID of an effect such as "3.0". A foreign value must not fill the item.
+// isPlaceNumber reports whether Park may have written the sequence number: decimal digits or, for a deferred event, the
+// ID of an effect such as "3.0". Any other value is not used, so that a producer cannot fill the item with it.
 func isPlaceNumber(s string) bool {
 	return s != "" && len(s) <= placeNumberBytesMax && strings.Trim(s, "0123456789.") == ""
 }

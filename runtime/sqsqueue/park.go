@@ -50,7 +50,7 @@ func (q *Queue) Park(ctx context.Context, delivery durable.Delivery, reason stri
 	if q.deadLetterURL == "" {
 		return fmt.Errorf("parking message %s: %w", delivery.MessageID, errors.New("expected the URL of a dead-letter queue, got none"))
 	}
-	delivery.Body = sendable(delivery.Body) // the loop encodes the body of a deferred event
+	delivery.Body = sendable(delivery.Body) // the loop encoded the body of a deferred event, and SQS may refuse its characters
 	var err error
 	for _, bytesMax := range []int{MessageBytesMax, olderMessageBytesMax, len(delivery.Body)} {
 		_, err = q.client.SendMessage(ctx, &sqs.SendMessageInput{

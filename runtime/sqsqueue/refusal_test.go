@@ -40,7 +40,7 @@ func TestPermanentErrorsAreDistinguishedFromTransientOnes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		answer
-		want, own error // nil: neither
+		want, own error // nil: an error that wraps neither
 	}{
 		{answer{code: "InvalidMessageContents"}, durable.ErrRefused, sqsqueue.ErrRefused},
 		{answer{code: "InvalidParameterValue"}, durable.ErrRefused, sqsqueue.ErrRefused},

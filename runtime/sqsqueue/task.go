@@ -44,7 +44,8 @@ func TaskHandler(machines *durable.Machines, queue durable.Sender) func(context.
 		} else if err != nil {
 			return failed(TaskInvalid, fmt.Errorf("the task's \"event\": %w", err))
 		}
-		// Step Functions may invoke the function twice for one token. Both send the same event.
+		// Step Functions may invoke the function twice for one token. Both invocations send the same event under the
+		// same ID.
 		hash := sha256.Sum256(task.Event)
 		if _, err = queue.Send(ctx, durable.Message{To: id, Body: task.Event, DeduplicationID: hex.EncodeToString(hash[:])}); err != nil {
 			return failed(TaskNotSent, err)

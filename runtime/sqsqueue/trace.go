@@ -48,7 +48,7 @@ func traceAttributes(ctx context.Context, room int) map[string]types.MessageAttr
 }
 
 // traceHeaderPattern matches X-Ray's trace headers (AWS X-Ray Developer Guide, "Tracing header"). It is compiled for
-// the first header, not at each cold start, because that takes up to three milliseconds.
+// the first header, not at each cold start, because compiling takes up to three milliseconds.
 var traceHeaderPattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(Self=[0-9A-Za-z-]{1,64};)?Root=1-[0-9a-f]{8}-[0-9a-f]{24}(;(Parent=[0-9a-f]{16}|Sampled=[01?]|Lineage=[0-9a-z:|,]{1,200}))*$`)
 })

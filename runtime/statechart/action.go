@@ -14,7 +14,7 @@ import (
 // event must be nil or marshal to a JSON object.
 type Action[C any] struct {
 	Name string // for errors, traces and graphs
-	// Params holds the parameters of an action read from a document, which exporters write back.
+	// Params holds the JSON parameters of an action read from a document. Exporters write them back.
 	Params json.RawMessage
 	// The zero-length array makes Action[C] a distinct type for each C. Without it, all instantiations would share one
 	// underlying type and convert to each other.
@@ -82,8 +82,8 @@ func Update[C any](name string, fn func(*C)) Action[C] {
 	return Action[C]{Name: name, actionBody: actionBody{update: func(h erased) { fn(h.(*C)) }}}
 }
 
-// TryAssign is Assign for a function that can fail. Its error rolls the macrostep back and fails the step, or raises
-// ExecutionError and skips the rest of the action list.
+// TryAssign is Assign for a function that can fail. If the chart handles ExecutionError, an error raises that event and
+// skips the rest of the action list. Otherwise the error rolls the macrostep back and fails the step.
 func TryAssign[C, E any](name string, fn func(*C, E) error) Action[C] {
 	if fn == nil {
 		return Action[C]{Name: name}
@@ -153,7 +153,7 @@ func SendAfter[C any](id, typ string, fn func(C, Event) (delay time.Duration, pa
 	}}}
 }
 
-// Cancel returns an action that cancels pending SendAfter events (SCXML 6.3).
+// Cancel returns an action that cancels the pending SendAfter events with the ID (SCXML 6.3).
 func Cancel[C any](id string) Action[C] {
 	return Action[C]{Name: "cancel " + id, actionBody: actionBody{made: outline.Made{By: outline.Cancel, ID: id}, run: func(x *interpreter) error {
 		x.cancel(id)
@@ -220,8 +220,8 @@ func If[C any](name string, fn func(C) bool) Guard[C] {
 	return Guard[C]{Name: name, guardBody: guardBody{test: func(x *interpreter) (bool, error) { return fn(*contextOf[C](x)), nil }}}
 }
 
-// TryWhen is When for a function that can fail. Its error fails the step, or raises ExecutionError while the guard
-// counts as false.
+// TryWhen is When for a function that can fail. If the chart handles ExecutionError, an error raises that event and the
+// guard counts as false. Otherwise the error fails the step.
 func TryWhen[C, E any](name string, fn func(C, E) (bool, error)) Guard[C] {
 	if fn == nil {
 		return Guard[C]{Name: name}

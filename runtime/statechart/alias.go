@@ -7,8 +7,8 @@ import "fmt"
 // instances claim the same alias, the first keeps it until it ends or releases it with Unalias.
 func Alias[C any](fn func(C, Event) string) Action[C] { return aliasAction("alias", ClaimAlias, fn) }
 
-// Unalias returns an action that releases an alias of the instance, if it has it. Until another instance claims the
-// alias, front ends still find this one by it.
+// Unalias returns an action that releases an alias, if the instance has it. Until another instance claims the alias,
+// front ends still find this instance by it.
 func Unalias[C any](fn func(C, Event) string) Action[C] {
 	return aliasAction("unalias", ReleaseAlias, fn)
 }

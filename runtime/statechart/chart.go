@@ -35,7 +35,7 @@ func Compile[C any](def Definition[C]) (*Chart[C], error) {
 	return made, nil
 }
 
-// root returns the root state, built from the fields from Initial on.
+// root returns the root state, built from the definition's fields from Initial on.
 func (d *Definition[C]) root() State[C] {
 	root := State[C]{
 		ID: d.ID, Initial: d.Initial, DefaultEntry: d.DefaultEntry, States: d.States,
@@ -59,7 +59,7 @@ func inDocumentOrder[C any](states []State[C], into []*State[C]) []*State[C] {
 // Definition returns the compiled definition. Callers must not modify it.
 func (c *Chart[C]) Definition() Definition[C] { return c.definition }
 
-// CloneContext returns a copy that shares no mutable data, for a service.
+// CloneContext returns a copy of a context for a service. The copy shares no mutable data with the original.
 func (c *Chart[C]) CloneContext(context C) C {
 	if c.clone == nil {
 		return context

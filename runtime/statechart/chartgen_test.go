@@ -200,7 +200,7 @@ func (g *generator) target() string {
 	}
 }
 
-// below draws the state or a descendant, but no history state, which may stand for both targets.
+// below draws the state or a descendant. It draws no history state, because that may stand for both targets.
 func (g *generator) below(s S) string {
 	if len(s.States) == 0 || g.one(2, "here") {
 		return s.ID

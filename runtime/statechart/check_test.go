@@ -22,7 +22,7 @@ func flawed(change func(d *Def, wait, next *S)) Def {
 	return def
 }
 
-// a and b are settled child states.
+// children holds the settled child states a and b.
 var children = []S{{ID: "a", Tags: settled, On: []On{{Event: "GO", Target: "b"}}}, {ID: "b", Tags: settled}}
 
 type flaw struct {

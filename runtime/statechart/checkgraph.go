@@ -34,7 +34,7 @@ func (c *compiler) ownEvents() (raised, sent map[string]bool) {
 	return raised, sent
 }
 
-// madeEvents returns the types of the done and error events of states and services.
+// madeEvents returns ExecutionError and the types of the done and error events of states, services and children.
 func (c *compiler) madeEvents() map[string]bool {
 	made := map[string]bool{ExecutionError: true}
 	for i := range c.chart.nodes {

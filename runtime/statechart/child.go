@@ -24,7 +24,7 @@ type Child[C any] struct {
 	Input       func(C, Event) any
 	InputParams json.RawMessage // as Action.Params
 	OnDone      []Transition[C] // with the child's output (json.RawMessage)
-	OnError     []Transition[C] // with a ChildError, if the child could not be started
+	OnError     []Transition[C] // with a ChildError, if the child cannot start or its output is too large
 }
 
 // ChildError is the payload of error.child.ID.
@@ -50,7 +50,7 @@ func (r ChildRef) Done(output json.RawMessage) Event {
 	return Event{Type: doneChildPrefix + r.ID, Invocation: r.Key, Payload: output}
 }
 
-// Failed returns the event that reports that a child could not be started.
+// Failed returns the event that reports a failed child: it could not start, or its output is too large.
 func (r ChildRef) Failed(err error) Event {
 	return Event{Type: errorChildPrefix + r.ID, Invocation: r.Key, Payload: ChildError{Machine: r.Machine, Message: err.Error()}}
 }
@@ -153,8 +153,8 @@ func (x *interpreter) stopChild(id string) error {
 	return x.stopChildren(func(r ChildRef) bool { return r.ID == id })
 }
 
-// stopChildren stops the selected children. For a child spawned in the same step, it removes the requested effects
-// instead.
+// stopChildren stops the selected children. For a child that was spawned in the same step, it removes the effects for
+// that child from the step instead.
 func (x *interpreter) stopChildren(which func(ChildRef) bool) error {
 	if !slices.ContainsFunc(x.snapshot.Children, which) {
 		return nil

@@ -120,7 +120,7 @@ func TestChildStoppedInItsFirstStepHasNoEffects(t *testing.T) {
 	def.States[1].On = append(def.States[1].On, On{Event: "AWAY", Target: "a"})
 	r = begin(t, def).send("GO")
 	equal(t, "effects of a state left at once", len(r.step.Effects), 0)
-	// A state that a replayed event leaves does not spawn it either.
+	// A state that a replayed event leaves in the same step does not spawn its child either.
 	def = parenting()
 	def.States[0].Defer = []string{"BACK"}
 	r = begin(t, def).send("BACK", "GO").is("a", "+a -a +p -p +a")

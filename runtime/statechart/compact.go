@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// compact parses the JSON that AppendJSON writes: no spaces, plain strings. It rejects all other JSON, and
-// encoding/json parses that and reports its errors.
+// compact parses the JSON that AppendJSON writes: no spaces, plain strings. It rejects all other JSON. The caller then
+// uses encoding/json, which also reports the errors.
 type compact struct {
 	text []byte
 	at   int

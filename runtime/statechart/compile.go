@@ -45,7 +45,7 @@ func (c *compiler) compile(def erasedDefinition, asForeign bool) error {
 		}
 		linked := len(c.findings) == head
 		c.check()
-		if linked { // Otherwise graph findings may be mere consequences.
+		if linked { // Otherwise graph findings may only be consequences of earlier findings.
 			c.checkGraph()
 		}
 	}

@@ -32,7 +32,7 @@ type refused bool
 
 func (refused) Validate() error { return errors.New("never valid") }
 
-// picky is a payload with a failing UnmarshalJSON.
+// picky is a payload whose UnmarshalJSON panics.
 type picky struct{}
 
 func (*picky) UnmarshalJSON([]byte) error { panic("too picky") }

@@ -45,7 +45,8 @@ func (n *node) defers(typ string) bool {
 	return slices.ContainsFunc(n.def.Defer, func(descriptor string) bool { return matches(descriptor, typ) })
 }
 
-// deferEvent runs the macrostep of a deferred event. It handles only the errors that failed guards have raised.
+// deferEvent runs the macrostep of an event that is deferred. It stores the event and takes no transition for it. It
+// handles only the errors that failed guards have raised.
 func (x *interpreter) deferEvent() error {
 	if err := x.keepEvent(); err != nil {
 		return err
@@ -171,13 +172,13 @@ func withEventID(deferred Deferred) json.RawMessage {
 	return body
 }
 
-// atRest reports whether the configuration is settled.
+// atRest reports whether deferred events may be replayed: the snapshot is settled, or the chart is foreign.
 func (x *interpreter) atRest() bool {
 	return x.chart.foreign || x.snapshot.settled()
 }
 
-// oldestReleased returns the first deferred event that would not be deferred again, and its position, or -1. A guard
-// that fails counts as false here. The failure takes effect when the event is replayed.
+// oldestReleased returns the first deferred event that would not be deferred again, and its position, or -1
+// without one. A guard that fails counts as false here. The failure takes effect when the event is replayed.
 func (x *interpreter) oldestReleased() (int, Event, error) {
 	at, queued := x.event.At, len(x.internalQueue)
 	for k, waiting := range x.snapshot.Deferred {
@@ -226,8 +227,8 @@ func (c *chart) restoreDeferred(form *snapshotJSON, s *bareSnapshot) error {
 	return nil
 }
 
-// checkDefer checks that each deferred event can reach the state, can be stored, and is not handled there without a
-// guard.
+// checkDefer checks that each event in Defer can reach the state and can be stored. It also checks that the state has
+// no unguarded transition for the event.
 func (c *compiler) checkDefer(n *node, raised, sent map[string]bool) {
 	for _, descriptor := range n.def.Defer {
 		var arriving []string

@@ -57,7 +57,7 @@ func TestFailedGuardReleasesNothing(t *testing.T) {
 	equal(t, "waiting", deferredBy(r), "E")
 }
 
-// fickle does not survive a round trip through JSON. Its methods hide that from the compiler.
+// fickle does not survive a round trip through JSON. Its methods hide that from Compile.
 type fickle struct{ n int }
 
 func (l fickle) MarshalJSON() ([]byte, error) { return []byte(fmt.Sprintf(`{"n": %d}`, l.n)), nil }

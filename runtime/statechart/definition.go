@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/internal/foreign"
 )
 
-// Exceeding a limit is an error that names it. Only a reason is truncated.
+// Exceeding a limit is an error that names the limit. Only a reason for parking is truncated instead.
 const (
 	MicrostepsMax        = 1000    // microsteps per event
 	NestingDepthMax      = 32      // nesting depth of states, where the root has depth 0
@@ -15,9 +15,9 @@ const (
 	TimersMax            = 256     // timers of a snapshot
 	DeferredMax          = 64      // deferred events of a snapshot
 	ChildrenMax          = 64      // child instances at a time
-	EffectsMax           = 256     // effects of a step and of the events it replays, ParkEvent excluded
+	EffectsMax           = 256     // effects of a step and of the deferred events that it replays, without ParkEvent
 	ReasonBytesMax       = 2 << 10 // the reason for parking a deferred event
-	EventNameBytesMax    = 256     // an event type, and the producer's ID "$id"
+	EventNameBytesMax    = 256     // an event type, or an event ID ("$id")
 	AliasBytesMax        = 256     // an alias
 	WorkflowNameBytesMax = 80      // the name of a workflow
 )
@@ -38,12 +38,12 @@ type Definition[C any] struct {
 	Context func(Start) C
 	// Output returns the output of a finished instance. Nil means the output of its top-level final state.
 	Output                      func(C, Event) any
-	ContextParams, OutputParams json.RawMessage // as Action.Params
+	ContextParams, OutputParams json.RawMessage // of Context and Output, as Action.Params
 	// Foreign is set by xstatejson.Foreign for a chart of another interpreter. Leave it nil.
 	Foreign *foreign.Document
 
 	// The remaining fields describe the root state, as State does. The root is active until the instance ends. Initial
-	// is required unless Parallel, which makes the top-level states regions, all active at once.
+	// is required unless Parallel is set. With Parallel, the top-level states are regions, and all are active at once.
 	Initial      string
 	Parallel     bool
 	States       []State[C]
@@ -52,11 +52,11 @@ type Definition[C any] struct {
 	Entry        []Action[C]
 	Exit         []Action[C]
 	On           []Transition[C]
-	// Always is evaluated after the eventless transitions of all other states. In a chart with settled states, every
-	// entry needs a guard.
+	// Always is evaluated after the eventless transitions of all other states. In a chart with settled states, each of
+	// these transitions needs a guard.
 	Always []Transition[C]
 	After  []After[C]
-	// Invoke must be empty in a chart with settled states, which could otherwise never settle.
+	// Invoke must be empty in a chart with settled states. Otherwise the chart could never settle.
 	Invoke   []Invoke[C]
 	Children []Child[C]
 	Defer    []string
@@ -87,7 +87,7 @@ type State[C any] struct {
 	Initial string
 	// DefaultEntry holds the actions of the initial transition (SCXML 3.6). They run after Entry and before the
 	// children are entered, and only if the state is entered by default. For a history state, they run when its default
-	// is entered, after Entry and DefaultEntry of its parent (SCXML 3.10). They do not run if the parent was not left.
+	// is entered, after Entry and DefaultEntry of its parent (SCXML 3.10). They run only if the parent is entered too.
 	DefaultEntry []Action[C]
 	// States holds the children in document order. States are entered, and transitions of parallel regions are taken,
 	// in this order.
@@ -103,8 +103,8 @@ type State[C any] struct {
 	Invoke   []Invoke[C]
 	Children []Child[C]
 	Defer    []string // descriptors of events to defer while the state is active: see Deferred
-	// Resolve holds answers for callers that wait for the instance. Each is given on entry, after Entry, and to callers
-	// that arrive while the state is active.
+	// Resolve holds answers for callers that wait for the instance. Waiting callers get them on entry, after Entry.
+	// Callers that arrive while the state is active get them at once.
 	Resolve []Resolution[C]
 	// OnDone is taken when a child of a compound state is final, or when all regions of a parallel state are.
 	OnDone []Transition[C]

@@ -16,7 +16,7 @@ type Description struct {
 	Children      []string // the machine IDs of the chart's children, sorted
 	OtherChildren bool     // set if an action of EnqueueActions may spawn children of further machines
 	Workflows     []string // the names of the workflows that the chart starts, sorted
-	WorkflowEnds  []string // the types of the events that report their ends, sorted, which only the host sends
+	WorkflowEnds  []string // the event types that report the ends of workflows, sorted; only the host sends them
 	// Resolves holds the names under which the chart answers callers, in document order. It is empty for a chart that
 	// chooses them at run time.
 	Resolves []string

@@ -6,7 +6,7 @@
 //	step, err := chart.Step(snapshot, event)
 //
 // The step holds the next snapshot and the effects for the host to perform, in order. The package itself does no I/O,
-// reads no clock and starts no goroutine. Time is Event.At. The same snapshot and event always give the same step,
+// reads no clock and starts no goroutine. Event.At is the time. The same snapshot and event always give the same step,
 // including IDs, so the host can safely repeat a step.
 //
 // The algorithm is SCXML, appendix D (https://www.w3.org/TR/scxml/#AlgorithmforSCXMLInterpretation), function by

@@ -20,7 +20,7 @@ const (
 	// steps the parent with ChildRef.Done or ChildRef.Failed.
 	SpawnInstance EffectKind = "spawn"
 	StopInstance  EffectKind = "stop" // stop the child instance Child, for which the parent no longer waits
-	ParkEvent     EffectKind = "park" // set aside a deferred Event that failed with the reason Message
+	ParkEvent     EffectKind = "park" // set aside Event, a deferred event that failed for the reason in Message
 	// ResolveWaits answers the callers that wait for the instance under Name. The answer is Outcome and Output or, if
 	// Error is set, a failure with that name and Message as its cause: see Resolution.
 	ResolveWaits EffectKind = "resolve"

@@ -139,10 +139,10 @@ func (e *entrySet) appendTo(entry []entering) []entering {
 	return entry
 }
 
-// addStateToEnter adds a state, with two exceptions. History states only stand for others. States outside the domain
-// were not left, and must not be entered. This concerns the source of an internal transition to itself, and the states
-// between a history state's parent and the part that a transition from within leaves. For the latter, SCXML and XState
-// would run entry actions without exit actions.
+// addStateToEnter adds a state, with two exceptions. A history state only stands for other states. A state outside the
+// domain was not left, so it must not be entered. Such a state is the source of an internal transition to itself. If a
+// transition starts within the parent of a history state, the states between that parent and the domain are such states
+// too. SCXML and XState would run their entry actions without their exit actions.
 func (e *entrySet) addStateToEnter(state int) {
 	if !e.chart.nodes[state].isHistory() && e.chart.isDescendant(state, e.domain) {
 		e.statesToEnter.add(state)

@@ -41,7 +41,7 @@ func contextsOf[C any](clone func(C) C, problem error) contexts {
 
 // The functions below convert parts of a definition over C to parts over erased contexts. They share everything that
 // does not depend on the context type. Nil lists become empty lists, except lists of states and guards. The engine
-// treats both alike.
+// treats a nil list like an empty list.
 
 // stateList identifies a list of states.
 type stateList struct {
@@ -49,8 +49,8 @@ type stateList struct {
 	length int
 }
 
-// eraseStates converts a list of states. begun holds the lists in progress. A definition that contains itself stays
-// cyclic, and the compiler rejects it by its depth.
+// eraseStates converts a list of states. begun maps each list whose conversion has begun to its result. A definition
+// that contains itself stays cyclic, and the compiler rejects it by its depth.
 func eraseStates[C any](states []State[C], begun map[stateList][]State[erased]) []State[erased] {
 	if len(states) == 0 {
 		return nil

@@ -25,13 +25,13 @@ const (
 	TimerEvent = ReservedPrefix + "timer"
 	// ExecutionError is raised when an action or guard returns an error, or when the output of a final state cannot be
 	// encoded (SCXML 3.12.2). Its payload is the StepError. Only a transition for "error.execution" or "error.*" receives
-	// it, not "*". If no active state accepts it, the error fails the step. A panic and ErrLimit always fail the step. A
-	// guard of an eventless transition that keeps failing is endless unless the handler leaves its state.
+	// it, not "*". If no active state accepts it, the error fails the step. A panic and ErrLimit always fail the step.
+	// A guard of an eventless transition that keeps failing causes ErrEndless unless the handler leaves its state.
 	ExecutionError = "error.execution"
 	// CommunicationError reports that a requested effect will never happen (SCXML 5.10, 6.2.4). The host sends it, once
 	// per effect, to charts that declare it with PayloadOf[CommunicationFailure].
 	CommunicationError = "error.communication"
-	// WorkflowKey is the key of a workflow's input in which the host names the instance that started the execution.
+	// WorkflowKey is the key in a workflow's input under which the host stores the instance that started the execution.
 	WorkflowKey = "$settle"
 )
 
@@ -40,10 +40,10 @@ type Event struct {
 	Type string
 	// ID is the producer's event ID ("$id"), or empty. Duplicate events with the same ID are applied once per instance.
 	ID string
-	At time.Time // of applying the event; charts have no other clock
-	// Payload is a value of the declared type. An event from outside has the type of Payloads, done.invoke.ID the
-	// service's result, and error.invoke.ID a ServiceError. done.state.ID of a compound state carries the output
-	// (json.RawMessage) of its final state.
+	At time.Time // when the event is applied; charts have no other clock
+	// Payload is a value of the declared type. For an event from outside, Payloads declares the type. The payload of
+	// done.invoke.ID is the service's result, and error.invoke.ID carries a ServiceError. The payload of done.state.ID
+	// for a compound state is the output (json.RawMessage) of its final state.
 	Payload    any
 	Timer      string // the ID of the timer that fired, for TimerEvent
 	Invocation string // the key of the ended invocation, for done and error events
@@ -95,7 +95,7 @@ var (
 type JSONError = readjson.Error
 
 // Decode decodes an event: a JSON object with the key "type", the payload's keys, and an optional "$id". It leaves At
-// zero. With ErrUndeclared and ErrPayload, the returned event has its type. Errors may quote an undeclared event type
+// zero. With ErrUndeclared and ErrPayload, the returned event has its Type. Errors may quote an undeclared event type
 // and key names, but no values, because values may be secret.
 func (c *chart) Decode(body []byte) (Event, error) { return c.payloads.decode(c.id, body) }
 
@@ -153,7 +153,7 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 // beginningRunesMax is the maximum number of characters quoted from an invalid body.
 const beginningRunesMax = 8
 
-// beginning describes the start of a body that is not an object: invisible white space and byte order mark, and one
+// beginning describes the start of a body that is not an object: its leading white space and byte order marks, and one
 // more character. It quotes no more, because the body may be secret.
 func beginning(body []byte) string {
 	if len(body) == 0 {
@@ -197,7 +197,7 @@ func (c *chart) sent(body []byte) (Event, error) {
 	return event, err
 }
 
-// decode decodes and validates a payload. A panic of the type's methods rejects the event, as their error does.
+// decode decodes and validates a payload. A panic in a method of the type rejects the event, as an error does.
 func (p Payload) decode(body []byte) (payload any, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -59,8 +59,8 @@ func failsAt(name string, n int) statechart.Action[trace] {
 	})
 }
 
-// failingRegions returns a chart whose three regions leave and enter three levels of states on GO. SET counts, and the
-// action with that number fails.
+// failingRegions returns a chart whose three regions leave and enter three levels of states on GO. SET increments the
+// counter. The action with the counter's number fails.
 func failingRegions(handles bool) Def {
 	at := 0
 	fail := func(name string) Do {
@@ -109,7 +109,7 @@ func TestProgramsFailLikeTheGeneralAlgorithm(t *testing.T) {
 	}
 }
 
-// TestFailedProgramNamesStateAndAction pins the messages. The comparison of both ways only checks that they are equal.
+// TestFailedProgramNamesStateAndAction pins the messages. The other tests only check that all ways give the same one.
 func TestFailedProgramNamesStateAndAction(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{

@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// A failure in such a chart raises error.execution, and the event is dropped as in SCXML.
+// A failure in a foreign chart raises error.execution. Without a handler, the event is dropped, as in SCXML.
 func TestForeignChartDropsUnhandledErrors(t *testing.T) {
 	t.Parallel()
 	chart, err := statechart.Compile(Def{Foreign: &foreign.Document{}, ID: "c", Version: 1, Initial: "a", States: []S{

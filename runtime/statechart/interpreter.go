@@ -11,9 +11,9 @@ type interpreter struct {
 	chart *chart
 	// context is changed in place. The Stepper keeps the previous value.
 	context erased
-	// snapshot is a copy of everything else, which the Stepper writes back if the step succeeds. The configuration and
-	// the step count are changed directly, all other fields through writable. Slices and maps are replaced, never
-	// changed in place.
+	// snapshot is a copy of the snapshot without the context. The Stepper writes it back if the step succeeds. The
+	// configuration and the step count are changed directly, all other fields through writable. Slices and maps are
+	// replaced, never changed in place.
 	snapshot bareSnapshot
 	// changed is set if writable was called.
 	changed bool

@@ -7,8 +7,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// TestManyLeaves steps more leaves than a configuration stores inline. It steps in place, by value and after a restore,
-// with failing steps and replays.
+// TestManyLeaves steps a chart with more active leaves than a configuration stores inline. It steps in place, by value
+// and after a restore, with failing steps and replays.
 func TestManyLeaves(t *testing.T) {
 	t.Parallel()
 	var regions []S

@@ -78,8 +78,8 @@ func (c *chart) migrate(data []byte) (snapshotJSON, error) {
 }
 
 // liftShallow corrects the records of shallow history states after a migration. If the migration moved a recorded state
-// deeper, it records the ancestor that is a sibling of the history state instead. Only the chart knows which history
-// states are shallow.
+// deeper, liftShallow replaces it by its ancestor that is a sibling of the history state. A migration cannot do this,
+// because only the chart knows which history states are shallow.
 func (c *chart) liftShallow(recorded map[string][]string) {
 	for _, path := range sortedKeys(recorded) {
 		h, ok := c.byPath[path]
@@ -175,7 +175,7 @@ func valueOf(states []string) configurationTree {
 	return root
 }
 
-// form converts the result of a migration of the old form to the JSON form.
+// form converts a migrated snapshot to the JSON form. old is the JSON form from before the migration.
 func (s *Stored) form(old snapshotJSON) (form snapshotJSON, err error) {
 	form = snapshotJSON{Machine: old.Machine, Status: old.Status, Steps: old.Steps, Context: s.Context, Output: s.Output}
 	if form.Value, err = json.Marshal(valueOf(s.State)); err != nil {

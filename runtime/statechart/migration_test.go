@@ -125,7 +125,7 @@ func TestMigrationsChainFromTheOldestVersion(t *testing.T) {
 		`"4.1":{"state":"job.left","after":"sla","at":"2026-01-02T04:04:05Z"}},"services":{"6.0":{"id":"job.right.calling","state":"job.right.calling","service":"call","attempt":0}},`+
 		`"children":{"job":{"key":"4.2","machine":"helper","state":"job"}},"deferred":[{"id":"p-LATER","event":{"type":"AFTERWARDS"}}],"steps":6}`)
 
-	// It continues like a snapshot stored by version 3.
+	// The restored snapshot continues like a snapshot that version 3 stored.
 	answer, ok, err := chart.Resolving(s, "Task", Event{})
 	equal(t, "resolving", fmt.Sprint(answer.Outcome, " ", ok, " ", err), "job true <nil>")
 	step, err := chart.Step(s, withTime(s.Services[0].Done(1)))
@@ -138,7 +138,7 @@ func TestMigrationsChainFromTheOldestVersion(t *testing.T) {
 	}
 	equal(t, "after the timer", text(t, step.Next.State())+string(step.Effects[0].Kind)+step.Effects[0].Child, `["out"]stop4.2`)
 
-	// Two migrations in two builds give the same result.
+	// Two builds with one migration each give the same result.
 	middle, err := versioned(t, 2, wordsV2, guestV2{}, fromV1).Restore(stored)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/internal/readjson"
 )
 
-// Rewrite returns a custom change, which must depend only on its argument.
+// Rewrite returns a custom change. The function must depend only on its argument.
 func Rewrite(name string, fn func(*Stored) error) Change { return Change{name: name, run: fn} }
 
 // MigrateContext returns a change that converts the context. The old version's context decodes into Old. New of the
@@ -72,8 +72,8 @@ func RenameState(from, to string) Change {
 
 // MoveState returns a change for a state that was removed, or that is no longer atomic. Instances in it or below it
 // move to the state to, which may be a descendant. Timers, services and children of states that are no longer active
-// are dropped. The record of a history state moves too if to is a sibling of it or below one. Otherwise it is
-// forgotten.
+// are dropped. The record of a history state moves too if to is a sibling of the history state or below one. Otherwise
+// the record is dropped.
 func MoveState(from, to string) Change {
 	change := Change{name: fmt.Sprintf("move from state %q to %q", from, to), problem: pathsProblem(from, to)}
 	change.run = func(s *Stored) error {
@@ -111,7 +111,7 @@ func ForgetHistory(path string) Change {
 	}}
 }
 
-// RenameTimer returns a change for a renamed timer: the ID of an After, or its delay as text.
+// RenameTimer returns a change for a renamed timer. The names are the ID of an After, or its delay as text.
 func RenameTimer(state, from, to string) Change {
 	return Change{name: fmt.Sprintf("rename timer %q of state %q to %q", from, state, to), run: func(s *Stored) error {
 		each(s.Timers, func(t *Timer) {
@@ -143,7 +143,7 @@ func RenameService(state, from, to string) Change {
 	}}
 }
 
-// RenameChild returns a change for a new ID of a child, which keeps its name.
+// RenameChild returns a change for a new ID of a child. The name of the child instance stays the same.
 func RenameChild(from, to string) Change {
 	return Change{name: fmt.Sprintf("rename child %q to %q", from, to), run: func(s *Stored) error {
 		each(s.Children, func(r *ChildRef) {

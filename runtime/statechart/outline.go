@@ -88,7 +88,7 @@ func (o *outliner) transition(n *node, t *Transition[erased]) outline.Transition
 	return out
 }
 
-// targets returns the paths of the targets of a state. The compiler has already checked them.
+// targets resolves the target references in a state to paths. The compiler has already checked them.
 func (o *outliner) targets(n *node, references string) []string {
 	var paths []string
 	for _, reference := range strings.Fields(references) {

@@ -127,7 +127,7 @@ func TestInternalSelfTransitionOfARegionThatIsLeftOnlyRunsItsActions(t *testing.
 	t.Parallel()
 	r := begin(t, regions([]On{{Event: "GO", Target: "out"}}, nil, []On{{Event: "GO", Target: "a", Actions: logs("stay")}}))
 	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
-	// It leaves no state, so it conflicts with none.
+	// The transition of r2's child leaves no state, so it conflicts with no other transition.
 	r.send("GO").is("out", "-a -r2 -a -r1 -p stay +out")
 }
 

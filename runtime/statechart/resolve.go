@@ -34,7 +34,7 @@ func resolve(r Resolution[erased]) Action[erased] {
 	}}}
 }
 
-// answerOf returns the answer of a resolution, still without the state.
+// answerOf returns the answer of a resolution, still without State and Tags.
 func answerOf(r *Resolution[erased], context erased, event Event) (Effect, error) {
 	effect := Effect{Kind: ResolveWaits, Name: r.Name, Outcome: r.Outcome, Error: r.Error}
 	if r.Error != "" {
@@ -55,7 +55,7 @@ func answerOf(r *Resolution[erased], context erased, event Event) (Effect, error
 	return effect, nil
 }
 
-// completeAnswers adds the state after the macrostep to its answers.
+// completeAnswers adds the active states and tags after the macrostep to its answers, the ResolveWaits effects.
 func (x *interpreter) completeAnswers() {
 	if !x.resolved {
 		return
@@ -67,9 +67,9 @@ func (x *interpreter) completeAnswers() {
 	}
 }
 
-// Resolving returns the answer for a caller that starts to wait under a name now. The first active state in document
-// order whose Resolve has the name gives it, or the last state of a finished instance. It reports false if the caller
-// must wait. The answer has no ID.
+// Resolving returns the answer for a caller that starts to wait under a name now. It comes from the first active state
+// in document order whose Resolve has the name. In a finished instance, the states in which it ended count as active.
+// ok is false if the caller must wait. The answer has no ID.
 func (c *Chart[C]) Resolving(snapshot Snapshot[C], name string, event Event) (answer Effect, ok bool, err error) {
 	if snapshot.chart != &c.chart {
 		return Effect{}, false, c.otherChart()

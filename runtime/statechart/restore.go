@@ -21,7 +21,7 @@ type UnreadableError struct {
 	Todo string // the remedy; empty means that the snapshot is damaged, and that no version and no migration can help
 }
 
-// Remedies of an UnreadableError, except those for a missing version.
+// Remedies that several errors share.
 const (
 	repairSnapshot = "repair it, or restore it from a backup"
 	fixMigration   = "fix the migration"
@@ -39,8 +39,8 @@ func (e *UnreadableError) Error() string {
 
 func (e *UnreadableError) Unwrap() []error { return []error{ErrUnreadable, e.Err} }
 
-// Restore reads a snapshot from its JSON form, after the migrations from its version. Deadlines stay as stored, and
-// nothing is entered or started. All errors are an *UnreadableError and wrap ErrUnreadable.
+// Restore reads a snapshot from its JSON form and migrates it from an earlier version. Deadlines stay as stored.
+// Restore enters no state and starts nothing. Every error is an *UnreadableError and wraps ErrUnreadable.
 func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	var context C
 	bare, err := c.read(data, &context)
@@ -85,7 +85,7 @@ func (c *chart) read(data []byte, context erased) (bareSnapshot, error) {
 	return s, nil
 }
 
-// restore reads a form of this version. compactForm is set if readCompact has read it.
+// restore converts the JSON form of this version to a snapshot. compactForm is set if readCompact has parsed it.
 func (c *chart) restore(form snapshotJSON, compactForm bool, context erased) (bareSnapshot, error) {
 	if form.Machine != c.id {
 		return bareSnapshot{}, c.unreadable("expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
@@ -341,7 +341,7 @@ func (c *chart) restoreServices(form *snapshotJSON, s *bareSnapshot) error {
 	return nil
 }
 
-// checkID checks that an ID was derived by one of the snapshot's steps. A later step could derive any other ID again.
+// checkID checks that one of the snapshot's steps derived the ID. Otherwise a later step could derive it again.
 func (c *chart) checkID(id string, s *bareSnapshot) error {
 	step, position := splitID(id)
 	if step < 1 || step > s.Steps || position < 0 || id != derivedID(step, position) {

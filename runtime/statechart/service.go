@@ -30,7 +30,7 @@ type Call struct {
 	Attempt int // counts the attempts known to have started, from 1
 }
 
-// ServiceFunc returns a service that runs fn with a copy of the context at the beginning of the attempt. R is the
+// ServiceFunc returns a service that runs fn. Each attempt gets a copy of the context, made when it begins. R is the
 // payload type of the done event.
 func ServiceFunc[C, R any](name string, fn func(ctx context.Context, c C, call Call) (R, error)) Service[C] {
 	if fn == nil {

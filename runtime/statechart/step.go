@@ -41,8 +41,8 @@ func (c *Chart[C]) Stop(snapshot Snapshot[C], at time.Time) (Step[C], error) {
 	return Step[C]{Next: snapshot, Effects: effects, Handled: handled}, err
 }
 
-// Stopped returns a snapshot that was stopped before it started: in the initial states, with a zero context. It runs no
-// code of the chart.
+// Stopped returns the snapshot of an instance that is stopped before it starts: in the initial states, with a zero
+// context. It runs no code of the chart.
 func (c *Chart[C]) Stopped() Snapshot[C] {
 	set := newEntrySet(&c.chart)
 	set.compute(c.chart.initial.targets, c.chart.initial.domain, nil)
@@ -53,14 +53,14 @@ func (c *Chart[C]) Stopped() Snapshot[C] {
 	return snapshot
 }
 
-// Stepper steps snapshots of a chart and reuses memory between steps, which results do not share. A step allocates
-// nothing if it starts no timer and no service, requests no effect and records no history. A Stepper must not be used
-// concurrently.
+// Stepper steps snapshots of a chart and reuses memory between steps. Its results do not share that memory. A step
+// allocates nothing if it starts no timer and no service, requests no effect and records no history. A Stepper must not
+// be used concurrently.
 type Stepper[C any] struct {
 	// OnMicrostep, if set, receives every completed microstep, even if a later error rolls it back.
 	OnMicrostep func(Microstep)
-	// Accept and Fits, if set, check whether the host can perform the effects of a macrostep, and store the snapshot
-	// after a deferred event. An error fails the deferred event or, for Accept, the step of another event.
+	// Accept, if set, checks whether the host can perform the effects of a macrostep. Fits, if set, checks whether it
+	// can store the snapshot after a replayed event. An error fails the replayed event or, without one, the step.
 	Accept func([]Effect) error
 	Fits   func(Snapshot[C]) error
 

@@ -42,8 +42,8 @@ func (e *StepError) Unwrap() error { return e.Err }
 type code struct {
 	kind  codeKind
 	state int
-	// name is the code's name, unless it is an action. An action is found at the given index of actions or of
-	// programmed, and the latter also has its state.
+	// name is the code's name, unless the code is an action. An action is the element of actions or programmed with the
+	// index at. An element of programmed also holds the state.
 	name       string
 	actions    []Action[erased]
 	programmed []programmed
@@ -71,8 +71,8 @@ var codeKinds = [...]string{
 	"", "action", "action", "guard", "delay", "output", "context", "cloning the context", "defer", "replay", "child", "stop of children",
 }
 
-// runs records the code that is about to run. It sets the fields one by one, because the compiler would build a literal
-// elsewhere first.
+// runs records the code that is about to run. It sets the fields one by one, because the Go compiler would first build
+// a struct literal elsewhere and then copy it.
 func (x *interpreter) runs(kind codeKind, name string, state int) {
 	x.running.kind, x.running.name, x.running.state = kind, name, state
 }

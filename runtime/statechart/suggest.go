@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// suggestionsMax is the maximum number of names in a question "did you mean".
+// suggestionsMax is the maximum number of names in a question of didYouMean.
 const suggestionsMax = 3
 
 // didYouMean returns a question that ends a problem: ` (did you mean "a" or "b"?)`. Without names it returns "".
@@ -59,13 +59,13 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// similarEvent returns the question for a misspelt event type or descriptor.
+// similarEvent returns the didYouMean question for a misspelt event type or descriptor.
 func (c *compiler) similarEvent(typ string, made map[string]bool) string {
 	return didYouMean(closest(typ, append(sortedKeys(c.chart.payloads), sortedKeys(made)...))...)
 }
 
-// similarPath returns the question for a path that names no state: the states with that ID, or else the most similar
-// path.
+// similarPath returns the didYouMean question for a path that names no state. It offers the states with that ID, or
+// else the most similar path.
 func (c *compiler) similarPath(path string) string {
 	var paths, named []string
 	for i := range c.chart.nodes[1:] {
@@ -81,7 +81,7 @@ func (c *compiler) similarPath(path string) string {
 	return didYouMean(named...)
 }
 
-// similarChild returns the question for an Initial that names no child.
+// similarChild returns the didYouMean question for an Initial that names no child.
 func (c *compiler) similarChild(n *node) string {
 	var ids []string
 	for _, i := range n.children {
@@ -90,8 +90,8 @@ func (c *compiler) similarChild(n *node) string {
 	return didYouMean(closest(n.def.Initial, ids)...)
 }
 
-// similarTarget returns the question for a reference that names no state. It offers the states with that ID or path
-// from anywhere in the chart, or else the state with the most similar ID or path.
+// similarTarget returns the didYouMean question for a reference that names no state. It offers the states with that ID
+// or path from anywhere in the chart, or else the state with the most similar ID or path.
 func (c *compiler) similarTarget(n *node, reference string) string {
 	wanted := strings.TrimPrefix(strings.TrimLeft(reference, "#."), c.chart.id+".")
 	if wanted == "" {

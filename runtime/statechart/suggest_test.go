@@ -17,7 +17,7 @@ func TestMisspeltTargetsGetASuggestion(t *testing.T) {
 			next.States[0].On = []On{{Event: "GO", Target: target}}
 		}
 	}
-	// outside is the same with wait as the source.
+	// outside is like nested, but the source of the transition is wait.
 	outside := func(target string) func(*Def, *S, *S) {
 		return func(d *Def, wait, next *S) {
 			nested("deep")(d, wait, next)

@@ -46,7 +46,7 @@ func (c *compiler) scope(i int) int {
 	return i
 }
 
-// Problems of a reference that a similar target may solve.
+// Problems of a reference for which the message suggests a similar target.
 const (
 	notAState  = "is not a state"
 	noSiblings = "is not valid at the root, which has no siblings"

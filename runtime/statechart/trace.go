@@ -32,13 +32,13 @@ type TransitionInfo struct {
 	// Trigger reads "on VERIFY", "always", "after 5m0s", "on done", "on done of launchRunner" or "on error of launchRunner".
 	Trigger string
 	Event   string   // the event descriptor, or "" for an eventless transition
-	Guard   string   // its name, or ""
-	Actions []string // their names
-	Targets []string // their paths; none if no state is left
+	Guard   string   // the name of the guard, or ""
+	Actions []string // the names of the actions
+	Targets []string // the paths of the targets; none if no state is left
 }
 
-// Transitions returns the transitions in document order of their sources. Those on events come first, then OnDone,
-// services, children, timers and eventless ones.
+// Transitions returns the transitions in document order of their sources. For each source, transitions on events come
+// first, then OnDone, services, children and timers, then eventless transitions.
 func (c *chart) Transitions() []TransitionInfo {
 	infos := make([]TransitionInfo, 0, len(c.transitions))
 	for _, t := range c.transitions {

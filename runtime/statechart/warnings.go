@@ -30,10 +30,11 @@ func (c *compiler) warnOfUnhandled() {
 }
 
 // warnOfDeadEnd finds a settled state that nothing leaves: neither the state nor an ancestor has a transition, a timer, a
-// service or a child. Its instance never ends, so its item never expires and its waiting tasks get no answer.
+// service or a child. An instance in this state never ends, so its item never expires and its waiting tasks get no
+// answer.
 //
-// It is a warning, not an error, because a parent may stop such a child instance. States in parallel regions are exempt:
-// another region may leave them.
+// It is a warning, not an error, because the instance may be a child that its parent stops. States in parallel regions
+// are exempt: another region may leave them.
 func (c *compiler) warnOfDeadEnd(n *node) {
 	if n.kind != atomic || !n.settled {
 		return

@@ -15,7 +15,7 @@ const (
 	ExecutionFailed    ExecutionStatus = "FAILED"
 	ExecutionTimedOut  ExecutionStatus = "TIMED_OUT"
 	ExecutionAborted   ExecutionStatus = "ABORTED"
-	// ExecutionNotStarted means that the execution never will be started, for the reason in Error and Cause.
+	// ExecutionNotStarted means that the execution will never start, for the reason in Error and Cause.
 	ExecutionNotStarted ExecutionStatus = "NOT_STARTED"
 	ExecutionLost       ExecutionStatus = "LOST" // it was started but no longer exists: its result is unknown
 )
@@ -28,8 +28,8 @@ type ExecutionEnded struct {
 	Name      string          `json:"name"`
 	Execution string          `json:"execution,omitempty"`
 	Status    ExecutionStatus `json:"status"`
-	// Output is the output of a successful execution, as JSON. The host omits it if the instance cannot hold it, and
-	// sets Error and Cause.
+	// Output is the output of a successful execution, as JSON. If it is too large for the instance, the host omits it
+	// and sets Error and Cause.
 	Output json.RawMessage `json:"output,omitempty"`
 	Error  string          `json:"error,omitempty"`
 	Cause  string          `json:"cause,omitempty"`

@@ -228,9 +228,9 @@ func (i *instance[T]) State() []string { return []string{i.machine.states[i.at].
 // Timers implements durable.Instance.
 func (i *instance[T]) Timers() []statechart.Timer { return i.timers }
 
-// NextEvents implements durable.Instance. stateless evaluates guards to answer this. They see the payload of an event
-// that has only its type. A guard that panics on that payload, or whose arguments cannot be built from it, counts as
-// met.
+// NextEvents implements durable.Instance. stateless evaluates guards to answer this. The guards see the payload of an
+// event that has only its type. A guard that panics on that payload, or whose arguments cannot be built from it, counts
+// as met.
 func (i *instance[T]) NextEvents() []string {
 	if i.status != statechart.Active {
 		return nil

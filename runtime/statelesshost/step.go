@@ -32,7 +32,7 @@ func load(ctx context.Context) (stateless.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An exit action that fires directly would exit again, without end.
+	// An exit action that fires a trigger directly would leave its state again, without end.
 	if s.loads++; s.loads > loadsMax {
 		s.failure = errNested
 		return nil, errNested
@@ -48,8 +48,8 @@ func store(ctx context.Context, state stateless.State) error {
 	if err != nil {
 		return err
 	}
-	// Only the context of an action contains the transition. A call that stores a state with it fired within that
-	// action.
+	// Only the context of an action contains a transition. If such a context is used to store a state, the action has
+	// fired a trigger itself.
 	if stateless.GetTransition(ctx) != (stateless.Transition{}) {
 		s.failure = errNested
 		return errNested
@@ -61,7 +61,7 @@ func store(ctx context.Context, state stateless.State) error {
 // step is one macrostep of one instance. It is a copy of the instance, which replaces the instance if the step
 // succeeds. Guards and actions find it in their context.
 type step struct {
-	// of is the stepping Machine.
+	// of is the Machine that takes the step.
 	of    any
 	event statechart.Event
 	// state is the state that a shared machine stores. During a transition it is ahead of at.

@@ -53,8 +53,8 @@ func TestANestedTransitionFailsTheStep(t *testing.T) {
 	}
 }
 
-// The chain of transitions that the host observes is intact here: the outer transition, a re-entry of the superstate,
-// leaves the substate that the inner one entered.
+// The order of the transitions does not reveal the error here. The inner transition enters the substate b. The host
+// then observes the outer one, a reentry of the superstate a, which is also possible from b.
 func TestATransitionDuringAReentryFailsTheStep(t *testing.T) {
 	t.Parallel()
 	sm := statelesshost.NewStateMachine()

@@ -11,8 +11,8 @@ import (
 )
 
 // transitioned runs after each transition. It ends the timers of the states that were left, starts the timers of the
-// states that were entered, and requests their answers. It fails the step if the transition did not begin where the
-// last one ended: then one ran during the other.
+// states that were entered, and requests their answers. It fails the step if the transition did not begin in the state
+// in which the last one ended, because then one ran during the other.
 func (m *Machine[T]) transitioned(ctx context.Context, sm *stateless.StateMachine, s *step, t stateless.Transition) {
 	if s.failure != nil {
 		return
@@ -79,7 +79,7 @@ func (m *Machine[T]) enter(s *step, k int) error {
 	return nil
 }
 
-// answer evaluates a state's Resolve.
+// answer evaluates one entry of a state's Resolve.
 func answer[T any](r statechart.Resolution[T], data T, event statechart.Event) Answer {
 	a := Answer{Name: r.Name, Outcome: r.Outcome, Error: r.Error}
 	if r.Output != nil {

@@ -50,7 +50,7 @@ func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 	return loaded, nil
 }
 
-// explain replaces a refused connection to --local by advice.
+// explain replaces the error of a refused connection to --local with advice.
 func (f awsFlags) explain(s *session, err error) error {
 	if f.Local && errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("cannot connect to %s: start it with %s dev", s.Endpoint, s.name())

@@ -64,7 +64,7 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 	return err
 }
 
-// remedy returns advice on instances that break. damaged counts the ones whose items are damaged.
+// remedy returns advice on the broken instances. damaged is how many of their items are damaged.
 func remedy(broken, damaged int) string {
 	const versions = "add migrations, or host their versions too"
 	switch damaged {

@@ -12,8 +12,8 @@
 // # Exit codes
 //
 //	0  done; for dev, simulate and watch: stopped by the user
-//	1  failed: AWS, a port, the demo, a step of a simulation, an instance that check finds to break; for send --wait: the
-//	   event was parked, or the instance ended in another way
+//	1  failed: AWS, a port, the demo, a step of a simulation; for check: an instance cannot run on this build; for
+//	   send --wait: the event was parked, or the instance ended in another way
 //	2  wrong command line
 //	3  no such instance, machine, file or parked message
 //	4  the event was refused as invalid
@@ -66,9 +66,9 @@ type Environment struct {
 type Dev struct {
 	// Flags points to a struct with additional flags of dev, tagged as in github.com/alecthomas/kong.
 	Flags any
-	// Prepare is called after the flags are parsed and before anything starts. Its error means wrong usage. generate
-	// returns a generated secret of 26 letters and digits for each name. For the same name it returns the same secret,
-	// with --data also in later runs.
+	// Prepare is called after the flags are parsed and before anything starts. An error from it counts as wrong usage.
+	// generate returns a secret of 26 letters and digits for a name. It returns the same secret for the same name,
+	// and with --data also in later runs.
 	Prepare func(generate func(name string) (string, error)) (Gateway, error)
 	// ConsumerEnv returns environment variables for --consumer, as KEY=value. gatewayURL is the gateway's address.
 	ConsumerEnv func(gatewayURL string) []string
@@ -83,7 +83,7 @@ type Gateway struct {
 	Webhooks map[string]gateway.Webhook
 	// Callbacks are the third parties that call back, by name.
 	Callbacks map[string]gateway.Callback
-	// Note is a line that dev prints about the above.
+	// Note is a line that dev prints about the webhooks and callbacks.
 	Note string
 }
 

@@ -28,8 +28,8 @@ because that would read the table at each key press.
 const completeWord = "__complete"
 
 // completionScripts call this program with the words up to the cursor. No space follows a candidate that ends with a
-// slash or an equals sign. Commands that accept files complete them. {name} is replaced by the program's name,
-// {function} by the name of a shell function.
+// slash or an equals sign. For commands that accept files, the scripts complete file names too. {name} is replaced by
+// the program's name, {function} by the name of a shell function.
 var completionScripts = map[string]string{
 	"bash": `# bash completion for {name}
 {function}() {
@@ -94,8 +94,8 @@ type partialLine struct {
 	open *kong.Flag
 }
 
-// complete prints the candidates for the last word, one a line. The completion libraries for kong (kongplete,
-// kong-completion) put a space behind the slash of a machine, and run zsh through its emulation of bash.
+// complete prints the candidates for the last word, one a line. It replaces kong's completion libraries
+// (kongplete, kong-completion), which put a space behind a machine's slash, and run zsh through its emulation of bash.
 func (s *session) complete(ctx context.Context, words []string) error {
 	parser, _, err := s.parser(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func (c *partialLine) take(word string) {
 	}
 }
 
-// allFlags returns the flags of the command and of those above it.
+// allFlags returns the flags of the command and of its parent commands.
 func (c *partialLine) allFlags() []*kong.Flag {
 	var flags []*kong.Flag
 	for _, group := range c.node.AllFlags(true) {

@@ -26,7 +26,7 @@ const (
 	devAWSPort  = "7389"
 )
 
-// functionTimeoutLeast is the loop's Config.DeadlineMargin and three seconds for services.
+// functionTimeoutLeast is the loop's Config.DeadlineMargin plus three seconds for services.
 const functionTimeoutLeast = 5 * time.Second
 
 type devCommand struct {

@@ -45,8 +45,8 @@ type dlqFlags struct {
 }
 
 // read calls do with a reader of the queue and the queue's attributes, and then returns the reader's messages to the
-// queue. A queue that cannot be a dead-letter queue is refused before anything is received. Print what do finds after
-// read returns: if the output is closed, a write ends the process.
+// queue. A queue that cannot be a dead-letter queue is refused before anything is received. do must not write to
+// standard output: if it is closed, the write ends the process before the messages are returned.
 func (f dlqFlags) read(ctx context.Context, s *session, progress *progress, do func(client *sqs.Client, r *deadletter.Reader, has deadletter.Content) error) error {
 	defer progress.end()
 	if err := f.checkQueue(); err != nil {
@@ -140,7 +140,7 @@ func (c *dlqListCommand) Run(ctx context.Context, s *session) error {
 	return err
 }
 
-// nothingParked returns the answer for an empty result, of one instance or of all.
+// nothingParked returns the text for an empty list, of one instance or, if instance is empty, of all instances.
 func nothingParked(instance string) string {
 	if instance != "" {
 		return fmt.Sprintf("No parked events of %s.\n", console.Escape(instance))

@@ -92,7 +92,7 @@ instance stay too. Ctrl-C stops between two events, and the remaining ones stay.
   settle dlq redrive --all --dead-letter-queue settle-delay-dlq --queue settle-delay`
 }
 
-// redriven is the JSON answer.
+// redriven is the JSON output of dlq redrive.
 type redriven struct {
 	Redriven int `json:"redriven"`
 	// ParkedAgain counts events that were parked again while the command ran.
@@ -129,7 +129,7 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 	switch {
 	case c.json(s):
 		return errors.Join(err, s.printJSON(answer))
-	case err != nil && answer == redriven{}: // The error says it all.
+	case err != nil && answer == redriven{}: // There is nothing to report but the error.
 		return err
 	}
 	said := fmt.Sprintf("%s sent to %s\n", counted(answer.Redriven, "event", "events"), c.Queue)
@@ -139,7 +139,7 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 	return errors.Join(err, s.printf("%s", said))
 }
 
-// noteOthers prints a note if nothing was moved because other readers hold the messages.
+// noteOthers prints a note if nothing was moved because other readers have received the messages.
 func noteOthers(ctx context.Context, s *session, r *deadletter.Reader, moved int) error {
 	if moved > 0 {
 		return nil
@@ -176,7 +176,7 @@ the meantime. If the queue has any events, drop asks for confirmation. Without a
   settle dlq drop --instance signup/42 --yes`
 }
 
-// dropped is the JSON answer.
+// dropped is the JSON output of dlq drop.
 type dropped struct {
 	Dropped int `json:"dropped"`
 }
@@ -208,7 +208,7 @@ func (c *dlqDropCommand) Run(ctx context.Context, s *session) error {
 	switch {
 	case c.json(s):
 		return errors.Join(err, s.printJSON(answer))
-	case err != nil && answer.Dropped == 0: // The error says it all.
+	case err != nil && answer.Dropped == 0: // There is nothing to report but the error.
 		return err
 	}
 	return errors.Join(err, s.printf("%s dropped\n", counted(answer.Dropped, "event", "events")))
@@ -225,7 +225,7 @@ func (c *dlqDropCommand) ask(ctx context.Context, s *session, choice *choice) (s
 		if about = has.Messages; about > 0 {
 			return nil
 		}
-		batch, err := r.Next(ctx) // The queue's counts can be a minute old.
+		batch, err := r.Next(ctx) // A count of 0 can be a minute old, so look for messages.
 		about = len(batch)
 		return err
 	})

@@ -66,8 +66,8 @@ func exitCode(err error) int {
 const unknown = "UnknownError"
 
 // brief returns the text of an error. An AWS call that failed with a 4xx status is shortened to the service's code and
-// message. A 5xx failure stays complete, because AWS support asks for its request ID. So does a call without a
-// response, because its text contains the address.
+// message. A 5xx failure stays complete, because AWS support asks for its request ID. The error of a call without a
+// response also stays complete, because its text contains the address.
 func brief(err error) string {
 	text := err.Error()
 	for _, call := range calls(err) {

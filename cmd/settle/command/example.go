@@ -26,7 +26,7 @@ type trial struct {
 	payload        []payload.Field
 	// next is a sentence that says what to do after the event.
 	next string
-	// refused is the reason why the machine refuses the generated payload. Its values are not printed then.
+	// refused is why the machine refuses the generated payload, if it does. Then dev prints no generated values.
 	refused error
 }
 
@@ -132,7 +132,7 @@ func (t trial) fields() []payload.Field {
 	return shown
 }
 
-// body returns the event as JSON. With places it is not valid JSON.
+// body returns the event as JSON. If place replaces a value, the result is not valid JSON.
 func (t trial) body() string {
 	body := fmt.Sprintf(`{"type":%s`, jsonText(t.event))
 	for _, field := range t.fields() {
@@ -163,7 +163,7 @@ func (t trial) arguments() string {
 	if plain {
 		return pairs.String()
 	}
-	text, _ := json.Marshal(object) // The values are JSON, because no place needs --json.
+	text, _ := json.Marshal(object) // No value is place here, because place needs no --json. So all values are JSON.
 	return " --json " + shellescape.Quote(string(text))
 }
 

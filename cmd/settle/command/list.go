@@ -205,7 +205,7 @@ func (f placeFlags) filter(s *session, known *durable.Machines) (dynamostore.Fil
 	if states := known.States(f.Machine); f.State != "" && len(states) > 0 && !slices.Contains(states, f.State) {
 		return filter, fmt.Errorf("%w: machine %s has no state %q: expected one of %s", errNotFound, f.Machine, f.State, strings.Join(states, ", "))
 	}
-	// So is a tag.
+	// A tag that no version of the machine has is a typo, too.
 	if tags, listed := s.tags(f.Machine); f.Tag != "" && listed && !slices.Contains(tags, f.Tag) {
 		return filter, fmt.Errorf("%w: machine %s has no tag %q: expected one of %s", errNotFound, f.Machine, f.Tag, strings.Join(tags, ", "))
 	}
@@ -213,8 +213,8 @@ func (f placeFlags) filter(s *session, known *durable.Machines) (dynamostore.Fil
 }
 
 // unknownPlace returns the state or tag that none of the hosted machines has, if no machine was given. It returns "" if
-// every value is known or if a machine does not list its states and tags. It is not an error: the table may have
-// instances of machines that are not hosted here.
+// every value is known or if a machine does not list its states and tags. An unknown value is no error: the table may
+// have instances of machines that are not hosted here.
 func (f placeFlags) unknownPlace(s *session, known *durable.Machines) string {
 	var states, tags []string
 	for _, id := range known.IDs() {

@@ -53,7 +53,7 @@ docs/backups.md has the whole procedure.
   settle rearm --all --resume 1795165200000000`
 }
 
-// rearmReport is the JSON answer.
+// rearmReport is the JSON output of rearm.
 type rearmReport struct {
 	// Stamp is when the run began, in microseconds since 1970.
 	Stamp    int64           `json:"stamp"`

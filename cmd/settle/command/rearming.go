@@ -26,7 +26,7 @@ type rearming struct {
 	// queue is nil in a dry run.
 	queue    *sqsqueue.Queue
 	progress *progress
-	// stamp is the start of the run, in microseconds since 1970. An instance with as many steps has been rearmed.
+	// stamp is the start of the run, in microseconds since 1970. An instance with that many steps or more is rearmed.
 	stamp  int64
 	dryRun bool
 	// family is set to also look at the children of an instance.
@@ -81,8 +81,8 @@ func (r *rearming) all(outer context.Context, records iter.Seq2[instances.Record
 	return context.Cause(ctx)
 }
 
-// rearm rearms one instance, unless this run has already done so. Then it nudges the instance, so that a consumer
-// performs its outbox. It returns only errors that affect other instances too.
+// rearm rearms one instance, unless this run has already done so. If the instance has effects to perform or is
+// unsettled, rearm also nudges it. It returns only errors that affect other instances too.
 func (r *rearming) rearm(ctx context.Context, record instances.Record) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // The caller reports the cause.

@@ -39,7 +39,7 @@ settle resume.
   settle resume signup/42 --wait settled --timeout 2m`
 }
 
-// resumed is the JSON answer.
+// resumed is the JSON output of resume.
 type resumed struct {
 	Instance string `json:"instance"`
 	// Needed is true if something was left to do. MessageID is set only then.
@@ -49,7 +49,7 @@ type resumed struct {
 	Settled   bool     `json:"settled"`
 }
 
-// resumeTimer is not the ID of any timer: those begin with a number.
+// resumeTimer is not the ID of any timer, because the IDs of timers begin with a number.
 const resumeTimer = "resume"
 
 // nudge returns the firing of a timer that the instance does not have. The loop settles the instance, performs its

@@ -21,7 +21,7 @@ const secretBytesMin = 16
 
 // secrets are the generated secrets of dev.
 type secrets struct {
-	// folder is where they are kept. If it is empty, they end with the process.
+	// folder is the data folder that keeps the secrets. If it is empty, the secrets end with the process.
 	folder string
 	// byName has all known secrets. It is nil until get is called.
 	byName map[string]string
@@ -90,7 +90,7 @@ func (s *secrets) keep() error {
 	}
 	text, err := json.MarshalIndent(known, "", "  ")
 	if err == nil {
-		err = atomic.WriteFile(filepath.Join(s.folder, secretsFile), bytes.NewReader(append(text, '\n'))) // A new file is only for its owner.
+		err = atomic.WriteFile(filepath.Join(s.folder, secretsFile), bytes.NewReader(append(text, '\n'))) // Only its owner can read a new file.
 	}
 	if err != nil {
 		return fmt.Errorf("storing the secrets in the data folder: %w", err)

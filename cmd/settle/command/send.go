@@ -100,7 +100,7 @@ func (c *sendCommand) Run(ctx context.Context, s *session) error {
 	return c.print(s, w.messageID, &shown, ignored)
 }
 
-// sentAnswer is the gateway's answer and, after a wait, the state of the instance.
+// sentAnswer is the JSON output: the keys of the gateway's response and, after a wait, the state of the instance.
 type sentAnswer struct {
 	MessageID string `json:"message_id"`
 	Instance  string `json:"instance"`
@@ -206,7 +206,7 @@ func pairs(arguments []string) (map[string]json.RawMessage, error) {
 	return payload, nil
 }
 
-// withHint explains how to write values other than strings, if a string was the mistake. Nested values are JSON already.
+// withHint explains how to write other types if a string is the mistake. A nested string was already written as JSON.
 func withHint(err error) error {
 	var mismatch *statechart.JSONError
 	if errors.Is(err, statechart.ErrPayload) && errors.As(err, &mismatch) && mismatch.Key != "" && !strings.ContainsAny(mismatch.Key, ".[") && (mismatch.Got == "a string" || mismatch.Got == "an empty string") {

@@ -94,7 +94,8 @@ func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, e
 	return parser, exited, nil
 }
 
-// help prints the help. The help texts call the program settle: its examples get the program's own name.
+// help prints the help. The help texts call the program settle. In their examples, help replaces settle with the
+// program's own name.
 func (s *session) help(options kong.HelpOptions, ctx *kong.Context) error {
 	var text bytes.Buffer
 	out := ctx.Stdout
@@ -245,7 +246,7 @@ func (s *session) machines() (machines *durable.Machines, err error) {
 // versions returns the hosted versions of a machine.
 func (s *session) versions(id string) []durable.Machine {
 	all := s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)})
-	return slices.DeleteFunc(slices.Clone(all), func(m durable.Machine) bool { return m.ID() != id }) // The host may keep the slice.
+	return slices.DeleteFunc(slices.Clone(all), func(m durable.Machine) bool { return m.ID() != id }) // Config.Machines may keep the slice.
 }
 
 // tags returns the sorted tags of the states in all hosted versions of a machine. known is false if no machine has the

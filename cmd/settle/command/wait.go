@@ -46,7 +46,7 @@ type waitFlags struct {
 // waitDefault is the default of --timeout.
 const waitDefault = time.Minute
 
-// eventIgnored follows the state of an instance after an ignored event.
+// eventIgnored is printed after the state of an instance that ignored the event.
 const eventIgnored = " (the event was ignored)"
 
 func (f waitFlags) validate() error {
@@ -168,7 +168,7 @@ func (w *waiter) reserve(ctx context.Context, message durable.Message) error {
 	switch {
 	case errors.Is(err, dynamostore.ErrIDReused):
 		return fmt.Errorf("%w; nothing was sent: use another --id, or send the first event again unchanged", err)
-	case errors.Is(err, durable.ErrDenied): // dynamostore.ErrNoTable wraps it.
+	case errors.Is(err, durable.ErrDenied): // dynamostore.ErrNoTable wraps durable.ErrDenied.
 		w.session.note("%s: warning: cannot check whether --id %s was used for another event: %s; sending the event without the check. "+
 			"To enable the check, use --table, and allow dynamodb:UpdateItem on the keys idempotency/*", w.session.name(), w.eventID, oneLine(err))
 		return nil
@@ -230,7 +230,7 @@ func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool
 		}
 		if err != nil {
 			switch {
-			case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // The outcome is known.
+			case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // The error says how the wait ended.
 			case outer.Err() != nil:
 				err = fmt.Errorf("%w while waiting for %s: the event was sent, as message %s; %s", errInterrupted, w.flags.Wait, w.messageID, where)
 			case ctx.Err() != nil:

@@ -15,13 +15,16 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// If an event does not start an instance, its reason is stored only in the dead-letter queue. A look hides that queue's
-// messages from other readers for a moment. So looks are rare, and only happen while the instance does not exist.
+// An instance that does not exist cannot show why its first event was parked: the reason is only in the dead-letter
+// queue. A look into that queue hides its messages from other readers for a moment. So looks are rare, and only happen
+// while the instance does not exist.
 const (
-	// lookFirst is the wait before the first look. It then doubles, by at most lookEvery.
+	// lookFirst is the time from the send to the first look. This time doubles with each look, but grows by at most
+	// lookEvery.
 	lookFirst = 400 * time.Millisecond
 	lookEvery = 30 * time.Second
-	// lookTakes is the longest duration of a look. SQS waits for a second. With less time left, there is no look.
+	// lookTakes is the longest duration of a look, including SQS's long poll of a second. If less time is left, there
+	// is no look.
 	lookTakes = 2 * time.Second
 	// lookMessagesMax is how many messages a look receives at most.
 	lookMessagesMax = 100
@@ -99,7 +102,7 @@ func (w *waiter) findParked(ctx context.Context, reader *deadletter.Reader) (*de
 	for seen := 0; seen < lookMessagesMax; {
 		batch, err := reader.Next(ctx)
 		if err == nil && len(batch) == 0 && isGroupSeen && !isGroupBack {
-			// The message may be locked behind an earlier one of its group that filled the batch.
+			// Earlier messages of the group may have filled the batch, and lock this message while they are in flight.
 			isGroupBack = true
 			if err = reader.PutBack(ctx, isOfInstance); err == nil {
 				continue

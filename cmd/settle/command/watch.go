@@ -237,7 +237,7 @@ func newTransitions(before, after []instances.Transition) (fresh []instances.Tra
 	return after, len(before) > 0
 }
 
-// watchBackoff is the backoff after a read has failed in spite of the SDK's retries.
+// watchBackoff is the backoff after a read has failed despite the SDK's retries.
 var watchBackoff = statechart.RetryPolicy{Attempts: math.MaxInt, Interval: time.Second, Rate: 2, IntervalMax: 30 * time.Second}
 
 // handleError handles the error of a read. If it is temporary, handleError prints it and returns the time until the next

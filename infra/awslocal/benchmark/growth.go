@@ -78,7 +78,7 @@ type single struct {
 	dir string
 }
 
-// startOne starts awslocal, in memory or with a data folder, and creates queue and table.
+// startOne starts awslocal, in memory or with a data folder, and prepares its queue and table.
 func startOne(name string, clients int) (single, error) {
 	s := single{server: &server{name: name, sqs: true, dynamo: true}}
 	if name == onDisk {

@@ -68,8 +68,8 @@ func (c *client) call(target, operation string, in, out any) error {
 	return json.Unmarshal(text, out)
 }
 
-// rate runs op in this many concurrent clients for a while and returns operations per second. op receives the number
-// of its client, and how many calls that client has made before.
+// rate runs op in the given number of concurrent clients for the given duration. It returns operations per second. op
+// receives the number of its client, and how many calls that client has made before.
 func rate(clients int, duration time.Duration, op func(client, n int) error) (float64, error) {
 	var (
 		done  atomic.Int64

@@ -52,7 +52,7 @@ var workloads = []workload{
 func serversOfSQS(s *server) bool      { return s.sqs }
 func serversOfDynamoDB(s *server) bool { return s.dynamo }
 
-// prepare creates queue and table, and sends enough messages for the receivers to find some.
+// prepare creates the queue and the table, and puts the items that GetItem chooses from.
 func (s *server) prepare(clients int) error {
 	c := newClient(s.url, clients)
 	if s.sqs {
@@ -98,8 +98,8 @@ func (c *client) send(s *server, group, id string) error {
 	}, nil)
 }
 
-// receiveAndDelete receives one message and deletes it. If the queue is empty, it sends some messages first. For
-// every server, this counts as part of the work.
+// receiveAndDelete receives one message and deletes it. If the queue is empty, it sends some messages first. The
+// measured time includes these sends, for every server alike.
 func (c *client) receiveAndDelete(s *server) error {
 	var received struct {
 		Messages []struct{ ReceiptHandle string }
@@ -156,7 +156,7 @@ func (c *client) get(i int) error {
 	return err
 }
 
-// fill sends this many messages and puts this many items.
+// fill sends the given number of messages and puts as many items.
 func (s *server) fill(stored int) error {
 	const fillers = 8
 	c := newClient(s.url, fillers)

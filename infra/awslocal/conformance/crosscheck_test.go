@@ -23,8 +23,8 @@ var crosscheck = flag.Bool("crosscheck", false, "run TestCrosscheck against othe
 type emulator struct {
 	name     string // with its version, as in the documentation
 	services []string
-	// command returns a command that serves on a loopback port. Its first word is a program on the PATH. It runs in
-	// the folder testdata/npm. It is nil for awslocal.
+	// command returns a command that serves on a loopback port, in the folder testdata/npm. Its first word is a program
+	// on the PATH. The field is nil for awslocal.
 	command func(port string) []string
 }
 

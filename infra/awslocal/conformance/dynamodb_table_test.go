@@ -60,8 +60,8 @@ type table struct {
 	name   *string
 }
 
-// table creates a table. keys are the name of its partition key, a string, and optionally the name and type of its
-// sort key, such as "n:N".
+// table creates a table. keys holds the name of the partition key, whose type is string, and optionally the name and
+// type of the sort key, such as "n:N".
 func (w *world) table(t *testing.T, keys ...string) table {
 	t.Helper()
 	in := tableInput(w.name(), keys...)

@@ -97,7 +97,8 @@ func poller(t *testing.T, w *world) {
 		time.Sleep(time.Second)
 		return nil, nil
 	}
-	// The second receive finds c locked. When the first batch ends, the rest of c is unlocked.
+	// The second receive skips the group c, which the first batch locks. The rest of c follows when the first batch
+	// ends.
 	q := w.fifo(t, nil)
 	q.sendAll("a1", "b1", "a2", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "d1")
 	f := w.feed(t, q, awslocal.EventSource{}, slow)
@@ -170,7 +171,7 @@ func bootstrap(t *testing.T, w *world) {
 	wantPolledProcess(t, w, b)
 }
 
-// wantPolledProcess fails unless the poller treats a function in its own process like a function in this process.
+// wantPolledProcess fails unless Poll can invoke a function that runs in its own process.
 func wantPolledProcess(t *testing.T, w *world, b *awslocal.Bootstrap) {
 	t.Helper()
 	q := w.fifo(t, map[string]string{"VisibilityTimeout": "5400"})

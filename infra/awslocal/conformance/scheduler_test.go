@@ -150,8 +150,8 @@ func deadLetter(t *testing.T, w *world) {
 	wantAs(t, "a FIFO queue for dead letters", err, new(*types.ValidationException))
 }
 
-// deleteAfterCompletion uses a standard queue, which does not drop duplicates. It would show a schedule that fires
-// twice.
+// deleteAfterCompletion uses a standard queue. Such a queue does not drop duplicates, so the test notices a schedule
+// that fires twice.
 func deleteAfterCompletion(t *testing.T, w *world) {
 	q := w.queue(t, w.name(), nil)
 	due := instant(4 * time.Second)

@@ -90,7 +90,7 @@ func longpollClientGone(t *testing.T, w *world) {
 	gone := q.poll(ctx)
 	next := q.poll(t.Context())
 	hangUp()
-	if w.remote { // In process, the send may still see the poll as waiting.
+	if w.remote { // In process, the send may still find the cancelled poll waiting.
 		w.settle()
 	}
 	sent := time.Now()

@@ -22,7 +22,7 @@ type behaviour struct {
 	promise string // for docs/awslocal-behaviours.md
 	// test fails if the emulator of w behaves differently. In virtual time it runs in a testing/synctest bubble.
 	test func(t *testing.T, w *world)
-	// connection is set if a connection matters. The test then also runs over a connection.
+	// connection is set if the behaviour may depend on the connection. The test then also runs over a connection.
 	connection bool
 	// takes is how long the test takes in real time, if more than some seconds.
 	takes time.Duration

@@ -16,8 +16,8 @@ import (
 // Name is the name of the webhook in its address: POST /webhooks/github.
 const Name = "github"
 
-// SecretBytesMin is the minimum length of the secret. With one webhook, an attacker can guess a short secret offline and
-// forge events.
+// SecretBytesMin is the minimum length of the secret. With one webhook in hand, an attacker can guess a short secret
+// offline, and then forge events.
 const SecretBytesMin = 16
 
 // answer is the answer to a webhook that queues no event.

@@ -134,7 +134,7 @@ func forgetting(w *world, depth int) (actions []action) {
 	return actions
 }
 
-// expects reports whether a message to the instance is in flight.
+// expects reports whether a message to the instance is in the queue or in flight.
 func (w *world) expects(id string) bool {
 	return slices.ContainsFunc(w.messages, func(m message) bool { return m.Group == id })
 }

@@ -98,7 +98,7 @@ func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 		paying.Tags, paying.Invoke = nil, invoked("pay", idle, idle)
 	}
 	events, renew := payloads(), []on{{Event: "renew", Actions: do{keep}}}
-	if version == 1 { // It declares no such event, and parks it.
+	if version == 1 { // Version 1 does not declare renew, and parks it.
 		delete(events, "renew")
 		renew = nil
 	}
@@ -153,8 +153,9 @@ func helped(machine, idle string) chartState {
 			{Event: "again", Target: "helped-" + machine, Reenter: true, Actions: do{keep}}}}
 }
 
-// child returns a machine for children. c waits until its parent releases it. b does so too, and its exit action sends bye
-// to x/b. d calls a service and ends. No child starts with the item broken. A child with a defect does not start at all.
+// child returns the machine c, b or d, for children. c waits until its parent releases it. b waits too, and its exit
+// action sends bye to x/b. d calls a service and ends. No child starts with the item broken. A defective child does not
+// start at all.
 func child(id string, isDefective bool) durable.Machine {
 	states := []chartState{
 		{ID: "idle", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "finish", Target: "arrived"}}},

@@ -153,7 +153,8 @@ func (p *process) label(text string) string {
 	return strings.Repeat("> ", p.depth) + text
 }
 
-// next returns the call that proceeds first, because groups run concurrently.
+// next chooses the next call among those that wait. Groups run concurrently, so the search may use a pause to let the
+// last group go first.
 func (p *process) next() *request {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,7 +19,7 @@ var mutantsFlag = flag.String("mutants", "", "a regular expression: TestMutants 
 // a violation of a kind that it does not find without the defect.
 type mutant struct {
 	name, scenario, finds string
-	// faults is how many faults the search may use, 1 if it is zero; pauses as in scope.
+	// faults is how many faults the search may use; zero means 1. pauses is as in scope.
 	faults, pauses int
 	file, old, new string
 }
@@ -53,7 +53,7 @@ func TestMutants(t *testing.T) {
 	t.Log("\n" + table.String())
 }
 
-// TestTheTextsOfMutantsAreThere keeps make explore-mutants going: it replaces each text in a file.
+// TestTheTextsOfMutantsAreThere checks that the files still have the texts that make explore-mutants replaces.
 func TestTheTextsOfMutantsAreThere(t *testing.T) {
 	t.Parallel()
 	for _, m := range mutants {

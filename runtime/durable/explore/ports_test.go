@@ -44,7 +44,7 @@ func (p *process) Commit(_ context.Context, record instances.Record) error {
 		}
 		is := w.store(record)
 		w.committed(was, is, record)
-		if !p.frozen { // Others may have counted their tries meanwhile.
+		if !p.frozen { // Other processes may have counted their tries meanwhile.
 			w.blamed(was, is, record)
 		}
 		return nil
@@ -280,7 +280,7 @@ func senderOf(m durable.Message) string {
 	return sender
 }
 
-// groupOf returns the instance that holds a token. Tokens here begin with its name.
+// groupOf returns the instance that holds a token. Tokens here begin with the instance's name.
 func groupOf(token string) string {
 	group, _, _ := strings.Cut(token, "|")
 	return group

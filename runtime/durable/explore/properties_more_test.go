@@ -71,7 +71,7 @@ func (w *world) tasksAnswered() {
 	}
 }
 
-// aliasesOwned: "an alias belongs to one instance, until it ends"; the second to claim it hears so "once for each claim".
+// aliasesOwned: "an alias belongs to one instance, until it ends". A second claimant is notified "once for each claim".
 func (w *world) aliasesOwned() {
 	for _, name := range slices.Sorted(maps.Keys(w.aliases)) {
 		a := w.aliases[name]

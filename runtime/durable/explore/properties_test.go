@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The properties at each call. The comments name the promise of docs/guarantees.md.
+// The properties that the search checks at each call. The quotes are the promises of docs/guarantees.md.
 
 // committed checks a commit. "Applied exactly once", "no event is applied to an unsettled configuration", "a service that
 // has finished never runs again".
@@ -73,7 +73,7 @@ func (w *world) blamed(was, is stored, record instances.Record) {
 	}
 }
 
-// isEvent reports whether a line of the log is of an event, not of the end of a service or a timer.
+// isEvent reports whether a line of the log comes from an event, and not from the end of a service or from a timer.
 func isEvent(line string) bool {
 	return !strings.HasSuffix(line, " ok") && !strings.Contains(line, " failed: ") && line != "limit" && line != "over"
 }
@@ -111,7 +111,7 @@ func (w *world) parkedNow(d durable.Delivery, reason string) {
 	}
 }
 
-// isAbandoned reports whether the reason is that too many tries came to no end.
+// isAbandoned reports whether the reason is that the process died in too many tries.
 func isAbandoned(reason string) bool {
 	return strings.Contains(reason, "the process died during the attempt")
 }
@@ -127,17 +127,17 @@ func owesRelease(record instances.Record, name string) bool {
 	return slices.ContainsFunc(record.Outbox, func(e statechart.Effect) bool { return e.Kind == "release" && e.Name == name })
 }
 
-// atRest checks a world in which nothing is on its way.
+// atRest checks a world without queued or scheduled messages.
 func (x *search) atRest(w *world) {
 	for _, id := range slices.Sorted(maps.Keys(w.records)) {
 		x.settled(w, id)
 	}
 	w.nothingLost()
 	if len(w.problems) > 0 {
-		return // What does not hold below follows from that.
+		return // The checks below would report consequences of these problems.
 	}
 	for _, p := range w.scenario.posts {
-		if p.typ != "task" && p.typ != "release" { // Those leave no line.
+		if p.typ != "task" && p.typ != "release" { // These two leave no line in the log.
 			w.appliedOnce(p)
 		}
 	}
@@ -219,8 +219,8 @@ func (w *world) copies(id, item string) (all, left int) {
 }
 
 // appliedOnce checks an event from outside, and what follows from it: "applied exactly once, or parked", "sends and timers
-// take effect once". Events after the end of an instance are ignored. An event may be parked and applied as well, if that
-// it was parked could not be noted: that is documented.
+// take effect once". Events after the end of an instance are ignored. An event may be both parked and applied if the
+// parking could not be recorded, as documented.
 func (w *world) appliedOnce(p post) {
 	once := func(what, group, item string, optional bool) int {
 		n := w.exactly(group, item)
@@ -253,7 +253,7 @@ func (w *world) appliedOnce(p post) {
 	}
 }
 
-// inOrder: events are applied "in the order in which the queue accepted them". One that was parked has lost its place.
+// inOrder: events are applied "in the order in which the queue accepted them". A parked event has lost its place.
 func (w *world) inOrder() {
 	want, got := map[string][]string{}, map[string][]string{}
 	for _, p := range w.scenario.posts {

@@ -42,7 +42,7 @@ func eventScenarios() []*scenario {
 	}
 }
 
-// operatorScenarios have what operators do, and what time does: redrives, restores, TTL, denials, deployments.
+// operatorScenarios have actions of operators and effects of time: redrives, restores, TTL, denials, deployments.
 func operatorScenarios() []*scenario {
 	return []*scenario{
 		{name: "redrive", text: "x/a add a1; x/a add a2", limit: 1, left: budget{Redrives: 1}, faults: 2, nested: 2},

@@ -31,7 +31,7 @@ type world struct {
 	scenario *scenario
 	clock    time.Time
 	left     budget
-	// faults is how many faults there were left at the beginning.
+	// faults is how many faults the search had left at the beginning.
 	faults int
 	// records holds the stored items. backups holds them as they were before the last commit.
 	records, backups map[string]stored
@@ -54,7 +54,7 @@ type world struct {
 	problems []string
 }
 
-// budget is how often something may still happen.
+// budget holds how often each thing may still happen.
 type budget struct{ Faults, Pauses, Waits, Redrives, Restores, Denials, Olds int }
 
 // stored is an item: its JSON, and the values parsed from it.
@@ -67,7 +67,7 @@ type stored struct {
 	timers   []time.Time
 	revision int64
 	expireAt time.Time
-	// isAbandoned is set if the item says so of its last failure.
+	// isAbandoned is set if the item's last failure is that the process died in too many tries.
 	isAbandoned bool
 }
 
@@ -153,7 +153,7 @@ func (w *world) send(m durable.Message) (messageID string) {
 	return w.enqueue(queueARN, m.To.String(), string(m.Body), m.DeduplicationID, instances.Place{})
 }
 
-// deniedReceivesMax bounds the retries while sending is denied: some go on until it is allowed.
+// deniedReceivesMax bounds the retries while sending is denied: some would go on until sending is allowed.
 const deniedReceivesMax = 4
 
 // lanes returns the number of messages in each lane, and when each lane is unlocked. A FIFO group is locked while one of

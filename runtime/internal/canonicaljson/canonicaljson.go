@@ -16,8 +16,8 @@ import (
 )
 
 // Object returns the canonical text of a JSON object. Two objects have the same text if they differ only in white
-// space, the order of keys, escapes in strings, or the spelling of numbers (1.50 and 15e-1). The value of the key
-// omitted may differ too. It fails if the text is not a JSON object.
+// space, the order of keys, escapes in strings, or the spelling of numbers (1.50 and 15e-1). The text leaves out the
+// key that omitted names. Object fails if the input is not a JSON object.
 //
 // Keys that differ only in case keep their order, because encoding/json decodes them into the same field. RFC 8785
 // (JSON Canonicalization Scheme) does not fit: it reads numbers as doubles, so two large integers that differ in the
@@ -32,8 +32,8 @@ func Object(text []byte, omitted string) ([]byte, error) {
 	return readValue(decoder, omitted)
 }
 
-// EventDigest returns a SHA-256 in hexadecimal that two bodies share if they are the same event: they have the same
-// canonical text without "$id". It fails as Object does.
+// EventDigest returns the SHA-256, in hexadecimal, of an event's canonical text without "$id". Two bodies with the same
+// digest are the same event. It fails as Object does.
 func EventDigest(event []byte) (string, error) {
 	canonical, err := Object(event, "$id")
 	if err != nil {
@@ -43,8 +43,8 @@ func EventDigest(event []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// readValue reads one value and returns its canonical form. It omits the key omitted from an object, but not from the
-// values inside it.
+// readValue reads one value and returns its canonical form. If the value is an object, it leaves out the key that
+// omitted names, but not in the values inside.
 func readValue(decoder *json.Decoder, omitted string) ([]byte, error) {
 	token, err := decoder.Token()
 	if err != nil {

@@ -2,8 +2,8 @@
 // the mark, so no machine can skip the checks of statechart.Compile.
 package foreign
 
-// Document marks a definition, in statechart.Definition.Foreign, that was read from a document of an interpreter without
-// the Settled tag.
+// Document marks a definition, in statechart.Definition.Foreign, that was read from a document of another interpreter,
+// which has no Settled tag.
 //
 // Compile then checks only the preconditions of the algorithm: any configuration may wait, services run alongside, and
 // states may be unreachable. Event types need no declaration. An undeclared event carries the payload it was raised with

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 )
 
-// Marshal is json.Marshal without the escaping of <, > and &. Escaped, an output of 256 KiB could grow sixfold, too long
-// for SQS.
+// Marshal is json.Marshal without the escaping of <, > and &. With the escapes, an output of 256 KiB could grow sixfold
+// and be too long for SQS.
 func Marshal(v any) (json.RawMessage, error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)

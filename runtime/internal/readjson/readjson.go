@@ -34,7 +34,8 @@ func (e *Error) Error() string {
 	return "expected " + e.Expected + where + ", got " + e.Got
 }
 
-// Unmarshal is json.Unmarshal with other errors. It returns an *Error, or a *json.SyntaxError for invalid JSON.
+// Unmarshal is json.Unmarshal with errors for readers who do not know the Go types. It returns an *Error, or a
+// *json.SyntaxError for invalid JSON.
 func Unmarshal(data []byte, into any) error {
 	if err := json.Unmarshal(data, into); err != nil {
 		return Explain(err, data, reflect.TypeOf(into))
@@ -80,7 +81,7 @@ type place struct {
 	key   string
 	typ   reflect.Type
 	value json.RawMessage
-	// quoted is set if the value is inside a string, by the option ",string".
+	// quoted is set if the value is inside a string, because the field has the option ",string".
 	quoted bool
 }
 

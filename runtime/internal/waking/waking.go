@@ -15,13 +15,13 @@ import (
 // Cause is what starts the next turn of a stored instance.
 type Cause string
 
-// The results of Of.
+// The results of Stored.Cause.
 const (
 	// ByRest means that nothing is scheduled. The instance waits for events from outside or for its children, or it has
 	// ended.
 	ByRest Cause = "rest"
 	// ByMessage means a message in the queue. The instance is unsettled or has effects to perform. The consumer
-	// acknowledges the message of the turn that stored it only when neither is true.
+	// acknowledges a message only when the instance is settled and has no effects left.
 	ByMessage Cause = "message"
 	// ByTimer means scheduled messages: a timer, a heartbeat of a task, or a poll of an execution.
 	ByTimer Cause = "timer"

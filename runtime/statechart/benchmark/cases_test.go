@@ -17,7 +17,7 @@ const (
 	xstate    = "xstate"
 )
 
-// counts counts callbacks one by one. It is the context of engines that have one.
+// counts holds the number of callbacks of each kind. It is the context in engines that have a context.
 type counts struct {
 	Exits   int `json:"exits"`
 	Actions int `json:"actions"`
@@ -63,7 +63,7 @@ var cases = []benchmarkCase{
 		engines: []engine{{settle, settleFlat}, {stateless, statelessFlat}, {host, hostedFlat}, {looplab, looplabFlat}, {kit, kitFlat}},
 	},
 	{
-		// The same with an event that carries a payload of a custom type, which the action reads.
+		// As flat, but the event carries a payload of a custom type, which the action reads.
 		name: "payload", each: seen{counts: counts{Actions: 1}}, state: toggled("off", "on"),
 		engines: []engine{{settle, settlePayload}, {stateless, statelessPayload}, {host, hostedPayload}, {looplab, looplabPayload}, {kit, kitPayload}},
 	},
@@ -92,7 +92,7 @@ var cases = []benchmarkCase{
 	},
 	ringCase("large10", flatRing(10), looplabRing),
 	ringCase("large1000", flatRing(1000), looplabRing),
-	// The same ring, with its states grouped 10 by 10 by 10.
+	// The ring of large1000, with its states grouped 10 by 10 by 10.
 	ringCase("deep1000", nestedRing()),
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/settle-run/settle/runtime/statelesshost"
 )
 
-// The machines of stateless, hosted. The cost beyond the row of stateless is the adapter's. The counts are the
-// instance's data, which is copied before each event.
+// The machines of stateless, hosted by runtime/statelesshost. The additional cost compared with stateless is the cost
+// of the adapter. The counts are the instance's data, which is copied before each event.
 
 // hostedAct returns an action that increments a count of the current instance.
 func hostedAct(count func(*counts) *int) sm.ActionFunc {

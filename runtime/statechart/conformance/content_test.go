@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// contentError is an error of executable content, with SCION's details about it.
+// contentError is an error of executable content, with the details that SCION reports.
 type contentError struct {
 	element *element
 	sendID  string
@@ -238,7 +238,7 @@ func (s *sessionData) foreach(e *element, enqueue *statechart.Enqueue) error {
 	return nil
 }
 
-// Names of the only event processor.
+// scxmlProcessor is the full name of the only event processor.
 const scxmlProcessor = "http://www.w3.org/TR/scxml/#SCXMLEventProcessor"
 
 func isSCXMLProcessor(name string) bool {

@@ -25,7 +25,7 @@ type sessionData struct {
 	// active holds the IDs of the active states, for In. entered holds the elements of all states ever entered.
 	active  map[string]bool
 	entered map[*element]bool
-	// event is the value of _event. bound is the event that it shows.
+	// event is the value of _event. bound is the chart's event that bind converted to it.
 	event goja.Value
 	bound *statechart.Event
 	// output is the data of the last entered final state.

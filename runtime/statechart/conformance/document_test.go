@@ -67,7 +67,7 @@ func readDocument(root *element, dir string) (*document, error) {
 	return d, err
 }
 
-// name assigns every state its ID in the chart. It must not contain the path separator.
+// name assigns every state its ID in the chart. The ID must not contain '.', '#' or '/'.
 func (d *document) name(parent *element, path string) {
 	taken := map[string]bool{}
 	for _, e := range parent.children {
@@ -236,8 +236,8 @@ func (d *document) internal(s *state, source, e *element) bool {
 	return true
 }
 
-// descriptor converts an event descriptor to the chart's form. Prefixes are marked, and done events name the state's
-// path.
+// descriptor converts an event descriptor to the chart's form. A prefix gets the suffix ".*". A done event gets the
+// path of its state.
 func (d *document) descriptor(text string) string {
 	text = strings.TrimSuffix(strings.TrimSuffix(text, "*"), ".")
 	if text == "" {

@@ -85,8 +85,8 @@ func (h *host) apply(event statechart.Event) error {
 		return err
 	}
 	if event.Invocation != "" && !h.awaits(event.Invocation) {
-		// The event is stale for the chart. In SCXML, the event of a session that ended by itself stays in the queue,
-		// even if the invoking state was left.
+		// The chart would ignore this event as stale. In SCXML, the event of a session that ended by itself stays in
+		// the queue, even if the invoking state was left.
 		event.Invocation = ""
 	}
 	step, err := h.document.chart.Step(h.snapshot, event)
@@ -104,8 +104,8 @@ func (h *host) awaits(key string) bool {
 	return slices.ContainsFunc(h.snapshot.Services, func(i statechart.Invocation) bool { return i.Key == key })
 }
 
-// receive processes an event before transitions are selected: it runs the <finalize> of the invocation that sent it,
-// and forwards the event.
+// receive processes an event before transitions are selected. It runs the <finalize> of the invocation that sent the
+// event, and forwards the event.
 func (h *host) receive(event statechart.Event) error {
 	told, external := event.Payload.(*message)
 	if external && told.Kind != "external" {

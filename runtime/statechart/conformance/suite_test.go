@@ -49,7 +49,7 @@ var manual = map[string]struct {
 	},
 }
 
-// childToParent is the log of test230 for an event.
+// childToParent lists the lines that test230 logs for one event.
 var childToParent = []string{
 	"name is: childToParent", "type is: external", "sendid is: undefined",
 	"origin is: #_scxml_w3c-ecma/test230.txml/1", "origintype is: " + scxmlProcessor, "invokeid is: s0.0", "data is: undefined",

@@ -12,7 +12,7 @@ import (
 // attempt calls the service once. Its context is done once the timeout has passed on the virtual clock, or the instance
 // no longer waits for the invocation. A later result does not count. As on a host, a panic is a failure.
 //
-// failure is the service's error. err is an error of the chart, when a timer fires meanwhile.
+// failure is the service's error. err is the chart's error if it fails on a timer that fires meanwhile.
 func (p *Player[C]) attempt(invocation statechart.Invocation, service statechart.Service[C], timeout time.Duration) (result any, failure, err error) {
 	p.t.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())

@@ -20,7 +20,7 @@ type Coverage struct {
 	states []statechart.StateInfo
 	// items holds the states, then the transitions, each in document order.
 	items []item
-	// entered maps a state's path to its item. taken is the item of the first transition.
+	// entered maps a state's path to the index of its item. taken is the index of the first transition.
 	entered map[string]int
 	taken   int
 	// scripts counts the planned scripts, played the completed ones.
@@ -109,7 +109,7 @@ type AllowedMiss struct {
 // It also fails if an allowed miss has no reason, is not in the chart, or is covered.
 //
 // Require does not check a test that failed otherwise, for example because FinalPaths returned an error, or that did not
-// play all its scripts, as with -run TestScripts/codes. In the first case, it logs that.
+// play all its scripts, as with -run TestScripts/codes. For a failed test, it logs that it did not check the coverage.
 func (c *Coverage) Require(tb testing.TB, allowed ...AllowedMiss) {
 	tb.Helper()
 	tb.Cleanup(func() {

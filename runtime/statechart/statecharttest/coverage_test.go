@@ -144,7 +144,7 @@ func TestFailedStepCoversNothing(t *testing.T) {
 	if err := p.Try(`{"type": "UP"}`); err == nil {
 		t.Fatal("expected UP to fail")
 	}
-	p.Send("RING", nil) // A rolled-back step does not count together with the next step either.
+	p.Send("RING", nil) // The next step must not add the microsteps of the rolled-back step.
 	want := []string{"state moving", "state up", "down on UP -> moving", "moving always -> up"}
 	if diff := cmp.Diff(want, c.Missed()); diff != "" {
 		t.Errorf("missed (-want +got):\n%s", diff)

@@ -10,7 +10,7 @@
 //	}
 //
 // Events pass through the chart's own Decode, which checks their payloads. Services are the chart's own functions, with
-// their retry policies and timeouts. Waits advance the virtual clock.
+// their retry policies and timeouts. Waits between attempts advance the virtual clock.
 //
 // After every macrostep the player checks the assumptions of a host. The snapshot must survive a round trip through
 // JSON. The stepped snapshot must be unchanged. A repeated step must give the same result. The player continues from
@@ -82,6 +82,6 @@
 //	}
 //	statecharttest.RunPaths(t, chart, config, nil)
 //
-// Two states are the same if value and context are: see [ByContext]. A chart with an unbounded counter in its context
-// has infinitely many paths, and exceeding a limit is an error. Use fewer events, a StopWhen, or [ByValue].
+// Two states are the same if their values and contexts are equal: see [ByContext]. A chart with an unbounded counter in
+// its context has infinitely many paths, and exceeding a limit is an error. Use fewer events, a StopWhen, or [ByValue].
 package statecharttest

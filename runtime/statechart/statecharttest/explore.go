@@ -20,7 +20,7 @@ func ByValue[C any](s statechart.Snapshot[C]) string { return string(s.Value()) 
 func ByContext[C any](s statechart.Snapshot[C]) string {
 	stored, err := json.Marshal(s)
 	if err != nil {
-		panic(fmt.Sprintf("marshalling a snapshot that a step led to: %v", err)) // explore has marshalled it before
+		panic(fmt.Sprintf("marshalling a snapshot that a step led to: %v", err)) // identify has marshalled it before
 	}
 	var identity struct {
 		Value    json.RawMessage     `json:"value"`
@@ -69,8 +69,8 @@ func timerName(timer statechart.Timer) string {
 	return name + " after " + timer.After
 }
 
-// explorer finds the paths of a chart. Each step starts from the snapshot at the end of its path. The identity only
-// decides where a path may end.
+// explorer finds the paths of a chart. Each step starts from the snapshot at the end of its path. Identities only
+// decide whether a state was visited before.
 type explorer[C any] struct {
 	chart      *statechart.Chart[C]
 	config     PathConfig[C]
@@ -84,7 +84,7 @@ func newExplorer[C any](chart *statechart.Chart[C], config PathConfig[C]) *explo
 	return x
 }
 
-// paths returns the paths of the visits.
+// paths converts visits to the paths that end there.
 func (x *explorer[C]) paths(found []*visit[C], err error) ([]Path[C], error) {
 	if err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (v *visit[C]) repeats() bool {
 	return false
 }
 
-// keep adds a visit at the end of a path.
+// keep appends a visit to the found ones and marks its predecessor as extended. It fails beyond the limits.
 func (x *explorer[C]) keep(found []*visit[C], v *visit[C]) ([]*visit[C], error) {
 	const advice = "try fewer events, StopWhen or another Identity, or raise the limit"
 	if len(found) >= x.config.PathsMax {

@@ -98,7 +98,7 @@ func TestPlayerEndsChildrenAndPassesInput(t *testing.T) {
 	}
 }
 
-// inspection returns a chart that only the end of a child ends.
+// inspection returns a chart that finishes only if its child ends.
 func inspection() *statechart.Chart[site] {
 	type on = statechart.Transition[site]
 	passed := statechart.When("passed", func(_ site, output json.RawMessage) bool { return string(output) == "true" })

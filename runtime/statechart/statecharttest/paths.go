@@ -19,9 +19,9 @@ const (
 
 var (
 	// ErrPathLimit is returned if a chart has more or longer paths than the limits allow. No paths are returned then,
-	// because a part could be mistaken for all.
+	// because a caller could mistake some paths for all.
 	ErrPathLimit = errors.New("too many paths")
-	// ErrUnreached is returned by FinalPaths, together with the paths found, if no path enters some final state.
+	// ErrUnreached is returned by FinalPaths, together with the paths found, if a final state has no path.
 	ErrUnreached = errors.New("unreached")
 )
 
@@ -51,9 +51,9 @@ type PathConfig[C any] struct {
 	Events []Event
 	// EventsIn returns additional events for a settled state, tried after Events.
 	EventsIn func(statechart.Snapshot[C]) []Event
-	// Outcomes returns the possible ends of a service. Nil means two: the service is called, and it fails permanently.
-	// The result of a called service must depend only on its input and not on the number of calls, because paths are
-	// independent.
+	// Outcomes returns the possible ends of a service. Nil means two: the end of a real call, and a permanent failure.
+	// The result of a called service must depend only on its input and not on the number of calls, because the
+	// exploration tries each path independently.
 	Outcomes func(statechart.Invocation) []Outcome
 	// ChildOutcomes returns the possible ends of a running child, tried in every settled state after the events. An
 	// Outcome's Result must marshal to JSON. Nil means that no child ends.

@@ -19,7 +19,7 @@ func (p *Player[C]) settle() error {
 	return nil
 }
 
-// serve runs the attempts of one invocation until it has ended, or until a timer has left its state.
+// serve runs the attempts of one invocation until it ends, or until a timer makes the instance leave its state.
 func (p *Player[C]) serve(key string) error {
 	p.t.Helper()
 	for p.awaits(key) {
@@ -70,8 +70,8 @@ func (p *Player[C]) awaits(key string) bool {
 	return slices.ContainsFunc(p.snapshot.Services, func(i statechart.Invocation) bool { return i.Key == key })
 }
 
-// elapse advances the clock during an invocation and fires due timers: the unsettled instance receives nothing from the
-// queue. It stops once the instance no longer waits for the invocation.
+// elapse advances the clock during an invocation and fires due timers. No other events can arrive, because the instance
+// is unsettled. elapse stops once the instance no longer waits for the invocation.
 func (p *Player[C]) elapse(until time.Time, key string) error {
 	p.t.Helper()
 	for p.awaits(key) {

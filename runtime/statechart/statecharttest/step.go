@@ -57,8 +57,8 @@ func (p *Player[C]) take(step statechart.Step[C]) {
 	}
 }
 
-// keep makes the snapshot current after a round trip through JSON. It checks that neither its JSON nor its Go values
-// change.
+// keep makes the snapshot current after a round trip through JSON. It checks that the round trip changes neither the
+// JSON nor the Go values of the snapshot.
 func (p *Player[C]) keep(snapshot statechart.Snapshot[C]) {
 	p.t.Helper()
 	stored := p.marshal(snapshot)
@@ -95,8 +95,8 @@ func (p *Player[C]) marshal(snapshot statechart.Snapshot[C]) []byte {
 	return text
 }
 
-// rawJSON makes cmp compare JSON texts by meaning. Numbers keep their digits. Marshalling a snapshot removes white space
-// and escapes some characters.
+// rawJSON makes cmp compare JSON texts by meaning, because marshalling a snapshot removes white space and escapes some
+// characters. Numbers keep their digits.
 var rawJSON = cmp.FilterPath(
 	func(path cmp.Path) bool { return path.Last().Type() == reflect.TypeFor[json.RawMessage]() },
 	cmp.FilterValues(

@@ -148,7 +148,7 @@ func (a *adder) actions() []statechart.Action[counter] {
 	}
 }
 
-// literal returns an action of a document.
+// literal returns an action that Read made from a document.
 func (a *adder) literal() statechart.Action[counter] {
 	def, err := xstatejson.Read([]byte(fmt.Sprintf(`{"initial":"a","states":{"a":{"entry":{"type":"xstate.log","value":"line %d"}}}}`, a.count)), implementations())
 	if err != nil {
@@ -157,7 +157,7 @@ func (a *adder) literal() statechart.Action[counter] {
 	return def.States[0].Entry[0]
 }
 
-// TestFunctionsAreWrittenByName shows how functions are written.
+// TestFunctionsAreWrittenByName shows the config of a chart whose functions compute outputs, inputs and payloads.
 func TestFunctionsAreWrittenByName(t *testing.T) {
 	t.Parallel()
 	type action = statechart.Action[counter]

@@ -39,7 +39,7 @@
 // that passes such a config to XState must first replace these objects by calls of raise(...), and(...) and so on.
 //
 // Emitted, logged and sent values are literal. Where XState accepts a function, use a named Go implementation. src is
-// the ID of a machine, and to the ID of a child.
+// the ID of a machine, and to is the ID of a child.
 //
 // Unknown and duplicate keys are problems.
 //
@@ -71,7 +71,7 @@
 //
 //	events    the event types that no other key names
 //	internal  the event types that never come from outside
-//	children  the IDs of children that only code spawns and whose ends have transitions
+//	children  the IDs of children that only Go code spawns and whose ends have transitions
 //
 // All durations are in milliseconds. Children follow the services in invoke, with the machine's ID as src. Contexts,
 // outputs and inputs of children are written if Read has read them. Those computed by Go code are omitted, as are

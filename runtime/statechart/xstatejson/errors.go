@@ -8,7 +8,7 @@ import (
 // Problem is an error in a document, or a feature of a chart without an XState form.
 type Problem struct {
 	// Path is the location: in a document, states.a.on.E[0].guard; in a chart, the path of a state. Empty means the
-	// whole.
+	// whole document or chart.
 	Path string
 	// Text describes the expected and the actual value.
 	Text string

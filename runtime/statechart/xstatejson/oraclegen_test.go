@@ -243,7 +243,7 @@ func (g *drawer) delayed() []any {
 	}
 }
 
-// transition draws a transition. A bounded transition counts and stops at a limit.
+// transition draws a transition. A bounded transition increments the counter, and its guard ends it at a limit.
 func (g *drawer) transition(from *drawnState, event string, bounded bool) *drawnTransition {
 	t := &drawnTransition{reenter: g.one(4), actions: logged(from.key + " " + event)}
 	if g.one(3) {

@@ -1,7 +1,7 @@
 package xstatejson_test
 
-// difference is a known deviation of XState 5.33 from SCXML's algorithm. It is recognised if XState agrees once only
-// this deviation is patched.
+// difference is a known deviation of XState 5.33 from SCXML's algorithm. compare recognises it if XState agrees with
+// this runtime after only the patches of this deviation.
 type difference struct {
 	name, why string
 	patches   []patch

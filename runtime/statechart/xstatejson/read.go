@@ -34,8 +34,8 @@ type Implementations[C any] struct {
 	Otherwise Otherwise[C]
 }
 
-// Otherwise implements names that cannot be listed in advance. If a function is nil, a name in no map is a problem. So
-// is an error that a function returns.
+// Otherwise implements names that cannot be listed in advance. If a function is nil, a name that is in no map is a
+// problem. An error that a function returns is a problem too.
 type Otherwise[C any] struct {
 	Action  func(name string, params json.RawMessage) (statechart.Action[C], error)
 	Guard   func(name string, params json.RawMessage) (statechart.Guard[C], error)
@@ -45,7 +45,7 @@ type Otherwise[C any] struct {
 
 const reading = "reading an XState machine"
 
-// Read reads a machine config of XState v5 in JSON. The error is an *Error with all problems found. It does not check
+// Read reads a machine config of XState v5 in JSON. The error is an *Error with all problems found. Read does not check
 // the chart as a whole: statechart.Compile and Foreign do.
 func Read[C any](data []byte, impl Implementations[C]) (statechart.Definition[C], error) {
 	config, err := parse(data)

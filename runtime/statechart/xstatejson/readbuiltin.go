@@ -23,8 +23,8 @@ var builtinKeys = map[string][]string{
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// builtin reads one of XState's own actions. If the chart computes a value with a function, Params holds the result of
-// that function.
+// builtin reads one of XState's own actions. If the chart's action takes a function, the function returns a constant
+// from the document, and Params holds this constant for Write.
 func (r *reader[C]) builtin(path, name string, v *value) (action statechart.Action[C], ok bool) {
 	switch name {
 	case raiseType:

@@ -160,8 +160,8 @@ func rawOf(v *value) json.RawMessage {
 	return v.raw()
 }
 
-// history reads a history state. If XState enters the parent's initial state instead, the actions of the initial
-// transition run.
+// history reads a history state. If it has neither a record nor a target, XState enters the parent's initial state and
+// runs the actions of the parent's initial transition.
 func (r *reader[C]) history(n *stateNode, s *statechart.State[C]) {
 	s.Type = statechart.ShallowHistory
 	path, v := join(n.at, "history"), n.config.get("history")

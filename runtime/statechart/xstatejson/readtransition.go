@@ -23,11 +23,11 @@ const (
 	xstateError     = "xstate.error.actor."
 )
 
-// on reads the transitions on events of a state, including the ends of its states and services.
+// on reads a state's transitions on events, including the ends of the state itself, its services and its children.
 //
 // XState tries transitions on the event's own type first, then prefixes from long to short, then "*". A chart tries
-// them in document order, so on sorts them into XState's order. If a wildcard would match the end of a state or of
-// a service, on inserts that event before the wildcard.
+// them in document order, so on sorts them into XState's order. If a wildcard also matches one of these ends, on puts
+// the transitions on that end before the wildcard's.
 func (r *reader[C]) on(n *stateNode, s *statechart.State[C]) {
 	type group struct {
 		descriptor  string

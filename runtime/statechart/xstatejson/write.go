@@ -159,7 +159,7 @@ func (w *writer) literal(v *value, key, path string, result json.RawMessage) {
 	}
 }
 
-// meta writes the chart's own meta, with this package's data under the key settle. If the chart's meta cannot hold that
+// meta writes a state's own meta, with this package's data under the key settle. If the state's meta cannot hold that
 // key, it moves below settle.
 func (w *writer) meta(v, settle *value, own any, path string) {
 	meta := value{kind: object}

@@ -142,7 +142,7 @@ func implement[C any](def statechart.Definition[C], config []byte) xstatejson.Im
 }
 
 // TestExampleMachinesConvertToXState writes the charts of machines/, creates XState machines with the same states from
-// them, and reads them back into charts that compile strictly.
+// them, and reads them back into charts that statechart.Compile accepts with all checks.
 func TestExampleMachinesConvertToXState(t *testing.T) {
 	t.Parallel()
 	oracle := startXState(t)

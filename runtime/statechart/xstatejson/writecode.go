@@ -17,7 +17,7 @@ func (w *writer) actions(v *value, key, path string, actions []outline.Action) {
 	}
 }
 
-// action writes an action: its document form, one of XState's own, or its name.
+// action writes an action as one of XState's own actions if their JSON can express it, or else by its name.
 func (w *writer) action(path string, a *outline.Action) value {
 	v, made := value{kind: object}, a.Made
 	v.set("type", textValue(raiseType))
@@ -51,11 +51,11 @@ func (w *writer) action(path string, a *outline.Action) value {
 	return w.name(path, "action", a.Name, a.Params)
 }
 
-// builtin writes an action that emits, logs or refers to a child. Its values must be known: it was read from a
-// document, or has no function.
+// builtin writes an action that emits, logs or refers to a child. The values of the action must be known: Read took
+// them from a document, or the action has no function.
 func (w *writer) builtin(path string, a *outline.Action) (v value, ok bool) {
 	made := a.Made
-	// Actions that were read keep their names. Implementations have other names.
+	// Read keeps the chart's names for XState's own actions. Named implementations have other names.
 	known := func(name string) bool { return a.Params != nil && a.Name == name }
 	body := func() value {
 		if made.Computed {

@@ -116,7 +116,7 @@ func (w *writer) twin(descriptor string) (string, bool) {
 	return "", false
 }
 
-// descriptor translates an event descriptor.
+// descriptor translates an event descriptor to XState's form.
 func (w *writer) descriptor(path, descriptor string) string {
 	if rest, ok := strings.CutPrefix(descriptor, doneState); ok {
 		if rest == "*" {

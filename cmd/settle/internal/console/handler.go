@@ -23,8 +23,8 @@ const (
 	columnMax      = 40
 )
 
-// Handler prints a loop's work for people: transitions in columns and, as a slog.Handler, records as message and
-// attributes. Each is one line, folded at the style's width, and one write. It is safe for concurrent use.
+// Handler prints a loop's work for people: transitions in columns and, as a slog.Handler, log records with message and
+// attributes. It prints each one as a line, folded at the style's width, in one write. It is safe for concurrent use.
 type Handler struct {
 	slog.Handler
 	out   *output
@@ -40,7 +40,7 @@ type output struct {
 	instances, events int // current widths of the columns
 }
 
-// timeFormat is the time at the beginning of each line.
+// timeFormat is the format of the time at the beginning of each line.
 const timeFormat = "15:04:05.000 "
 
 // NewHandler returns a handler for records from Info up that writes to out. Each line starts with indent.
@@ -50,7 +50,7 @@ func NewHandler(out io.Writer, style Style, indent string) *Handler {
 		TimeFormat: timeFormat, NoColor: !style.on,
 		ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
 			if level, ok := attr.Value.Any().(slog.Level); ok && level == slog.LevelInfo {
-				return slog.Attr{} // Only other levels are of interest.
+				return slog.Attr{} // Only other levels are printed.
 			}
 			return attr
 		},
@@ -64,7 +64,7 @@ func (h *Handler) Brief() *Handler {
 	return &derived
 }
 
-// Committed prints the transitions of a commit. It is for durable.Observer.
+// Committed prints the transitions of a commit. Use it as durable.Observer.Committed.
 func (h *Handler) Committed(_ context.Context, committed durable.Committed) {
 	at := h.out.style.Dim(time.Now().Format(timeFormat)) + " "
 	for _, t := range committed.Transitions {
@@ -97,8 +97,8 @@ func (h *Handler) transition(c durable.Committed, t instances.Transition) string
 	return line + Change(style, t.From, t.To, t.Ignored) + "  " + style.Dim(fmt.Sprintf("(revision %d)", c.Revision))
 }
 
-// EventName shortens the end of a service, done.invoke.ID, if the state with that ID was left. The states are shown
-// next to it.
+// EventName shortens the event at the end of a service, done.invoke.ID or error.invoke.ID, if the state with that ID
+// was left. The output shows that state next to the event.
 func EventName(event string, from []string) string {
 	for _, prefix := range []string{"done.invoke", "error.invoke"} {
 		if id, ok := strings.CutPrefix(event, prefix+"."); ok && slices.Contains(from, id) {

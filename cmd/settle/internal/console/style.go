@@ -53,18 +53,18 @@ func (s Style) mark(code, text string) string {
 }
 
 const (
-	// hangMax is the rightmost column of a second field for further fields to be aligned below it.
+	// hangMax is the rightmost start of a second field at which Fold aligns further fields below it.
 	hangMax = 20
-	// hangDefault is the additional indentation of further fields otherwise.
+	// hangDefault is the additional indentation of further fields if the second field starts further right.
 	hangDefault = 3
 )
 
 // gaps matches the spaces between two fields of a line.
 var gaps = regexp.MustCompile(`\S {2,}\S`)
 
-// Fold breaks the lines of a text that are wider than columns, at spaces but not after an arrow. Escape sequences have no
-// width. Fields are two or more spaces apart. The rest of a field is aligned below its start, further fields below the
-// second one. If columns is 0, nothing is folded.
+// Fold breaks the lines of a text that are wider than columns, at spaces but not after an arrow. Escape sequences have
+// no width. Fields are two or more spaces apart. A field that continues on a new line is aligned below its own start. A
+// new line that starts with another field is aligned below the second field. If columns is 0, nothing is folded.
 func Fold(text string, columns int) string {
 	if columns <= 0 {
 		return text
@@ -153,7 +153,8 @@ func EscapeJSON(text string) string {
 	})
 }
 
-// escape replaces non-printable characters unless keep returns true. invalid is the byte if it is not valid UTF-8.
+// escape replaces non-printable characters unless keep returns true. For a byte that is not valid UTF-8, invalid is
+// that byte.
 func escape(text string, keep func(rune) bool, replace func(r rune, invalid string) string) string {
 	var b strings.Builder
 	for rest := text; rest != ""; {

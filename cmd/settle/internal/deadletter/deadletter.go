@@ -55,7 +55,8 @@ const (
 // Message is a message of the queue. Its JSON form leaves out the body, which may contain a task token.
 type Message struct {
 	ID string `json:"message_id"`
-	// Instance is the name of the instance: the group's or, for a timer, the timer's. It is empty if unknown.
+	// Instance is the name of the instance: the message group or, in a standard queue, the timer's instance. It is
+	// empty if unknown.
 	Instance string `json:"instance"`
 	// Event is the event's type, EventID its idempotency key. Both are empty if the message is not an event. A timer has
 	// the type and the key of the event inside it.
@@ -66,10 +67,11 @@ type Message struct {
 	// Reason is why the runtime parked the message, or why EventBridge could not deliver it. It is empty if SQS moved it
 	// after too many receives.
 	Reason string `json:"reason,omitempty"`
-	// SourceQueue is the ARN of the queue that it was first parked from, and Sequence its number there.
+	// SourceQueue is the ARN of the queue from which the message was first parked, Sequence its sequence number there.
 	SourceQueue string `json:"source_queue,omitempty"`
 	Sequence    string `json:"sequence_number,omitempty"`
-	// SentFirst is when it was sent to that queue, Receives how often it was received there. Both are texts.
+	// SentFirst is when the message was sent to that queue, in RFC 3339. Receives is how often it was received there,
+	// in decimal digits.
 	SentFirst string `json:"sent_at,omitempty"`
 	Receives  string `json:"receive_count,omitempty"`
 	// Group is the message group, which is the name of the instance. It is empty in a standard queue.
@@ -158,7 +160,7 @@ func (r *Reader) InHand() int { return len(r.inHand) }
 
 // Content has the attributes of a queue.
 type Content struct {
-	// Messages is how many messages it has, InFlight how many of them readers hold. Both are approximate.
+	// Messages is how many messages the queue has, InFlight how many of them are in flight. Both are approximate.
 	Messages, InFlight int
 	// RedrivePolicy is the queue's own redrive policy as JSON, or empty.
 	RedrivePolicy string
@@ -278,7 +280,7 @@ func read(received types.Message) *Message {
 		body, m.Instance = timer.Body, cmp.Or(m.Group, timer.To.String())
 	}
 	var keys map[string]json.RawMessage
-	_ = json.Unmarshal(body, &keys) // Other bodies have neither.
+	_ = json.Unmarshal(body, &keys) // A body that is not a JSON object has neither type nor ID.
 	_, _ = json.Unmarshal(keys["type"], &m.Event), json.Unmarshal(keys["$id"], &m.EventID)
 	if code := text(attrErrorCode); m.Reason == "" && code != "" {
 		m.Reason = "EventBridge could not deliver it: " + code + ": " + text(attrErrorMessage)

@@ -65,8 +65,8 @@ func (r *Reader) move(ctx context.Context, to string, m *Message) error {
 	defer stop()
 	input := &sqs.SendMessageInput{QueueUrl: &to, MessageBody: &m.Body, MessageAttributes: m.attributes}
 	if m.Group != "" {
-		// The deduplication ID must differ from the sender's. Otherwise the loop would take an older event for a
-		// duplicate.
+		// A new deduplication ID marks a redrive. With the sender's own ID, the loop would drop the message as a
+		// duplicate if it has applied a later send of the same sender.
 		input.MessageGroupId, input.MessageDeduplicationId = &m.Group, aws.String("redrive-"+m.ID)
 	}
 	if m.trace != "" {

@@ -44,7 +44,7 @@ func fields(typ reflect.Type, outer ...reflect.Type) (all []reflect.StructField)
 // Unknown returns the keys of an object that encoding/json does not decode into a value of the type, at any depth. It
 // ignores case, as encoding/json does. Nil stands for a type without keys. Unknown removes these keys from the object.
 func Unknown(typ reflect.Type, object map[string]any) (keys []string) {
-	defer func() { _ = recover() }() // A field's own method panicked, so the key leads to a field.
+	defer func() { _ = recover() }() // If a field's own decoding method panics, the key belongs to that field.
 	if typ == nil {
 		typ = reflect.TypeFor[struct{}]()
 	}
@@ -178,7 +178,7 @@ type filler struct {
 	inside map[reflect.Type]bool
 }
 
-// fill sets a zero value to a sample. It returns false if it leaves the value unchanged.
+// fill sets a zero value to a sample. Inside a value of the same type, it returns false and changes nothing.
 func (f filler) fill(v reflect.Value, name string) bool {
 	typ := v.Type()
 	if f.inside[typ] {

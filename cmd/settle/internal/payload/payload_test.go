@@ -64,7 +64,7 @@ func TestKeysMatchWhatEncodingJSONDecodes(t *testing.T) {
 	}{
 		{reflect.TypeFor[plain](), "title Reader copies"},
 		{reflect.TypeFor[**plain](), "title Reader copies"},
-		// City is in both at the same depth: encoding/json takes neither.
+		// Both embedded structs have City, at the same depth: encoding/json decodes neither.
 		{reflect.TypeFor[embeds](), "Street named country"},
 		{reflect.TypeFor[shadowed](), "town City"},
 		{reflect.TypeFor[recursive](), "Next Level"},

@@ -93,7 +93,8 @@ func (s *Stack) poll(queues queueURLs) error {
 	return nil
 }
 
-// tokenTask returns the function TokenTask. Executions of a data folder may invoke it before the queue exists.
+// tokenTask returns the function TokenTask. It waits for the start of the stack, because an execution in the data
+// folder may invoke it before the queue exists.
 func (s *Stack) tokenTask() awslocal.Invoker {
 	return lambda.NewHandler(func(ctx context.Context, task sqsqueue.Task) error {
 		select {
@@ -174,7 +175,7 @@ func (s *Stack) consumerProcesses() (function, error) {
 			"SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN=" + arn("sqs", DelayDeadLetterQueue),
 			"SETTLE_SCHEDULER_ROLE_ARN=" + s.RoleARN(schedulerRole),
 			"SETTLE_WORKFLOWS=" + strings.Join(workflows, ","),
-			"SETTLE_LOG_PAYLOADS=on", // Simulated services show nothing without it.
+			"SETTLE_LOG_PAYLOADS=on", // Without it, simulated services log only that they were called.
 		}, s.config.ConsumerEnv(s.HTTPURL())...),
 	})
 	if err != nil {

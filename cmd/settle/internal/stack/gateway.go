@@ -32,7 +32,7 @@ type apiServer struct {
 	served   chan struct{} // closed when the server has stopped
 }
 
-// listen returns a gateway with an address that does not serve yet. Clients that connect wait.
+// listen returns a gateway that has an address but does not serve yet. Clients that connect wait.
 func listen(addr string) (*apiServer, error) {
 	g := &apiServer{url: "http://gateway.local", served: make(chan struct{})}
 	g.client = &http.Client{Transport: g}

@@ -25,9 +25,9 @@ func attributesOf(t *testing.T, s *Stack, queue string) map[string]string {
 	return output.Attributes
 }
 
-// TestVisibilityTimeoutIsShorterThanTheDeduplicationPeriod compares the default with the template and with SQS's five
-// minutes (SQS Developer Guide, "Using the Amazon SQS message deduplication ID"). If a consumer dies after a send, its
-// retry must send again within that period.
+// TestVisibilityTimeoutIsShorterThanTheDeduplicationPeriod compares the default visibility timeout with the template
+// and with the five minutes in which SQS drops duplicates (SQS Developer Guide, "Using the Amazon SQS message
+// deduplication ID"). If a consumer dies after a send, the retry must send again within these minutes.
 func TestVisibilityTimeoutIsShorterThanTheDeduplicationPeriod(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

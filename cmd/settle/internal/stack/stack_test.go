@@ -65,7 +65,7 @@ func TestTimersReachTheInstanceThroughTheDelayQueue(t *testing.T) {
 		s := start(t, Config{})
 		defer stop(t, s)
 		send(t, s, "job/run-1-job-2", "1", `{"type": "queued", "run_id": 1, "job_id": 2, "labels": ["self-hosted"]}`)
-		// 20 minutes are two hops of the delay queue. Each of two runners gets them.
+		// Each of two runners gets 20 minutes to pick up the job: two hops of the delay queue.
 		time.Sleep(40*time.Minute - time.Second)
 		synctest.Wait()
 		if got := stateOf(t, s, "run-1-job-2"); got != "queued" {
@@ -286,6 +286,6 @@ func TestPortsAreServedAndReleased(t *testing.T) {
 			t.Errorf("expected the port of %s to be free again, got %v", url, err)
 			continue
 		}
-		_ = listener.Close() // It only shows that the port is free.
+		_ = listener.Close() // The listener only shows that the port is free.
 	}
 }

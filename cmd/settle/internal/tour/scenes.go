@@ -77,7 +77,7 @@ func (p *player) signUp() []end {
 	return []end{{instance, []string{"active"}}}
 }
 
-// wrongCode returns another code.
+// wrongCode returns a code that differs from the given one.
 func wrongCode(code string) string {
 	if code == "000000" {
 		return "000001"
@@ -117,7 +117,8 @@ func (p *player) calledBack() []end {
 	return []end{{found, []string{"succeeded"}}, {missed, []string{"failed"}}}
 }
 
-// ask starts the workflow. It returns what the third party knows once the instance waits for it.
+// ask starts the workflow and waits until the instance waits for the third party. It returns what the third
+// party needs to call back.
 func (p *player) ask(instance, subject string) (execution string, party asked) {
 	execution = p.startWorkflow("enrich", instance, map[string]any{"subject": subject, "reference": strings.TrimPrefix(instance, "enrich/")})
 	p.await(instance, "", "waiting")
@@ -180,7 +181,8 @@ func (p *player) endRun(run pipelineRun, state string) {
 	p.showEnd(run.instance, ended)
 }
 
-// agreed returns a service level with a deadline in so much time, rounded up to seconds, and a warning before it.
+// agreed returns a service level whose deadline is the given time from now, rounded up to seconds. before is the time
+// from the warning to the deadline.
 func agreed(deadline, before time.Duration) pipeline.SLA {
 	at := time.Now().UTC().Add(deadline + time.Second - 1).Truncate(time.Second)
 	return pipeline.SLA{Deadline: at.Format(time.RFC3339), ExpectedDurationSeconds: int(before / time.Second)}

@@ -90,7 +90,7 @@ func (p *player) historyLines(history []instances.Transition) []string {
 func jsonText(text string) string { return layOut(parsed(text), strings.Repeat(" ", 5)) }
 
 const (
-	// itemColumns is the width of items and outputs. ojg exceeds it by the length of a key.
+	// itemColumns is the width of items and outputs. The formatter ojg exceeds it by the length of a key.
 	itemColumns = 80
 	// depthMax is the maximum depth of a value that stays in one line.
 	depthMax = 10

@@ -271,7 +271,7 @@ func TestTourWaitsForEffects(t *testing.T) {
 		storing := make(chan struct{})
 		go func() {
 			defer close(storing)
-			time.Sleep(time.Minute) // The instance does not exist until then.
+			time.Sleep(time.Minute) // Until then, the instance does not exist.
 			err := store.Commit(t.Context(), instances.Record{
 				Instance: id, Revision: 1, Snapshot: []byte(`{"machine":"enrich","version":1,"value":"waiting","context":{},"status":"active","tags":[]}`),
 				State: []string{"waiting"}, Status: statechart.Active, CreatedAt: began, UpdatedAt: began,

@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// watch passes transitions and records on for printing, and then records those that the tour waits for.
+// watch is a log handler. It passes transitions and log records on for printing, and notes those that the tour awaits.
 type watch struct {
 	slog.Handler
 	seen *seen
@@ -24,7 +24,7 @@ type seen struct {
 	console *console.Handler
 	// printing is locked while transitions and records are printed and noted, to keep their order.
 	printing sync.Mutex
-	// holding is set while their printing is kept in held until release.
+	// While holding is set, held collects the functions that print and note them. release calls these functions.
 	holding bool
 	held    []func()
 	// quiet suppresses the printing of everything below warnings.
@@ -85,7 +85,7 @@ func (s *seen) committed(ctx context.Context, committed durable.Committed) {
 	})
 }
 
-// show prints with the function now, or at the release.
+// show calls write now or, between hold and release, at the release.
 func (s *seen) show(write func()) {
 	s.printing.Lock()
 	defer s.printing.Unlock()
@@ -96,14 +96,14 @@ func (s *seen) show(write func()) {
 	write()
 }
 
-// hold keeps the printing back, so that a line of the story can be printed before them.
+// hold delays the printing of transitions and records, so that a line of the story can be printed before them.
 func (s *seen) hold() {
 	s.printing.Lock()
 	defer s.printing.Unlock()
 	s.holding = true
 }
 
-// release prints the held lines.
+// release prints the transitions and records since hold.
 func (s *seen) release() {
 	s.printing.Lock()
 	defer s.printing.Unlock()

@@ -17,7 +17,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// pipelines returns the machine of record.
+// pipelines returns the machines that host the instance of record.
 func pipelines(t *testing.T) *durable.Machines {
 	t.Helper()
 	machines, err := durable.NewMachines(pipeline())
@@ -47,7 +47,8 @@ func pipeline() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// record is an instance with a value in every field. Its snapshot has a secret where later versions will have one.
+// record is an instance with a value in every field. SECRET marks values that must not be shown. One is in the
+// snapshot, under a key that this version does not know.
 func record() instances.Record {
 	return instances.Record{
 		Instance: instances.ID{Machine: "pipeline", ID: "7"}, Revision: 9,

@@ -49,8 +49,8 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-// options keeps the list of free pages out of the transactions, because it can be long after a purge. It is rebuilt
-// when the file is opened, which reads the whole file anyway.
+// options keeps the list of free pages out of the file. After a purge the list can be long, and each transaction would
+// write it. bbolt rebuilds the list when it opens the file, and awslocal reads the whole file then anyway.
 func options() *bbolt.Options {
 	return &bbolt.Options{Timeout: lockWait, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType}
 }
@@ -58,8 +58,8 @@ func options() *bbolt.Options {
 // errFormat is returned for a file of another format version.
 var errFormat = errors.New("it has a different format")
 
-// checkNotTruncated rejects a truncated file. Reading its missing part would crash the process. A crash never
-// truncates the file.
+// checkNotTruncated rejects a truncated file. bbolt maps the file into memory, so reading its missing part would crash
+// the process. A crash never truncates the file.
 func checkNotTruncated(path string) error {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):

@@ -76,8 +76,8 @@ func newService(t *testing.T) (*dynamodb.Client, *service) {
 	}), s
 }
 
-// newTable returns a client of a DynamoDB with an empty table called "table". keys are the name of its partition key,
-// a string, and optionally the name and type of its sort key, such as "n:N".
+// newTable returns a client of a DynamoDB with an empty table called "table". keys holds the name of the partition key,
+// whose type is string, and optionally the name and type of the sort key, such as "n:N".
 func newTable(t *testing.T, keys ...string) *dynamodb.Client {
 	t.Helper()
 	client, _ := newService(t)

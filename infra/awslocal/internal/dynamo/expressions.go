@@ -15,7 +15,8 @@ type expressions struct {
 	placeholders *expression.Placeholders
 	names        map[string]string
 	values       attribute.Map
-	// given and absent list the expression parameters that the request has and does not have.
+	// given lists the expression parameters of the request. absent lists the possible parameters that the request
+	// lacks.
 	given, absent []string
 	failed        *wire.Error
 }

@@ -120,10 +120,10 @@ func (w *writer) set() members {
 	return slices.Compact(all)
 }
 
-// condition is a condition: its text, and its value.
+// condition is a condition expression. text is its source, and holds evaluates it.
 type condition struct {
 	text string
-	// binds is the precedence of its outermost operator: 0 for OR, 1 for AND, 2 for NOT.
+	// binds is the precedence of its outermost operator: 0 for OR, 1 for AND, 2 for NOT, 3 for none of these.
 	binds int
 	holds func(plain) bool
 }
@@ -212,7 +212,7 @@ func (w *writer) simple() condition {
 	return atom(text+" "+operator+" "+w.value(v), func(i plain) bool { return compares(operator, p.in(i), v) })
 }
 
-// compares applies a comparator. Absent values equal nothing.
+// compares applies a comparator. An absent value is not equal to any value.
 func compares(operator string, a, b any) bool {
 	equal := a != nil && reflect.DeepEqual(a, b)
 	switch operator {

@@ -12,7 +12,7 @@ type change struct {
 	apply func(plain) (plain, bool)
 }
 
-// action is one action of an update. It changes after and takes its operands from before.
+// action is one action of an update. Calling do changes the item after. The operands come from the item before.
 type action struct {
 	section, text string
 	do            func(before, after plain) bool

@@ -49,8 +49,8 @@ func cancellationCode(failed *wire.Error) string {
 	return "ValidationError"
 }
 
-// transactFactor is the capacity cost of a transaction relative to plain reads and writes. Each item is prepared and
-// committed.
+// transactFactor is the capacity cost of a transaction relative to plain reads and writes. It is 2 because DynamoDB
+// prepares each item and then commits it.
 const transactFactor = 2
 
 // transactCapacity counts the units that a transaction consumes per table, before transactFactor.
@@ -140,7 +140,7 @@ func digest(request *transactWriteRequest) [sha256.Size]byte {
 	return sha256.Sum256(canonical)
 }
 
-// repeatedCapacity returns the cost of a repeated transaction, which reads the items that the first one has written.
+// repeatedCapacity returns the cost of a repeated transaction, which reads the items that the first request wrote.
 func repeatedCapacity(returned string, writes []*write) []*consumedCapacity {
 	var consumed transactCapacity
 	for _, w := range writes {

@@ -9,9 +9,9 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// TTLDelay is how long after its expiry time, or after its last write if that is later, an item is deleted. DelayTTL
-// overrides it. AWS deletes within a few days. A reader that does not check the expiry time itself is incorrect on
-// both.
+// TTLDelay is the time from an item's expiry, or from its last write if that is later, to its deletion. DelayTTL
+// overrides it. AWS deletes expired items within a few days. With either delay readers can receive expired items, so
+// they must check the expiry time themselves.
 const TTLDelay = time.Minute
 
 // ttlPast is the maximum age of an expiry time. Items that expired more than five years ago are not deleted: the
@@ -50,7 +50,7 @@ func (ttl *timeToLive) replace(now time.Time, key string, changed attribute.Map)
 	ttl.add(timeKey(deadline.Add(ttl.delay))+key, key)
 }
 
-// ttlDeadlineMax is the latest expiry time that a time.Time can hold: the year 9999.
+// ttlDeadlineMax is the latest valid expiry time: the end of the year 9999. Items with a later time never expire.
 const ttlDeadlineMax = 253402300799
 
 // deadline returns when an item expires. ok is false if it does not expire.

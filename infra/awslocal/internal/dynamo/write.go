@@ -26,14 +26,13 @@ type write struct {
 	condition *expression.Condition
 	// returnsOnFailure is set if the answer to a failed condition contains the item.
 	returnsOnFailure bool
-	// produce returns the new item from the old one. Nil means no item, in both directions.
+	// produce returns the new item from the old one. As argument and as result, nil stands for an absent item.
 	produce func(old attribute.Map) (attribute.Map, *wire.Error)
 	// update is the update expression, or nil.
 	update *expression.Update
 	// checksOnly is set if the write does not change the item.
 	checksOnly bool
-	// refused is the error if the request does not fit the table. A single write returns it. A transaction is
-	// canceled with it.
+	// refused is the error if the request does not fit the table. It fails a single write and cancels a transaction.
 	refused *wire.Error
 }
 

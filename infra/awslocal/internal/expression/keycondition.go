@@ -39,7 +39,7 @@ func keyError(format string, args ...any) error {
 }
 
 // ParseKeyCondition parses a KeyConditionExpression: one or two terms for different attributes, joined by AND. The
-// caller checks which attributes they are.
+// caller checks that these are key attributes.
 func ParseKeyCondition(source string, placeholders *Placeholders) ([]KeyTerm, error) {
 	root, err := parseCondition(source)
 	if err != nil {

@@ -137,7 +137,7 @@ func (p *parser) pathName() (string, error) {
 	return next.text, nil
 }
 
-// index parses the rest of [index]. It replaces an index too large for any list by the largest one.
+// index parses the rest of [index]. An index that overflows an int becomes the largest int.
 func (p *parser) index() (int, error) {
 	if p.peek().kind != number {
 		return 0, p.unexpected()

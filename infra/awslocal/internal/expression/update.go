@@ -111,9 +111,9 @@ type leafChange struct {
 	replace func(old attribute.Value) (attribute.Value, error)
 }
 
-// evaluate returns the changes in the order in which they must be made. The first changes set values, in ascending
-// order, so that new list elements are appended in the order of their indexes. The last changes can remove elements,
-// in descending order, so that no removal moves an element that a later one names.
+// evaluate returns the changes in the order in which they must be made. Changes that set values come first, in
+// ascending order of their paths, so that new list elements are appended in the order of their indexes. Changes that
+// can remove elements come last, in descending order, so that no removal moves an element that a later removal names.
 func (u *Update) evaluate(item attribute.Map) ([]leafChange, error) {
 	changes := make([]leafChange, 0, len(u.actions))
 	for _, a := range u.actions {

@@ -33,8 +33,8 @@ var ratePattern = regexp.MustCompile(`^rate\(([1-9][0-9]{0,4}) (minute|hour|day)
 
 var units = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
 
-// parseTiming parses the expression of a schedule, in its time zone. Package time decides the meaning of an at() that
-// the zone's clocks skip or repeat.
+// parseTiming parses the expression of a schedule, in its time zone. If the clocks of the zone skip or repeat the time
+// of an at(), package time chooses the instant.
 func parseTiming(d *definition) (timing, *wire.Error) {
 	var t timing
 	if d.StartDate != nil {

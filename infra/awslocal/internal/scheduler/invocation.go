@@ -87,8 +87,8 @@ func (m *Model) fire(i *invocation) {
 	m.firings = append(m.firings, Firing{ID: i.serial, Request: request()})
 }
 
-// TakeFirings returns the firings that the caller must perform, in order, and removes them. The caller must report
-// each one to Finish, which may add new firings. After a restore, the model returns unfinished firings again.
+// TakeFirings returns the firings that the caller must perform, in order, and removes them. The caller must report each
+// one to Finish, which may add new firings. After a restore, the next Advance adds unfinished firings again.
 func (m *Model) TakeFirings() []Firing {
 	firings := m.firings
 	m.firings = nil
@@ -155,8 +155,8 @@ func backoff(failed int) time.Duration {
 	return wait
 }
 
-// end removes an invocation. If it was the last one of its schedule, the schedule is complete, and is deleted if
-// ActionAfterCompletion says so. A schedule that has been disabled in the meantime is not deleted.
+// end removes an invocation. If the schedule has no other invocation in progress and no further occurrence,
+// ActionAfterCompletion applies. DELETE deletes the schedule, unless it has been disabled in the meantime.
 func (m *Model) end(i *invocation) {
 	delete(m.invocations, i.serial)
 	m.touch(i)

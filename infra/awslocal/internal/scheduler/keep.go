@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/record"
 )
 
-// The keys of records start with a kind, followed by the name of the record within its kind. Invocations are restored
-// after their schedules, whatever the order of the keys.
+// The keys of records start with a kind, followed by the name of the record within its kind. Restore accepts the
+// records in any order: it assigns the invocations to their schedules at the end.
 const (
 	groupRecords      = "group/"
 	invocationRecords = "invocation/"

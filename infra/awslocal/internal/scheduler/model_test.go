@@ -198,7 +198,7 @@ func TestRequests_that_are_unsupported_are_rejected_by_name(t *testing.T) {
 		"ValidationException", 0, "Invalid Schedule Expression")
 	b.refused("POST", "/schedules/n", body("rate(1 day)", "StartDate=1e15"), "SerializationException", 0, "from 0 to 253402300799, got 1")
 	for words, override := range map[string]string{
-		"at 'name' failed to satisfy constraint: Member must have length less": `Name=null`, // see the name below
+		"at 'name' failed to satisfy constraint: Member must have length less": `Name=null`, // the loop below then uses a name of 65 characters
 		`awslocal does not support the parameter "KmsKeyArn"`:                  `KmsKeyArn="k"`,
 		`awslocal does not support the parameter "EcsParameters"`:              `Target.EcsParameters={}`,
 		"cron expressions, got cron(0 1 * * ? *)":                              `ScheduleExpression="cron(0 1 * * ? *)"`,

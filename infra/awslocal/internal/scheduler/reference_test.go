@@ -155,7 +155,7 @@ func (p *pair) perform() {
 	var got []string
 	p.model.Advance(p.time())
 	for firings := p.model.TakeFirings(); len(firings) > 0; firings = p.model.TakeFirings() {
-		// One by one, so that a dead letter directly follows its last attempt.
+		// Perform one firing at a time, so that a dead letter directly follows the last attempt.
 		for i := 0; i < len(firings); i++ {
 			var message sendMessage
 			if err := decode(firings[i].Request, &message); err != nil {
@@ -298,8 +298,8 @@ func (p *pair) list() {
 	}
 }
 
-// TestModel_behaves_like_the_reference makes random calls with random failures on both. Now and then it replaces the
-// model by one restored from its records.
+// TestModel_behaves_like_the_reference makes random calls with random failures on a model and on the reference. Now and
+// then it replaces the model by one restored from its records.
 func TestModel_behaves_like_the_reference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

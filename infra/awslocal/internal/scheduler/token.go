@@ -10,7 +10,7 @@ import (
 )
 
 // tokenLifetime is how long repeated requests with a ClientToken get the original answer. AWS does not document the
-// time. This is DynamoDB's.
+// time. awslocal uses the time that DynamoDB remembers a ClientRequestToken.
 const tokenLifetime = 10 * time.Minute
 
 // tokens remembers the requests that have succeeded.
@@ -28,8 +28,8 @@ type tokenAnswer struct {
 
 func (a *tokenAnswer) expiryKey(key string) string { return timeKey(a.At.Add(tokenLifetime)) + key }
 
-// once performs a request. For a repeated request with the same token it returns the original answer. It always
-// performs failed requests again, and requests without a token.
+// once performs a request. For a repeated request with the same token it returns the original answer. It performs
+// requests without a token, and requests that failed before, every time.
 func (m *Model) once(now time.Time, r *request, token string, perform func() (any, *wire.Error)) (any, *wire.Error) {
 	if token == "" {
 		return perform()

@@ -10,9 +10,9 @@ import (
 
 // DeleteMessage deletes the message of a receipt handle. Deleting it again is not an error.
 //
-// On a FIFO queue, the handle must be the latest and its visibility timeout must not have ended. On a standard
-// queue, an expired handle still deletes the message, unless the message was received again since. In that case the
-// call succeeds and the message stays (API Reference, DeleteMessage).
+// On a FIFO queue, the handle must be the latest one of the message, and its visibility timeout must not have ended. On
+// a standard queue, an expired handle still deletes the message, unless the message was received again since. In that
+// case the call succeeds and the message stays (API Reference, DeleteMessage).
 func (m *Model) DeleteMessage(now time.Time, in *DeleteMessageInput) (Empty, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {
@@ -74,8 +74,8 @@ func (m *Model) ChangeMessageVisibilityBatch(now time.Time, in *ChangeMessageVis
 		})
 }
 
-// Release makes the messages of a queue available that have been in flight since before receivedBefore. Their
-// consumers no longer exist.
+// Release ends the visibility timeouts of the messages that were received before receivedBefore. Call it when the
+// consumers of these messages no longer exist.
 func (m *Model) Release(now time.Time, name string, receivedBefore time.Time) {
 	q, ok := m.queues[name]
 	if !ok {

@@ -92,7 +92,7 @@ func traceOf(in *Message) string {
 	return ""
 }
 
-// binary reports whether the value is BinaryValue rather than StringValue.
+// binary reports whether the value is in BinaryValue rather than in StringValue.
 func (a *MessageAttribute) binary() bool { return strings.HasPrefix(a.DataType, "Binary") }
 
 // value returns the bytes of the attribute's value.
@@ -115,9 +115,9 @@ func messageBytes(in *Message) int {
 	return size
 }
 
-// attributesMD5 returns the digest that clients verify. It covers all attributes by name. The name, type and value of
-// each are prefixed with their lengths (SQS Developer Guide, "Calculating the MD5 message digest for message
-// attributes"). It is empty without attributes.
+// attributesMD5 returns the digest that clients verify. It covers all attributes, sorted by name. The name, type and
+// value of each are prefixed with their lengths (SQS Developer Guide, "Calculating the MD5 message digest for message
+// attributes"). Without attributes, the digest is empty.
 func attributesMD5(attributes map[string]MessageAttribute) string {
 	if len(attributes) == 0 {
 		return ""

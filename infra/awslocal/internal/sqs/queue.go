@@ -52,7 +52,7 @@ func (m *Model) newQueue(name string) *queue {
 	return q
 }
 
-// clear removes all messages. It keeps the deduplication IDs.
+// clear removes all messages and forgets the ReceiveRequestAttemptIds. It keeps the deduplication IDs.
 func (q *queue) clear() {
 	if q.kept.Kept() {
 		for _, m := range q.ages.order.items {

@@ -22,8 +22,8 @@ func restored(t interface{ Fatal(...any) }, k recordtest.Kept) *Model {
 	return m
 }
 
-// twins are a model and a second one that is restored from its records now and then. Both must return the same
-// answers.
+// twins holds a model, and a second model that is replaced now and then by one restored from its records. Both must
+// return the same answers.
 type twins struct {
 	*rapid.T
 	now            time.Time

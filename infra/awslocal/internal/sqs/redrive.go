@@ -77,7 +77,7 @@ func decodeStrictly(text string, value any) error {
 }
 
 // checkRedrive returns an error if a queue cannot have the redrive policy. The target must exist, have the same type
-// and allow it.
+// and allow the queue as a source.
 func (m *Model) checkRedrive(name string, fifo bool, policy *redrivePolicy) *wire.Error {
 	if policy == nil {
 		return nil
@@ -97,8 +97,8 @@ func (m *Model) checkRedrive(name string, fifo bool, policy *redrivePolicy) *wir
 	return nil
 }
 
-// deadLetterQueue returns the queue that msg must move to instead of being received again from q, or nil if it can be
-// received. If the dead-letter queue no longer exists, messages stay in q.
+// deadLetterQueue returns the queue to which msg must move instead of being received from q again. It returns nil if
+// msg can be received. If the dead-letter queue no longer exists, messages stay in q.
 func (m *Model) deadLetterQueue(q *queue, msg *message) *queue {
 	policy := q.settings.redrive
 	if policy == nil || msg.receivesHere < policy.maxReceiveCount {

@@ -12,8 +12,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/record"
 )
 
-// restoring is a model under construction from its records. The records of a queue do not arrive together, so its
-// messages are added at the end.
+// restoring is a model that is being rebuilt from its records. The records of a queue do not arrive together, so finish
+// adds the messages at the end.
 type restoring struct {
 	*Model
 	queues map[string]*restoredQueue
@@ -24,7 +24,7 @@ type restoredQueue struct {
 	found    bool                // the queue's own record was read
 	messages map[uint64]*message // by serial
 	groupIDs map[uint64]string   // of the messages whose body was read
-	// sent and attempts must be sorted to restore the order of expiry.
+	// sent and attempts are collected first, because the windows need them in the order of expiry.
 	sent     []entry[dedupKey, sendResult]
 	attempts []entry[string, attempt]
 }

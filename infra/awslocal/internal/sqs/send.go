@@ -21,7 +21,7 @@ type dedupKey struct {
 	id    string
 }
 
-// sendResult is the answer to a message and its duplicates.
+// sendResult identifies a message in the answers to its send and to duplicates of it.
 type sendResult struct {
 	serial, sequence uint64
 }

@@ -59,11 +59,12 @@ var attributeMembers = members{
 	"StringValue":     {"StringValue", text{}},
 }
 
-// element names the XML elements of a list or map: one element per item, which contains two for a map.
+// element names the XML elements of a list or map. Each item has one element. In a map, this element contains an
+// element for the key and one for the value.
 type element struct{ name, key, value string }
 
-// elements holds the lists and maps in answers, by their JSON names. Successful is missing because its element name
-// depends on the operation. Every other member is an element of the same name.
+// elements holds the lists and maps in answers, by their JSON names. It omits Successful, whose element name depends on
+// the operation. Any other member is written as an element of the same name.
 var elements = map[string]element{
 	"Attributes":        {"Attribute", "Name", "Value"},
 	"Failed":            {name: "BatchResultErrorEntry"},

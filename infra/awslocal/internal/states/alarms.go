@@ -9,7 +9,7 @@ import (
 type alarm struct {
 	at   time.Time
 	x    *execution
-	f    *flow // nil if the execution times out
+	f    *flow // nil for the timeout of the execution
 	slot int   // index in the heap; absent if not set
 }
 

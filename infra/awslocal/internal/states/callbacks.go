@@ -33,8 +33,8 @@ func (m *Model) findToken(token string) (*flow, *wire.Error) {
 	return f, nil
 }
 
-// sendTaskSuccess completes the task of a token with an output. It may arrive before the answer to the call that
-// carried the token.
+// sendTaskSuccess completes the task of a token with an output. The callback may arrive before the answer to the call
+// that sent the token.
 func (m *Model) sendTaskSuccess(now time.Time, in *sendTaskSuccessInput) (any, *wire.Error) {
 	if in.Output == nil {
 		return nil, required("output", "")

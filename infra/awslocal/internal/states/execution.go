@@ -30,7 +30,7 @@ type execution struct {
 	ARN, Name         string
 	Input             payload
 	Output            *payload
-	Failure           *Failure // if it did not succeed; for an aborted execution, the caller's reason
+	Failure           *Failure // if the execution did not succeed; after an abort, the caller's reason
 	Status            string
 	Started           time.Time
 	Stopped           time.Time `json:",omitzero"`
@@ -67,8 +67,8 @@ type flow struct {
 	State      string
 	Input      payload
 	Entered    time.Time
-	Last       int   // the event that the next one follows
-	EnteredAt  int   // the event of entering the state
+	Last       int   // ID of the event that the flow's next event follows
+	EnteredAt  int   // ID of the event of entering the state
 	Tries      []int `json:",omitempty"` // number of retries, by retrier
 	RetryCount int   `json:",omitempty"`
 	Phase      phase `json:",omitempty"`
@@ -77,12 +77,12 @@ type flow struct {
 	TimesOut    time.Time `json:",omitzero"` // of a task
 	HeartbeatBy time.Time `json:",omitzero"`
 	Heartbeat   int       `json:",omitempty"` // seconds between heartbeats; zero if not required
-	Task        uint64    `json:",omitempty"` // of the unfinished call
-	Token       uint64    `json:",omitempty"` // of the outstanding token
+	Task        uint64    `json:",omitempty"` // serial of the unfinished call; zero if none
+	Token       uint64    `json:",omitempty"` // serial of the outstanding token; zero if none
 	Call        payload   // the parameters of the task
 
 	Work    *payload   `json:",omitempty"` // the effective input of a Parallel or Map state
-	Results []*payload `json:",omitempty"` // of its flows; nil if not yet finished
+	Results []*payload `json:",omitempty"` // outputs of its flows; nil for an unfinished flow
 	Begun   int        `json:",omitempty"` // number of flows started
 	AtOnce  int        `json:",omitempty"` // maximum number of concurrent flows
 	Left    int        `json:",omitempty"` // number of missing results

@@ -31,8 +31,8 @@ type (
 	}
 )
 
-// startExecution starts an execution. While it runs, a repeated call returns the same answer. The name of an
-// execution can never be reused.
+// startExecution starts an execution. While the execution runs, a repeated call with the same input returns the same
+// answer. All other calls with the same name fail.
 func (m *Model) startExecution(now time.Time, in *startExecutionInput) (any, *wire.Error) {
 	machine, err := m.findMachine(in.StateMachineArn)
 	if err != nil {
@@ -207,7 +207,7 @@ func (m *Model) getExecutionHistory(now time.Time, in *historyInput) (any, *wire
 	for shown > 1 && x.events[shown-1].At.After(now.Add(-m.lag)) {
 		shown--
 	}
-	// The token is the ID of the next event.
+	// NextToken is the ID of the next event.
 	id, step := 1, 1
 	if in.ReverseOrder {
 		id, step = shown, -1

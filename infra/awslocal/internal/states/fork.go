@@ -67,7 +67,7 @@ func itemsOf(f *flow, input any) ([]any, *Failure) {
 	return items, nil
 }
 
-// begin starts the next branch or iteration of a flow, after an event.
+// begin starts the next branch or iteration of a flow. Its first event follows the event last.
 func (r *run) begin(f *flow, last int) {
 	s, index := f.state, f.Begun
 	f.Begun++
@@ -107,7 +107,7 @@ func (r *run) end(f *flow) {
 	if f.Parent == 0 {
 		output := f.Input
 		r.stop(succeeded, event{Type: "ExecutionSucceeded", Previous: f.Last, Details: details{"output": output.text}}, nil)
-		if r.x.Status == succeeded { // the history may have been full
+		if r.x.Status == succeeded { // otherwise the history was full and the execution has failed
 			r.x.Output = &output
 			r.m.announce(r.x, r.now)
 		}
@@ -147,8 +147,8 @@ func (f *flow) forget() {
 	f.Begun, f.AtOnce, f.Left = 0, 0, 0
 }
 
-// failFlow fails a flow. The Parallel or Map state that it belongs to fails too, or else the execution. States.Runtime
-// ends the execution at once.
+// failFlow fails a flow. The failure passes to the Parallel or Map state that contains the flow, or else to the
+// execution. States.Runtime ends the execution at once.
 func (r *run) failFlow(f *flow, failure *Failure) {
 	if failure.Error == asl.ErrorRuntime {
 		failure = asl.Runtime("An error occurred while executing the state '%s' (entered at the event id #%d). %s", f.State, f.EnteredAt, failure.Cause)

@@ -36,15 +36,15 @@ func failureDetails(failure *Failure) details {
 }
 
 // chain appends an event whose predecessor is the last event of a flow. As in AWS, the first event of an execution and
-// the entry into its first state have no predecessor. The success of a branch, an iteration, a Parallel or a Map is never
-// a predecessor.
+// the entry into its first state have no predecessor. MapIterationSucceeded, ParallelStateSucceeded and
+// MapStateSucceeded are never the predecessor of a flow's next event.
 func (r *run) chain(f *flow, e event) {
 	e.Previous = f.Last
 	r.append(e)
 	f.Last = len(r.x.events)
 }
 
-// append appends an event. The last event that fits must be the end of the execution.
+// append appends an event. It reserves the last place in the history for the end of the execution.
 func (r *run) append(e event) {
 	x := r.x
 	final := strings.HasPrefix(e.Type, "Execution")

@@ -23,7 +23,7 @@ type machine struct {
 	Name     string
 	Created  time.Time
 	Tags     map[string]string
-	Deleting bool     // it is removed once no execution runs
+	Deleting bool     // the machine is removed once no execution runs
 	Current  uint64   // the serial number of the revision
 	All      []uint64 // serial numbers of all revisions
 }

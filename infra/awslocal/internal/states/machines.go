@@ -93,7 +93,7 @@ func checkName(name string) *wire.Error {
 	return nil
 }
 
-// parseDefinition reads a definition, and refuses one with findings.
+// parseDefinition parses a definition. It rejects a definition with findings.
 func parseDefinition(definition string) (*asl.Machine, *wire.Error) {
 	if len(definition) > definitionBytesMax {
 		return nil, wire.Errorf("InvalidDefinition", "Invalid State Machine Definition: it has %d bytes, at most %d are allowed", len(definition), definitionBytesMax)
@@ -105,7 +105,7 @@ func parseDefinition(definition string) (*asl.Machine, *wire.Error) {
 	return parsed, nil
 }
 
-// createStateMachine creates a state machine. The same call once more changes nothing.
+// createStateMachine creates a state machine. A repeated call with the same name and definition changes nothing.
 func (m *Model) createStateMachine(now time.Time, in *createStateMachineInput) (any, *wire.Error) {
 	if in.Type != "" && in.Type != "STANDARD" {
 		return nil, wire.Errorf("StateMachineTypeNotSupported", "State Machine Type %s is not supported by awslocal, only STANDARD", in.Type)
@@ -148,7 +148,7 @@ func checkRole(arn string) *wire.Error {
 	return nil
 }
 
-// findMachine finds the machine with an ARN.
+// findMachine returns the machine with the given ARN.
 func (m *Model) findMachine(arn string) (*machine, *wire.Error) {
 	if err := required("stateMachineArn", arn); err != nil {
 		return nil, err
@@ -167,8 +167,7 @@ func (m *Model) findMachine(arn string) (*machine, *wire.Error) {
 	return x, nil
 }
 
-// updateStateMachine changes the definition or the role. Executions go on with those with
-// which they began.
+// updateStateMachine changes the definition, the role or both. Running executions keep those with which they started.
 func (m *Model) updateStateMachine(now time.Time, in *updateStateMachineInput) (any, *wire.Error) {
 	x, err := m.findMachine(in.StateMachineArn)
 	if err == nil {
@@ -201,7 +200,7 @@ func (m *Model) updateStateMachine(now time.Time, in *updateStateMachineInput) (
 	return map[string]any{"updateDate": epoch(now), "revisionId": next.ID}, nil
 }
 
-// uuid returns a UUID that follows from a serial number.
+// uuid returns a UUID derived from a kind and a serial number.
 func uuid(kind string, serial uint64) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", kind, serial))
 	return intrinsic.UUID([16]byte(sum[:16]))
@@ -220,8 +219,7 @@ func (m *Model) describeStateMachine(_ time.Time, in *stateMachineInput) (any, *
 	return out, nil
 }
 
-// describe returns what DescribeStateMachine and DescribeStateMachineForExecution have in
-// common.
+// describe returns the members that the answers of DescribeStateMachine and DescribeStateMachineForExecution share.
 func (x *machine) describe(r *revision) map[string]any {
 	out := map[string]any{
 		"stateMachineArn": x.arn(), "name": x.Name, "definition": r.Definition, "roleArn": r.RoleARN,
@@ -234,8 +232,8 @@ func (x *machine) describe(r *revision) map[string]any {
 	return out
 }
 
-// deleteStateMachine deletes a machine. Its executions end at their next transition, and
-// only then it is gone. Deleting one that does not exist is no error.
+// deleteStateMachine marks a machine for deletion. Its running executions are aborted when they enter their next state.
+// The machine is removed once no execution runs. Deleting an unknown machine is not an error.
 func (m *Model) deleteStateMachine(_ time.Time, in *stateMachineInput) (any, *wire.Error) {
 	x, err := m.findMachine(in.StateMachineArn)
 	if err != nil {
@@ -258,7 +256,7 @@ func (m *Model) listStateMachines(_ time.Time, in *listInput) (any, *wire.Error)
 	}
 	names := slices.Sorted(maps.Keys(m.machines))
 	first := 0
-	if in.NextToken != "" { // the last name of the page before
+	if in.NextToken != "" { // the last name of the previous page
 		i, found := slices.BinarySearch(names, in.NextToken)
 		if first = i; found {
 			first++
@@ -299,7 +297,7 @@ func (m *Model) validateStateMachineDefinition(_ time.Time, in *validateInput) (
 	return map[string]any{"result": result, "diagnostics": diagnostics, "truncated": len(findings) > most}, nil
 }
 
-// tag adds tags to a machine, in place of those with an equal key.
+// tag adds tags to a machine. It replaces tags with the same key.
 func (x *machine) tag(tags []tag) *wire.Error {
 	all := maps.Clone(x.Tags)
 	for _, t := range tags {
@@ -315,7 +313,7 @@ func (x *machine) tag(tags []tag) *wire.Error {
 	return nil
 }
 
-// findResource finds the machine that a call about tags is for.
+// findResource returns the machine with the resource ARN of a call about tags.
 func (m *Model) findResource(arn string) (*machine, *wire.Error) {
 	if err := required("resourceArn", arn); err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ type planner struct {
 	names int
 }
 
-// plan draws a flow. Nothing in a branch fails at the time it starts, so that no two branches fail at the same time
-// with different errors.
+// plan draws a flow. No branch fails at the instant it starts, so that no two branches fail at the same time with
+// different errors.
 func (p *planner) plan(depth int) plan {
 	n := rapid.IntRange(1, 5).Draw(p.t, "steps")
 	kinds := []string{"Pass", "Choice", "Wait", "Task", "Task", "Task"}

@@ -285,7 +285,8 @@ func (p plan) states() map[string]any {
 	return states
 }
 
-// task adds the fields of a Task. Its parameters identify it and contain its token, unless it is a function.
+// task adds the fields of a Task. The parameters identify the attempt. They contain the task token, unless a Lambda
+// function performs the task.
 func (s planned) task(state map[string]any) {
 	body := in{"state.$": "$$.State.Name", "retry.$": "$$.State.RetryCount", "n.$": "$.n", "hang": s.timeout > 0}
 	if s.timeout > 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/states/asl"
 )
 
-// run advances one execution at one time.
+// run advances one execution at one point in time.
 type run struct {
 	m     *Model
 	x     *execution
@@ -97,7 +97,7 @@ func (r *run) pass(f *flow) {
 	case s.HasResult:
 		r.succeed(f, s.Result)
 	case s.Parameters == nil && s.InputPath.All() && s.ResultPath.All():
-		r.exit(f, s.Next, f.Input) // keeps its text
+		r.exit(f, s.Next, f.Input) // keeps the text of the input unchanged
 	default:
 		r.succeed(f, input)
 	}
@@ -170,7 +170,7 @@ func (r *run) succeed(f *flow, result any) {
 	r.exit(f, s.Next, newPayload(result))
 }
 
-// exit applies the output filters of a flow's state and leaves it for the next state, if there is one.
+// exit applies the output filters of a flow's state. The flow then enters the state next, or ends if next is empty.
 func (r *run) exit(f *flow, next string, output payload) {
 	output, failure := r.filterOutput(f, output)
 	if failure == nil && output.tooLarge() {
@@ -200,7 +200,7 @@ func tooLarge(s *asl.State) *Failure {
 	return &Failure{Error: asl.ErrorDataLimitExceeded, Cause: "The state/task '" + s.Name + "' returned a result with a size exceeding the maximum number of bytes service limit."}
 }
 
-// filterOutput applies OutputPath, and also InputPath if the state passes its input on.
+// filterOutput applies OutputPath. For a state that passes its input on as its output, it first applies InputPath.
 func (r *run) filterOutput(f *flow, output payload) (payload, *Failure) {
 	s, value := f.state, output.value
 	var failure *Failure
@@ -215,7 +215,7 @@ func (r *run) filterOutput(f *flow, output payload) (payload, *Failure) {
 		return payload{}, failure
 	}
 	if s.OutputPath.All() && (s.InputPath.All() || !passesOn) {
-		return output, nil // keeps its text
+		return output, nil // keeps the text of the output unchanged
 	}
 	return newPayload(value), nil
 }

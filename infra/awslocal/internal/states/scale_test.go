@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/states"
 )
 
-// BenchmarkExecution shows that the cost of an execution does not depend on the number of ended and waiting ones:
+// BenchmarkExecution shows that the cost of an execution does not depend on the number of ended and waiting executions:
 //
 //	go test -run - -bench Execution ./infra/awslocal/internal/states
 func BenchmarkExecution(b *testing.B) {

@@ -60,7 +60,7 @@ func (r *run) taskInput(f *flow) (p payload, timeout int, failure *Failure) {
 	return newPayload(parameters), timeout, nil
 }
 
-// positive returns the seconds of a timeout, or zero if the state has none.
+// positive returns the seconds of a timeout, or zero if the state has none. A path must not select zero.
 func positive(seconds asl.Number, scope asl.Scope) (int, *Failure) {
 	n, failure := seconds.Value(scope)
 	if failure == nil && seconds.Set && n == 0 {
@@ -76,8 +76,8 @@ func (f *flow) restartHeartbeat(now time.Time) {
 	}
 }
 
-// taskScheduled records that a task has started. A Lambda function that is itself the resource of a state has its own
-// event types.
+// taskScheduled records that a task has started. If the resource of the state is itself a Lambda function, the events
+// have their own types.
 func (r *run) taskScheduled(f *flow, timeout int) {
 	resource := f.state.Resource
 	var d details
@@ -196,7 +196,7 @@ func (r *run) taskSucceeded(f *flow, result payload) {
 	r.m.clearWaits(f)
 	s := f.state
 	if s.ResultSelector == nil && s.ResultPath.All() {
-		r.exit(f, s.Next, result) // keeps its text
+		r.exit(f, s.Next, result) // keeps the text of the result unchanged
 		return
 	}
 	r.succeed(f, result.value)

@@ -236,7 +236,7 @@ func TestTokenErrors(t *testing.T) {
 	w.wantError("SendTaskSuccess", in{"taskToken": token, "output": "1"}, "TaskTimedOut", "")
 	w.wantError("SendTaskFailure", in{"taskToken": token}, "TaskTimedOut", "")
 	if other := newWorld(t); true {
-		other.wantError("SendTaskSuccess", in{"taskToken": token, "output": "1"}, "InvalidToken", "") // it has issued none
+		other.wantError("SendTaskSuccess", in{"taskToken": token, "output": "1"}, "InvalidToken", "") // other has issued no token
 	}
 	if len(token) < 200 || strings.ContainsAny(token, "+/=") {
 		t.Errorf("token: want a long, URL-safe token, got %s", token)
@@ -371,7 +371,7 @@ func TestWorkDueAtTheSameTimeIsPerformedInStartOrder(t *testing.T) {
 	if got := strings.Join(order, " "); got != "c a b d" {
 		t.Errorf("sent by %s, want c a b d", got)
 	}
-	w.wantTypes(late, "1 ExecutionStarted <0", "2 WaitStateEntered W <0", "3 ExecutionTimedOut <2") // before its wait ends
+	w.wantTypes(late, "1 ExecutionStarted <0", "2 WaitStateEntered W <0", "3 ExecutionTimedOut <2") // the timeout precedes the simultaneous end of the wait
 }
 
 func TestPseudorandomNumbersSurviveARestore(t *testing.T) {

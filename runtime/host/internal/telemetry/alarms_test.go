@@ -130,7 +130,8 @@ type scene struct {
 
 func posting(body string) func(*stage) { return func(s *stage) { s.post(`{"type":"` + body + `"}`) } }
 
-// failsFrom fails calls with the name, from one hour on until the given time. Each call takes the given time.
+// failsFrom makes the calls with the name fail with err, after the first hour and before the time until. Each failed
+// call lasts for takes.
 func failsFrom(name string, err error, takes time.Duration, until time.Duration) func(string, time.Duration) error {
 	return func(called string, at time.Duration) error {
 		if called != name || at < time.Hour || at >= until {

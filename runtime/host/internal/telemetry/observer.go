@@ -71,8 +71,8 @@ func (t *Telemetry) loaded(ctx context.Context, loaded durable.Loaded) {
 	invocation.age(outboxAge, loaded.Outbox)
 }
 
-// nearDeadline is the fraction of a task's timeout that is left when its deadline is near: a tenth. The fraction is
-// relative because five minutes are the whole timeout of some tasks and the last moment of others.
+// nearDeadline is the fraction of a task's timeout that is left when its deadline is near: a tenth. A fixed time would
+// not fit all tasks: five minutes are the whole timeout of some, and the last moment of others.
 const nearDeadline = 10
 
 // held reports a task that will time out soon. It ignores a task that has timed out, because its workflow has continued

@@ -2,7 +2,8 @@
 // if a collector is configured. It writes them before the invocation ends, because Lambda freezes the process
 // afterwards.
 //
-// Of an event's content only the type is written, unless payloads are logged. Task tokens and keys are never written.
+// Of an event's content, the package writes only the type, unless payloads are logged. Task tokens and keys are never
+// written.
 package telemetry
 
 import (
@@ -164,7 +165,7 @@ func (i *invocation) deadline(left time.Duration) {
 	}
 }
 
-// metrics returns the counts that are not 0, AWSCalls even if 0, and the extremes that are set.
+// metrics returns the counts that are not 0, and the extremes that are set. It returns AWSCalls even if it is 0.
 func (i *invocation) metrics() []emf.Metric {
 	var metrics []emf.Metric
 	for metric, count := range i.counts {
@@ -188,7 +189,8 @@ func (i *invocation) end() (metrics []emf.Metric, spans []otlp.Span, lost int) {
 	return i.metrics(), i.spans, i.lost
 }
 
-// flush writes the metrics and spans of the invocation. It misses the calls of a service that is still running.
+// flush writes the metrics and spans of the invocation. They lack the calls that a service makes afterwards, if one is
+// still running.
 func (t *Telemetry) flush(ctx context.Context, invocation *invocation) {
 	metrics, spans, lost := invocation.end()
 	line, err := emf.Line(t.config.Now(), namespace, dimension, t.config.Service, metrics)

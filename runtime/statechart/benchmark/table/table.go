@@ -10,7 +10,7 @@ import (
 // bar is the requirement for Settle in one case.
 type bar struct {
 	name string
-	// against is the peer in the comparison.
+	// against is the peer: the engine and the case to compare with.
 	against key
 	// ratio is the maximum of Settle's time relative to the peer's. goal is the target ratio, or 0 for none.
 	ratio, goal float64

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Equal reports whether two values have the same type and are equal. Sets are equal if they have the same members.
-// Absent (nil) equals nothing.
+// Equal reports whether two values have the same type and are equal. Sets are equal if they have the same members. An
+// absent value (nil) is not equal to any value, not even to another absent one.
 func Equal(a, b Value) bool {
 	if a == nil || b == nil || a.Type() != b.Type() {
 		return false

@@ -72,8 +72,8 @@ func ParseNumber(text string) (Number, error) {
 	return Number{negative: negative, exponent: int16(exponent), digits: significant}, nil
 }
 
-// cutExponent separates the mantissa from the exponent. An exponent outside the range of an int32 becomes another one
-// that is out of range for a Number.
+// cutExponent separates the mantissa from the exponent. An exponent that overflows an int32 becomes the nearest int32,
+// which is still out of range for a Number.
 func cutExponent(text string) (mantissa string, exponent int, ok bool) {
 	at := strings.IndexAny(text, "eE")
 	if at < 0 {

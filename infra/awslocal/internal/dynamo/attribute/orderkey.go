@@ -1,11 +1,11 @@
 package attribute
 
-// AppendOrderKey appends an encoding of a key value. Its byte order is the order of Compare. No encoding is a prefix
-// of another, so encodings can be concatenated. It panics for values other than strings, numbers and binaries, which
-// cannot be keys.
+// AppendOrderKey appends an encoding of a key value. The byte order of encodings is the order of Compare. No encoding
+// is a prefix of another, so encodings can be concatenated. AppendOrderKey panics for values other than strings,
+// numbers and binaries, which cannot be keys.
 //
-// Text and bytes end in 00 00, with 00 inside written as 00 FF. A number is its sign, its exponent and its digits,
-// all inverted for negative numbers.
+// A string or binary ends in 00 00, and each 00 inside it is written as 00 FF. A number is its sign, its exponent and
+// its digits. For negative numbers, the exponent and the digits are inverted.
 func AppendOrderKey(dst []byte, value Value) []byte {
 	switch value := value.(type) {
 	case String:

@@ -1,8 +1,8 @@
 // Package attribute implements DynamoDB's attribute values: their types, wire form, numbers, order, equality and
 // size.
 //
-// Values are immutable. A change builds a new item along the changed path, so that old images, stored items and
-// answers can share their common parts.
+// Values are immutable. A change copies only the values along the changed path. Old images, stored items and answers
+// share the other parts.
 package attribute
 
 import (

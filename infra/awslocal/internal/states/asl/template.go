@@ -28,8 +28,7 @@ type templateMember struct {
 // Fill evaluates the template in a scope.
 func (t *Template) Fill(scope Scope) (any, *Failure) { return t.node.fill(scope, "") }
 
-// Member returns the literal value of a member of the template's object, if it has one, and whether the member
-// exists.
+// Member reports whether the template's object has a member, and returns its value if it is a literal, otherwise nil.
 func (t *Template) Member(name string) (literal any, there bool) {
 	for _, member := range t.node.members {
 		if member.name == name {

@@ -83,8 +83,8 @@ func Equal(a, b any) bool {
 	return a == b
 }
 
-// CompareNumbers returns a negative number if a is less than b, a positive one if it is greater. It compares 64-bit
-// integers exactly and other numbers as float64.
+// CompareNumbers returns a negative number if a is less than b, zero if they are equal, and a positive number if a is
+// greater. It compares 64-bit integers exactly and other numbers as float64.
 func CompareNumbers(a, b json.Number) int {
 	x, errX := strconv.ParseInt(string(a), 10, 64)
 	y, errY := strconv.ParseInt(string(b), 10, 64)

@@ -115,7 +115,7 @@ func (a arguments) array(i int) ([]any, error) {
 	return elements, nil
 }
 
-// integer returns an argument as a 32-bit integer. It rounds other numbers.
+// integer returns a numeric argument, rounded to an integer. It rejects integers of more than 32 bits.
 func (a arguments) integer(i int) (int, error) {
 	n, ok := a.values[i].(json.Number)
 	if !ok {

@@ -9,7 +9,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/states/document"
 )
 
-// ordered converts data to a form that jp visits in a fixed order and whose numbers its filters can compare.
+// ordered converts data for jp. In the result, jp visits object members in a fixed order, and the filters of jp can
+// compare numbers.
 func ordered(data any) any {
 	switch data := data.(type) {
 	case map[string]any:

@@ -113,14 +113,14 @@ func (p Path) Get(data, context any) (any, bool) {
 	return values, true
 }
 
-// place is an intermediate value of an indefinite path, in its original form and in jp's.
+// place is an intermediate value of an indefinite path, in its original form and as converted by the function ordered.
 type place struct{ value, ordered any }
 
 // take returns the places that a step selects.
 func (p place) take(step jp.Frag) []place {
 	locations := jp.Expr{step}.Locate(p.ordered, 0)
 	if _, filter := step.(*jp.Filter); filter {
-		slices.Reverse(locations) // jp visits elements in reverse order
+		slices.Reverse(locations) // A filter of jp visits elements in reverse order.
 	}
 	var next []place
 	for _, location := range locations {
@@ -129,7 +129,7 @@ func (p place) take(step jp.Frag) []place {
 			continue
 		}
 		seen := p.ordered
-		if len(location) > 0 { // empty for the place itself, with '..'
+		if len(location) > 0 { // empty if '..' selects the place itself
 			seen = location.First(p.ordered)
 		}
 		next = append(next, place{value, seen})
