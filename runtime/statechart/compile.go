@@ -131,7 +131,7 @@ func (c *compiler) link(n *node) {
 			c.find(n, "has a transition in On without an event", "name the event, or move the transition to Always")
 		}
 		n.transitions = append(n.transitions, c.transition(n, *t, t.Event, "on "+t.Event))
-		c.chart.handlesErrors = c.chart.handlesErrors || t.Event != "*" && matches(t.Event, ExecutionError)
+		c.chart.handlesErrors = c.chart.handlesErrors || matches(t.Event, ExecutionError)
 	}
 	for _, t := range def.OnDone {
 		compiled := c.transition(n, t, n.doneEvent, "on done")

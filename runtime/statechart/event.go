@@ -56,8 +56,7 @@ type Payload struct {
 }
 
 // PayloadOf declares an event whose JSON object decodes into T. If T or *T has a method Validate() error, Decode calls
-// it, and an error or panic rejects the event. The error is logged and stored with the event, so it should not quote
-// secrets.
+// it, and an error or panic rejects the event. The error is logged and stored, so it should not quote secrets.
 func PayloadOf[T any]() Payload { return Payload{typ: reflect.TypeFor[T]()} }
 
 // NoPayload declares an event without payload. Additional keys are ignored.
@@ -170,7 +169,7 @@ func beginning(body []byte) string {
 	return fmt.Sprintf("%d bytes that begin with %+q", len(body), body[:length])
 }
 
-// EncodeEvent encodes an event in JSON for Decode. The payload must be nil or marshal to a JSON object.
+// EncodeEvent encodes an event for Decode. The payload is nil or marshals to a JSON object.
 func EncodeEvent(typ string, payload any) (json.RawMessage, error) { return encodeEvent(typ, payload) }
 
 // sent decodes an event that the chart sent to itself.
@@ -253,7 +252,8 @@ func isPartial(descriptor string) bool {
 }
 
 // matches reports whether an event descriptor matches an event type. As in SCXML 3.12.1, a descriptor is "*", the type
-// itself, or "a.b.*" for a.b and every type with the prefix "a.b.". Timer events match only their own descriptor.
+// itself, or "a.b.*" for a.b and every type with the prefix "a.b.". Timer events match only their own descriptor. "*" does
+// not match ExecutionError.
 func matches(descriptor, typ string) bool {
 	if descriptor == typ {
 		return true
@@ -262,7 +262,7 @@ func matches(descriptor, typ string) bool {
 		return false
 	}
 	if descriptor == "*" {
-		return true
+		return typ != ExecutionError
 	}
 	prefix, partial := strings.CutSuffix(descriptor, ".*")
 	return partial && (typ == prefix || strings.HasPrefix(typ, prefix+"."))

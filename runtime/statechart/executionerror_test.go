@@ -62,6 +62,10 @@ func TestUnhandledExecutionErrorFailsTheStep(t *testing.T) {
 	failed := `chart c, state "a", event "GO": action failing: planned`
 	for name, states := range map[string][]S{
 		"wildcard": {{ID: "a", On: []On{{Event: "GO", Actions: Do{failing}}, {Event: "*", Target: "b"}}}, {ID: "b"}},
+		"wildcard beside a handler elsewhere": {
+			{ID: "a", On: []On{{Event: "GO", Actions: Do{failing}}, {Event: "*", Target: "b"}}},
+			{ID: "b", On: []On{{Event: statechart.ExecutionError, Target: "a"}}},
+		},
 		"elsewhere": {
 			{ID: "a", On: []On{{Event: "GO", Actions: Do{failing}}, {Event: "NEXT", Target: "b"}}},
 			{ID: "b", On: []On{{Event: statechart.ExecutionError, Target: "a"}}},
