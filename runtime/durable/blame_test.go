@@ -39,6 +39,25 @@ func TestAServiceLosesNoAttemptsToANeighbourThatKillsTheProcess(t *testing.T) {
 	})
 }
 
+// The healthy service has only one attempt. Its event is redelivered before it is stored.
+func TestAServiceDoesNotLoseItsOnlyAttemptToANeighbour(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = func(ctx context.Context, _ statechart.Call) (string, error) {
+			time.Sleep(time.Second)
+			kill(ctx)
+			return "", ctx.Err()
+		}
+		w.third["first"] = lasting(2*time.Second, "first ok")
+		w.post("order/1", event("charge", ""))
+		w.post("order/2", event("devour", ""))
+		w.run(t)
+		w.wantLog(t, "order/1", "charge: the last of 3 attempts did not finish")
+		w.wantLog(t, "order/2", "first ok")
+	})
+}
+
 // As above, but actions kill the process instead of services. The process dies at the write that follows the action.
 func TestAnEventIsNotParkedForANeighbourThatKillsTheProcess(t *testing.T) {
 	t.Parallel()

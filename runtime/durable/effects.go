@@ -37,6 +37,8 @@ const (
 	refuseChild statechart.EffectKind = "refuse"
 	// notifyParent reports to the parent that the instance is done.
 	notifyParent statechart.EffectKind = "end"
+	// notifyStopped reports to the parent that an operator has ended the instance. Message is the reason.
+	notifyStopped statechart.EffectKind = "end.stopped"
 	// parkDelivery parks the delivery of a message. Event holds the message's instances.Place as JSON, Message the reason.
 	parkDelivery statechart.EffectKind = "park.delivery"
 )
@@ -57,6 +59,7 @@ var effectKinds = map[statechart.EffectKind]effectKind{
 	statechart.StopInstance:   {message: (*turn).childMessage},
 	refuseChild:               {message: (*turn).childMessage},
 	notifyParent:              {message: (*turn).parentMessage},
+	notifyStopped:             {message: (*turn).parentMessage},
 	statechart.ClaimAlias:     {perform: (*turn).claim},
 	statechart.ReleaseAlias:   {perform: (*turn).releaseAlias},
 	heartbeat:                 {perform: (*turn).scheduleFirstHeartbeat, unneeded: (*turn).isHeartbeatUnneeded},

@@ -19,10 +19,10 @@ import (
 // "Service quotas"), minus room for the keys that the runtime adds.
 const inputBytesMax = 255 << 10
 
-// ErrNoExecution is returned by Executions.Describe when the execution no longer exists.
+// ErrNoExecution is returned by Executions.Describe for a deleted execution.
 var ErrNoExecution = errors.New("there is no such execution")
 
-// RefusedError is returned by Executions.Start when a retry could never start the execution.
+// RefusedError is returned by Executions.Start if no retry can ever succeed.
 type RefusedError struct {
 	// Code names the error, such as "StateMachineDoesNotExist".
 	Code string
@@ -214,7 +214,7 @@ func isEnd(machine Machine, typ string) bool {
 	return slices.Contains(machine.Describe().WorkflowEnds, typ)
 }
 
-// Workflows returns the workflows that the machines start, sorted, without duplicates.
+// Workflows returns the workflows that the machines start, sorted.
 func (m *Machines) Workflows() []string {
 	var workflows []string
 	for _, hosted := range m.all() {

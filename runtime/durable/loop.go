@@ -69,6 +69,15 @@ const (
 	afterOthers
 )
 
+// conditions say how a turn takes part in its invocation.
+type conditions struct {
+	slot slot
+	// began is when the invocation began. A service must not lose an attempt because something else used up the time.
+	began time.Time
+	// tooLarge is why the end of an execution or a child did not fit into the item. The turn then leaves out the output.
+	tooLarge error
+}
+
 // firstEvery is the interval, in receives, at which a group that may kill the process runs before the rest of its
 // batch. At other receives it runs after the rest, which may leave too little time for its service again and again.
 const firstEvery = 8
@@ -97,7 +106,7 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 				slot = first
 			}
 			if slot != together {
-				if again[i], suspicions[i] = l.handleGroup(ctx, again[i], slot, began); suspicions[i] == 0 {
+				if again[i], suspicions[i] = l.handleGroup(ctx, again[i], conditions{slot: slot, began: began}); suspicions[i] == 0 {
 					finish(i)
 					continue
 				}
@@ -107,14 +116,14 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 		var concurrent sync.WaitGroup
 		for _, i := range others {
 			concurrent.Go(func() {
-				if again[i], suspicions[i] = l.handleGroup(ctx, again[i], together, began); suspicions[i] == 0 {
+				if again[i], suspicions[i] = l.handleGroup(ctx, again[i], conditions{slot: together, began: began}); suspicions[i] == 0 {
 					finish(i)
 				}
 			})
 		}
 		concurrent.Wait()
 		for _, i := range suspects(suspicions) {
-			again[i], _ = l.handleGroup(ctx, again[i], afterOthers, began)
+			again[i], _ = l.handleGroup(ctx, again[i], conditions{slot: afterOthers, began: began})
 			finish(i)
 		}
 	})
@@ -164,18 +173,18 @@ func suspects(suspicions []int) (order []int) {
 // handleGroup processes the deliveries of one group. It returns the first failed delivery and all deliveries behind
 // it. It has already delayed their retry. A suspicion other than 0 means that these deliveries were not tried: they must
 // run in another slot.
-func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, slot slot, began time.Time) (rest []Delivery, suspicion int) {
+func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, under conditions) (rest []Delivery, suspicion int) {
 	rest = deliveries
-	if slot == afterOthers && !l.hasTime(ctx) {
+	if under.slot == afterOthers && !l.hasTime(ctx) {
 		l.delay(ctx, rest, errors.New("no time left in this invocation"))
 		return rest, 0
 	}
 	log := l.config.Logger.With("instance", deliveries[0].Group)
 	for conflicts, fold := 0, len(deliveries); len(rest) > 0; {
-		done, err := guarded(func() (int, error) { return l.observedTurn(ctx, rest[:min(fold, len(rest))], slot, began) })
+		done, err := guarded(func() (int, error) { return l.observedTurn(ctx, rest[:min(fold, len(rest))], under) })
 		at := standing{folded: fold > 1, conflicts: conflicts}
 		if err != nil && l.fate(err, at) == parkIt {
-			done, err = guarded(func() (int, error) { return l.parkUnstorable(ctx, rest[0], began, err) })
+			done, err = guarded(func() (int, error) { return l.parkUnstorable(ctx, rest[0], under, err) })
 		}
 		rest = rest[done:]
 		if err == nil || len(rest) == 0 {

@@ -55,6 +55,10 @@ type Instance interface {
 	Apply(event statechart.Event) (next Instance, effects []statechart.Effect, handled bool, err error)
 	// Stop ends the instance from outside, with the status Stopped. stopped is false if it has already ended.
 	Stop(at time.Time) (next Instance, effects []statechart.Effect, stopped bool, err error)
+	// Move enters the state with the path from outside: see statechart.Stepper.Move. The instance must be active.
+	Move(path string, at time.Time) (next Instance, effects []statechart.Effect, err error)
+	// Trace sets a function that receives the microsteps, for the instance and all values made from it.
+	Trace(report func(statechart.Microstep))
 	// Limit sets the maximum size of a snapshot's JSON form, for the instance and all values made from it. A deferred
 	// event that would exceed the limit is parked.
 	Limit(snapshotBytesMax int)
@@ -186,7 +190,7 @@ func (i *instance[C]) Apply(event statechart.Event) (Instance, []statechart.Effe
 	return &next, effects, handled, nil
 }
 
-// EventBytesMax limits the JSON of an event that one instance sends to another or emits.
+// EventBytesMax limits the JSON of an event that an instance sends or emits.
 const EventBytesMax = 256 << 10
 
 // errEffect is wrapped by the errors of effects that can never be performed.
@@ -230,6 +234,19 @@ func (i *instance[C]) Stop(at time.Time) (Instance, []statechart.Effect, bool, e
 	}
 	return &next, effects, stopped, nil
 }
+
+// Move implements Instance.
+func (i *instance[C]) Move(path string, at time.Time) (Instance, []statechart.Effect, error) {
+	next := *i
+	effects, _, err := i.stepper.Move(&next.snapshot, path, at)
+	if err != nil {
+		return i, nil, err
+	}
+	return &next, effects, nil
+}
+
+// Trace implements Instance.
+func (i *instance[C]) Trace(report func(statechart.Microstep)) { i.stepper.OnMicrostep = report }
 
 func (i *instance[C]) Snapshot() (json.RawMessage, error) { return marshalSafely(i.snapshot) }
 

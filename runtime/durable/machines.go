@@ -67,7 +67,7 @@ func NewMachines(machines ...Machine) (*Machines, error) {
 // IDs returns the IDs of the machines, sorted, without duplicates.
 func (m *Machines) IDs() []string { return slices.Clone(m.ids) }
 
-// Lookup returns the current version of the machine with the ID. Its error wraps ErrUnknownMachine.
+// Lookup returns a machine's current version. Fails with ErrUnknownMachine.
 func (m *Machines) Lookup(id string) (Machine, error) {
 	hosted, ok := m.byID[id]
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The types of the runtime's own messages, and of events that it makes for charts.
+// The types of the runtime's own messages, and of its events for charts.
 const (
 	// WaitEvent is the type of an event that does nothing but hand over a task's token.
 	WaitEvent = statechart.ReservedPrefix + "wait"

@@ -115,7 +115,7 @@ type Performed struct {
 // ActivityKind is the kind of an Activity.
 type ActivityKind string
 
-// The kinds of activities. A turn contains events and effects. An event contains services.
+// The kinds of activities. Turns contain events and effects. Events contain services.
 const (
 	// TurnActivity is one turn of an instance. Its Trace is the trace of the first delivery.
 	TurnActivity ActivityKind = "turn"
@@ -184,13 +184,13 @@ func during(end func(error), work func() error) (err error) {
 }
 
 // observedTurn is turn as an activity.
-func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery, slot slot, began time.Time) (done int, err error) {
+func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery, under conditions) (done int, err error) {
 	if l.config.Observer.Begin == nil {
-		return l.turn(ctx, deliveries, slot, began, nil)
+		return l.turn(ctx, deliveries, under)
 	}
 	ctx, end := l.begin(ctx, Activity{Kind: TurnActivity, Instance: deliveries[0].Group, Trace: deliveries[0].Trace})
 	err = during(end, func() error {
-		done, err = l.turn(ctx, deliveries, slot, began, nil)
+		done, err = l.turn(ctx, deliveries, under)
 		return err
 	})
 	return done, err

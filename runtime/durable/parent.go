@@ -234,6 +234,10 @@ func (t *turn) parentMessage(effect statechart.Effect) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
+	if effect.Kind == notifyStopped {
+		stopped := childEnd{Type: childEvent, Incarnation: r.Parent.Incarnation, Child: r.Parent.Child, Status: childFailed, Message: effect.Message}
+		return t.message(to, stopped, t.derivedID(effect.ID))
+	}
 	var snapshot struct {
 		Output json.RawMessage `json:"output"`
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/readjson"
@@ -85,7 +84,7 @@ func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error)
 // parkUnstorable reads the instance again and parks an event whose outcome cannot be stored. It postpones a timer event.
 // Everything that the turn stored before it failed stays, and its effects are performed. If the event reports the end
 // of an execution or a child, parkUnstorable first tries to apply it without the output.
-func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, began time.Time, reason error) (done int, err error) {
+func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, under conditions, reason error) (done int, err error) {
 	id, err := l.address(d.Group)
 	if err != nil {
 		return 0, err
@@ -95,7 +94,8 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, began time.Time, 
 		return 0, err
 	}
 	if errors.Is(reason, ErrUnstorable) && t.mayBringOutput(d) {
-		if done, err = l.turn(ctx, []Delivery{d}, alone, began, reason); !errors.Is(err, ErrUnstorable) {
+		under.tooLarge = reason
+		if done, err = l.turn(ctx, []Delivery{d}, under); !errors.Is(err, ErrUnstorable) {
 			return done, err
 		}
 		if t, err = l.hydrate(ctx, id, []Delivery{d}); err != nil {

@@ -23,7 +23,7 @@ var ErrUnstorable = errors.New("the record cannot be stored")
 // The loop changes nothing and retries. A person must repair the item.
 var ErrUnreadable = errors.New("unreadable item, nothing was changed: repair it, or restore it from a backup")
 
-// TooLargeError is returned by Store.Commit when a record does not fit into an item.
+// TooLargeError is returned by Store.Commit if a record exceeds an item.
 type TooLargeError struct {
 	Bytes, BytesMax int
 }
@@ -136,7 +136,7 @@ type Ports struct {
 	Executions Executions
 }
 
-// Delivery is one receipt of one queue message. A message may be delivered many times.
+// Delivery is one receipt of a message, which may be delivered many times.
 type Delivery struct {
 	MessageID     string
 	ReceiptHandle string
@@ -158,7 +158,7 @@ type Delivery struct {
 	Trace Trace
 }
 
-// Acknowledger deletes finished deliveries from the queue before the rest of their batch has finished.
+// Acknowledger deletes finished deliveries before their batch ends.
 type Acknowledger interface {
 	// Acknowledge deletes the deliveries. After a failure, a delivery is acknowledged with its batch or redelivered.
 	Acknowledge(ctx context.Context, deliveries []Delivery) error

@@ -158,6 +158,10 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	isRedelivery := s.delivery.ReceiveCount > 1
+	isLast := func(r ready) bool { return r.invocation.Attempt+1 >= max(r.work.Retry.Attempts, 1) }
+	if isRedelivery && t.slot == together && slices.ContainsFunc(next, isLast) {
+		return false, &suspectError{1} // Only the service itself may use up its last attempt.
+	}
 	if len(next) > 0 && isRedelivery && !t.exists() {
 		t.changed()
 		s.unstored = true

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -31,10 +32,7 @@ type turn struct {
 	draft   state // with the changes since
 	// deliveries holds the deliveries of the turn.
 	deliveries []Delivery
-	// began is when the invocation began. A service must not lose an attempt because something else used up the time.
-	began time.Time
-	// tooLarge is why the end of an execution or a child did not fit into the item. The turn then leaves out the output.
-	tooLarge error
+	conditions
 	// broken is the error of a commit that failed. The stored state is then unknown, so nothing more is stored.
 	broken error
 	// repeats is set while effects are performed that an earlier turn may have performed already.
@@ -89,10 +87,25 @@ func (t *turn) execution(name string) (instances.Execution, bool) {
 	return find(t.draft.Record.Executions, func(other *instances.Execution) bool { return other.Name == name })
 }
 
+// next returns the record to store for the draft, with its snapshot.
+func (t *turn) next(snapshot json.RawMessage) instances.Record {
+	next := t.draft.Record
+	next.Revision, next.Snapshot, next.UpdatedAt = t.stored.Record.Revision+1, snapshot, t.now()
+	if t.draft.Instance != nil { // It is nil if an operator terminates an unreadable instance.
+		next.State, next.Status, next.Outbox = t.draft.Instance.State(), t.draft.Instance.Status(), t.pending()
+	}
+	if next.Kept || next.Owes() {
+		next.ExpireAt = time.Time{} // TTL must not delete what is owed: see clear.
+	} else if next.ExpireAt.IsZero() {
+		next.ExpireAt = t.expireAt(next)
+	}
+	return next
+}
+
 // expireAt returns when the item of an instance that has ended may be deleted; zero means never.
 func (t *turn) expireAt(record instances.Record) time.Time {
 	retention := t.machine.Retention()
-	if retention <= 0 || record.Status == statechart.Active || record.Status == "" {
+	if retention <= 0 || record.Kept || record.Status == statechart.Active || record.Status == "" {
 		return time.Time{}
 	}
 	return record.UpdatedAt.Add(retention)

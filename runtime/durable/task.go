@@ -166,8 +166,8 @@ func checkWaitName(name string, machines ...Machine) error {
 		errTask, machines[0].ID(), strings.Join(names, ", "), name)
 }
 
-// AcceptTask checks an event that hands over a Step Functions task token, before it is queued. Its errors wrap
-// ErrUnknownMachine, or the errors of Machine.Decode.
+// AcceptTask checks an event with a Step Functions task token before it is queued. Fails with ErrUnknownMachine, or as
+// Machine.Decode does.
 func (m *Machines) AcceptTask(id instances.ID, body []byte) error {
 	if _, err := m.Lookup(id.Machine); err != nil {
 		return err

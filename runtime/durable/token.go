@@ -23,13 +23,14 @@ const (
 	// ErrorParked fails a task whose event was parked.
 	ErrorParked = "Settle.Parked"
 	// ErrorEnded fails a task when the instance ends, or has ended, without an answer for it.
-	ErrorEnded = "Settle.Ended"
+	ErrorEnded   = "Settle.Ended"
+	ErrorStopped = "Settle.Stopped" // an operator has ended the instance
 )
 
 // ErrExpired is returned by Tokens when a task no longer waits: it has timed out, or its execution has ended.
 var ErrExpired = errors.New("the task no longer waits")
 
-// Tokens answers Step Functions tasks. It is called with tokens that instances hold.
+// Tokens answers Step Functions tasks, by the tokens that instances hold.
 type Tokens interface {
 	// Answer ends the wait of the task. repeat says that an earlier call may have taken effect. Then ErrExpired means that
 	// no call has. After any other error, the call may or may not have taken effect. ErrDenied is also returned while Step
@@ -90,13 +91,18 @@ func (t *turn) closeWaits() {
 	if t.draft.Instance.Status() == statechart.Active {
 		return
 	}
+	cause := fmt.Sprintf("%s has ended in %v and has no answer under this name", t.draft.Record.Instance, t.draft.Instance.State())
+	t.endWaits(instances.Answer{Error: ErrorEnded, Cause: cause})
+}
+
+// endWaits releases the aliases, and gives the answer to all waiting tasks.
+func (t *turn) endWaits(answer instances.Answer) {
 	for _, alias := range t.draft.Record.Aliases {
 		t.owe(releaseOf(alias))
 	}
 	t.draft.Record.Executions, t.draft.Record.Aliases = nil, nil
 	if slices.ContainsFunc(t.draft.Record.Tokens, waits) {
-		cause := fmt.Sprintf("%s has ended in %v and has no answer under this name", t.draft.Record.Instance, t.draft.Instance.State())
-		t.answerAll(&instances.Answer{Error: ErrorEnded, Cause: cause}, func(token *instances.Token) bool { return waits(*token) })
+		t.answerAll(&answer, func(token *instances.Token) bool { return waits(*token) })
 	}
 }
 

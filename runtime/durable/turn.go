@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -13,8 +12,8 @@ import (
 // turn takes deliveries of one instance through the phases below. It returns how many of them, counted from the
 // first, are done: applied with their effects performed, skipped, or parked. A turn folds its deliveries into one
 // read and one write. It writes more often only if services run or deliveries are repeats. The guarantees depend on
-// the order of the phases. tooLarge is as in the struct turn.
-func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began time.Time, tooLarge error) (done int, err error) {
+// the order of the phases.
+func (l *Loop) turn(ctx context.Context, deliveries []Delivery, under conditions) (done int, err error) {
 	id, err := l.address(deliveries[0].Group)
 	if err != nil {
 		return l.parkAll(ctx, deliveries, fmt.Errorf("the group of the message: %w", err))
@@ -26,12 +25,12 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began
 		return 0, err
 	}
 	switch suspicion := t.suspicion(); {
-	case slot == together && suspicion > 0:
+	case under.slot == together && suspicion > 0:
 		return 0, &suspectError{suspicion}
-	case slot == first && suspicion == 0:
+	case under.slot == first && suspicion == 0:
 		return 0, &suspectError{unsuspected}
 	}
-	t.began, t.tooLarge = began, tooLarge
+	t.conditions = under
 	t.reportLoaded(ctx)
 	defer func() { t.reportHeld(ctx, err) }()
 	loaded := t.stored
@@ -339,15 +338,7 @@ func (t *turn) commit(ctx context.Context) error {
 		t.broken = err
 		return err
 	}
-	next := t.draft.Record
-	next.Revision = t.stored.Record.Revision + 1
-	next.Snapshot, next.State, next.Status = snapshot, t.draft.Instance.State(), t.draft.Instance.Status()
-	next.UpdatedAt, next.Outbox = t.now(), t.pending()
-	if next.Owes() {
-		next.ExpireAt = time.Time{} // TTL must not delete what is owed: see clear.
-	} else if next.ExpireAt.IsZero() {
-		next.ExpireAt = t.expireAt(next)
-	}
+	next := t.next(snapshot)
 	err = t.loop.ports.Store.Commit(ctx, next)
 	if errors.Is(err, ErrUnstorable) {
 		t.loop.config.Logger.WarnContext(ctx, "item is full, dropping its history", "instance", next.Instance.String(), "error", err)

@@ -28,6 +28,7 @@ const (
 	attrCreatedAt    = "created_at"
 	attrUpdatedAt    = "updated_at"
 	attrExpireAt     = "expire_at"
+	attrKept         = "kept"
 	attrWatermark    = "watermark"
 	attrRecentEvents = "recent_events"
 	attrLastSends    = "last_sends"
@@ -69,6 +70,9 @@ func encodeItem(record instances.Record) (map[string]types.AttributeValue, error
 	}
 	if !record.ExpireAt.IsZero() {
 		item[attrExpireAt] = number(expireSeconds(record.ExpireAt))
+	}
+	if record.Kept {
+		item[attrKept] = &types.AttributeValueMemberBOOL{Value: true}
 	}
 	if !record.DeniedSince.IsZero() {
 		item[attrDeniedSince] = text(formatTime(record.DeniedSince))
@@ -139,6 +143,9 @@ func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 	}
 	if seconds := r.integer(attrExpireAt); seconds != 0 {
 		record.ExpireAt = time.Unix(seconds, 0).UTC()
+	}
+	if kept, ok := item[attrKept].(*types.AttributeValueMemberBOOL); ok {
+		record.Kept = kept.Value
 	}
 	if _, denied := item[attrDeniedSince]; denied {
 		record.DeniedSince = r.time(attrDeniedSince)

@@ -122,7 +122,7 @@ func ViewOf(machines *durable.Machines, record instances.Record) (Instance, erro
 		v.NextEvents, v.Settled = notNil(instance.NextEvents()), instance.Settled()
 	}
 	v.Revision, v.CreatedAt, v.UpdatedAt, v.ExpireAt = record.Revision, record.CreatedAt, record.UpdatedAt, record.ExpireAt
-	v.History, v.Ignored, v.Parked, v.Waits = notNil(record.History), record.Ignored, nil, waits(record)
+	v.History, v.Ignored, v.Parked, v.Waits = publicHistory(record.History), record.Ignored, nil, waits(record)
 	for id, child := range v.Children {
 		child.Instance = instances.ChildName(record.Instance, record.CreatedAt, child.Key, child.Machine).String()
 		v.Children[id] = child
@@ -135,6 +135,15 @@ func ViewOf(machines *durable.Machines, record instances.Record) (Instance, erro
 		v.Parked = &Parked{At: record.Error.At, Event: record.Error.Event}
 	}
 	return v, nil
+}
+
+// publicHistory returns the history without the names and reasons of operators.
+func publicHistory(history []instances.Transition) []instances.Transition {
+	shown := append([]instances.Transition{}, history...)
+	for i := range shown {
+		shown[i].By, shown[i].Reason = "", ""
+	}
+	return shown
 }
 
 func waits(record instances.Record) []Wait {

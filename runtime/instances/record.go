@@ -30,6 +30,8 @@ type Record struct {
 	UpdatedAt time.Time
 	// ExpireAt is when the item may be deleted; zero means never. It is zero while effects are pending.
 	ExpireAt time.Time
+	// Kept says that an operator keeps the item: it has no ExpireAt, even after the instance has ended.
+	Kept bool
 
 	// Watermark maps a queue's ARN to the sequence number of the last event that was applied or parked.
 	Watermark map[string]string
@@ -95,6 +97,9 @@ type Transition struct {
 	To    []string `json:"to"`
 	// Ignored says that no active state had a transition for the event.
 	Ignored bool `json:"ignored,omitempty"`
+	// By is the operator who made the change, and Reason the operator's reason. Both are empty for an event.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
 // Attempt counts an event's tries that failed in the chart or killed the process, and the services that the event led

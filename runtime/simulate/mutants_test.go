@@ -119,13 +119,12 @@ var mutants = []mutant{
 	{"failures of AWS counted as tries", "never parked for failures of AWS", "runtime/durable/failure.go",
 		`now.Count--`, `now.Count -= 0`},
 	{"events that kill processes not taken alone", "one instance's trouble parks no event of another", "runtime/durable/turn.go",
-		`slot == together && suspicion > 0:`, `slot == together && suspicion > 1<<20:`},
+		`	switch suspicion := t.suspicion(); {`, `	under.slot = alone
+	switch suspicion := t.suspicion(); {`},
 	{"denied effects dropped at once", "denied effects are tried for DeniedWaitMax", "runtime/durable/failed.go",
 		`	return !since.IsZero() && t.loop.config.Now().Sub(since) >= t.loop.config.DeniedWaitMax && `, `	return since.IsZero() || `},
-	{"items expire that owe effects", "effects at least once", "runtime/durable/turn.go",
-		`	if next.Owes() {
-		next.ExpireAt = time.Time{}`, `	if next.Owes() && ctx == nil {
-		next.ExpireAt = time.Time{}`},
+	{"items expire that owe effects", "effects at least once", "runtime/durable/state.go",
+		`	if next.Kept || next.Owes() {`, `	if next.Kept {`},
 	{"unsettled instances take events", "no event while unsettled", "runtime/durable/turn.go",
 		`	if t.draft.Instance == nil || t.draft.Instance.Settled() {
 		return false, nil

@@ -145,7 +145,7 @@ func SendTo[C any](typ string, fn func(C, Event) (instance string, payload any))
 }
 
 // SendAfter returns an action that sends an event to the chart itself after a delay, whatever its state is then (SCXML
-// 6.2). Cancel with the same ID cancels it. Several events may share an ID. Events with the ID "" cannot be cancelled.
+// 6.2). Cancel with the ID cancels it. Events may share an ID. The ID "" cannot be cancelled.
 func SendAfter[C any](id, typ string, fn func(C, Event) (delay time.Duration, payload any)) Action[C] {
 	return Action[C]{Name: "send " + typ, actionBody: actionBody{sends: typ, made: outline.Made{By: outline.SendAfter, Event: typ, ID: id}, run: func(x *interpreter) error {
 		delay, payload := fn(*contextOf[C](x), *x.event)
@@ -153,7 +153,7 @@ func SendAfter[C any](id, typ string, fn func(C, Event) (delay time.Duration, pa
 	}}}
 }
 
-// Cancel returns an action that cancels the pending SendAfter events with the ID (SCXML 6.3).
+// Cancel returns an action that cancels SendAfter events by ID (SCXML 6.3).
 func Cancel[C any](id string) Action[C] {
 	return Action[C]{Name: "cancel " + id, actionBody: actionBody{made: outline.Made{By: outline.Cancel, ID: id}, run: func(x *interpreter) error {
 		x.cancel(id)

@@ -4,11 +4,11 @@ import "fmt"
 
 // Alias returns an action that claims another name for the instance, such as a third party's job ID: see
 // docs/charts/aliases.md. The function returns 1 to AliasBytesMax printable ASCII characters without spaces. If two
-// instances claim the same alias, the first keeps it until it ends or releases it with Unalias.
+// instances claim the same alias, the first keeps it until it ends or uses Unalias.
 func Alias[C any](fn func(C, Event) string) Action[C] { return aliasAction("alias", ClaimAlias, fn) }
 
 // Unalias returns an action that releases an alias, if the instance has it. Until another instance claims the alias,
-// front ends still find this instance by it.
+// it still leads to this one.
 func Unalias[C any](fn func(C, Event) string) Action[C] {
 	return aliasAction("unalias", ReleaseAlias, fn)
 }

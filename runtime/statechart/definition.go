@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/internal/foreign"
 )
 
-// Exceeding a limit is an error that names the limit. Only a reason for parking is truncated instead.
+// Exceeding a limit is an error that names the limit. A reason for parking is truncated.
 const (
 	MicrostepsMax        = 1000    // microsteps per event
 	NestingDepthMax      = 32      // nesting depth of states, where the root has depth 0
@@ -22,7 +22,7 @@ const (
 	WorkflowNameBytesMax = 80      // the name of a workflow
 )
 
-// Definition describes a chart over the context type C. It is plain data. Compile does not modify it.
+// Definition describes a chart over the context type C. Compile does not modify it.
 type Definition[C any] struct {
 	// ID names the chart: ASCII letters, digits, '-', '_'. It is the first part of instance names, as in signup/42.
 	ID string

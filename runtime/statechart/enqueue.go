@@ -7,7 +7,7 @@ import (
 )
 
 // EnqueueActions returns an action that decides at run time which actions to perform (enqueueActions in XState v5).
-// Prefer the other constructors where they suffice: Compile checks their events. E and errors are as for TryAssign.
+// Prefer the other constructors where they suffice: Compile checks their events. See TryAssign for E and errors.
 func EnqueueActions[C, E any](name string, fn func(c *C, e E, enqueue Enqueue) error) Action[C] {
 	if fn == nil {
 		return Action[C]{Name: name}

@@ -29,7 +29,7 @@ func (c *chart) plan() {
 			plan(&n.always[k])
 		}
 	}
-	c.initial = transition{targets: []int{0}, reenter: true, place: "start"}
+	c.initial = transition{targets: []int{0}, reenter: true, place: "start", index: -1}
 	plan(&c.initial)
 }
 

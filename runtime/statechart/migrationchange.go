@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/internal/readjson"
 )
 
-// Rewrite returns a custom change. The function must depend only on its argument.
+// Rewrite returns a custom change. fn must depend only on its argument.
 func Rewrite(name string, fn func(*Stored) error) Change { return Change{name: name, run: fn} }
 
 // MigrateContext returns a change that converts the context. The old version's context decodes into Old. New of the
@@ -131,7 +131,7 @@ func DropTimer(state, after string) Change {
 	}}
 }
 
-// RenameService returns a change for a new invocation ID. The service keeps its key and attempts.
+// RenameService returns a change for a new invocation ID. Key and attempts stay.
 func RenameService(state, from, to string) Change {
 	return Change{name: fmt.Sprintf("rename service %q of state %q to %q", from, state, to), run: func(s *Stored) error {
 		each(s.Services, func(i *Invocation) {

@@ -88,7 +88,7 @@ type transition struct {
 	reenter bool
 	// place is the transition's place in the definition, for messages.
 	place string
-	// index is the transition's index in chart.transitions.
+	// index is the transition's index in chart.transitions, or -1 if it is not a transition of the definition.
 	index int
 
 	// planned is set if domain and entry set do not depend on history.

@@ -50,7 +50,7 @@ type ServiceError struct {
 	Permanent bool `json:"permanent,omitempty"`
 }
 
-// RetryPolicy describes the retries of a service, with the terms of the Amazon States Language.
+// RetryPolicy describes retries, with the terms of the Amazon States Language.
 type RetryPolicy struct {
 	Attempts    int           // the total number of attempts; zero means one
 	Interval    time.Duration // the wait before the second attempt; zero means one second
@@ -77,7 +77,7 @@ func (p RetryPolicy) Next(attempt int) (time.Duration, bool) {
 	return time.Duration(min(wait, float64(limit))), true
 }
 
-// Permanent marks an error of a service as not retryable: OnError follows at once. Permanent(nil) is nil.
+// Permanent marks a service error as not retryable. Permanent(nil) is nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

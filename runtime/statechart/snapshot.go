@@ -19,7 +19,7 @@ const (
 	Stopped Status = "stopped" // ended by Stop
 )
 
-// Timer is a pending durable timer: an After of a state, or an event sent with SendAfter.
+// Timer is a pending durable timer: an After, or an event sent with SendAfter.
 type Timer struct {
 	// ID is unique among all timers of the instance, past and future. A firing with an older ID is stale.
 	ID string

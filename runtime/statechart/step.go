@@ -42,7 +42,7 @@ func (c *Chart[C]) Stop(snapshot Snapshot[C], at time.Time) (Step[C], error) {
 }
 
 // Stopped returns the snapshot of an instance that is stopped before it starts: in the initial states, with a zero
-// context. It runs no code of the chart.
+// context. No code of the chart runs.
 func (c *Chart[C]) Stopped() Snapshot[C] {
 	set := newEntrySet(&c.chart)
 	set.compute(c.chart.initial.targets, c.chart.initial.domain, nil)

@@ -1,6 +1,6 @@
 package statechart
 
-// Microstep describes transitions taken together, or the exit actions of an ending instance.
+// Microstep describes transitions taken together, or the exit actions of an end.
 type Microstep struct {
 	// Event is the event type: the previous one for an eventless transition, and "" at the start of the instance.
 	Event           string
@@ -12,7 +12,7 @@ type Microstep struct {
 func (x *interpreter) traceMicrostep() {
 	x.tracing = &Microstep{Event: x.event.Type}
 	for k := range x.enabled {
-		if t := x.enabled[k].transition; t != &x.chart.initial {
+		if t := x.enabled[k].transition; t.index >= 0 {
 			x.tracing.Transitions = append(x.tracing.Transitions, t.index)
 		}
 	}

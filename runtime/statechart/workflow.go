@@ -20,7 +20,7 @@ const (
 	ExecutionLost       ExecutionStatus = "LOST" // it was started but no longer exists: its result is unknown
 )
 
-// ExecutionEnded is the payload of the event that reports the end of an execution: see StartWorkflow.
+// ExecutionEnded is the payload of an execution's end: see StartWorkflow.
 type ExecutionEnded struct {
 	// Workflow is the name given to StartWorkflow. Name is the name of the execution, and Execution its ARN, or empty
 	// if it was not started.

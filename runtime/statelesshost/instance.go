@@ -295,6 +295,40 @@ func (i *instance[T]) Stop(time.Time) (next durable.Instance, effects []statecha
 	return &ended, nil, true, nil
 }
 
+// Move implements durable.Instance. It fires no trigger, so no entry or exit action runs. Timers and answers of the states
+// apply.
+func (i *instance[T]) Move(path string, at time.Time) (next durable.Instance, effects []statechart.Effect, err error) {
+	to, known := i.machine.byName[path]
+	if !known {
+		return i, nil, fmt.Errorf("machine %s has no state %q", i.machine.config.ID, path)
+	}
+	s := i.step(statechart.Event{Type: statechart.ReservedPrefix + "move", At: at})
+	data := i.machine.chart.CloneContext(i.data)
+	s.data = &data
+	defer func() {
+		if err != nil {
+			next = i
+		}
+	}()
+	defer i.recovered(s, &err)
+	left, entered := i.machine.states[i.at].path, i.machine.states[to].path
+	if err := i.machine.change(s, to, without(left, entered), without(entered, left)); err != nil {
+		return i, nil, err
+	}
+	output, err := i.settle(s)
+	if err != nil {
+		return i, nil, err
+	}
+	moved, effects := i.commit(s)
+	if i.machine.states[to].Final {
+		moved.status, moved.output = statechart.Done, output
+	}
+	return moved, effects, nil
+}
+
+// Trace implements durable.Instance: a stateless machine has no microsteps.
+func (i *instance[T]) Trace(func(statechart.Microstep)) {}
+
 // Limit implements durable.Instance: a stateless machine defers no events.
 func (i *instance[T]) Limit(int) {}
 

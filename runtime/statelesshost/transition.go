@@ -47,6 +47,11 @@ func (m *Machine[T]) follow(ctx context.Context, sm *stateless.StateMachine, s *
 	} else {
 		left, entered = without(left, m.states[to].path), without(entered, m.states[s.at].path)
 	}
+	return m.change(s, to, left, entered)
+}
+
+// change sets the state, ends the timers of the states left, and enters the others.
+func (m *Machine[T]) change(s *step, to int, left, entered []int) error {
 	s.drop(func(timer statechart.Timer) bool {
 		return timer.Event == nil && slices.ContainsFunc(left, func(k int) bool { return m.states[k].Name == timer.State })
 	})

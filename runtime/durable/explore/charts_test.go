@@ -33,7 +33,7 @@ type item struct {
 // retention is how long an ended instance is kept.
 const retention = 10 * time.Minute
 
-// attemptsMax is the number of attempts of a service.
+// attemptsMax is the number of attempts of a service. The service hurry has one.
 const attemptsMax = 2
 
 func note[E any](text func(E) string) statechart.Action[book] {
@@ -65,7 +65,11 @@ func service(name string) statechart.Service[book] {
 
 // invoked returns a service that leads to target or, if it fails, to failed.
 func invoked(name, target, failed string) []invoke {
-	return []invoke{{Service: service(name), Retry: statechart.RetryPolicy{Attempts: attemptsMax},
+	attempts := attemptsMax
+	if name == "hurry" {
+		attempts = 1
+	}
+	return []invoke{{Service: service(name), Retry: statechart.RetryPolicy{Attempts: attempts},
 		OnDone:  []on{{Target: target, Actions: do{note(func(s string) string { return s + " ok" })}}},
 		OnError: []on{{Target: failed, Actions: do{note(func(e statechart.ServiceError) string { return e.Service + " failed: " + e.Message })}}}}}
 }
@@ -78,7 +82,7 @@ func payloads() statechart.Payloads {
 		durable.TokenExpired:          statechart.PayloadOf[struct{ Name, Execution string }](),
 		statechart.CommunicationError: statechart.PayloadOf[statechart.CommunicationFailure](),
 	}
-	for _, typ := range strings.Fields("add break renew tell claim wait charge pay ship kill hand print help-b help-c help-d release again cancel finish") {
+	for _, typ := range strings.Fields("add break renew tell claim wait charge hurry pay ship kill hand print help-b help-c help-d release again cancel finish") {
 		p[typ] = statechart.PayloadOf[item]()
 	}
 	return p
@@ -112,7 +116,7 @@ func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 		{ID: idle, Tags: settled, On: []on{
 			{Event: "wait", Target: "waiting", Actions: do{keep}}, {Event: "charge", Target: "charging", Actions: do{keep}},
 			{Event: "pay", Target: "paying", Actions: do{keep}}, {Event: "ship", Target: "packing", Actions: do{keep}},
-			{Event: "kill", Target: "killing", Actions: do{keep}}, {Event: "hand", Target: "way", Actions: do{keep}},
+			{Event: "kill", Target: "killing", Actions: do{keep}}, {Event: "hurry", Target: "hurrying", Actions: do{keep}}, {Event: "hand", Target: "way", Actions: do{keep}},
 			{Event: "print", Target: "printing", Actions: do{keep}},
 		}},
 		{ID: "waiting", Tags: settled, After: []after{{Delay: time.Minute, Target: idle, Actions: do{noted("over")}}}},
@@ -120,6 +124,7 @@ func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 		{ID: "packing", Invoke: invoked("pack", "posting", idle)},
 		{ID: "posting", Invoke: invoked("post", idle, idle)},
 		{ID: "killing", Invoke: invoked("kill", idle, idle)},
+		{ID: "hurrying", Invoke: invoked("hurry", idle, idle)},
 		paying,
 		{ID: "way", Tags: settled, Resolve: []statechart.Resolution[book]{handOver}},
 		{ID: "printing", Tags: settled, Entry: do{begin}, On: []on{{Event: "again", Target: "printing", Reenter: true, Actions: do{keep}}}},

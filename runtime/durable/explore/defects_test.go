@@ -167,7 +167,10 @@ var fixed = []mutant{
 	{name: "last sends not read", scenario: "aggregator", finds: "applied twice", file: duplicatesFile,
 		old: `	if !known && d.SentAt.UnixMilli()-askedAt(d.Body) > sentPromptly.Milliseconds() {`, new: `	if !known && d.SentAt.IsZero() {`},
 	{name: "suspects processed beside others", scenario: "killer", finds: "innocent event parked", file: turnFile,
-		old: `slot == together && suspicion > 0`, new: `slot < together && suspicion > 0`},
+		old: `	switch suspicion := t.suspicion(); {`, new: `	under.slot = alone
+	switch suspicion := t.suspicion(); {`},
+	{name: "a neighbour uses up the only attempt", scenario: "killer and one attempt", finds: "innocent service exhausted", file: servicesFile,
+		old: `	if isRedelivery && t.slot == together &&`, new: `	if isRedelivery && t.slot < together &&`},
 	{name: "failed write counts as a try", scenario: "plain: limit 1", faults: 2, finds: "innocent event parked", file: turnFile,
 		old: `			t.takeBack(ctx, loaded, deliveries[done:], err)
 `, new: `			_ = loaded

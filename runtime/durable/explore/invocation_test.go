@@ -231,6 +231,7 @@ func (p *process) step() {
 		p.die(r)
 	case freezes:
 		p.w.facts["blame "+p.others(r)]++
+		p.w.facts["freezes"]++
 		p.frozen = true
 		p.w.clock = p.w.clock.Add(visibilityTimeout + time.Second)
 		p.meanwhile(1 << 62)

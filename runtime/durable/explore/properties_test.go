@@ -25,7 +25,7 @@ func (w *world) committed(was, is stored, record instances.Record) {
 		if i == 0 && len(was.services) > 0 && isEvent(line) && !w.deployed { // A migration may settle it.
 			w.wrong("applied while unsettled: %s to %s", line, id)
 		}
-		if strings.Contains(line, " failed: ") && !strings.HasPrefix(line, "back ") && w.facts["blame "+id] == 0 {
+		if strings.Contains(line, " failed: ") && !strings.HasPrefix(line, "back ") && w.facts["blame "+id]+w.facts["freezes"] == 0 {
 			w.wrong("innocent service exhausted: %s: %q, and no attempt of its own has failed or died", id, line)
 		}
 		if line == "over" && slices.ContainsFunc(was.timers, w.clock.Before) {
@@ -243,7 +243,7 @@ func (w *world) appliedOnce(p post) {
 	if over := w.exactly(p.group, "over"); p.typ == "wait" && over != 1 {
 		w.wrong("timer fires %d times: the one of %s", over, p.group)
 	}
-	for event, service := range map[string]string{"charge": "charge", "ship": "pack", "kill": "kill"} {
+	for event, service := range map[string]string{"charge": "charge", "hurry": "hurry", "ship": "pack", "kill": "kill"} {
 		if ends := w.count(p.group, service+" ok") + w.count(p.group, service+" failed"); p.typ == event && ends != 1 {
 			w.wrong("service ends %d times: %s of %s", ends, service, p.group)
 		}

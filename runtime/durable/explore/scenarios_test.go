@@ -25,6 +25,7 @@ func eventScenarios() []*scenario {
 		{name: "service: then", text: "x/a charge a1; x/a add a2", faults: 2},
 		{name: "two services", text: "x/a ship a1; x/a add a2", faults: 2},
 		{name: "killer", text: "x/a kill a1; x/b add b1", faults: 2},
+		{name: "killer and one attempt", text: "x/a kill a1; x/b hurry b1", faults: 1},
 		{name: "killer and service", text: "x/a kill a1; x/b charge b1", faults: 2, isLong: true},
 		{name: "send", text: "x/a tell a1 x/b; x/a tell a2 x/b", left: budget{Waits: 1}, faults: 2},
 		{name: "send: full", text: "x/a tell a1 x/b; x/a tell a2 x/b; x/b add b1", left: budget{Waits: 1}, faults: 2, isLong: true},

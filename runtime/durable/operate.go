@@ -1,0 +1,191 @@
+package durable
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/internal/plainjson"
+	"github.com/settle-run/settle/runtime/internal/readjson"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Operate returns the record after an operator's change, to be stored at the next revision, and the chart's microsteps.
+// Then send the instance any event, so that a consumer settles it and performs its effects. Fails with
+// instances.ErrEnded, ErrUnstorable, the chart's errors, or as Machines.Restore does.
+func Operate(machines *Machines, record instances.Record, op instances.Operation) (instances.Record, []statechart.Microstep, error) {
+	// Only the consumer knows the limit of its history, so the change drops no entry.
+	config := Config{Now: func() time.Time { return op.At }, HistoryMax: len(record.History) + 1}.withDefaults()
+	t := &turn{loop: &Loop{machines: machines, config: config}, stored: state{Record: record}}
+	var steps []statechart.Microstep
+	snapshot, err := t.operate(op, func(step statechart.Microstep) { steps = append(steps, step) })
+	if err != nil {
+		return instances.Record{}, nil, fmt.Errorf("%s %s: %w", op.Kind, record.Instance, err)
+	}
+	return t.next(snapshot), steps, nil
+}
+
+// operate drafts the change and returns the snapshot to store.
+func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep)) (snapshot json.RawMessage, err error) {
+	if t.machine, err = t.loop.machines.Lookup(t.stored.Record.Instance.Machine); err != nil {
+		return nil, err
+	}
+	t.draft = t.stored
+	record := &t.draft.Record
+	switch {
+	case op.Kind == instances.Keep || op.Kind == instances.Unkeep:
+		record.Kept = op.Kind == instances.Keep
+		t.addOperation(op, record.State, record.State)
+		return record.Snapshot, nil
+	case record.Status != statechart.Active:
+		return nil, fmt.Errorf("%w: it is %s in %v", instances.ErrEnded, record.Status, record.State)
+	case op.Kind == instances.Terminate:
+		return t.terminate(op)
+	case op.Kind != instances.Stop && op.Kind != instances.Move:
+		return nil, fmt.Errorf("expected a known kind of operation, got %q", op.Kind)
+	}
+	if t.machine, t.draft.Instance, err = t.loop.machines.Restore(*record); err != nil {
+		return nil, err
+	}
+	owed, _, _ := owedTo(record.Snapshot, t.machine, t.draft.Instance)
+	record.Outbox = slices.Concat(record.Outbox, owed)
+	if op.Context != nil {
+		if t.draft.Instance, err = withContext(t.machine, t.draft.Instance, op.Context); err != nil {
+			return nil, err
+		}
+	}
+	t.draft.Instance.Limit(t.loop.config.SnapshotBytesMax)
+	t.draft.Instance.Trace(trace)
+	from, next := t.draft.Instance.State(), t.draft.Instance
+	var effects []statechart.Effect
+	switch {
+	case op.Kind == instances.Stop:
+		next, effects, _, err = next.Stop(op.At)
+	case op.State != "":
+		next, effects, err = next.Move(op.State, op.At)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.draft.Instance = next
+	for _, effect := range effects {
+		t.ask(effect)
+	}
+	if op.Kind == instances.Stop {
+		t.endByOperator(op, next.State())
+	}
+	t.closeWaits()
+	t.endAsChild()
+	t.addOperation(op, from, next.State())
+	return t.storable()
+}
+
+// addOperation adds the operation to the history.
+func (t *turn) addOperation(op instances.Operation, from, to []string) {
+	t.addHistory(instances.Transition{
+		At: t.now(), Event: statechart.ReservedPrefix + string(op.Kind), From: from, To: to, By: op.By, Reason: cut(op.Reason, failureMessageBytesMax),
+	})
+}
+
+// endByOperator ends the waits of an instance that an operator ends, and notifies its parent.
+func (t *turn) endByOperator(op instances.Operation, state []string) {
+	message := fmt.Sprintf("an operator ended %s in %v (%s)", t.draft.Record.Instance, state, op.Kind)
+	if op.Reason != "" {
+		message += ": " + op.Reason
+	}
+	t.endWaits(instances.Answer{Error: ErrorStopped, Cause: cut(message, causeBytesMax)})
+	if t.draft.Record.Parent != nil {
+		t.owe(statechart.Effect{ID: "stopped", Kind: notifyStopped, Message: cut(message, failureMessageBytesMax)})
+	}
+}
+
+// terminate ends the instance by its stored snapshot alone, and stops its children.
+func (t *turn) terminate(op instances.Operation) (json.RawMessage, error) {
+	record := &t.draft.Record
+	var keys map[string]json.RawMessage
+	var stored struct {
+		Steps    int64 `json:"steps"`
+		Children map[string]struct {
+			Key     string `json:"key"`
+			Machine string `json:"machine"`
+		} `json:"children"`
+	}
+	err := readjson.Unmarshal(record.Snapshot, &keys)
+	if err == nil {
+		err = readjson.Unmarshal(record.Snapshot, &stored)
+	}
+	if err != nil {
+		return nil, &statechart.UnreadableError{Err: err}
+	}
+	for _, id := range slices.Sorted(maps.Keys(stored.Children)) {
+		child := stored.Children[id]
+		t.owe(statechart.Effect{ID: "child." + child.Key + ".stop", Kind: statechart.StopInstance, Child: child.Key, Machine: child.Machine})
+	}
+	record.Status = statechart.Stopped
+	t.endByOperator(op, record.State)
+	t.addOperation(op, record.State, record.State)
+	for _, waiting := range []string{"timers", "services", "children"} {
+		delete(keys, waiting)
+	}
+	keys["status"], keys["steps"] = json.RawMessage(`"`+statechart.Stopped+`"`), fmt.Append(nil, stored.Steps+1)
+	snapshot, err := plainjson.Marshal(keys)
+	if err == nil {
+		if machine, instance, err := t.loop.machines.Restore(instances.Record{Instance: record.Instance, Snapshot: snapshot}); err == nil {
+			t.machine, t.draft.Instance = machine, instance
+		}
+	}
+	return snapshot, err
+}
+
+// withContext returns the instance with another context. It refuses a context if the machine would lose a part of it.
+func withContext(machine Machine, instance Instance, context json.RawMessage) (Instance, error) {
+	snapshot, err := instance.Snapshot()
+	var keys map[string]json.RawMessage
+	if err == nil {
+		err = json.Unmarshal(snapshot, &keys)
+	}
+	if err == nil {
+		keys["context"] = context
+		snapshot, err = plainjson.Marshal(keys)
+	}
+	if err == nil {
+		instance, err = machine.Restore(snapshot)
+	}
+	if err == nil {
+		snapshot, err = instance.Snapshot()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the new context: %w", err)
+	}
+	var kept struct{ Context any }
+	var wanted any
+	if err := errors.Join(json.Unmarshal(snapshot, &kept), json.Unmarshal(context, &wanted)); err != nil {
+		return nil, fmt.Errorf("the new context: %w", err)
+	}
+	if path, lost := lostIn(wanted, kept.Context, "context"); lost {
+		return nil, fmt.Errorf("the new context: expected only values that the machine keeps, but it would drop or change %s: correct the name or the value", path)
+	}
+	return instance, nil
+}
+
+// lostIn returns the path of the first value that is missing or different in kept. A value that Go's omitempty leaves out
+// is not lost.
+func lostIn(wanted, kept any, path string) (string, bool) {
+	fields, isObject := wanted.(map[string]any)
+	others, isKept := kept.(map[string]any)
+	if isObject && isKept {
+		for _, key := range slices.Sorted(maps.Keys(fields)) {
+			if path, lost := lostIn(fields[key], others[key], path+"."+key); lost {
+				return path, true
+			}
+		}
+		return "", false
+	}
+	isLeftOut := kept == nil && slices.ContainsFunc([]any{nil, false, 0.0, "", []any{}, map[string]any{}}, func(empty any) bool { return reflect.DeepEqual(wanted, empty) })
+	return path, !isLeftOut && !reflect.DeepEqual(wanted, kept)
+}

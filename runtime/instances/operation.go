@@ -1,0 +1,38 @@
+package instances
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// Operation is a change that an operator makes to a stored instance: see durable.Operate.
+type Operation struct {
+	Kind OperationKind
+	At   time.Time
+	// By identifies the operator. The history keeps it with the Reason.
+	By, Reason string
+	// State is the path of the state that Move enters. It is empty if Move changes only the context.
+	State string
+	// Context is the context that Move starts with. Nil leaves the context as it is.
+	Context json.RawMessage
+}
+
+// OperationKind is the kind of an Operation.
+type OperationKind string
+
+// The kinds of operations.
+const (
+	// Stop ends an active instance. Its exit actions run.
+	Stop OperationKind = "stop"
+	// Terminate ends an active instance, even one that no hosted machine can read. No code of the chart runs.
+	Terminate OperationKind = "terminate"
+	// Move takes an active instance to another state, changes its context, or both.
+	Move OperationKind = "move"
+	// Keep holds the item back from its retention, and Unkeep ends that.
+	Keep   OperationKind = "keep"
+	Unkeep OperationKind = "unkeep"
+)
+
+// ErrEnded is wrapped by errors of operations on an instance that has ended.
+var ErrEnded = errors.New("the instance has ended")
