@@ -84,7 +84,7 @@ func (u user) runAs(process command.Process, args ...string) answer {
 func (u user) runUntil(ctx context.Context, process command.Process, args ...string) answer {
 	u.t.Helper()
 	var out, errOut bytes.Buffer
-	process.Out, process.Err, process.Program, process.Endpoint = &out, &errOut, "settle", "http://aws.local"
+	process.Out, process.Err, process.Program, process.Endpoint, process.User = &out, &errOut, "settle", "http://aws.local", "alice"
 	if process.Now == nil {
 		process.Now = func() time.Time { return time.Now().UTC() }
 	}

@@ -30,7 +30,7 @@ const (
 	statesNamespace = "com.amazonaws.swf.service.v2.model"
 )
 
-// ServeHTTP serves one request in AWS JSON 1.0, the query protocol of SQS, or the REST-JSON of Scheduler.
+// ServeHTTP serves one request in AWS JSON 1.0, the query protocol of SQS and STS, or the REST-JSON of Scheduler.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.faults != nil {
 		c.serveFaulty(w, r)
@@ -90,6 +90,9 @@ func isForm(r *http.Request) bool {
 
 // serveQuery serves a request in the query protocol by translating it to and from JSON.
 func (c *Cloud) serveQuery(w http.ResponseWriter, r *http.Request, id string, form []byte) {
+	if serveIdentity(w, r, id, form) {
+		return
+	}
 	operation, input, err := sqsquery.Request(r.URL.Path, form)
 	if err != nil {
 		writeXML(w, err, sqsquery.Error(err, id))

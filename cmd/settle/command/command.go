@@ -126,6 +126,8 @@ type Process struct {
 	Endpoint string
 	// HTTP is the client for Endpoint. Nil means the network.
 	HTTP aws.HTTPClient
+	// User is the name of the local user, for changes to the stack of dev.
+	User string
 	// Now is the clock for ages and deadlines. Its zone is used to print times. Defaults to time.Now.
 	Now func() time.Time
 }
@@ -140,7 +142,7 @@ func Main(config Config) {
 		StdinTTY: console.IsTerminal(os.Stdin), StdoutTTY: console.IsTerminal(os.Stdout), StderrTTY: console.IsTerminal(os.Stderr),
 		Color: console.HasColor(os.Stdout), Plain: !console.Obeys(os.Stderr),
 		StdoutClosed: func() bool { return console.IsUnread(os.Stdout) }, Columns: cmp.Or(console.Columns(os.Stdout), console.Columns(os.Stderr)),
-		Program: os.Args[0], Endpoint: os.Getenv("AWS_ENDPOINT_URL"),
+		Program: os.Args[0], Endpoint: os.Getenv("AWS_ENDPOINT_URL"), User: cmp.Or(os.Getenv("USER"), os.Getenv("USERNAME"), "unknown"),
 	}, os.Args[1:]))
 }
 

@@ -46,6 +46,7 @@ var exitCodes = []struct {
 	{errTimeUp, ExitTimeUp},
 	{dynamostore.ErrIDReused, ExitIDReused},
 	{errRefused, ExitRefused},
+	{instances.ErrEnded, ExitRefused},
 	{simulation.ErrRefused, ExitRefused},
 	{durable.ErrReserved, ExitRefused},
 	{statechart.ErrNotAnEvent, ExitRefused},

@@ -36,7 +36,7 @@ func (c *getCommand) Run(ctx context.Context, s *session) error {
 	}
 	name := c.Instance
 	if c.Alias != "" {
-		id, err := c.find(ctx, s)
+		id, err := c.find(ctx, s, c.Alias)
 		if err != nil {
 			return err
 		}
@@ -53,17 +53,17 @@ func (c *getCommand) Run(ctx context.Context, s *session) error {
 }
 
 // find returns the instance that has the alias.
-func (c *getCommand) find(ctx context.Context, s *session) (instances.ID, error) {
-	defer s.newTask("reading " + c.Alias).end()
-	store, err := c.store(ctx, s)
+func (f tableFlags) find(ctx context.Context, s *session, alias string) (instances.ID, error) {
+	defer s.newTask("reading " + alias).end()
+	store, err := f.store(ctx, s)
 	if err != nil {
 		return instances.ID{}, err
 	}
-	id, err := store.Find(ctx, c.Alias)
+	id, err := store.Find(ctx, alias)
 	if errors.Is(err, dynamostore.ErrNoAlias) {
-		return id, fmt.Errorf("%w: no instance has the alias %q in table %s", errNotFound, c.Alias, c.Table)
+		return id, fmt.Errorf("%w: no instance has the alias %q in table %s", errNotFound, alias, f.Table)
 	}
-	return id, c.explain(s, err)
+	return id, f.explain(s, err)
 }
 
 // missing returns the error for an instance that does not exist.

@@ -23,10 +23,11 @@ type sendCommand struct {
 	tableFlags
 	waitFlags
 	Queue    string   `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue (${default})."`
-	Instance string   `arg:"" help:"The instance, such as signup/42. The event may create it."`
-	Event    string   `arg:"" help:"The event's type, such as VERIFY."`
+	Instance string   `arg:"" help:"The instance, such as signup/42. The event may create it. Left out with --alias."`
+	Event    string   `arg:"" optional:"" help:"The event's type, such as VERIFY."`
 	Payload  []string `arg:"" optional:"" name:"key=value" help:"The payload: key=value for a string, key:=value for JSON, as in attempt:=3."`
 	JSON     string   `name:"json" placeholder:"OBJECT|-" help:"The payload as a JSON object, or - to read it from standard input."`
+	Alias    string   `placeholder:"KEY" help:"Send to the instance that has this alias, or had it last, such as a third party's job ID."`
 	ID       string   `name:"id" help:"The event's idempotency key. Sent again under the same ID, the event is applied once. A different event under the same ID is refused."`
 	outputFlag
 }
@@ -46,11 +47,20 @@ queue now and then. If your chart has tags named "settled" or "done", use settle
   settle send signup/42 SIGN_UP email=ada@example.com name=Ada
   settle send job/run-1-job-2 queued run_id:=1 job_id:=2 'labels:=["self-hosted"]'
   settle send signup/42 VERIFY --id verify-1 --json '{"code": "123456"}'
-  settle send signup/42 CANCEL --wait done --timeout 10s`
+  settle send signup/42 CANCEL --wait done --timeout 10s
+  settle send --alias enricher/job-7 FAILED error=lost`
 }
 
 // Run validates the event, sends it, and waits if asked to.
 func (c *sendCommand) Run(ctx context.Context, s *session) error {
+	if c.Alias != "" {
+		if err := c.resolve(ctx, s); err != nil {
+			return err
+		}
+	}
+	if c.Event == "" {
+		return fmt.Errorf("%w: expected an instance and the type of an event, such as signup/42 VERIFY", errUsage)
+	}
 	to, err := instances.ParseID(c.Instance)
 	if err != nil {
 		return err
@@ -98,6 +108,17 @@ func (c *sendCommand) Run(ctx context.Context, s *session) error {
 		return c.explain(s, err)
 	}
 	return c.print(s, w.messageID, &shown, ignored)
+}
+
+// resolve finds the instance that has the alias. The first argument is then the event.
+func (c *sendCommand) resolve(ctx context.Context, s *session) error {
+	if c.Event != "" {
+		c.Payload = append([]string{c.Event}, c.Payload...)
+	}
+	c.Event = c.Instance
+	id, err := c.find(ctx, s, c.Alias)
+	c.Instance = id.String()
+	return err
 }
 
 // sentAnswer is the JSON output: the keys of the gateway's response and, after a wait, the state of the instance.

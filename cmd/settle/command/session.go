@@ -50,7 +50,15 @@ type commandLine struct {
 	Watch   watchCommand   `cmd:"" help:"Show the transitions of an instance as they happen."`
 	Graph   graphCommand   `cmd:"" help:"Print a machine's chart, or an instance's with its state marked, or list the machines."`
 
-	DLQ     dlqCommand     `cmd:"" name:"dlq" help:"List parked events, send them again, or drop them."`
+	DLQ       dlqCommand       `cmd:"" name:"dlq" help:"List parked events, send them again, or drop them."`
+	Stop      stopCommand      `cmd:"" help:"Stop an instance. Its exit actions run."`
+	Terminate terminateCommand `cmd:"" help:"End an instance without running its code."`
+	Move      moveCommand      `cmd:"" help:"Move an instance to another state, or change its context."`
+	Keep      keepCommand      `cmd:"" help:"Keep an instance beyond its retention."`
+	Unkeep    unkeepCommand    `cmd:"" help:"End the effect of keep."`
+
+	Bulk bulkCommand `cmd:"" help:"Send to, stop, move or keep many instances."`
+
 	Resume  resumeCommand  `cmd:"" help:"Resume a stuck instance."`
 	Rearm   rearmCommand   `cmd:"" help:"Rearm instances that were restored from a backup."`
 	Check   checkCommand   `cmd:"" help:"Check before a deployment that this build can run the stored instances."`

@@ -186,11 +186,17 @@ func (c *machineWatch) list(ctx context.Context, first *progress) ([]instances.R
 
 // each yields the instances like Store.List.
 func (c *machineWatch) each(ctx context.Context) iter.Seq2[instances.Record, error] {
+	return listed(ctx, c.store, c.filter, &c.byTable)
+}
+
+// listed yields the instances like Store.List, by the index unless byTable is set. It sets byTable if the table has no
+// index.
+func listed(ctx context.Context, store *dynamostore.Store, filter dynamostore.Filter, byTable *bool) iter.Seq2[instances.Record, error] {
 	return func(yield func(instances.Record, error) bool) {
-		for cursor := ""; !c.byTable; {
-			page, err := c.store.ListPage(ctx, c.filter, dynamostore.PageInstancesMax, cursor)
+		for cursor := ""; !*byTable; {
+			page, err := store.ListPage(ctx, filter, dynamostore.PageInstancesMax, cursor)
 			if errors.Is(err, dynamostore.ErrNoIndex) {
-				c.byTable = true
+				*byTable = true
 				break
 			}
 			if err != nil {
@@ -211,6 +217,6 @@ func (c *machineWatch) each(ctx context.Context) iter.Seq2[instances.Record, err
 				return
 			}
 		}
-		c.store.List(ctx, c.filter)(yield)
+		store.List(ctx, filter)(yield)
 	}
 }

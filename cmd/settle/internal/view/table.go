@@ -101,7 +101,11 @@ func (l *Log) line(instance string, t instances.Transition) string {
 	if l.named {
 		b.WriteString(l.style.Bold(console.Pad(escaped(instance), &l.instances)) + "  ")
 	}
-	b.WriteString(console.Pad(l.event(t), &l.events) + "  " + console.Change(l.style, t.From, t.To, t.Ignored) + "\n")
+	b.WriteString(console.Pad(l.event(t), &l.events) + "  " + console.Change(l.style, t.From, t.To, t.Ignored))
+	if t.By != "" {
+		b.WriteString("  " + l.style.Dim("by "+escaped(strings.TrimSuffix(t.By+": "+t.Reason, ": "))))
+	}
+	b.WriteString("\n")
 	return b.String()
 }
 

@@ -33,6 +33,8 @@ type Instance struct {
 	// Problem is why these machines cannot read the instance, or empty. A consumer with the same machines applies no
 	// event to it.
 	Problem string `json:"problem,omitempty"`
+	// Kept says that an operator keeps the instance beyond its retention.
+	Kept bool `json:"kept,omitempty"`
 	// Skipped counts the duplicates and stale timers that were skipped.
 	Skipped int64 `json:"skipped,omitempty"`
 }
@@ -80,7 +82,7 @@ func Of(machines *durable.Machines, record instances.Record) (Instance, error) {
 	if shown.Parked != nil {
 		v.Parked = &Parked{Parked: *shown.Parked, Message: record.Error.Message}
 	}
-	v.Skipped = record.Skipped
+	v.Skipped, v.Kept, v.History = record.Skipped, record.Kept, append([]instances.Transition{}, record.History...)
 	for _, e := range record.Executions {
 		shown := Execution{Workflow: e.Workflow, Name: e.Name, Event: e.Event, StartedAt: e.StartedAt, ARN: e.ARN}
 		if e.Refused != nil {
@@ -142,6 +144,9 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	row("stored", fmt.Sprintf("revision %d, %s, version %d of %s", v.Revision, ago(v.UpdatedAt, now), v.Version, v.Machine))
 	if !v.ExpireAt.IsZero() {
 		row("expires", at(v.ExpireAt, now))
+	}
+	if v.Kept {
+		row("kept", "until settle unkeep")
 	}
 	row("history", historyText(style, v.History, now.Location()))
 	_, err := io.WriteString(w, b.String())

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/cmd/settle/command"
+)
+
+// signUps starts instances of signup, each with a name.
+func (u user) signUps(names ...string) {
+	u.t.Helper()
+	for i, name := range names {
+		u.must("send", "--local", fmt.Sprintf("signup/%d", i), "SIGN_UP", "email="+name+"@example.com", "name="+name)
+	}
+	time.Sleep(time.Minute)
+}
+
+func TestBulkChangesTheInstancesThatMatch(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.signUps("ada", "bob", "eve", "ada")
+		journal := filepath.Join(u.t.TempDir(), "journal")
+		ada := []string{"--local", "--machine", "signup", "--context", "name = ada", "--journal", journal}
+		contains(u.t, u.must(append([]string{"bulk", "stop", "--dry-run"}, ada...)...), "2 instances would be processed, in about 80ms. Listing them took ")
+		if got := u.run(append([]string{"bulk", "stop"}, ada...)...); got.code != command.ExitUsage || !strings.Contains(got.err, "expected --yes") {
+			u.t.Errorf("expected a question, got %+v", got)
+		}
+		contains(u.t, u.must(append([]string{"bulk", "stop", "--yes", "--reason", "a test"}, ada...)...), "2 instances: 2 changed, 0 skipped, 0 failed.\n")
+		for id, want := range map[string]string{"signup/0": "stopped", "signup/1": "active", "signup/2": "active", "signup/3": "stopped"} {
+			contains(u.t, u.must("get", "--local", id), "status    "+want)
+		}
+		contains(u.t, u.must("history", "--local", "signup/3"), "settle.stop", "by local user alice: a test (bulk ")
+
+		// The others stay in the state that the filter names, and one of them fails.
+		contains(u.t, u.must("bulk", "move", "--local", "--machine", "signup", "--state", "unverified", "--older-than", "1h", "cancelled", "--yes", "--journal", journal), "0 instances: ")
+		got := u.run("bulk", "move", "--local", "--machine", "signup", "--set", "colour=red", "--yes", "--journal", journal, "-o", "json")
+		contains(u.t, got.out, `"instances": 2,`, `"failed": 2,`)
+		contains(u.t, got.err, "settle: signup/1: move signup/1: the new context: ", "2 instances failed: the journal "+journal+" has the reasons")
+		if text, err := os.ReadFile(journal); err != nil || got.code != command.ExitFailed || strings.Count(string(text), `"outcome":"failed"`) != 2 {
+			u.t.Errorf("expected exit code 1 and two failures in the journal, got %d, %v and\n%s", got.code, err, text)
+		}
+		contains(u.t, u.must("bulk", "send", "--local", "--machine", "signup", "CANCEL", "--yes", "--journal", journal), "2 instances: 2 changed, 0 skipped, 0 failed.\n")
+		time.Sleep(time.Minute)
+		contains(u.t, u.must("get", "--local", "signup/1"), "status    done\n")
+	})
+}
+
+// The network fails after some calls, again and again, and the same command continues each time.
+func TestAnInterruptedBulkRunProcessesEachInstanceOnce(t *testing.T) {
+	t.Parallel()
+	for _, action := range []string{"move", "send"} {
+		withStack(t, func(u user) {
+			const count = 30
+			u.signUps(strings.Fields(strings.Repeat("ada ", count))...)
+			args := []string{"bulk", "move", "--local", "--machine", "signup", "--yes", "--rate", "1000", "--journal", filepath.Join(u.t.TempDir(), "journal"), "unverified.registering"}
+			if action == "send" {
+				args = append(append([]string{"bulk", "send"}, args[2:len(args)-1]...), "RESEND")
+			}
+			var last answer
+			interrupted := 0
+			for budget := 10; interrupted < 100; interrupted++ {
+				left := budget
+				fail := func(string, string) error {
+					if left--; left < 0 {
+						return errors.New("the network is down")
+					}
+					return nil
+				}
+				process := u.faultily(fail, nil)
+				if interrupted%2 == 1 {
+					process = u.faultily(nil, fail)
+				}
+				if last = u.runAs(process, args...); last.code == command.ExitDone {
+					break
+				}
+				contains(u.t, last.err, "the network is down")
+				budget += 2 // A run that always fails in the list would never end.
+				time.Sleep(time.Minute)
+			}
+			contains(u.t, last.out, fmt.Sprintf("%d instances: %d changed, 0 skipped, 0 failed.\n", count, count))
+			time.Sleep(time.Hour)
+			if interrupted < 5 {
+				u.t.Errorf("%s: expected at least 5 interruptions, got %d", action, interrupted)
+			}
+			want := map[string]string{"move": "settle.move", "send": "RESEND"}[action]
+			for i := range count {
+				if text := u.must("history", "--local", fmt.Sprintf("signup/%d", i)); strings.Count(text, want) != 1 {
+					u.t.Errorf("signup/%d: expected %s once, got\n%s", i, want, text)
+				}
+			}
+			u.t.Logf("%s: %d interruptions", action, interrupted)
+		})
+	}
+}
+
+func TestAJournalBelongsToOneRun(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.signUps("ada", "bob")
+		journal := filepath.Join(u.t.TempDir(), "journal")
+		commits := 0
+		broken := u.faultily(func(operation, _ string) error {
+			if operation == "PutItem" {
+				commits++
+			}
+			if commits > 1 {
+				return errors.New("the network is down")
+			}
+			return nil
+		}, nil)
+		if got := u.runAs(broken, "bulk", "stop", "--local", "--machine", "signup", "--yes", "--journal", journal, "--rate", "1"); got.code == command.ExitDone {
+			u.t.Errorf("expected a failure, got %+v", got)
+		}
+		other := u.run("bulk", "terminate", "--local", "--machine", "signup", "--yes", "--journal", journal)
+		contains(u.t, other.err, "is the journal of the run [", "repeat that command to continue it, or choose another --journal")
+		if err := os.WriteFile(journal, []byte("shopping list\n"), 0o600); err != nil {
+			u.t.Fatal(err)
+		}
+		contains(u.t, u.run("bulk", "stop", "--local", "--machine", "signup", "--yes", "--journal", journal).err, "expected a journal of bulk, got another file")
+		if text, err := os.ReadFile(journal); string(text) != "shopping list\n" {
+			u.t.Errorf("the file was changed to %q, %v", text, err)
+		}
+	})
+}
+
+func TestConditionsOnTheContext(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.signUps("ada")
+		for condition, want := range map[string]string{
+			"name=ada": "1 instance ", "name != ada": "0 instances", "resends = 0": "1 instance ", "resends<1": "1 instance ", "resends >= 1": "0 instances",
+			"resends < text": "0 instances", "name > aaa": "1 instance ", "name.first = ada": "0 instances", "missing = null": "1 instance ", `name = "ada"`: "1 instance ",
+		} {
+			if got := u.run("bulk", "keep", "--local", "--machine", "signup", "--dry-run", "--context", condition); !strings.HasPrefix(got.out, want) {
+				u.t.Errorf("%s: expected %q, got %+v", condition, want, got)
+			}
+		}
+		contains(u.t, u.run("bulk", "keep", "--local", "--machine", "signup", "--dry-run", "--context", "name").err, "--context: expected 'path op value'")
+		contains(u.t, u.run("bulk", "keep", "--local", "--dry-run").err, "expected --machine")
+	})
+}

@@ -1,0 +1,406 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// bulkFlags are the flags of all bulk commands.
+type bulkFlags struct {
+	tableFlags
+	placeFlags
+	Queue     string        `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue (${default})."`
+	OlderThan time.Duration `placeholder:"24h" help:"Only instances that have not changed for this long."`
+	Context   []string      `sep:"none" placeholder:"'PATH OP VALUE'" help:"Only instances whose context meets this condition, such as 'order.total >= 100'. The operators are = != < <= > >=. Repeatable."`
+	Reason    string        `placeholder:"TEXT" help:"The reason. The history of each instance keeps it with your AWS identity."`
+	Rate      int           `default:"25" help:"How many instances to process a second at most (${default})."`
+	Journal   string        `placeholder:"FILE" help:"The file that records the run, so that the same command can continue it (settle-bulk.journal)."`
+	DryRun    bool          `help:"List and count the instances, and change nothing."`
+	Yes       bool          `short:"y" help:"Do not ask for confirmation."`
+	outputFlag
+
+	// status is the status of the instances to process; empty means any.
+	status statechart.Status
+}
+
+// bulkCommand groups the commands that change many instances.
+type bulkCommand struct {
+	Send      bulkSendCommand      `cmd:"" help:"Send an event to each instance."`
+	Stop      bulkStopCommand      `cmd:"" help:"Stop each instance."`
+	Terminate bulkTerminateCommand `cmd:"" help:"Terminate each instance."`
+	Move      bulkMoveCommand      `cmd:"" help:"Move each instance to another state, or change its context."`
+	Resume    bulkResumeCommand    `cmd:"" help:"Resume each stuck instance."`
+	Keep      bulkKeepCommand      `cmd:"" help:"Keep each instance beyond its retention."`
+	Unkeep    bulkUnkeepCommand    `cmd:"" help:"End the effect of keep."`
+}
+
+type (
+	bulkStopCommand      struct{ bulkFlags }
+	bulkTerminateCommand struct{ bulkFlags }
+	bulkResumeCommand    struct{ bulkFlags }
+	bulkKeepCommand      struct{ bulkFlags }
+	bulkUnkeepCommand    struct{ bulkFlags }
+	bulkMoveCommand      struct {
+		bulkFlags
+		moveFlags
+	}
+	bulkSendCommand struct {
+		bulkFlags
+		Event   string   `arg:"" help:"The event's type, such as CANCEL."`
+		Payload []string `arg:"" optional:"" name:"key=value" help:"The payload: key=value for a string, key:=value for JSON."`
+	}
+)
+
+// bulkHelp is the help of all bulk commands.
+const bulkHelp = `The command first lists the instances that match the filter, by the index if the table has one, and counts them. Then it
+asks, and processes each instance once, at a bounded rate. An instance that no longer matches when its turn comes is
+skipped. An instance that fails is reported, and the others continue; the exit code is then 1.
+
+The journal records the instances and their outcomes. To continue a run that was interrupted, repeat the same command. The
+history of each instance shows the change with your reason and the stamp of the run.
+
+  settle bulk stop --machine order --state unpaid --older-than 720h --reason "abandoned" --dry-run
+  settle bulk move --machine order --state packing packed --context 'warehouse = "B"'
+  settle bulk send --machine order --tag urgent REMIND`
+
+// Help implements kong.HelpProvider.
+func (bulkFlags) Help() string { return bulkHelp }
+
+// bulkAction processes instances.
+type bulkAction struct {
+	// isDone reports whether an earlier try, whose process died, has processed the instance.
+	isDone func(instances.Record) bool
+	apply  func(context.Context, instances.Record) error
+}
+
+// Run sends an event to each instance. The stamp of the run is the event's ID, so a repeated send changes nothing.
+func (c *bulkSendCommand) Run(ctx context.Context, s *session) error {
+	event, err := pairs(c.Payload)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, s, statechart.Active, append([]string{"send", c.Event}, c.Payload...), func(o *operator, stamp int64) bulkAction {
+		eventID := "bulk/" + strconv.FormatInt(stamp, 10)
+		event["type"], event["$id"] = json.RawMessage(strconv.Quote(c.Event)), json.RawMessage(strconv.Quote(eventID))
+		return bulkAction{
+			isDone: func(record instances.Record) bool { return durable.Remembers(record, eventID) },
+			apply: func(ctx context.Context, record instances.Record) error {
+				body, err := json.Marshal(event)
+				if err == nil {
+					_, err = o.machines.Accept(record.Instance, body)
+				}
+				if err != nil {
+					return err
+				}
+				deduplicationID, err := durable.DeduplicationID(record.Instance, eventID, body)
+				if err == nil {
+					_, err = o.queue.Send(ctx, durable.Message{To: record.Instance, Body: body, DeduplicationID: deduplicationID})
+				}
+				return err
+			},
+		}
+	})
+}
+
+// Run resumes each instance that is stuck.
+func (c *bulkResumeCommand) Run(ctx context.Context, s *session) error {
+	return c.run(ctx, s, "", []string{"resume"}, func(o *operator, _ int64) bulkAction {
+		return bulkAction{apply: func(ctx context.Context, record instances.Record) error {
+			_, err := o.wake(ctx, record)
+			return err
+		}}
+	})
+}
+
+// Run stops each instance.
+func (c *bulkStopCommand) Run(ctx context.Context, s *session) error {
+	return c.operate(ctx, s, instances.Operation{Kind: instances.Stop}, nil)
+}
+
+// Run terminates each instance.
+func (c *bulkTerminateCommand) Run(ctx context.Context, s *session) error {
+	return c.operate(ctx, s, instances.Operation{Kind: instances.Terminate}, nil)
+}
+
+// Run keeps each instance.
+func (c *bulkKeepCommand) Run(ctx context.Context, s *session) error {
+	return c.operate(ctx, s, instances.Operation{Kind: instances.Keep}, nil)
+}
+
+// Run lets each instance expire again.
+func (c *bulkUnkeepCommand) Run(ctx context.Context, s *session) error {
+	return c.operate(ctx, s, instances.Operation{Kind: instances.Unkeep}, nil)
+}
+
+// Run moves each instance.
+func (c *bulkMoveCommand) Run(ctx context.Context, s *session) error {
+	patches, err := c.patches(ctx, s)
+	if err != nil {
+		return err
+	}
+	return c.operate(ctx, s, instances.Operation{Kind: instances.Move, State: c.Place}, patches)
+}
+
+// operate makes the change of an operator to each instance.
+func (c *bulkFlags) operate(ctx context.Context, s *session, op instances.Operation, patches []any) error {
+	status := statechart.Active
+	if op.Kind == instances.Keep || op.Kind == instances.Unkeep {
+		status = ""
+	}
+	text, err := json.Marshal(patches)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, s, status, []string{string(op.Kind), op.State, string(text)}, func(o *operator, stamp int64) bulkAction {
+		op.By, op.Reason = o.by, strings.TrimSpace(fmt.Sprintf("%s (bulk %d)", c.Reason, stamp))
+		return bulkAction{
+			isDone: func(record instances.Record) bool {
+				return slices.ContainsFunc(record.History, func(t instances.Transition) bool { return isOf(t, op) })
+			},
+			apply: func(ctx context.Context, record instances.Record) error {
+				own := op
+				own.At = s.Now()
+				_, err := o.change(ctx, record.Instance, own, patches, 0)
+				return err
+			},
+		}
+	})
+}
+
+// bulkWorkers is how many instances are processed at a time.
+const bulkWorkers = 8
+
+// run lists the instances with the status, or with any status if it is empty, and processes each.
+func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Status, command []string, action func(o *operator, stamp int64) bulkAction) error {
+	if c.Machine == "" || c.Rate < 1 {
+		return fmt.Errorf("%w: expected --machine, and a --rate of at least 1, got %q and %d", errUsage, c.Machine, c.Rate)
+	}
+	if _, err := conditions(c.Context); err != nil {
+		return err
+	}
+	o, err := newOperator(ctx, s, c.tableFlags, c.Queue, c.DryRun)
+	if err != nil {
+		return c.explain(s, err)
+	}
+	filter, err := c.filter(s, o.machines)
+	if err != nil {
+		return err
+	}
+	filter.Status, c.status = status, status
+	if c.DryRun {
+		count, err := c.list(ctx, o, filter, func(string) error { return nil })
+		if err != nil {
+			return c.explain(s, err)
+		}
+		return c.report(s, &journal{listed: count}, true)
+	}
+	path := c.Journal
+	if path == "" {
+		path = "settle-bulk.journal"
+	}
+	run := bulkRun{Command: append(command, c.Machine, c.State, c.Tag, c.OlderThan.String(), strings.Join(c.Context, ";"), c.Reason), Table: c.Table, Stamp: s.Now().UnixMicro()}
+	j, isNew, err := openJournal(path, run)
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	if isNew {
+		count, err := c.list(ctx, o, filter, j.choose)
+		if err == nil {
+			err = j.end(count)
+		}
+		if err != nil {
+			return c.explain(s, stopped(ctx, err))
+		}
+	}
+	if err := c.ask(ctx, s, j, command[0]); err != nil {
+		return err
+	}
+	if err := c.process(ctx, o, j, action(o, j.run.Stamp)); err != nil {
+		return fmt.Errorf("%w; repeat the command to continue the run of %s", c.explain(s, stopped(ctx, err)), path)
+	}
+	return c.report(s, j, false)
+}
+
+// list calls choose with each instance that matches, and returns their number.
+func (c *bulkFlags) list(ctx context.Context, o *operator, filter dynamostore.Filter, choose func(instance string) error) (count int, err error) {
+	progress := o.session.newProgress("instance found", "instances found")
+	defer progress.end()
+	byTable := false
+	for record, err := range listed(ctx, o.store, filter, &byTable) {
+		var item *dynamostore.ItemError
+		if errors.As(err, &item) {
+			o.session.note("%s: %s", o.session.name(), oneLine(err))
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		if !c.selects(record, o.session.Now()) {
+			continue
+		}
+		if err := choose(record.Instance.String()); err != nil {
+			return 0, err
+		}
+		count++
+		progress.add()
+	}
+	return count, nil
+}
+
+// selects reports whether the instance matches the status, the state, the age and the conditions on the context.
+func (c *bulkFlags) selects(record instances.Record, now time.Time) bool {
+	isInState := func(path string) bool { return path == c.State || strings.HasPrefix(path, c.State+".") }
+	if c.status != "" && record.Status != c.status || c.State != "" && !slices.ContainsFunc(record.State, isInState) || now.Sub(record.UpdatedAt) < c.OlderThan {
+		return false
+	}
+	var snapshot struct {
+		Tags    []string
+		Context any
+	}
+	if json.Unmarshal(record.Snapshot, &snapshot) != nil || c.Tag != "" && !slices.Contains(snapshot.Tags, c.Tag) {
+		return false
+	}
+	wanted, _ := conditions(c.Context) // They were checked at the start.
+	return !slices.ContainsFunc(wanted, func(w condition) bool { return !w.holds(snapshot.Context) })
+}
+
+// ask asks for confirmation, unless the run has begun before.
+func (c *bulkFlags) ask(ctx context.Context, s *session, j *journal, action string) error {
+	if len(j.counts) > 0 {
+		s.note("Continuing the run of %s: %d of %d instances are done.", j.path, j.done, j.listed)
+		return nil
+	}
+	if c.Yes || j.listed == 0 {
+		return nil
+	}
+	if !s.StdinTTY {
+		return fmt.Errorf("%w: expected --yes, because there is no terminal to ask for confirmation", errUsage)
+	}
+	question := fmt.Sprintf("%s: %s of machine %s in table %s, in about %s?", action, counted(j.listed, "instance", "instances"), c.Machine, c.Table, console.Span(c.duration(j.listed)))
+	return s.confirm(ctx, question, "nothing was changed")
+}
+
+// duration returns how long the instances take at the rate.
+func (c *bulkFlags) duration(count int) time.Duration {
+	return time.Duration(count) * time.Second / time.Duration(c.Rate)
+}
+
+// process processes the instances that have no outcome yet.
+func (c *bulkFlags) process(outer context.Context, o *operator, j *journal, action bulkAction) error {
+	ctx, stop := context.WithCancelCause(outer)
+	defer stop(nil)
+	progress := o.session.newTask("starting")
+	defer progress.end()
+	ticker := time.NewTicker(time.Second / time.Duration(c.Rate))
+	defer ticker.Stop()
+	type job struct {
+		number   int
+		instance string
+	}
+	jobs := make(chan job)
+	var workers sync.WaitGroup
+	for range bulkWorkers {
+		workers.Go(func() {
+			for next := range jobs {
+				if err := c.processOne(ctx, o, j, next.number, next.instance, action); err != nil {
+					stop(err)
+				}
+			}
+		})
+	}
+	err := j.each(func(number int, instance string) error {
+		progress.say(fmt.Sprintf("%d of %d instances, about %s left", number, j.listed, console.Span(c.duration(j.listed-number))))
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		select {
+		case jobs <- job{number, instance}:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	close(jobs)
+	workers.Wait()
+	return errors.Join(err, context.Cause(ctx))
+}
+
+// processOne processes an instance and records the outcome. It returns only errors that affect other instances too.
+func (c *bulkFlags) processOne(ctx context.Context, o *operator, j *journal, number int, instance string, action bulkAction) error {
+	result, err := c.apply(ctx, o, instance, action)
+	switch {
+	case err == nil:
+		return j.finish(number, result, "")
+	case errors.Is(err, instances.ErrEnded), errors.Is(err, errNotFound):
+		return j.finish(number, outcomeSkipped, "")
+	case ctx.Err() != nil, isTemporary(err), errors.Is(err, durable.ErrDenied):
+		return err
+	default:
+		o.session.note("%s: %s: %s", o.session.name(), instance, oneLine(err))
+		return j.finish(number, outcomeFailed, oneLine(err))
+	}
+}
+
+// apply processes an instance unless an earlier try has done so, or it no longer matches.
+func (c *bulkFlags) apply(ctx context.Context, o *operator, instance string, action bulkAction) (outcome, error) {
+	id, err := instances.ParseID(instance)
+	if err != nil {
+		return "", err
+	}
+	record, err := o.store.Load(ctx, id)
+	switch {
+	case err != nil:
+		return "", err
+	case action.isDone != nil && action.isDone(record):
+		_, err = o.wake(ctx, record)
+		return outcomeChanged, err
+	case record.Revision == 0 || !c.selects(record, o.session.Now()):
+		return outcomeSkipped, nil
+	default:
+		return outcomeChanged, action.apply(ctx, record)
+	}
+}
+
+// bulkReport is the JSON answer.
+type bulkReport struct {
+	Instances int   `json:"instances"`
+	DryRun    bool  `json:"dry_run,omitempty"`
+	Changed   int   `json:"changed"`
+	Skipped   int   `json:"skipped"`
+	Failed    int   `json:"failed"`
+	ReadUnits int64 `json:"read_units"`
+}
+
+// report prints the outcomes.
+func (c *bulkFlags) report(s *session, j *journal, dryRun bool) error {
+	r := bulkReport{j.listed, dryRun, j.counts[outcomeChanged], j.counts[outcomeSkipped], j.counts[outcomeFailed], s.read.units()}
+	var err error
+	switch {
+	case c.json(s):
+		err = s.printJSON(r)
+	case dryRun:
+		err = s.printf("%s would be processed, in about %s. Listing them took %s.\n", counted(r.Instances, "instance", "instances"), console.Span(c.duration(r.Instances)), counted(int(r.ReadUnits), "read unit", "read units"))
+	default:
+		err = s.printf("%s: %d changed, %d skipped, %d failed.\n", counted(r.Instances, "instance", "instances"), r.Changed, r.Skipped, r.Failed)
+	}
+	if err == nil && r.Failed > 0 {
+		err = fmt.Errorf("%s failed: the journal %s has the reasons", counted(r.Failed, "instance", "instances"), j.path)
+	}
+	return err
+}

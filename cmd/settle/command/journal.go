@@ -1,0 +1,201 @@
+package command
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// journal is the file of a bulk run: JSON lines with the run, the chosen instances, and the outcome of each. A run that was
+// interrupted continues from it. A journal keeps only the outcomes in memory that are ahead of the others.
+type journal struct {
+	path string
+	// run describes the run. Only the same run may continue.
+	run bulkRun
+	// listed is how many instances were chosen. It is -1 while the list is incomplete.
+	listed int
+	counts map[outcome]int
+
+	mu   sync.Mutex
+	file *os.File
+	// done is the number of leading instances with an outcome. ahead holds the others that have one.
+	done  int
+	ahead map[int]bool
+}
+
+// outcome is what became of an instance in a bulk run.
+type outcome string
+
+const (
+	outcomeChanged outcome = "changed"
+	// outcomeSkipped means that the instance no longer matched when its turn came.
+	outcomeSkipped outcome = "skipped"
+	outcomeFailed  outcome = "failed"
+)
+
+// bulkRun identifies a run. It is the first line of a journal.
+type bulkRun struct {
+	// Command has the action, the filter and the arguments.
+	Command []string `json:"command"`
+	Table   string   `json:"table"`
+	// Stamp is when the run began, in microseconds since 1970.
+	Stamp int64 `json:"stamp"`
+}
+
+// journalLine is any other line of a journal: an instance, the end of the list, or an outcome.
+type journalLine struct {
+	Instance string  `json:"instance,omitempty"`
+	Listed   *int    `json:"listed,omitempty"`
+	Done     *int    `json:"done,omitempty"`
+	Outcome  outcome `json:"outcome,omitempty"`
+	Error    string  `json:"error,omitempty"`
+}
+
+// openJournal creates the journal of a run, or opens one to continue. isNew reports that instances must be listed.
+func openJournal(path string, run bulkRun) (j *journal, isNew bool, err error) {
+	j = &journal{path: path, run: run, listed: -1, counts: map[outcome]int{}, ahead: map[int]bool{}}
+	if j.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, false, err
+	}
+	size, err := j.read()
+	isSame := fmt.Sprint(j.run.Command, j.run.Table) == fmt.Sprint(run.Command, run.Table)
+	switch {
+	case err != nil:
+	case j.listed < 0 || j.done == j.listed || len(j.counts) == 0:
+		// The list may lack instances, the run is complete, or it has changed nothing: there is nothing to continue.
+		*j = journal{path: path, run: run, listed: -1, counts: map[outcome]int{}, ahead: map[int]bool{}, file: j.file}
+		size, isNew = 0, true
+	case !isSame:
+		err = fmt.Errorf("%w: %s is the journal of the run %q in table %s: repeat that command to continue it, or choose another --journal", errUsage, path, j.run.Command, j.run.Table)
+	}
+	if err == nil {
+		err = j.file.Truncate(size) // The last line may be incomplete.
+	}
+	if err == nil {
+		_, err = j.file.Seek(size, io.SeekStart)
+	}
+	if err == nil && isNew {
+		err = j.write(run)
+	}
+	if err != nil {
+		return nil, false, errors.Join(err, j.close())
+	}
+	return j, isNew, nil
+}
+
+// read reads the file and returns the size of its complete lines.
+func (j *journal) read() (size int64, err error) {
+	reader := bufio.NewReader(j.file)
+	for number := 0; ; number++ {
+		text, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return size, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		if number == 0 {
+			err = j.readRun(text)
+		} else {
+			err = j.readLine(text)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("reading %s, line %d: %w", j.path, number+1, err)
+		}
+		size += int64(len(text))
+	}
+}
+
+// readRun reads the first line.
+func (j *journal) readRun(text []byte) error {
+	j.run = bulkRun{}
+	if err := json.Unmarshal(text, &j.run); err != nil || j.run.Stamp == 0 {
+		return fmt.Errorf("%w: expected a journal of bulk, got another file: choose another --journal", errUsage)
+	}
+	return nil
+}
+
+func (j *journal) readLine(text []byte) error {
+	var line journalLine
+	if err := json.Unmarshal(text, &line); err != nil {
+		return err
+	}
+	switch {
+	case line.Listed != nil:
+		j.listed = *line.Listed
+	case line.Done != nil:
+		j.advance(*line.Done, line.Outcome)
+	}
+	return nil
+}
+
+// advance records that the instance with the number has an outcome.
+func (j *journal) advance(number int, result outcome) {
+	j.counts[result]++
+	for j.ahead[number] = true; j.ahead[j.done]; j.done++ {
+		delete(j.ahead, j.done)
+	}
+}
+
+func (j *journal) write(line any) error {
+	text, err := json.Marshal(line)
+	if err == nil {
+		_, err = j.file.Write(append(text, '\n'))
+	}
+	return err
+}
+
+// choose appends a chosen instance. end ends the list.
+func (j *journal) choose(instance string) error { return j.write(journalLine{Instance: instance}) }
+
+func (j *journal) end(listed int) error {
+	j.listed = listed
+	return j.write(journalLine{Listed: &listed})
+}
+
+// finish stores the outcome of an instance.
+func (j *journal) finish(number int, result outcome, reason string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.advance(number, result)
+	return j.write(journalLine{Done: &number, Outcome: result, Error: reason})
+}
+
+// each calls do with each chosen instance that has no outcome yet, in the order of the list.
+func (j *journal) each(do func(number int, instance string) error) error {
+	file, err := os.Open(j.path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	lines := json.NewDecoder(bufio.NewReader(file))
+	var run bulkRun
+	if err := lines.Decode(&run); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	done, ahead := j.done, map[int]bool{}
+	for number := range j.ahead {
+		ahead[number] = true
+	}
+	j.mu.Unlock()
+	for number := range j.listed {
+		var line journalLine
+		if err := lines.Decode(&line); err != nil {
+			return err
+		}
+		if number < done || ahead[number] {
+			continue
+		}
+		if err := do(number, line.Instance); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *journal) close() error { return j.file.Close() }

@@ -1,0 +1,158 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/settle-run/settle/cmd/settle/internal/view"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// operator changes instances. It is safe for concurrent use.
+type operator struct {
+	session  *session
+	table    tableFlags
+	machines *durable.Machines
+	store    *dynamostore.Store
+	// queue is nil in a dry run.
+	queue *sqsqueue.Queue
+	// by is the identity of the operator.
+	by string
+}
+
+// newOperator creates the clients, and finds out who the operator is. It writes nothing.
+func newOperator(ctx context.Context, s *session, table tableFlags, queue string, dryRun bool) (*operator, error) {
+	known, err := s.machines()
+	if err != nil {
+		return nil, err
+	}
+	settings, err := table.load(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	// The indexed store keeps the index attributes of committed items up to date.
+	o := &operator{session: s, table: table, machines: known, store: dynamostore.NewIndexed(meteredClient{dynamodb.NewFromConfig(settings), &s.read}, table.Table)}
+	if o.by = "local user " + s.User; !table.Local {
+		output, err := sts.NewFromConfig(settings).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+		if err != nil {
+			return nil, fmt.Errorf("finding out who you are, for the history: %w", err)
+		}
+		o.by = aws.ToString(output.Arn)
+	}
+	if dryRun {
+		return o, nil
+	}
+	client := sqs.NewFromConfig(settings)
+	url, err := sqsqueue.ResolveURL(ctx, client, queue)
+	o.queue = sqsqueue.New(client, url, "")
+	return o, err
+}
+
+// operationConflictsMax is how often an operation is tried while other writers change the instance.
+const operationConflictsMax = 5
+
+// change computes the change, commits it, and wakes the instance. In a dry run it only computes. If revision is not 0, it
+// changes only that revision. An earlier run may have been interrupted between its commit and its message, so change
+// also wakes an instance that has ended, and then returns instances.ErrEnded.
+func (o *operator) change(ctx context.Context, id instances.ID, op instances.Operation, patches []any, revision int64) (shown view.Operation, err error) {
+	var record instances.Record
+	for tries := 1; ; tries++ {
+		shown, record, err = o.try(ctx, id, op, patches, revision)
+		if !errors.Is(err, durable.ErrConflict) || revision != 0 || tries == operationConflictsMax {
+			break
+		}
+	}
+	if err != nil && !errors.Is(err, instances.ErrEnded) {
+		return shown, err
+	}
+	var failed error
+	if shown.MessageID, failed = o.wake(ctx, record); failed != nil {
+		failed = fmt.Errorf("nothing wakes %s, to perform the effects of the change: run %s: %w", id, o.session.hint("resume", id.String()), failed)
+	}
+	return shown, errors.Join(err, failed)
+}
+
+// try computes the change of the stored instance and commits it once. It returns the stored record.
+func (o *operator) try(ctx context.Context, id instances.ID, op instances.Operation, patches []any, revision int64) (shown view.Operation, record instances.Record, err error) {
+	before, err := o.store.Load(ctx, id)
+	switch {
+	case err != nil:
+		return shown, before, err
+	case before.Revision == 0:
+		return shown, before, o.table.missing(o.machines, id)
+	case revision != 0 && before.Revision != revision:
+		return shown, before, fmt.Errorf("expected %s at revision %d, it is at revision %d: %w", id, revision, before.Revision, durable.ErrConflict)
+	}
+	if op.Context, err = patched(before, patches); err != nil {
+		return shown, before, err
+	}
+	record, steps, err := durable.Operate(o.machines, before, op)
+	if err != nil {
+		return shown, before, err
+	}
+	if shown, err = view.OperationOf(op, before, record, steps); err != nil || o.queue == nil {
+		shown.DryRun = o.queue == nil
+		return shown, record, err
+	}
+	if err = o.store.Commit(ctx, record); errors.Is(err, durable.ErrConflict) {
+		// The SDK may have repeated a write whose answer was lost.
+		stored, loadErr := o.store.Load(ctx, id)
+		isOwn := func(t instances.Transition) bool { return t.At.Equal(op.At.Truncate(time.Millisecond)) && isOf(t, op) }
+		if loadErr == nil && slices.ContainsFunc(stored.History, isOwn) {
+			return shown, stored, nil
+		}
+	}
+	return shown, record, err
+}
+
+// isOf reports whether the entry of a history is of the operation, at whatever time.
+func isOf(t instances.Transition, op instances.Operation) bool {
+	return t.By == op.By && t.Reason == op.Reason && t.Event == statechart.ReservedPrefix+string(op.Kind)
+}
+
+// patched returns the context of the record with the merge patches applied, or nil without any.
+func patched(record instances.Record, patches []any) (json.RawMessage, error) {
+	if len(patches) == 0 {
+		return nil, nil
+	}
+	var snapshot struct{ Context any }
+	decoder := json.NewDecoder(bytes.NewReader(record.Snapshot))
+	decoder.UseNumber() // A float64 would change large integers.
+	if err := decoder.Decode(&snapshot); err != nil {
+		return nil, err
+	}
+	for _, patch := range patches {
+		snapshot.Context = merge(snapshot.Context, patch)
+	}
+	return json.Marshal(snapshot.Context)
+}
+
+// wake sends a message that lets a consumer settle the instance and perform its effects, if anything is left to do.
+func (o *operator) wake(ctx context.Context, record instances.Record) (messageID string, err error) {
+	isSettled := true // An unreadable instance has only effects left.
+	if _, instance, err := o.machines.Restore(record); err == nil {
+		isSettled = instance.Settled()
+	}
+	if o.queue == nil || !record.Owes() && isSettled {
+		return "", nil
+	}
+	message, err := nudge(record.Instance)
+	if err != nil {
+		return "", err
+	}
+	return o.queue.Send(ctx, message)
+}

@@ -1,0 +1,128 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Operation is an operator's change to one instance.
+type Operation struct {
+	Instance string                  `json:"instance"`
+	Kind     instances.OperationKind `json:"operation"`
+	By       string                  `json:"by"`
+	Reason   string                  `json:"reason,omitempty"`
+	DryRun   bool                    `json:"dry_run,omitempty"`
+	// Revision is the revision that the change starts from. The commit stores the next one.
+	Revision int64             `json:"revision"`
+	State    []string          `json:"state"`
+	Status   statechart.Status `json:"status"`
+	// Left and Entered are the paths of states, and Actions the names of the chart's actions, in order.
+	Left    []string `json:"left,omitempty"`
+	Entered []string `json:"entered,omitempty"`
+	Actions []string `json:"actions,omitempty"`
+	// Effects describes what a consumer will do because of the change.
+	Effects []string `json:"effects,omitempty"`
+	// Changes are the differences of the snapshot.
+	Changes []Change `json:"changes,omitempty"`
+	// MessageID is the message that wakes the instance. It is empty if nothing is left to do.
+	MessageID string `json:"message_id,omitempty"`
+}
+
+// OperationOf describes a change from one record to the next, with the microsteps that it took.
+func OperationOf(op instances.Operation, before, after instances.Record, steps []statechart.Microstep) (Operation, error) {
+	o := Operation{
+		Instance: before.Instance.String(), Kind: op.Kind, By: op.By, Reason: op.Reason, Revision: before.Revision,
+		State: append([]string{}, after.State...), Status: after.Status,
+	}
+	for _, step := range steps {
+		o.Left, o.Entered, o.Actions = append(o.Left, step.Exited...), append(o.Entered, step.Entered...), append(o.Actions, step.Actions...)
+	}
+	var old, young map[string]any
+	if err := json.Unmarshal(before.Snapshot, &old); err != nil {
+		return o, err
+	}
+	if err := json.Unmarshal(after.Snapshot, &young); err != nil {
+		return o, err
+	}
+	delete(old, "steps")
+	delete(young, "steps")
+	o.Changes = compare(nil, "", old, young)
+	for _, effect := range after.Outbox {
+		if !slices.ContainsFunc(before.Outbox, func(other statechart.Effect) bool { return other.ID == effect.ID }) {
+			o.Effects = append(o.Effects, effectText(effect))
+		}
+	}
+	for _, token := range after.Tokens {
+		if token.Answer != nil && slices.ContainsFunc(before.Tokens, func(other instances.Token) bool { return other.Key == token.Key && other.Answer == nil }) {
+			o.Effects = append(o.Effects, "answer the task "+token.Name)
+		}
+	}
+	return o, nil
+}
+
+// effectText describes an effect.
+func effectText(effect statechart.Effect) string {
+	switch effect.Kind {
+	case statechart.Schedule:
+		return fmt.Sprintf("schedule the timer %s at %s", effect.Timer, effect.At.Format(time.RFC3339))
+	case statechart.Send:
+		var event struct{ Type string }
+		_ = json.Unmarshal(effect.Event, &event) // The chart has made the event.
+		if effect.Child != "" {
+			return fmt.Sprintf("send %s to the child %s", event.Type, effect.Child)
+		}
+		return fmt.Sprintf("send %s to %s", event.Type, effect.To)
+	case statechart.SpawnInstance:
+		return fmt.Sprintf("start the child %s of machine %s", effect.Child, effect.Machine)
+	case statechart.StopInstance:
+		return fmt.Sprintf("stop the child %s of machine %s", effect.Child, effect.Machine)
+	case statechart.ClaimAlias:
+		return "claim the alias " + effect.Name
+	case statechart.ReleaseAlias:
+		return "release the alias " + effect.Name
+	case statechart.StartExecution:
+		return "start the workflow " + effect.Name
+	case statechart.EmitEvent:
+		return "emit an event"
+	case statechart.LogMessage:
+		return "log a message"
+	case statechart.ParkEvent:
+		return "park a deferred event: " + effect.Message
+	default:
+		if strings.HasPrefix(string(effect.Kind), "end") {
+			return "notify the parent"
+		}
+		return string(effect.Kind)
+	}
+}
+
+// Text returns the change as text, one fact a line.
+func (o Operation) Text(style console.Style) string {
+	var b strings.Builder
+	if o.DryRun {
+		fmt.Fprintf(&b, "%s of %s: dry run, nothing was changed\n", o.Kind, style.Bold(escaped(o.Instance)))
+	} else {
+		fmt.Fprintf(&b, "%s of %s: done, revision %d\n", o.Kind, style.Bold(escaped(o.Instance)), o.Revision+1)
+	}
+	row := func(label string, values []string) {
+		b.WriteString(style.Fold(labelled(style, label, escaped(strings.Join(values, ", ")))))
+	}
+	row("left", o.Left)
+	row("entered", o.Entered)
+	row("actions", o.Actions)
+	for _, effect := range o.Effects {
+		row("effect", []string{effect})
+	}
+	for _, change := range o.Changes {
+		b.WriteString(style.Fold(labelled(style, "change", fmt.Sprintf("%s: %s → %s", escaped(change.Path), shortJSON(change.Before), style.State(shortJSON(change.After))))))
+	}
+	b.WriteString(style.Fold(labelled(style, "state", fmt.Sprintf("%s, %s", style.State(escaped(strings.Join(o.State, ", "))), o.Status))))
+	return b.String()
+}

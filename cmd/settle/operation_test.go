@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/cmd/settle/command"
+	"github.com/settle-run/settle/cmd/settle/internal/view"
+)
+
+func TestAnOperatorStopsAnInstance(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"stop", "terminate"} {
+		withMachines(t, relay(), func(u user) {
+			u.must("send", "--local", "relay/1", "KNOW", "what=x-7", "--wait", "settled")
+			before := u.items()
+			dry := u.must(kind, "--local", "relay/1", "--dry-run")
+			contains(u.t, dry, kind+" of relay/1: dry run, nothing was changed\n", "effect    release the alias x-7\n", `change    status: "active" → "stopped"`, `change    timers: {"1.0":{`, "state     open, stopped\n")
+			if after := u.items(); !maps.Equal(before, after) {
+				u.t.Errorf("%s --dry-run changed\n%v\nto\n%v", kind, before, after)
+			}
+			contains(u.t, u.must(kind, "--local", "relay/1", "--reason", "a test"), kind+" of relay/1: done, revision ")
+			time.Sleep(2 * time.Hour)
+			contains(u.t, u.must("get", "--local", "relay/1"), "status    stopped\n", "settle."+kind, "by local user alice: a test\n")
+			u.must("send", "--local", "relay/2", "KNOW", "what=x-7", "--wait", "settled")
+			contains(u.t, u.must("get", "--local", "--alias", "x-7"), "relay/2\n")
+			again := u.run(kind, "--local", "relay/1")
+			contains(u.t, again.err, "the instance has ended: it is stopped in [open]")
+			if again.code != command.ExitRefused {
+				u.t.Errorf("%s again: expected exit code %d, got %d", kind, command.ExitRefused, again.code)
+			}
+		})
+	}
+}
+
+func TestAnOperatorMovesAnInstance(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada", "--wait", "settled")
+		dry := u.must("move", "--local", "signup/1", "unverified.registering", "--set", "email=eve@example.com", "--dry-run", "-o", "json")
+		var shown view.Operation
+		if err := json.Unmarshal([]byte(dry), &shown); err != nil {
+			u.t.Fatal(err)
+		}
+		if strings.Join(shown.Left, " ") != "unverified.awaiting_verification" || strings.Join(shown.Entered, " ") != "unverified.registering" || !shown.DryRun {
+			u.t.Errorf("got %+v", shown)
+		}
+		contains(u.t, u.run("move", "--local", "signup/1", "unverified.registering", "--revision", "77").err, "expected signup/1 at revision 77, it is at revision ")
+		u.must("move", "--local", "signup/1", "unverified.registering", "--set", "email=eve@example.com", "--reason", "wrong address")
+		time.Sleep(time.Minute) // A consumer runs the service of the new state.
+		contains(u.t, u.must("get", "--local", "signup/1"), "state     unverified.awaiting_verification\n", `"email": "eve@example.com"`, "wrong address")
+		for line, want := range map[string]string{
+			"move --local signup/1":                                 "expected a state, --set or --patch, got none",
+			"move --local signup/1 unverified.registerin":           `did you mean "unverified.registering"?`,
+			"move --local signup/1 --set colour=red":                "it would drop or change context.colour",
+			"move --local signup/1 --patch [1]":                     "--patch: expected a JSON object",
+			"move --local signup/9 active":                          "no instance signup/9",
+			"move --local signup/1 --set email=x --patch {\"a\":1}": "it would drop or change context.a",
+		} {
+			if got := u.run(strings.Fields(line)...); got.code == command.ExitDone || !strings.Contains(got.err, want) {
+				u.t.Errorf("%s: expected %q, got %+v", line, want, got)
+			}
+		}
+	})
+}
+
+func TestAKeptInstanceHasNoTimeToExpire(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada", "--wait", "settled")
+		u.must("keep", "--local", "signup/1", "--reason", "evidence")
+		u.must("send", "--local", "signup/1", "CANCEL", "--wait", "done")
+		if text := u.must("get", "--local", "signup/1"); strings.Contains(text, "expires") || !strings.Contains(text, "kept      until settle unkeep\n") {
+			u.t.Errorf("got %s", text)
+		}
+		u.must("unkeep", "--local", "signup/1")
+		if text := u.must("get", "--local", "signup/1"); !strings.Contains(text, "expires") || strings.Contains(text, "kept") {
+			u.t.Errorf("got %s", text)
+		}
+	})
+}
+
+func TestAnEventIsSentByAlias(t *testing.T) {
+	t.Parallel()
+	withMachines(t, relay(), func(u user) {
+		u.must("send", "--local", "relay/1", "KNOW", "what=x-7", "--wait", "settled")
+		contains(u.t, u.must("send", "--local", "--alias", "x-7", "END", "--wait", "done"), "sent END to relay/1 as message ", "relay/1 is in ended, done")
+		for line, want := range map[string]string{
+			"send --local --alias x-8 END":        `no instance has the alias "x-8"`,
+			"send --local --alias x-7 END what=a": "",
+			"send --local relay/1":                "expected an instance and the type of an event",
+		} {
+			if got := u.run(strings.Fields(line)...); !strings.Contains(got.err, want) {
+				u.t.Errorf("%s: expected %q, got %+v", line, want, got)
+			}
+		}
+	})
+}
+
+// Each AWS call of the command fails once, before or after it takes effect. Then the command runs again.
+func TestAnInterruptedStopIsCompletedByTheNextOne(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []string{"GetQueueUrl", "GetItem", "PutItem", "TransactWriteItems", "SendMessage"} {
+		for _, after := range []bool{false, true} {
+			withMachines(t, relay(), func(u user) {
+				u.must("send", "--local", "relay/1", "KNOW", "what=x-7", "--wait", "settled")
+				fail := func(called, _ string) error {
+					if called == operation {
+						return errors.New("the network is down")
+					}
+					return nil
+				}
+				process := u.faultily(fail, nil)
+				if after {
+					process = u.faultily(nil, fail)
+				}
+				u.runAs(process, "stop", "--local", "relay/1")
+				u.run("stop", "--local", "relay/1")
+				time.Sleep(time.Minute)
+				contains(u.t, u.must("get", "--local", "relay/1"), "status    stopped\n")
+				u.must("send", "--local", "relay/2", "KNOW", "what=x-7", "--wait", "settled")
+				contains(u.t, u.must("get", "--local", "--alias", "x-7"), "relay/2\n")
+			})
+		}
+	}
+}
