@@ -18,7 +18,7 @@ var wrongLines = []struct {
 }{
 	{"frobnicate", command.ExitUsage, "unexpected argument frobnicate"},
 	{"check --status done", command.ExitUsage, `must be one of "active","any" but got "done"`},
-	{"send", command.ExitUsage, `usage: an argument is missing: expected "<instance> <event>"; see settle send --help`},
+	{"send", command.ExitUsage, `usage: an argument is missing: expected "<instance>"; see settle send --help`},
 	{"dev --http-port 70000", command.ExitUsage, "http-port"},
 	{"dev --job-time-limit 0s", command.ExitUsage, "--job-time-limit: expected more than zero"},
 	{"dev --concurrency 0", command.ExitUsage, "--concurrency: expected more than zero"},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -72,113 +71,7 @@ skipped. An instance that fails is reported, and the others continue; the exit c
 The journal records the instances and their outcomes. To continue a run that was interrupted, repeat the same command. The
 history of each instance shows the change with your reason and the stamp of the run.
 
-  settle bulk stop --machine order --state unpaid --older-than 720h --reason "abandoned" --dry-run
-  settle bulk move --machine order --state packing packed --context 'warehouse = "B"'
-  settle bulk send --machine order --tag urgent REMIND`
-
-// Help implements kong.HelpProvider.
-func (bulkFlags) Help() string { return bulkHelp }
-
-// bulkAction processes instances.
-type bulkAction struct {
-	// isDone reports whether an earlier try, whose process died, has processed the instance.
-	isDone func(instances.Record) bool
-	apply  func(context.Context, instances.Record) error
-}
-
-// Run sends an event to each instance. The stamp of the run is the event's ID, so a repeated send changes nothing.
-func (c *bulkSendCommand) Run(ctx context.Context, s *session) error {
-	event, err := pairs(c.Payload)
-	if err != nil {
-		return err
-	}
-	return c.run(ctx, s, statechart.Active, append([]string{"send", c.Event}, c.Payload...), func(o *operator, stamp int64) bulkAction {
-		eventID := "bulk/" + strconv.FormatInt(stamp, 10)
-		event["type"], event["$id"] = json.RawMessage(strconv.Quote(c.Event)), json.RawMessage(strconv.Quote(eventID))
-		return bulkAction{
-			isDone: func(record instances.Record) bool { return durable.Remembers(record, eventID) },
-			apply: func(ctx context.Context, record instances.Record) error {
-				body, err := json.Marshal(event)
-				if err == nil {
-					_, err = o.machines.Accept(record.Instance, body)
-				}
-				if err != nil {
-					return err
-				}
-				deduplicationID, err := durable.DeduplicationID(record.Instance, eventID, body)
-				if err == nil {
-					_, err = o.queue.Send(ctx, durable.Message{To: record.Instance, Body: body, DeduplicationID: deduplicationID})
-				}
-				return err
-			},
-		}
-	})
-}
-
-// Run resumes each instance that is stuck.
-func (c *bulkResumeCommand) Run(ctx context.Context, s *session) error {
-	return c.run(ctx, s, "", []string{"resume"}, func(o *operator, _ int64) bulkAction {
-		return bulkAction{apply: func(ctx context.Context, record instances.Record) error {
-			_, err := o.wake(ctx, record)
-			return err
-		}}
-	})
-}
-
-// Run stops each instance.
-func (c *bulkStopCommand) Run(ctx context.Context, s *session) error {
-	return c.operate(ctx, s, instances.Operation{Kind: instances.Stop}, nil)
-}
-
-// Run terminates each instance.
-func (c *bulkTerminateCommand) Run(ctx context.Context, s *session) error {
-	return c.operate(ctx, s, instances.Operation{Kind: instances.Terminate}, nil)
-}
-
-// Run keeps each instance.
-func (c *bulkKeepCommand) Run(ctx context.Context, s *session) error {
-	return c.operate(ctx, s, instances.Operation{Kind: instances.Keep}, nil)
-}
-
-// Run lets each instance expire again.
-func (c *bulkUnkeepCommand) Run(ctx context.Context, s *session) error {
-	return c.operate(ctx, s, instances.Operation{Kind: instances.Unkeep}, nil)
-}
-
-// Run moves each instance.
-func (c *bulkMoveCommand) Run(ctx context.Context, s *session) error {
-	patches, err := c.patches(ctx, s)
-	if err != nil {
-		return err
-	}
-	return c.operate(ctx, s, instances.Operation{Kind: instances.Move, State: c.Place}, patches)
-}
-
-// operate makes the change of an operator to each instance.
-func (c *bulkFlags) operate(ctx context.Context, s *session, op instances.Operation, patches []any) error {
-	status := statechart.Active
-	if op.Kind == instances.Keep || op.Kind == instances.Unkeep {
-		status = ""
-	}
-	text, err := json.Marshal(patches)
-	if err != nil {
-		return err
-	}
-	return c.run(ctx, s, status, []string{string(op.Kind), op.State, string(text)}, func(o *operator, stamp int64) bulkAction {
-		op.By, op.Reason = o.by, strings.TrimSpace(fmt.Sprintf("%s (bulk %d)", c.Reason, stamp))
-		return bulkAction{
-			isDone: func(record instances.Record) bool {
-				return slices.ContainsFunc(record.History, func(t instances.Transition) bool { return isOf(t, op) })
-			},
-			apply: func(ctx context.Context, record instances.Record) error {
-				own := op
-				own.At = s.Now()
-				_, err := o.change(ctx, record.Instance, own, patches, 0)
-				return err
-			},
-		}
-	})
-}
+`
 
 // bulkWorkers is how many instances are processed at a time.
 const bulkWorkers = 8
@@ -227,6 +120,9 @@ func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Statu
 		}
 	}
 	if err := c.ask(ctx, s, j, command[0]); err != nil {
+		return err
+	}
+	if err := j.begin(); err != nil {
 		return err
 	}
 	if err := c.process(ctx, o, j, action(o, j.run.Stamp)); err != nil {
@@ -280,7 +176,7 @@ func (c *bulkFlags) selects(record instances.Record, now time.Time) bool {
 
 // ask asks for confirmation, unless the run has begun before.
 func (c *bulkFlags) ask(ctx context.Context, s *session, j *journal, action string) error {
-	if len(j.counts) > 0 {
+	if j.begun {
 		s.note("Continuing the run of %s: %d of %d instances are done.", j.path, j.done, j.listed)
 		return nil
 	}

@@ -18,6 +18,8 @@ type journal struct {
 	run bulkRun
 	// listed is how many instances were chosen. It is -1 while the list is incomplete.
 	listed int
+	// begun is set once instances may have been changed.
+	begun  bool
 	counts map[outcome]int
 
 	mu   sync.Mutex
@@ -46,10 +48,11 @@ type bulkRun struct {
 	Stamp int64 `json:"stamp"`
 }
 
-// journalLine is any other line of a journal: an instance, the end of the list, or an outcome.
+// journalLine is any other line of a journal: an instance, the end of the list, the begin of the changes, or an outcome.
 type journalLine struct {
 	Instance string  `json:"instance,omitempty"`
 	Listed   *int    `json:"listed,omitempty"`
+	Begun    bool    `json:"begun,omitempty"`
 	Done     *int    `json:"done,omitempty"`
 	Outcome  outcome `json:"outcome,omitempty"`
 	Error    string  `json:"error,omitempty"`
@@ -65,7 +68,7 @@ func openJournal(path string, run bulkRun) (j *journal, isNew bool, err error) {
 	isSame := fmt.Sprint(j.run.Command, j.run.Table) == fmt.Sprint(run.Command, run.Table)
 	switch {
 	case err != nil:
-	case j.listed < 0 || j.done == j.listed || len(j.counts) == 0:
+	case !j.begun || j.done == j.listed:
 		// The list may lack instances, the run is complete, or it has changed nothing: there is nothing to continue.
 		*j = journal{path: path, run: run, listed: -1, counts: map[outcome]int{}, ahead: map[int]bool{}, file: j.file}
 		size, isNew = 0, true
@@ -127,6 +130,8 @@ func (j *journal) readLine(text []byte) error {
 	switch {
 	case line.Listed != nil:
 		j.listed = *line.Listed
+	case line.Begun:
+		j.begun = true
 	case line.Done != nil:
 		j.advance(*line.Done, line.Outcome)
 	}
@@ -155,6 +160,15 @@ func (j *journal) choose(instance string) error { return j.write(journalLine{Ins
 func (j *journal) end(listed int) error {
 	j.listed = listed
 	return j.write(journalLine{Listed: &listed})
+}
+
+// begin records that instances may be changed from now on.
+func (j *journal) begin() error {
+	if j.begun {
+		return nil
+	}
+	j.begun = true
+	return j.write(journalLine{Begun: true})
 }
 
 // finish stores the outcome of an instance.

@@ -177,7 +177,7 @@ var fixed = []mutant{
 `},
 	{name: "failed call counts as a try", scenario: "alias: limit 1", faults: 2, finds: "innocent event blamed", file: failureFile,
 		old: `	case !isChartError(err) && !isFirst && now.Count > was.Count:`, new: `	case isFirst && now.Count > was.Count:`},
-	{name: "item expires with effects owed", scenario: "end", finds: "expired in debt", file: turnFile,
+	{name: "item expires with effects owed", scenario: "end", finds: "expired in debt", file: "state.go",
 		old: `		next.ExpireAt = time.Time{}`, new: `		next.ExpireAt = t.expireAt(next)`},
 	{name: "parked before the decision is stored", scenario: "migrate: redrive", faults: 2, finds: "applied twice", file: parkingFile,
 		old: `	case t.draft.Instance == nil:

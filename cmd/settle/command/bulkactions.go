@@ -1,0 +1,150 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Help implements kong.HelpProvider.
+func (*bulkSendCommand) Help() string {
+	return bulkHelp + `  settle bulk send --machine order --tag urgent REMIND`
+}
+
+// Help implements kong.HelpProvider.
+func (*bulkStopCommand) Help() string {
+	return bulkHelp + `  settle bulk stop --machine order --state unpaid --older-than 720h --reason abandoned --dry-run`
+}
+
+// Help implements kong.HelpProvider.
+func (*bulkTerminateCommand) Help() string {
+	return bulkHelp + `  settle bulk terminate --machine order --state broken --yes`
+}
+
+// Help implements kong.HelpProvider.
+func (*bulkMoveCommand) Help() string {
+	return bulkHelp + `  settle bulk move --machine order --state packing packed --context 'warehouse = "B"'`
+}
+
+// Help implements kong.HelpProvider.
+func (*bulkResumeCommand) Help() string {
+	return bulkHelp + `  settle bulk resume --machine order`
+}
+
+// Help implements kong.HelpProvider.
+func (*bulkKeepCommand) Help() string {
+	return bulkHelp + `  settle bulk keep --machine order --older-than 24h --reason audit`
+}
+
+// Help implements kong.HelpProvider.
+func (*bulkUnkeepCommand) Help() string {
+	return bulkHelp + `  settle bulk unkeep --machine order --reason audit`
+}
+
+// bulkAction processes instances.
+type bulkAction struct {
+	// isDone reports whether an earlier try, whose process died, has processed the instance.
+	isDone func(instances.Record) bool
+	apply  func(context.Context, instances.Record) error
+}
+
+// Run sends an event to each instance. The stamp of the run is the event's ID, so a repeated send changes nothing.
+func (c *bulkSendCommand) Run(ctx context.Context, s *session) error {
+	event, err := pairs(c.Payload)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, s, statechart.Active, append([]string{"send", c.Event}, c.Payload...), func(o *operator, stamp int64) bulkAction {
+		eventID := "bulk/" + strconv.FormatInt(stamp, 10)
+		event["type"], event["$id"] = json.RawMessage(strconv.Quote(c.Event)), json.RawMessage(strconv.Quote(eventID))
+		return bulkAction{
+			isDone: func(record instances.Record) bool { return durable.Remembers(record, eventID) },
+			apply: func(ctx context.Context, record instances.Record) error {
+				body, err := json.Marshal(event)
+				if err == nil {
+					_, err = o.machines.Accept(record.Instance, body)
+				}
+				if err != nil {
+					return err
+				}
+				deduplicationID, err := durable.DeduplicationID(record.Instance, eventID, body)
+				if err == nil {
+					_, err = o.queue.Send(ctx, durable.Message{To: record.Instance, Body: body, DeduplicationID: deduplicationID})
+				}
+				return err
+			},
+		}
+	})
+}
+
+// Run resumes each instance that is stuck.
+func (c *bulkResumeCommand) Run(ctx context.Context, s *session) error {
+	return c.run(ctx, s, "", []string{"resume"}, func(o *operator, _ int64) bulkAction {
+		return bulkAction{apply: func(ctx context.Context, record instances.Record) error {
+			_, err := o.wake(ctx, record)
+			return err
+		}}
+	})
+}
+
+// Run stops each instance.
+func (c *bulkStopCommand) Run(ctx context.Context, s *session) error {
+	return c.operate(ctx, s, instances.Operation{Kind: instances.Stop}, nil)
+}
+
+// Run terminates each instance.
+func (c *bulkTerminateCommand) Run(ctx context.Context, s *session) error {
+	return c.operate(ctx, s, instances.Operation{Kind: instances.Terminate}, nil)
+}
+
+// Run keeps each instance.
+func (c *bulkKeepCommand) Run(ctx context.Context, s *session) error {
+	return c.operate(ctx, s, instances.Operation{Kind: instances.Keep}, nil)
+}
+
+// Run lets each instance expire again.
+func (c *bulkUnkeepCommand) Run(ctx context.Context, s *session) error {
+	return c.operate(ctx, s, instances.Operation{Kind: instances.Unkeep}, nil)
+}
+
+// Run moves each instance.
+func (c *bulkMoveCommand) Run(ctx context.Context, s *session) error {
+	patches, err := c.patches(ctx, s)
+	if err != nil {
+		return err
+	}
+	return c.operate(ctx, s, instances.Operation{Kind: instances.Move, State: c.Place}, patches)
+}
+
+// operate makes the change of an operator to each instance.
+func (c *bulkFlags) operate(ctx context.Context, s *session, op instances.Operation, patches []any) error {
+	status := statechart.Active
+	if op.Kind == instances.Keep || op.Kind == instances.Unkeep {
+		status = ""
+	}
+	text, err := json.Marshal(patches)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, s, status, []string{string(op.Kind), op.State, string(text)}, func(o *operator, stamp int64) bulkAction {
+		op.By, op.Reason = o.by, strings.TrimSpace(fmt.Sprintf("%s (bulk %d)", c.Reason, stamp))
+		return bulkAction{
+			isDone: func(record instances.Record) bool {
+				return slices.ContainsFunc(record.History, func(t instances.Transition) bool { return isOf(t, op) })
+			},
+			apply: func(ctx context.Context, record instances.Record) error {
+				own := op
+				own.At = s.Now()
+				_, err := o.change(ctx, record.Instance, own, patches, 0)
+				return err
+			},
+		}
+	})
+}
