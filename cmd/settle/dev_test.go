@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -128,6 +130,33 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 		}
 		_ = listener.Close() // The listener only shows that the port is free.
 	}
+}
+
+// A web page that binds its own name to 127.0.0.1 must not reach dev. A container may, if the user allows its name.
+func TestDevRejectsOtherHosts(t *testing.T) {
+	t.Parallel()
+	dev := startDev(t, "--allow-host", "host.docker.internal", "--allow-host", "laptop.lan")
+	for _, url := range []string{dev.aws + "/schedules", dev.gateway + "/machines"} {
+		for host, want := range map[string]int{
+			"localhost": http.StatusOK, "[::1]:7388": http.StatusOK, "host.docker.internal:7388": http.StatusOK, "laptop.lan": http.StatusOK, "evil.example:7388": http.StatusForbidden,
+		} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = host
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			text, err := io.ReadAll(answer.Body)
+			if err != nil || answer.StatusCode != want || strings.Contains(string(text), "--allow-host evil.example") != (want != http.StatusOK) {
+				t.Errorf("%s with the host %s: expected %d, and the flag in a refusal, got %d %s and %v", url, host, want, answer.StatusCode, text, err)
+			}
+		}
+	}
+	dev.end(t)
 }
 
 func TestDevAppliesTheTimingFlags(t *testing.T) {

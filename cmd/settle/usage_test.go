@@ -26,6 +26,8 @@ var wrongLines = []struct {
 	{"dev --function-timeout 4.9s", command.ExitUsage, "--function-timeout: expected 5s to 15m, got 4.9s; two seconds of it are reserved for storing, so services need more"},
 	{"dev --consumer bootstrap --consumer-env KEY", command.ExitUsage, `--consumer-env: expected KEY=VALUE, got "KEY"`},
 	{"dev --consumer-env KEY=1", command.ExitUsage, "--consumer-env: expected --consumer with it, got none"},
+	{"dev --allow-host http://laptop.lan", command.ExitUsage, `--allow-host: expected a host name without a port, such as host.docker.internal, got "http://laptop.lan"`},
+	{"dev --allow-host laptop.lan:7388", command.ExitUsage, `without a port, such as host.docker.internal, got "laptop.lan:7388"`},
 	{"list --limit 0", command.ExitUsage, "--limit: expected at least 1, got 0"},
 	{"list --limit=-1", command.ExitUsage, "usage: --limit: expected at least 1, got -1\n"},
 	{"list --limit --local", command.ExitUsage, `usage: --limit: expected int value but got "--local" (long flag); perhaps try --limit="--local"?; see settle list`},

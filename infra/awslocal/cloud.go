@@ -60,6 +60,9 @@ type Config struct {
 	// Data is the folder in which Open stores the state of all services: messages, items, schedules, executions. It
 	// is created if it does not exist. If empty, nothing survives the process.
 	Data string
+	// AllowHosts are names under which clients reach a server of Listen, without a port, in addition to localhost and the
+	// loopback addresses. A container needs it, for example, with host.docker.internal.
+	AllowHosts []string
 	// Functions are registered at the start, by name, as with Cloud.Register. Executions restored from a data folder
 	// may invoke them immediately.
 	Functions map[string]Function
@@ -80,6 +83,8 @@ type Cloud struct {
 	now      func() time.Time
 	requests atomic.Uint64 // number of requests so far
 	faults   *faults       // nil if no fault hook is set
+	// allowHosts is Config.AllowHosts.
+	allowHosts []string
 
 	// mu guards everything below. All services share one lock because they call each other, and the effects of one
 	// call must become visible, and be stored, atomically.
@@ -123,7 +128,8 @@ func newCloud(config Config) (*Cloud, error) {
 	config = config.withDefaults()
 	c := &Cloud{
 		now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(), scheduler: scheduler.New(), states: states.New(), faults: newFaults(config),
-		rooms: make(map[string]*waitingRoom), functions: make(map[string]*environments),
+		allowHosts: config.AllowHosts,
+		rooms:      make(map[string]*waitingRoom), functions: make(map[string]*environments),
 		statusChanges: config.StatusChanges, statusFault: config.StatusChangeFault,
 	}
 	c.dynamo.DelayTTL(max(0, config.TTLDelay))

@@ -28,8 +28,8 @@ type Server struct {
 }
 
 // Listen serves c on addr, a host and port such as "127.0.0.1:4566". Port 0 selects a free port. The host must be a
-// loopback address or localhost, because every caller has full access. For the same reason, requests from web pages
-// of other origins are rejected.
+// loopback address or localhost, because every caller has full access. For the same reason, Listen rejects requests from
+// web pages of other origins, and requests for other hosts that are not in Config.AllowHosts.
 func (c *Cloud) Listen(addr string) (*Server, error) {
 	if err := checkLoopback(addr); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (c *Cloud) serveOn(listener net.Listener) *Server {
 	ctx, hangUp := context.WithCancelCause(context.Background())
 	s := &Server{
 		http: &http.Server{
-			Handler:           http.NewCrossOriginProtection().Handler(c),
+			Handler:           http.NewCrossOriginProtection().Handler(http.HandlerFunc(c.serveAllowed)),
 			BaseContext:       func(net.Listener) context.Context { return ctx },
 			ReadHeaderTimeout: 10 * time.Second,
 		},
@@ -108,7 +108,7 @@ func checkLoopback(addr string) error {
 	if err != nil {
 		return fmt.Errorf("listening: expected host:port such as 127.0.0.1:4566, got %q: %w", addr, err)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !isLoopback(host) {
 		return fmt.Errorf("listening: awslocal gives every caller full access, so it listens on loopback "+
 			"only: expected 127.0.0.1, [::1] or localhost, got %q", host)
 	}

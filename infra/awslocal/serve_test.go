@@ -1,9 +1,11 @@
 package awslocal_test
 
 import (
+	"context"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -176,4 +178,60 @@ func TestListen_rejects_web_pages_of_other_origins(t *testing.T) {
 	if response.StatusCode != http.StatusForbidden {
 		t.Fatalf("got %d %s, want 403", response.StatusCode, body)
 	}
+}
+
+// A web page can bind its own name to 127.0.0.1. The browser then sends its requests here, with its name as their host.
+func TestListen_rejects_hosts_that_are_not_allowed(t *testing.T) {
+	t.Parallel()
+	server, err := awslocal.New(awslocal.Config{AllowHosts: []string{"host.docker.internal"}}).Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	for host, want := range map[string]int{
+		"localhost:1": http.StatusOK, "LocalHost": http.StatusOK, "127.0.0.1:1": http.StatusOK, "127.0.0.2": http.StatusOK, "[::1]:1": http.StatusOK, "[::1]": http.StatusOK,
+		"host.docker.internal:1": http.StatusOK, "Host.Docker.Internal": http.StatusOK,
+		"evil.example:1": http.StatusForbidden, "localhost.evil.example": http.StatusForbidden, "127.0.0.1.evil.example": http.StatusForbidden,
+		"0.0.0.0:1": http.StatusForbidden, "192.0.2.1": http.StatusForbidden, "x.host.docker.internal": http.StatusForbidden,
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL(), strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		for name, value := range target("DynamoDB_20120810.ListTables") {
+			r.Header.Set(name, value)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, _ := io.ReadAll(response.Body)
+		if response.StatusCode != want || strings.Contains(string(body), "--allow-host") != (want != http.StatusOK) {
+			t.Errorf("%s: got %d %s, want %d, and with an error the flag --allow-host", host, response.StatusCode, body, want)
+		}
+	}
+}
+
+// The SDK of a container shows the reason.
+func TestListen_rejects_hosts_in_the_form_of_AWS(t *testing.T) {
+	t.Parallel()
+	server, err := awslocal.New(awslocal.Config{}).Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	_, port, _ := strings.Cut(strings.TrimPrefix(server.URL(), "http://"), ":")
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, "127.0.0.1:"+port)
+	}
+	client := sqs.New(sqs.Options{
+		Region: awslocal.Region, BaseEndpoint: aws.String("http://host.docker.internal:" + port), RetryMaxAttempts: 1,
+		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+		HTTPClient:  &http.Client{Transport: &http.Transport{DialContext: dial}},
+	})
+	_, err = client.ListQueues(t.Context(), &sqs.ListQueuesInput{})
+	wantMessage(t, err, `AccessDeniedException: expected localhost or a loopback address as the host of the request, got "host.docker.internal:`+port+
+		`": if you trust this name, run settle dev with --allow-host host.docker.internal, or add it to AllowHosts of awslocal.Config`)
 }

@@ -33,6 +33,8 @@ type devCommand struct {
 	AWSPort  uint16 `name:"aws-port" default:"${aws_port}" help:"The port of the AWS endpoint, on 127.0.0.1; 0 picks a free one (${default})."`
 	HTTPPort uint16 `name:"http-port" default:"${http_port}" help:"The port of the gateway, on 127.0.0.1; 0 picks a free one (${default})."`
 
+	AllowHosts []string `name:"allow-host" sep:"none" placeholder:"NAME" help:"Accept requests for this host name on both ports, besides localhost and the loopback addresses, such as host.docker.internal for containers. May be repeated."`
+
 	Data string `placeholder:"DIR" help:"Keep queues, tables, schedules, executions and generated secrets in this folder, and continue from its content. Without it, nothing is kept."`
 
 	Consumer        string        `placeholder:"PATH" help:"Run this executable behind the queue as Lambda would, instead of the consumer in this process: .bin/functions/*/consumer/bootstrap from make functions, or one of your own."`
@@ -57,6 +59,10 @@ With --data, every change is on disk before it is acknowledged. After Ctrl-C, a 
 folder continues with all instances, schedules and executions. Generated secrets are kept in its file secrets.json, which
 only you can read. They are used whenever you give none. Without --data, nothing survives Ctrl-C.
 
+Both ports accept only requests for localhost or a loopback address. Otherwise a web page could bind its own name to
+127.0.0.1, and read and change everything. If a container reaches this machine under another name, allow the name with
+--allow-host.
+
 With --consumer, settle dev runs the executable that you deploy, in --concurrency processes. It kills a process at its
 timeout, and restarts a process that has ended. As environment variables, each process gets the settings that its template
 sets on AWS, the settings from the flags of machines, and generated keys, such as the key for the codes of signup. It
@@ -67,6 +73,7 @@ else. To leave them out, use --consumer-env SETTLE_LOG_PAYLOADS=off.
 
   settle dev
   settle dev --data ~/.settle --function-timeout 15s
+  settle dev --allow-host host.docker.internal
   settle dev --aws-port 0 --consumer ./bootstrap --consumer-env SETTLE_LOG_LEVEL=debug`
 }
 
@@ -81,6 +88,11 @@ func (c *devCommand) validate() error {
 	for _, variable := range c.ConsumerEnv {
 		if name, _, ok := strings.Cut(variable, "="); !ok || name == "" {
 			return fmt.Errorf("%w: --consumer-env: expected KEY=VALUE, got %q", errUsage, variable)
+		}
+	}
+	for _, host := range c.AllowHosts {
+		if host == "" || strings.ContainsAny(host, "/:*") {
+			return fmt.Errorf("%w: --allow-host: expected a host name without a port, such as host.docker.internal, got %q", errUsage, host)
 		}
 	}
 	if len(c.ConsumerEnv) > 0 && c.Consumer == "" {
@@ -124,7 +136,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 		hosted = s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL})
 		return hosted
 	}, stack.Config{
-		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger, Committed: handler.Committed,
+		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), AllowHosts: c.AllowHosts, Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger, Committed: handler.Committed,
 		Consumer: c.Consumer, ConsumerEnv: c.consumerEnv(s), ConsumerLogs: s.raw, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {

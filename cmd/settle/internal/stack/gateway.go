@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"time"
+
+	"github.com/settle-run/settle/infra/awslocal"
 )
 
 // shutdownTimeout is how long close waits for requests in flight.
@@ -26,7 +28,8 @@ const (
 // apiServer serves the API on a port or, without an address, in process.
 type apiServer struct {
 	listener net.Listener // nil without an address
-	server   *http.Server // nil until it serves
+	handler  http.Handler // nil until it serves
+	server   *http.Server // nil without an address, and until it serves
 	url      string
 	client   *http.Client
 	served   chan struct{} // closed when the server has stopped
@@ -54,23 +57,30 @@ func (g *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		request.Body = http.NoBody
 	}
 	recorder := httptest.NewRecorder()
-	g.server.Handler.ServeHTTP(recorder, request)
+	g.handler.ServeHTTP(recorder, request)
 	return recorder.Result(), nil
 }
 
-// serve serves the handler until close.
-func (g *apiServer) serve(handler http.Handler, fail func(error)) {
+// serve serves the handler until close. A web page must not reach a developer's machine: neither from another origin,
+// nor under a name of its own that it binds to a loopback address. So a port serves only the hosts of this machine and
+// allowHosts.
+func (g *apiServer) serve(handler http.Handler, allowHosts []string, fail func(error)) {
+	g.handler = http.NewCrossOriginProtection().Handler(handler)
+	if g.listener == nil {
+		return
+	}
 	g.server = &http.Server{
-		// A web page of another origin must not be able to send events to a developer's machine.
-		Handler:           http.NewCrossOriginProtection().Handler(handler),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := awslocal.CheckHost(r.Host, allowHosts); err != nil {
+				http.Error(w, err.Error(), http.StatusForbidden)
+				return
+			}
+			g.handler.ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
-	}
-	if g.listener == nil {
-		close(g.served)
-		return
 	}
 	go func() {
 		defer close(g.served)

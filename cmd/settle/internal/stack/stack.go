@@ -53,6 +53,9 @@ type Config struct {
 	AWSAddr string
 	// HTTPAddr is the address of the gateway, in the same form.
 	HTTPAddr string
+	// AllowHosts are the hosts, besides localhost and the loopback addresses, under which both addresses accept
+	// requests.
+	AllowHosts []string
 	// Data is the folder for queues and tables. A stack that is started on it later continues. Empty means that they
 	// end with the stack.
 	Data string
@@ -137,7 +140,7 @@ func Start(ctx context.Context, machines Machines, config Config) (*Stack, error
 		stopPolling: func() {}, failed: make(chan error, 1), started: make(chan struct{}),
 	}
 	s.cloud, err = awslocal.Open(awslocal.Config{
-		Now: config.Now, Data: config.Data, StatusChanges: ExecutionsQueue,
+		Now: config.Now, Data: config.Data, AllowHosts: config.AllowHosts, StatusChanges: ExecutionsQueue,
 		Functions: map[string]awslocal.Function{TokenTask: {Timeout: config.FunctionTimeout, Start: s.tokenTask}},
 	})
 	if err != nil {
@@ -168,7 +171,7 @@ func (s *Stack) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.gateway.serve(handler, s.fail)
+	s.gateway.serve(handler, s.config.AllowHosts, s.fail)
 	if err := s.poll(queues); err != nil {
 		return err
 	}
