@@ -41,7 +41,7 @@ type webhook struct {
 }
 
 // FromWebhook maps GitHub's unmodified workflow_job webhook to the ID of the instance and the event to send to it.
-// The event has no $id, because the payload does not contain the delivery's ID. Errors wrap ErrWebhook.
+// The event has no $id, because the payload contains no ID of the webhook. Errors wrap ErrWebhook.
 func FromWebhook(payload []byte) (instanceID string, event json.RawMessage, err error) {
 	var hook webhook
 	if err := json.Unmarshal(payload, &hook); err != nil {

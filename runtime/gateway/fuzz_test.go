@@ -1,6 +1,8 @@
 package gateway_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -89,6 +91,7 @@ func FuzzWebhook(f *testing.F) {
 		if !signed && answer.Code != http.StatusUnauthorized {
 			t.Fatalf("expected 401 for an unsigned webhook, got %d %s", answer.Code, answer.Body)
 		}
-		checkAnswer(t, w, answer, delivery)
+		sum := sha256.Sum256([]byte(body))
+		checkAnswer(t, w, answer, "body/"+hex.EncodeToString(sum[:16])) // whatever headers the signature does not cover
 	})
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,10 +27,14 @@ type Webhook struct {
 
 // WebhookEvent is the event of a webhook.
 type WebhookEvent struct {
-	To    instances.ID
+	To instances.ID
+	// Event is the event without "$id".
 	Event json.RawMessage
-	// ID is the third party's ID of the delivery. It becomes the event's $id, so a redelivery is applied once. The
-	// gateway does not reserve the ID in the table, so an outage of the table does not reject webhooks.
+	// ID is the third party's ID of the event. It becomes the event's $id, so a redelivery is applied once. Read must
+	// take the ID from a part of the request that the signature covers. An attacker with one signed request can send it
+	// again with a change in any other part. The ID defaults to a digest of the body. So if two different events can
+	// have equal bodies, Read must return an ID. The gateway does not reserve the ID in the table, so an outage of the
+	// table does not reject webhooks.
 	ID string
 	// Answer is the JSON body of the response with status 200 if Event is nil. The gateway then queues no event, for
 	// example for a ping.
@@ -96,9 +101,15 @@ func (a *api) postWebhook(r *http.Request) (reply, error) {
 	case event.Event == nil:
 		return reply{status: http.StatusOK, body: event.Answer}, nil
 	}
-	m, err := a.prepare(event.To, event.Event, event.ID)
+	m, err := a.prepare(event.To, event.Event, cmp.Or(event.ID, bodyID(body)))
 	if err != nil {
 		return reply{}, err
 	}
 	return a.enqueue(r.Context(), m)
+}
+
+// bodyID returns the ID of a webhook's event that has no other ID. A redelivery has the same body, and so the same ID.
+func bodyID(body []byte) string {
+	sum := sha256.Sum256(body)
+	return "body/" + hex.EncodeToString(sum[:16])
 }
