@@ -32,11 +32,12 @@ func ConsumerMachines(p *host.Process) ([]durable.Machine, error) {
 	return Machines(p)
 }
 
-// ThirdParties returns the third parties that send requests to the gateway.
+// ThirdParties returns the third parties that send requests to the gateway: those with a secret.
 func ThirdParties(p *host.Process) host.ThirdParties {
-	parties := host.ThirdParties{Webhooks: map[string]gateway.Webhook{
-		webhook.Name: webhook.GitHub(p.Env.Secret(GitHubWebhookSecret, webhook.SecretBytesMin)),
-	}}
+	var parties host.ThirdParties
+	if secret := p.Env.Secret(GitHubWebhookSecret, webhook.SecretBytesMin); len(secret) > 0 {
+		parties.Webhooks = map[string]gateway.Webhook{webhook.Name: webhook.GitHub(secret)}
+	}
 	if made := callbacks(p.Env); len(made.Key) > 0 {
 		parties.Callbacks = map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: made.Verify, Read: enrich.ReadCallback}}
 	}

@@ -82,3 +82,11 @@ func TestServicesLogPayloadsOnlyIfConfigured(t *testing.T) {
 		}
 	}
 }
+
+func TestGatewayHasNoThirdPartiesWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	parties := ThirdParties(&host.Process{Env: host.NewEnv(hosttest.Environment())})
+	if len(parties.Webhooks) != 0 || len(parties.Callbacks) != 0 {
+		t.Errorf("expected no webhooks and no callbacks, got %v", parties)
+	}
+}

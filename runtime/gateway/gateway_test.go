@@ -49,16 +49,25 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 	}
 }
 
-func TestWebhooksAreRejectedWithoutASecret(t *testing.T) {
+// Everybody can call the routes for webhooks and callbacks. A line of level ERROR or a 5xx would ring an alarm.
+func TestProbesOfThirdPartiesRingNoAlarm(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, gateway.Config{Webhooks: github("")})
 	body := `{"action":"queued","workflow_job":{"id":2,"run_id":1,"status":"queued"}}`
-	answer := post(w, "/webhooks/github", body, withHeader(webhookHeader([]byte(body)), "X-Hub-Signature-256", sign("", []byte(body))))
-	if answer.Code != http.StatusServiceUnavailable || !strings.Contains(answer.Body.String(), `"code":"no_webhook_secret"`) {
-		t.Errorf("expected 503 no_webhook_secret, got %d %s", answer.Code, answer.Body)
-	}
-	if len(w.queue.sent) != 0 {
-		t.Errorf("expected nothing in the queue, got %v", w.queue.sent)
+	for path, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		"/webhooks/nope":              {http.StatusNotFound, `unknown webhook \"nope\"`},
+		"/webhooks/nope/42/3630/key":  {http.StatusNotFound, "unknown_callback"},
+		"/webhooks/github":            {http.StatusUnauthorized, "no secret is configured"},
+		"/webhooks/github/42/3630/ab": {http.StatusNotFound, "unknown_callback"},
+	} {
+		w := newWorld(t, gateway.Config{Webhooks: github("")})
+		answer := post(w, path, body, withHeader(webhookHeader([]byte(body)), "X-Hub-Signature-256", sign("", []byte(body))))
+		wantAnswer(t, path, answer, want.status, want.text)
+		if log := w.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "level=INFO") || len(w.queue.sent) != 0 {
+			t.Errorf("%s: expected one line of level INFO and nothing in the queue, got %s and %v", path, log, w.queue.sent)
+		}
 	}
 }
 

@@ -101,7 +101,6 @@ var problems = []struct {
 	{statechart.ErrNotAnEvent, http.StatusBadRequest, "not_an_event"},
 	{statechart.ErrUndeclared, http.StatusBadRequest, "undeclared_event"},
 	{statechart.ErrPayload, http.StatusBadRequest, "payload"},
-	{ErrNoSecret, http.StatusServiceUnavailable, "no_webhook_secret"},
 	{errQueue, http.StatusServiceUnavailable, "queue"},
 	{errReserve, http.StatusServiceUnavailable, "store"},
 	{errStore, http.StatusServiceUnavailable, "store"},

@@ -17,8 +17,7 @@ import (
 // Webhook describes a third party that signs its requests. The requests arrive at POST /webhooks/{name}. Both fields
 // are required.
 type Webhook struct {
-	// Verify checks the signature of a request. Its error rejects the request with status 401, or with 503 if it wraps
-	// ErrNoSecret. HMAC returns a Verify function for the usual form of a signature. SignedBy helps to write one for
+	// Verify checks the signature of a request. Its error rejects the request with status 401. HMAC returns a Verify function for the usual form of a signature. SignedBy helps to write one for
 	// another form.
 	Verify func(header http.Header, body []byte) error
 	// Read converts a verified request to an event. Its error rejects the request with status 400.
@@ -41,8 +40,8 @@ type WebhookEvent struct {
 	Answer any
 }
 
-// ErrNoSecret is returned by SignedBy, and by the functions that HMAC returns, if the secret is empty.
-var ErrNoSecret = errors.New("webhooks are rejected because no secret is configured: set one here and at the sender")
+// errNoSecret rejects a request like a wrong signature, not with a 5xx, because everybody can send one and ring an alarm.
+var errNoSecret = errors.New("webhooks are rejected because no secret is configured: set one here and at the sender")
 
 // HMAC returns a Verify function for the most common form of a signature. The header holds the prefix and the HMAC-SHA256
 // of the body in hexadecimal. GitHub, for example, uses X-Hub-Signature-256 with the prefix "sha256=".
@@ -62,7 +61,7 @@ func HMAC(header, prefix string, secret []byte) func(http.Header, []byte) error 
 // SignedBy checks that the signature is the HMAC-SHA256 of the parts, in hexadecimal. It takes constant time.
 func SignedBy(secret []byte, signature string, parts ...[]byte) error {
 	if len(secret) == 0 {
-		return ErrNoSecret
+		return errNoSecret
 	}
 	given, err := hex.DecodeString(signature)
 	if err != nil || len(given) != sha256.Size {
@@ -88,10 +87,7 @@ func (a *api) postWebhook(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	switch err := webhook.Verify(r.Header, body); {
-	case errors.Is(err, ErrNoSecret):
-		return reply{}, err
-	case err != nil:
+	if err := webhook.Verify(r.Header, body); err != nil {
 		return reply{}, fmt.Errorf("%w: %w", errSignature, err)
 	}
 	event, err := webhook.Read(r.Header, body)
