@@ -26,7 +26,7 @@ NPM_PACKAGES := $(wildcard */testdata/npm/package-lock.json */*/testdata/npm/pac
                            */*/*/testdata/npm/package-lock.json)
 # Only make crosscheck installs the other emulators. No test needs them.
 CROSSCHECK    := infra/awslocal/conformance
-# Only make infra installs the tools of infra/cdk. CDK takes a minute of CPU time to compile.
+# Only make infra and make deploy-cdk install the tools of infra/cdk. CDK takes a minute of CPU time to compile.
 INFRA         := infra/cdk
 NPM_INSTALLED := $(filter-out $(CROSSCHECK)/% $(INFRA)/%,$(NPM_PACKAGES:package-lock.json=node_modules/.package-lock.json))
 
@@ -46,7 +46,7 @@ help: ## print this help
 	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s SEED=%s RUNS=%s STRAIN=%s MUTANTS=%s\n' \
 		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)' '$(SEED)' '$(RUNS)' '$(STRAIN)' '$(MUTANTS)'
 	@printf '           SCENARIO= FAULTS=%s\n' '$(FAULTS)'
-	@printf '           STACK=%s OWN= BUCKET= PARAMETERS= BUCKETS= ALARMS= CONCURRENCY= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s VULN_DB=%s\n' \
+	@printf '           STACK=%s OWN= BUCKET= BUCKET_OWNER= PARAMETERS= BUCKETS= ALARMS= CONCURRENCY= STREAM= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s VULN_DB=%s\n' \
 		'$(STACK)' '$(INFRA_FLAGS)' '$(CDK)' '$(VULN_DB)'
 	@printf '           DEV_KILLS=%s ORACLE_MACHINES=%s ORACLE_SEED=%s COST_FLAGS=%s AWS_CLI_PORT=%s BENCH_AWS_FLAGS=%s\n' \
 		'$(DEV_KILLS)' '$(ORACLE_MACHINES)' '$(ORACLE_SEED)' '$(COST_FLAGS)' '$(AWS_CLI_PORT)' '$(BENCH_AWS_FLAGS)'
@@ -177,7 +177,7 @@ fmt: $(LINTER) ## format the code: gofmt, and imports in their groups
 
 .PHONY: fmt-check
 fmt-check: ## fail if gofmt would change a file
-	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l -s .); \
+	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l -s $$(git ls-files --cached --others --exclude-standard -- '*.go')); \
 	if [[ -n $$unformatted ]]; then \
 		printf 'not formatted (make fmt):\n%s\n' "$$unformatted" >&2; exit 1; \
 	fi
@@ -226,7 +226,7 @@ functions: ## build every function: .bin/functions/<arch>/<name>/bootstrap
 zips: functions ## zip every function for a release: .bin/zips/settle_<name>_linux_<arch>.zip
 	@rm -rf .bin/zips && mkdir -p .bin/zips
 	@for arch in $(ARCHS); do \
-		$(GO) run ./infra/pack .bin/functions/$$arch | while read -r name _ zip; do \
+		$(GO) run ./infra/pack .bin/functions/$$arch | while read -r name _ _ zip; do \
 			cp "$$zip" .bin/zips/settle_$${name}_linux_$$arch.zip; \
 		done; \
 	done
@@ -280,19 +280,19 @@ OWN      ?=
 deploy deploy-cdk: ARCHS := arm64
 
 .PHONY: deploy
-deploy: functions ## deploy the stack STACK with the aws CLI; OWN= BUCKET= PARAMETERS='Name=value ...', DRY=1 only prints the steps
+deploy: functions ## deploy the stack STACK with the aws CLI; OWN= BUCKET= BUCKET_OWNER= PARAMETERS='Name=value ...', DRY=1 only prints the steps
 	@$(GO) run ./infra/pack $(OWN) $(DEPLOYED) | \
-		STACK='$(STACK)' BUCKET='$(BUCKET)' PARAMETERS='$(PARAMETERS)' DRY='$(DRY)' infra/deploy.sh
+		STACK='$(STACK)' BUCKET='$(BUCKET)' BUCKET_OWNER='$(BUCKET_OWNER)' PARAMETERS='$(PARAMETERS)' DRY='$(DRY)' infra/deploy.sh
 
 COMMA := ,
 
-# The latest CLI that can read the output of the construct's CDK version.
-CDK ?= npx --yes aws-cdk@2.1148.1
+# The CDK command line of the lock file in infra/cdk/testdata/npm: the latest that can read the output of the construct's CDK version.
+CDK ?= testdata/npm/node_modules/.bin/cdk
 
 .PHONY: deploy-cdk
-deploy-cdk: functions ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= BUCKETS= ALARMS= CONCURRENCY=, DRY=1 only synthesizes
+deploy-cdk: functions $(INFRA)/testdata/npm/node_modules/.package-lock.json ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= BUCKETS= ALARMS= CONCURRENCY= STREAM=, DRY=1 only synthesizes
 	cd $(INFRA) && GOWORK=off $(CDK) $(if $(DRY),synth --quiet,deploy) -c stack='$(STACK)' -c buckets='$(BUCKETS)' \
-		-c alarms='$(ALARMS)' -c concurrency='$(CONCURRENCY)' \
+		-c alarms='$(ALARMS)' -c concurrency='$(CONCURRENCY)' -c stream='$(STREAM)' \
 		-c functions='$(if $(OWN),$(abspath $(OWN))$(COMMA))$(CURDIR)/$(DEPLOYED)' -c own='$(if $(OWN),true)'
 
 .PHONY: destroy

@@ -145,6 +145,33 @@ func TestConstructModuleCanBeFetched(t *testing.T) {
 	}
 }
 
+// make deploy-cdk deploys with the administrator's credentials, so its command line and the packages that it loads are pinned.
+func TestCDKCommandLineHasALockFile(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("cdk/testdata/npm/package-lock.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lock struct {
+		Packages map[string]struct{ Version, Integrity string }
+	}
+	if err := json.Unmarshal(text, &lock); err != nil {
+		t.Fatal(err)
+	}
+	if cdk := lock.Packages["node_modules/aws-cdk"]; cdk.Version == "" || !strings.HasPrefix(cdk.Integrity, "sha512-") {
+		t.Errorf("expected aws-cdk with its hash in infra/cdk/testdata/npm/package-lock.json, got %v", cdk)
+	}
+	for _, path := range []string{"../Makefile", "../docs/deploy.md", "../docs/deploy-a-machine.md"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(text, []byte("npx aws-cdk")) || bytes.Contains(text, []byte("npx --yes")) {
+			t.Errorf("%s: expected the CDK command line of a lock file, got npx", path)
+		}
+	}
+}
+
 func TestTableMatchesTheRuntime(t *testing.T) {
 	t.Parallel()
 	cloud := awslocal.New(awslocal.Config{})
