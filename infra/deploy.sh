@@ -3,10 +3,11 @@
 #
 #   infra/deploy.sh <ZIPS
 #
-# ZIPS is the output of infra/pack: lines with a function, the key of its zip, and the path of the zip.
+# ZIPS is the output of infra/pack: lines with a function, the key of its zip, the zip's checksum, and its path.
 #
-#   STACK         the stack's name; settle by default
+#   STACK         the stack's name; settle by default. It must not end in -dlq
 #   BUCKET        the bucket for the zips; by default settle-code-ACCOUNT-REGION, which is created if missing
+#   BUCKET_OWNER  the account that owns BUCKET; by default the account of the credentials
 #   PARAMETERS    parameters of the template, such as 'AlarmTopic=arn:... ConsumerConcurrency=20 UploadBuckets=sales,warehouse'
 #   DRY=1         prints the commands without running them
 set -euo pipefail
@@ -51,9 +52,13 @@ if [[ ! $stack =~ ^[A-Za-z][A-Za-z0-9-]{0,63}$ ]]; then
 	echo "expected STACK to be a name of up to 64 letters, digits and hyphens, got '$stack'" >&2
 	exit 2
 fi
+if [[ $stack == *-dlq ]]; then
+	echo "expected STACK not to end in -dlq, got '$stack': $stack.fifo is the dead-letter queue of the stack ${stack%-dlq}, so choose another name" >&2
+	exit 2
+fi
 read -r -d '' -a more <<<"${PARAMETERS:-}" || true # read returns 1 at the end of its input
 code=() uploads=()
-while read -r function key zip; do
+while read -r function key sum zip; do
 	case $function in
 	consumer) parameter=ConsumerCode ;;
 	gateway) parameter=GatewayCode ;;
@@ -63,7 +68,11 @@ while read -r function key zip; do
 	objects) parameter=ObjectsCode ;;
 	*) continue ;; # not in the template
 	esac
-	code+=("$parameter=$stack/$key") uploads+=("$key $zip")
+	if [[ -z $zip ]]; then
+		echo "expected lines with a function, a key, a checksum and a path, got: $function $key $sum" >&2
+		exit 2
+	fi
+	code+=("$parameter=$stack/$key") uploads+=("$key $sum $zip")
 done <<<"$zips"
 if ((${#code[@]} != 6)); then
 	echo "expected six functions on standard input, got: ${zips//$'\n'/, }" >&2
@@ -88,25 +97,36 @@ else
 	account=$(aws sts get-caller-identity --query Account --output text)
 fi
 if failed_first; then exit 1; fi
-bucket=${BUCKET:-settle-code-$account-$region}
-if [[ -z ${BUCKET:-} ]] && { [[ -n ${DRY:-} ]] || ! aws s3api head-bucket --bucket "$bucket" --expected-bucket-owner "$account" >/dev/null 2>&1; }; then
-	run aws s3 mb "s3://$bucket" --region "$region"
+bucket=${BUCKET:-settle-code-$account-$region} owner=$account
+if [[ -n ${BUCKET:-} ]]; then owner=${BUCKET_OWNER:-$account}; fi
+owned=(--region "$region" --bucket "$bucket" --expected-bucket-owner "$owner")
+if [[ -n ${DRY:-} ]] || ! aws s3api head-bucket "${owned[@]}" >/dev/null 2>&1; then
+	if [[ -z ${BUCKET:-} ]]; then
+		run aws s3 mb "s3://$bucket" --region "$region"
+	elif [[ -z ${DRY:-} ]]; then
+		echo "expected the bucket $bucket to exist and to belong to the account $owner: set BUCKET to a bucket of this account, or BUCKET_OWNER to the account that owns it" >&2
+		exit 2
+	fi
 fi
 
 for upload in "${uploads[@]}"; do
-	key=${upload%% *} zip=${upload#* }
-	if [[ -z ${DRY:-} ]] && aws s3api head-object --bucket "$bucket" --key "$stack/$key" >/dev/null 2>&1; then
-		continue # The key contains the hash, so the existing object has the same content.
+	read -r key sum zip <<<"$upload"
+	# The key contains a hash, but S3 does not check that an object's content has this hash. An object of another tool has no checksum.
+	if [[ -z ${DRY:-} ]] && stored=$(aws s3api head-object "${owned[@]}" --key "$stack/$key" --checksum-mode ENABLED --query ChecksumSHA256 --output text 2>/dev/null) &&
+		[[ $stored == "$sum" ]]; then
+		continue
 	fi
-	run aws s3 cp --only-show-errors "$zip" "s3://$bucket/$stack/$key" --region "$region"
+	run aws s3api put-object "${owned[@]}" --key "$stack/$key" --body "$zip" --checksum-sha256 "$sum" --query ChecksumSHA256 --output text
 done
 parameters=("CodeBucket=$bucket" "${code[@]}" ${more[@]+"${more[@]}"}) # Old shells treat the expansion of an empty array as an error.
 
+# --force-upload replaces a template that is already in the bucket.
 if ! run aws cloudformation deploy --region "$region" --stack-name "$stack" --template-file "$template" \
-	--s3-bucket "$bucket" --s3-prefix "$stack" --capabilities CAPABILITY_IAM --no-fail-on-empty-changeset \
+	--s3-bucket "$bucket" --s3-prefix "$stack" --force-upload --capabilities CAPABILITY_IAM --no-fail-on-empty-changeset \
 	--parameter-overrides "${parameters[@]}"; then
 	failed_first || true # A failed update is rolled back, and the stack keeps running.
 	exit 1
 fi
+run aws cloudformation update-termination-protection --enable-termination-protection --region "$region" --stack-name "$stack" --query StackId --output text
 run aws cloudformation describe-stacks --region "$region" --stack-name "$stack" \
 	--query 'Stacks[0].Outputs[].[OutputKey,OutputValue]' --output text

@@ -20,12 +20,13 @@ case "$1 $2" in
 "sts get-caller-identity") echo 123456789012 ;;
 "configure get") if [[ -e $folder/nowhere ]]; then exit 1; fi; echo eu-central-1 ;;
 "s3api head-bucket") [[ -e $folder/bucket ]] ;;
-"s3api head-object") [[ -e $folder/object ]] ;;
+"s3api head-object") if [[ -e $folder/object ]]; then cat "$folder/object"; else exit 254; fi ;;
 "cloudformation deploy") if [[ -e $folder/refused ]]; then cp "$folder/refused" "$folder/status"; exit 255; fi ;;
 "cloudformation list-stack-resources") if [[ -e $folder/left ]]; then cat "$folder/left"; else echo None; fi ;;
 "cloudformation describe-stacks")
 	case "$*" in
 	*StackStatus*) cat "$folder/status" ;;
+	*EnableTerminationProtection*) echo "arn:aws:cloudformation:eu-central-1:123456789012:stack/settle/1	$(cat "$folder/protected" 2>/dev/null || echo False)" ;;
 	*TableName*) if [[ ! -e $folder/bare ]]; then echo settle-Table-1; fi ;;
 	*QueueUrl*) if [[ ! -e $folder/bare ]]; then echo https://sqs.eu-central-1.amazonaws.com/123456789012/settle.fifo; fi ;;
 	esac
@@ -34,7 +35,7 @@ case "$1 $2" in
 "sqs list-queues") if [[ -e $folder/uploads ]]; then cat "$folder/uploads"; else echo None; fi ;;
 "sqs get-queue-attributes")
 	if [[ $* == *-objects-dlq* && ! -e $folder/uploads ]]; then echo 'The specified queue does not exist.' >&2; exit 254; fi
-	cat "$folder/waiting"
+	if [[ -e $folder/late && $(grep -c delete-stack "$folder/calls") == 1 ]]; then cat "$folder/late"; else cat "$folder/waiting"; fi
 	;;
 esac
 `
@@ -91,8 +92,8 @@ func noted(t *testing.T, folder, file string) (calls []string) {
 }
 
 // keys is the output of infra/pack.
-const keys = "consumer consumer-1.zip own folder/consumer.zip\ndelay delay-2.zip zips/delay.zip\nexecutions executions-3.zip zips/executions.zip\n" +
-	"gateway gateway-4.zip zips/gateway.zip\nobjects objects-5.zip zips/objects.zip\nother other-7.zip zips/other.zip\ntokentask tokentask-6.zip zips/tokentask.zip\n"
+const keys = "consumer consumer-1.zip SUM= own folder/consumer.zip\ndelay delay-2.zip SUM= zips/delay.zip\nexecutions executions-3.zip SUM= zips/executions.zip\n" +
+	"gateway gateway-4.zip SUM= zips/gateway.zip\nobjects objects-5.zip SUM= zips/objects.zip\nother other-7.zip SUM= zips/other.zip\ntokentask tokentask-6.zip SUM= zips/tokentask.zip\n"
 
 func with(calls []string, prefix string) []string {
 	var found []string
@@ -113,16 +114,20 @@ func TestDeployUploadsTheFunctionsAndDeploysTheTemplate(t *testing.T) {
 	if made := with(calls, "s3 mb"); len(made) != 1 || made[0] != "s3 mb s3://settle-code-123456789012-eu-central-1 --region eu-central-1" {
 		t.Errorf("expected one new bucket, got %q", made)
 	}
-	uploads := with(calls, "s3 cp")
-	if len(uploads) != 6 || uploads[0] != "s3 cp --only-show-errors own folder/consumer.zip s3://settle-code-123456789012-eu-central-1/blue/consumer-1.zip --region eu-central-1" {
+	uploads := with(calls, "s3api put-object")
+	if len(uploads) != 6 || uploads[0] != "s3api put-object --region eu-central-1 --bucket settle-code-123456789012-eu-central-1 --expected-bucket-owner 123456789012 "+
+		"--key blue/consumer-1.zip --body own folder/consumer.zip --checksum-sha256 SUM= --query ChecksumSHA256 --output text" {
 		t.Errorf("expected uploads of the template's six functions, got %q", uploads)
 	}
-	want := "cloudformation deploy --region eu-central-1 --stack-name blue --template-file ./template.yaml --s3-bucket settle-code-123456789012-eu-central-1 --s3-prefix blue " +
+	want := "cloudformation deploy --region eu-central-1 --stack-name blue --template-file ./template.yaml --s3-bucket settle-code-123456789012-eu-central-1 --s3-prefix blue --force-upload " +
 		"--capabilities CAPABILITY_IAM --no-fail-on-empty-changeset --parameter-overrides CodeBucket=settle-code-123456789012-eu-central-1 " +
 		"ConsumerCode=blue/consumer-1.zip DelayCode=blue/delay-2.zip ExecutionsCode=blue/executions-3.zip GatewayCode=blue/gateway-4.zip ObjectsCode=blue/objects-5.zip TokentaskCode=blue/tokentask-6.zip " +
 		"AlarmTopic=arn:aws:sns:eu-central-1:123456789012:alarms ConsumerConcurrency=20 UploadBuckets=sales,warehouse"
 	if deployed := with(calls, "cloudformation deploy"); len(deployed) != 1 || deployed[0] != want {
 		t.Errorf("got\n%q\nwant\n%s", deployed, want)
+	}
+	if protected := with(calls, "cloudformation update-termination-protection --enable-termination-protection"); len(protected) != 1 || !strings.Contains(protected[0], "--stack-name blue") {
+		t.Errorf("expected the stack protected against deletion, got %q", protected)
 	}
 }
 
@@ -140,11 +145,32 @@ func TestScriptsRequireARegion(t *testing.T) {
 	}
 }
 
-func TestDeploySkipsExistingUploads(t *testing.T) {
+// TestDeployUploadsUnlessTheObjectIsTheSame covers objects with another checksum, and objects without one, such as those
+// uploaded by another tool.
+func TestDeployUploadsUnlessTheObjectIsTheSame(t *testing.T) {
 	t.Parallel()
-	said, calls, code := script(t, "deploy.sh", keys, map[string]string{"bucket": "", "object": ""})
-	if code != 0 || len(with(calls, "s3 ")) != 0 || len(with(calls, "cloudformation deploy")) != 1 {
-		t.Errorf("expected a deployment without uploads, got exit code %d and %q\n%s", code, calls, said)
+	for stored, uploads := range map[string]int{"SUM=": 0, "OTHER=": 6, "None": 6, "": 6} {
+		said, calls, code := script(t, "deploy.sh", keys, map[string]string{"bucket": "", "object": stored + "\n"})
+		if code != 0 || len(with(calls, "s3api put-object")) != uploads || len(with(calls, "s3 ")) != 0 || len(with(calls, "cloudformation deploy")) != 1 {
+			t.Errorf("%q: expected a deployment with %d uploads, got exit code %d and %q\n%s", stored, uploads, code, calls, said)
+		}
+	}
+}
+
+func TestDeployChecksTheOwnerOfTheBucket(t *testing.T) {
+	t.Parallel()
+	said, calls, code := script(t, "deploy.sh", keys, nil, "BUCKET=taken")
+	if code != 2 || !strings.Contains(said, "expected the bucket taken to exist and to belong to the account 123456789012") || len(with(calls, "s3 "))+len(with(calls, "s3api put")) != 0 {
+		t.Errorf("expected exit code 2 and the owner, got %d and %q\n%s", code, calls, said)
+	}
+	_, calls, code = script(t, "deploy.sh", keys, map[string]string{"bucket": ""}, "BUCKET=shared", "BUCKET_OWNER=210987654321")
+	for _, call := range with(calls, "s3api ") {
+		if !strings.Contains(call, "--bucket shared --expected-bucket-owner 210987654321") {
+			t.Errorf("expected the owner of BUCKET_OWNER, got %s", call)
+		}
+	}
+	if made := with(calls, "s3api "); code != 0 || len(made) != 13 {
+		t.Errorf("expected exit code 0 and 13 calls of s3api, got %d and %q", code, made)
 	}
 }
 
@@ -162,9 +188,11 @@ func TestDeployRejectsInvalidInput(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ input, env, want string }{
 		{keys, "STACK=a_b", "expected STACK to be a name"},
+		{keys, "STACK=blue-dlq", "expected STACK not to end in -dlq, got 'blue-dlq': blue-dlq.fifo is the dead-letter queue of the stack blue"},
 		{keys, "STACK=" + strings.Repeat("a", 65), "expected STACK to be a name"},
-		{"consumer consumer-1.zip zips/consumer.zip\n", "DRY=1", "expected six functions"},
-		{keys, "PARAMETERS=ConsumerConcurrency=20 AlarmTopics=arn:aws:sns:eu-central-1:123456789012:alarms", "with one of the names UploadBuckets AlarmTopic ConsumerConcurrency, got 'AlarmTopics=arn:"},
+		{"consumer consumer-1.zip SUM= zips/consumer.zip\n", "DRY=1", "expected six functions"},
+		{strings.ReplaceAll(keys, " SUM=", ""), "DRY=1", "expected lines with a function, a key, a checksum and a path, got: delay"},
+		{keys, "PARAMETERS=ConsumerConcurrency=20 AlarmTopics=arn:aws:sns:eu-central-1:123456789012:alarms", "with one of the names UploadBuckets AlarmTopic ConsumerConcurrency TableStream, got 'AlarmTopics=arn:"},
 		{keys, "PARAMETERS=AlarmTopic", "got 'AlarmTopic'"},
 		{keys, "PARAMETERS=AlarmTopi.=x", "got 'AlarmTopi.=x'"},
 		{keys, "PARAMETERS=-V=x", "got '-V=x'"},
@@ -203,7 +231,7 @@ func TestDeployExplainsAFailedFirstDeployment(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			said, calls, code := script(t, "deploy.sh", keys, c.files, "STACK=blue")
-			if code != c.code || (len(with(calls, "cloudformation deploy")) == 1) != c.deployed || (len(with(calls, "s3 cp")) > 0) != c.deployed {
+			if code != c.code || (len(with(calls, "cloudformation deploy")) == 1) != c.deployed || (len(with(calls, "s3api put-object")) > 0) != c.deployed {
 				t.Errorf("expected exit code %d and a deployment: %v, got %d and %q\n%s", c.code, c.deployed, code, calls, said)
 			}
 			if strings.Contains(said, deletion) != c.told || strings.Contains(said, "its first deployment failed") != c.told || strings.Contains(said, ofTable) != c.table {
@@ -280,11 +308,57 @@ func TestDestroyDeletesTheTableOnRequest(t *testing.T) {
 	}
 }
 
+// retained are the queue and the schedule group that CloudFormation keeps when it deletes the stack.
+const retained = "AWS::SQS::Queue\thttps://sqs.eu-central-1.amazonaws.com/123456789012/settle.fifo\nAWS::Scheduler::ScheduleGroup\tsettle\nAWS::DynamoDB::Table\tsettle-Table-1\n"
+
+func TestDestroyAsksBeforeItEndsTheProtection(t *testing.T) {
+	t.Parallel()
+	const off = "aws cloudformation update-termination-protection --no-enable-termination-protection --region eu-central-1 --stack-name settle"
+	for _, c := range []struct {
+		answer, protected string
+		env               []string
+		code, switched    int
+	}{
+		{"settle\n", "True", nil, 0, 1},
+		{"yes\n", "True", nil, 1, 0},
+		{"", "True", []string{"FORCE=1"}, 1, 0},
+		{"", "False", nil, 0, 0},
+	} {
+		said, calls, code := script(t, "destroy.sh", c.answer, map[string]string{"live": "\n", "waiting": "0\n", "protected": c.protected}, c.env...)
+		if deleted := len(with(calls, "cloudformation delete-stack")) == 1; code != c.code || deleted != (c.code == 0) {
+			t.Errorf("%q: expected exit code %d, and a deletion only with 0, got %d and %q\n%s", c.answer, c.code, code, calls, said)
+		}
+		if made := with(calls, "cloudformation update-termination-protection"); len(made) != c.switched || strings.Contains(said, off) != (c.protected == "True") {
+			t.Errorf("%q: expected %d calls of %s, got %q and\n%s", c.answer, c.switched, off, made, said)
+		}
+	}
+}
+
+func TestDestroyDeletesRetainedQueuesUnlessMessagesArrived(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		late, env, says string
+		deleted         int
+	}{
+		{"0\n", "FORCE=", "+ aws sqs delete-queue", 1},
+		{"2\n", "FORCE=", "about 2 messages arrived in the queue https://sqs.eu-central-1.amazonaws.com/123456789012/settle.fifo", 0},
+		{"2\n", "FORCE=1", "+ aws sqs delete-queue", 1},
+	} {
+		said, calls, code := script(t, "destroy.sh", "", map[string]string{"live": "\n", "waiting": "0\n", "late": c.late, "left": retained}, c.env)
+		if queues := with(calls, "sqs delete-queue"); code != 0 || len(queues) != c.deleted || !strings.Contains(said, c.says) {
+			t.Errorf("%s: expected %d queues deleted and %q, got exit code %d and %q\n%s", c.env, c.deleted, c.says, code, queues, said)
+		}
+		if groups, tables := with(calls, "scheduler delete-schedule-group"), with(calls, "dynamodb delete-table"); len(groups) != 1 || len(tables) != 0 {
+			t.Errorf("expected the schedule group deleted and the table kept, got %q and %q", groups, tables)
+		}
+	}
+}
+
 // TestDeployReadsItsInputBeforeItFails rejects a stack name while the input exceeds the pipe's buffer. The writer must
 // not get a broken pipe.
 func TestDeployReadsItsInputBeforeItFails(t *testing.T) {
 	t.Parallel()
-	command := exec.CommandContext(t.Context(), "bash", "-c", `set -o pipefail; yes "consumer consumer-1.zip zips/consumer.zip" 2>&1 | head -100000 | STACK=a_b bash deploy.sh; echo "${PIPESTATUS[@]:1}"`)
+	command := exec.CommandContext(t.Context(), "bash", "-c", `set -o pipefail; yes "consumer consumer-1.zip SUM= zips/consumer.zip" 2>&1 | head -100000 | STACK=a_b bash deploy.sh; echo "${PIPESTATUS[@]:1}"`)
 	output, err := command.CombinedOutput()
 	if err != nil || !strings.HasSuffix(string(output), "\n0 2\n") {
 		t.Errorf("expected exit codes 0 of head and 2 of deploy.sh, got %v and\n%s", err, output)

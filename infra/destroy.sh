@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Deletes a stack of infra/template.yaml or of infra/cdk/app. It refuses if the stack has live instances or messages in its queues, including
-# parked events. It keeps the table, unless DELETE_TABLE is set. `make destroy` calls it.
+# parked events. If the stack is protected against deletion, it asks for the stack's name. It keeps the table, unless DELETE_TABLE is set.
+# `make destroy` calls it.
 #
 #   STACK         the stack's name; settle by default
-#   FORCE=1       deletes the stack despite live instances and messages; the messages are lost
+#   FORCE=1       deletes the stack despite live instances and messages; the messages and timers are lost
 #   DELETE_TABLE=1  also deletes the table
 #   DRY=1         prints the commands without running them
 set -euo pipefail
@@ -47,6 +48,15 @@ output() {
 		--query "Stacks[0].Outputs[?OutputKey=='$1'].OutputValue" --output text
 }
 
+# messages counts the messages of a queue.
+messages() {
+	local counts count sum=0
+	counts=$(ask 0 aws sqs get-queue-attributes --region "$region" --queue-url "$1" --attribute-names ApproximateNumberOfMessages \
+		ApproximateNumberOfMessagesNotVisible ApproximateNumberOfMessagesDelayed --query 'values(Attributes)' --output text) || return
+	for count in $counts; do sum=$((sum + count)); done
+	echo "$sum"
+}
+
 table=$(output TableName)
 queue=$(output QueueUrl)
 if [[ -z $table || -z $queue ]]; then
@@ -66,9 +76,8 @@ queues=("$queue" "$base-dlq.fifo" "$base"-{delay,delay-dlq,executions,executions
 uploads=$(ask "$base-objects-dlq" aws sqs list-queues --region "$region" --queue-name-prefix "${base##*/}-objects-dlq" --query 'QueueUrls[]' --output text)
 if [[ $uploads == *-objects-dlq ]]; then queues+=("$base-objects-dlq"); fi
 for url in "${queues[@]}"; do
-	counts=$(ask 0 aws sqs get-queue-attributes --region "$region" --queue-url "$url" --attribute-names ApproximateNumberOfMessages \
-		ApproximateNumberOfMessagesNotVisible ApproximateNumberOfMessagesDelayed --query 'values(Attributes)' --output text)
-	for count in $counts; do waiting=$((waiting + count)); done
+	count=$(messages "$url")
+	waiting=$((waiting + count))
 done
 if [[ -n $live ]] || ((waiting > 0)); then
 	if [[ -n $live ]]; then echo "The stack $stack has live instances, such as: $live" >&2; fi
@@ -79,8 +88,40 @@ if [[ -n $live ]] || ((waiting > 0)); then
 	fi
 fi
 
+state=$(ask 'StackId True' aws cloudformation describe-stacks --region "$region" --stack-name "$stack" \
+	--query 'Stacks[0].[StackId,EnableTerminationProtection]' --output text)
+read -r id protected <<<"$state"
+if [[ $protected == True ]]; then
+	off=(aws cloudformation update-termination-protection --no-enable-termination-protection --region "$region" --stack-name "$stack" --query StackId --output text)
+	if [[ -z ${DRY:-} ]]; then
+		printf 'The stack %s is protected against deletion. To switch this off, this script runs:\n  %s\nType the name of the stack to switch it off and to delete the stack: ' "$stack" "${off[*]}" >&2
+		read -r answer || true
+		if [[ $answer != "$stack" ]]; then
+			echo "expected the name $stack, got '$answer': nothing is deleted" >&2
+			exit 1
+		fi
+	fi
+	run "${off[@]}"
+fi
 run aws cloudformation delete-stack --region "$region" --stack-name "$stack"
 run aws cloudformation wait stack-delete-complete --region "$region" --stack-name "$stack"
+
+# CloudFormation keeps the queues and the schedule group. They would block the next stack with this name. Producers may have sent since the check.
+left=$(ask $'AWS::SQS::Queue QueueUrl\nAWS::Scheduler::ScheduleGroup ScheduleGroup' aws cloudformation list-stack-resources --region "$region" --stack-name "$id" \
+	--query "StackResourceSummaries[?ResourceStatus=='DELETE_SKIPPED'].[ResourceType,PhysicalResourceId]" --output text)
+while read -r kind name; do
+	case $kind in
+	AWS::SQS::Queue)
+		count=$(messages "$name")
+		if ((count > 0)) && [[ -z ${FORCE:-} ]]; then
+			echo "Meanwhile about $count messages arrived in the queue $name, so it is kept. To delete it: aws sqs delete-queue --region $region --queue-url $name" >&2
+			continue
+		fi
+		run aws sqs delete-queue --region "$region" --queue-url "$name"
+		;;
+	AWS::Scheduler::ScheduleGroup) run aws scheduler delete-schedule-group --region "$region" --name "$name" ;;
+	esac
+done <<<"$left"
 if [[ -z ${DELETE_TABLE:-} ]]; then
 	echo "The table $table is kept. To delete it: aws dynamodb update-table --region $region --table-name $table --no-deletion-protection-enabled, then aws dynamodb delete-table --region $region --table-name $table"
 	exit 0

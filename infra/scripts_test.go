@@ -19,7 +19,7 @@ const uploads = "https://sqs.eu-central-1.amazonaws.com/123456789012/settle-obje
 func TestScriptsMakeTheExpectedCalls(t *testing.T) {
 	t.Parallel()
 	empty := map[string]string{"live": "\n", "waiting": "0\t0\t0\n"}
-	withUploads := map[string]string{"live": "\n", "waiting": "0\t0\t0\n", "uploads": uploads}
+	withUploads := map[string]string{"live": "\n", "waiting": "0\t0\t0\n", "uploads": uploads, "protected": "True", "left": retained}
 	for file, c := range map[string]struct {
 		script, input string
 		files         map[string]string
@@ -27,10 +27,10 @@ func TestScriptsMakeTheExpectedCalls(t *testing.T) {
 		says          string
 	}{
 		"deploy":               {"deploy.sh", keys, nil, nil, "+ aws cloudformation describe-stacks "},
-		"deploy-region":        {"deploy.sh", keys, map[string]string{"bucket": "", "nowhere": ""}, []string{"AWS_REGION=eu-west-1", "STACK=blue"}, "+ aws s3 cp "},
-		"deploy-bucket":        {"deploy.sh", keys, nil, []string{"BUCKET=own-code", "PARAMETERS=ConsumerConcurrency=20"}, "s3://own-code/settle/consumer-1.zip"},
+		"deploy-region":        {"deploy.sh", keys, map[string]string{"bucket": "", "nowhere": ""}, []string{"AWS_REGION=eu-west-1", "STACK=blue"}, "+ aws s3api put-object "},
+		"deploy-bucket":        {"deploy.sh", keys, map[string]string{"bucket": ""}, []string{"BUCKET=own-code", "PARAMETERS=ConsumerConcurrency=20"}, "--key settle/consumer-1.zip"},
 		"destroy":              {"destroy.sh", "", empty, nil, "The table settle-Table-1 is kept"},
-		"destroy-region-table": {"destroy.sh", "", withUploads, []string{"AWS_REGION=eu-west-1", "DELETE_TABLE=1", "STACK=blue"}, "+ aws dynamodb delete-table --region eu-west-1 --table-name settle-Table-1\n"},
+		"destroy-region-table": {"destroy.sh", "blue\n", withUploads, []string{"AWS_REGION=eu-west-1", "DELETE_TABLE=1", "STACK=blue"}, "+ aws dynamodb delete-table --region eu-west-1 --table-name settle-Table-1\n"},
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
@@ -58,11 +58,11 @@ func TestScriptsMakeTheExpectedCalls(t *testing.T) {
 // TestScriptsStopAtTheFirstFailedCall fails each required call in turn.
 func TestScriptsStopAtTheFirstFailedCall(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"live": "\n", "waiting": "0\t0\t0\n", "uploads": uploads}
+	files := map[string]string{"live": "\n", "waiting": "0\t0\t0\n", "uploads": uploads, "protected": "True", "left": retained}
 	for name, calls := range map[string][]string{
-		"deploy.sh": {"sts get-caller-identity", "s3 mb", "s3 cp", "cloudformation deploy"},
-		"destroy.sh": {"cloudformation describe-stacks", "dynamodb scan", "sqs list-queues", "sqs get-queue-attributes", "cloudformation delete-stack",
-			"cloudformation wait", "dynamodb update-table", "dynamodb wait", "dynamodb delete-table"},
+		"deploy.sh": {"sts get-caller-identity", "s3 mb", "s3api put-object", "cloudformation deploy", "cloudformation update-termination-protection"},
+		"destroy.sh": {"cloudformation describe-stacks", "dynamodb scan", "sqs list-queues", "sqs get-queue-attributes", "cloudformation update-termination-protection", "cloudformation delete-stack",
+			"cloudformation wait", "cloudformation list-stack-resources", "sqs delete-queue", "scheduler delete-schedule-group", "dynamodb update-table", "dynamodb wait", "dynamodb delete-table"},
 	} {
 		for _, broken := range calls {
 			t.Run(name+" "+broken, func(t *testing.T) {
@@ -71,7 +71,8 @@ func TestScriptsStopAtTheFirstFailedCall(t *testing.T) {
 				for file, content := range files {
 					with[file] = content
 				}
-				said, made, code := script(t, name, keys, with, "DELETE_TABLE=1")
+				input := map[string]string{"deploy.sh": keys, "destroy.sh": "settle\n"}[name]
+				said, made, code := script(t, name, input, with, "DELETE_TABLE=1")
 				if broken == "cloudformation deploy" { // The script then checks whether it was the first deployment.
 					made = made[:max(len(made)-1, 0)]
 				}

@@ -1,6 +1,7 @@
 // Command pack zips built functions for Lambda: FOLDER/consumer/bootstrap becomes FOLDER/consumer.zip, and so on. Equal
-// executables give equal zips. For each function it prints the name, the upload key and the path of the zip. The key contains
-// the zip's hash, so CloudFormation does not update a function that has not changed.
+// executables give equal zips. For each function it prints the name, the upload key, the SHA-256 of the zip in base64, as S3
+// has it, and the path of the zip. The key contains the zip's hash, so CloudFormation does not update a function that has not
+// changed.
 //
 //	go run ./infra/pack .bin/functions/arm64
 //	go run ./infra/pack ../library/build .bin/functions/arm64
@@ -13,6 +14,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -66,7 +68,7 @@ func pack(folders []string, out io.Writer) error {
 			return err
 		}
 		sum := sha256.Sum256(zipped)
-		if _, err := fmt.Fprintf(out, "%s %s-%s.zip %s\n", function, function, hex.EncodeToString(sum[:8]), path); err != nil {
+		if _, err := fmt.Fprintf(out, "%s %s-%s.zip %s %s\n", function, function, hex.EncodeToString(sum[:8]), base64.StdEncoding.EncodeToString(sum[:]), path); err != nil {
 			return err
 		}
 	}

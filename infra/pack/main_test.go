@@ -3,6 +3,8 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"io"
 	"os"
 	"path/filepath"
@@ -42,8 +44,12 @@ func TestSameExecutableGivesTheSameZip(t *testing.T) {
 	if !bytes.Equal(first, second) || line != again {
 		t.Errorf("expected the same zip and key, got %q and %q", line, again)
 	}
-	if !regexp.MustCompile(`^consumer consumer-[0-9a-f]{16}\.zip built/consumer\.zip\n$`).MatchString(line) {
-		t.Errorf("expected the function, its key and its zip, got %q", line)
+	if !regexp.MustCompile(`^consumer consumer-[0-9a-f]{16}\.zip [0-9A-Za-z+/]{43}= built/consumer\.zip\n$`).MatchString(line) {
+		t.Errorf("expected the function, its key, its checksum and its zip, got %q", line)
+	}
+	sum := sha256.Sum256(first)
+	if checksum := strings.Fields(line)[2]; checksum != base64.StdEncoding.EncodeToString(sum[:]) {
+		t.Errorf("expected the SHA-256 of the zip in base64, got %s", checksum)
 	}
 	archive, err := zip.NewReader(bytes.NewReader(first), int64(len(first)))
 	if err != nil || len(archive.File) != 1 {
@@ -83,7 +89,7 @@ func TestFirstFolderWins(t *testing.T) {
 	var got []string
 	for line := range strings.Lines(out.String()) {
 		fields := strings.Fields(line)
-		got = append(got, fields[0]+" "+fields[2])
+		got = append(got, fields[0]+" "+fields[3])
 	}
 	want := []string{"consumer " + filepath.Join(own, "consumer.zip"), "delay " + filepath.Join(settle, "delay.zip")}
 	if !slices.Equal(got, want) {
