@@ -2,8 +2,10 @@ package cdk
 
 import (
 	"embed"
+	"strings"
 	"time"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
@@ -21,8 +23,9 @@ var definitions embed.FS
 // Examples are the names of the workflows in infra/workflows.
 var Examples = []string{"enrich", "job", "job-relaunch", "pipeline", "upload-sales", "upload-warehouse"}
 
-// addWorkflows adds the workflows of infra/workflows unchanged. The queue's URL is part of their input. Their role only
-// allows sending to the queue.
+// addWorkflows adds the workflows of infra/workflows, in the partition of the stack. The files name the partition aws, so
+// that they also run locally and pass validators. The queue's URL is part of the workflows' input. Their role only allows
+// sending to the queue.
 func (s *Settle) addWorkflows() {
 	if s.props.WithoutExamples {
 		return
@@ -35,8 +38,9 @@ func (s *Settle) addWorkflows() {
 		if err != nil {
 			panic(err)
 		}
+		deployed := strings.ReplaceAll(string(definition), `"arn:aws:`, `"arn:`+*awscdk.Aws_PARTITION()+`:`)
 		s.Workflows[name] = awsstepfunctions.NewStateMachine(s.Scope, jsii.String(pascal(name)+"Workflow"), &awsstepfunctions.StateMachineProps{
-			DefinitionBody: awsstepfunctions.DefinitionBody_FromString(jsii.String(string(definition))), Role: role,
+			DefinitionBody: awsstepfunctions.DefinitionBody_FromString(&deployed), Role: role,
 			StateMachineType: awsstepfunctions.StateMachineType_STANDARD,
 		})
 	}

@@ -116,10 +116,14 @@ func (s *Settle) addFunction(name string) {
 		Environment:  &env,
 		MemorySize:   jsii.Number(s.props.MemoryMiB),
 		Timeout:      seconds(s.timeout(name)),
-		// A timer armed by a timer's transition, or a send that answers a send, passes through these functions in a
-		// loop. Lambda would treat the 16th pass as a fault and stop invoking the functions without a log line (AWS
-		// Lambda Developer Guide, "Recursive loop detection").
-		RecursiveLoop: awslambda.RecursiveLoop_ALLOW,
+	}
+	switch name {
+	case Consumer, Delay, Executions:
+		// A timer armed by a timer's transition, a send that answers a send, or a workflow started at the end of a
+		// workflow passes through these functions in a loop. Lambda would treat the 16th pass as a fault and stop
+		// invoking the functions without a log line (AWS Lambda Developer Guide, "Recursive loop detection"). No chain
+		// of a chart passes through the other functions twice.
+		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if s.props.EncryptionKey != nil {
 		props.EnvironmentEncryption = s.props.EncryptionKey

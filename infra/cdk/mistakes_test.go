@@ -52,6 +52,13 @@ var mistakes = []mistake{
 		map[string]string{byProperties: "/Resources/QueuePolicy"}},
 	{"any rule may send to the queue of executions", func(e *editor) { e.drop("ExecutionsQueuePolicy", "PolicyDocument", "Statement", 1, "Condition") },
 		map[string]string{byProperties: "ExecutionsQueuePolicy/Properties/PolicyDocument/Statement", byGuard: "queue_policies_allow_services_only"}},
+	{"a new name of the stack deletes the queued events", func(e *editor) { delete(e.resource("Queue"), "UpdateReplacePolicy") },
+		map[string]string{byProperties: "/Resources/Queue/UpdateReplacePolicy", byGuard: "queues_and_schedules_are_kept"}},
+	{"the timers are deleted with the stack", func(e *editor) { e.resource("ScheduleGroup")["DeletionPolicy"] = "Delete" },
+		map[string]string{byProperties: "/Resources/ScheduleGroup/DeletionPolicy", byGuard: "queues_and_schedules_are_kept"}},
+	{"the workflows run in one partition only", func(e *editor) {
+		e.replace("arn:${AWS::Partition}:states", "arn:aws:states", "EnrichWorkflow", "DefinitionString", "Fn::Sub")
+	}, map[string]string{byProperties: "EnrichWorkflow/Properties/DefinitionString"}},
 	{"the table has no backups", func(e *editor) { e.drop("Table", "PointInTimeRecoverySpecification") },
 		map[string]string{byProperties: "Table/Properties/PointInTimeRecoverySpecification", byGuard: "tables_are_kept"}},
 	{"the table is deleted with the stack", func(e *editor) { e.resource("Table")["DeletionPolicy"] = "Delete" },
@@ -142,10 +149,12 @@ var mistakes = []mistake{
 		e.set("allowAll", "ObjectsDeadLetterQueue", "RedriveAllowPolicy", "redrivePermission")
 	}, map[string]string{byProperties: "ObjectsDeadLetterQueue/Properties/RedriveAllowPolicy/redrivePermission", byGuard: "queues_have_or_are_dead_letter_queues"}},
 	{"a workflow has a transition to a missing state", func(e *editor) {
-		e.replace(`"Next": "PickedUp?"`, `"Next": "PickedUpp?"`, "JobWorkflow", "DefinitionString")
+		e.replace(`"Next": "PickedUp?"`, `"Next": "PickedUpp?"`, "JobWorkflow", "DefinitionString", "Fn::Sub")
 	},
 		map[string]string{byProperties: "JobWorkflow/Properties/DefinitionString", byASLValidator: "PickedUpp?"}},
-	{"a workflow waits forever", func(e *editor) { e.replace(`"TimeoutSeconds": 604800,`, ``, "PipelineWorkflow", "DefinitionString") },
+	{"a workflow waits forever", func(e *editor) {
+		e.replace(`"TimeoutSeconds": 604800,`, ``, "PipelineWorkflow", "DefinitionString", "Fn::Sub")
+	},
 		map[string]string{byProperties: "PipelineWorkflow/Properties/DefinitionString"}},
 	{"dead letters ring no alarm", func(e *editor) { e.remove("DeadLettersAlarm") },
 		map[string]string{byProperties: "/Resources/DeadLettersAlarm"}},

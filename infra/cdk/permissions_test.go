@@ -41,12 +41,15 @@ func functions(t assertions.Template) {
 		variables["SETTLE_SERVICE"], variables["SETTLE_QUEUE_URL"] = "${AWS::StackName}", "${Queue}"
 		expected[id] = object{
 			"Code": object{"S3Bucket": "${CodeBucket}", "S3Key": "${" + id + "Code}"}, "Environment": object{"Variables": exactly(variables)},
-			"LoggingConfig": object{"LogGroup": "${" + id + "Logs}"}, "Role": "${" + id + "Role.Arn}", "Timeout": forwarderTimeout,
+			"LoggingConfig": object{"LogGroup": "${" + id + "Logs}"}, "Role": "${" + id + "Role.Arn}", "Timeout": forwarderTimeout, "RecursiveLoop": absent(),
 		}
+	}
+	for _, id := range []string{"Consumer", "Delay", "Executions"} { // Intended chains of events pass through these functions.
+		expected[id]["RecursiveLoop"] = "Allow"
 	}
 	expected["Consumer"]["Timeout"] = consumerTimeout
 	expected["Objects"]["DeadLetterConfig"] = object{"TargetArn": "${ObjectsDeadLetterQueue.Arn}"}
-	only(t, "Lambda::Function", expected, object{"Architectures": list{"arm64"}, "Runtime": "provided.al2023", "Handler": "bootstrap", "RecursiveLoop": "Allow"})
+	only(t, "Lambda::Function", expected, object{"Architectures": list{"arm64"}, "Runtime": "provided.al2023", "Handler": "bootstrap"})
 	has(t, object{"ScheduleGroup": object{"Properties": object{"Name": "${AWS::StackName}"}}})
 }
 

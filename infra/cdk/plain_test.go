@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsstepfunctions"
@@ -174,6 +175,7 @@ func plain(stack awscdk.Stack) {
 		SetState(awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String(hasUploadBuckets), "ENABLED", "DISABLED"), nil))
 	settle.Scope.Node().FindChild(jsii.String("ConsumerMapping")).Node().DefaultChild().(awslambda.CfnEventSourceMapping).
 		AddPropertyOverride(jsii.String("ScalingConfig.MaximumConcurrency"), concurrency.ValueAsNumber())
+	tableStream(stack, settle.Table)
 	settle.AddOutputs()
 	for _, workflow := range settle.Workflows {
 		// cfn-lint 1.51 rejects OutputPath in a Succeed state, although Amazon States Language allows it. asl-validator
@@ -183,6 +185,19 @@ func plain(stack awscdk.Stack) {
 		})
 	}
 	nameResources(settle)
+}
+
+// tableStream adds the parameter TableStream, which sets the table's stream.
+func tableStream(stack awscdk.Stack, table awsdynamodb.Table) {
+	stream := awscdk.NewCfnParameter(stack, jsii.String("TableStream"), &awscdk.CfnParameterProps{
+		Default: "off", AllowedValues: jsii.Strings("off", "on"),
+		Description: jsii.String("On: the table has a stream with old and new images, for consumers of your own."),
+	})
+	awscdk.NewCfnCondition(stack, jsii.String("HasTableStream"), &awscdk.CfnConditionProps{
+		Expression: awscdk.Fn_ConditionEquals(stream.ValueAsString(), "on"),
+	})
+	table.Node().DefaultChild().(awsdynamodb.CfnTable).AddPropertyOverride(jsii.String("StreamSpecification"),
+		awscdk.Fn_ConditionIf(jsii.String("HasTableStream"), map[string]any{"StreamViewType": "NEW_AND_OLD_IMAGES"}, awscdk.Aws_NO_VALUE()))
 }
 
 // hasUploadBuckets is the condition that enables the rule for uploads.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
@@ -20,10 +21,10 @@ type property struct {
 }
 
 var properties = []property{
-	{"the FIFO queue has high throughput; every queue is encrypted, keeps messages for 14 days, outlives an outage, and has its own dead-letter queue of the same type", queues},
+	{"the FIFO queue has high throughput; every queue is encrypted, keeps messages for 14 days, outlives an outage, a new name and the stack, and has its own dead-letter queue of the same type", queues},
 	{"queues deny requests without TLS, and only roles and the queue's own rule can send to a queue", queuePolicies},
 	{"every queue invokes its function, which reports failed items, with limited concurrency", mappings},
-	{"the table has the keys, the index, the TTL, the stream and the backups that the runtime needs, and survives the stack", table},
+	{"the table has the keys, the index, the TTL and the backups that the runtime needs, a stream on request, and survives the stack", table},
 	{"functions run on arm64 and provided.al2023, from the bucket, with exactly the environment variables that they read", functions},
 	{"secrets are generated", secrets},
 	{"every log group has a retention", logGroups},
@@ -32,7 +33,7 @@ var properties = []property{
 	{"open routes have a limit of requests, and logs contain no path", stage},
 	{"the outputs are the ones that the command line and the scripts read", outputs},
 	{"ends of executions and uploads to the named buckets go to their targets, and undelivered ones to a dead-letter queue", rules},
-	{"workflows equal infra/workflows, and run with their role", workflows},
+	{"workflows equal infra/workflows in the partition of the stack, and run with their role", workflows},
 	{"alarms cover every metric that an operator needs", alarms},
 	{"the dashboard shows every metric and alarm", dashboard},
 }
@@ -127,6 +128,11 @@ func queues(t assertions.Template) {
 		}
 	}
 	only(t, "SQS::Queue", expected, object{"MessageRetentionPeriod": 14 * 24 * 60 * 60, "SqsManagedSseEnabled": true})
+	kept := object{}
+	for _, id := range append(slices.Collect(maps.Keys(expected)), "ScheduleGroup") {
+		kept[id] = object{"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
+	}
+	has(t, kept)
 }
 
 func queuePolicies(t assertions.Template) {
@@ -171,10 +177,14 @@ func table(t assertions.Template) {
 			"Projection": object{"ProjectionType": "INCLUDE", "NonKeyAttributes": list{"state", "status", "tags"}},
 		}}),
 		"TimeToLiveSpecification":          object{"AttributeName": "expire_at", "Enabled": true},
-		"StreamSpecification":              object{"StreamViewType": "NEW_AND_OLD_IMAGES"},
+		"StreamSpecification":              object{"Fn::If": list{"HasTableStream", object{"StreamViewType": "NEW_AND_OLD_IMAGES"}, "${AWS::NoValue}"}},
 		"PointInTimeRecoverySpecification": object{"PointInTimeRecoveryEnabled": true},
 		"BillingMode":                      "PAY_PER_REQUEST", "DeletionProtectionEnabled": true,
 	}}})
+	t.TemplateMatches(object{
+		"Conditions": object{"HasTableStream": object{"Fn::Equals": list{"${TableStream}", "on"}}},
+		"Parameters": object{"TableStream": object{"Default": "off", "AllowedValues": list{"off", "on"}}},
+	})
 }
 
 // workflowNames maps logical IDs to workflows of infra/workflows.
@@ -272,7 +282,7 @@ func workflows(t assertions.Template) {
 		if err != nil {
 			panic(err)
 		}
-		expected[id] = object{"DefinitionString": string(definition)}
+		expected[id] = object{"DefinitionString": strings.ReplaceAll(string(definition), `"arn:aws:`, `"`+arn)}
 	}
 	only(t, "StepFunctions::StateMachine", expected, object{"StateMachineType": "STANDARD", "RoleArn": "${WorkflowsRole.Arn}"})
 }

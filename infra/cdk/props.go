@@ -87,8 +87,12 @@ type Props struct {
 	WithoutIndex bool
 	// WithoutDeletionProtection allows deletion of the table.
 	WithoutDeletionProtection bool
-	// TableRemoval is the removal policy of the table. Defaults to RETAIN.
-	TableRemoval awscdk.RemovalPolicy
+	// TableStream adds a stream with old and new images of the items, for consumers of your own. Settle reads no stream.
+	TableStream bool
+	// Removal is the removal policy of the table, the queues and the schedule group, and applies when the stack is deleted
+	// or Name changes. By default, all of them are kept, with their instances, events and timers. If the resources are
+	// created in a deployment that fails, CloudFormation deletes the queues and the schedule group, but not the table.
+	Removal awscdk.RemovalPolicy
 	// EncryptionKey encrypts the queues, the table, the secrets, the logs and the functions' environments. Nil means
 	// keys owned or managed by AWS, which are free. The key must be created in the stack, or its policy must allow SQS,
 	// EventBridge and CloudWatch Logs to use it.
@@ -113,8 +117,9 @@ type Props struct {
 	// LogRetention is the retention of logs. Defaults to a month.
 	LogRetention awslogs.RetentionDays
 	// Name is the prefix of the queues' names, the name of the schedule group, and the dimension Service of the
-	// functions' metrics. It consists of ASCII letters, digits, hyphens and underscores, at most NameCharactersMax, and must
-	// be unique in the Region. Defaults to the stack's name.
+	// functions' metrics. It consists of ASCII letters, digits, hyphens and underscores, at most NameCharactersMax,
+	// does not end in -dlq, and must be unique in the Region. With another name, the stack has other queues and another
+	// schedule group: docs/rename-or-delete.md shows how to move to them. Defaults to the stack's name.
 	Name *string
 	// AlarmActions are the ARNs of alarm actions, such as an SNS topic. None by default: alarms are then only shown in
 	// the console.
@@ -138,7 +143,6 @@ func (p Props) withDefaults() Props {
 	p.ConsumerBatch = cmp.Or(p.ConsumerBatch, ConsumerBatchMax)
 	p.WebhooksPerSecond = cmp.Or(p.WebhooksPerSecond, 100)
 	p.MemoryMiB = cmp.Or(p.MemoryMiB, 256)
-	p.TableRemoval = cmp.Or(p.TableRemoval, awscdk.RemovalPolicy_RETAIN)
 	p.LogRetention = cmp.Or(p.LogRetention, awslogs.RetentionDays_ONE_MONTH)
 	return p
 }
@@ -193,6 +197,9 @@ func checkName(name *string) error {
 	case len(*name) > NameCharactersMax:
 		return fmt.Errorf("cdk: expected Props.Name, or else the stack's name, to have at most %d characters, the limit of schedule groups, got %d, %q: "+
 			"set a shorter Props.Name", NameCharactersMax, len(*name), *name)
+	case strings.HasSuffix(*name, "-dlq"):
+		return fmt.Errorf("cdk: expected Props.Name, or else the stack's name, not to end in -dlq, got %q: the queue %s.fifo is the dead-letter queue of the name %q, "+
+			"so choose another name", *name, *name, strings.TrimSuffix(*name, "-dlq"))
 	case !settleName.MatchString(*name):
 		return fmt.Errorf("cdk: expected Props.Name, or else the stack's name, to match %s, as required for queues, got %q", settleName, *name)
 	default:

@@ -86,6 +86,7 @@ func TestInvalidPropsAreRejected(t *testing.T) {
 		{func(p *cdk.Props) { p.Name = jsii.String(strings.Repeat("a", 65)) }, "at most 64 characters, the limit of schedule groups, got 65"},
 		{func(p *cdk.Props) { p.Name = jsii.String("") }, `as required for queues, got ""`},
 		{func(p *cdk.Props) { p.Name = jsii.String("orders.blue") }, `as required for queues, got "orders.blue"`},
+		{func(p *cdk.Props) { p.Name = jsii.String("orders-dlq") }, `expected Props.Name, or else the stack's name, not to end in -dlq, got "orders-dlq"`},
 		{func(p *cdk.Props) { p.Environment = map[string]string{"SETTLE_SERVICE": "mine"} }, "expected no SETTLE_SERVICE in Props.Environment"},
 		{func(p *cdk.Props) {
 			p.Environment = map[string]string{"SETTLE_ENRICH_CALLBACK_BASE": "https://api.example.com"}

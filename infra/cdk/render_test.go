@@ -130,6 +130,9 @@ func shortenFunction(node *yaml.Node, function string, argument *yaml.Node) {
 	case "Fn::Join":
 		if text, ok := joined(argument); ok {
 			*node = yaml.Node{Kind: yaml.ScalarNode, Tag: "!Sub", Value: text}
+			if strings.Contains(text, "\n") {
+				node.Style = yaml.LiteralStyle
+			}
 			return
 		}
 		argument.Tag, argument.Style = "!Join", yaml.FlowStyle

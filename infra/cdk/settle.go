@@ -39,7 +39,7 @@ type Settle struct {
 	ExecutionsDeadLetterQueue awssqs.Queue
 	// ObjectsDeadLetterQueue contains uploads that could not be forwarded. Nil without Props.UploadBuckets.
 	ObjectsDeadLetterQueue awssqs.Queue
-	// Table contains the instances. Its stream has old and new images.
+	// Table contains the instances. It has a stream with Props.TableStream.
 	Table         awsdynamodb.Table
 	ScheduleGroup awsscheduler.ScheduleGroup
 	SchedulerRole awsiam.Role

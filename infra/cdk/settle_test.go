@@ -123,11 +123,18 @@ func TestCustomerKeyEncryptsEverything(t *testing.T) {
 	if want := "map[AWS::DynamoDB::Table:1 AWS::Lambda::Function:6 AWS::Logs::LogGroup:7 AWS::SQS::Queue:7 AWS::SecretsManager::Secret:3]"; fmt.Sprint(seen) != want {
 		t.Errorf("expected %s, got %v", want, seen)
 	}
-	policy := fmt.Sprint(keyResource.Properties["KeyPolicy"])
-	for _, service := range []string{"events.amazonaws.com", "logs.amazonaws.com"} {
-		if !strings.Contains(policy, service) {
-			t.Errorf("expected the key's policy to allow %s", service)
+	allowed := map[string]any{} // the conditions of the key's policy, by service
+	for _, statement := range at(readable(keyResource.Properties), "KeyPolicy", "Statement").([]any) {
+		if service, ok := at(statement, "Principal", "Service").(string); ok {
+			allowed[service] = at(statement, "Condition")
 		}
+	}
+	if want := map[string]any{
+		"events.amazonaws.com": object{"StringEquals": object{"aws:SourceAccount": "${AWS::AccountId}"}},
+		// CloudWatch Logs User Guide, "Encrypt log data in CloudWatch Logs using AWS Key Management Service".
+		"logs.${AWS::Region}.${AWS::URLSuffix}": object{"ArnLike": object{"kms:EncryptionContext:aws:logs:arn": arn + "logs" + here + "log-group:*"}},
+	}; !reflect.DeepEqual(allowed, want) {
+		t.Errorf("expected the key's policy to allow %v, got %v", want, allowed)
 	}
 	// These are the permissions of CDK's Table.GrantReadWriteData.
 	ofTable := []string{"kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*"}
@@ -185,16 +192,24 @@ func actionsOn(t *testing.T, resources map[string]resource, function, key string
 	return actions
 }
 
-func TestWithoutIndex(t *testing.T) {
+func TestWithoutIndexAndProtection(t *testing.T) {
 	t.Parallel()
 	resources := synthesized(t, func(stack awscdk.Stack) {
 		p := props()
-		p.WithoutIndex, p.WithoutDeletionProtection, p.TableRemoval = true, true, awscdk.RemovalPolicy_DESTROY
+		p.WithoutIndex, p.WithoutDeletionProtection, p.TableStream, p.Removal = true, true, true, awscdk.RemovalPolicy_DESTROY
 		cdk.NewSettle(stack, "Settle", p)
 	})
 	_, table := find(t, resources, "AWS::DynamoDB::Table", "SettleTable")
 	if table.Properties["GlobalSecondaryIndexes"] != nil || table.Properties["DeletionProtectionEnabled"] != false || table.DeletionPolicy != "Delete" {
 		t.Errorf("expected a table without index and deletion protection, got %v, %s", table.Properties, table.DeletionPolicy)
+	}
+	if got := at(table.Properties, "StreamSpecification", "StreamViewType"); got != "NEW_AND_OLD_IMAGES" {
+		t.Errorf("expected a stream with both images, got %v", got)
+	}
+	for id, resource := range resources {
+		if kind := resource.Type; (kind == "AWS::SQS::Queue" || kind == "AWS::Scheduler::ScheduleGroup") && resource.DeletionPolicy != "Delete" {
+			t.Errorf("%s: expected the policy Delete of Props.Removal, got %s", id, resource.DeletionPolicy)
+		}
 	}
 	if got := environment(t, resources, "Consumer")["SETTLE_TABLE_INDEX"]; got != "off" {
 		t.Errorf("SETTLE_TABLE_INDEX: expected off, got %v", got)

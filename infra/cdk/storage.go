@@ -1,6 +1,7 @@
 package cdk
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -28,7 +29,8 @@ const (
 )
 
 // addQueues adds the queues and their dead-letter queues. They have explicit names, because a dead-letter queue and its
-// source need each other's ARN, and CloudFormation rejects the circular reference.
+// source need each other's ARN, and CloudFormation rejects the circular reference. A queue with another name is another
+// queue. CloudFormation keeps the old one with its messages, unless the deployment that created it has failed.
 func (s *Settle) addQueues() {
 	fifo := awssqs.QueueProps{
 		Fifo:                jsii.Bool(true),
@@ -62,11 +64,17 @@ func (s *Settle) queue(id, name string, props awssqs.QueueProps) awssqs.Queue {
 	props.QueueName = jsii.String(*s.name + name)
 	props.RetentionPeriod = awscdk.Duration_Days(jsii.Number(retentionDays))
 	props.EnforceSSL = jsii.Bool(true)
+	props.RemovalPolicy = s.removal(awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE)
 	props.Encryption = awssqs.QueueEncryption_SQS_MANAGED
 	if s.props.EncryptionKey != nil {
 		props.Encryption, props.EncryptionMasterKey = awssqs.QueueEncryption_KMS, s.props.EncryptionKey
 	}
 	return awssqs.NewQueue(s.Scope, &id, &props)
+}
+
+// removal returns the removal policy of a resource that holds instances, events or timers.
+func (s *Settle) removal(otherwise awscdk.RemovalPolicy) awscdk.RemovalPolicy {
+	return cmp.Or(s.props.Removal, otherwise)
 }
 
 // allowRedrive sets which queues may use a queue as dead-letter queue.
@@ -80,9 +88,11 @@ func (s *Settle) addTable() {
 		BillingMode:                      awsdynamodb.BillingMode_PAY_PER_REQUEST,
 		TimeToLiveAttribute:              jsii.String("expire_at"),
 		PointInTimeRecoverySpecification: &awsdynamodb.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: jsii.Bool(true)},
-		Stream:                           awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES,
 		DeletionProtection:               jsii.Bool(!s.props.WithoutDeletionProtection),
-		RemovalPolicy:                    s.props.TableRemoval,
+		RemovalPolicy:                    s.removal(awscdk.RemovalPolicy_RETAIN),
+	}
+	if s.props.TableStream {
+		props.Stream = awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES
 	}
 	if s.props.EncryptionKey != nil {
 		props.Encryption, props.EncryptionKey = awsdynamodb.TableEncryption_CUSTOMER_MANAGED, s.props.EncryptionKey
@@ -104,7 +114,7 @@ func (s *Settle) addTable() {
 // delay queue or its dead-letter queue.
 func (s *Settle) addScheduler() {
 	s.ScheduleGroup = awsscheduler.NewScheduleGroup(s.Scope, jsii.String("ScheduleGroup"), &awsscheduler.ScheduleGroupProps{
-		ScheduleGroupName: s.name, RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
+		ScheduleGroupName: s.name, RemovalPolicy: s.removal(awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE),
 	})
 	s.SchedulerRole = s.role("SchedulerRole", "EventBridge Scheduler: sends timers to the delay queue.",
 		servicePrincipal("scheduler.amazonaws.com", s.ScheduleGroup.ScheduleGroupArn()),
@@ -146,9 +156,12 @@ func (s *Settle) addKeyPolicy() {
 		Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(jsii.String("events.amazonaws.com"), nil)},
 		Actions:    actions("kms:Decrypt", "kms:GenerateDataKey"), Resources: jsii.Strings("*"), Conditions: &account,
 	}), nil)
+	// The principal of CloudWatch Logs names the Region (CloudWatch Logs User Guide, "Encrypt log data in CloudWatch Logs
+	// using AWS Key Management Service"). The log groups refer to the key, so its policy cannot refer to them.
+	logsOfRegion := jsii.String("logs." + *awscdk.Aws_REGION() + "." + *awscdk.Aws_URL_SUFFIX())
 	logs := map[string]any{"ArnLike": map[string]any{"kms:EncryptionContext:aws:logs:arn": *arn("logs", "log-group:*")}}
 	key.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-		Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(jsii.String("logs.amazonaws.com"), nil)},
+		Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(logsOfRegion, nil)},
 		Actions:    actions("kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*", "kms:DescribeKey"), Resources: jsii.Strings("*"), Conditions: &logs,
 	}), nil)
 }

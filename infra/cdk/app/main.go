@@ -5,9 +5,10 @@
 //	buckets      the S3 buckets whose uploads become events of the machine upload, separated by commas; none by default
 //	own          true if the consumer hosts your own machines; the stack then has no examples
 //	alarms       the ARN of an SNS topic for alarms; by default, alarms are only shown in the console
+//	stream       on adds a stream to the table; off by default
 //	concurrency  the maximum number of batches of events processed at once; 50 by default
 //
-// The stack has the outputs of infra/template.yaml.
+// The stack has the outputs of infra/template.yaml, and termination protection: `make destroy` asks before it switches it off.
 package main
 
 import (
@@ -30,7 +31,7 @@ func main() {
 
 // fill adds the stack that the app's context describes.
 func fill(app awscdk.App) {
-	stack := awscdk.NewStack(app, jsii.String(context(app, "stack", "settle")), nil)
+	stack := awscdk.NewStack(app, jsii.String(context(app, "stack", "settle")), &awscdk.StackProps{TerminationProtection: jsii.Bool(true)})
 	folders := strings.Split(context(app, "functions", "../../.bin/functions/arm64"), ",")
 	props := cdk.Props{
 		Code:            cdk.CodeFromFolder(folders[0], folders[1:]...),
@@ -44,6 +45,13 @@ func fill(app awscdk.App) {
 			panic(fmt.Sprintf("expected alarms to be the ARN of an SNS topic, got %q", topic))
 		}
 		props.AlarmActions = []*string{&topic}
+	}
+	switch stream := context(app, "stream", "off"); stream {
+	case "on":
+		props.TableStream = true
+	case "off":
+	default:
+		panic(fmt.Sprintf("expected stream to be on or off, got %q", stream))
 	}
 	if text := context(app, "concurrency", ""); text != "" {
 		concurrency, err := strconv.Atoi(text)

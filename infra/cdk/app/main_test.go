@@ -174,7 +174,24 @@ func TestStackHasTheOutputsOfTheTemplate(t *testing.T) {
 	}
 }
 
-func TestContextSetsAlarmsAndConcurrency(t *testing.T) {
+func TestStackIsProtectedAgainstDeletion(t *testing.T) {
+	t.Parallel()
+	a := synthesized(t, map[string]any{"stack": "blue", "functions": built(t, "settle", cdk.Functions...)})
+	text, err := os.ReadFile(filepath.Join(a.folder, "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifest struct {
+		Artifacts map[string]struct {
+			Properties struct{ TerminationProtection bool }
+		}
+	}
+	if err := json.Unmarshal(text, &manifest); err != nil || !manifest.Artifacts["blue"].Properties.TerminationProtection {
+		t.Errorf("expected termination protection in manifest.json, got %v and\n%s", err, text)
+	}
+}
+
+func TestContextSetsAlarmsStreamAndConcurrency(t *testing.T) {
 	t.Parallel()
 	const topic = "arn:aws:sns:eu-central-1:123456789012:alarms"
 	folder := built(t, "settle", cdk.Functions...)
@@ -183,7 +200,7 @@ func TestContextSetsAlarmsAndConcurrency(t *testing.T) {
 		topic       string
 		concurrency float64
 	}{
-		{map[string]any{"alarms": topic, "concurrency": "20"}, topic, 20},
+		{map[string]any{"alarms": topic, "concurrency": "20", "stream": "on"}, topic, 20},
 		{map[string]any{"alarms": "", "concurrency": ""}, "", 50},
 	} {
 		c.context["stack"], c.context["functions"] = "blue", folder
@@ -197,6 +214,10 @@ func TestContextSetsAlarmsAndConcurrency(t *testing.T) {
 				if told := len(actions) == 1 && actions[0] == topic; told != (c.topic != "") {
 					t.Errorf("%s: expected the action %q, got %v", id, c.topic, actions)
 				}
+			case "AWS::DynamoDB::Table":
+				if streams := resource.Properties["StreamSpecification"] != nil; streams != (c.topic != "") {
+					t.Errorf("%s: expected a stream only if it is on, got %v", id, resource.Properties)
+				}
 			case "AWS::Lambda::EventSourceMapping":
 				scaling, _ := resource.Properties["ScalingConfig"].(map[string]any)
 				concurrencies[scaling["MaximumConcurrency"]] = true
@@ -208,6 +229,7 @@ func TestContextSetsAlarmsAndConcurrency(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"alarms": `expected alarms to be the ARN of an SNS topic, got "many"`, "concurrency": `expected concurrency to be a number from 2 to 1000, got "many"`,
+		"stream": `expected stream to be on or off, got "many"`,
 	} {
 		if said := refused(t, map[string]any{"stack": "blue", "functions": folder, key: "many"}); said != want {
 			t.Errorf("%s: expected %q, got %v", key, want, said)
