@@ -23,6 +23,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`\b((\d+(\.\d+)?(h|ms|m|s|µs|d))+ ago|just now)`), "AGO"},
 	{regexp.MustCompile(`\bin (\d+(h|m|s|ms|d))+\b`), "IN"},
 	{regexp.MustCompile(`\b[0-9a-f]{32,}\b|-[0-9a-f]{16}\.zip\b`), "HASH"},
+	{regexp.MustCompile(`--checksum-sha256 [0-9A-Za-z+/]{43}=`), "CHECKSUM"},
 	{regexp.MustCompile(`\b1\d{18,}\b`), "SEQUENCE"},
 	{regexp.MustCompile(`\bdemo-runner-[0-9a-f]{12}\b`), "RUNNER"},
 	{regexp.MustCompile(`secret [A-Z2-7]{20,}`), "SECRET"},
