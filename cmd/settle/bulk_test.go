@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,9 +66,9 @@ func TestAnInterruptedBulkRunProcessesEachInstanceOnce(t *testing.T) {
 			var last answer
 			interrupted := 0
 			for budget := 10; interrupted < 100; interrupted++ {
-				left := budget
+				var calls atomic.Int64
 				fail := func(string, string) error {
-					if left--; left < 0 {
+					if calls.Add(1) > int64(budget) {
 						return errors.New("the network is down")
 					}
 					return nil
@@ -104,12 +105,12 @@ func TestAJournalBelongsToOneRun(t *testing.T) {
 	withStack(t, func(u user) {
 		u.signUps("ada", "bob")
 		journal := filepath.Join(u.t.TempDir(), "journal")
-		commits := 0
+		var commits atomic.Int64
 		broken := u.faultily(func(operation, _ string) error {
 			if operation == "PutItem" {
-				commits++
+				commits.Add(1)
 			}
-			if commits > 1 {
+			if commits.Load() > 1 {
 				return errors.New("the network is down")
 			}
 			return nil

@@ -139,7 +139,7 @@ func (c *bulkFlags) list(ctx context.Context, o *operator, filter dynamostore.Fi
 	for record, err := range listed(ctx, o.store, filter, &byTable) {
 		var item *dynamostore.ItemError
 		if errors.As(err, &item) {
-			o.session.note("%s: %s", o.session.name(), oneLine(err))
+			o.note("%s: %s", o.session.name(), oneLine(err))
 			continue
 		}
 		if err != nil {
@@ -248,7 +248,7 @@ func (c *bulkFlags) processOne(ctx context.Context, o *operator, j *journal, num
 	case ctx.Err() != nil, isTemporary(err), errors.Is(err, durable.ErrDenied):
 		return err
 	default:
-		o.session.note("%s: %s: %s", o.session.name(), instance, oneLine(err))
+		o.note("%s: %s: %s", o.session.name(), instance, oneLine(err))
 		return j.finish(number, outcomeFailed, oneLine(err))
 	}
 }

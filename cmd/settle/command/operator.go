@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -32,6 +33,15 @@ type operator struct {
 	queue *sqsqueue.Queue
 	// by is the identity of the operator.
 	by string
+
+	noting sync.Mutex
+}
+
+// note prints a line on standard error.
+func (o *operator) note(format string, args ...any) {
+	o.noting.Lock()
+	defer o.noting.Unlock()
+	o.session.note(format, args...)
 }
 
 // newOperator creates the clients, and finds out who the operator is. It writes nothing.
