@@ -19,7 +19,8 @@ const AliasTaken = "alias.taken"
 // aliasTaken is the body of aliasTakenEvent and of AliasTaken.
 type aliasTaken struct {
 	Type string `json:"type"`
-	// ID identifies a repeat that SQS no longer drops as a duplicate. A stuck outbox may send one hours after the first.
+	// ID identifies a repeated message that SQS no longer drops as a duplicate. A stuck outbox may send the repeat
+	// hours later.
 	ID          string `json:"$id,omitempty"`
 	Alias       string `json:"alias"`
 	Incarnation int64  `json:"$incarnation,omitempty"`
@@ -28,7 +29,7 @@ type aliasTaken struct {
 // claim claims an alias. If another instance has the alias, claim sends a message: see applyAliasTaken.
 func (t *turn) claim(ctx context.Context, effect statechart.Effect) error {
 	if !slices.Contains(t.stored.Record.Aliases, effect.Name) {
-		return nil // The same commit also releases it, and another turn may have performed that release already.
+		return nil // The commit also releases this alias, and another turn may have performed that release already.
 	}
 	err := t.claimNow(ctx, effect.Name)
 	if !errors.Is(err, ErrAliasTaken) {
@@ -46,7 +47,8 @@ func (t *turn) claimNow(ctx context.Context, alias string) error {
 }
 
 // applyAliasTaken reports to the chart, if it declares the event, that an alias belongs to another instance. First it
-// tries the claim again: since the message was sent, the instance may have released the alias or claimed it.
+// tries the claim again: since the message was sent, the other instance may have released the alias, and this one may
+// have claimed it.
 func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {
 	if !slices.Contains(t.draft.Record.Aliases, form.Alias) || !t.exists() {
 		return nil
@@ -67,7 +69,7 @@ func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {
 	t.draft.Record.Outbox = without(t.draft.Record.Outbox, func(e statechart.Effect) bool { // These claims would fail too.
 		return e.Kind == statechart.ClaimAlias && e.Name == form.Alias
 	})
-	t.owe(releaseOf(form.Alias)) // Another turn of this instance may claim the alias before the commit.
+	t.owe(releaseOf(form.Alias)) // Before this commit, another turn of the instance may still claim the alias.
 	return t.applyOwn(AliasTaken, aliasTaken{Type: AliasTaken, Alias: form.Alias})
 }
 

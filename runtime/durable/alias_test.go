@@ -128,7 +128,7 @@ func TestAliasesAreClaimedAndReleasedWhateverCallFails(t *testing.T) {
 	}
 }
 
-// stuck returns a hook that fails every call with this name for the duration d.
+// stuck returns a hook. For the duration d from now, the hook fails every call with this name.
 func stuck(name string, d time.Duration) func(call string) fault {
 	began := time.Now()
 	return func(call string) fault {
@@ -202,8 +202,8 @@ func TestAnAliasThatAChartReleasesIsFreeForAnother(t *testing.T) {
 	})
 }
 
-// The initial state of an instance claims an alias, and the instance ends at once. Its first event is one of the
-// chart's own, or only hands over a task.
+// The initial state of an instance claims an alias, and the instance ends at once. The event that starts the instance
+// is either declared by the chart, or only brings a task token.
 func TestAnInstanceThatEndsAsItBeginsReleasesItsAliases(t *testing.T) {
 	t.Parallel()
 	for _, isTask := range []bool{false, true} {

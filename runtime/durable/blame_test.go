@@ -16,8 +16,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// After each kill, the events of both instances are in one batch again. The healthy service takes longer than the other
-// one takes to kill the process.
+// After each kill, the events of both instances are in one batch again. The healthy service is still running when the
+// other service kills the process.
 func TestAServiceLosesNoAttemptsToANeighbourThatKillsTheProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAnEventIsNotParkedForANeighbourThatKillsTheProcess(t *testing.T) {
 			if attempts := w.load("order/1").Attempts; len(attempts) > 0 {
 				counted = attempts[0].Count
 			}
-			// A redelivery stores the count before it tries the event. The last redelivery parks the event without a try.
+			// The loop counts a redelivery's try before the try. The last redelivery parks the event without one.
 			isTried := w.messages[0].ReceiveCount == 1 || counted == w.messages[0].ReceiveCount-1 && counted <= 10
 			if call == "Commit order/1" && isTried {
 				kills++
@@ -359,7 +359,7 @@ func TestAFiringToAnInstanceThatCannotSettleIsNotParked(t *testing.T) {
 	})
 }
 
-// A sender forges the firing of an active timer, on which the chart fails, with an impossible count of retries.
+// A sender forges the firing of an active timer, with an impossible count of retries. The chart fails on the firing.
 func TestAForgedCountOfRetriesBlocksNothing(t *testing.T) {
 	t.Parallel()
 	for _, retries := range []int{-1, math.MaxInt} {
@@ -371,7 +371,7 @@ func TestAForgedCountOfRetriesBlocksNothing(t *testing.T) {
 			w.post("clock/1", fmt.Sprintf(`{"type": %q, "timer": "2.0", "$incarnation": %d, "$retries": %d, "note": "<&>"}`,
 				statechart.TimerEvent, w.load("clock/1").CreatedAt.UnixMilli(), retries))
 			w.runFor(t, 5*time.Hour)
-			// The message must not gain escapes for HTML: with them, a message of 1 MiB would no longer fit into the queue.
+			// Encoding must not add HTML escapes: with them, a message of 1 MiB would no longer fit into the queue.
 			isPostponed := func(s scheduled) bool {
 				return bytes.Contains(s.message.Body, []byte(`"$retries":`)) && bytes.Contains(s.message.Body, []byte(`"<&>"`))
 			}
@@ -386,7 +386,7 @@ func TestAForgedCountOfRetriesBlocksNothing(t *testing.T) {
 	}
 }
 
-// No timer can be scheduled for hours while a task waits for heartbeats.
+// While a task waits for heartbeats, every attempt to schedule a timer fails for five hours.
 func TestOutagesOfTheTimersEndNoChain(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

@@ -233,8 +233,8 @@ func TestRetriesOfAnEarlierServiceAreNotCountedAsTriesOfTheEvent(t *testing.T) {
 	})
 }
 
-// The chart fails on an event that would begin its instance. No instance is stored that could hold the count of its
-// tries.
+// The chart fails on an event that would start an instance. No instance is stored yet, so nothing holds the count of
+// the event's tries.
 func TestEachFailureOfAFirstEventIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -320,7 +320,7 @@ func TestAServiceThatExhaustsItsAttemptsBeforeTheFirstEventParksIt(t *testing.T)
 	}
 }
 
-// Two queues deliver one event each, in turns. The chart fails on both events.
+// Each of two queues delivers one event of the instance. The queues deliver in turns. The chart fails on both events.
 func TestTheTriesOfEachQueueAreCountedApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -37,7 +37,7 @@ func playFamily(t *testing.T, plan map[int]fault) (end, calls []string) {
 			{ship, `{"type":"tell","item":"fast"}`},          // The parent starts a child and sends it an event.
 			{event("finish", "")},                            // The child ends.
 			{event("ship", "second")}, {event("cancel", "")}, // The parent leaves the child's state.
-			{event("ship", "heavy")},                      // The start is refused.
+			{event("ship", "heavy")},                      // The child rejects the input.
 			{event("ship", "panic")},                      // The child's chart fails at its start.
 			{`{"type":"both","to":"nobody"}`},             // No machine has this name.
 			{`{"type":"both","to":"flash"}`},              // The child ends at once.
@@ -54,7 +54,7 @@ func playFamily(t *testing.T, plan map[int]fault) (end, calls []string) {
 			r := w.load(id)
 			end = append(end, fmt.Sprintf("%s: %s %s, %d ignored, recent %d, error %v", id, r.Snapshot, r.Status, r.Ignored, len(recent(r)), r.Error))
 		}
-		// The name of a grandchild contains a hash of its parent's start time, which may differ.
+		// The name of a grandchild contains a hash of its parent's start time, and that time may differ between runs.
 		for i, line := range end {
 			end[i] = childHash.ReplaceAllString(line, "-hash")
 		}

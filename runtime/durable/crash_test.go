@@ -18,12 +18,12 @@ import (
 // posted is an event of a scenario.
 type posted struct{ to, body string }
 
-// outcome is the result of a scenario. It leaves out times, revisions, counts of tries and all else that faults may
-// change.
+// outcome is the result of a scenario. It leaves out times, revisions, counts of tries and everything else that faults
+// may change.
 type outcome struct {
 	// Instances holds the snapshot, status, ignored events and known event IDs of each instance.
 	Instances map[string]string
-	// Sends holds the derived IDs of sends and emits by sender, in the order of their first performance.
+	// Sends holds the derived IDs of sends and emits by sender, in the order in which they were first performed.
 	Sends map[string][]string
 	// Problems lists violated invariants. It must be empty, whatever the faults.
 	Problems []string
@@ -31,8 +31,8 @@ type outcome struct {
 	calls []string
 }
 
-// taking is the latency of an instance's calls. It differs per instance, so that the groups of a batch interleave in the
-// same order in every run.
+// taking returns the latency of an instance's calls. Each instance has its own, so that the groups of a batch
+// interleave in the same order in every run.
 func taking(id string) time.Duration {
 	d := time.Millisecond
 	for i := range len(id) {
@@ -142,8 +142,8 @@ func TestAFaultAtAnyCallChangesNothing(t *testing.T) {
 	}
 }
 
-// randomScenario draws events for up to three instances. Each sends to an instance of its own, so that the order of events
-// does not depend on time.
+// randomScenario draws events for up to three instances. Each instance sends only to one receiver, which has no other
+// sender. So the order of events does not depend on time.
 func randomScenario(t *rapid.T) (scenario []posted) {
 	types := []string{"add", "tell", "poll", "both", "wait", "cancel", "again", "repeat", "finish"}
 	for i := range rapid.IntRange(1, 25).Draw(t, "events") {
@@ -240,8 +240,8 @@ func TestTheWatermarkNeverGoesBack(t *testing.T) {
 
 var _ durable.Queue = (*process)(nil)
 
-// After one death of the process in a counted try, an event is parked. Another group would kill the process in that
-// try, so the event runs alone.
+// AbandonedMax is 1, so one death of the process in the counted try would park the event of order/2. The group of
+// order/1 would kill the process in that try, so the event of order/2 runs alone.
 func TestALastTryIsNotLostToANeighbourThatKillsTheProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestALastTryIsNotLostToANeighbourThatKillsTheProcess(t *testing.T) {
 			w.post(id, event("add", "before"))
 			w.invoke()
 		}
-		w.latency = func(id string) time.Duration { // Order/1 calls its service between the two writes of order/2.
+		w.latency = func(id string) time.Duration { // order/1 calls its service between the two writes of order/2.
 			return map[string]time.Duration{"order/1": 4 * time.Millisecond, "order/2": 5 * time.Millisecond}[id]
 		}
 		w.third["charge"] = killing(1)

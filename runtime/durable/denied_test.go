@@ -10,7 +10,7 @@ import (
 )
 
 // AWS denies the first effect of an outbox for almost an hour. Once it accepts that effect, it denies the next one for
-// ten minutes. The hour of the next effect begins with its own first denial.
+// ten minutes. For each effect, the hour begins with the effect's own first denial.
 func TestEachEffectIsRetriedForAnHourOfItsOwn(t *testing.T) {
 	t.Parallel()
 	for name, between := range map[string]error{"denied at once": nil, "throttled first": errFault} {
@@ -55,8 +55,9 @@ func TestEachEffectIsRetriedForAnHourOfItsOwn(t *testing.T) {
 	}
 }
 
-// AWS denies a parking. Two hours later another queue delivers an event whose send is denied too. The parking waits for
-// its own delivery. Its denial does not start the DeniedWaitMax of the send.
+// AWS denies a parking. Two hours later another queue delivers an event whose send is denied too. Only a turn that has
+// received the delivery to park can perform the parking. The old denial of the parking must not count towards the
+// DeniedWaitMax of the send.
 func TestADeniedParkingCountsForNoOtherEffect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -45,8 +45,8 @@ func (t *turn) hasProgress(left Left) bool {
 
 // performAll performs the effects of the stored outbox until one fails or one is given up. A given-up effect must be
 // stored as failed before a later send to the same receiver. Otherwise another turn might perform the given-up send
-// after the later one, and the receiver would skip it as a duplicate. rest holds the effects that were not performed,
-// kept those that wait for another delivery.
+// after the later one, and the receiver would skip it as a duplicate. rest holds the effects that were not performed.
+// kept holds parkings that wait for another delivery.
 func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, err error) {
 	rest = t.stored.Record.Outbox
 	for begun := false; len(rest) > 0; begun = true {
@@ -62,7 +62,7 @@ func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, 
 		for i, effect := range batch {
 			switch {
 			case errs[i] == nil:
-				t.draft.Record.DeniedSince = time.Time{} // DeniedSince is about the first effect, which is another one now.
+				t.draft.Record.DeniedSince = time.Time{} // DeniedSince belongs to the first effect of the outbox, and that is now another effect.
 			case errors.Is(errs[i], errNotInHand):
 				kept = append(kept, effect)
 			default:
@@ -106,7 +106,7 @@ func (t *turn) batch(effects []statechart.Effect) (batch []statechart.Effect, me
 		}
 		isAnother := func(other Message) bool { return other.To == message.To }
 		if err != nil || slices.ContainsFunc(messages, isAnother) {
-			return effects[:i], messages, nil //nolint:nilerr // The effect fails when it is the first.
+			return effects[:i], messages, nil //nolint:nilerr // The error is returned when the effect is the first.
 		}
 		messages = append(messages, message)
 	}
@@ -136,8 +136,8 @@ func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect, me
 }
 
 // takeOver raises the revision before the turn repeats the answer to a task without an execution. For such a task, only
-// the record can show whether another turn has given the answer. A turn that was frozen before it gave the answer then
-// cannot mark the token as expired: see notifyExpired.
+// the record can show whether another turn has given the answer. With the new revision, a turn that was frozen before
+// it gave the answer cannot mark the token as expired: see notifyExpired.
 func (t *turn) takeOver(ctx context.Context) error {
 	isBlind := func(k instances.Token) bool { return k.Execution == "" }
 	if !t.repeats || !slices.ContainsFunc(owed(t.stored.Record.Tokens), isBlind) {

@@ -15,17 +15,18 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// askedKey is the key of a send for the time at which the sender's chart requested it, in milliseconds since 1970.
+// askedKey is the key under which a sent event holds the time at which the sender's chart requested the send, in
+// milliseconds since 1970.
 const askedKey = "$asked"
 
-// sentPromptly is how long after its step a queued send is certain to be the first copy. SQS accepts the first copy
+// A send that SQS accepts within sentPromptly of its step is certain to be the first copy. SQS accepts the first copy
 // after the step, and drops further copies for five minutes (SQS Developer Guide, "Exactly-once processing in Amazon
 // SQS"). The remaining two minutes allow for clock skew.
 const sentPromptly = 3 * time.Minute
 
-// sendOf returns the send of a delivery. ok is false unless the sender itself sent the message. A message that an
-// operator redrives has another deduplication ID, because it may be older than the sender's last applied send and still
-// not applied.
+// sendOf returns the send of a delivery. ok is false unless the sender itself sent the message. A redriven message has
+// another deduplication ID. It must not be compared with the sender's last applied send: it may be older and still not
+// applied.
 func sendOf(d Delivery, eventID string) (send instances.LastSend, ok bool) {
 	if eventID == "" || d.DeduplicationID != shortened(eventID) {
 		return send, false

@@ -165,7 +165,7 @@ func (t *turn) emit(ctx context.Context, effect statechart.Effect) error {
 		return nil
 	}
 	if err := t.loop.config.Emit(ctx, t.draft.Record.Instance, t.derivedID(effect.ID), effect.Event); err != nil {
-		return errors.New(err.Error()) // Keep only the text, so that the loop takes no error of the host for an error of a port.
+		return errors.New(err.Error()) // Keep only the text, so that the loop does not mistake the host's error for an error of a port.
 	}
 	return nil
 }

@@ -230,7 +230,7 @@ func TestDeferredEventsSurviveTheRuntimeOnce(t *testing.T) {
 	})
 }
 
-// Emit returns an error of this package, as a store of the host may.
+// Emit returns an error of this package. The host's Emit may, for example, return an error of a durable.Store.
 func TestAnErrorOfEmitIsNotAnErrorOfTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

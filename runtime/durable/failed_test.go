@@ -68,7 +68,8 @@ func inCourierWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-// refusing returns a function for world.refuse, which fails the calls with these prefixes with err.
+// refusing returns a function for world.refuse. For calls with one of these prefixes, the function returns an error
+// that wraps err.
 func refusing(err error, prefixes ...string) func(string) error {
 	return func(call string) error {
 		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(call, prefix) }) {

@@ -101,8 +101,8 @@ const unsuspected = -1
 
 func (e *suspectError) Error() string { return "it must run in another slot" }
 
-// suspicion returns how often the process died during a delivery of the turn, or 0 if the turn need not run alone.
-// The turn runs alone after Config.AloneAfter deaths, or if its next try is its last.
+// suspicion returns how often the process died during a delivery of the turn, or 0 if the turn need not run alone. The
+// turn runs alone after Config.AloneAfter deaths, or if the next try of an event or attempt of a service is the last.
 func (t *turn) suspicion() (most int) {
 	config := &t.loop.config
 	for _, d := range t.deliveries {
@@ -253,8 +253,9 @@ func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery
 	t.loop.config.Logger.WarnContext(ctx, "cannot take back the count of a try, it counts as a death of the process", "instance", t.draft.Record.Instance.String(), "error", err)
 }
 
-// takeBackOnce takes back the counts of a failed turn. mayArrive says that a write of the turn may still arrive. It
-// changes nothing while another queue's event is settling the instance: a write would discard that event's services.
+// takeBackOnce takes back the counts of a failed turn. mayArrive says that a write of the turn may still arrive.
+// takeBackOnce changes nothing while another queue's event is settling the instance: a write would discard that event's
+// services.
 func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, loaded state, deliveries []Delivery, mayArrive bool) error {
 	t, err := l.hydrate(ctx, failed.draft.Record.Instance, deliveries)
 	if err != nil || t.stored.Instance == nil {
@@ -335,8 +336,8 @@ func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, reason error) (wh
 	return t.giveUpEvent(ctx, d, event, reason)
 }
 
-// giveUpEvent parks an event, or postpones a message of the runtime that must not be parked. why is the reason for
-// parking if the event is parked once the draft is stored, else nil.
+// giveUpEvent parks an event, or postpones a message of the runtime that must not be parked. If the event must be
+// parked once the draft is stored, why is the reason. Otherwise why is nil.
 func (t *turn) giveUpEvent(ctx context.Context, d Delivery, event statechart.Event, reason error) (why, err error) {
 	if t.stopStuck(d) {
 		return reason, nil

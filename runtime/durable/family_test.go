@@ -57,8 +57,8 @@ func (w *world) boss() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// sender is a machine that starts with an input. It calls a service, starts a radio, and sends a message to order/9 when
-// it leaves.
+// sender is a machine that starts with an input. It calls a service, starts a radio, and sends a message to order/9
+// when it leaves the state driving.
 func (w *world) sender() durable.Machine {
 	leave := statechart.SendTo("add", func(b basket, _ statechart.Event) (string, any) {
 		return "order/9", map[string]string{"item": "leave of " + b.Log[0]}
@@ -102,7 +102,7 @@ func flash() durable.Machine {
 
 const boss1 = "boss/1"
 
-// newFamily returns a world that hosts these machines and order.
+// newFamily returns a world that hosts the machines above and order.
 func newFamily(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -114,7 +114,7 @@ func newFamily(t *testing.T) *world {
 	return w
 }
 
-// inFamily runs a test in such a world, in virtual time.
+// inFamily runs a test in a world of newFamily, in virtual time.
 func inFamily(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -89,7 +89,8 @@ func TestAnEventIsEitherAppliedOrParked(t *testing.T) {
 }
 
 // A process freezes before it answers a task without an execution. A second process gives the answer and dies before it
-// stores that. When the first one wakes up, Step Functions returns the same error as for a task that has timed out.
+// records the answer as given. When the first process wakes up, Step Functions returns the same error as for a task
+// that has timed out.
 func TestATaskIsNotToldExpiredAfterItsAnswer(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {
@@ -118,8 +119,8 @@ func TestATaskIsNotToldExpiredAfterItsAnswer(t *testing.T) {
 	})
 }
 
-// A process freezes between its two commits of one event. A second process drains and clears the outbox of the first
-// commit, and dies.
+// A process freezes between its two commits of one event. Meanwhile a second process drains and clears the outbox of
+// the first commit. When the first process wakes up, its commit conflicts, and it dies.
 func TestAClearedOutboxDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +139,7 @@ func TestAClearedOutboxDoesNotComeBack(t *testing.T) {
 			w.deliver("another queue", "post/1", [2]string{"1", `{"type": "unknown"}`}) // This delivery drains the outbox.
 			w.hook = func(call string) fault {
 				if strings.HasPrefix(call, "Load ") {
-					return dieBefore // The frozen process dies after its commit.
+					return dieBefore // The frozen process dies when it loads the instance again after the conflict.
 				}
 				return none
 			}

@@ -132,7 +132,7 @@ func TestAServiceOfAFullItemIsCalledForARedelivery(t *testing.T) {
 	}
 }
 
-// Two events of one batch: the first has an effect or is too large, the second calls a service. The item does not hold
+// Two events of one batch: the first has an effect or is too large, the second calls a service. The item cannot hold
 // both outcomes.
 func TestAServiceBehindAFoldedEventOfAFullItemIsCalledOnce(t *testing.T) {
 	t.Parallel()
@@ -203,7 +203,7 @@ func TestAnEndWhoseOutputDoesNotFitIntoTheItemComesWithoutIt(t *testing.T) {
 	})
 }
 
-// The end of an execution does not fit into the item with or without its output.
+// The end of an execution does not fit into the item, even without the output.
 func TestAnEndThatDoesNotFitIntoTheItemIsParked(t *testing.T) {
 	t.Parallel()
 	inPrinterWorld(t, func(t *testing.T, w *world) {

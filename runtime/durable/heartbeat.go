@@ -10,10 +10,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// nextHeartbeat returns the number and the due time of the token's firing after the last one. The firing is due at a
-// multiple of the heartbeat interval since the task was entered, or at the task's timeout. So two copies of a firing
-// schedule the same next firing, and SQS drops the duplicate. ok is false if the token has neither heartbeats nor a
-// timeout.
+// nextHeartbeat returns the number and the due time of the firing that follows firing number last. The number depends
+// only on last and on the heartbeat intervals since the task was entered. So two copies of a firing schedule the next
+// one under the same ID, and SQS drops the duplicate. The next firing is due when its interval ends, or a second after
+// the task's timeout. ok is false if the token has neither heartbeats nor a timeout.
 func (t *turn) nextHeartbeat(token instances.Token, last int) (count int, at time.Time, ok bool) {
 	now := t.loop.config.Now()
 	count = last + 1
@@ -26,8 +26,8 @@ func (t *turn) nextHeartbeat(token instances.Token, last int) (count int, at tim
 		}
 	}
 	if token.TimeoutSeconds > 0 {
-		// A second after the timeout, Step Functions has timed the task out too. If the task still waits then, check it again
-		// a little later.
+		// A second after the timeout, Step Functions has timed the task out too. If that time has passed, check the
+		// task again a little later.
 		over := token.EnteredAt.Add(time.Duration(token.TimeoutSeconds)*time.Second + time.Second)
 		if !over.After(now) {
 			over = now.Add(t.loop.config.HeartbeatRetryMin)
@@ -66,7 +66,7 @@ type heartbeatForm struct {
 	Incarnation int64 `json:"$incarnation"`
 }
 
-// heartbeat sends the heartbeat of a token's task and schedules the next one. It stores nothing unless the task no
+// heartbeat sends the heartbeat of a token's task and schedules the next one. It changes the item only if the task no
 // longer waits. After a failure, the next firing comes sooner and retries the heartbeat.
 func (t *turn) heartbeat(ctx context.Context, form heartbeatForm) error {
 	token, ok := t.token(form.Token)

@@ -88,7 +88,7 @@ func TestATaskThatHasTimedOutIsToldOfUntilItIsLookedAfter(t *testing.T) {
 func TestATurnThatFailsLeavesWaitingWhatIsStored(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// post is sent 200 s after the task begins to wait. hook injects a fault into that turn.
+		// post is sent 200 s after the task begins to wait. hook injects a fault into the turn that receives it.
 		post []string
 		hook func(w *world) func(call string) fault
 		want []string

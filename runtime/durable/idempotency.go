@@ -13,9 +13,9 @@ import (
 // reservedMachines are the IDs that no machine may have.
 var reservedMachines = []string{reserved.Alias, reserved.Idempotency, reserved.Sends}
 
-// DeduplicationID returns the ID under which a producer queues an event that has an ID of its own. The queue drops a repeat
-// of the event for five minutes. The queue never drops another event under the same event ID. The function fails if the
-// body is no JSON object.
+// DeduplicationID returns the ID under which a producer queues an event that has an ID of its own. The queue drops a
+// repeat of the event for five minutes. It never drops a different event with the same event ID. The function fails if
+// the body is no JSON object.
 func DeduplicationID(to instances.ID, eventID string, event []byte) (string, error) {
 	digest, err := canonicaljson.EventDigest(event)
 	if err != nil {

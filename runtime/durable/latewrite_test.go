@@ -82,7 +82,8 @@ func TestALateWriteAfterAnEarlierCommitUsesUpNoAttempt(t *testing.T) {
 	})
 }
 
-// The first write of an instance, at a redelivery, arrives late. Its first service has one attempt.
+// An instance is first written at a redelivery, and this write arrives late. The instance's first service has one
+// attempt.
 func TestALateFirstWriteUsesUpNoAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

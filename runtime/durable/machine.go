@@ -35,7 +35,7 @@ type Machine interface {
 	// Start makes a new instance in its initial configuration.
 	Start(start statechart.Start) (Instance, []statechart.Effect, error)
 	// Stopped makes an instance that was stopped before it started. It needs no input and runs no code of the machine,
-	// except to store and restore the zero value of its data: an error means that this fails.
+	// except to store and restore the zero value of its data. It returns an error if this fails.
 	Stopped() (Instance, error)
 	// Restore makes an instance from its stored snapshot.
 	Restore(snapshot json.RawMessage) (Instance, error)
@@ -107,7 +107,7 @@ func Host[C any](chart *statechart.Chart[C], config MachineConfig) Machine {
 	return &hosted[C]{Chart: chart, config: config}
 }
 
-// hosted implements Machine on a chart.
+// hosted implements Machine for a chart.
 type hosted[C any] struct {
 	*statechart.Chart[C]
 	config MachineConfig
@@ -162,7 +162,7 @@ func (m *hosted[C]) stepper() *statechart.Stepper[C] {
 	return stepper
 }
 
-// instance implements Instance on a chart's snapshot.
+// instance implements Instance for a chart's snapshot.
 type instance[C any] struct {
 	chart    *statechart.Chart[C]
 	stepper  *statechart.Stepper[C]

@@ -11,9 +11,9 @@ import (
 )
 
 // migrate adds the effects of a migration to the draft. The turn stores the draft even if all deliveries are
-// duplicates, because no other delivery may arrive. Another process may acknowledge those duplicates before the turn
-// has performed its effects. So migrate first sends the instance a message that wakes it: the event of a timer that the
-// instance does not have.
+// duplicates, because another delivery might never arrive. Another process may acknowledge those duplicates before the
+// turn has performed its effects. So migrate first sends the instance a message that wakes it: the event of a timer
+// that the instance does not have.
 func (t *turn) migrate(ctx context.Context) error {
 	owed, from, settles := owedTo(t.stored.Record.Snapshot, t.machine, t.stored.Instance)
 	if from > 0 {

@@ -183,7 +183,7 @@ func during(end func(error), work func() error) (err error) {
 	return work()
 }
 
-// observedTurn is turn as an activity.
+// observedTurn runs turn as an activity.
 func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery, under conditions) (done int, err error) {
 	if l.config.Observer.Begin == nil {
 		return l.turn(ctx, deliveries, under)
@@ -196,7 +196,7 @@ func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery, under co
 	return done, err
 }
 
-// observedTry is try as an activity.
+// observedTry runs try as an activity.
 func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Event, folded bool) error {
 	observer := &t.loop.config.Observer
 	if observer.Applied == nil && observer.Begin == nil {
@@ -228,7 +228,7 @@ func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Eve
 // resumeName is the event name of an observed resume.
 const resumeName = "resume"
 
-// observedResume is resume as an activity, if there is anything to settle.
+// observedResume runs resume, as an activity if there is anything to settle.
 func (t *turn) observedResume(ctx context.Context, d Delivery) (parked bool, err error) {
 	if t.draft.Instance == nil || t.draft.Instance.Settled() || t.loop.config.Observer.Applied == nil && t.loop.config.Observer.Begin == nil {
 		return t.resume(ctx, d)
@@ -267,7 +267,7 @@ func (t *turn) traceEffects(ctx context.Context) {
 	}
 }
 
-// observedPerform is performBatch with an activity for each effect, in the trace of the step that requested it.
+// observedPerform runs performBatch with an activity for each effect, in the trace of the step that requested it.
 func (t *turn) observedPerform(ctx context.Context, batch []statechart.Effect, messages []Message) []error {
 	observer := &t.loop.config.Observer
 	if observer.Begin == nil && observer.Performed == nil {
@@ -368,7 +368,7 @@ func (t *turn) reportHeld(ctx context.Context, err error) {
 	}
 }
 
-// observedAttempt is attempt as an activity.
+// observedAttempt runs attempt as an activity.
 func (s *services) observedAttempt(ctx context.Context, invocation statechart.Invocation, run func(context.Context) (any, error)) (any, error) {
 	loop := s.turn.loop
 	if loop.config.Observer.Begin == nil {

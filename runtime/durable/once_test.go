@@ -9,7 +9,8 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// deliver passes deliveries to one invocation, past the world's own queue. Each pair is a sequence number and a body.
+// deliver passes deliveries to one invocation and bypasses the world's own queue. Each pair is a sequence number and a
+// body.
 func (w *world) deliver(queue, group string, pairs ...[2]string) (failed []string) {
 	var batch []durable.Delivery
 	for _, pair := range pairs {

@@ -141,7 +141,7 @@ func TestAnOperatorMovesAnInstance(t *testing.T) {
 		w := newWorld(t)
 		w.post("order/1", event("add", "a"), event("wait", ""))
 		w.invoke()
-		// Into a state with a service: the next delivery runs it.
+		// Move into a state with a service: the next delivery runs the service.
 		w.operate(t, "order/1", instances.Operation{Kind: instances.Move, State: "charging", Context: json.RawMessage(`{"log":["mended"],"note":{}}`)})
 		if w.load("order/1").Status != statechart.Active {
 			t.Errorf("order/1 is %s", w.load("order/1").Status)
@@ -149,19 +149,19 @@ func TestAnOperatorMovesAnInstance(t *testing.T) {
 		w.run(t)
 		w.wantState(t, "order/1", "idle")
 		w.wantLog(t, "order/1", "mended", "charge ok") // The timer of waiting is gone.
-		// Into a state with a timer.
+		// Move into a state with a timer.
 		steps := w.operate(t, "order/1", instances.Operation{Kind: instances.Move, State: "waiting"})
 		if want := []statechart.Microstep{{Event: "settle.move", Exited: []string{"idle"}, Entered: []string{"waiting"}}}; !cmp.Equal(steps, want) {
 			t.Errorf("the move took %+v, want %+v", steps, want)
 		}
 		w.run(t)
 		w.wantLog(t, "order/1", "mended", "charge ok", "hour over")
-		// Only the context.
+		// Replace only the context.
 		w.operate(t, "order/1", instances.Operation{Kind: instances.Move, Context: json.RawMessage(`{"log":[],"sum":2}`)})
 		w.run(t)
 		w.wantState(t, "order/1", "idle")
 		w.wantLog(t, "order/1")
-		// Into a final state.
+		// Move into a final state.
 		w.operate(t, "order/1", instances.Operation{Kind: instances.Move, State: "finished"})
 		w.run(t)
 		if r := w.load("order/1"); r.Status != statechart.Done || r.ExpireAt.IsZero() {
@@ -221,7 +221,8 @@ func TestAKeptInstanceDoesNotExpire(t *testing.T) {
 	})
 }
 
-// An operator ends a child, or moves its parent out of its state, and each call of the consumer fails in each way once.
+// An operator ends a child, or moves the parent out of the child's state. In each run, one call of the consumer fails
+// in one way.
 func TestAFaultAtAnyCallAfterAnOperationChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []instances.OperationKind{instances.Stop, instances.Terminate, instances.Move} {

@@ -97,7 +97,7 @@ func TestAServiceWithoutATimeoutLosesNoAttemptToAnEarlierService(t *testing.T) {
 			deadly, calls := lethal(time.Second), atomic.Int32{}
 			w.third["second"] = func(ctx context.Context, call statechart.Call) (string, error) {
 				switch {
-				case calls.Add(1) <= 2: // The process dies in both, so both must run alone after that.
+				case calls.Add(1) <= 2: // The process dies during both calls, so both groups must run alone after that.
 					return deadly(ctx, call)
 				case strings.HasPrefix(call.Instance, "order/1"):
 					return lasting(functionTimeout-10*time.Second, "ok")(ctx, call)

@@ -106,8 +106,8 @@ func (t *turn) checkBegins(typ string) error {
 	return nil
 }
 
-// readChildStart reads the message that stores a child. It returns zero if it stores nothing: the input is wrong and
-// the parent was notified, or the machine cannot store a stopped child.
+// readChildStart reads the message that stores a child. It returns the zero value if the message stores nothing: the
+// input is wrong and the parent was notified, or the machine cannot store a stopped child.
 //
 // A stop stores the child as stopped, and so does a start that the parent no longer waits for. A process that was
 // frozen while the parent still waited can then no longer store the child as active. A stop does this because the start

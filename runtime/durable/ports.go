@@ -23,7 +23,7 @@ var ErrUnstorable = errors.New("the record cannot be stored")
 // The loop changes nothing and retries. A person must repair the item.
 var ErrUnreadable = errors.New("unreadable item, nothing was changed: repair it, or restore it from a backup")
 
-// TooLargeError is returned by Store.Commit if a record exceeds an item.
+// TooLargeError is returned by Store.Commit if a record is too large.
 type TooLargeError struct {
 	Bytes, BytesMax int
 }
@@ -68,8 +68,8 @@ type Store interface {
 	// ErrAliasTaken or ErrConflict.
 	Claim(ctx context.Context, alias string, id instances.ID, createdAt time.Time, revision int64) error
 	// Release allows others to claim the alias, if the instance has it and its record does not list it. Until another
-	// instance claims the alias, it still leads to this one. The store may delete the alias at expireAt, or never if that
-	// is zero. expireAt is set only for an instance that has ended, because it claims nothing more.
+	// instance claims the alias, it still leads to this one. The store may delete the alias at expireAt, or never if
+	// that is zero. expireAt is set only for an instance that has ended, because such an instance claims nothing more.
 	Release(ctx context.Context, alias string, id instances.ID, createdAt, expireAt time.Time) error
 }
 

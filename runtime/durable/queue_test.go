@@ -25,7 +25,7 @@ const (
 )
 
 // queue is an SQS FIFO queue. It keeps the order of a group, and locks the group while one of its messages is in
-// flight. It drops a message whose deduplication ID it has seen in the last minutes.
+// flight. It drops a message whose deduplication ID it has seen in the last five minutes.
 type queue struct {
 	messages  []*message
 	scheduled []scheduled

@@ -146,7 +146,7 @@ func TestAChildThatHasEndedTellsItsRestoredParentAgainOnceItIsRearmed(t *testing
 	})
 }
 
-// A restored parent starts a new child under a new name, although it has started another child since the backup.
+// A restored parent starts a new child under a new name, even though it had started another child after the backup.
 func TestARestoredParentStartsAnotherChildOnceItIsRearmed(t *testing.T) {
 	t.Parallel()
 	inFamily(t, func(t *testing.T, w *world) {

@@ -232,7 +232,7 @@ func TestAttemptsOfOneServiceAreNotCountedAgainstTheNext(t *testing.T) {
 
 func TestAServiceOfOneAttemptIsNotGivenUpBeforeItRan(t *testing.T) {
 	t.Parallel()
-	// A write that fails before a service starts must not count as its attempt.
+	// A write that fails before a service starts must not count as an attempt of the service.
 	for _, plan := range []map[string]fault{
 		{"Commit order/1 #1": failBefore},
 		{"Commit order/1 #1": failAfter},

@@ -45,7 +45,7 @@ func TestASendTakesEffectOnceHoweverManyEventsCameInBetween(t *testing.T) {
 			w.post("order/1", telling("order/2", "ball"), telling("order/2", "bat"))
 			w.invoke()
 			w.post("order/2", noise(0, between)...)
-			w.runFor(t, visibilityTimeout-time.Second) // This is longer than SQS's five minutes.
+			w.runFor(t, visibilityTimeout-time.Second) // This is longer than SQS remembers deduplication IDs.
 			w.wantItem(t, "order/2", "ball", 1)
 			w.run(t) // The loop drains the outbox, which sends both again.
 			if sent := w.counted("Send order/2"); sent != 4 {

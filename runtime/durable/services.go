@@ -114,8 +114,8 @@ func (l *Loop) withMargin(ctx context.Context) (context.Context, context.CancelF
 // stores the count of the next attempt, so that a service that kills the process uses up its attempts. These are two
 // writes: if one write did both and failed, the end could be lost, or an attempt counted that never begins. A new
 // instance is stored before its first attempt is counted: takeBack can correct only an instance that exists. No service
-// begins in an instance that cannot be stored. If another queue feeds the instance too, the consumer of that queue must
-// see that this event is settling the instance. So a first delivery is also written.
+// begins in an instance that cannot be stored. If another queue feeds the instance too, start also writes at a first
+// delivery: the consumer of that queue must see that this event is settling the instance.
 func (s *services) start(ctx context.Context) (moved bool, err error) {
 	t := s.turn
 	type ready struct {
@@ -140,7 +140,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 			if over := counts.Services >= t.loop.config.ServicesMax; over && len(next) == 0 {
 				return true, s.refuse(invocation)
 			} else if over {
-				continue // The services in next run first. A later call refuses this one.
+				continue // The services collected in next run first. A later call of start refuses this service.
 			}
 			counts.Services++
 		}

@@ -55,8 +55,8 @@ func TestAStaleFiringCostsNoWrite(t *testing.T) {
 	})
 }
 
-// A line about a skipped event looks like a lost event. So the log reports only a producer's duplicates, unless it is a
-// debug log.
+// A line about a skipped event looks like a lost event. So the log reports only a producer's duplicates, unless its
+// level is DEBUG.
 func TestTheLogSaysWhyAMessageIsSkipped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -231,8 +231,8 @@ func TestATimerThatFiresMinutesEarlyIsNotLost(t *testing.T) {
 	}
 }
 
-// A chart fails on its timer's firing for a day, and for half a day the delay queue does not take the firing again. The
-// firing stays in its queue and blocks the instance. If the loop dropped it, it would be lost, because no producer
+// A chart fails on its timer's firing for a day, and for half a day the delay queue does not accept the firing again.
+// The firing stays in its queue and blocks the instance. If the loop dropped it, it would be lost, because no producer
 // sends it again.
 func TestAFiringThatTheDelayQueueRefusesBlocksItsInstanceAndIsNotLost(t *testing.T) {
 	t.Parallel()

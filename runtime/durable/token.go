@@ -179,7 +179,7 @@ func (t *turn) giveAnswers(ctx context.Context) (left []instances.Token, err err
 			err = t.giveUp(ctx, instances.FailedEffect{ID: "token." + token.Key, Kind: statechart.ResolveWaits, Target: token.Name, Data: token.Answer.Output}, err)
 		}
 		if err == nil {
-			t.draft.Record.DeniedSince = time.Time{} // DeniedSince is about the next answer, which is another one now.
+			t.draft.Record.DeniedSince = time.Time{} // DeniedSince belongs to the next answer to give, and that is now another answer.
 		}
 		if err != nil {
 			return left, fmt.Errorf("answering the task %s of %s: %w", token.Name, t.stored.Record.Instance, err)

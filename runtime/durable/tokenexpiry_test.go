@@ -105,7 +105,7 @@ func TestATaskThatTimesOutIsToldToTheChart(t *testing.T) {
 	}
 }
 
-// The loop polls the task one second after the announced timeout. The task waits longer than announced.
+// A task waits longer than its announced timeout. The loop checks it one second after that timeout, and later again.
 func TestATaskThatWaitsLongerThanItToldIsLookedAfterNowAndThen(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {
@@ -205,7 +205,8 @@ func TestAHeartbeatBelowThreeSecondsIsRefused(t *testing.T) {
 	}
 }
 
-// Two events with different IDs announce one task. The instance has answered it when the second event arrives.
+// Two events with different IDs announce one task. The instance has already answered the task when the second event
+// arrives.
 func TestATaskThatWasAnsweredIsNotToldExpiredToASecondEvent(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]string{"with an ID": `"$id": "a", `, "without an ID": ``} {
@@ -227,7 +228,7 @@ func TestATaskThatWasAnsweredIsNotToldExpiredToASecondEvent(t *testing.T) {
 	}
 }
 
-// The operator repeats the task's event with another ID once the permission is back.
+// Once AWS no longer refuses the answer, an operator sends the task's event again under another ID.
 func TestATaskWhoseAnswerFailedForGoodIsAnsweredToASecondEvent(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

@@ -64,8 +64,8 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, under conditions
 }
 
 // hydrate reads an instance and restores it with the machine of its version. A new instance gets the current version.
-// An older instance is migrated, which may send it a message. An unreadable record is an error, and the caller writes
-// nothing.
+// An instance of an older version is migrated. For this, hydrate may send it a message. An unreadable record is an
+// error, and the caller writes nothing.
 func (l *Loop) hydrate(ctx context.Context, id instances.ID, deliveries []Delivery) (*turn, error) {
 	record, err := l.load(ctx, id)
 	if err != nil {
@@ -250,9 +250,9 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event, fold
 	before, isUnstored := t.draft, !t.exists()
 	begins := before.Instance == nil
 	counted, err := t.applyCounted(ctx, d, event, start)
-	// ReceiveCount does not count tries, because Lambda may throttle (Lambda Developer Guide, "Using Lambda with
-	// Amazon SQS"). The loop cannot store a count for an instance that does not exist yet. So it tries an event that
-	// starts an instance AttemptsMax times here before it parks it.
+	// ReceiveCount is not the number of tries: Lambda may receive a message and throttle the function (Lambda Developer
+	// Guide, "Using Lambda with Amazon SQS"). The loop cannot store a count for an instance that does not exist yet. So
+	// it tries an event that starts an instance AttemptsMax times here before it parks it.
 	for tries := 1; begins && isChartError(err) && attemptOf(t.draft.Record, d).Services == 0 && d.ReceiveCount >= t.loop.config.AttemptsMax && tries < t.loop.config.AttemptsMax; tries++ {
 		t.rollBack(d, before)
 		counted, err = t.applyCounted(ctx, d, event, start)

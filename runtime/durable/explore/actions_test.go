@@ -13,10 +13,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// action is something that may happen to the world between calls.
+// action is something that may happen to the world while no call proceeds.
 type action struct {
 	name string
-	// at is the earliest time of the action. lanes are the lanes whose messages it takes.
+	// at is the earliest time of the action. lanes names the lanes from which it receives messages.
 	at    time.Time
 	lanes []string
 	do    func(w *world, d *decisions)
@@ -65,7 +65,7 @@ func (x *search) deliveries(w *world, depth int) (actions []action) {
 	return actions
 }
 
-// firings returns how the scheduled messages may fire: on time or, with a fault, early or twice.
+// firings returns the ways in which the scheduled messages may fire: on time or, with a fault, early or twice.
 func firings(w *world) (actions []action) {
 	for i, s := range w.scheduled {
 		isPoll := strings.Contains(string(s.message.Body), `"settle.execution"`)

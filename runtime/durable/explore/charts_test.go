@@ -55,7 +55,7 @@ var (
 	tells = statechart.When("tells", func(_ book, i item) bool { return i.To != "" })
 )
 
-// service calls the world. The service named kill kills its process.
+// service returns a service that calls the world. The service named kill kills its process.
 func service(name string) statechart.Service[book] {
 	return statechart.ServiceFunc(name, func(ctx context.Context, _ book, call statechart.Call) (string, error) {
 		p, _ := ctx.Value(processKey{}).(*process)
@@ -89,7 +89,7 @@ func payloads() statechart.Payloads {
 }
 
 // machineX is the machine of most instances, with states of many kinds. Version 2 renames idle, and it replaces the
-// service pay by a settled state.
+// state that calls the service pay with a settled state.
 func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 	idle := "idle"
 	if version == 2 {
@@ -159,8 +159,8 @@ func helped(machine, idle string) chartState {
 }
 
 // child returns the machine c, b or d, for children. c waits until its parent releases it. b waits too, and its exit
-// action sends bye to x/b. d calls a service and ends. No child starts with the item broken. A defective child does not
-// start at all.
+// action sends bye to x/b. d calls a service and ends. A child that gets the item broken as its input fails to start. A
+// defective child fails to start with any input.
 func child(id string, isDefective bool) durable.Machine {
 	states := []chartState{
 		{ID: "idle", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "finish", Target: "arrived"}}},

@@ -15,8 +15,8 @@ type decisions struct {
 
 type decision struct{ is, of int }
 
-// pick chooses between 0, the default, and options-1. name returns the name of an option other than the default. Names
-// must be unique within a step, so that each name in a script means one decision.
+// pick chooses a number from 0, the default, to options-1. name returns the name of an option other than the default.
+// Names must be unique within a step, so that each name in a script means one decision.
 func (d *decisions) pick(options int, name func(int) string) int {
 	is := 0
 	switch {

@@ -178,7 +178,7 @@ func (p *process) nameOf(r *request) string {
 	return name
 }
 
-// let runs a call.
+// let performs a waiting call on the world.
 func (p *process) let(r *request) error {
 	p.calls[r.name+" "+r.group]++
 	p.x.calls++
@@ -193,7 +193,7 @@ func (p *process) step() {
 	p.mu.Lock()
 	waiting := len(p.wait)
 	p.mu.Unlock()
-	if waiting == 0 { // The loop pauses before it retries to take back the count of a try.
+	if waiting == 0 { // The loop pauses between two attempts to take back the count of a try.
 		if p.calls["pause"]++; p.calls["pause"] > pausesMax {
 			panic("the loop waits for something other than a port")
 		}
@@ -217,7 +217,7 @@ func (p *process) step() {
 	case proceeds:
 		r.answer <- p.let(r)
 	case noEffect, lost:
-		if r.name == "Serve" { // A failure of AWS is neither a try of the event nor an attempt of the service.
+		if r.name == "Serve" { // Only a failed service is to blame. A failed call of AWS counts neither as a try nor as an attempt.
 			p.w.facts["blame "+r.group]++
 		}
 		if what == lost {
@@ -272,7 +272,7 @@ func (p *process) others(r *request) (blamed string) {
 		name := p.nameOf(other)
 		options := 3
 		if r.name == killer {
-			options = 2 // The killer is to blame.
+			options = 2 // The killer itself is to blame, not the other group.
 		}
 		switch p.d.pick(options, func(i int) string { return p.label([]string{"", name + " proceeds", name + " is to blame"}[i]) }) {
 		case 0:

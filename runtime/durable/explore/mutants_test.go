@@ -24,8 +24,8 @@ type mutant struct {
 	file, old, new string
 }
 
-// TestMutants builds the loop, or the ports, with each defect, and expects that the search finds it. It prints the table of
-// docs/search.md.
+// TestMutants builds the loop, or the ports, with each defect, and expects the search to find the defect. It prints the
+// table of docs/search.md.
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	if *mutantsFlag == "" {
@@ -63,7 +63,7 @@ func TestTheTextsOfMutantsAreThere(t *testing.T) {
 	}
 }
 
-// source returns the path and the text of the file that the defect is put into.
+// source returns the path and the unchanged text of the file that gets the defect.
 func (m *mutant) source() (path, text string, err error) {
 	if path, err = filepath.Abs(filepath.Join("..", filepath.FromSlash(m.file))); err != nil {
 		return "", "", err

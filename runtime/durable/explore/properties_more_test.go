@@ -11,7 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// awake checks each stored instance while no process runs: a message in the queue or a schedule wakes it.
+// awake checks, while no process runs, that a queued or scheduled message will wake each stored instance that needs
+// one.
 func (x *search) awake(w *world) {
 	for _, id := range slices.Sorted(maps.Keys(w.records)) {
 		stored, err := waking.Of(x.hosts[0], w.record(id))

@@ -22,7 +22,7 @@ func (w *world) committed(was, is stored, record instances.Record) {
 	}
 	for i, line := range is.log[len(was.log):] {
 		w.applied[id] = append(slices.Clip(w.applied[id]), line)
-		if i == 0 && len(was.services) > 0 && isEvent(line) && !w.deployed { // A migration may settle it.
+		if i == 0 && len(was.services) > 0 && isEvent(line) && !w.deployed { // A migration may settle the instance.
 			w.wrong("applied while unsettled: %s to %s", line, id)
 		}
 		if strings.Contains(line, " failed: ") && !strings.HasPrefix(line, "back ") && w.facts["blame "+id]+w.facts["freezes"] == 0 {
@@ -66,7 +66,8 @@ func (w *world) keptFailures(record instances.Record) {
 	}
 }
 
-// blamed checks what an item says about the event that was parked or postponed last. A failure of AWS is no try.
+// blamed checks the failure that the item records for its last parked or postponed event. It may say that processes
+// died only if one did: failures of AWS do not count.
 func (w *world) blamed(was, is stored, record instances.Record) {
 	if id := record.Instance.String(); is.isAbandoned && !was.isAbandoned && w.facts["blame "+id] == 0 {
 		w.wrong("innocent event blamed: the item of %s says that processes died with %q, and none has", id, record.Error.Event)
@@ -149,7 +150,7 @@ func (x *search) atRest(w *world) {
 	w.failuresTold()
 }
 
-// settled checks an instance: it settles, owes nothing, and waits for nothing that will not come.
+// settled checks that an instance is settled, owes nothing, and waits for nothing that will never come.
 func (x *search) settled(w *world, id string) {
 	record := w.record(id)
 	_, instance, err := x.hosts[len(x.hosts)-1].Restore(record)

@@ -57,7 +57,7 @@ type scenario struct {
 	posts []post
 	// limit is the maximum number of tries, 2 by default. recent is the maximum number of recent events, 8 by default.
 	limit, recent int
-	// left limits actions beside the faults. Olds limits invocations of an old process after a deployment.
+	// left limits the actions other than faults. Olds limits invocations of an old process after a deployment.
 	left budget
 	// tasks holds the waiting tasks of Step Functions by token. versions names the deployment of a new version, see hosts.
 	tasks    map[string]task

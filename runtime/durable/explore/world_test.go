@@ -278,7 +278,7 @@ func each[V any](b *bytes.Buffer, of map[string]V, text func(V) any) {
 	b.WriteByte('\n')
 }
 
-// canonical replaces milliseconds since 1970 by numbers in the order of their appearance, and replaces times by P for past
+// canonical replaces milliseconds since 1970 with numbers in the order of their appearance, and times with P for past
 // or F for future.
 func canonical(text []byte, now time.Time) []byte {
 	out := make([]byte, 0, len(text))
