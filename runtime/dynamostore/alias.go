@@ -54,8 +54,8 @@ func (s *Store) Find(ctx context.Context, alias string) (instances.ID, error) {
 
 // Claim points the alias to the instance that was created at createdAt, if the instance's item has the given revision.
 // Repeating a claim changes nothing. Claim fails with durable.ErrAliasTaken if another instance has the alias and has
-// not released it, and with durable.ErrConflict if the revision differs. A claim replaces the claim of an instance of
-// the same name that was created earlier.
+// not released it, and with durable.ErrConflict if the revision differs. A claim replaces a claim by an earlier
+// instance of the same name.
 func (s *Store) Claim(ctx context.Context, alias string, id instances.ID, createdAt time.Time, revision int64) error {
 	doing := fmt.Sprintf("claiming alias %s for %s", alias, id)
 	item := aliasKey(alias)

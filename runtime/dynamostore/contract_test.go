@@ -315,7 +315,7 @@ func tree(data json.RawMessage) any {
 	return exact(value)
 }
 
-// exact replaces numbers by fractions, which have a unique form.
+// exact replaces numbers with fractions, which have a unique form.
 func exact(value any) any {
 	switch value := value.(type) {
 	case json.Number:

@@ -34,8 +34,8 @@ const ReservedFor = 15 * 24 * time.Hour
 // ErrIDReused is returned by Reserve if the ID is reserved for an event with another body.
 var ErrIDReused = errors.New("event ID used before with another body")
 
-// Reserve reserves a caller's event ID for this event to the instance, from at until at plus ReservedFor. Reserving it
-// again for the same event extends the reservation. Two events are the same if they differ only in the form of their
+// Reserve reserves a caller's event ID for this event to the instance, from at until at plus ReservedFor. Reserving the
+// ID again for the same event extends the reservation. Two events are the same if they differ only in the form of their
 // JSON. Reserve fails with ErrIDReused if the ID is reserved for another event. Of concurrent calls with different
 // events, one wins.
 //

@@ -57,8 +57,8 @@ type Page struct {
 // that moves between two pages can be in both or in neither. Instances that no store from NewIndexed has committed
 // are missing. List with Filter.Consistent misses none.
 //
-// With a machine, with or without a state, ListPage reads only that part of the index. It filters that part by tag,
-// and by a status other than active. It fails with ErrNoIndex and ErrCursor.
+// With a machine, with or without a state, ListPage reads only that part of the index. It filters that part by tag, and
+// by a status other than active. It fails with ErrNoIndex or ErrCursor.
 func (s *Store) ListPage(ctx context.Context, filter Filter, limit int, cursor string) (Page, error) {
 	const doing = "listing the instances"
 	if limit < 1 || limit > PageInstancesMax {
@@ -98,7 +98,7 @@ func (s *Store) ListPage(ctx context.Context, filter Filter, limit int, cursor s
 	return page, nil
 }
 
-// findEntries returns up to limit entries after a key that the filter selects, in key order.
+// findEntries returns the first entries behind the key after that the filter selects, up to limit, in key order.
 func (s *Store) findEntries(ctx context.Context, filter Filter, after string, limit int) ([]indexEntry, error) {
 	var found []indexEntry
 	for _, keys := range filter.indexRanges() {

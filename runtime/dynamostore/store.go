@@ -41,9 +41,9 @@ func New(client Client, table string) *Store {
 	return &Store{client: client, table: table}
 }
 
-// NewIndexed returns a store that adds the keys of the index that ListPage reads to every item. All stores that commit
-// to a table must come from NewIndexed: a commit by a store from New removes the instance from the index. You may also
-// use it with a table that has no index, or none yet.
+// NewIndexed returns a store that adds index keys to every item, so that ListPage can find the item. All stores that
+// commit to a table must come from NewIndexed: a commit by a store from New removes the instance from the index. You
+// may also use a store from NewIndexed with a table that does not have the index yet.
 func NewIndexed(client Client, table string) *Store {
 	return &Store{client: client, table: table, indexed: true}
 }
@@ -70,9 +70,9 @@ func (s *Store) Load(ctx context.Context, id instances.ID) (instances.Record, er
 	return record, nil
 }
 
-// Commit writes the record as one item, if the stored revision is record.Revision-1. It fails with
-// durable.ErrConflict, or with durable.ErrUnstorable, which *durable.TooLargeError and *NumberError detail. After any
-// other error, the record may or may not be stored.
+// Commit writes the record as one item, if the stored revision is record.Revision-1. It fails with durable.ErrConflict
+// or durable.ErrUnstorable. The latter may be a *durable.TooLargeError or a *NumberError. After any other error, the
+// record may or may not be stored.
 //
 // The record's snapshot, if there is one, is a JSON object with the keys "version" and "status". The value of "status"
 // must equal record.Status. Times are stored exactly, except that ExpireAt is rounded up to the second.
@@ -115,8 +115,8 @@ func (s *Store) Commit(ctx context.Context, record instances.Record) error {
 	return nil
 }
 
-// ClearOutbox replaces the outbox of an instance, and the other fields that left has, and raises the revision by one.
-// It fails with durable.ErrConflict if the stored revision is not the given one or if there is no item, and with
+// ClearOutbox replaces the outbox of an instance and the other fields of left, and raises the revision by one. It fails
+// with durable.ErrConflict if the stored revision is not the given one or if there is no item, and with
 // durable.ErrUnstorable if the fields cannot be stored.
 func (s *Store) ClearOutbox(ctx context.Context, id instances.ID, revision int64, left durable.Left) error {
 	doing := fmt.Sprintf("clearing the outbox of %s at revision %d", id, revision)
