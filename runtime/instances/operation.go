@@ -29,7 +29,7 @@ const (
 	Terminate OperationKind = "terminate"
 	// Move takes an active instance to another state, changes its context, or both.
 	Move OperationKind = "move"
-	// Keep holds the item back from its retention, and Unkeep ends that.
+	// Keep prevents the deletion of the item after its retention, and Unkeep permits the deletion again.
 	Keep   OperationKind = "keep"
 	Unkeep OperationKind = "unkeep"
 )

@@ -25,7 +25,8 @@ type Record struct {
 	State  []string
 	Status statechart.Status
 
-	// CreatedAt is when the event that started the instance was sent. It distinguishes earlier instances of the name.
+	// CreatedAt is when the event that started the instance was sent. It distinguishes the instance from earlier ones
+	// of its name.
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	// ExpireAt is when the item may be deleted; zero means never. It is zero while effects are pending.
@@ -155,7 +156,7 @@ type Report string
 
 // The values of Report.
 const (
-	// ReportUnsent means that the queue refused the report too. Each event of the instance tries to send it again.
+	// ReportUnsent means that the queue refused the report too. With each event of the instance, the loop tries again.
 	ReportUnsent Report = "unsent"
 	// ReportSent means that the report is in the queue. If it stays so, the report was parked.
 	ReportSent     Report = "sent"
