@@ -41,7 +41,8 @@ type Row struct {
 	Status  statechart.Status `json:"status"`
 	// State lists the paths of the active atomic states, as stored.
 	State []string `json:"state"`
-	// Fit counts instances that their own version reads, Migrate those that a later version reads, Break the others.
+	// Fit counts instances that their own version reads. Migrate counts instances that a later version reads. Break
+	// counts all others.
 	Fit     int `json:"fit"`
 	Migrate int `json:"migrate"`
 	Break   int `json:"break"`
@@ -99,7 +100,7 @@ func nameOf(record instances.Record, itemErr error) string {
 	return record.Instance.String()
 }
 
-// restore reads an instance like the loop. It also reads the result of a migration like the next turn would. It
+// restore reads an instance as the loop does. It also reads the result of a migration, as the next turn would. It
 // returns the version that can continue the instance.
 func (c *Check) restore(record instances.Record, stored int) (version int, err error) {
 	defer func() {
