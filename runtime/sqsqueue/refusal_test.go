@@ -20,7 +20,7 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// answer is an SQS that fails every call with the same error.
+// answer is an SQS client that fails every call with the same error.
 type answer struct {
 	code string
 	// query is the error's name in the query protocol, which SQS adds in a header.

@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// AttrTraceparent is the message attribute that contains the trace of a message, by the W3C's Trace Context. A
+// AttrTraceparent is the message attribute that contains the trace of a message, in the format of W3C Trace Context. A
 // producer may set it.
 const AttrTraceparent = "traceparent"
 
@@ -47,8 +47,8 @@ func traceAttributes(ctx context.Context, room int) map[string]types.MessageAttr
 	return map[string]types.MessageAttributeValue{AttrTraceparent: {DataType: aws.String("String"), StringValue: aws.String(trace.Parent)}}
 }
 
-// traceHeaderPattern matches X-Ray's trace headers (AWS X-Ray Developer Guide, "Tracing header"). It is compiled for
-// the first header, not at each cold start, because compiling takes up to three milliseconds.
+// traceHeaderPattern matches X-Ray's trace headers (AWS X-Ray Developer Guide, "Tracing header"). It is compiled when
+// the first header arrives, not at each cold start, because compiling takes up to three milliseconds.
 var traceHeaderPattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(Self=[0-9A-Za-z-]{1,64};)?Root=1-[0-9a-f]{8}-[0-9a-f]{24}(;(Parent=[0-9a-f]{16}|Sampled=[01?]|Lineage=[0-9a-z:|,]{1,200}))*$`)
 })
