@@ -66,7 +66,7 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 	end, input, err := f.complete(ctx, change)
 	if errors.Is(err, durable.ErrNoExecution) {
 		f.logger.WarnContext(ctx, "the execution that this event reports no longer exists", "execution", change.Detail.ExecutionARN, "error", err)
-		return nil // Polling reports the end to the instance.
+		return nil // The loop's poll of the execution reports the end to the instance.
 	}
 	if err != nil {
 		return err

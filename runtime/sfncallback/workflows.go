@@ -42,8 +42,8 @@ type Workflows struct {
 
 var _ durable.Executions = (*Workflows)(nil)
 
-// NewWorkflows returns Workflows for the given state machine ARNs, keyed by the names that charts use for them. They
-// must be standard workflows: Step Functions does not report the end of an express execution.
+// NewWorkflows returns Workflows for the given state machine ARNs, keyed by the names that charts use for them. The
+// state machines must be standard workflows: Step Functions does not report the end of an express execution.
 func NewWorkflows(client StartClient, arns map[string]string) (*Workflows, error) {
 	for name, arn := range arns {
 		if parts := strings.Split(arn, ":"); len(parts) < 7 || parts[0] != "arn" || parts[2] != "states" || parts[5] != "stateMachine" {
@@ -55,7 +55,8 @@ func NewWorkflows(client StartClient, arns map[string]string) (*Workflows, error
 
 // Start starts an execution and returns its ARN. If an execution of that name exists, it counts as started, even if
 // Step Functions refuses to start it now. If Step Functions will never start it, Start returns a *durable.RefusedError.
-// It then also returns the execution's ARN: an earlier Start may have started it, because DescribeExecution may lag.
+// It then also returns the execution's ARN: an earlier Start may have started the execution, and DescribeExecution may
+// not show it yet.
 //
 // After any other error, the execution may or may not have started. Start also returns such an error if Step Functions
 // refuses a retry within Start, because the first call may have started the execution.

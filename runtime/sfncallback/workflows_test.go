@@ -27,8 +27,8 @@ import (
 
 const stateMachine = "arn:aws:states:us-east-1:000000000000:stateMachine:"
 
-// desk is a Step Functions with the state machine "echo". The machine returns its input's "text" after a minute, and
-// fails without one. The forwarder receives the status changes of its executions.
+// desk is a local Step Functions with the state machine "echo". The machine returns its input's "text" after a minute,
+// and fails if the input has no "text". The forwarder receives the status changes of its executions.
 type desk struct {
 	t         *testing.T
 	client    *sfn.Client
