@@ -3,8 +3,9 @@ package denial
 
 import "slices"
 
-// codes come from the API References of SQS (SendMessage), EventBridge Scheduler (CreateSchedule) and Step Functions
-// (SendTaskSuccess, StartExecution), and from "Common errors". SQS spells its codes differently in its two protocols.
+// codes holds error codes from the API References of SQS (SendMessage), EventBridge Scheduler (CreateSchedule) and Step
+// Functions (SendTaskSuccess, StartExecution), and from "Common errors". SQS spells its codes differently in its two
+// protocols.
 var codes = []string{
 	"AccessDenied", "AccessDeniedException", "InvalidAddress", "InvalidSecurity",
 	"KmsAccessDenied", "KmsDisabled", "KmsInvalidKeyUsage", "KmsInvalidState", "KmsNotFound", "KmsOptInRequired",
