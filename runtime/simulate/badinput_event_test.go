@@ -43,7 +43,7 @@ type badMessage struct {
 	body       string
 	attributes map[string]types.MessageAttributeValue
 	// before lists events that probe/1 receives before the message and after a first note. none means that probe/1
-	// receives nothing before, and does not exist.
+	// receives nothing before the message, and does not exist yet.
 	before []string
 	none   bool
 	// ended means that the good event of the same group is ignored, because the instance is done.

@@ -34,7 +34,7 @@ func (w *world) item(instance string) item {
 	return output.Item
 }
 
-// putItem stores an item without the runtime.
+// putItem writes an item directly to the table, bypassing the runtime.
 func (w *world) putItem(stored item) {
 	w.t.Helper()
 	_, err := dynamodb.NewFromConfig(w.aws(w.cloud.HTTPClient(), true)).PutItem(w.t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: stored})

@@ -17,8 +17,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 )
 
-// TestBadTasks is the table of Step Functions tasks whose event is bad but whose token is readable. The tasks fail
-// with the reason, instead of waiting for nothing.
+// TestBadTasks is the table of Step Functions tasks whose event is bad but whose token is readable. The tasks fail with
+// the reason, instead of waiting until they time out.
 func TestBadTasks(t *testing.T) {
 	t.Parallel()
 	const token = `"token.$": "$$.Task.Token", "name": "Wait"`
@@ -198,8 +198,8 @@ func TestBadRecordsOfLambda(t *testing.T) {
 	}
 }
 
-// TestRecordsThatSQSNeverSendsDoNotBlock passes records to the function whose body or group no SQS client could send.
-// The function returns, and applies the good message in the same batch.
+// TestRecordsThatSQSNeverSendsDoNotBlock passes records directly to the function. No SQS client could send a message
+// with the body or the group of these records. The function returns, and applies the good message in the same batch.
 func TestRecordsThatSQSNeverSendsDoNotBlock(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

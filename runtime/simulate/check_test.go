@@ -92,15 +92,15 @@ func (s *simulation) checkRest(record instances.Record) {
 	}
 }
 
-// noEnd is in the reason of an event that was parked because its tries never ended. abandonedMax is the default limit
-// of such tries.
+// noEnd is a part of the reason of an event that was parked because processes died in too many of its tries.
+// abandonedMax is the default limit of such tries.
 const (
 	noEnd        = "the process died during the attempt"
 	abandonedMax = 10
 )
 
-// checkInnocents checks the events that were parked because their tries never ended. Either the instance killed
-// processes, or at least as many processes died or froze as an event may have tries.
+// checkInnocents checks the events that were parked because processes died in too many of their tries. Either the
+// instance killed processes, or at least as many processes died or froze as an event may have tries.
 func (s *simulation) checkInnocents() {
 	died, triesMax := s.died(), cmp.Or(s.plan.config.AbandonedMax, abandonedMax)
 	for _, name := range s.names() {

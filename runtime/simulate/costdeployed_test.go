@@ -72,7 +72,7 @@ func TestADeployedStackCostsWhatTheDocumentSays(t *testing.T) {
 	wantInDocument(t, map[string]string{"deployed": text, "logs": logTable()})
 }
 
-// deployedTable returns the table of those runs, for a million events.
+// deployedTable returns the table of the deployed runs, for a million events.
 func deployedTable(used []usage) string {
 	var b strings.Builder
 	b.WriteString("| | write units of the item | of the index | bytes of log | SQS | DynamoDB | Lambda | logs | a million events |\n" +

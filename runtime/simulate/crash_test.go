@@ -23,7 +23,7 @@ const (
 	registered = "signup/ada"
 )
 
-// deliver delivers a signed webhook like GitHub.
+// deliver delivers a signed webhook as GitHub does.
 func (w *world) deliver(deliveryID, event string, payload []byte) {
 	w.t.Helper()
 	mac := hmac.New(sha256.New, []byte(webhookSecret))

@@ -288,7 +288,7 @@ func digestOf(text string) uint64 {
 	return h.Sum64()
 }
 
-// invoke starts an invocation of a queue's function when it is its turn.
+// invoke waits until the director lets an invocation of a queue's function start.
 func (d *director) invoke(ctx context.Context, queue string, payload []byte) error {
 	call := &pendingCall{process: "lambda", target: invocation, about: batchDigest(queue, payload), granted: make(chan fault, 1)}
 	d.mu.Lock()

@@ -52,7 +52,7 @@ func (d *director) lagOf(call awslocal.Call) time.Duration {
 	return time.Duration(rng.Int64N(int64(d.plan.lag)))
 }
 
-// siege draws the length of a fault that lasts for up to six hours.
+// siege draws the length of a fault that lasts between 20 minutes and six hours.
 func (d *director) siege() time.Duration {
 	return 20*time.Minute + time.Duration(d.rng.IntN(340*60))*time.Second
 }

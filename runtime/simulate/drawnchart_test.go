@@ -287,7 +287,7 @@ func (d *drawer) working(s *chartState) {
 	s.Initial = s.States[0].ID
 }
 
-// serving makes a state run a service. After its result, the chart goes to the target.
+// serving makes a state run a service. When the service returns a result, the chart goes to the target.
 func (d *drawer) serving(s *chartState, target string) {
 	d.services++
 	name := fmt.Sprintf("service%d", d.services)

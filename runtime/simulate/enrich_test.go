@@ -39,7 +39,7 @@ const (
 	gone    = `{"jobId":"job-7","success":false,"error":"the page is gone"}`
 )
 
-// Submit implements the third party: it derives the job's ID from the end of its subject, and records the job.
+// Submit implements the third party: it derives the job's ID from the end of the job's subject, and records the job.
 func (r *recorder) Submit(_ context.Context, job enrich.Job) (string, error) {
 	r.note("submit", job.IdempotencyKey)
 	r.mu.Lock()
@@ -64,7 +64,7 @@ func (r *recorder) callbackURL(subject string) string {
 	return r.jobs[subject].CallbackURL
 }
 
-// callBack posts a callback to a separate gateway, whose calls faults can hit, and returns the response.
+// callBack posts a callback to a separate gateway and returns the response. Faults can hit the calls of this gateway.
 func (w *world) callBack(address, body string) *httptest.ResponseRecorder {
 	w.t.Helper()
 	w.faults.invoked("gateway")

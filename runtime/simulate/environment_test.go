@@ -69,8 +69,8 @@ func (s *simulation) acknowledger(client *sqs.Client) durable.Acknowledger {
 	return sqsqueue.NewAcknowledger(client, s.queueURLs[0])
 }
 
-// traced adds a process's warnings to the trace if the test makes a single run. It counts the warnings that the loop
-// cannot take back the count of a try.
+// traced adds a process's warnings to the trace if the test makes a single run. It counts the warnings about try counts
+// that the loop could not take back.
 type traced struct {
 	slog.Handler
 	director *director

@@ -22,7 +22,7 @@ type report struct {
 	Ends  []string `json:"ends"`
 }
 
-// reporting hosts that chart.
+// reporting hosts the chart of report.
 func reporting() durable.Machine {
 	type on = statechart.Transition[report]
 	type do = []statechart.Action[report]
@@ -48,7 +48,7 @@ func reporting() durable.Machine {
 const (
 	reporting1 = "reporting/1"
 	reportARN  = "arn:aws:states:" + awslocal.Region + ":" + awslocal.Account + ":stateMachine:report-writer"
-	// writeReport ends as its input says: after ten seconds, or not before its timeout of half an hour.
+	// writeReport ends as its input says: after ten seconds, or only at its timeout of half an hour.
 	writeReport = `{"StartAt": "How", "TimeoutSeconds": 1800, "States": {
 		"How": {"Type": "Choice", "Choices": [{"Variable": "$.how", "StringEquals": "slow", "Next": "Slow"}], "Default": "Write"},
 		"Slow": {"Type": "Wait", "Seconds": 86400, "Next": "Written"},
@@ -174,8 +174,8 @@ func TestAWorkflowsEndArrivesAtOnceUnlessItsEventIsLost(t *testing.T) {
 	}
 }
 
-// TestAWorkflowStartsOnceAndEndsOnceWithAnyFault plays an order once for each AWS call of the functions, and each
-// kind of fault.
+// TestAWorkflowStartsOnceAndEndsOnceWithAnyFault orders a report once for each AWS call of the functions and each kind
+// of fault.
 func TestAWorkflowStartsOnceAndEndsOnceWithAnyFault(t *testing.T) {
 	t.Parallel()
 	play := func(w *world, how string) string {

@@ -122,7 +122,7 @@ var jobCases = map[string]struct {
 }
 
 // TestAJobFollowsItsTimes plays the lives of a job with GitHub's own webhooks, with every combination of waiting
-// workflows. The same happens at the same time, whether the chart or a workflow counts the 300 seconds.
+// workflows. The job changes its state at the same times, whether the chart or a workflow counts the 300 seconds.
 func TestAJobFollowsItsTimes(t *testing.T) {
 	t.Parallel()
 	byWorkflow := job.Config{PickUpTimeout: time.Hour}

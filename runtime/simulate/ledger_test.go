@@ -84,10 +84,10 @@ func acceptedOf(message events.SQSMessage) accepted {
 	return a
 }
 
-// place is the place from which the message was first parked, or its own place if it was not parked before.
+// place returns the place from which the message was first parked, or its own place if it was not parked before.
 func (a accepted) place() string { return cmp.Or(a.from, a.queue+" "+a.sequence) }
 
-// parkingID is the deduplication ID under which a message is parked.
+// parkingID returns the deduplication ID under which a message is parked.
 func (a accepted) parkingID() string { return parkingID(a.queue, a.sequence) }
 
 func parkingID(queue, sequence string) string {
@@ -143,9 +143,9 @@ func (l *ledger) abandon(id string) {
 }
 
 // passesOver reports whether an instance may skip a message that it has not applied. Either the queue gave up the
-// message, or the message is an event from another instance. In that case, the queue may have given up another copy of
-// it, or that copy may have been parked because processes died. If a later event of the same sender was then applied,
-// the other copies count as duplicates, until an operator sends one again.
+// message, or the message is an event from another instance. In the second case, the queue has given up another copy of
+// the event, or that copy was parked because processes died. If a later event of the same sender was then applied, the
+// remaining copies count as duplicates, until an operator resends one.
 func (l *ledger) passesOver(message accepted, all []accepted) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

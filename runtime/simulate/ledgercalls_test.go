@@ -96,7 +96,7 @@ type sentMessage struct {
 	Attributes map[string]struct{ StringValue string } `json:"MessageAttributes"`
 }
 
-// sentOfBatch returns the messages of a batch that the queue accepted. The queue may refuse some of a batch.
+// sentOfBatch returns the messages of a batch that the queue accepted. The queue may refuse some messages of a batch.
 func (s *simulation) sentOfBatch(call takenCall) (sent []sentMessage) {
 	var batch struct {
 		QueueURL string `json:"QueueUrl"`
@@ -146,7 +146,7 @@ func (s *simulation) checkSent(call takenCall, message sentMessage) {
 type (
 	textAttribute   struct{ S string }
 	numberAttribute struct{ N string }
-	// tokensAttribute is the tokens of tasks.
+	// tokensAttribute holds the tokens of tasks.
 	tokensAttribute struct {
 		L []struct {
 			M struct {
@@ -156,7 +156,7 @@ type (
 			}
 		}
 	}
-	// outboxAttribute is an outbox.
+	// outboxAttribute holds an outbox.
 	outboxAttribute struct {
 		L []struct {
 			M struct {

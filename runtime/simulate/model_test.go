@@ -21,9 +21,9 @@ func derivedID(instance string, createdAt time.Time, id string) string {
 	return fmt.Sprintf("%s@%d/%s", instance, createdAt.UnixMilli(), id)
 }
 
-// replay is the sequential model of one instance. It runs the messages that the queues accepted through the chart:
-// each queue's in order, each once, at the times in the instance's history. If the order between two queues is free,
-// it searches for one that agrees with the history.
+// replay is the sequential model of one instance. It runs the messages that the queues accepted through the chart: each
+// once, in the order of its queue, at the time in the instance's history. If the order between two queues is free, it
+// searches for one that agrees with the history.
 type replay struct {
 	simulation  *simulation
 	name        string
@@ -44,7 +44,7 @@ type replay struct {
 	tokens    map[string]wait            // by token
 	spawned   map[string]json.RawMessage // by name, the input of each child that was requested
 	left      map[string]time.Time       // by name, when the instance stopped waiting for the child
-	// awaited has the workflows that the instance waits for, and asked all that it has requested. The keys are the ends
+	// awaited has the workflows that the instance waits for, and asked all that it has requested. The keys are suffixes
 	// of the executions' names.
 	awaited, asked                            map[string]string
 	aliases                                   map[string]bool // claimed, and neither lost nor released

@@ -14,7 +14,7 @@ import (
 
 // The part of the sequential model about parents and children.
 
-// familyHead is the part that the model uses of the messages between parents and children.
+// familyHead is the part of a message between parent and child that the model uses.
 type familyHead struct {
 	Type    string           `json:"type"`
 	Parent  instances.Parent `json:"$parent"`
@@ -77,7 +77,7 @@ func (r *replay) stopAtStart() error {
 	return nil
 }
 
-// checkAddressee returns why an event does not reach the instance; nil if it does.
+// checkAddressee returns the reason if an event does not reach the instance; nil if it does.
 func (r *replay) checkAddressee(message accepted) error {
 	if strings.Contains(message.body, `"$parent"`) && !r.isChildOf(readFamily(message.body).Parent) {
 		return errors.New("the child does not exist")
@@ -85,7 +85,8 @@ func (r *replay) checkAddressee(message accepted) error {
 	return r.checkBegins(readFamily(message.body).Type)
 }
 
-// checkBegins returns why an event does not start an instance; nil if the instance exists or the event starts it.
+// checkBegins returns the reason if an event does not start an instance; nil if the instance exists or the event starts
+// it.
 func (r *replay) checkBegins(typ string) error {
 	if r.instance != nil {
 		return nil
@@ -187,8 +188,8 @@ func (s *simulation) output(name string) json.RawMessage {
 }
 
 // commitWithin is longer than a step's commit may take. A process may freeze again each time it continues, as often as
-// a run has faults. The limit is much shorter than operatorsRound, the interval at which an operator sends messages
-// again that a queue gave up.
+// a run has faults. The limit is much shorter than operatorsRound, the interval at which an operator resends messages
+// that a queue gave up.
 const commitWithin = 2 * time.Hour
 
 // checkFamily checks that parents and children agree about active children: no start, end or stop was lost.

@@ -246,8 +246,8 @@ func (r *replay) remember(id string, message accepted) {
 	}
 }
 
-// mayHaveForgotten reports whether a message is a duplicate of an event so long ago that the instance may not
-// recognise it. Sends of instances are always recognised, except if an operator sent them again.
+// mayHaveForgotten reports whether a message duplicates an event that was applied so long ago that the instance may not
+// recognise it. Sends of instances are always recognised, except if an operator resent them.
 func (r *replay) mayHaveForgotten(message accepted) bool {
 	id := cmp.Or(message.head().ID, message.place())
 	if message.isSend() && !message.redriven || !r.seen[id] {

@@ -58,8 +58,8 @@ func (r *replay) inside(was instances.Transition) (statechart.Event, bool) {
 	return statechart.Event{Type: statechart.TimerEvent, Timer: next.ID}, true
 }
 
-// hasUsedUp reports whether a service has used up its attempts: each attempt started, or its process died or froze.
-// Failures of AWS use up no attempts.
+// hasUsedUp reports whether a service may have used up its attempts. Each started attempt counts. So does each process
+// that died or froze, because its attempt may have been counted without a start. Failures of AWS use up no attempts.
 func (r *replay) hasUsedUp(invocation statechart.Invocation) bool {
 	s := r.simulation
 	if realMachineOf(r.name) != nil || s.plan.config.ServicesMax > 0 { // Attempts of shipped machines are not counted. Beyond ServicesMax, services fail without an attempt.

@@ -290,7 +290,7 @@ func TestMutantsAreChosenByARegularExpression(t *testing.T) {
 	}
 }
 
-// TestTheTextsOfMutantsAreThere keeps `make mutants` working, which replaces each text in a file of the runtime.
+// TestTheTextsOfMutantsAreThere checks that the runtime's files still have the texts that `make mutants` replaces.
 func TestTheTextsOfMutantsAreThere(t *testing.T) {
 	t.Parallel()
 	for _, m := range mutants {

@@ -106,8 +106,8 @@ func (p *plant) alertTypes() []string {
 	return types
 }
 
-// startPipeline starts an execution of the workflow for the instance, which starts the pipeline. The deadline is
-// 08:00, with the warning half an hour before.
+// startPipeline starts an execution of the workflow that starts the instance of the pipeline and waits for it. The
+// deadline is 08:00, with the warning half an hour before.
 func (w *world) startPipeline(name, deadline string) (execution string) {
 	w.t.Helper()
 	definition, err := os.ReadFile("../../infra/workflows/pipeline.asl.json")

@@ -240,7 +240,7 @@ func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 	return s
 }
 
-// produce sends events like a careful producer: it retries until the queue responds.
+// produce sends events as a careful producer does: it retries until the queue responds.
 func (s *simulation) produce(process string, sendings []sending) {
 	client := sqs.NewFromConfig(s.client(process))
 	waitMax := time.Second
@@ -298,8 +298,8 @@ func (s *simulation) waitFor(number int, one waiting) {
 // redrivenPrefix is the prefix of an operator's deduplication IDs.
 const redrivenPrefix = "redriven-"
 
-// redrive empties the dead-letter queue like an operator: it sends each message that the queue gave up to the queue
-// again. It does the same with parked messages if parkedToo is set.
+// redrive empties the dead-letter queue as an operator does: it resends each message that the queue gave up. It does
+// the same with parked messages if parkedToo is set.
 func (s *simulation) redrive(parkedToo bool) {
 	client := sqs.NewFromConfig(s.truth())
 	for {
@@ -346,7 +346,7 @@ func (s *simulation) redrive(parkedToo bool) {
 // operatorsRound is how often an operator checks the dead-letter queue, which keeps messages for 14 days.
 const operatorsRound = 10 * 24 * time.Hour
 
-// operate sends the messages again that a queue gave up, until ctx ends.
+// operate resends the messages that a queue gave up, until ctx ends.
 func (s *simulation) operate(ctx context.Context) {
 	round := time.NewTicker(operatorsRound)
 	defer round.Stop()

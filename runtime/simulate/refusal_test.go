@@ -18,7 +18,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// refuser is an HTTP client that refuses some calls like AWS under a policy that denies them.
+// refuser is an HTTP client that refuses some calls, as AWS does if a policy denies them.
 type refuser struct {
 	next aws.HTTPClient
 	code func(operation, body string) string
@@ -154,7 +154,7 @@ const (
 	postTwo = `{"type": "letter", "text": "two"}`
 )
 
-// loseDelayQueue replaces the world's delay queue by a queue that was deleted, and gives the functions permission to
+// loseDelayQueue replaces the world's delay queue with a queue that was deleted, and gives the functions permission to
 // use it.
 func (w *world) loseDelayQueue() {
 	w.t.Helper()

@@ -181,7 +181,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 			concurrency := 1 + rng.IntN(3)
 			running.Go(func() {
 				if s.plan.killsInARow {
-					time.Sleep(10 * time.Second) // messages that arrive until then come in one batch
+					time.Sleep(10 * time.Second) // messages sent in the meantime are received together
 				}
 				s.consume(ctx, i, concurrency)
 			})

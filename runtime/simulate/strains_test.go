@@ -22,7 +22,7 @@ type strain struct {
 var strains = []strain{
 	{"lagging reads", "runs in which reads of executions lag", "Step Functions API Reference, DescribeExecution: eventually consistent", 8, func(p *plan, rng *rand.Rand) {
 		p.lag = anyOf(rng, 10*time.Second, 2*time.Minute, 10*time.Minute)
-		if rng.IntN(4) > 0 { // the runtime then reads the history, to find out whether the answer was given
+		if rng.IntN(4) > 0 { // usually lose the replies to answers, so that the runtime must read the lagging history to learn whether an answer took effect
 			p.aim = aim{kinds: map[string]fault{"states.SendTaskSuccess": loseAnswer, "states.SendTaskFailure": loseAnswer}, tasks: true}
 		}
 	}},

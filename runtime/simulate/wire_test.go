@@ -66,8 +66,8 @@ type wire struct {
 	process  string
 }
 
-// Do implements aws.HTTPClient. A call may still take effect after its caller has given up. But a frozen process does
-// not notice its timeout before it continues.
+// Do implements aws.HTTPClient. A call may still take effect after its caller has given up. A frozen process notices
+// its timeout only when it continues.
 func (w wire) Do(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {

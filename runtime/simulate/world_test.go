@@ -48,9 +48,9 @@ const (
 	visibilityTimeout = "60"
 )
 
-// world is the whole production system in one synctest bubble: AWS, the gateway, the consumer and the forwarder of
-// the delay queue. Consumer and forwarder have their own AWS clients, whose calls faults can hit, and restart after
-// they died.
+// world is the whole production system in one synctest bubble: AWS, the gateway, the consumer and the forwarder of the
+// delay queue. Consumer and forwarder have AWS clients of their own, so that faults can hit their calls. Both restart
+// after their process has died.
 type world struct {
 	t     *testing.T
 	cloud *awslocal.Cloud
