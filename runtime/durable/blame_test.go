@@ -39,7 +39,7 @@ func TestAServiceLosesNoAttemptsToANeighbourThatKillsTheProcess(t *testing.T) {
 	})
 }
 
-// The healthy service has only one attempt. Its event is redelivered before it is stored.
+// The healthy service has only one attempt. When the process dies, nothing about the service's event is stored yet.
 func TestAServiceDoesNotLoseItsOnlyAttemptToANeighbour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAnEventIsNotParkedForANeighbourThatKillsTheProcess(t *testing.T) {
 			if attempts := w.load("order/1").Attempts; len(attempts) > 0 {
 				counted = attempts[0].Count
 			}
-			// The loop counts a redelivery's try before the try. The last redelivery parks the event without one.
+			// A redelivery is counted before its try. The last redelivery parks the event without a try.
 			isTried := w.messages[0].ReceiveCount == 1 || counted == w.messages[0].ReceiveCount-1 && counted <= 10
 			if call == "Commit order/1" && isTried {
 				kills++

@@ -193,12 +193,12 @@ func TestTheEndOfAServiceThatKillsTheProcessEveryTimeBlocksTheGroupOnlySoLong(t 
 		w.hook = func(call string) fault {
 			switch call {
 			case "Load order/1":
-				commits, last = 0, 2 // The writes: the attempt, the end of the service.
+				commits, last = 0, 2 // The number of writes: one for the attempt, one for the service's end.
 				switch w.messages[0].ReceiveCount {
 				case 1:
 					last = 1
 				case 2:
-					last = 3 // The writes: the try, the attempt, the end of the service.
+					last = 3 // The number of writes: one each for the try, the attempt and the service's end.
 				}
 			case "Commit order/1":
 				attempt := markOf(w.load("order/1"))

@@ -136,7 +136,7 @@ func TestAParentOfTheSameNameHasChildrenOfItsOwn(t *testing.T) {
 		w.run(t)
 		delete(w.records, old)
 		delete(w.revision, old)
-		w.post(start.Group, start.Body) // The parent of the same name lists a child with the same key.
+		w.post(start.Group, start.Body) // The new parent has the old name, and lists a child with the same key.
 		w.run(t)
 		if status := w.load(old).Status; status != statechart.Stopped {
 			t.Errorf("%s was started for another parent, its status is %s", old, status)

@@ -21,10 +21,10 @@ type Config struct {
 	Logger *slog.Logger
 	// Observer receives the events of the loop for logs, metrics and traces. By default, nothing is called.
 	Observer Observer
-	// Emit receives the events that instances emit (statechart.Emit), in order and at least once, after the commit
-	// that contains them. A repeat has the same ID. The loop retries an error or a panic until Emit succeeds, and the
-	// instance receives no event until then. To avoid blocking the instance, log the error and return nil. If Emit is
-	// nil, emitted events are dropped and cost no write.
+	// Emit receives the events that instances emit (statechart.Emit), in order and at least once, after the commit that
+	// contains them. A repeat has the same ID. After an error or a panic, the loop calls Emit again until it succeeds.
+	// The instance receives no event until then. To avoid blocking the instance, log the error and return nil. If Emit
+	// is nil, emitted events are dropped and cost no write.
 	Emit func(ctx context.Context, from instances.ID, id string, event json.RawMessage) error
 	// AttemptsMax is how often an event is tried if the chart's own code fails on it. Then the event is parked.
 	// Defaults to 3. A service has its own RetryPolicy.
@@ -72,13 +72,13 @@ type Config struct {
 	// SendersMax is how many senders an instance remembers in its item, for each queue, each with its last event.
 	// Further senders are stored as items of their own. Defaults to 50.
 	SendersMax int
-	// FailedEffectsMax is how many failed effects an instance keeps: the latest ones. It also keeps those that its chart
-	// has yet to receive. Defaults to 10.
+	// FailedEffectsMax is how many failed effects an instance keeps: the latest ones. It also keeps older ones that its
+	// chart has yet to receive. Defaults to 10.
 	FailedEffectsMax int
 	// OutboxMax is how many effects a turn collects before it stores and performs them. Defaults to 256.
 	OutboxMax int
 	// RefusalsMax is how many services beyond ServicesMax are reported to the chart as failed before the instance
-	// counts as unable to settle. It lets each parallel region settle, or try once to clean up. Defaults to 10.
+	// counts as unable to settle. The reports let each parallel region settle, or try once to clean up. Defaults to 10.
 	RefusalsMax int
 	// AloneAfter is how often the process may die while an event is tried before the event runs alone. The event then runs
 	// after the rest of its batch, but before the rest at every eighth receive. Defaults to 2.

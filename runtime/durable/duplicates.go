@@ -96,7 +96,8 @@ func (t *turn) remember(d Delivery, event statechart.Event, isUnstored bool) {
 	case d.ParkedFrom != (instances.Place{}):
 		t.rememberEvent(appliedAt(d.ParkedFrom))
 	case isUnstored || d.ReceiveCount > 1:
-		// Another turn may have parked this event when no instance could record that. A redrive of it is then a duplicate.
+		// Another turn may have parked this event before an instance existed that could record the parking. A redrive
+		// is then a duplicate.
 		t.rememberEvent(appliedAt(d.place()))
 	}
 	send, ok := sendOf(d, event.ID)
@@ -178,7 +179,7 @@ func appliedAt(place instances.Place) string { return placePrefix + keyOf(place)
 const placePrefix = "parked/"
 
 // compareSequence compares two sequence numbers of a queue. They are decimal digits, and SQS guarantees that they
-// increase. The empty one comes first.
+// increase. An empty number comes first.
 func compareSequence(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }

@@ -66,7 +66,7 @@ func endsByDenial(kind statechart.EffectKind) bool {
 // neverGivenUp lists the effects that the loop never gives up.
 var neverGivenUp = []statechart.EffectKind{statechart.EmitEvent, statechart.ParkEvent, parkDelivery}
 
-// ofFamilies lists the effects that start, stop or end a child.
+// ofFamilies lists the effects that start or stop a child, or report its end or its refusal.
 var ofFamilies = []statechart.EffectKind{statechart.SpawnInstance, statechart.StopInstance, notifyParent, refuseChild}
 
 // contentOf returns the target and the data of an effect.

@@ -80,7 +80,7 @@ func isChartError(err error) bool {
 // errAbandoned is wrapped by the error of a delivery whose tries ended too often with the death of the process.
 var errAbandoned = errors.New("the process died during the attempt")
 
-// abandonedAdvice ends the message of such an error.
+// abandonedAdvice ends the message of an error that wraps errAbandoned.
 const abandonedAdvice = "; find the cause in the log, fix it, then send the event again"
 
 // retryError ends a turn. Its delivery is retried after the wait, and its group stays locked. It does not unwrap, so
@@ -164,9 +164,9 @@ func (t *turn) count(attempt instances.Attempt) {
 }
 
 // countTry counts a try before user code runs for a redelivered event, and stores the count. If the process dies, the
-// count stays. counted includes this try. The first delivery is not counted and costs no write, unless the chart's
-// code fails: see account. An event that starts its instance is counted only after AttemptsMax receives, because no
-// instance is stored if the chart fails on it. lazy leaves the write to the commit before services start.
+// count stays. counted includes this try. The first delivery is not counted and costs no write, unless the chart's code
+// fails: see account. An event that starts its instance is counted only after AttemptsMax receives, because no instance
+// is stored if the chart fails on it. If lazy is set, the commit before the services start writes the count.
 func (t *turn) countTry(ctx context.Context, d Delivery, begins, lazy bool) (counted int, err error) {
 	attempt := attemptOf(t.draft.Record, d)
 	if d.ReceiveCount <= 1 || begins && !t.exists() && d.ReceiveCount <= t.loop.config.AttemptsMax {
@@ -329,7 +329,7 @@ func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, reason error) (wh
 	case v != skipped:
 	case isStuck && event.Type == startEvent: // The child cannot settle at its start.
 	case isStuck && event.Type == statechart.TimerEvent && incarnationOf(d.Body) == 0:
-		event = statechart.Event{} // An operator sent it to resume the instance, and waits for the reason.
+		event = statechart.Event{} // An operator sent this event to resume the instance. Parking it shows the reason.
 	case !t.isApplied(d):
 		return nil, nil // The next event reports the reason.
 	}
@@ -367,7 +367,7 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 	var denied deniedReadError
 	switch {
 	case errors.As(reason, &denied):
-		level, message = slog.LevelError, "cannot read the table, nothing was changed" // Only a person can fix this error and the next one.
+		level, message = slog.LevelError, "cannot read the table, nothing was changed" // Only a person can fix a denied read or an unreadable item.
 	case unreadable:
 		level, message = slog.LevelError, "stored item is unreadable, nothing was changed"
 	}

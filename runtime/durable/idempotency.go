@@ -21,9 +21,9 @@ func DeduplicationID(to instances.ID, eventID string, event []byte) (string, err
 	if err != nil {
 		return "", err
 	}
-	// A queue may compare IDs across groups, so the name is part of the ID.
-	// An instance's name has one slash and the digest none, so different names, digests or event IDs give different texts.
-	// The text is longer than the event ID, so the two never are equal.
+	// A queue may compare IDs across groups, so the name is part of the ID. An instance's name has one slash and the
+	// digest none, so different names, digests or event IDs give different texts. The text is longer than the event ID,
+	// so the two are never equal.
 	text := "$id/" + to.String() + "/" + digest[:readableDigestLen] + "/" + eventID
 	refused := func(r rune) bool { return r <= ' ' || r > '~' }
 	if len(text) <= deduplicationIDBytesMax && strings.IndexFunc(text, refused) < 0 {

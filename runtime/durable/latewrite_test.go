@@ -24,7 +24,7 @@ func (s lateStore) Commit(ctx context.Context, record instances.Record) error {
 	}
 	go func() {
 		time.Sleep(time.Second)
-		_ = s.process.Commit(context.Background(), record) // It conflicts if the loop has written meanwhile.
+		_ = s.process.Commit(context.Background(), record) // This commit conflicts if the loop has written meanwhile.
 	}()
 	return errors.New("timed out")
 }

@@ -41,7 +41,7 @@ func derivedID(record instances.Record, id string) string {
 func (l *ledger) perform(message durable.Message) {
 	id := message.DeduplicationID
 	if strings.Contains(id, "/migrated.") {
-		return // It wakes an instance whose migration is not stored yet.
+		return // This message wakes an instance whose migration is not stored yet.
 	}
 	known := strings.TrimSuffix(id, ".failed") // Strip the suffix of the report that an effect has failed.
 	if strings.Contains(id, "/token.") {

@@ -39,7 +39,7 @@ type Machine interface {
 	Stopped() (Instance, error)
 	// Restore makes an instance from its stored snapshot.
 	Restore(snapshot json.RawMessage) (Instance, error)
-	// Describe returns what the chart declares about itself. It returns the same on every call.
+	// Describe returns what the chart declares about itself. Every call returns the same value.
 	Describe() statechart.Description
 	// Mermaid returns the chart as a Mermaid state diagram. The states with the given paths have the class current.
 	Mermaid(current ...string) string

@@ -97,7 +97,7 @@ func (m *Machines) Restore(record instances.Record) (Machine, Instance, error) {
 		return nil, nil, err
 	}
 	hosted := m.byID[record.Instance.Machine]
-	if len(hosted) == 1 { // Look at the version only if this fails.
+	if len(hosted) == 1 { // Look at the stored version only if the one hosted version cannot restore the snapshot.
 		if instance, err := hosted.current().Restore(record.Snapshot); err == nil {
 			return hosted.current(), instance, nil
 		}

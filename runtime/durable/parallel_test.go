@@ -76,8 +76,8 @@ func TestAParallelServiceLosesNoAttemptToTheTable(t *testing.T) {
 	}
 }
 
-// A service without a timeout begins when an earlier service of its batch has used up half of the invocation. The
-// service needs more than the other half.
+// A service without a timeout begins when an earlier service of its batch has used up half of the invocation's time.
+// The service needs more than the other half.
 func TestAServiceWithoutATimeoutLosesNoAttemptToAnEarlierService(t *testing.T) {
 	t.Parallel()
 	t.Run("of the event before", func(t *testing.T) {

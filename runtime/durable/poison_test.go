@@ -106,7 +106,8 @@ func TestAnEventThatDoesNotStartAnInstanceIsParkedAndTheNextOneMayStartIt(t *tes
 	})
 }
 
-// The next event starts the instance and stores a try count. Then SQS redelivers both events.
+// The first event is parked, because it cannot start an instance. The next event starts the instance and stores a try
+// count. Then SQS redelivers both events.
 func TestAnEventThatWasParkedBeforeItsInstanceBeganIsNotAppliedToIt(t *testing.T) {
 	t.Parallel()
 	for _, what := range []fault{failBefore, dieBefore} {
@@ -115,7 +116,7 @@ func TestAnEventThatWasParkedBeforeItsInstanceBeganIsNotAppliedToIt(t *testing.T
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.hook = faults(map[string]fault{
-					"Load greeter/1 #1": failBefore, "Load greeter/1 #2": failBefore, "Load greeter/1 #3": failBefore, // So the next try stores a count.
+					"Load greeter/1 #1": failBefore, "Load greeter/1 #2": failBefore, "Load greeter/1 #3": failBefore, // After these failed receives, the next try stores a count.
 					"Commit greeter/1 #2": what,
 				})
 				w.post("greeter/1", event("wait", "a"), event("add", "b"))

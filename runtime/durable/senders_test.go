@@ -47,7 +47,7 @@ func TestASendTakesEffectOnceHoweverManyEventsCameInBetween(t *testing.T) {
 			w.post("order/2", noise(0, between)...)
 			w.runFor(t, visibilityTimeout-time.Second) // This is longer than SQS remembers deduplication IDs.
 			w.wantItem(t, "order/2", "ball", 1)
-			w.run(t) // The loop drains the outbox, which sends both again.
+			w.run(t) // The loop drains the outbox, and so sends both messages again.
 			if sent := w.counted("Send order/2"); sent != 4 {
 				t.Errorf("want each sent twice, got %d sends", sent)
 			}
@@ -105,7 +105,7 @@ func TestEachQueueHasItsOwnLastSends(t *testing.T) {
 			arrival{queue: "q1", number: "3", id: "10.0", item: "repeat over queues"}, // The ID identifies the duplicate.
 			arrival{queue: "q1", number: "4", id: "9.10", item: "next in q1"},
 		)
-		w.arrive(arrival{queue: "q2", number: "2", id: "9.10", item: "repeat in q2"}) // This one needs no write.
+		w.arrive(arrival{queue: "q2", number: "2", id: "9.10", item: "repeat in q2"}) // Skipping this duplicate needs no write.
 		w.wantLog(t, "order/2", "late in q2", "early in q1", "next in q1")
 		if r := w.load("order/2"); r.Skipped != 2 {
 			t.Errorf("want two skipped, got %d", r.Skipped)
@@ -181,8 +181,8 @@ func TestProducersIDsHaveNoOrder(t *testing.T) {
 	})
 }
 
-// An event is parked, and the process dies before it records that. The table stays unavailable until the dead-letter queue
-// has forgotten the deduplication ID, so the event is parked twice.
+// An event is parked, and the process dies before it records the parking. The table stays unavailable until the
+// dead-letter queue has forgotten the deduplication ID, so the event is parked twice.
 func TestOfTwoParkedCopiesOneIsApplied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestOfTwoParkedCopiesOneIsApplied(t *testing.T) {
 			w.handle([]durable.Delivery{{MessageID: id, ReceiptHandle: id, Queue: queueARN, Group: "order/1", SequenceNumber: fmt.Sprint(number),
 				DeduplicationID: id, ReceiveCount: 1, Body: body, ParkedFrom: from}}, functionTimeout)
 		}
-		redrive(1, from, event("refuse", "ball")) // This copy fails again, so the next one is applied.
+		redrive(1, from, event("refuse", "ball")) // The first copy fails and is parked again. The second copy is applied.
 		redrive(1, from, event("add", "ball"))
 		for n, place := range []instances.Place{from, {Queue: from.Queue, SequenceNumber: "8"}, {Queue: "another", SequenceNumber: "7"}, from, {}} {
 			redrive(n+2, place, event("add", fmt.Sprint("copy ", n)))

@@ -161,8 +161,9 @@ func TestInvocationsAndIncarnationsHaveDifferentIdempotencyKeys(t *testing.T) {
 func TestAnInvocationAfterATimerHasAKeyOfItsOwnThoughTheProcessDies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// In the first run, the time limit ends the first service, and the process dies in the next one. If the redelivery
-		// called the first service again, it would answer in time, and a step of the same number would start another service.
+		// In the first run, the time limit ends the first service, and the process dies in the next one. If the
+		// redelivery called the first service again, that call would succeed in time. A step with the same number would
+		// then start another service.
 		w := newWorld(t)
 		slow := 0
 		w.third["slow"] = func(ctx context.Context, call statechart.Call) (string, error) {

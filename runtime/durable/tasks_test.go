@@ -68,7 +68,7 @@ func (p *process) Answer(ctx context.Context, token instances.Token, answer inst
 		case !known:
 			return durable.ErrExpired
 		case utf8.RuneCountInString(answer.Cause) > 32768 || len(answer.Output) > 262144:
-			return errors.New("ValidationException") // Step Functions returns this error.
+			return errors.New("ValidationException") // Step Functions returns this error for a cause or an output that is too long.
 		case len(f.answers) > 0 && repeat && f.answers[0] == text:
 			return nil
 		case len(f.answers) > 0 || f.expired():

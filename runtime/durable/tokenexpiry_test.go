@@ -105,7 +105,7 @@ func TestATaskThatTimesOutIsToldToTheChart(t *testing.T) {
 	}
 }
 
-// A task waits longer than its announced timeout. The loop checks it one second after that timeout, and later again.
+// A task waits longer than its announced timeout. The loop checks it one second after that timeout, and again later.
 func TestATaskThatWaitsLongerThanItToldIsLookedAfterNowAndThen(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

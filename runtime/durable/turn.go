@@ -64,8 +64,8 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, under conditions
 }
 
 // hydrate reads an instance and restores it with the machine of its version. A new instance gets the current version.
-// An instance of an older version is migrated. For this, hydrate may send it a message. An unreadable record is an
-// error, and the caller writes nothing.
+// An instance of an older version is migrated: see migrate, which may send the instance a message. An unreadable record
+// is an error, and the caller writes nothing.
 func (l *Loop) hydrate(ctx context.Context, id instances.ID, deliveries []Delivery) (*turn, error) {
 	record, err := l.load(ctx, id)
 	if err != nil {
@@ -109,7 +109,8 @@ func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int,
 
 // receive processes one delivery. It first settles the instance if an earlier delivery left it unsettled. Then it
 // applies the event, skips it, or parks it. done reports whether the delivery may be acknowledged. An error ends the
-// turn: the queue redelivers the deliveries behind this one. folded says that others came before it in the turn.
+// turn: the queue redelivers the deliveries behind this one. folded says that other deliveries came before it in the
+// turn.
 func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool, err error) {
 	stuck, err := t.observedResume(ctx, d)
 	if err != nil {

@@ -159,7 +159,8 @@ func (x *search) operating(w *world, depth int) (actions []action) {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.backups)) {
-		// docs/backups.md, "Restore one instance": stop the consumer and wait until its invocations have ended.
+		// As docs/backups.md asks under "Restore one instance", the consumer is stopped and all its invocations have
+		// ended.
 		if depth == 0 && w.left.Restores > 0 {
 			add("restore "+id, func(w *world) {
 				w.left.Restores--

@@ -183,7 +183,7 @@ func (p *process) Schedule(_ context.Context, at time.Time, m durable.Message) e
 	})
 }
 
-// Cancel implements durable.Timers. It never cancels a timer, because that is the harder case.
+// Cancel implements durable.Timers. It cancels nothing, because a timer that still fires is the harder case.
 func (*process) Cancel(context.Context, string) error { return nil }
 
 // Acknowledge implements durable.Acknowledger.
