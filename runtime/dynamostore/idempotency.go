@@ -50,8 +50,8 @@ func (s *Store) Reserve(ctx context.Context, to instances.ID, eventID string, ev
 	_, err = s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &s.table, Key: idempotencyKey(to, eventID),
 		UpdateExpression: aws.String("SET #digest = :digest, #expire_at = :expire_at"),
-		// DynamoDB deletes an item some time after its expire_at, up to days later (Amazon DynamoDB Developer Guide,
-		// "Using time to live (TTL) in DynamoDB").
+		// The condition compares expire_at, because DynamoDB may delete an expired item days later (Amazon DynamoDB
+		// Developer Guide, "Using time to live (TTL) in DynamoDB").
 		ConditionExpression:      aws.String("attribute_not_exists(#digest) OR #digest = :digest OR #expire_at < :now"),
 		ExpressionAttributeNames: map[string]string{"#digest": attrEventDigest, "#expire_at": attrExpireAt},
 		ExpressionAttributeValues: map[string]types.AttributeValue{
