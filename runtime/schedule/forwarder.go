@@ -55,7 +55,7 @@ func NewForwarder(delays *DelayQueue, timers *Timers, sender durable.Sender) *Fo
 
 // scheduleAgainFrom is how early a message must be to return to EventBridge Scheduler. It is far above Lead. Otherwise
 // a message that Scheduler has just delivered might return while its schedule still exists. CreateSchedule would then
-// count the message as scheduled, and it would get lost.
+// count the message as scheduled, and the message would be lost.
 const scheduleAgainFrom = 2 * HopMax
 
 // schedulerTimeout is how long a hop waits for EventBridge Scheduler. A batch of ten must hop within an invocation
