@@ -170,7 +170,7 @@ func TestAStartWithALostAnswerIsNotRefused(t *testing.T) {
 			refused bool
 		}{
 			"the answer is lost":  {awslocal.Fault{AnswerLost: true}, false},
-			"the request is lost": {awslocal.Fault{RequestLost: true}, false}, // Start cannot know that.
+			"the request is lost": {awslocal.Fault{RequestLost: true}, false}, // Start cannot know that the call started nothing.
 			"throttled":           {awslocal.Fault{Throttled: true}, true},
 		} {
 			atDesk(t, func(d *desk) {
