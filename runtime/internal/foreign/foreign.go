@@ -2,10 +2,11 @@
 // the mark, so no machine can skip the checks of statechart.Compile.
 package foreign
 
-// Document marks a definition, in statechart.Definition.Foreign, that was read from a document of another interpreter,
-// which has no Settled tag.
+// Document, in statechart.Definition.Foreign, marks a definition that was read from a document of another interpreter.
+// Such a document has no Settled tag.
 //
-// Compile then checks only the preconditions of the algorithm: any configuration may wait, services run alongside, and
-// states may be unreachable. Event types need no declaration. An undeclared event carries the payload it was raised with
-// or, if SendAfter sent it, its JSON form. An ExecutionError without a matching transition is dropped.
+// Compile then checks only the preconditions of the algorithm: any configuration may wait, services may run while
+// events arrive, and states may be unreachable. Event types need no declaration. An undeclared event carries the
+// payload it was raised with or, if SendAfter sent it, its JSON form. An ExecutionError without a matching transition
+// is dropped.
 type Document struct{}

@@ -1,5 +1,5 @@
-// Package outline holds the structure of a chart as plain data, for packages that write charts in other formats. It
-// lacks the functions of the chart, and so the type of its context.
+// Package outline holds the structure of a chart as plain data, for packages that write charts in other formats. The
+// data contains no functions of the chart, so it does not depend on the type of the context.
 package outline
 
 import (
@@ -117,7 +117,7 @@ type Made struct {
 // Constructor is the function of package statechart that made an action or a guard.
 type Constructor int
 
-// The constructors that writers know. Other stands for the others.
+// The constructors that the packages with other formats distinguish. Other stands for all other constructors.
 const (
 	Other Constructor = iota
 	Raise

@@ -82,8 +82,8 @@ func (s Stored) awaited() (names []string) {
 	return names
 }
 
-// isStuck reports whether the instance cannot settle, and the event that found this was parked. docs/guarantees.md: later
-// events are parked until the chart is fixed.
+// isStuck reports whether the instance cannot settle and has parked an event for this reason. Later events are parked
+// too, until the chart is fixed: see docs/guarantees.md.
 func (s Stored) isStuck() bool {
 	return !s.Settled && s.Record.Error != nil && strings.Contains(s.Record.Error.Message, "settling ")
 }
