@@ -228,7 +228,7 @@ func billTable(c callCost) string {
 }
 
 // comparisonTable bills ways to wait by the same rules. A run of a function takes half of the estimate's two seconds.
-// A state of a workflow costs a transition, and so does its start.
+// Each state of a workflow costs a transition, and so does the workflow's start.
 func comparisonTable(c callCost) string {
 	const x86, transition = gigabyteSecondX86 * gigabytes, millionTransitions / 1e6
 	var b strings.Builder

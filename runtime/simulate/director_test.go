@@ -306,7 +306,8 @@ func (d *director) invoke(ctx context.Context, queue string, payload []byte) err
 	}
 }
 
-// batchDigest returns a digest that is unique among concurrent batches: the source and the times of its messages.
+// batchDigest returns a digest that is unique among concurrent batches. It covers the queue, and the sequence number,
+// sending time and body of each message.
 func batchDigest(queue string, payload []byte) uint64 {
 	var batch events.SQSEvent
 	_ = json.Unmarshal(payload, &batch)

@@ -120,8 +120,8 @@ type drawer struct {
 	paths, all []string
 	// dropped are the services that the new version removes. In their states, the new version waits for events.
 	dropped []string
-	// retreats maps the path of a state with services to a state beside it, where a new version may make its
-	// instances wait.
+	// retreats maps the path of a state with services to a sibling state, where a new version may make its instances
+	// wait.
 	retreats map[string]string
 }
 

@@ -172,7 +172,7 @@ func steadily(t *testing.T, batchSize int, bad trouble) (found latencies) {
 // trouble is an event that makes an instance fail.
 type trouble struct {
 	event string
-	// apart means that the trouble lasts, or ends the process. It delays the rest of its batch, as
+	// apart means that the trouble lasts, or ends the process. Such an event delays the rest of its batch, as
 	// TestTroubleDelaysItsBatchWithinLimits shows.
 	apart bool
 }
@@ -187,8 +187,8 @@ var troubles = map[string]trouble{
 	"events that are not declared": {`{"type": "vanish"}`, false},
 }
 
-// TestAFailingInstanceDelaysNoOther compares the latencies of good instances, event by event, with a run
-// without the bad instance. They are equal to the nanosecond: each event is stored after its own read and write.
+// TestAFailingInstanceDelaysNoOther compares the latencies of good instances, event by event, with a run without the
+// bad instance. The latencies are equal to the nanosecond: each event is stored after its own read and write.
 func TestAFailingInstanceDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	quiet := latencies{}

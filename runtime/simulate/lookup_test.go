@@ -12,7 +12,8 @@ import (
 )
 
 // TestAnAnswerWithALostResponseIsLookedUp loses the response to the first try of every success in each workflow of
-// infra/workflows. The second try finds the task over, and the execution's history shows that this answer ended it.
+// infra/workflows. The second try finds that the task is over, and the execution's history shows that this answer ended
+// the task.
 func TestAnAnswerWithALostResponseIsLookedUp(t *testing.T) {
 	t.Parallel()
 	p := &plant{jobTakes: time.Hour, status: pipeline.JobSucceeded}

@@ -15,7 +15,8 @@ import (
 
 // The part of the sequential model about workflows that charts start.
 
-// nameEnd returns the end of an execution's name: a hash of the effect that requests it.
+// nameEnd returns the suffix of an execution's name: a hash of the derived ID of the effect that requests the
+// execution.
 func nameEnd(id string) string {
 	hash := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(hash[:16])

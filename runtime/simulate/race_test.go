@@ -58,9 +58,9 @@ func (w *world) startWaiting(instance string, withTimeout bool) (execution strin
 	return *started.ExecutionArn
 }
 
-// TestAnAnswerNearTheTimeoutIsEitherGivenOrExpired makes a chart answer a task of a minute just before, at and just
-// after its timeout, with every fault at every call. Either the task succeeds and the chart receives nothing, or the
-// task times out and the chart receives one report of that.
+// TestAnAnswerNearTheTimeoutIsEitherGivenOrExpired makes a chart answer a task just before, at and just after the
+// task's timeout of a minute, with every fault at every call. Either the task succeeds and the chart receives nothing,
+// or the task times out and the chart receives one report of that.
 func TestAnAnswerNearTheTimeoutIsEitherGivenOrExpired(t *testing.T) {
 	t.Parallel()
 	for _, withTimeout := range []bool{true, false} {

@@ -103,8 +103,8 @@ type letter struct {
 	Bytes int    `json:"bytes"`
 }
 
-// posting hosts the chart of post. Event post sends a letter, made longer by the requested number of bytes, to its
-// receiver, and a short copy to posting/archive.
+// posting hosts the chart of post. The event post sends a letter to its receiver, and a short copy to posting/archive.
+// The letter is longer than the copy by the requested number of bytes.
 func posting() durable.Machine {
 	type on = statechart.Transition[post]
 	type do = []statechart.Action[post]

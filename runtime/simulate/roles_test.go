@@ -17,7 +17,7 @@ import (
 )
 
 // Each function of each run calls AWS with the role that infra/template.yaml gives it. A call that the role does not
-// allow is denied, as in AWS, and fails the tests of the package, at the latest in TestMain.
+// allow is denied, as in AWS. It fails the tests of the package, in TestMain if not before.
 
 // The stacks with the functions' roles.
 var (
@@ -30,7 +30,7 @@ var (
 // unneeded are the template's permissions that no test of this package needs. TestMain fails for any other unused
 // permission: remove it, or test its use reliably.
 var unneeded = []string{
-	// functions/objects parks messages that are not uploads. Its own test covers that.
+	// functions/objects parks messages that are not uploads. The function's own test covers this permission.
 	"objects: sqs:SendMessage on ${DeadLetterQueue.Arn}",
 	// Lambda puts failed messages there, with the function's role.
 	"objects: sqs:SendMessage on ${ObjectsDeadLetterQueue.Arn}",

@@ -213,7 +213,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 	return s
 }
 
-// host creates the machines of both deployments.
+// host creates the machines before and after the deployment.
 func (s *simulation) host() {
 	s.versions = map[string][]durable.Machine{}
 	var before, after []durable.Machine

@@ -101,7 +101,8 @@ func (w *world) uploaded(kind, etag, sequencer string) {
 	}
 }
 
-// region waits until the month is in the states of both regions, given without "open.warehouse." and "open.sales.".
+// region waits until the month is in the given states of both regions. The arguments omit "open.warehouse." and
+// "open.sales.".
 func (w *world) region(warehouse, sales string) {
 	w.t.Helper()
 	want := []string{"open.warehouse." + warehouse, "open.sales." + sales}
