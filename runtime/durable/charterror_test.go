@@ -291,7 +291,7 @@ func TestAnErrorOfAServiceIsNeverTakenForOneOfTheLoop(t *testing.T) {
 	})
 }
 
-// The process may die before the first try. Those deliveries do not count as tries.
+// After "some deaths", the first deliveries have ended before any try. Such deliveries do not count as tries.
 func TestAServiceThatExhaustsItsAttemptsBeforeTheFirstEventParksIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

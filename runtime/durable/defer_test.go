@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// A fault hits each call that parking a deferred event makes.
+// In each run, one fault hits one of the calls that park a deferred event.
 func TestADeferredEventThatFailsIsParkedAlone(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"Load order/1", "Commit order/1", "Park order/1", "ClearOutbox order/1"} {

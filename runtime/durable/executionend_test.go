@@ -122,8 +122,8 @@ func TestAForgedEndOfAnExecutionIsRefused(t *testing.T) {
 	})
 }
 
-// The answer to the start is lost, and the retry is denied. DescribeExecution is eventually consistent (Step Functions API
-// Reference), and does not find the execution for ten minutes.
+// The response to the start is lost, and the retry is denied. DescribeExecution is eventually consistent (Step
+// Functions API Reference), and does not find the execution for ten minutes.
 func TestADeniedRetryOfAStartIsNotToldBeforeAPollDecides(t *testing.T) {
 	t.Parallel()
 	denial := &durable.RefusedError{Code: "AccessDeniedException", Err: errors.New("no longer allowed")}
@@ -180,7 +180,7 @@ func TestADeniedRetryOfAStartIsNotToldBeforeAPollDecides(t *testing.T) {
 	}
 }
 
-// The answer to the start is lost, the retry is denied, and polls fail for an hour. A failed poll shows nothing about
+// The response to the start is lost, the retry is denied, and polls fail for an hour. A failed poll shows nothing about
 // the execution.
 func TestAPollThatFailsDoesNotDecideThatAnExecutionWasNotStarted(t *testing.T) {
 	t.Parallel()

@@ -252,7 +252,7 @@ func TestADeniedEffectIsTriedThreeTimesAfterAnOutage(t *testing.T) {
 	}
 }
 
-// Each fault hits each call once.
+// In each run, one fault hits one call.
 func TestAPermanentFailureIsReportedOnceWhateverCallFails(t *testing.T) {
 	t.Parallel()
 	for _, cause := range []error{durable.ErrRefused, durable.ErrDenied} {

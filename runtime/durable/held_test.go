@@ -176,7 +176,7 @@ func refused(err error, call string) spoiler {
 	return func(w *world) { w.refuse = refusing(err, call) }
 }
 
-// A delivery fails and is retried. The cases are the reasons.
+// A delivery fails and is retried. Each case is one reason.
 func TestWhatCannotBeReadIsToldOf(t *testing.T) {
 	t.Parallel()
 	const unreadableItem, triedAgain = `level=ERROR msg="stored item is unreadable, nothing was changed"`, `level=WARN msg="delivery failed, will retry"`
@@ -218,7 +218,7 @@ func TestWhatCannotBeReadIsToldOf(t *testing.T) {
 	}
 }
 
-// When the loop starts a child, it loads the parent.
+// When the loop starts a child, it loads the parent's item. That item cannot be read.
 func TestAParentThatCannotBeReadIsToldOf(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]spoiler{

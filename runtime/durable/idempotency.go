@@ -15,7 +15,7 @@ var reservedMachines = []string{reserved.Alias, reserved.Idempotency, reserved.S
 
 // DeduplicationID returns the ID under which a producer queues an event that has an ID of its own. The queue drops a
 // repeat of the event for five minutes. It never drops a different event with the same event ID. The function fails if
-// the body is no JSON object.
+// the body is not a JSON object.
 func DeduplicationID(to instances.ID, eventID string, event []byte) (string, error) {
 	digest, err := canonicaljson.EventDigest(event)
 	if err != nil {

@@ -104,8 +104,8 @@ func TestAnEventForAnUnknownMachineIsParked(t *testing.T) {
 	})
 }
 
-// The message that a task has expired was postponed because the process died, but its first copy was applied. The
-// copies differ in the count of retries.
+// A message reports that a task has expired. Its first copy was applied, but the process died, and so the message was
+// postponed. The second copy has another count of retries.
 func TestAPostponedCopyOfAnExpiryIsSkipped(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

@@ -108,7 +108,7 @@ func TestAnInstanceThatAnOperatorEndsReleasesItsAliases(t *testing.T) {
 	}
 }
 
-// The chart fails at its exit, or the item was stored by an unknown version.
+// The chart's exit action fails, or the item was stored by an unknown version.
 func TestAnInstanceThatCannotBeStoppedIsTerminated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

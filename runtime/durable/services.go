@@ -15,7 +15,7 @@ import (
 // errOutOfTime is returned for services that still run at the deadline of the invocation.
 var errOutOfTime = errors.New("the invocation has run out of time")
 
-// promptly is how long after the start of an invocation a service still counts as having the whole time of the
+// A service that starts within promptly of the start of its invocation counts as having the whole time of the
 // invocation.
 const promptly = time.Second
 

@@ -166,7 +166,7 @@ func TestManyTasksWaitForOneInstance(t *testing.T) {
 	})
 }
 
-// One turn answers a task and receives a duplicate of its wait.
+// One turn answers a task and receives a duplicate of the event that announced the task.
 func TestATokenAnsweredForAStateIsNotKeptForTheNext(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {
@@ -271,7 +271,7 @@ func (w *world) snapshotLog(t *testing.T) []string {
 	return snapshot.Context.Log
 }
 
-// Each kind of fault hits each call once. Both tasks must be answered once, and the chart must not receive token.expired.
+// In each run, one fault hits one call. Both tasks must be answered once, and the chart must not receive token.expired.
 func TestTasksAreAnsweredOnceWhateverCallFails(t *testing.T) {
 	t.Parallel()
 	play := func(hook func(call string) fault) (problem string, calls int) {

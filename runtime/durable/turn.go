@@ -271,7 +271,7 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event, fold
 		t.account(d, before, nil)
 		return false, errUnfold
 	case isPeriodic(event.Type) && !t.dirty() && d.ReceiveCount <= 1:
-		return true, nil // The message has changed nothing, may be repeated, and has left no count: it needs no write.
+		return true, nil // The message is periodic, has changed nothing, and has left no count. So it needs no write.
 	}
 	t.pass(d)
 	t.remember(d, event, isUnstored)

@@ -135,7 +135,8 @@ func TestADeniedParkingDoesNotCountForTheSendBehindIt(t *testing.T) {
 	})
 }
 
-// The chart fails on an event of one queue, which will be retried. Meanwhile a service of the other queue's event is retried.
+// The chart fails on an event of one queue, and this event will be retried. Meanwhile a service of the other queue's
+// event is retried.
 func TestAServiceDoesNotWaitForAFailedEventOfAnotherQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -168,7 +168,7 @@ func TestATimerThatWasServedInProcessFiresThroughTheQueueOnceItsStateIsSettled(t
 	})
 }
 
-// The migrated instance has nothing else to store, and no other event arrives.
+// Only the settled state of the migrated instance needs a write, and no other event arrives.
 func TestAnInstanceThatAMigrationSettlesIsStoredSettled(t *testing.T) {
 	t.Parallel()
 	atDesks(t, func(t *testing.T, w *world) {

@@ -158,8 +158,8 @@ func helped(machine, idle string) chartState {
 			{Event: "again", Target: "helped-" + machine, Reenter: true, Actions: do{keep}}}}
 }
 
-// child returns the machine c, b or d, for children. c waits until its parent releases it. b waits too, and its exit
-// action sends bye to x/b. d calls a service and ends. A child that gets the item broken as its input fails to start. A
+// child returns one of the machines of children: c, b or d. c waits until its parent releases it. b waits too, and its
+// exit action sends bye to x/b. d calls a service and ends. A child whose input is the item "broken" fails to start. A
 // defective child fails to start with any input.
 func child(id string, isDefective bool) durable.Machine {
 	states := []chartState{
