@@ -243,7 +243,7 @@ func TestAHeartbeatFailsWhenTheTaskNoLongerWaits(t *testing.T) {
 }
 
 // The event of a producer names a running execution, but its token was not issued by Step Functions. The history never
-// shows the token, so it must not decide.
+// shows the token, so the history must not decide.
 func TestAnAnswerToAnInvalidTokenExpiresAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, repeat := range []bool{false, true} {
