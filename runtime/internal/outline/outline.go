@@ -13,7 +13,7 @@ type Chart struct {
 	Version int
 	// Events holds the event types from outside, and Internal the types that only the chart raises. Both are sorted.
 	Events, Internal []string
-	// Context is the JSON form of a constant context, or nil. Output is the same for the chart's output.
+	// Context is the JSON form of a constant context, or nil. Output is the JSON form of a constant output, or nil.
 	Context, Output json.RawMessage
 	// UsesChildren is set if some state has Children or some action refers to a child, except in EnqueueActions.
 	UsesChildren bool
