@@ -148,7 +148,7 @@ func TestAChartReceivesTheEndOfItsWorkflow(t *testing.T) {
 	}
 }
 
-// TestAWorkflowsEndArrivesAtOnceUnlessItsEventIsLost measures the delay of an end.
+// TestAWorkflowsEndArrivesAtOnceUnlessItsEventIsLost measures the time until the chart has received the end.
 func TestAWorkflowsEndArrivesAtOnceUnlessItsEventIsLost(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -224,7 +224,8 @@ func TestAPipelineEndsInManyWays(t *testing.T) {
 	}
 }
 
-// TestTwoWorkflowsWaitForOneRun starts a pipeline that is already running, and one that has ended.
+// TestTwoWorkflowsWaitForOneRun starts the workflow again while the pipeline runs, and once more after the pipeline has
+// ended.
 func TestTwoWorkflowsWaitForOneRun(t *testing.T) {
 	t.Parallel()
 	p := &plant{jobTakes: time.Hour, status: pipeline.JobSucceeded}

@@ -208,8 +208,8 @@ func (l *ledger) isParkedBefore(instance string, effect statechart.Effect) bool 
 	return ok && message.delivered.Before(l.restored[instance].at) && len(l.parked[message.parkingID()]) > 0
 }
 
-// isOvertaken reports whether a send from the outbox of a restored sender counts as a duplicate: docs/backups.md. It
-// does if the instance had already applied a later send, which the restore of the sender undid.
+// isOvertaken reports whether a send from the outbox of a restored sender counts as a duplicate: see docs/backups.md.
+// It does if, before the restore, the receiver had already applied a later send of this sender.
 func (r *replay) isOvertaken(message accepted) bool {
 	l := &r.simulation.ledger
 	l.mu.Lock()
