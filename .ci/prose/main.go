@@ -105,7 +105,8 @@ func check(vale string) (found []string, err error) {
 	return found, nil
 }
 
-// extract returns the prose of a Go file as Markdown, one paragraph a line, and the source of each line.
+// extract returns the prose of a Go file as Markdown, with one paragraph per line, and the position of each line in the
+// Go file.
 func extract(name string) (text string, lines []token.Position, err error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, nil, parser.ParseComments|parser.SkipObjectResolution)

@@ -246,7 +246,7 @@ func TestFault_delays_before_or_after_the_effect(t *testing.T) {
 				}
 				wantElapsed(t, start, 10*time.Second)
 				if test.seen == nil {
-					test.seen = []string{"slow"} // a call that gave up never reached the service
+					test.seen = []string{"slow"} // the client gave up before its call reached the service
 				}
 				wantBodies(t, f.receive(upTo(10)), test.seen...)
 			})

@@ -48,8 +48,8 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 		return []awsiam.PolicyStatement{allow(actions("sqs:SendMessage"), s.Queue.QueueArn())}
 	case Objects:
 		return []awsiam.PolicyStatement{
-			// The function parks other files. Lambda uses the same role to send failed events to the function's
-			// dead-letter queue.
+			// The function parks the events of files that the machine does not expect. Lambda uses the same role to send failed
+			// events to the function's dead-letter queue.
 			allow(actions("sqs:SendMessage"), s.Queue.QueueArn(), s.DeadLetterQueue.QueueArn(), s.ObjectsDeadLetterQueue.QueueArn()),
 		}
 	default:

@@ -139,7 +139,7 @@ func (w *world) pass(d time.Duration) {
 	w.settle()
 }
 
-// wantAt fails unless got is the wanted time.
+// wantAt fails unless got is the wanted time, within the world's tolerance.
 func (w *world) wantAt(t *testing.T, what string, got, want time.Time) {
 	t.Helper()
 	delay := got.Sub(want)
