@@ -124,7 +124,7 @@ type resolver struct {
 	problems []error
 }
 
-// err returns an error that lists the unknown references of a function, or nil if there are none.
+// err returns an error that lists the unknown references of a function, or nil if it has none.
 func (r *resolver) err(f Function) error {
 	if len(r.problems) == 0 {
 		return nil
