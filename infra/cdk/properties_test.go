@@ -252,7 +252,8 @@ func rules(t assertions.Template) {
 				"source": list{"aws.states"}, "detail-type": list{"Step Functions Execution Status Change"},
 				"detail": object{"name": list{object{"prefix": "settle-"}}, "status": list{"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}},
 			}),
-			// This repository's machines start no workflows, and executions of another stack are not for this one.
+			// This repository's machines start no workflows. An enabled rule would receive the ends of another stack's
+			// executions.
 			"State":   "DISABLED",
 			"Targets": target("${ExecutionsQueue.Arn}", "${ExecutionsDeadLetterQueue.Arn}", object{}),
 		},

@@ -152,7 +152,8 @@ func allow(actions *[]*string, resources ...*string) awsiam.PolicyStatement {
 	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: actions, Resources: &resources})
 }
 
-// allowAny returns a statement, or none without resources.
+// allowAny returns a statement that allows the actions on the resources, or no statement if the list of resources is
+// empty.
 func allowAny(actions *[]*string, resources []*string) []awsiam.PolicyStatement {
 	if len(resources) == 0 {
 		return nil

@@ -41,7 +41,7 @@ type world struct {
 	late time.Duration
 	// run is the name prefix of this run. It keeps new queues and tables apart from existing ones.
 	run string
-	// named counts the names.
+	// named counts the names that the method name has returned.
 	named atomic.Int32
 }
 
