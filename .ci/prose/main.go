@@ -58,7 +58,7 @@ func check(vale string) (found []string, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	args := []string{"--config=.vale.ini", "--output=JSON", "--no-exit"}
-	places := map[string][]token.Position{} // extracted file: source of its line n at index n-1
+	places := map[string][]token.Position{} // by extracted file: index n-1 has the source position of its line n
 	for name := range strings.Lines(string(tracked)) {
 		if name = strings.TrimSuffix(name, "\n"); strings.HasSuffix(name, ".md") {
 			args = append(args, name)
