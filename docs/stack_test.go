@@ -72,7 +72,7 @@ func rowsOf(t *testing.T, table [][]string) map[string][]string {
 	return rows
 }
 
-// sameNames fails the test unless the names on the page are the existing ones.
+// sameNames fails the test unless the page has exactly the names in there.
 func sameNames(t *testing.T, what string, page, there []string) {
 	t.Helper()
 	for _, name := range there {
@@ -208,7 +208,8 @@ func functions(t *testing.T) map[string]infra.Function {
 	return deployed
 }
 
-// actionPattern finds the calls of a row. Only the first call of a service has the service's prefix.
+// actionPattern finds the actions in a row. In a list of actions of one service, only the first one has the service's
+// prefix.
 var actionPattern = regexp.MustCompile(`^(?:([a-z]+):)?([A-Z]\w+)$`)
 
 func TestTheSecurityPageSaysWhatFunctionsMay(t *testing.T) {

@@ -92,7 +92,7 @@ func TestEnvironmentHasTheRequiredVariables(t *testing.T) {
 	}
 }
 
-// infra/cdk uses the prefix in its roles and its rule, but does not import durable.
+// infra/cdk repeats durable's prefix of execution names in its roles and its rule, because it does not import durable.
 func TestExecutionPrefixMatchesInfra(t *testing.T) {
 	t.Parallel()
 	roles, err := os.ReadFile("cdk/roles.go")
@@ -104,7 +104,7 @@ func TestExecutionPrefixMatchesInfra(t *testing.T) {
 	}
 }
 
-// infra/cdk is a separate module and cannot embed files of this one.
+// infra/cdk is a separate module and cannot embed files of this one, so it has copies of the workflows.
 func TestConstructHasTheSameWorkflows(t *testing.T) {
 	t.Parallel()
 	ours, err := filepath.Glob("workflows/*.asl.json")

@@ -1,4 +1,4 @@
-// Package infra provides the contents of infra/template.yaml: each function's environment and the permissions of its
+// Package infra describes the functions of infra/template.yaml: each function's environment and the permissions of its
 // role. infra/cdk, a separate module, generates the template. This package needs neither CDK nor Node.
 package infra
 
@@ -33,8 +33,8 @@ type Function struct {
 // extracted is the content of functions.json.
 type extracted struct {
 	Functions []Function
-	// Options are the additional permissions, by function, for each state machine in the construct's Props. The
-	// statements call the state machine ${Workflow}.
+	// Options holds the extra permissions, by function, to add for each state machine in the construct's Props. In the
+	// statements, ${Workflow} stands for the state machine.
 	Options struct{ Workflows, WaitingWorkflows map[string][]Statement }
 }
 
@@ -63,8 +63,8 @@ func Functions() (map[string]Function, error) {
 type Stack struct {
 	// Name, Account and Region are required.
 	Name, Account, Region string
-	// Values are the values of references that do not derive from the three: physical names such as Table, and
-	// attributes such as HttpApi.ApiEndpoint. They take precedence over derived values.
+	// Values are the values of references that do not derive from Name, Account and Region: physical names such as Table,
+	// and attributes such as HttpApi.ApiEndpoint. They take precedence over derived values.
 	Values map[string]string
 	// Secrets are the values of the secrets by logical ID, such as SignupCodeKey.
 	Secrets map[string]string
@@ -98,8 +98,8 @@ func (s Stack) Resolve(f Function) (Function, error) {
 	return f, nil
 }
 
-// Statements returns the permissions of the function's role, as Resolve does. It needs only values for the references
-// in the permissions' resources.
+// Statements returns the permissions of the function's role, as Resolve does. Unlike Resolve, it needs values only for
+// the references in the permissions' resources.
 func (s Stack) Statements(f Function) ([]Statement, error) {
 	read, err := read()
 	if err != nil {
@@ -119,12 +119,12 @@ func (s Stack) Statements(f Function) ([]Statement, error) {
 
 type resolver struct {
 	stack Stack
-	// workflow is the ARN of the state machine that statements call ${Workflow}.
+	// workflow is the ARN of the state machine for which ${Workflow} stands in the statements.
 	workflow string
 	problems []error
 }
 
-// err returns the unknown references of a function.
+// err returns an error that lists the unknown references of a function, or nil if it has none.
 func (r *resolver) err(f Function) error {
 	if len(r.problems) == 0 {
 		return nil

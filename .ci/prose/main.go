@@ -58,7 +58,7 @@ func check(vale string) (found []string, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	args := []string{"--config=.vale.ini", "--output=JSON", "--no-exit"}
-	places := map[string][]token.Position{} // extracted file: source of its line n at index n-1
+	places := map[string][]token.Position{} // by extracted file: index n-1 has the source position of its line n
 	for name := range strings.Lines(string(tracked)) {
 		if name = strings.TrimSuffix(name, "\n"); strings.HasSuffix(name, ".md") {
 			args = append(args, name)
@@ -105,7 +105,8 @@ func check(vale string) (found []string, err error) {
 	return found, nil
 }
 
-// extract returns the prose of a Go file as Markdown, one paragraph a line, and the source of each line.
+// extract returns the prose of a Go file as Markdown, with one paragraph per line, and the position of each line in the
+// Go file.
 func extract(name string) (text string, lines []token.Position, err error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, nil, parser.ParseComments|parser.SkipObjectResolution)

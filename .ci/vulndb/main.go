@@ -22,7 +22,8 @@ type report struct {
 	Affected []struct{ Package struct{ Name string } }
 }
 
-// module is an entry of index/modules.json. It omits the versions that fix a vulnerability. govulncheck then reads the report.
+// module is an entry of index/modules.json. It omits the versions that fix a vulnerability. Without them, govulncheck
+// reads the report.
 type module struct {
 	Path  string          `json:"path"`
 	Vulns []vulnerability `json:"vulns"`

@@ -246,7 +246,7 @@ func TestFault_delays_before_or_after_the_effect(t *testing.T) {
 				}
 				wantElapsed(t, start, 10*time.Second)
 				if test.seen == nil {
-					test.seen = []string{"slow"} // a call that gave up never reached the service
+					test.seen = []string{"slow"} // the client gave up before its call reached the service
 				}
 				wantBodies(t, f.receive(upTo(10)), test.seen...)
 			})
@@ -278,7 +278,7 @@ func TestFault_frozen_client_continues_with_stale_data(t *testing.T) {
 		second := make(chan error, 1)
 		go func() { second <- f.try(ctx, "meanwhile") }()
 		time.Sleep(time.Minute)
-		f.send("h", "from-another") // not frozen
+		f.send("h", "from-another") // another client, which is not frozen
 		another := f.receive(upTo(10))
 		wantBodies(t, another, "from-another")
 		f.delete(another...)

@@ -72,7 +72,7 @@ func (c *Cloud) Close() error {
 	err := c.store.Close()
 	for _, room := range c.rooms {
 		room.stop()
-		room.wakeAll() // Waiting receives notice that the Cloud is closed.
+		room.wakeAll() // Waiting receives now return an error.
 	}
 	return err
 }

@@ -2,5 +2,5 @@
 
 package awslocal_test
 
-// limitFiles does nothing on systems without a limit of file sizes. No test uses it there.
+// limitFiles does nothing on systems without a limit on file sizes. No test uses it there.
 func limitFiles(string) error { return nil }

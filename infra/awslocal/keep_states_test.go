@@ -23,8 +23,9 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 )
 
-// The test kills and restarts the Cloud flowLives times. In each life but the last two, its clients start up to
-// flowsALife executions and as many schedules. In the last life, the clock is beyond all waits and timeouts.
+// The test kills and restarts the Cloud flowLives times. A life is one run of the Cloud. In each life but the last two,
+// its clients start up to flowsALife executions and as many schedules. In the last life, the clock is beyond all waits
+// and timeouts.
 const (
 	flowLives  = 6
 	flowsALife = 10

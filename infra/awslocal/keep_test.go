@@ -179,7 +179,7 @@ func TestNew_rejects_a_data_folder(t *testing.T) {
 	awslocal.New(awslocal.Config{Data: t.TempDir()})
 }
 
-// The crash test kills the Cloud killCount times. After each kill, the clock is ahead by more than a visibility
+// The crash test kills the Cloud killCount times. At each kill, the clock jumps ahead by more than a visibility
 // timeout, but by much less than a deduplication window. A repeated send is therefore recognised even after several
 // kills.
 const (

@@ -92,7 +92,7 @@ func TestLambda_poller_batches_in_queue_order(t *testing.T) {
 		})
 		q.start(awslocal.EventSource{}, f)
 		time.Sleep(time.Minute)
-		// The first batch has a, b and as much of c as fits. The rest of c waits for its group.
+		// The first batch has a, b and as much of c as fits. The rest of c waits until its group is unlocked.
 		f.wantCalls(t, "0s [a1 b1 a2 b2 c0 c1 c2 c3 c4 c5]", "1s [c6 c7 c8 c9 c10]")
 	})
 }

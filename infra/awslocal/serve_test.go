@@ -214,7 +214,7 @@ func TestListen_rejects_hosts_that_are_not_allowed(t *testing.T) {
 	}
 }
 
-// The SDK of a container shows the reason.
+// The rejection has the form of an AWS error, so that an SDK in a container shows the reason.
 func TestListen_rejects_hosts_in_the_form_of_AWS(t *testing.T) {
 	t.Parallel()
 	server, err := awslocal.New(awslocal.Config{}).Listen("127.0.0.1:0")

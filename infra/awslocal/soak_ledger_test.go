@@ -83,8 +83,8 @@ func (l *soakLedger) deliver(asked, answered time.Time, batch []delivery) {
 	}
 }
 
-// checkGroup reports an error if another message of the group is in flight, or an earlier one is undelivered, when d
-// is delivered.
+// checkGroup reports an error if, at the delivery of d, another message of its group is in flight, or an earlier
+// message of the group is undelivered.
 func (l *soakLedger) checkGroup(d delivery, answered time.Time, inBatch map[[2]int]bool) {
 	for number := range l.groups[d.group] {
 		e := &l.groups[d.group][number]

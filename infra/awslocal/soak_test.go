@@ -174,7 +174,7 @@ func (s *soak) produce(ctx context.Context, producer int) {
 	}
 }
 
-// send sends a message until the call is answered. It returns false if the test is over.
+// send sends a message, and retries until a call succeeds. It returns false if the test is over.
 func (s *soak) send(ctx context.Context, client *sqs.Client, i int) bool {
 	group, number := i%s.groups, i/s.groups
 	in := &sqs.SendMessageInput{QueueUrl: &s.queueURL, MessageBody: aws.String(fmt.Sprintf("%d %d", group, number)),
@@ -246,7 +246,7 @@ func deliveries(messages []types.Message) ([]delivery, error) {
 	return batch, nil
 }
 
-// acknowledge deletes a message until the call is answered. It returns false if the test is over.
+// acknowledge deletes a message, and retries until a call is answered. It returns false if the test is over.
 func (s *soak) acknowledge(ctx context.Context, client *sqs.Client, d delivery) bool {
 	for {
 		s.deleting(d)

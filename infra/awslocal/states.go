@@ -41,7 +41,7 @@ func sqsFailure(err *wire.Error) *states.Failure {
 	return &states.Failure{Error: "SQS." + name, Cause: err.Message}
 }
 
-// invokeTask invokes the function of a task, and completes the task when it answers.
+// invokeTask invokes the function of a task, and completes the task when the function answers.
 func (c *Cloud) invokeTask(now time.Time, task states.Task) {
 	name, err := nameOfFunction(task.Function)
 	function, ok := c.functions[name]

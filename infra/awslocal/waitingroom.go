@@ -21,7 +21,7 @@ func (r *waitingRoom) enter() *list.Element {
 
 func turn(place *list.Element) <-chan struct{} { return place.Value.(chan struct{}) }
 
-// wakeFirst lets the first receive in line retry.
+// wakeFirst wakes the receive that has waited longest, so that it retries.
 func (r *waitingRoom) wakeFirst() {
 	if first := r.waiting.Front(); first != nil {
 		select {
@@ -31,7 +31,7 @@ func (r *waitingRoom) wakeFirst() {
 	}
 }
 
-// wakeAll lets all receives in line retry.
+// wakeAll wakes all receives in line, so that they retry.
 func (r *waitingRoom) wakeAll() {
 	for place := r.waiting.Front(); place != nil; place = place.Next() {
 		select {

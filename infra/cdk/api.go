@@ -18,8 +18,8 @@ const (
 
 type route struct{ id, key, authorization string }
 
-// routes are the routes of functions/gateway. Only two of them are open, because they authenticate the caller: by
-// GitHub's signature and by the key in the address.
+// routes are the routes of functions/gateway. Two of them need no IAM authorization, because the gateway authenticates
+// their callers: by GitHub's signature, or by the key in the address.
 var routes = []route{
 	{"PostEvent", "POST /instances/{machine}/{id}/events", byIAM},
 	{"GetInstance", "GET /instances/{machine}/{id}", byIAM},

@@ -84,10 +84,10 @@ func letSend(rule awsevents.CfnRule, queue awssqs.Queue) {
 }
 
 const (
-	// EventBridge's limits for retries of an event to Lambda: the maximum.
+	// EventBridge's maximum age of an event and maximum number of retries for a target.
 	uploadEventAge      = 24 * time.Hour
 	uploadEventAttempts = 185
-	// Lambda's limits for throttled events and for retries of a failed invocation: the maximum.
+	// Lambda's maximum age of an event and maximum number of retries for an asynchronous invocation.
 	uploadInvokeAge     = 6 * time.Hour
 	uploadInvokeRetries = 2
 )

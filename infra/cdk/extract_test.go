@@ -173,8 +173,8 @@ func functionsOf(template object) ([]function, error) {
 	return functions, nil
 }
 
-// added returns the statements of functions in after that before does not have, by function. It returns an error if
-// after lacks a statement of before.
+// added returns, by function, the statements that after has and before lacks. It returns an error if after lacks a
+// statement of before.
 func added(before, after object) (map[string][]statement, error) {
 	old, err := functionsOf(before)
 	if err != nil {

@@ -205,7 +205,7 @@ func metricOf(namespace, name, statistic string, dimensions map[string]*string) 
 	})
 }
 
-// The dashboard's grid is 24 wide.
+// The dashboard's grid is 24 units wide.
 const (
 	widgetWidth  = 8
 	widgetHeight = 6

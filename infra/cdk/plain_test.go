@@ -110,7 +110,7 @@ func firstDifference(got, want []byte) string {
 }
 
 // options returns the additional permissions of functions for state machines in Props, by the prop's name in
-// functions.json. The statements call the state machine ${Workflow}.
+// functions.json. In the statements, ${Workflow} stands for the state machine.
 func options(t *testing.T) map[string]map[string][]statement {
 	t.Helper()
 	without := variant(t, func(*cdk.Props, awsstepfunctions.IStateMachine) {})
@@ -203,8 +203,8 @@ func tableStream(stack awscdk.Stack, table awsdynamodb.Table) {
 // hasUploadBuckets is the condition that enables the rule for uploads.
 const hasUploadBuckets = "HasUploadBuckets"
 
-// uploadBuckets adds the parameter UploadBuckets and returns its value. If it is empty, the value is an impossible
-// bucket name, because the pattern of a rule needs at least one.
+// uploadBuckets adds the parameter UploadBuckets and returns its value. If the parameter is empty, the value is an
+// impossible bucket name, because the pattern of a rule needs at least one.
 func uploadBuckets(stack awscdk.Stack) *[]*string {
 	list := awscdk.NewCfnParameter(stack, jsii.String("UploadBuckets"), &awscdk.CfnParameterProps{
 		Type: jsii.String("CommaDelimitedList"), Default: "",
@@ -224,8 +224,8 @@ func parameter(stack awscdk.Stack, id, description string, otherwise *string) aw
 	return awscdk.NewCfnParameter(stack, &id, props)
 }
 
-// nameResources gives the resources their names in the construct, without CDK's hashes. They are unique, because the
-// template contains one Settle.
+// nameResources gives the resources their names in the construct, without CDK's hashes. These names are unique, because
+// the template contains one Settle.
 func nameResources(settle *cdk.Settle) {
 	prefix := *settle.Scope.Node().Path() + "/"
 	for _, child := range *settle.Scope.Node().FindAll(constructs.ConstructOrder_PREORDER) {

@@ -221,10 +221,10 @@ func stage(t assertions.Template) {
 	only(t, "ApiGatewayV2::Stage", map[string]object{"HttpApiStage": {
 		"StageName":  "$default", // Any other name would become part of every address, including those for webhooks and callbacks.
 		"AutoDeploy": true, "DefaultRouteSettings": limit(2500), "RouteSettings": object{github: limit(100), callback: limit(100)},
-		// A path may contain a key.
+		// The log must not contain the path, because the path of a callback contains a key.
 		"AccessLogSettings": object{"Format": like(`^(?!.*(\$context\.path|resourcePath)).*routeKey`)},
 	}}, object{})
-	// The settings refer to these routes.
+	// The route settings of the stage refer to these routes, so the routes must exist first.
 	has(t, object{"HttpApiStage": object{"DependsOn": list{"PostCallbackRoute", "PostGitHubRoute"}}})
 }
 
@@ -252,7 +252,8 @@ func rules(t assertions.Template) {
 				"source": list{"aws.states"}, "detail-type": list{"Step Functions Execution Status Change"},
 				"detail": object{"name": list{object{"prefix": "settle-"}}, "status": list{"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}},
 			}),
-			// This repository's machines start no workflows, and executions of another stack are not for this one.
+			// This repository's machines start no workflows. An enabled rule would receive the ends of another stack's
+			// executions.
 			"State":   "DISABLED",
 			"Targets": target("${ExecutionsQueue.Arn}", "${ExecutionsDeadLetterQueue.Arn}", object{}),
 		},

@@ -48,8 +48,8 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 		return []awsiam.PolicyStatement{allow(actions("sqs:SendMessage"), s.Queue.QueueArn())}
 	case Objects:
 		return []awsiam.PolicyStatement{
-			// The function parks other files. Lambda uses the same role to send failed events to the function's
-			// dead-letter queue.
+			// The function parks the events of files that the machine does not expect. Lambda uses the same role to send failed
+			// events to the function's dead-letter queue.
 			allow(actions("sqs:SendMessage"), s.Queue.QueueArn(), s.DeadLetterQueue.QueueArn(), s.ObjectsDeadLetterQueue.QueueArn()),
 		}
 	default:
@@ -152,7 +152,8 @@ func allow(actions *[]*string, resources ...*string) awsiam.PolicyStatement {
 	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: actions, Resources: &resources})
 }
 
-// allowAny returns a statement, or none without resources.
+// allowAny returns a statement that allows the actions on the resources, or no statement if the list of resources is
+// empty.
 func allowAny(actions *[]*string, resources []*string) []awsiam.PolicyStatement {
 	if len(resources) == 0 {
 		return nil

@@ -131,7 +131,7 @@ func TestCustomerKeyEncryptsEverything(t *testing.T) {
 	}
 	if want := map[string]any{
 		"events.amazonaws.com": object{"StringEquals": object{"aws:SourceAccount": "${AWS::AccountId}"}},
-		// CloudWatch Logs User Guide, "Encrypt log data in CloudWatch Logs using AWS Key Management Service".
+		// See the CloudWatch Logs User Guide, "Encrypt log data in CloudWatch Logs using AWS Key Management Service".
 		"logs.${AWS::Region}.${AWS::URLSuffix}": object{"ArnLike": object{"kms:EncryptionContext:aws:logs:arn": arn + "logs" + here + "log-group:*"}},
 	}; !reflect.DeepEqual(allowed, want) {
 		t.Errorf("expected the key's policy to allow %v, got %v", want, allowed)

@@ -47,7 +47,7 @@ func (s *Settle) addQueues() {
 	}
 }
 
-// queues adds the queue of a function with the timeout, and its dead-letter queue.
+// queues adds a queue for a function that has the given timeout, and the dead-letter queue of this queue.
 func (s *Settle) queues(name, suffix string, props awssqs.QueueProps, timeout time.Duration) (queue, deadLetter awssqs.Queue) {
 	props.VisibilityTimeout = seconds(visibilityTimeouts * timeout)
 	id := pascal(strings.TrimPrefix(name, "-"))
@@ -59,7 +59,7 @@ func (s *Settle) queues(name, suffix string, props awssqs.QueueProps, timeout ti
 	return s.queue(id+"Queue", name+suffix, props), deadLetter
 }
 
-// queue adds a queue. name is the suffix of its name.
+// queue adds a queue. name is the suffix of the queue's name.
 func (s *Settle) queue(id, name string, props awssqs.QueueProps) awssqs.Queue {
 	props.QueueName = jsii.String(*s.name + name)
 	props.RetentionPeriod = awscdk.Duration_Days(jsii.Number(retentionDays))

@@ -235,8 +235,8 @@ func dynamoKey(instance string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: instance}}
 }
 
-// A guard decides each call anew: an allowed call does not allow another one on the same table.
-func TestAllowedCallsAreCached(t *testing.T) {
+// TestEachCallIsDecidedAnew checks that an allowed call does not allow another call on the same table.
+func TestEachCallIsDecidedAnew(t *testing.T) {
 	t.Parallel()
 	config, g := guarded(t, "gateway")
 	client := dynamodb.NewFromConfig(config)

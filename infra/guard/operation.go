@@ -60,7 +60,8 @@ func (i wireItem) keys() (keys []string) {
 // operationIn parses a request. An unknown request becomes an operation that no role allows.
 func operationIn(request *http.Request, body []byte) operation {
 	var parameters struct {
-		QueueURL, IndexName, StateMachineARN, ExecutionARN, GroupName string // The cases of the names differ, which encoding/json ignores.
+		// AWS spells some of these names with another case, which encoding/json ignores.
+		QueueURL, IndexName, StateMachineARN, ExecutionARN, GroupName string
 		wireItem
 		TransactItems []map[string]wireItem
 		Target        struct{ RoleARN string }

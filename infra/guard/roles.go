@@ -76,9 +76,9 @@ func Unused(stacks ...*Roles) []string {
 	return slices.Sorted(maps.Keys(unused))
 }
 
-// Handler restricts function processes to their roles. It wraps an AWS such as awslocal's Cloud. It checks the calls of
-// clients whose access key ID is a function's name, such as consumer, and denies calls as AWS would. All other calls
-// pass.
+// Handler restricts function processes to their roles. It wraps a server of the AWS API, such as awslocal's Cloud. It
+// checks the calls of clients whose access key ID is a function's name, such as consumer, and denies calls as AWS
+// would. All other calls pass.
 func (r *Roles) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		g, ok := r.guards[callerOf(request)]

@@ -50,8 +50,8 @@ var costRuns = []costRun{
 	{"1 KB, half of them send the other half", 3, 1000, 50, (*world).playSends},
 	{"1 KB, half of them arm a timer of a minute", 3, 200, 20, func(w *world, n int) { w.playTimers(n, 60) }},
 	{"1 KB, half of them arm a timer of a day", 3, 200, 20, func(w *world, n int) { w.playTimers(n, 24*60*60) }},
-	{"100 KB events, their digest is kept", 0, 200, 20, func(w *world, n int) { w.playLarge(n, "add", 0) }},
-	{"100 KB events, the last one is kept", 0, 200, 20, func(w *world, n int) { w.playLarge(n, "keep", payloadBytes) }},
+	{"100 KB events; the context keeps their digest", 0, 200, 20, func(w *world, n int) { w.playLarge(n, "add", 0) }},
+	{"100 KB events; the context keeps the latest", 0, 200, 20, func(w *world, n int) { w.playLarge(n, "keep", payloadBytes) }},
 	{"10,000 events to one instance, sent in tens", 0, 10_000, 100, func(w *world, n int) { w.playFolded(n, 0) }},
 	{"10,000 instances, a start and 2 events each, sent in tens", 0, 30_000, 60, (*world).playMany},
 }

@@ -64,7 +64,7 @@ func growth(name string, stored, clients, rounds int, duration time.Duration) er
 		fmt.Printf(" %14s\n", "-")
 		return nil
 	}
-	// As after a kill, the file is still in the operating system's cache.
+	// The file is still in the operating system's cache, as it is after a kill.
 	if err := many.restart(); err != nil {
 		return err
 	}

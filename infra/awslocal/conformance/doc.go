@@ -1,6 +1,6 @@
 // Package conformance contains only tests of AWS behaviours that clients rely on. There is one subtest per behaviour,
-// and it uses aws-sdk-go-v2. The tests run against awslocal in process and in virtual time, and some of them also
-// over a socket. With -sqs-endpoint, -dynamodb-endpoint, -scheduler-endpoint and -stepfunctions-endpoint they run
+// and it uses aws-sdk-go-v2. The tests run against awslocal in process and in virtual time, and some of them also over
+// HTTP connections. With -sqs-endpoint, -dynamodb-endpoint, -scheduler-endpoint and -stepfunctions-endpoint they run
 // against any server of the same protocols:
 //
 //	go test ./infra/awslocal/conformance -run TestSQS -args -sqs-endpoint=http://127.0.0.1:9324

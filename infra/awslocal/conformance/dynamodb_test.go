@@ -27,7 +27,7 @@ var dynamodbBehaviours = []behaviour{
 	{name: "batch_write_get", test: batchWriteGet, promise: "A batch has up to 25 puts and deletes, or 100 keys to get, without duplicates. A rejected batch writes nothing."},
 	{name: "item_size_limit", test: itemSizeLimit, promise: "An item may have 400 KB, attribute names included. A larger one is rejected in a put, an update and a transaction."},
 	{name: "query_1mb_page", test: query1MBPage, promise: "A page of a query ends at 1 MB, with a LastEvaluatedKey."},
-	{name: "types_roundtrip", test: typesRoundtrip, connection: true, promise: "Values of all types, also empty ones, are returned unchanged. Numbers have 38 digits and are returned in normal form."},
+	{name: "types_roundtrip", test: typesRoundtrip, connection: true, promise: "Values of all types, also empty ones, are returned unchanged. Numbers have up to 38 digits and are returned in normal form."},
 	{name: "concurrent_cas", test: concurrentCAS, connection: true, promise: "With a version check, no update of 16 writers is lost."},
 	{name: "concurrent_transact", test: concurrentTransact, connection: true, promise: "Two items that 16 writers change in transactions never diverge."},
 	{name: "consumed_capacity", test: consumedCapacity, promise: "ReturnConsumedCapacity=TOTAL returns the units: per 1 KB written, per 4 KB read, half for eventually consistent reads, double in transactions."},

@@ -64,8 +64,8 @@ func (f *function) handle(ctx context.Context, event events.SQSEvent) (any, erro
 	return f.do(ctx, invocation, event)
 }
 
-// wantCalls fails unless the function received exactly these batches, in any order. Batches of the same time have no
-// defined order.
+// wantCalls fails unless the function received exactly these batches, in any order. Batches that arrive at the same
+// time have no defined order.
 func (f *function) wantCalls(t *testing.T, what string, calls ...string) {
 	t.Helper()
 	f.mu.Lock()

@@ -118,7 +118,7 @@ func atSQSFIFO(t *testing.T, w *world) {
 	q.wantArrivals(second, "b universal")
 }
 
-// deadLetter uses the universal target, because AWS's guide shows its dead letter.
+// deadLetter uses the universal target, because AWS's guide shows a dead letter of this target.
 func deadLetter(t *testing.T, w *world) {
 	dead, due, name := w.queue(t, w.name(), nil), instant(4*time.Second), w.name()
 	target := &types.Target{

@@ -41,7 +41,7 @@ type world struct {
 	late time.Duration
 	// run is the name prefix of this run. It keeps new queues and tables apart from existing ones.
 	run string
-	// named counts the names.
+	// named counts the names that the method name has returned.
 	named atomic.Int32
 }
 
@@ -139,7 +139,7 @@ func (w *world) pass(d time.Duration) {
 	w.settle()
 }
 
-// wantAt fails unless got is the wanted time.
+// wantAt fails unless got is the wanted time, within the world's tolerance.
 func (w *world) wantAt(t *testing.T, what string, got, want time.Time) {
 	t.Helper()
 	delay := got.Sub(want)

@@ -34,7 +34,8 @@ type template struct {
 	Outputs map[string]struct{ Value map[string]any }
 }
 
-// synthesized returns the assembly of the app for a context, which names the stack.
+// synthesized synthesizes the app and returns the assembly. The context has the values of `cdk -c`, such as the stack's
+// name.
 func synthesized(t *testing.T, context map[string]any) assembly {
 	t.Helper()
 	kernel.Lock()

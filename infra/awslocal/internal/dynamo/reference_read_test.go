@@ -36,8 +36,8 @@ func (p *pair) pages(operation string, request map[string]any) []page {
 	}
 }
 
-// wantScanned fails unless the pages have this many items before the filter: Limit in each page, and the rest
-// (possibly none) in the last.
+// wantScanned fails unless the pages have total items before the filter: limit in each page, and the rest (possibly
+// none) in the last.
 func (p *pair) wantScanned(pages []page, total, limit int) {
 	var want, got []int
 	for ; limit > 0 && total >= limit; total -= limit {

@@ -10,8 +10,8 @@ import (
 )
 
 // TTLDelay is the time from an item's expiry, or from its last write if that is later, to its deletion. DelayTTL
-// overrides it. AWS deletes expired items within a few days. With either delay readers can receive expired items, so
-// they must check the expiry time themselves.
+// overrides it. AWS deletes expired items within a few days. In both cases, readers can receive expired items, so they
+// must check the expiry time themselves.
 const TTLDelay = time.Minute
 
 // ttlPast is the maximum age of an expiry time. Items that expired more than five years ago are not deleted: the
@@ -26,7 +26,7 @@ type timeToLive struct {
 	attribute string
 	// due holds the storage keys of items by the time of their deletion.
 	due ordered.Map[string]
-	// dueKeys holds the keys in due, by storage key.
+	// dueKeys holds each item's key in due, by the item's storage key.
 	dueKeys map[string]string
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/dynamo/attribute"
 )
 
-// Placeholders holds the ExpressionAttributeNames and ExpressionAttributeValues of a request. Parse all expressions
-// of the request with the same Placeholders, which record the ones used.
+// Placeholders holds the ExpressionAttributeNames and ExpressionAttributeValues of a request. Parse all expressions of
+// the request with the same Placeholders. It records the names and values that they use.
 type Placeholders struct {
 	names      map[string]string
 	values     attribute.Map

@@ -28,7 +28,8 @@ func add(old, operand attribute.Value) (attribute.Value, error) {
 	return nil, errWrongOperandType
 }
 
-// subtract implements the action DELETE: it removes members from a set. It removes the set with its last member.
+// subtract implements the action DELETE: it removes members from a set. If no member remains, it removes the set
+// itself.
 func subtract(old, operand attribute.Value) (attribute.Value, error) {
 	if old == nil {
 		return nil, nil

@@ -12,7 +12,7 @@ import (
 // Encoder encodes the value of a record as a sequence of parts. The zero value is ready to use.
 type Encoder struct{ value []byte }
 
-// Value returns the encoded value, never nil. Do not write after calling it.
+// Value returns the encoded value, never nil. Do not write to the Encoder after this call.
 func (e *Encoder) Value() []byte {
 	if e.value == nil {
 		return []byte{}

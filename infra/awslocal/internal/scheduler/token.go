@@ -10,7 +10,7 @@ import (
 )
 
 // tokenLifetime is how long repeated requests with a ClientToken get the original answer. AWS does not document the
-// time. awslocal uses the time that DynamoDB remembers a ClientRequestToken.
+// time. awslocal uses the time for which DynamoDB remembers a ClientRequestToken.
 const tokenLifetime = 10 * time.Minute
 
 // tokens remembers the requests that have succeeded.

@@ -17,7 +17,7 @@ type reference struct {
 	messages []*referenceMessage
 	dead     []string // bodies in the dead-letter queue
 	delay    time.Duration
-	maxCount int // receives before the dead-letter queue; zero means no such queue
+	maxCount int // receives before a message moves to the dead-letter queue; zero means no such queue
 }
 
 type referenceMessage struct {

@@ -53,14 +53,14 @@ var settables = map[string]settable{
 		s.redriveAllow, err = parseRedriveAllowPolicy(value)
 		return err
 	}},
-	// Encryption at rest is visible only in this attribute.
+	// Clients can see encryption at rest only in this attribute, so nothing is encrypted.
 	"SqsManagedSseEnabled": {"true", false, choice(nil, "true", "false")},
 	"FifoQueue":            {"true", true, choice(nil, "true")},
 	"ContentBasedDeduplication": {"false", true, choice(
 		func(s *settings, value string) { s.contentBasedDeduplication = value == "true" }, "false", "true")},
 	"DeduplicationScope": {"queue", true, choice(
 		func(s *settings, value string) { s.deduplicatePerGroup = value == "messageGroup" }, "queue", "messageGroup")},
-	// awslocal has no throughput quotas, so this has no effect.
+	// awslocal has no throughput quotas, so this attribute has no effect.
 	"FifoThroughputLimit": {"perQueue", true, choice(nil, "perQueue", "perMessageGroupId")},
 }
 

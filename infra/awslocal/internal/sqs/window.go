@@ -9,8 +9,8 @@ import (
 // Guide, "Exactly-once processing in Amazon SQS").
 const deduplicationInterval = 5 * time.Minute
 
-// dropsMax is how many entries a call of get or put drops. Callers get before they put, so each added entry
-// allows two drops. Expired entries therefore do not accumulate.
+// dropsMax is the maximum number of expired entries that a call of get or put drops. Callers call get before put, so
+// two entries can be dropped for each added one. Expired entries therefore do not accumulate.
 const dropsMax = 1
 
 // window remembers entries for deduplicationInterval. Time only moves forward, so entries expire in the order they

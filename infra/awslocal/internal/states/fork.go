@@ -67,7 +67,7 @@ func itemsOf(f *flow, input any) ([]any, *Failure) {
 	return items, nil
 }
 
-// begin starts the next branch or iteration of a flow. Its first event follows the event last.
+// begin starts the next branch or iteration of a flow. Its first event follows the event with the ID last.
 func (r *run) begin(f *flow, last int) {
 	s, index := f.state, f.Begun
 	f.Begun++

@@ -313,7 +313,7 @@ func (x *machine) tag(tags []tag) *wire.Error {
 	return nil
 }
 
-// findResource returns the machine with the resource ARN of a call about tags.
+// findResource returns the machine with the resource ARN that a tagging operation names.
 func (m *Model) findResource(arn string) (*machine, *wire.Error) {
 	if err := required("resourceArn", arn); err != nil {
 		return nil, err

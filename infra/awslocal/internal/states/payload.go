@@ -10,7 +10,7 @@ import (
 // executions" of the AWS Step Functions Developer Guide.
 const payloadBytesMax = 256 << 10
 
-// payload is a JSON value together with its text. It keeps the text of callers unchanged.
+// payload is a JSON value together with its text. It keeps a caller's text unchanged.
 type payload struct {
 	value any
 	text  string

@@ -43,7 +43,7 @@ type plannedCatch struct {
 	next   int
 }
 
-// outcome is the result of a task after a time.
+// outcome is the result of a task, and the time after which the task returns it.
 type outcome struct {
 	after  time.Duration
 	failed string // the name of the error; empty if it succeeds

@@ -29,7 +29,7 @@ func parseExpression(text string) (*expression, error) {
 	return &expression{path: &path}, err
 }
 
-// evaluate returns the value of an expression. field is its name, for errors.
+// evaluate returns the value of an expression. field is the name of the field, for errors.
 func (e *expression) evaluate(scope Scope, field string) (any, *Failure) {
 	if e.path != nil {
 		return selectField(*e.path, scope, field)
@@ -45,7 +45,7 @@ func (e *expression) evaluate(scope Scope, field string) (any, *Failure) {
 	return value, nil
 }
 
-// selectField returns the value at a path. field is its name, for errors.
+// selectField returns the value at a path. field is the name of the field, for errors.
 func selectField(path jsonpath.Path, scope Scope, field string) (any, *Failure) {
 	value, ok := path.Get(scope.Data, scope.Context)
 	if !ok {
@@ -77,7 +77,7 @@ func (s *State) WaitUntil(scope Scope) (time.Time, *Failure) {
 	return until, nil
 }
 
-// Apply returns the value that the filter selects. field is its name, for errors.
+// Apply returns the value that the filter selects. field is the name of the field, for errors.
 func (f Filter) Apply(scope Scope, field string) (any, *Failure) {
 	switch {
 	case f.null:

@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/states/jsonpath"
 )
 
-// Machine is a valid definition.
+// Machine is a parsed and valid state machine definition.
 type Machine struct {
 	Flow
 	// Timeout is the timeout of an execution. Zero means none.

@@ -109,8 +109,8 @@ func (o *object) required(name string) string {
 	return o.text(name)
 }
 
-// number returns an integer between lowest and highest from a field. If the field is absent, it returns the argument
-// without.
+// number returns an integer between lowest and highest from a field. If the field is absent, it returns the default,
+// which is the argument without.
 func (o *object) number(name string, lowest, highest, without int) int {
 	value, ok := o.take(name)
 	if !ok {
