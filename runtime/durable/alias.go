@@ -36,7 +36,7 @@ func (t *turn) claim(ctx context.Context, effect statechart.Effect) error {
 		return err
 	}
 	id := t.derivedID(effect.ID)
-	return t.loop.send(ctx, t.draft.Record.Instance, aliasTaken{Type: aliasTakenEvent, ID: id, Alias: effect.Name, Incarnation: t.incarnation()}, id)
+	return t.loop.send(ctx, t.draft.Record.Instance, aliasTaken{Type: aliasTakenEvent, ID: id, Alias: effect.Name, Incarnation: t.incarnation()}, id, effect.Chain)
 }
 
 // claimNow claims an alias, on condition that the stored revision has not changed. So a turn that was frozen while the

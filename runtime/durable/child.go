@@ -115,13 +115,13 @@ func (t *turn) childMessage(effect statechart.Effect) (Message, error) {
 	}
 }
 
-// send sends a message that the loop itself makes.
-func (l *Loop) send(ctx context.Context, to instances.ID, form any, id string) error {
+// send sends a message that the loop itself makes. chain is the message's chain; nil begins a new one.
+func (l *Loop) send(ctx context.Context, to instances.ID, form any, id string, chain json.RawMessage) error {
 	body, err := json.Marshal(form)
 	if err != nil {
 		return err
 	}
-	_, err = l.ports.Queue.Send(ctx, Message{To: to, Body: body, DeduplicationID: shortened(id)})
+	_, err = l.ports.Queue.Send(ctx, Message{To: to, Body: withChain(body, chain), DeduplicationID: shortened(id)})
 	return err
 }
 

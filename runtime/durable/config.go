@@ -62,8 +62,7 @@ type Config struct {
 	// DeadlineMargin is the time before the context's deadline that the loop keeps for itself. Services must end
 	// before it. Defaults to two seconds.
 	DeadlineMargin time.Duration
-	// SnapshotBytesMax limits the JSON of a snapshot. Defaults to 256 KiB, which leaves room for history and outbox
-	// in an item of 400 KB.
+	// SnapshotBytesMax limits the JSON of a snapshot. Defaults to 256 KiB. An item has room for 400 KB.
 	SnapshotBytesMax int
 	// HistoryMax is how many transitions an instance remembers. Defaults to 20.
 	HistoryMax int
@@ -72,8 +71,7 @@ type Config struct {
 	// SendersMax is how many senders an instance remembers in its item, for each queue, each with its last event.
 	// Further senders are stored as items of their own. Defaults to 50.
 	SendersMax int
-	// FailedEffectsMax is how many failed effects an instance keeps: the latest ones. It also keeps older ones that its
-	// chart has yet to receive. Defaults to 10.
+	// FailedEffectsMax is how many failed effects an instance keeps, besides those not yet reported. Defaults to 10.
 	FailedEffectsMax int
 	// OutboxMax is how many effects a turn collects before it stores and performs them. Defaults to 256.
 	OutboxMax int
@@ -97,6 +95,8 @@ type Config struct {
 	// PostponeMin and PostponeMax bound the wait before a message of the runtime that cannot be applied is delivered
 	// again. The wait doubles. They default to one minute and one hour.
 	PostponeMin, PostponeMax time.Duration
+	// HopsMax limits the messages between instances after a timer or an event from outside: see ADR 39. Defaults to 1000.
+	HopsMax int
 	// AcknowledgeMax is how long an early acknowledgement may take. Defaults to 3 seconds.
 	AcknowledgeMax time.Duration
 }
@@ -130,7 +130,7 @@ type setting[T any] struct {
 func (c *Config) limits() []setting[int] {
 	return []setting[int]{
 		{&c.AttemptsMax, 3}, {&c.AbandonedMax, 10}, {&c.AloneAfter, 2}, {&c.ServicesMax, 1000}, {&c.RefusalsMax, 10}, {&c.ConflictsMax, 3},
-		{&c.SnapshotBytesMax, instances.SnapshotBytesMax}, {&c.HistoryMax, 20}, {&c.RecentEventsMax, 50}, {&c.SendersMax, 50}, {&c.FailedEffectsMax, 10}, {&c.OutboxMax, 256},
+		{&c.SnapshotBytesMax, instances.SnapshotBytesMax}, {&c.HistoryMax, 20}, {&c.RecentEventsMax, 50}, {&c.SendersMax, 50}, {&c.FailedEffectsMax, 10}, {&c.OutboxMax, 256}, {&c.HopsMax, 1000},
 	}
 }
 

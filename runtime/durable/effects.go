@@ -50,6 +50,8 @@ type effectKind struct {
 	perform func(t *turn, ctx context.Context, effect statechart.Effect) error
 	// unneeded reports whether a commit may drop the effect. Nil means never.
 	unneeded func(t *turn, effect statechart.Effect) bool
+	// reports says that performing the effect may send a message to the instance itself.
+	reports bool
 }
 
 var effectKinds = map[statechart.EffectKind]effectKind{
@@ -60,10 +62,10 @@ var effectKinds = map[statechart.EffectKind]effectKind{
 	refuseChild:               {message: (*turn).childMessage},
 	notifyParent:              {message: (*turn).parentMessage},
 	notifyStopped:             {message: (*turn).parentMessage},
-	statechart.ClaimAlias:     {perform: (*turn).claim},
+	statechart.ClaimAlias:     {perform: (*turn).claim, reports: true},
 	statechart.ReleaseAlias:   {perform: (*turn).releaseAlias},
 	heartbeat:                 {perform: (*turn).scheduleFirstHeartbeat, unneeded: (*turn).isHeartbeatUnneeded},
-	statechart.StartExecution: {perform: (*turn).startExecution},
+	statechart.StartExecution: {perform: (*turn).startExecution, reports: true},
 	poll:                      {perform: (*turn).scheduleFirstPoll, unneeded: (*turn).isPollUnneeded},
 	statechart.EmitEvent:      {perform: (*turn).emit, unneeded: (*turn).isEmitUnneeded},
 	statechart.ParkEvent:      {perform: (*turn).parkDeferred},

@@ -146,7 +146,7 @@ func (t *turn) startExecution(ctx context.Context, effect statechart.Effect) err
 		return nil // The instance no longer waits, the execution has started, or a poll will find out whether it has.
 	}
 	form := polling{Type: pollEvent, Execution: name, Refused: true, Incarnation: t.incarnation()}
-	return t.loop.send(ctx, t.draft.Record.Instance, form, t.derivedID("execution."+name+".refused"))
+	return t.loop.send(ctx, t.draft.Record.Instance, form, t.derivedID("execution."+name+".refused"), effect.Chain)
 }
 
 // setStarted records whether an execution has started.

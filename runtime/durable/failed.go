@@ -37,7 +37,7 @@ func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err e
 		return nil
 	}
 	target, data := t.contentOf(effect)
-	return t.giveUp(ctx, instances.FailedEffect{ID: effect.ID, Kind: effect.Kind, Target: target, Data: data}, err)
+	return t.giveUp(ctx, instances.FailedEffect{ID: effect.ID, Kind: effect.Kind, Target: target, Data: data, Chain: effect.Chain}, err)
 }
 
 // isPermanent reports whether the loop gives up an effect after the error: at once if AWS refuses it, or after
@@ -108,7 +108,7 @@ func (t *turn) giveUp(ctx context.Context, failed instances.FailedEffect, reason
 	}
 	if t.draft.Instance.Status() == statechart.Active && (failed.Kind == statechart.SpawnInstance || t.declares(statechart.CommunicationError)) {
 		failed.Report = instances.ReportSent
-		err := t.sendReport(ctx, failed.ID)
+		err := t.sendReport(ctx, failed)
 		if err != nil && !t.isPermanent(failed.Kind, err) {
 			return err
 		}
@@ -122,9 +122,9 @@ func (t *turn) giveUp(ctx context.Context, failed instances.FailedEffect, reason
 }
 
 // sendReport sends the message that reports a failed effect to the chart.
-func (t *turn) sendReport(ctx context.Context, id string) error {
-	form := failing{Type: failedEvent, Effect: id, Incarnation: t.incarnation()}
-	return t.loop.send(ctx, t.draft.Record.Instance, form, t.derivedID(id+".failed"))
+func (t *turn) sendReport(ctx context.Context, failed instances.FailedEffect) error {
+	form := failing{Type: failedEvent, Effect: failed.ID, Incarnation: t.incarnation()}
+	return t.loop.send(ctx, t.draft.Record.Instance, form, t.derivedID(failed.ID+".failed"), failed.Chain)
 }
 
 // resendReports sends the unsent reports again, at least one in each call. If the queue refuses a report again, the
@@ -139,7 +139,7 @@ func (t *turn) resendReports(ctx context.Context) error {
 		if begun && !t.loop.hasTime(ctx) {
 			return cmp.Or[error](t.commit(ctx), &retryError{err: errors.New("unsent reports are left for the next invocation")})
 		}
-		if err := t.sendReport(ctx, failed.ID); err != nil {
+		if err := t.sendReport(ctx, failed); err != nil {
 			t.loop.config.Logger.WarnContext(ctx, "cannot report a failed effect to the chart, will retry", "instance", t.draft.Record.Instance.String(), "error", err)
 			return nil
 		}

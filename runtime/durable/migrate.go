@@ -25,7 +25,7 @@ func (t *turn) migrate(ctx context.Context) error {
 	t.draft.Record.Outbox = slices.Concat(t.draft.Record.Outbox, owed)
 	t.changed()
 	name := fmt.Sprintf("migrated.%d", t.machine.Version())
-	return t.loop.send(ctx, t.draft.Record.Instance, timerEvent{statechart.TimerEvent, name, t.incarnation()}, t.derivedID(name))
+	return t.loop.send(ctx, t.draft.Record.Instance, timerEvent{statechart.TimerEvent, name, t.incarnation()}, t.derivedID(name), nil)
 }
 
 // owedTo returns the effects that a migration requires. The first commit on the new version puts them into the

@@ -182,7 +182,7 @@ func (l *Loop) failStart(ctx context.Context, d Delivery, parent instances.Paren
 		Type: childEvent, Incarnation: parent.Incarnation, Child: parent.Child, Status: childFailed,
 		Message: cut(reason.Error(), failureMessageBytesMax),
 	}
-	return l.send(ctx, to, end, fmt.Sprintf("%s@%d/%s.failed", to, parent.Incarnation, parent.Child))
+	return l.send(ctx, to, end, fmt.Sprintf("%s@%d/%s.failed", to, parent.Incarnation, parent.Child), nil)
 }
 
 // stopStuck stops an instance that cannot settle, if the delivery is its parent's stop.

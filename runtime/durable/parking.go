@@ -44,11 +44,11 @@ func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason er
 	return nil
 }
 
-// park moves a delivery to the dead-letter queue. If the delivery starts a child, it notifies the parent instead. It
-// does not fail the event's task if the task's token is in held.
+// park moves a delivery to the dead-letter queue. If the delivery starts a child that can never start, it notifies the
+// parent instead. It does not fail the event's task if the task's token is in held.
 func (l *Loop) park(ctx context.Context, d Delivery, reason error, held ...instances.Token) error {
 	head := eventHead(json.RawMessage(d.Body))
-	if head.Type == startEvent {
+	if head.Type == startEvent && !errors.Is(reason, errCycle) {
 		if form, err := readToChild(d.Body); err == nil {
 			return l.failStart(ctx, d, form.Parent, reason)
 		}
@@ -56,6 +56,7 @@ func (l *Loop) park(ctx context.Context, d Delivery, reason error, held ...insta
 	if err := l.failParked(ctx, d, reason, held); err != nil {
 		return fmt.Errorf("failing the task of message %s of %s: %w", d.MessageID, d.Group, err)
 	}
+	d.Body = withoutChain(d.Body)
 	if err := l.ports.Queue.Park(ctx, d, reason.Error()); err != nil {
 		return fmt.Errorf("parking message %s of %s: %w", d.MessageID, d.Group, err)
 	}

@@ -38,6 +38,8 @@ type turn struct {
 	// repeats is set while effects are performed that an earlier turn may have performed already.
 	repeats bool
 	notes   notes
+	// chain is the chain of the delivery that is being processed.
+	chain instances.Chain
 }
 
 // notes holds what a turn reports once its draft is stored.

@@ -200,7 +200,7 @@ func (t *turn) giveAnswers(ctx context.Context) (left []instances.Token, err err
 // first (see takeOver), so another turn cannot mark the token as expired.
 func (t *turn) notifyExpired(ctx context.Context, token instances.Token) error {
 	form := expired{Type: expiredEvent, Token: token.Key, Name: token.Name, Execution: token.Execution, Incarnation: t.incarnation()}
-	return t.loop.send(ctx, t.stored.Record.Instance, form, t.derivedID("token."+token.Key+".expired"))
+	return t.loop.send(ctx, t.stored.Record.Instance, form, t.derivedID("token."+token.Key+".expired"), nil)
 }
 
 // expired is the body of expiredEvent and of TokenExpired.

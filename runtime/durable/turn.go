@@ -112,6 +112,7 @@ func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int,
 // turn: the queue redelivers the deliveries behind this one. folded says that other deliveries came before it in the
 // turn.
 func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool, err error) {
+	t.chain = t.chainOf(d)
 	stuck, err := t.observedResume(ctx, d)
 	if err != nil {
 		return false, err
@@ -181,6 +182,11 @@ func (t *turn) admit(ctx context.Context, d Delivery) (event statechart.Event, v
 	}
 	if v, err = t.isDuplicate(ctx, d, event.ID); v == applicable && err == nil && token != nil {
 		if err = checkWaitName(token.Name, t.machine); err != nil {
+			v = poisoned
+		}
+	}
+	if v == applicable && err == nil {
+		if err = t.checkHops(event); err != nil {
 			v = poisoned
 		}
 	}
@@ -322,6 +328,7 @@ func (t *turn) apply(ctx context.Context, d Delivery, event statechart.Event) (e
 	}
 	if err == nil {
 		t.closeWaits()
+		t.keepChain()
 	}
 	return err
 }

@@ -43,6 +43,7 @@ const (
 	attrFailed       = "failed_effects"
 	attrAttempts     = "attempts"
 	attrError        = "error"
+	attrChains       = "chains"
 	attrDeniedSince  = "denied_since"
 )
 
@@ -104,6 +105,7 @@ func encodeItem(record instances.Record) (map[string]types.AttributeValue, error
 		{attrFailed, len(record.FailedEffects) == 0, record.FailedEffects},
 		{attrAttempts, len(record.Attempts) == 0, record.Attempts},
 		{attrError, record.Error == nil, record.Error},
+		{attrChains, len(record.Chains) == 0, record.Chains},
 	} {
 		if field.empty {
 			continue
@@ -163,6 +165,7 @@ func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 	r.json(attrFailed, &record.FailedEffects)
 	r.json(attrAttempts, &record.Attempts)
 	r.json(attrError, &record.Error)
+	r.json(attrChains, &record.Chains)
 	if r.err != nil {
 		return instances.Record{}, r.err
 	}

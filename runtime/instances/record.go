@@ -62,6 +62,8 @@ type Record struct {
 	Tokens []Token
 	// Executions holds the workflow executions that the instance waits for, in the order of their requests.
 	Executions []Execution
+	// Chains holds the counts of long chains of messages, the latest last. See durable.Config.HopsMax.
+	Chains []Chain
 	// Parent is the instance that spawned this one; nil without one.
 	Parent *Parent
 	// Aliases holds the aliases that the instance has claimed.
@@ -148,7 +150,15 @@ type FailedEffect struct {
 	DataBytes int             `json:"data_bytes,omitempty"`
 	// Report says whether the chart has received the failure. It is empty if the chart does not declare
 	// statechart.CommunicationError, unless the effect starts a child.
-	Report Report `json:"report,omitempty"`
+	Report Report          `json:"report,omitempty"`
+	Chain  json.RawMessage `json:"chain,omitempty"` // of the effect, for the report
+}
+
+// Chain counts the messages since a timer or an event from outside.
+type Chain struct {
+	Origin string   `json:"origin"` // identifies the timer's firing or the event
+	Hops   int      `json:"hops"`
+	Via    []string `json:"via,omitempty"` // the last senders, in a message of a long chain
 }
 
 // Report is the progress of reporting a failed effect to the chart.

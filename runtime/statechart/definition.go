@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/internal/foreign"
 )
 
-// Exceeding a limit is an error that names the limit. A reason for parking is truncated.
+// Exceeding a limit is an error that names the limit. A reason is cut.
 const (
 	MicrostepsMax        = 1000    // microsteps per event
 	NestingDepthMax      = 32      // nesting depth of states, where the root has depth 0

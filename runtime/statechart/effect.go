@@ -64,4 +64,5 @@ type Effect struct {
 	Tags    []string        `json:"tags,omitempty"`
 	Output  json.RawMessage `json:"output,omitempty"`
 	Error   string          `json:"error,omitempty"`
+	Chain   json.RawMessage `json:"chain,omitempty"` // set and used by the host
 }

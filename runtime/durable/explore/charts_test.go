@@ -52,6 +52,12 @@ var (
 		i, _ := e.Payload.(item)
 		return i.To, item{Item: i.Item}
 	})
+	// ring passes the event on to the first instance in To, which receives the others in To and then the first again.
+	ring = statechart.SendTo("ring", func(_ book, e statechart.Event) (string, any) {
+		i, _ := e.Payload.(item)
+		first, others, _ := strings.Cut(i.To, ",")
+		return first, item{Item: i.Item + "+", To: others + "," + first}
+	})
 	tells = statechart.When("tells", func(_ book, i item) bool { return i.To != "" })
 )
 
@@ -82,7 +88,7 @@ func payloads() statechart.Payloads {
 		durable.TokenExpired:          statechart.PayloadOf[struct{ Name, Execution string }](),
 		statechart.CommunicationError: statechart.PayloadOf[statechart.CommunicationFailure](),
 	}
-	for _, typ := range strings.Fields("add break renew tell claim wait charge hurry pay ship kill hand print help-b help-c help-d release again cancel finish") {
+	for _, typ := range strings.Fields("add break renew tell ring claim wait charge hurry pay ship kill hand print help-b help-c help-d release again cancel finish") {
 		p[typ] = statechart.PayloadOf[item]()
 	}
 	return p
@@ -137,7 +143,7 @@ func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[book]{
 		ID: "x", Version: version, Initial: idle, Payloads: events, States: states, Migrations: migrations,
 		On: append(renew, []on{
-			{Event: "add", Actions: do{keep}}, {Event: "break", Actions: do{breaks}}, {Event: "tell", Actions: do{keep, tell}},
+			{Event: "add", Actions: do{keep}}, {Event: "break", Actions: do{breaks}}, {Event: "tell", Actions: do{keep, tell}}, {Event: "ring", Actions: do{keep, ring}},
 			{Event: "claim", Actions: do{keep, claim}}, {Event: "cancel", Target: "." + idle, Actions: do{keep}},
 			{Event: "finish", Guard: tells, Target: ".finished", Actions: do{keep, tell}}, {Event: "finish", Target: ".finished", Actions: do{keep}},
 			{Event: "printed", Actions: do{note(func(e statechart.ExecutionEnded) string { return "ended " + string(e.Status) })}},

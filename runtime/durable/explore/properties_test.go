@@ -142,6 +142,7 @@ func (x *search) atRest(w *world) {
 			w.appliedOnce(p)
 		}
 	}
+	w.ringsParked()
 	w.inOrder()
 	w.tasksAnswered()
 	w.aliasesOwned()
@@ -192,6 +193,26 @@ func (w *world) nothingLost() {
 		}
 		if w.facts["failed "+name] == 0 {
 			w.wrong("effect lost: %s %s", kind, name)
+		}
+	}
+}
+
+// ringsParked: "messages that never end are parked", and none of them is lost.
+func (w *world) ringsParked() {
+	for _, p := range w.scenario.posts {
+		if p.typ != "ring" {
+			continue
+		}
+		for hops, item := 0, p.item; ; hops, item = hops+1, item+"+" {
+			id := []string{p.group, strings.Split(p.to, ",")[0]}[hops%2]
+			n, isLast := w.exactly(id, item), hops > w.scenario.hops
+			parked, _ := w.copies(id, item)
+			if n > 1 || n == 0 && parked == 0 || isLast && n > 0 {
+				w.wrong("ring: message %d was applied %d times and parked %d times, the limit is %d", hops, n, parked, w.scenario.hops)
+			}
+			if n == 0 {
+				break
+			}
 		}
 	}
 }

@@ -28,6 +28,7 @@ func eventScenarios() []*scenario {
 		{name: "killer and one attempt", text: "x/a kill a1; x/b hurry b1", faults: 1},
 		{name: "killer and service", text: "x/a kill a1; x/b charge b1", faults: 2, isLong: true},
 		{name: "send", text: "x/a tell a1 x/b; x/a tell a2 x/b", left: budget{Waits: 1}, faults: 2},
+		{name: "ring", text: "x/a ring a1 x/b,x/a; x/b add b1", hops: 2, faults: 2},
 		{name: "send: full", text: "x/a tell a1 x/b; x/a tell a2 x/b; x/b add b1", left: budget{Waits: 1}, faults: 2, isLong: true},
 		{name: "aggregator", text: "x/a tell a1 x/s; x/b tell b1 x/s", recent: 1, faults: 2},
 		{name: "timer", text: "x/a wait a1; x/a tell a2 x/b", left: budget{Waits: 1}, faults: 2},

@@ -57,6 +57,8 @@ type scenario struct {
 	posts []post
 	// limit is the maximum number of tries, 2 by default. recent is the maximum number of recent events, 8 by default.
 	limit, recent int
+	// hops is the maximum number of messages in a row, 8 by default.
+	hops int
 	// left limits the actions other than faults. Olds limits invocations of an old process after a deployment.
 	left budget
 	// tasks holds the waiting tasks of Step Functions by token. versions names the deployment of a new version, see hosts.

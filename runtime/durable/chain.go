@@ -1,0 +1,106 @@
+package durable
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/internal/plainjson"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Charts that answer each other without end send messages without end. So each message between instances belongs to a
+// chain, which begins with an event from outside or with a timer. The chain counts its messages as hops, and
+// Config.HopsMax limits them.
+//
+// The count of one path is not enough: if each message of a chart leads to two more, a path of 20 hops belongs to a
+// million messages. So an instance counts like a Lamport clock (Lamport, "Time, Clocks, and the Ordering of Events in a
+// Distributed System"): it adds one for each message of the chain, and continues with the message's count if that is
+// higher.
+
+const (
+	// chainKey is the key of a message for its chain.
+	chainKey = "$chain"
+	// hopsKeptMin is the count from which an instance stores the count of a chain. Most chains are shorter.
+	hopsKeptMin = 4
+	// chainsMax is how many chains an instance remembers.
+	chainsMax = 8
+	// viaMax is how many senders a message of a long chain names.
+	viaMax = 8
+)
+
+// errCycle is wrapped by the reason for parking a message of a chain that is too long.
+var errCycle = errors.New("endless cycle of messages")
+
+// chainOf returns the chain of a delivery, with the delivery as its last message.
+func (t *turn) chainOf(d Delivery) instances.Chain {
+	var form struct {
+		Chain instances.Chain `json:"$chain"`
+	}
+	if !strings.Contains(d.Body, chainKey) || json.Unmarshal([]byte(d.Body), &form) != nil || form.Chain.Hops < 1 {
+		origin := sha256.Sum256([]byte(d.MessageID))
+		return instances.Chain{Origin: hex.EncodeToString(origin[:6])}
+	}
+	chain := form.Chain
+	if known, ok := find(t.draft.Record.Chains, func(c *instances.Chain) bool { return c.Origin == chain.Origin }); ok {
+		chain.Hops = max(chain.Hops, known.Hops+1)
+	}
+	return chain
+}
+
+// keepChain stores the count of the chain of an event that was applied.
+func (t *turn) keepChain() {
+	if t.chain.Hops < hopsKeptMin {
+		return
+	}
+	others := without(t.draft.Record.Chains, func(c instances.Chain) bool { return c.Origin == t.chain.Origin })
+	t.draft.Record.Chains = appended(others, instances.Chain{Origin: t.chain.Origin, Hops: t.chain.Hops}, chainsMax)
+}
+
+// nextHop returns the chain of the messages to which the current delivery leads.
+func (t *turn) nextHop() json.RawMessage {
+	chain := t.chain
+	chain.Hops++
+	if chain.Hops > t.loop.config.HopsMax/2 {
+		chain.Via = appended(chain.Via, t.draft.Record.Instance.String(), viaMax)
+	}
+	text, _ := json.Marshal(chain) // Strings and numbers always marshal.
+	return text
+}
+
+// checkHops returns an error if the delivery's chain is too long. A stop ends a chain, so it is always applied.
+func (t *turn) checkHops(event statechart.Event) error {
+	if t.chain.Hops <= t.loop.config.HopsMax || event.Type == stopEvent {
+		return nil
+	}
+	via := append(slices.Clip(t.chain.Via), t.draft.Record.Instance.String())
+	return fmt.Errorf("%w: %d messages followed each other without a timer or an event from outside, the limit is %d (HopsMax); the last instances are %s; "+
+		"stop one of them or correct its chart, then redrive the event", errCycle, t.chain.Hops, t.loop.config.HopsMax, strings.Join(via, " -> "))
+}
+
+// withChain adds a chain to a message, a JSON object with at least one key.
+func withChain(body, chain json.RawMessage) json.RawMessage {
+	if len(chain) == 0 {
+		return body
+	}
+	return slices.Concat([]byte(`{"`+chainKey+`":`), chain, []byte(","), body[1:])
+}
+
+// withoutChain removes the chain from a message. A redrive is an event from outside.
+func withoutChain(body string) string {
+	var keys map[string]json.RawMessage
+	if !strings.Contains(body, chainKey) || json.Unmarshal([]byte(body), &keys) != nil || keys[chainKey] == nil {
+		return body
+	}
+	delete(keys, chainKey)
+	text, err := plainjson.Marshal(keys)
+	if err != nil {
+		return body
+	}
+	return string(text)
+}

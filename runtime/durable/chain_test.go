@@ -1,0 +1,152 @@
+package durable_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// echo is a machine that answers each "add" with more: to itself, or around a ring of echo/0, echo/1 and echo/2.
+func echo() durable.Machine {
+	pass := statechart.EnqueueActions("pass", func(b *basket, i item, enqueue statechart.Enqueue) error {
+		b.Log = append(b.Log, i.Item)
+		to := b.Blob
+		if i.To == "ring" {
+			to = fmt.Sprintf("echo/%d", int(to[len(to)-1]-'0'+1)%3)
+		}
+		for range i.Bytes {
+			if err := enqueue.SendTo(to, "add", i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	ring := statechart.SendTo("add", func(basket, statechart.Event) (string, any) { return "echo/9", item{} })
+	return durable.Host(statechart.Must(statechart.Definition[basket]{
+		ID: "echo", Version: 1, Initial: "on", Payloads: payloads(), Context: func(s statechart.Start) basket { return basket{Blob: s.Instance} },
+		On: []on{{Event: "add", Actions: do{pass}}, {Event: "tell", Actions: do{tell}}},
+		States: []chartState{
+			{ID: "on", Tags: settled, On: []on{{Event: "wait", Target: "waiting"}}},
+			{ID: "waiting", Tags: settled, After: []after{{Delay: time.Minute, Target: "waiting", Reenter: true, Actions: do{ring}}}},
+		},
+	}), durable.MachineConfig{})
+}
+
+// nest is a machine whose instances start one child each.
+func nest() durable.Machine {
+	return durable.Host(statechart.Must(statechart.Definition[basket]{
+		ID: "nest", Version: 1, Initial: "on", Payloads: payloads(),
+		States: []chartState{
+			{ID: "on", Tags: settled, Children: []statechart.Child[basket]{{ID: "inner", Machine: "nest"}}, On: []on{{Event: "finish", Target: "off"}, {Event: "add"}}},
+			{ID: "off", Type: statechart.Final},
+		},
+	}), durable.MachineConfig{})
+}
+
+// hopsMax is the limit in the tests here.
+const hopsMax = 50
+
+// inChains runs a test in a world of echoes and nests.
+func inChains(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		machines, err := durable.NewMachines(echo(), nest())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.machines, w.config.HopsMax = machines, hopsMax
+		test(t, w)
+	})
+}
+
+func TestMessagesThatNeverEndAreParked(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		event      string
+		appliedMax int
+		via        string
+	}{
+		"to itself":        {event: `{"type": "add", "bytes": 1}`, appliedMax: hopsMax + 1, via: "echo/0 -> echo/0"},
+		"twice to itself":  {event: `{"type": "add", "bytes": 2}`, appliedMax: hopsMax + 12, via: "last instances are echo/0"},
+		"in a ring":        {event: `{"type": "add", "to": "ring", "bytes": 1}`, appliedMax: hopsMax + 1, via: "echo/2 -> echo/0 -> echo/1 -> echo/2"},
+		"twice, in a ring": {event: `{"type": "add", "to": "ring", "bytes": 2}`, appliedMax: 3 * (hopsMax + 12), via: "last instances are echo/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inChains(t, func(t *testing.T, w *world) {
+				w.post("echo/0", c.event)
+				w.run(t)
+				applied := 0
+				for id := range w.records {
+					applied += len(w.logOf(t, id))
+				}
+				if applied <= hopsMax || applied > c.appliedMax {
+					t.Errorf("%d events were applied, want more than %d and at most %d", applied, hopsMax, c.appliedMax)
+				}
+				if len(w.parked) == 0 {
+					t.Error("nothing was parked")
+				}
+				for _, p := range w.parked {
+					if !strings.Contains(p.Reason, c.via) || strings.Contains(p.Body, "$chain") {
+						t.Errorf("parked %s with the reason %q, want %q", p.Body, p.Reason, c.via)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestARedrivenMessageOfACycleCountsAnew(t *testing.T) {
+	t.Parallel()
+	inChains(t, func(t *testing.T, w *world) {
+		w.post("echo/0", `{"type": "add", "bytes": 1}`)
+		w.run(t)
+		w.post("echo/0", w.parked[0].Body)
+		w.run(t)
+		if got := len(w.logOf(t, "echo/0")); got != 2*(hopsMax+1) {
+			t.Errorf("%d events were applied, want %d", got, 2*(hopsMax+1))
+		}
+	})
+}
+
+// Neither timers nor events from outside, nor messages to which different events have led, form a chain.
+func TestMessagesThatOthersCauseAreNotParked(t *testing.T) {
+	t.Parallel()
+	inChains(t, func(t *testing.T, w *world) {
+		w.post("echo/0", `{"type": "wait"}`)
+		w.runFor(t, 2*hopsMax*time.Minute)
+		for range 2 * hopsMax {
+			w.post("echo/1", `{"type": "tell", "item": "x", "to": "echo/9"}`)
+		}
+		w.runFor(t, time.Second)
+		w.wantParked(t)
+		if got := len(w.logOf(t, "echo/9")); got < 4*hopsMax-1 {
+			t.Errorf("echo/9 has heard %d events, want %d", got, 4*hopsMax)
+		}
+	})
+}
+
+func TestChildrenThatNeverEndAreParkedAndStopped(t *testing.T) {
+	t.Parallel()
+	inChains(t, func(t *testing.T, w *world) {
+		w.post("nest/0", `{"type": "add"}`)
+		w.run(t)
+		w.wantParked(t, [2]string{"settle.start", "(HopsMax)"})
+		w.post("nest/0", `{"type": "finish"}`)
+		w.run(t)
+		for id := range w.records {
+			if r := w.load(id); r.Status == statechart.Active {
+				t.Errorf("%s is active", id)
+			}
+		}
+		if n := len(w.records); n != hopsMax+2 { // The last stop stores the child whose start is parked.
+			t.Errorf("there are %d instances, want %d", n, hopsMax+2)
+		}
+	})
+}
