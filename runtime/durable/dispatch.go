@@ -153,7 +153,7 @@ func (t *turn) takeOver(ctx context.Context) error {
 func (t *turn) clear(ctx context.Context, left Left) error {
 	record := t.stored.Record
 	record.Outbox, record.Tokens = left.Outbox, left.Tokens
-	if !record.Owes() {
+	if !record.Owes() && !record.Kept {
 		left.ExpireAt = t.expireAt(record)
 	}
 	clearing := func() error {

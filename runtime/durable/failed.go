@@ -67,7 +67,7 @@ func endsByDenial(kind statechart.EffectKind) bool {
 var neverGivenUp = []statechart.EffectKind{statechart.EmitEvent, statechart.ParkEvent, parkDelivery}
 
 // ofFamilies lists the effects that start or stop a child, or report its end or its refusal.
-var ofFamilies = []statechart.EffectKind{statechart.SpawnInstance, statechart.StopInstance, notifyParent, refuseChild}
+var ofFamilies = []statechart.EffectKind{statechart.SpawnInstance, statechart.StopInstance, notifyParent, notifyStopped, refuseChild}
 
 // contentOf returns the target and the data of an effect.
 func (t *turn) contentOf(effect statechart.Effect) (target string, data json.RawMessage) {

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,15 +20,20 @@ import (
 // Then send the instance any event, so that a consumer settles it and performs its effects. Fails with
 // instances.ErrEnded, ErrUnstorable, the chart's errors, or as Machines.Restore does.
 func Operate(machines *Machines, record instances.Record, op instances.Operation) (instances.Record, []statechart.Microstep, error) {
-	// Only the consumer knows the limit of its history, so the change drops no entry.
-	config := Config{Now: func() time.Time { return op.At }, HistoryMax: len(record.History) + 1}.withDefaults()
+	// Only the consumer knows its limits and whether it emits events, so the change drops no entry and no effect.
+	config := Config{
+		Now: func() time.Time { return op.At }, HistoryMax: len(record.History) + 1, SnapshotBytesMax: max(instances.SnapshotBytesMax, len(record.Snapshot)+1<<10),
+		Emit: func(context.Context, instances.ID, string, json.RawMessage) error { return nil },
+	}.withDefaults()
 	t := &turn{loop: &Loop{machines: machines, config: config}, stored: state{Record: record}}
 	var steps []statechart.Microstep
 	snapshot, err := t.operate(op, func(step statechart.Microstep) { steps = append(steps, step) })
 	if err != nil {
 		return instances.Record{}, nil, fmt.Errorf("%s %s: %w", op.Kind, record.Instance, err)
 	}
-	return t.next(snapshot), steps, nil
+	next := t.next(snapshot)
+	next.DeniedSince = time.Time{} // The first effect may be another one now. See Config.DeniedWaitMax.
+	return next, steps, nil
 }
 
 // operate drafts the change and returns the snapshot to store.
@@ -68,6 +74,8 @@ func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep))
 		next, effects, _, err = next.Stop(op.At)
 	case op.State != "":
 		next, effects, err = next.Move(op.State, op.At)
+		// The tries of the state that the instance leaves do not count for the next one.
+		record.Attempts = replaced(record.Attempts, func(*instances.Attempt) bool { return true }, func(a *instances.Attempt) { a.Count, a.Services = 0, min(a.Services, 1) })
 	}
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 //
 //   - The count of steps is raised to the time in microseconds, so every ID that derives from it is new.
 //   - The outbox asks again for everything the instance waits for: its timers, aliases, tasks and executions. An instance
-//     that is done notifies its parent again. Asking twice is harmless.
+//     that has ended notifies its parent again. Asking twice is harmless.
 //
 // If an instance has ended and has no parent to notify, Rearm returns its record unchanged, at the same revision. Rearm
 // migrates nothing, and fails as Machines.Restore does. Call it after each restore, with a later now.
@@ -23,7 +23,7 @@ func Rearm(machines *Machines, record instances.Record, now time.Time) (instance
 	if err != nil {
 		return instances.Record{}, err
 	}
-	notifies := record.Parent != nil && instance.Status() == statechart.Done
+	notifies := record.Parent != nil && instance.Status() != statechart.Active
 	if instance.Status() != statechart.Active && !notifies {
 		return record, nil
 	}
@@ -58,8 +58,11 @@ func Rearm(machines *Machines, record instances.Record, now time.Time) (instance
 	for _, execution := range record.Executions {
 		ask(statechart.Effect{Kind: poll, Name: execution.Name, At: at})
 	}
-	if notifies {
+	switch {
+	case notifies && instance.Status() == statechart.Done:
 		ask(statechart.Effect{Kind: notifyParent})
+	case notifies: // If the parent has stopped the child itself, it ignores this message.
+		ask(statechart.Effect{Kind: notifyStopped, Message: fmt.Sprintf("%s was stopped", record.Instance)})
 	}
 	record.Outbox = outbox
 	if record.Owes() {

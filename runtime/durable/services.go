@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
@@ -123,6 +122,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		work       Work
 	}
 	var next []ready
+	var held error // the reason why a service must not begin in this turn
 	counts := attemptOf(t.draft.Record, s.delivery)
 	for _, invocation := range t.draft.Instance.Invocations() {
 		if s.isRunning(invocation) || s.failed[invocation.Key] != nil {
@@ -136,33 +136,34 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		if invocation.Attempt >= max(work.Retry.Attempts, 1) {
 			return true, s.end(invocation.Failed(fmt.Errorf("the last of %d attempts did not finish", invocation.Attempt)))
 		}
-		if invocation.Attempt == 0 {
-			if over := counts.Services >= t.loop.config.ServicesMax; over && len(next) == 0 {
+		if invocation.Attempt == 0 && counts.Services >= t.loop.config.ServicesMax {
+			if len(next) == 0 {
 				return true, s.refuse(invocation)
-			} else if over {
-				continue // The services collected in next run first. A later call of start refuses this service.
 			}
+			continue // The services collected in next run first. A later call of start refuses this service.
+		}
+		if err := s.hold(invocation, work); err != nil {
+			held = err
+			continue
+		}
+		if invocation.Attempt == 0 {
 			counts.Services++
 		}
 		next = append(next, ready{invocation, work})
 	}
-	if err := s.ctx.Err(); err != nil && len(next) > 0 {
+	if err := s.ctx.Err(); err != nil && (len(next) > 0 || held != nil) {
 		return false, fmt.Errorf("no time left to run services: %w", err)
 	}
-	if t.loop.config.Now().Sub(t.began) > promptly && slices.ContainsFunc(next, func(r ready) bool { return !s.hasTime(r.work.Timeout) }) {
-		// A service must not lose an attempt because another service, another group or AWS used up the time.
-		err = errors.New("too little time left for another service")
-		if s.unstored {
-			err = &retryError{err: err} // Retry at once: the instance has made progress.
-		}
-		return false, err
+	// A held service ends the turn once no other service runs, but not before an attempt that failed may be retried.
+	isOver := held != nil && len(next) == 0 && len(s.running) == 0
+	if retry := s.retry(); isOver && retry != nil {
+		return false, retry
+	}
+	if s.unstored && errors.Is(held, errTooLittleTime) {
+		held = &retryError{err: held} // Retry at once: the instance has made progress.
 	}
 	isRedelivery := s.delivery.ReceiveCount > 1
-	isLast := func(r ready) bool { return r.invocation.Attempt+1 >= max(r.work.Retry.Attempts, 1) }
-	if isRedelivery && t.slot == together && slices.ContainsFunc(next, isLast) {
-		return false, &suspectError{1} // Only the service itself may use up its last attempt.
-	}
-	if len(next) > 0 && isRedelivery && !t.exists() {
+	if (len(next) > 0 || isOver) && isRedelivery && !t.exists() {
 		t.changed()
 		s.unstored = true
 	}
@@ -170,6 +171,9 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		err = s.commit(ctx)
 	} else if len(next) > 0 {
 		_, err = t.storable()
+	}
+	if err == nil && isOver {
+		err = held
 	}
 	if err != nil {
 		return false, err
@@ -193,6 +197,22 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	return false, nil
 }
 
+// errTooLittleTime is returned for a service that would lose an attempt because another service, another group or AWS
+// used up the time.
+var errTooLittleTime = errors.New("too little time left for another service")
+
+// hold returns an error if an attempt must not begin now, because something else may use it up.
+func (s *services) hold(invocation statechart.Invocation, work Work) error {
+	t := s.turn
+	if t.loop.config.Now().Sub(t.began) > promptly && !s.hasTime(work.Timeout) {
+		return errTooLittleTime
+	}
+	if s.delivery.ReceiveCount > 1 && t.slot == together && invocation.Attempt+1 >= max(work.Retry.Attempts, 1) {
+		return &suspectError{1}
+	}
+	return nil
+}
+
 // commit stores the draft. For a first delivery, it does not count the attempts that have yet to end, because another
 // group may kill the process. The stored Attempt then shows only that the event is settling the instance.
 func (s *services) commit(ctx context.Context) error {
@@ -210,6 +230,9 @@ func (s *services) commit(ctx context.Context) error {
 				counts.Services--
 			}
 		}
+	}
+	if !t.isApplied(s.delivery) {
+		counts.Services = max(counts.Services, 1) // Otherwise settler would not see that this event is settling the instance.
 	}
 	isOfQueue := func(a instances.Attempt) bool { return a.Queue == s.delivery.Queue }
 	t.draft.Record.Attempts = append(without(attempts, isOfQueue), counts)

@@ -104,10 +104,11 @@ func (t *turn) next(snapshot json.RawMessage) instances.Record {
 	return next
 }
 
-// expireAt returns when the item of an instance that has ended may be deleted; zero means never.
+// expireAt returns when the item of an instance that has ended may be deleted, unless an operator keeps it; zero means
+// never.
 func (t *turn) expireAt(record instances.Record) time.Time {
 	retention := t.machine.Retention()
-	if retention <= 0 || record.Kept || record.Status == statechart.Active || record.Status == "" {
+	if retention <= 0 || record.Status == statechart.Active || record.Status == "" {
 		return time.Time{}
 	}
 	return record.UpdatedAt.Add(retention)

@@ -62,12 +62,10 @@ type Record struct {
 	Tokens []Token
 	// Executions holds the workflow executions that the instance waits for, in the order of their requests.
 	Executions []Execution
-	// Chains holds the counts of long chains of messages, the latest last. See durable.Config.HopsMax.
-	Chains []Chain
+	Chains     []Chain // long chains of messages, the latest last: see durable.Config.HopsMax
 	// Parent is the instance that spawned this one; nil without one.
-	Parent *Parent
-	// Aliases holds the aliases that the instance has claimed.
-	Aliases []string
+	Parent  *Parent
+	Aliases []string // the aliases that the instance has claimed
 	// Attempts holds the counts of events in progress, at most one for each queue.
 	Attempts []Attempt
 	// Error is the last parked event of the instance and the reason; nil without one.

@@ -170,7 +170,7 @@ var fixed = []mutant{
 		old: `	switch suspicion := t.suspicion(); {`, new: `	under.slot = alone
 	switch suspicion := t.suspicion(); {`},
 	{name: "a neighbour uses up the only attempt", scenario: "killer and one attempt", finds: "innocent service exhausted", file: servicesFile,
-		old: `	if isRedelivery && t.slot == together &&`, new: `	if isRedelivery && t.slot < together &&`},
+		old: `ReceiveCount > 1 && t.slot == together &&`, new: `ReceiveCount > 1 && t.slot < together &&`},
 	{name: "failed write counts as a try", scenario: "plain: limit 1", faults: 2, finds: "innocent event parked", file: turnFile,
 		old: `			t.takeBack(ctx, loaded, deliveries[done:], err)
 `, new: `			_ = loaded
