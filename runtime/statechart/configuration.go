@@ -108,7 +108,7 @@ func (c *configuration) exit(state, parent int) {
 	c.count--
 }
 
-// replace replaces a leaf with another leaf that has the same neighbours.
+// replace replaces a leaf with another leaf that takes the same position in document order.
 func (c *configuration) replace(leaf, by uint16) {
 	leaves := c.leaves()
 	for k := range leaves {

@@ -131,8 +131,8 @@ func (c *chart) settled(configuration *configuration) bool {
 	return true
 }
 
-// NextEvents returns the types of the events from outside for which an active state has a transition, sorted, whatever
-// its guards.
+// NextEvents returns, sorted, the types of the events from outside for which an active state has a transition. It
+// ignores guards.
 func (s Snapshot[C]) NextEvents() []string {
 	if s.Status != Active {
 		return nil

@@ -59,7 +59,7 @@ type StateInfo struct {
 	Path    string // "" for the chart itself
 	Type    Type
 	Settled bool
-	Atomic  bool // set if the state has no children, final or not, and is no history state
+	Atomic  bool // set if the state has no children and is not a history state; it may be final
 }
 
 // states returns the states of the chart in document order, the chart itself first.
