@@ -11,9 +11,9 @@ import (
 
 // Provider is the third party.
 type Provider interface {
-	// Submit submits a job and returns the third party's ID for it, without waiting for the result. Calls with the
-	// same IdempotencyKey must submit one job: an attempt is repeated if its response was lost. An error is retried
-	// by Config.SubmitRetry, unless it is marked by statechart.Permanent.
+	// Submit submits a job and returns the third party's ID for it, without waiting for the result. Calls with the same
+	// IdempotencyKey must submit one job: an attempt is repeated if its response was lost. A failed attempt is retried
+	// under Config.SubmitRetry, unless its error is marked with statechart.Permanent.
 	Submit(ctx context.Context, job Job) (jobID string, err error)
 }
 

@@ -1,5 +1,5 @@
-// Package upload correlates two files of one month. Two teams upload them, each to its own bucket and at any time:
-// the sales file is processed once the warehouse file has been.
+// Package upload correlates two files of one month. Two teams upload them, each to its own bucket and at any time: the
+// sales file is processed once the warehouse file has been processed.
 //
 // The chart is an aggregator, one of the enterprise integration patterns. The correlation ID is the month in the file
 // name: one instance follows one month. The message store is the instance's item. The completeness condition is one
