@@ -17,8 +17,8 @@ import (
 const (
 	// Table is the name of the DynamoDB table.
 	Table = "SETTLE_TABLE"
-	// TableIndex tells the consumer to maintain the table's index by_state: on or off, the default. All consumers of a
-	// table need the same value.
+	// TableIndex tells the consumer whether to maintain the table's index by_state: on, or off (the default). All
+	// consumers of a table need the same value.
 	TableIndex = "SETTLE_TABLE_INDEX"
 	// QueueURL is the URL of the FIFO queue.
 	QueueURL = "SETTLE_QUEUE_URL"
@@ -48,8 +48,8 @@ const (
 	Service = "SETTLE_SERVICE"
 	// LogLevel is the minimum level of the log: debug, info (the default), warn or error.
 	LogLevel = "SETTLE_LOG_LEVEL"
-	// LogPayloads turns on logging of event payloads and of the calls that the demonstration services would make: on or
-	// off, the default. Task tokens are never logged.
+	// LogPayloads turns on logging of event payloads and of the calls that the demonstration services would make: on, or
+	// off (the default). Task tokens are never logged.
 	LogPayloads = "SETTLE_LOG_PAYLOADS"
 	// TracesEndpoint is the base URL of an OpenTelemetry collector that accepts OTLP over HTTP. Without it, tracing is
 	// off. TracesHeaders are HTTP headers for the collector, such as an API key: name=value, separated by commas.
