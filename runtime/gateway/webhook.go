@@ -40,7 +40,8 @@ type WebhookEvent struct {
 	Answer any
 }
 
-// errNoSecret rejects a request like a wrong signature, not with a 5xx, because everybody can send one and ring an alarm.
+// errNoSecret rejects a request as a wrong signature does, and not with a 5xx. Anybody can send such a request, and a
+// 5xx sets off an alarm.
 var errNoSecret = errors.New("webhooks are rejected because no secret is configured: set one here and at the sender")
 
 // HMAC returns a Verify function for the most common form of a signature. The header holds the prefix and the HMAC-SHA256
