@@ -131,7 +131,7 @@ type furtherCommand struct {
 // Help implements kong.HelpProvider.
 func (c *furtherCommand) Help() string { return c.Command.Help }
 
-// Run runs it.
+// Run runs the additional command.
 func (c *furtherCommand) Run(ctx context.Context, s *session) error {
 	return c.Command.Run(ctx, s.raw)
 }
