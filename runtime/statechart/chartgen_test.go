@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// generator draws charts that compile. Each state can be reached by an event of its own.
+// generator draws charts that compile. For each state, an event to.ID leads to it from anywhere.
 type generator struct {
 	t *rapid.T
 	// all holds the IDs of the states, which are unique within the chart.

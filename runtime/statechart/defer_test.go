@@ -18,8 +18,8 @@ var (
 	enough   = statechart.When("enough", func(c trace, _ Event) bool { return c.N > 0 })
 )
 
-// busyDef returns a chart that is busy until FREE and defers ORDER and CALL. It then takes one of them and is busy
-// again.
+// busyDef returns a chart that is busy until FREE and defers ORDER and CALL. After FREE, it takes one deferred event
+// and is busy again.
 func busyDef() Def {
 	return Def{Initial: "busy", Payloads: statechart.Payloads{"ORDER": statechart.PayloadOf[parcel]()}, States: []S{
 		{ID: "busy", Defer: []string{"ORDER", "CALL"}, On: []On{{Event: "FREE", Target: "free"}, {Event: "IDLE", Target: "idle"}}},

@@ -9,8 +9,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// holding returns a chart with three of everything that a snapshot may hold, so that slices have room for a fourth. Its
-// events add and remove one.
+// holding returns a chart with three of everything that a snapshot may hold, so that slices have room for a fourth.
+// Each of its events adds or removes something.
 func holding() Def {
 	send := func(id string) statechart.Action[trace] {
 		return statechart.SendAfter(id, "LATER", func(trace, Event) (time.Duration, any) { return time.Hour, nil })

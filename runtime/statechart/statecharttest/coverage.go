@@ -10,9 +10,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Coverage counts the entered states and the taken transitions of one chart. RunScripts returns one, and players fill
-// the one in their Config. Rolled-back steps and history states do not count. The zero value is ready for use. A
-// Coverage is safe for concurrent use and must not be copied after first use.
+// Coverage counts the entered states and the taken transitions of one chart. RunScripts returns a Coverage, and a
+// player fills the Coverage in its Config. Rolled-back steps and history states do not count. The zero value is ready
+// for use. A Coverage is safe for concurrent use and must not be copied after first use.
 type Coverage struct {
 	mu sync.Mutex
 	// chart names the chart, or is "" before the first player started.
