@@ -22,8 +22,8 @@ type Job struct {
 	// IdempotencyKey is the same for all attempts to submit one job. No other job has it.
 	IdempotencyKey string
 	Subject        string
-	// CallbackURL is where the third party must POST the result. See ReadCallback. It is a secret: anyone with this URL
-	// can send a result.
+	// CallbackURL is where the third party must POST the result: see ReadCallback. The URL is a secret: anyone with it can
+	// send a result.
 	CallbackURL string
 	// Deadline is when callbacks are no longer accepted.
 	Deadline time.Time

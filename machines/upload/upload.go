@@ -64,7 +64,7 @@ const (
 	// WaitWarehouse is answered with "processed" or "failed" for the warehouse file, or with "missing" if the window
 	// closes first.
 	WaitWarehouse = "Warehouse"
-	// WaitSales is answered likewise for the sales file. When the window closes, it may also be answered with
+	// WaitSales is answered in the same way for the sales file. When the window closes, it may also be answered with
 	// "warehouse_missing" or "warehouse_failed".
 	WaitSales = "Sales"
 )
