@@ -27,10 +27,10 @@ const (
 	// DelayQueueURL is the URL of the standard queue for timers.
 	DelayQueueURL = "SETTLE_DELAY_QUEUE_URL"
 	// DelayQueueARN and SchedulerRoleARN enable EventBridge Scheduler for timers of more than fifteen minutes. They are
-	// the ARN of the delay queue and of the role that Scheduler uses to send to it. Without them, such timers pass
-	// through the delay queue every fifteen minutes. ScheduleGroup is the group of the schedules and defaults to the
-	// account's default group. DelayDeadLetterQueueARN is the ARN of the delay queue's dead-letter queue. Scheduler
-	// sends timers there that it cannot deliver. Without it, such timers are lost.
+	// the ARN of the delay queue and of the role that Scheduler uses to send to it. Without them, such timers pass through
+	// the delay queue every fifteen minutes. ScheduleGroup is the group of the schedules and defaults to the account's
+	// default group. DelayDeadLetterQueueARN is the ARN of the delay queue's dead-letter queue. Scheduler sends
+	// undeliverable timers to that queue. Without it, they are lost.
 	DelayQueueARN           = "SETTLE_DELAY_QUEUE_ARN"
 	DelayDeadLetterQueueARN = "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN"
 	SchedulerRoleARN        = "SETTLE_SCHEDULER_ROLE_ARN"
