@@ -20,7 +20,7 @@ type Callback struct {
 	// Machine is the ID of the machine whose instances wait.
 	Machine string
 	// Verify checks the key of an address that was made for the instance, "machine/id", and returns when the address
-	// expires. It returns ok false for any other address. The comparison must take constant time.
+	// expires. For any other address, ok is false. The comparison must take constant time.
 	Verify func(instance, until, key string) (deadline time.Time, ok bool)
 	// Read converts the body to an event and returns the alias of the instance that it is for.
 	Read func(body []byte) (alias string, event json.RawMessage, err error)
