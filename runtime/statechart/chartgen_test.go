@@ -119,7 +119,7 @@ func (g *generator) connect(states []S) {
 		}
 		events := []string{"a", "b", "b.*", "*", "b.c"}
 		if len(s.Invoke) > 0 {
-			events = events[2:4] // outside events cannot reach it
+			events = events[2:4] // outside events cannot reach a state with services
 		}
 		for range g.in(4, "transitions") {
 			if t := g.transition(events); !shadowed(s.On, t) {

@@ -55,7 +55,8 @@ func answerOf(r *Resolution[erased], context erased, event Event) (Effect, error
 	return effect, nil
 }
 
-// completeAnswers adds the active states and tags after the macrostep to its answers, the ResolveWaits effects.
+// completeAnswers completes the step's answers, the ResolveWaits effects, with the states and tags that are active
+// after the macrostep.
 func (x *interpreter) completeAnswers() {
 	if !x.resolved {
 		return
