@@ -252,8 +252,8 @@ func isPartial(descriptor string) bool {
 }
 
 // matches reports whether an event descriptor matches an event type. As in SCXML 3.12.1, a descriptor is "*", the type
-// itself, or "a.b.*" for a.b and every type with the prefix "a.b.". Timer events match only their own descriptor. "*" does
-// not match ExecutionError.
+// itself, or "a.b.*" for a.b and every type with the prefix "a.b.". Timer events match only their own descriptor. "*"
+// does not match ExecutionError.
 func matches(descriptor, typ string) bool {
 	if descriptor == typ {
 		return true

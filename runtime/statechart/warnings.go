@@ -30,8 +30,8 @@ func (c *compiler) warnOfUnhandled() {
 	}
 }
 
-// warnOfDeadEnd finds a settled state that nothing leaves: neither the state nor an ancestor has a transition, a timer, a
-// service or a child. An instance in this state never ends, so its item never expires and its waiting tasks get no
+// warnOfDeadEnd finds a settled state that nothing leaves: neither the state nor an ancestor has a transition, a timer,
+// a service or a child. An instance in this state never ends, so its item never expires and its waiting tasks get no
 // answer.
 //
 // It is a warning, not an error, because the instance may be a child that its parent stops. States in parallel regions
