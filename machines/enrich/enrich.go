@@ -61,8 +61,8 @@ type Context struct {
 	Cause string `json:"cause,omitempty"`
 }
 
-// Output is the output of an instance. It does not repeat the data, which is in the context: an item has no room for
-// two copies.
+// Output is the output of an instance. It does not repeat the data, which is in the context, because an item has no
+// room for two copies.
 type Output struct {
 	// Outcome is the final state.
 	Outcome   string `json:"outcome"`
