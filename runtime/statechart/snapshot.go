@@ -243,8 +243,8 @@ func (s *bareSnapshot) appendJSON(b, context []byte) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// waiting returns the timers, services, children, deferred events and history in JSON form. It returns nil if there are
-// none.
+// waiting returns the timers, services, children, deferred events and history in JSON form. Without any of these, it
+// returns nil.
 func (s *bareSnapshot) waiting() *waitingJSON {
 	if len(s.Timers)+len(s.Services)+len(s.Children)+len(s.Deferred) == 0 && s.history == nil {
 		return nil
