@@ -111,8 +111,8 @@ func TestBashCompletes(t *testing.T) {
 func TestCompletionScriptsCallThisProgram(t *testing.T) {
 	t.Parallel()
 	u := user{t: t}
-	// zsh loads the script from $fpath at the first completion. The script must answer that completion. If it is
-	// sourced, it must not complete.
+	// zsh loads the script from $fpath on the first completion request, and the script must answer that request itself.
+	// When the script is sourced, it must only register the completion function.
 	contains(t, u.must("completion", "zsh"), "#compdef settle\n", `"$program" __complete "${(@Q)words[2,CURRENT]}"`,
 		"if [[ $funcstack[1] == _settle ]]; then\n\t_settle \"$@\"", "else\n\tcompdef _settle settle\nfi\n")
 	contains(t, u.must("completion", "fish"), "set -l last (commandline -ct)\n\tsettle __complete (commandline -opc)[2..-1] \"$last\"", "complete -c settle -f -a '(__settle_complete)'\n", "from simulate dev' -F\n")

@@ -208,7 +208,7 @@ func TestDevReportsAPortInUse(t *testing.T) {
 func TestDemoEndsWithZero(t *testing.T) {
 	t.Parallel()
 	config, out := settle(), ""
-	config.Commands[0].Run = playTour("") // Servers on ports would run in real time, and so would the timers of a second.
+	config.Commands[0].Run = playTour("") // Servers on ports would run in real time. The demo would then wait for its timers.
 	synctest.Test(t, func(t *testing.T) { out = user{t: t, config: config}.must("demo") })
 	contains(t, out, "in_progress → success", "queued → not_picked_up", "provisioning → active",
 		"waiting → succeeded", "409 Conflict", "sla.meeting → met", "sla.breaching → breached",

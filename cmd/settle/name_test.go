@@ -73,7 +73,8 @@ func TestHelpFitsATerminalOf100Columns(t *testing.T) {
 	}
 }
 
-// bash completes files if a completion has no candidates and allows it. Only commands that take files do.
+// bash completes file names if a completion has no candidates and allows file names. Only the completions of commands
+// that take files allow them.
 func TestBashCompletesFilesForCommandsThatTakeFiles(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{"settle simulate zzz": "default", "settle dev --data zzz": "default", "settle dlq show zzz": "", "settle get zzz": ""} {

@@ -86,7 +86,7 @@ func TestWatchPrintsTheStateFirstAndStopsOnCtrlC(t *testing.T) {
 				[]string{"watch", "--local", "work/1"})
 		}()
 		time.Sleep(time.Minute)
-		for range 25 { // more than an item keeps, within one pause
+		for range 25 { // more transitions than the item's history holds, all between two polls of watch
 			u.must("send", "--local", "work/1", "COUNT", "what=y")
 		}
 		time.Sleep(time.Minute)

@@ -152,7 +152,7 @@ func TestSendDoesNotReportAnotherIgnoredEvent(t *testing.T) {
 		time.Sleep(10 * time.Minute) // The queue's deduplication ends after five minutes. The instance knows the ID.
 		for others, line := range map[int]string{1: "FINISH --id f --wait done", 30: "FINISH --wait done"} {
 			sending := u.faultily(func(operation, _ string) error {
-				for i := 0; operation == "SendMessage" && i < others; i++ { // after the read of the instance before the send
+				for i := 0; operation == "SendMessage" && i < others; i++ { // after the command has read the instance, and before it sends
 					u.put("work/1", fmt.Sprint("other-", others, "-", i), `{"type": "FINISH"}`)
 				}
 				time.Sleep(time.Second)

@@ -96,7 +96,7 @@ func documented(t *testing.T) map[string]any {
 	return shapes
 }
 
-// shapes compares the JSON that commands print in a pipe with the reference.
+// shapes checks that the JSON that commands write to a pipe has the shapes documented in the reference.
 type shapes struct {
 	want    map[string]any
 	checked map[string]bool

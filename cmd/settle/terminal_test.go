@@ -103,7 +103,7 @@ func TestTerminalGetsColorAndTablesAndPipeGetsJSON(t *testing.T) {
 	}
 	plain := asSettle(t, actOnTerminal, dev.aws, "list", "--local")
 	plain.Env = append(plain.Env, "NO_COLOR=1")
-	progress := regexp.MustCompile("\r[^\r]*\x1b\\[K") // A slow machine shows it.
+	progress := regexp.MustCompile("\r[^\r]*\x1b\\[K") // On a slow machine, progress appears.
 	if seen := progress.ReplaceAllString(seenOnTerminal(t, plain, ""), ""); !strings.HasPrefix(seen, "INSTANCE   STATE  ") || strings.Contains(seen, "\x1b[") {
 		t.Errorf("with NO_COLOR: expected a table without color, got %q", seen)
 	}

@@ -25,8 +25,8 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// TestBootstrapStoresAnEvent runs the deployed executable as Lambda does: configured only by its environment, with AWS
-// behind a socket and with its role.
+// TestBootstrapStoresAnEvent runs the deployed executable as Lambda does. Only the environment configures it, it calls
+// AWS over a socket, and it has the permissions of its role.
 func TestBootstrapStoresAnEvent(t *testing.T) {
 	t.Parallel()
 	path := buildConsumer(t)

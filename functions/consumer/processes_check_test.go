@@ -61,7 +61,8 @@ func (m *model) compare(ctx context.Context, store *dynamostore.Store) (differen
 	return differences
 }
 
-// leftOver returns the first thing found in a record that a record at rest must not have.
+// leftOver describes a part of the record that a record at rest must not have, such as a timer. It returns "" if it
+// finds no such part.
 func leftOver(record instances.Record) string {
 	var snapshot struct {
 		Timers, Children map[string]json.RawMessage

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // consume is the consumer's main with the machines below. The process ends when the test does.
 func consume(address string) {
-	signal.Ignore(syscall.SIGPIPE) // A process that outlives settle dev keeps running as long as it can.
+	signal.Ignore(syscall.SIGPIPE) // A write to the closed pipe must not end a process that outlives settle dev.
 	report, err := net.Dial("tcp", address)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

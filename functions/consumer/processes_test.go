@@ -251,7 +251,7 @@ func TestProcessesAreKilledUnderLoad(t *testing.T) {
 	seed := uint64(number(t, processesSeed, 0, rand.IntN(1<<30)))
 	t.Logf("%d instances, %d events, %d kills, seed %d", instances, events, kills, seed)
 	ctx := t.Context()
-	if deadline, ok := t.Deadline(); ok { // The processes end before the test program does.
+	if deadline, ok := t.Deadline(); ok { // Stop the processes shortly before the test times out.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-10*time.Second))
 		defer cancel()

@@ -60,7 +60,8 @@ func (c Callbacks) Verify(instance, until, key string) (deadline time.Time, ok b
 	return time.Unix(seconds, 0), err == nil
 }
 
-// sign returns the HMAC of an address. No part contains a line break, so no two addresses sign the same text.
+// sign returns the HMAC of an address. No part contains a line break, so the signed texts of two addresses always
+// differ.
 func (c Callbacks) sign(instance, until string) string {
 	mac := hmac.New(sha256.New, c.Key)
 	fmt.Fprintf(mac, "settle callback 1\n%s\n%s\n%s", ProviderName, instance, until)

@@ -1,8 +1,8 @@
-// Package enrich asks a third party to enrich a subject, such as a company that is known only by the address of a
-// page, and waits for the callback. While it waits, nothing runs.
+// Package enrich asks a third party to enrich a subject, such as a company known only by a web page, and waits for the
+// callback. While it waits, nothing runs.
 //
 // The third party gets a callback address for this instance alone. The address cannot be guessed, and is valid until
-// the wait ends: see [Callbacks]. The third party's job ID becomes an alias of the instance, [Alias], so that its
+// the wait ends: see [Callbacks]. The third party's job ID becomes an alias of the instance, [Alias], so that the
 // callback, and people, can find the instance. The first callback counts, and the gateway rejects all others.
 //
 // The wait ends 30 minutes after ENRICH. From then on the gateway accepts no callback. The chart gives up a minute
@@ -61,8 +61,8 @@ type Context struct {
 	Cause string `json:"cause,omitempty"`
 }
 
-// Output is the output of an instance. It does not repeat the data, which is in the context: an item has no room for
-// two copies.
+// Output is the output of an instance. It does not repeat the data, which is in the context, because an item has no
+// room for two copies.
 type Output struct {
 	// Outcome is the final state.
 	Outcome   string `json:"outcome"`

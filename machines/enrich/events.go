@@ -8,7 +8,7 @@ import (
 
 // Enrich is the payload of ENRICH, the first event.
 type Enrich struct {
-	// Subject is the subject in the third party's terms: the address of a page.
+	// Subject is the subject in the third party's terms: the address of a web page.
 	Subject string `json:"subject"`
 	// Reference is the caller's reference, such as the ID of a record.
 	Reference string `json:"reference,omitempty"`

@@ -11,9 +11,9 @@ import (
 
 // Provider is the third party.
 type Provider interface {
-	// Submit submits a job and returns the third party's ID for it, without waiting for the result. Calls with the
-	// same IdempotencyKey must submit one job: an attempt is repeated if its response was lost. An error is retried
-	// by Config.SubmitRetry, unless it is marked by statechart.Permanent.
+	// Submit submits a job and returns the third party's ID for it, without waiting for the result. Calls with the same
+	// IdempotencyKey must submit one job: an attempt is repeated if its response was lost. A failed attempt is retried
+	// under Config.SubmitRetry, unless its error is marked with statechart.Permanent.
 	Submit(ctx context.Context, job Job) (jobID string, err error)
 }
 
@@ -22,8 +22,8 @@ type Job struct {
 	// IdempotencyKey is the same for all attempts to submit one job. No other job has it.
 	IdempotencyKey string
 	Subject        string
-	// CallbackURL is where the third party must POST the result. See ReadCallback. It is a secret: anyone with this URL
-	// can send a result.
+	// CallbackURL is where the third party must POST the result: see ReadCallback. The URL is a secret: anyone with it can
+	// send a result.
 	CallbackURL string
 	// Deadline is when callbacks are no longer accepted.
 	Deadline time.Time

@@ -9,9 +9,9 @@ import (
 
 // RunnerLauncher launches self-hosted runners.
 type RunnerLauncher interface {
-	// Launch starts a runner for the job and returns without waiting until the runner picks up the job. Two calls
-	// with the same IdempotencyKey must launch one runner: an attempt is repeated if its response was lost. An error
-	// is retried by Config.LaunchRetry, unless it is marked by statechart.Permanent.
+	// Launch starts a runner for the job and returns without waiting until the runner picks up the job. Two calls with the
+	// same IdempotencyKey must launch one runner: an attempt is repeated if its response was lost. A failed attempt is
+	// retried under Config.LaunchRetry, unless its error is marked with statechart.Permanent.
 	Launch(ctx context.Context, request Request) (Runner, error)
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	// The database of time zones, for deadlines. Not every system has it.
+	// Deadlines need the database of time zones, which not every system has.
 	_ "time/tzdata"
 )
 
@@ -55,8 +55,8 @@ type SLA struct {
 	TimeZone string `json:"time_zone,omitempty"`
 	// DaysAfter moves a time of day to a later date. It is 1 if a day's data is processed the next day.
 	DaysAfter int `json:"days_after,omitempty"`
-	// ExpectedDurationSeconds is how long before the deadline the warning is due. After the warning, work of the
-	// usual duration would miss the deadline.
+	// ExpectedDurationSeconds is the usual duration of the work. The warning is due this long before the deadline: work
+	// that starts later usually misses the deadline.
 	ExpectedDurationSeconds int `json:"expected_duration_seconds,omitempty"`
 }
 

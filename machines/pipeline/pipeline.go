@@ -3,10 +3,10 @@
 //
 // # Two regions
 //
-// The region run does the work, the region sla watches the deadline. An alert is sent at its time, whatever the state
-// of the work. An alert that cannot be sent only increments a count. With the defaults, its attempts delay the next
-// step of the work by less than a minute. When the work ends, the region sla leaves its state, which also cancels the
-// state's timer. The instance is done when both regions are.
+// The region run does the work, the region sla watches the deadline. An alert is sent when it is due, regardless of the
+// state of the work. An alert that cannot be sent only increments a count. With the defaults, its attempts delay the
+// next step of the work by less than a minute. When the work ends, the region sla leaves its state, which also cancels
+// the state's timer. The instance is done when both regions are.
 //
 // # Properties
 //

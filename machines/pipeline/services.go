@@ -10,7 +10,7 @@ import (
 
 // Services are the services that the chart calls. All are required.
 //
-// A call is cancelled after Config.ServiceTimeout. A failed call is retried, unless its error is marked by
+// A call is cancelled after Config.ServiceTimeout. A failed call is retried, unless its error is marked with
 // statechart.Permanent. The policy is Config.TriggerRetry for starting a job, else Config.ServiceRetry.
 type Services struct {
 	Data   Data

@@ -12,13 +12,14 @@ import (
 	"github.com/settle-run/settle/runtime/host"
 )
 
-// The environment variables of the machines. All default to the machines' own defaults.
+// The environment variables of the machines. If a variable is not set, the machine's own default applies.
 const (
-	// JobPickUpTimeout, JobLaunchesMax and JobTimeLimit are the fields of job.Config.
+	// JobPickUpTimeout, JobLaunchesMax and JobTimeLimit set the fields PickUpTimeout, LaunchesMax and TimeLimit of
+	// job.Config.
 	JobPickUpTimeout = "SETTLE_JOB_PICK_UP_TIMEOUT"
 	JobLaunchesMax   = "SETTLE_JOB_LAUNCHES_MAX"
 	JobTimeLimit     = "SETTLE_JOB_TIME_LIMIT"
-	// JobLabels is the field Labels of job.Config, separated by commas.
+	// JobLabels sets the field Labels of job.Config. Commas separate the labels.
 	JobLabels = "SETTLE_JOB_LABELS"
 	// JobRetention is how long a finished job is stored.
 	JobRetention = "SETTLE_JOB_RETENTION"
@@ -28,7 +29,7 @@ const (
 	// party.
 	EnrichCallbackBase = "SETTLE_ENRICH_CALLBACK_BASE"
 	EnrichCallbackKey  = "SETTLE_ENRICH_CALLBACK_KEY"
-	// EnrichWait and EnrichGrace are fields of enrich.Config.
+	// EnrichWait and EnrichGrace set the fields Wait and Grace of enrich.Config.
 	EnrichWait  = "SETTLE_ENRICH_WAIT"
 	EnrichGrace = "SETTLE_ENRICH_GRACE"
 	// EnrichRetention is how long a finished instance of enrich is stored.
@@ -37,8 +38,8 @@ const (
 	// GitHubWebhookSecret is the secret that GitHub signs its webhooks with.
 	GitHubWebhookSecret = "SETTLE_GITHUB_WEBHOOK_SECRET"
 
-	// SignupCodeKey and SignupDeadline are fields of signup.Config. The consumer requires the key. Without it, anyone
-	// with access to a snapshot could find the code by trying all codes.
+	// SignupCodeKey and SignupDeadline set the fields CodeKey and Deadline of signup.Config. The consumer requires the
+	// key. Without it, anyone with access to a snapshot could find the code by trying all codes.
 	SignupCodeKey  = "SETTLE_SIGNUP_CODE_KEY"
 	SignupDeadline = "SETTLE_SIGNUP_DEADLINE"
 	// SignupRetention is how long a finished sign-up is stored.
@@ -48,7 +49,7 @@ const (
 	// and windows.
 	PipelineRetention = "SETTLE_PIPELINE_RETENTION"
 
-	// UploadWindow and UploadProcessTimeout are fields of upload.Config.
+	// UploadWindow and UploadProcessTimeout set the fields Window and ProcessTimeout of upload.Config.
 	UploadWindow         = "SETTLE_UPLOAD_WINDOW"
 	UploadProcessTimeout = "SETTLE_UPLOAD_PROCESS_TIMEOUT"
 	// UploadRetention is how long a month of uploads is stored after its window has closed.

@@ -18,13 +18,13 @@ type Config struct {
 	// Set it if codes are short and other people see snapshots. A new key invalidates all codes in use, and their users
 	// must request new ones.
 	CodeKey []byte
-	// Deadline is the user's time from SIGN_UP to the right code. Defaults to 24 hours.
+	// Deadline is the time that the user has from SIGN_UP until the right code. Defaults to 24 hours.
 	Deadline time.Duration
 	// WrongCodesMax is the number of wrong codes that ends the sign-up. Defaults to 5.
 	WrongCodesMax int
 	// ResendsMax is how often RESEND sends another mail. Defaults to 3.
 	ResendsMax int
-	// AddressChangesMax limits CHANGE_ADDRESS, so that users cannot mail strangers with it. Defaults to 3.
+	// AddressChangesMax limits CHANGE_ADDRESS events, so that users cannot use them to mail strangers. Defaults to 3.
 	AddressChangesMax int
 	// ServiceTimeout limits one attempt to send a mail or to create an account. Defaults to 10 seconds.
 	ServiceTimeout time.Duration

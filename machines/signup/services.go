@@ -9,12 +9,12 @@ import (
 
 // Mailer generates codes and mails them.
 type Mailer interface {
-	// SendVerification mails a code to the address and returns it. An error is retried by Config.ServiceRetry, unless
-	// it is marked by statechart.Permanent.
+	// SendVerification mails a code to the address and returns the code. A failed attempt is retried under
+	// Config.ServiceRetry, unless its error is marked with statechart.Permanent.
 	//
-	// It may be called again with the same IdempotencyKey, because an attempt failed or its result was lost. It may
-	// then send another mail, with the same code or a new one. Only the code that the last call returns is accepted,
-	// so it must be the code in the last mail. A mailer that skips the second mail must return the code of the first.
+	// If an attempt fails or its result is lost, SendVerification is called again with the same IdempotencyKey. It may
+	// then send another mail, with the same code or a new one. Only the code that the last call returns is accepted, so it
+	// must be the code in the last mail. A mailer that skips the second mail must return the code of the first.
 	SendVerification(ctx context.Context, verification Verification) (code string, err error)
 }
 
@@ -29,7 +29,8 @@ type Verification struct {
 // Accounts creates accounts.
 type Accounts interface {
 	// Provision creates an account and returns its ID. Calls with the same IdempotencyKey must create one account and
-	// return the same ID. An error is retried by Config.ServiceRetry, unless it is marked by statechart.Permanent.
+	// return the same ID. A failed attempt is retried under Config.ServiceRetry, unless its error is marked with
+	// statechart.Permanent.
 	Provision(ctx context.Context, account Account) (accountID string, err error)
 }
 

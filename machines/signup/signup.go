@@ -25,7 +25,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Failed is the tag of the final states for a permanent failure of a service, which is no error of the user.
+// Failed is the tag of the final states for a permanent failure of a service, which is not the user's fault.
 const Failed = "failed"
 
 // Retention is how long a finished instance is kept, with the user's name and address.

@@ -1,5 +1,5 @@
-// Package upload correlates two files of one month. Two teams upload them, each to its own bucket and at any time:
-// the sales file is processed once the warehouse file has been.
+// Package upload correlates two files of one month. Two teams upload them, each to its own bucket and at any time: the
+// sales file is processed once the warehouse file has been processed.
 //
 // The chart is an aggregator, one of the enterprise integration patterns. The correlation ID is the month in the file
 // name: one instance follows one month. The message store is the instance's item. The completeness condition is one
@@ -64,7 +64,7 @@ const (
 	// WaitWarehouse is answered with "processed" or "failed" for the warehouse file, or with "missing" if the window
 	// closes first.
 	WaitWarehouse = "Warehouse"
-	// WaitSales is answered likewise for the sales file. When the window closes, it may also be answered with
+	// WaitSales is answered in the same way for the sales file. When the window closes, it may also be answered with
 	// "warehouse_missing" or "warehouse_failed".
 	WaitSales = "Sales"
 )

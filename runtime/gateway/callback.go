@@ -20,7 +20,7 @@ type Callback struct {
 	// Machine is the ID of the machine whose instances wait.
 	Machine string
 	// Verify checks the key of an address that was made for the instance, "machine/id", and returns when the address
-	// expires. It returns ok false for any other address. The comparison must take constant time.
+	// expires. For any other address, ok is false. The comparison must take constant time.
 	Verify func(instance, until, key string) (deadline time.Time, ok bool)
 	// Read converts the body to an event and returns the alias of the instance that it is for.
 	Read func(body []byte) (alias string, event json.RawMessage, err error)
@@ -121,7 +121,7 @@ func (a *api) unknownJob(ctx context.Context, to instances.ID, redemption dynamo
 }
 
 // isUnderWay reports whether the loop is still working on the instance. Revision 0 may mean that the instance is in its
-// first turn, because nothing is stored before that ends.
+// first turn, because nothing is stored before that turn ends.
 func (a *api) isUnderWay(record instances.Record) bool {
 	if record.Revision == 0 || len(record.Outbox) > 0 {
 		return true

@@ -59,7 +59,7 @@ func newFuzzWorld(t *testing.T, hosted *durable.Machines, records map[instances.
 }
 
 // signed returns a value for X-Hub-Signature-256. kind selects no value, the correct signature, the signature of
-// another body or with another secret, or the text itself.
+// another body, a signature with another secret, or the text itself.
 func signed(kind uint8, text string, body []byte) string {
 	switch kind % 5 {
 	case 1:

@@ -91,7 +91,7 @@ type Child struct {
 
 // Wait is a Step Functions task that waits for an instance, without its token and anything derived from it.
 type Wait struct {
-	// Name is the name that the instance answers the task by.
+	// Name is the name under which the instance answers the task.
 	Name string `json:"name"`
 	// Since is when the execution entered the task's state.
 	Since time.Time `json:"since"`

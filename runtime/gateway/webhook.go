@@ -17,8 +17,8 @@ import (
 // Webhook describes a third party that signs its requests. The requests arrive at POST /webhooks/{name}. Both fields
 // are required.
 type Webhook struct {
-	// Verify checks the signature of a request. Its error rejects the request with status 401. HMAC returns a Verify function for the usual form of a signature. SignedBy helps to write one for
-	// another form.
+	// Verify checks the signature of a request. Its error rejects the request with status 401. HMAC returns a Verify
+	// function for the usual form of a signature. SignedBy helps to write one for another form.
 	Verify func(header http.Header, body []byte) error
 	// Read converts a verified request to an event. Its error rejects the request with status 400.
 	Read func(header http.Header, body []byte) (WebhookEvent, error)
@@ -40,11 +40,12 @@ type WebhookEvent struct {
 	Answer any
 }
 
-// errNoSecret rejects a request like a wrong signature, not with a 5xx, because everybody can send one and ring an alarm.
+// errNoSecret rejects a request as a wrong signature does, and not with a 5xx. Anybody can send such a request, and a
+// 5xx sets off an alarm.
 var errNoSecret = errors.New("webhooks are rejected because no secret is configured: set one here and at the sender")
 
-// HMAC returns a Verify function for the most common form of a signature. The header holds the prefix and the HMAC-SHA256
-// of the body in hexadecimal. GitHub, for example, uses X-Hub-Signature-256 with the prefix "sha256=".
+// HMAC returns a Verify function for the most common form of a signature. The header holds the prefix and the
+// HMAC-SHA256 of the body in hexadecimal. GitHub, for example, uses X-Hub-Signature-256 with the prefix "sha256=".
 func HMAC(header, prefix string, secret []byte) func(http.Header, []byte) error {
 	return func(given http.Header, body []byte) error {
 		signature, ok := strings.CutPrefix(given.Get(header), prefix)

@@ -36,9 +36,9 @@ type ended struct{ Workflow, Status, Outcome string }
 // scene plays the demonstration's scene of the instance and returns its outcome.
 type scene func(d *deployed, instance string) (outcome, error)
 
-// scenes are the scenes of settle demo, by instance. Some waits are too long for this test. So the job without a runner
-// is left out: with the template's settings, each launch takes five minutes. The month of uploads ends while its window
-// is still open.
+// scenes maps instances of settle demo to their scenes. Two scenes would take too long here. The job without a runner
+// is omitted: with the template's settings, each launch takes five minutes. The upload scene returns while the month's
+// window is still open.
 var scenes = map[string]scene{
 	"job/run-1001-job-1": pickedUp, "signup/ada": signUp,
 	"enrich/demo-7": found, "enrich/demo-8": missed,
@@ -207,7 +207,8 @@ func missed(d *deployed, instance string) (outcome, error) {
 	return d.ended("failed", "enrich", arn)
 }
 
-// run plays a complete pipeline run. Its timers wait in the delay queue. A non-zero deadline is that far in the future.
+// run plays a complete pipeline run. Its timers wait in the delay queue. Unless deadline is 0, the run has a service
+// level whose deadline is that long from now. A negative deadline has already passed.
 func run(config pipeline.RunConfig, deadline time.Duration) scene {
 	return func(d *deployed, instance string) (outcome, error) {
 		arn, err := d.startPipeline(instance, config, deadline)

@@ -61,7 +61,7 @@ type deployed struct {
 	logs      map[string]*written
 	store     *dynamostore.Store
 	states    *sfn.Client
-	// planted are the strings that no log may contain: payloads, secrets, tokens and keys.
+	// planted lists the strings that must not appear in any log: payloads, secrets, tokens and keys. planting guards it.
 	planting sync.Mutex
 	planted  []string
 	// api is the HTTP API in front of the gateway.

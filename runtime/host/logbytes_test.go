@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// logRow matches the rows of docs/cost.md with the bytes of log.
+// logRow matches the rows of docs/cost.md that state the size of a log line.
 var logRow = regexp.MustCompile(`(?m)^\| of each (event|invocation), the line .* \| (\d+) \| measured \|$`)
 
 // TestLogBytesMatchTheCostPage applies events one by one with the template's settings, and measures the consumer's

@@ -17,8 +17,8 @@ import (
 const (
 	// Table is the name of the DynamoDB table.
 	Table = "SETTLE_TABLE"
-	// TableIndex tells the consumer to maintain the table's index by_state: on or off, the default. All consumers of a
-	// table need the same value.
+	// TableIndex tells the consumer whether to maintain the table's index by_state: on, or off (the default). All
+	// consumers of a table need the same value.
 	TableIndex = "SETTLE_TABLE_INDEX"
 	// QueueURL is the URL of the FIFO queue.
 	QueueURL = "SETTLE_QUEUE_URL"
@@ -27,10 +27,10 @@ const (
 	// DelayQueueURL is the URL of the standard queue for timers.
 	DelayQueueURL = "SETTLE_DELAY_QUEUE_URL"
 	// DelayQueueARN and SchedulerRoleARN enable EventBridge Scheduler for timers of more than fifteen minutes. They are
-	// the ARN of the delay queue and of the role that Scheduler uses to send to it. Without them, such timers pass
-	// through the delay queue every fifteen minutes. ScheduleGroup is the group of the schedules and defaults to the
-	// account's default group. DelayDeadLetterQueueARN is the ARN of the delay queue's dead-letter queue. Scheduler
-	// sends timers there that it cannot deliver. Without it, such timers are lost.
+	// the ARN of the delay queue and of the role that Scheduler uses to send to it. Without them, such timers pass through
+	// the delay queue every fifteen minutes. ScheduleGroup is the group of the schedules and defaults to the account's
+	// default group. DelayDeadLetterQueueARN is the ARN of the delay queue's dead-letter queue. Scheduler sends
+	// undeliverable timers to that queue. Without it, they are lost.
 	DelayQueueARN           = "SETTLE_DELAY_QUEUE_ARN"
 	DelayDeadLetterQueueARN = "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN"
 	SchedulerRoleARN        = "SETTLE_SCHEDULER_ROLE_ARN"
@@ -48,8 +48,8 @@ const (
 	Service = "SETTLE_SERVICE"
 	// LogLevel is the minimum level of the log: debug, info (the default), warn or error.
 	LogLevel = "SETTLE_LOG_LEVEL"
-	// LogPayloads turns on logging of event payloads and of the calls that the demonstration services would make: on or
-	// off, the default. Task tokens are never logged.
+	// LogPayloads turns on logging of event payloads and of the calls that the demonstration services would make: on, or
+	// off (the default). Task tokens are never logged.
 	LogPayloads = "SETTLE_LOG_PAYLOADS"
 	// TracesEndpoint is the base URL of an OpenTelemetry collector that accepts OTLP over HTTP. Without it, tracing is
 	// off. TracesHeaders are HTTP headers for the collector, such as an API key: name=value, separated by commas.

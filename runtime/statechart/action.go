@@ -100,7 +100,7 @@ func TryAssign[C, E any](name string, fn func(*C, E) error) Action[C] {
 	}}}
 }
 
-// Raise returns an action that raises an event without payload. It is handled in the same macrostep (SCXML 4.2).
+// Raise returns an action that raises an event without payload. The event is handled in the same macrostep (SCXML 4.2).
 func Raise[C any](typ string) Action[C] {
 	return Action[C]{Name: "raise " + typ, actionBody: actionBody{raises: typ, made: outline.Made{By: outline.Raise, Event: typ}, run: func(x *interpreter) error {
 		x.raise(Event{Type: typ})
@@ -144,8 +144,8 @@ func SendTo[C any](typ string, fn func(C, Event) (instance string, payload any))
 	}}}
 }
 
-// SendAfter returns an action that sends an event to the chart itself after a delay, whatever its state is then (SCXML
-// 6.2). Cancel with the ID cancels it. Events may share an ID. The ID "" cannot be cancelled.
+// SendAfter returns an action that sends the chart itself an event after a delay (SCXML 6.2). Leaving a state does not
+// cancel it. Cancel with its ID does. Events may share an ID. An event with the ID "" cannot be cancelled.
 func SendAfter[C any](id, typ string, fn func(C, Event) (delay time.Duration, payload any)) Action[C] {
 	return Action[C]{Name: "send " + typ, actionBody: actionBody{sends: typ, made: outline.Made{By: outline.SendAfter, Event: typ, ID: id}, run: func(x *interpreter) error {
 		delay, payload := fn(*contextOf[C](x), *x.event)

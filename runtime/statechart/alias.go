@@ -8,7 +8,7 @@ import "fmt"
 func Alias[C any](fn func(C, Event) string) Action[C] { return aliasAction("alias", ClaimAlias, fn) }
 
 // Unalias returns an action that releases an alias, if the instance has it. Until another instance claims the alias,
-// it still leads to this one.
+// lookups still find this instance.
 func Unalias[C any](fn func(C, Event) string) Action[C] {
 	return aliasAction("unalias", ReleaseAlias, fn)
 }

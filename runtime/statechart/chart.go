@@ -19,7 +19,7 @@ func Must[C any](def Definition[C]) *Chart[C] {
 	return chart
 }
 
-// Compile validates and compiles a definition. Errors are a *DefinitionError.
+// Compile validates and compiles a definition. An error is a *DefinitionError.
 func Compile[C any](def Definition[C]) (*Chart[C], error) {
 	root := []State[C]{def.root()}
 	clone, problem := contextCloner[C]()

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// generator draws charts that compile. Each state can be reached by an event of its own.
+// generator draws charts that compile. For each state, an event to.ID leads to it from anywhere.
 type generator struct {
 	t *rapid.T
 	// all holds the IDs of the states, which are unique within the chart.
@@ -119,7 +119,7 @@ func (g *generator) connect(states []S) {
 		}
 		events := []string{"a", "b", "b.*", "*", "b.c"}
 		if len(s.Invoke) > 0 {
-			events = events[2:4] // outside events cannot reach it
+			events = events[2:4] // outside events cannot reach a state with services
 		}
 		for range g.in(4, "transitions") {
 			if t := g.transition(events); !shadowed(s.On, t) {

@@ -141,7 +141,7 @@ func (c *compiler) checkAfter(n *node, after *After[erased], id string) {
 	}
 }
 
-// sharesTimer reports whether an After entry sets only the ID of an earlier entry's timer.
+// sharesTimer reports whether an After entry sets only the ID of an earlier entry, and so shares that entry's timer.
 func (c *compiler) sharesTimer(n *node, after *After[erased]) bool {
 	if after.ID == "" || after.Delay != 0 || after.DelayFunc != nil || after.At != nil {
 		return false

@@ -14,8 +14,8 @@ const (
 	errorChildPrefix = "error.child."
 )
 
-// Child describes a child instance bound to a state (<invoke> in SCXML 6.4, an invoked actor in XState v5). It starts
-// at the end of the step that enters the state, and stops when the state is left or the instance ends.
+// Child describes a child instance bound to a state (<invoke> in SCXML 6.4, an invoked actor in XState v5). The child
+// starts at the end of the step that enters the state, and stops when the state is left or the parent ends.
 type Child[C any] struct {
 	// ID names the child in done.child.ID and error.child.ID. It defaults to the state's path, or to the chart's ID.
 	ID      string

@@ -249,7 +249,7 @@ func (c *chart) appendValue(b []byte, configuration *configuration, state int) [
 	return append(b, '}')
 }
 
-// appendTags appends the tags of all active states, sorted, each once.
+// appendTags appends the tags of all active states as a JSON array, sorted, each once.
 func (c *chart) appendTags(b []byte, configuration *configuration) []byte {
 	var memory [8]string
 	tags := c.tags(configuration, memory[:0])

@@ -54,8 +54,9 @@ func writtenSnapshots(tb testing.TB, chart *statechart.Chart[trace]) []string {
 	}
 }
 
-// agreement restores data twice: as it is, and with spaces between the tokens, which only encoding/json reads. It
-// describes any difference between the two, and any restored input that is not JSON. It returns "" if they agree.
+// agreement restores data as given, and again with spaces between the tokens, which forces encoding/json instead of the
+// fast parser. It returns a description of any difference, or of invalid JSON that restores without an error. It
+// returns "" if there is neither.
 func agreement(t fataler, chart *statechart.Chart[trace], data []byte) string {
 	t.Helper()
 	snapshot, err := chart.Restore(data)

@@ -91,8 +91,8 @@ func (c *configuration) enter(state, parent int) {
 	c.many = &more
 }
 
-// exit removes a state, which must be the last leaf below its parent. The parent becomes a leaf if nothing else below it
-// is active. The parent of the root is -1.
+// exit removes a state, which must be the last leaf below its parent. The parent becomes a leaf if nothing else below
+// it is active. The parent of the root is -1.
 func (c *configuration) exit(state, parent int) {
 	leaves := c.leaves()
 	k := slices.Index(leaves, uint16(state))
@@ -108,7 +108,7 @@ func (c *configuration) exit(state, parent int) {
 	c.count--
 }
 
-// replace replaces a leaf with another leaf that has the same neighbours.
+// replace replaces a leaf with another leaf that takes the same position in document order.
 func (c *configuration) replace(leaf, by uint16) {
 	leaves := c.leaves()
 	for k := range leaves {

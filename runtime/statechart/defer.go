@@ -97,7 +97,7 @@ func (x *interpreter) replay() error {
 	return nil
 }
 
-// selectSafely is selectTransitions, with a panic of a guard returned as an error.
+// selectSafely is selectTransitions, but returns a panic of a guard as an error.
 func (x *interpreter) selectSafely() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -177,8 +177,10 @@ func (x *interpreter) atRest() bool {
 	return x.chart.foreign || x.snapshot.settled()
 }
 
-// oldestReleased returns the first deferred event that would not be deferred again, and its position, or -1
-// without one. A guard that fails counts as false here. The failure takes effect when the event is replayed.
+// oldestReleased returns the position of the first deferred event that would not be deferred again, and the event. The
+// position is -1 if no such event exists. If a guard fails and the chart handles ExecutionError, the guard counts as
+// false here, and the replay of the event raises the error. Without a handler, or if the guard panics, the event stays
+// deferred.
 func (x *interpreter) oldestReleased() (int, Event, error) {
 	at, queued := x.event.At, len(x.internalQueue)
 	for k, waiting := range x.snapshot.Deferred {

@@ -18,8 +18,8 @@ var (
 	enough   = statechart.When("enough", func(c trace, _ Event) bool { return c.N > 0 })
 )
 
-// busyDef returns a chart that is busy until FREE and defers ORDER and CALL. It then takes one of them and is busy
-// again.
+// busyDef returns a chart that is busy until FREE and defers ORDER and CALL. After FREE, it takes one deferred event
+// and is busy again.
 func busyDef() Def {
 	return Def{Initial: "busy", Payloads: statechart.Payloads{"ORDER": statechart.PayloadOf[parcel]()}, States: []S{
 		{ID: "busy", Defer: []string{"ORDER", "CALL"}, On: []On{{Event: "FREE", Target: "free"}, {Event: "IDLE", Target: "idle"}}},
@@ -110,14 +110,14 @@ func TestTransitionsOfTheDeferringStateOrBelowOverrideDefer(t *testing.T) {
 		}}
 	}
 	r := begin(t, def())
-	r.send("E").is("p.a", "+p +a") // the root's transition has to wait
+	r.send("E").is("p.a", "+p +a") // p defers E, although the root has a transition
 	equal(t, "waiting", deferredBy(r), "E")
 	r.send("NEXT").is("p.b", "-a +b b")
 	r.send("E").is("p.b", "b")
 	equal(t, "waiting", deferredBy(r), "")
 
 	r = begin(t, def()).send("E")
-	r.send("MORE").is("p.a", "+p +a p") // the guard of the deferring state itself
+	r.send("MORE").is("p.a", "+p +a p") // now the guard of p's own transition holds
 	r = begin(t, def()).send("E", "OUT").is("q", "+p +a -a -p +q root")
 	r.send("E").is("q", "root")
 

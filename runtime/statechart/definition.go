@@ -128,7 +128,7 @@ type Transition[C any] struct {
 	Target  string
 	Guard   Guard[C]
 	Actions []Action[C]
-	// Reenter makes a transition to its source or to a descendant leave and re-enter the source.
+	// If Reenter is set, a transition to its source or to a descendant leaves and re-enters the source.
 	Reenter bool
 	Doc     string // one sentence
 }

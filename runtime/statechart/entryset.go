@@ -139,10 +139,11 @@ func (e *entrySet) appendTo(entry []entering) []entering {
 	return entry
 }
 
-// addStateToEnter adds a state, with two exceptions. A history state only stands for other states. A state outside the
-// domain was not left, so it must not be entered. Such a state is the source of an internal transition to itself. If a
-// transition starts within the parent of a history state, the states between that parent and the domain are such states
-// too. SCXML and XState would run their entry actions without their exit actions.
+// addStateToEnter adds a state to the set, with two exceptions. It skips history states, which only stand for other
+// states. It skips states outside the domain, because the transition does not exit them. One example is the source of
+// an internal transition to itself. Another is a transition to a history state from within its parent: the states from
+// that parent down to the domain stay active. SCXML and XState would run the entry actions of such states without their
+// exit actions.
 func (e *entrySet) addStateToEnter(state int) {
 	if !e.chart.nodes[state].isHistory() && e.chart.isDescendant(state, e.domain) {
 		e.statesToEnter.add(state)

@@ -25,8 +25,8 @@ const (
 	TimerEvent = ReservedPrefix + "timer"
 	// ExecutionError is raised when an action or guard returns an error, or when the output of a final state cannot be
 	// encoded (SCXML 3.12.2). Its payload is the StepError. Only a transition for "error.execution" or "error.*" receives
-	// it, not "*". If no active state accepts it, the error fails the step. A panic and ErrLimit always fail the step.
-	// A guard of an eventless transition that keeps failing causes ErrEndless unless the handler leaves its state.
+	// it, not "*". If no active state accepts it, the error fails the step. A panic and ErrLimit always fail the step. A
+	// failing guard of an eventless transition causes ErrEndless unless the handler leaves the state.
 	ExecutionError = "error.execution"
 	// CommunicationError reports that a requested effect will never happen (SCXML 5.10, 6.2.4). The host sends it, once
 	// per effect, to charts that declare it with PayloadOf[CommunicationFailure].
@@ -252,8 +252,8 @@ func isPartial(descriptor string) bool {
 }
 
 // matches reports whether an event descriptor matches an event type. As in SCXML 3.12.1, a descriptor is "*", the type
-// itself, or "a.b.*" for a.b and every type with the prefix "a.b.". Timer events match only their own descriptor. "*" does
-// not match ExecutionError.
+// itself, or "a.b.*" for a.b and every type with the prefix "a.b.". Timer events match only their own descriptor. "*"
+// does not match ExecutionError.
 func matches(descriptor, typ string) bool {
 	if descriptor == typ {
 		return true

@@ -33,7 +33,7 @@ func (x *interpreter) microstep() error {
 }
 
 // exitStates records history and leaves the exit set in reverse document order. The domains do not overlap, so it
-// starts with the last one.
+// starts with the last domain.
 func (x *interpreter) exitStates() error {
 	if len(x.chart.histories) > 0 {
 		for k := range x.enabled {

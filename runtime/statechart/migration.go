@@ -36,8 +36,8 @@ type Stored struct {
 	State   []string // the paths of the active atomic and final states, sorted
 	Context json.RawMessage
 	History map[string][]string // the paths of recorded states by the path of the history state
-	// Timers may be dropped and renamed. A new timer or a changed deadline is an error, because no timer would be
-	// scheduled.
+	// Timers may be dropped and renamed. A new timer or a changed deadline is an error, because a migration cannot
+	// schedule it.
 	Timers   []Timer
 	Services []Invocation // may be dropped and renamed, and their attempts reset
 	Children []ChildRef   // may be dropped and renamed; the host stops dropped children

@@ -15,8 +15,8 @@ import (
 // Rewrite returns a custom change. fn must depend only on its argument.
 func Rewrite(name string, fn func(*Stored) error) Change { return Change{name: name, run: fn} }
 
-// MigrateContext returns a change that converts the context. The old version's context decodes into Old. New of the
-// last MigrateContext must be the chart's context type.
+// MigrateContext returns a change that converts the context. The old version's context decodes into Old. In a chart's
+// last MigrateContext, New must be the chart's context type.
 func MigrateContext[Old, New any](fn func(old Old) New) Change {
 	change := Change{name: "migrate the context", gives: reflect.TypeFor[New]()}
 	if fn == nil {
@@ -72,7 +72,7 @@ func RenameState(from, to string) Change {
 
 // MoveState returns a change for a state that was removed, or that is no longer atomic. Instances in it or below it
 // move to the state to, which may be a descendant. Timers, services and children of states that are no longer active
-// are dropped. The record of a history state moves too if to is a sibling of the history state or below one. Otherwise
+// are dropped. The record of a history state moves too if to is a sibling of the history state or within one. Otherwise
 // the record is dropped.
 func MoveState(from, to string) Change {
 	change := Change{name: fmt.Sprintf("move from state %q to %q", from, to), problem: pathsProblem(from, to)}

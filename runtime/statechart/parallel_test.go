@@ -143,7 +143,8 @@ func TestInternalTransitionToOwnHistoryOfARegionThatIsLeftEntersNothing(t *testi
 
 func TestHistoryRecordedInTheSameMicrostepDoesNotMoveADomain(t *testing.T) {
 	t.Parallel()
-	// By the default of h, r1's transition stays within a. r2's transition leaves p, and h records.
+	// h has no record yet, so region a's transition leads to the default, a itself. In the same microstep, r2's transition
+	// leaves p, and h records. The first transition keeps its domain.
 	r := begin(t, Def{Parallel: true, States: []S{
 		{ID: "p", Type: statechart.Parallel, States: []S{
 			{ID: "h", Type: statechart.ShallowHistory, Target: "a"}, {ID: "a", On: []On{{Event: "GO", Target: "h"}}}, {ID: "b"}}},

@@ -70,8 +70,8 @@ func (c *chart) program(t *transition) *program {
 }
 
 // stepFast applies an event on the fast path. The event must enable an unguarded transition of the only active leaf,
-// and its program must be marked fastPath. Only the configuration and the context change. It reports false, without any
-// change, if the fast path does not apply.
+// and that transition's program must have fastPath set. Only the configuration and the context change. If the fast path
+// does not apply, stepFast changes nothing and reports false.
 func (x *interpreter) stepFast(configuration *configuration) bool {
 	leaf := configuration.only()
 	if leaf < 0 {

@@ -17,7 +17,7 @@ type Resolution[C any] struct {
 	Cause func(C, Event) string
 }
 
-// Resolve returns an action that answers the current callers under a name. Later callers need State.Resolve.
+// Resolve returns an action that answers the callers now waiting under r.Name. For later callers, set State.Resolve.
 func Resolve[C any](r Resolution[C]) Action[C] {
 	erased := resolve(eraseResolutions([]Resolution[C]{r})[0])
 	return Action[C]{Name: erased.Name, actionBody: erased.actionBody}
@@ -55,7 +55,8 @@ func answerOf(r *Resolution[erased], context erased, event Event) (Effect, error
 	return effect, nil
 }
 
-// completeAnswers adds the active states and tags after the macrostep to its answers, the ResolveWaits effects.
+// completeAnswers completes the step's answers, the ResolveWaits effects, with the states and tags that are active
+// after the macrostep.
 func (x *interpreter) completeAnswers() {
 	if !x.resolved {
 		return
@@ -67,9 +68,9 @@ func (x *interpreter) completeAnswers() {
 	}
 }
 
-// Resolving returns the answer for a caller that starts to wait under a name now. It comes from the first active state
-// in document order whose Resolve has the name. In a finished instance, the states in which it ended count as active.
-// ok is false if the caller must wait. The answer has no ID.
+// Resolving returns the answer for a caller that starts to wait under a name now. The answer comes from the first
+// active state in document order whose Resolve has the name. In a finished instance, the states in which it ended count
+// as active. ok is false if the caller must wait. The answer has no ID.
 func (c *Chart[C]) Resolving(snapshot Snapshot[C], name string, event Event) (answer Effect, ok bool, err error) {
 	if snapshot.chart != &c.chart {
 		return Effect{}, false, c.otherChart()

@@ -107,7 +107,7 @@ func TestAnswerHasTheStateAfterTheTransition(t *testing.T) {
 	}
 }
 
-// TestLaterCallersAreAnsweredByActiveStates restores the snapshot in between, as a host does.
+// TestLaterCallersAreAnsweredByActiveStates restores the snapshot for each caller, as a host does.
 func TestLaterCallersAreAnsweredByActiveStates(t *testing.T) {
 	t.Parallel()
 	chart := statechart.Must(shipping())

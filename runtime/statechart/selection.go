@@ -75,8 +75,8 @@ func (x *interpreter) firstEnabled(state int, typ string) (*transition, error) {
 	return nil, nil
 }
 
-// removeConflictingTransitions removes conflicts between transitions that would leave a common state. It keeps the one
-// with the deeper source, or else the first in document order.
+// removeConflictingTransitions resolves conflicts: if two enabled transitions would exit a common state, it keeps the
+// one with the deeper source, or else the first in document order.
 func (x *interpreter) removeConflictingTransitions() {
 	kept := x.enabled[:0]
 	for _, t1 := range x.enabled {

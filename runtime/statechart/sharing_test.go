@@ -9,8 +9,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// holding returns a chart with three of everything that a snapshot may hold, so that slices have room for a fourth. Its
-// events add and remove one.
+// holding returns a chart with three of everything that a snapshot may hold, so that slices have room for a fourth.
+// Each of its events adds or removes something.
 func holding() Def {
 	send := func(id string) statechart.Action[trace] {
 		return statechart.SendAfter(id, "LATER", func(trace, Event) (time.Duration, any) { return time.Hour, nil })
@@ -175,7 +175,8 @@ func TestManyRegionsBehaveLikeFew(t *testing.T) {
 	equal(t, "states", states(r), all(map[int]string{2: b}, a))
 }
 
-// TestTransitionsWorkInChartsOfAnySize tests charts with about as many states as one or two words of a stateSet hold.
+// TestTransitionsWorkInChartsOfAnySize tests charts whose states just fit, or just do not fit, in one or two words of a
+// stateSet.
 func TestTransitionsWorkInChartsOfAnySize(t *testing.T) {
 	t.Parallel()
 	for _, states := range []int{2, 62, 63, 64, 65, 126, 127, 128, 129} {

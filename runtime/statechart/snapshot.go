@@ -131,8 +131,8 @@ func (c *chart) settled(configuration *configuration) bool {
 	return true
 }
 
-// NextEvents returns the types of the events from outside for which an active state has a transition, sorted, whatever
-// its guards.
+// NextEvents returns, sorted, the types of the events from outside for which an active state has a transition. It
+// ignores guards.
 func (s Snapshot[C]) NextEvents() []string {
 	if s.Status != Active {
 		return nil
@@ -243,7 +243,8 @@ func (s *bareSnapshot) appendJSON(b, context []byte) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// waiting returns the timers, services, children, deferred events and history in JSON form. It returns nil without them.
+// waiting returns the timers, services, children, deferred events and history in JSON form. Without any of these, it
+// returns nil.
 func (s *bareSnapshot) waiting() *waitingJSON {
 	if len(s.Timers)+len(s.Services)+len(s.Children)+len(s.Deferred) == 0 && s.history == nil {
 		return nil

@@ -188,7 +188,7 @@ func TestMicrostepsAreTraced(t *testing.T) {
 }
 
 // TestRunsAreDeterministic compiles and runs the same chart a thousand times concurrently. The results must be
-// identical byte by byte, whatever the iteration order of maps.
+// identical byte by byte, regardless of the iteration order of maps.
 func TestRunsAreDeterministic(t *testing.T) {
 	t.Parallel()
 	const runs = 1000

@@ -29,7 +29,7 @@ func (x *interpreter) endMicrostep() {
 // TransitionInfo describes a transition of a chart.
 type TransitionInfo struct {
 	Source string // the path of the source state, or "" for the chart itself
-	// Trigger reads "on VERIFY", "always", "after 5m0s", "on done", "on done of launchRunner" or "on error of launchRunner".
+	// Trigger is, for example, "on VERIFY", "always", "after 5m0s", "on done" or "on error of launchRunner".
 	Trigger string
 	Event   string   // the event descriptor, or "" for an eventless transition
 	Guard   string   // the name of the guard, or ""
@@ -59,7 +59,7 @@ type StateInfo struct {
 	Path    string // "" for the chart itself
 	Type    Type
 	Settled bool
-	Atomic  bool // set if the state has no children, final or not, and is no history state
+	Atomic  bool // set if the state has no children and is not a history state; it may be final
 }
 
 // states returns the states of the chart in document order, the chart itself first.

@@ -32,8 +32,8 @@ func (c *chart) unserved(s *bareSnapshot) (leaf *node, service string, ok bool) 
 	return nil, "", false
 }
 
-// alwaysLeft reports whether the event always leaves an active state. The state's own transitions must leave it
-// whatever their guards return. No states except its ancestors may handle the event or preempt the transition.
+// alwaysLeft reports whether the event always leaves an active state. The state's own transitions must leave it,
+// regardless of their guards. No states except its ancestors may handle the event or preempt the transition.
 func (c *chart) alwaysLeft(n *node, typ string) bool {
 	for i := range c.nodes {
 		if i == n.index || c.isDescendant(n.index, i) {
@@ -66,7 +66,7 @@ func (c *chart) leaves(t *transition) bool {
 	beyond := false
 	for _, target := range t.targets {
 		if c.nodes[target].isHistory() && !t.reenter {
-			return false // It may stand for the source itself.
+			return false // The history state may stand for the source itself.
 		}
 		beyond = beyond || target != t.source && !c.isDescendant(target, t.source)
 	}

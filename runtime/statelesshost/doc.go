@@ -10,5 +10,5 @@
 // interrupted, the event is retried. SendTo, SendAfter, Emit, Log and Resolve request effects, which the runtime
 // performs once the step is stored.
 //
-// docs/stateless.md shows how to migrate an existing machine, and which features it does not get.
+// docs/stateless.md shows how to migrate an existing machine, and lists the features that a hosted machine lacks.
 package statelesshost

@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the code, output and diagram of t
 // guides are the pages whose code, output and diagram come from example_test.go.
 var guides = []string{"../../docs/stateless.md", "../../docs/stateless-actions.md"}
 
-// A mark stands above its block, which TestTheGuidesShowWhatRuns puts there:
+// A mark stands above a block of a guide and names its source. TestTheGuidesShowWhatRuns compares the two:
 //
 //	<!-- example: ExampleX -->  what an example prints, below its code
 //	<!-- code: name -->         another declaration, a type with its methods

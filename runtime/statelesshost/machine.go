@@ -113,8 +113,8 @@ func (m *Machine[T]) describe() statechart.Description {
 	return d
 }
 
-// Mermaid implements durable.Machine. The diagram shows the transitions of stateless's own diagram. That one lacks
-// dynamic transitions (PermitDynamic).
+// Mermaid implements durable.Machine. The diagram shows the transitions of stateless's own diagram, which lacks dynamic
+// transitions (PermitDynamic).
 func (m *Machine[T]) Mermaid(current ...string) string {
 	return m.graph.mermaid(m.index[m.config.Initial], current)
 }

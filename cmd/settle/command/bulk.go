@@ -174,7 +174,7 @@ func (c *bulkFlags) selects(record instances.Record, now time.Time) bool {
 	return !slices.ContainsFunc(wanted, func(w condition) bool { return !w.holds(snapshot.Context) })
 }
 
-// ask asks for confirmation, unless the run has begun before.
+// ask asks for confirmation, unless the run has already begun.
 func (c *bulkFlags) ask(ctx context.Context, s *session, j *journal, action string) error {
 	if j.begun {
 		s.note("Continuing the run of %s: %d of %d instances are done.", j.path, j.done, j.listed)

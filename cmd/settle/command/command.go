@@ -72,8 +72,8 @@ type Dev struct {
 	Prepare func(generate func(name string) (string, error)) (Gateway, error)
 	// ConsumerEnv returns environment variables for --consumer, as KEY=value. gatewayURL is the gateway's address.
 	ConsumerEnv func(gatewayURL string) []string
-	// Example is the event that dev suggests to send. Defaults to an event that starts an instance of one of the
-	// machines, with a payload generated from its type, if the machine accepts that.
+	// Example is the event that dev suggests to send. Defaults to an event that starts an instance of one of the machines.
+	// dev generates the payload from its type, and prints placeholders if the machine rejects the generated values.
 	Example Example
 }
 

@@ -75,7 +75,7 @@ complete -c {name} -n '__fish_seen_subcommand_from simulate dev' -F
 `,
 }
 
-// noIdentifier matches characters that the name of a shell function cannot have.
+// noIdentifier matches characters that the name of a shell function must not contain.
 var noIdentifier = regexp.MustCompile(`[^A-Za-z0-9_]`)
 
 // Run prints the script.

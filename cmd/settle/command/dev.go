@@ -20,7 +20,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// The ports of settle dev: S-E-T-T on a phone keypad, and the next one.
+// The ports of settle dev: SETT on a phone keypad, and the next higher number.
 const (
 	devHTTPPort = "7388"
 	devAWSPort  = "7389"

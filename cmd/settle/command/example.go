@@ -26,7 +26,7 @@ type trial struct {
 	payload        []payload.Field
 	// next is a sentence that says what to do after the event.
 	next string
-	// refused is why the machine refuses the generated payload, if it does. Then dev prints no generated values.
+	// refused is why the machine refuses the generated payload, or nil. If it is set, dev prints no generated values.
 	refused error
 }
 

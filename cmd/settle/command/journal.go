@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// journal is the file of a bulk run: JSON lines with the run, the chosen instances, and the outcome of each. A run that was
-// interrupted continues from it. A journal keeps only the outcomes in memory that are ahead of the others.
+// journal is the file of a bulk run: JSON lines with the run, the chosen instances, and the outcome of each. A run that
+// was interrupted continues from it. In memory, a journal keeps only the outcomes that are ahead of the others.
 type journal struct {
 	path string
 	// run describes the run. Only the same run may continue.
@@ -48,7 +48,8 @@ type bulkRun struct {
 	Stamp int64 `json:"stamp"`
 }
 
-// journalLine is any other line of a journal: an instance, the end of the list, the begin of the changes, or an outcome.
+// journalLine is any other line of a journal: an instance, the end of the list, the start of the changes, or an
+// outcome.
 type journalLine struct {
 	Instance string  `json:"instance,omitempty"`
 	Listed   *int    `json:"listed,omitempty"`
@@ -69,7 +70,7 @@ func openJournal(path string, run bulkRun) (j *journal, isNew bool, err error) {
 	switch {
 	case err != nil:
 	case !j.begun || j.done == j.listed:
-		// The list may lack instances, the run is complete, or it has changed nothing: there is nothing to continue.
+		// There is nothing to continue: the run is complete, or it has not changed any instance yet.
 		*j = journal{path: path, run: run, listed: -1, counts: map[outcome]int{}, ahead: map[int]bool{}, file: j.file}
 		size, isNew = 0, true
 	case !isSame:
@@ -154,7 +155,7 @@ func (j *journal) write(line any) error {
 	return err
 }
 
-// choose appends a chosen instance. end ends the list.
+// choose appends a chosen instance. end marks the list as complete.
 func (j *journal) choose(instance string) error { return j.write(journalLine{Instance: instance}) }
 
 func (j *journal) end(listed int) error {

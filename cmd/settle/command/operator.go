@@ -129,7 +129,7 @@ func (o *operator) try(ctx context.Context, id instances.ID, op instances.Operat
 	return shown, record, err
 }
 
-// isOf reports whether the entry of a history is of the operation, at whatever time.
+// isOf reports whether the entry of a history describes the operation. It ignores the time.
 func isOf(t instances.Transition, op instances.Operation) bool {
 	return t.By == op.By && t.Reason == op.Reason && t.Event == statechart.ReservedPrefix+string(op.Kind)
 }

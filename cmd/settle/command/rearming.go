@@ -26,7 +26,8 @@ type rearming struct {
 	// queue is nil in a dry run.
 	queue    *sqsqueue.Queue
 	progress *progress
-	// stamp is the start of the run, in microseconds since 1970. An instance with that many steps or more is rearmed.
+	// stamp is the start of the run, in microseconds since 1970. An instance whose step count is at least the stamp counts
+	// as rearmed.
 	stamp  int64
 	dryRun bool
 	// family is set to also look at the children of an instance.

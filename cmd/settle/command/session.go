@@ -131,7 +131,7 @@ type furtherCommand struct {
 // Help implements kong.HelpProvider.
 func (c *furtherCommand) Help() string { return c.Command.Help }
 
-// Run runs it.
+// Run runs the additional command.
 func (c *furtherCommand) Run(ctx context.Context, s *session) error {
 	return c.Command.Run(ctx, s.raw)
 }
@@ -308,8 +308,8 @@ func (s *session) remember(line *kong.Context) {
 	}
 }
 
-// hint returns a command line to paste, such as "settle dlq list --local --instance signup/42". It repeats the
-// stackFlags of this command that the suggested command has, followed by args.
+// hint returns a command line to paste, such as "settle dlq list --local --instance signup/42". It repeats those
+// stackFlags of this command that the suggested command also has, and then appends args.
 func (s *session) hint(command string, args ...string) string {
 	words := append([]string{s.name()}, strings.Fields(command)...)
 	for _, name := range stackFlags {

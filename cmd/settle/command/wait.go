@@ -230,7 +230,7 @@ func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool
 		}
 		if err != nil {
 			switch {
-			case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // The error says how the wait ended.
+			case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // Keep this error: it says how the wait ended.
 			case outer.Err() != nil:
 				err = fmt.Errorf("%w while waiting for %s: the event was sent, as message %s; %s", errInterrupted, w.flags.Wait, w.messageID, where)
 			case ctx.Err() != nil:

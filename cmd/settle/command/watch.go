@@ -55,7 +55,8 @@ and ends between two looks is not seen. An instance that the first look did not 
 type watched struct {
 	Instance string `json:"instance"`
 	instances.Transition
-	// Revision is the revision of the item when the transition was read. This or an earlier revision has stored it.
+	// Revision is the revision of the item when the transition was read. The transition was stored with this revision or
+	// an earlier one.
 	Revision int64 `json:"revision"`
 }
 

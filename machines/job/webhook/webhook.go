@@ -33,9 +33,9 @@ func GitHub(secret []byte) gateway.Webhook {
 	return gateway.Webhook{Verify: gateway.HMAC("X-Hub-Signature-256", "sha256=", secret), Read: read}
 }
 
-// read converts a workflow_job webhook to its event. The event has the gateway's default ID, a digest of the body, because
-// the signature does not cover GitHub's delivery ID. A redelivery has the same body (GitHub Docs, "Redelivering webhooks").
-// Two deliveries with equal bodies report the same phase of the same job, so the second one is a duplicate.
+// read converts a workflow_job webhook to its event. The event has the gateway's default ID, a digest of the body,
+// because the signature does not cover GitHub's delivery ID. A redelivery has the same body (GitHub Docs, "Redelivering
+// webhooks"). Two deliveries with equal bodies report the same phase of the same job, so the second one is a duplicate.
 func read(header http.Header, body []byte) (gateway.WebhookEvent, error) {
 	switch event := header.Get("X-GitHub-Event"); event {
 	case "workflow_job":

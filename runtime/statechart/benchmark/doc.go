@@ -1,5 +1,6 @@
 // Package benchmark compares the engine of package statechart with other engines, on the same work and in the same run.
-// They are github.com/qmuntal/stateless, github.com/looplab/fsm, github.com/felixgeelhaar/statekit, and XState in Node.
+// The other engines are github.com/qmuntal/stateless, github.com/looplab/fsm, github.com/felixgeelhaar/statekit, and
+// XState in Node.
 //
 //	make bench
 //

@@ -8,7 +8,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Settle keeps the counts in the snapshot's context. Events are created beforehand, as when the runtime decodes them.
+// Settle keeps the counts in the snapshot's context. Events are created before the measurement, because the runtime
+// also decodes an event before it steps the chart.
 
 type (
 	definition = statechart.Definition[counts]

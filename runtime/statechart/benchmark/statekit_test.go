@@ -7,8 +7,8 @@ import (
 	"github.com/felixgeelhaar/statekit"
 )
 
-// statekit changes its context in place. State IDs are unique in a machine. It visits active regions in the random
-// order of a Go map.
+// statekit changes its context in place. It requires state IDs that are unique in the machine. It visits active regions
+// in the random order of a Go map.
 
 func newKit(initial statekit.StateID) *statekit.MachineBuilder[counts] {
 	return statekit.NewMachine[counts]("benchmark").WithInitial(initial).

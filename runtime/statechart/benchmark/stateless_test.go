@@ -101,8 +101,8 @@ func statelessSubject(m *sm.StateMachine, trigger sm.Trigger, c *counts, asked *
 	}
 }
 
-// statelessPersist does the storage work that an author has to write: stateless has no snapshot and reads and writes
-// its state through callbacks. The machine is configured once, and only its record changes.
+// statelessPersist does the storage work that users of stateless have to write themselves: stateless has no snapshot
+// and reads and writes its state through callbacks. The machine is configured once, and only its record changes.
 func statelessPersist() (subject, error) {
 	type record struct {
 		State  string `json:"state"`

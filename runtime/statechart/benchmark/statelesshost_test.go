@@ -12,8 +12,8 @@ import (
 	"github.com/settle-run/settle/runtime/statelesshost"
 )
 
-// The machines of stateless, hosted by runtime/statelesshost. The additional cost compared with stateless is the cost
-// of the adapter. The counts are the instance's data, which is copied before each event.
+// These machines of stateless are hosted by runtime/statelesshost. The difference from the cost of plain stateless is
+// the cost of the adapter. The counts are the instance's data, which is copied before each event.
 
 // hostedAct returns an action that increments a count of the current instance.
 func hostedAct(count func(*counts) *int) sm.ActionFunc {

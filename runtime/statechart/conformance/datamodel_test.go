@@ -170,7 +170,7 @@ func (s *sessionData) condition(expr string) (bool, error) {
 	return err == nil && value.ToBoolean(), err
 }
 
-// declare declares a variable, undefined unless it exists.
+// declare declares a variable with the value undefined, unless the variable exists.
 func (s *sessionData) declare(name string) {
 	if s.js.GlobalObject().Get(name) == nil {
 		s.must(s.js.Set(name, goja.Undefined()))

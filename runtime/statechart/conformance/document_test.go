@@ -13,7 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Short names for the charts. Their context is the data model, which is not a value: an env refers to it.
+// Short names for charts whose context is an env. An env only refers to a data model, because a data model cannot be
+// copied.
 type (
 	definition = statechart.Definition[env]
 	state      = statechart.State[env]

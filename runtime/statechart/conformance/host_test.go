@@ -13,7 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// session is the service for every <invoke>. The host runs it as a separate session.
+// session is the service for every <invoke>. The host does not call it, but runs the invoked document as a separate
+// session.
 var session = statechart.ServiceFunc("scxml", func(context.Context, env, statechart.Call) (any, error) {
 	panic("the host runs it")
 })

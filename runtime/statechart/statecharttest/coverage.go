@@ -10,9 +10,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Coverage counts the entered states and the taken transitions of one chart. RunScripts returns one, and players fill
-// the one in their Config. Rolled-back steps and history states do not count. The zero value is ready for use. A
-// Coverage is safe for concurrent use and must not be copied after first use.
+// Coverage counts the entered states and the taken transitions of one chart. RunScripts returns a Coverage, and a
+// player fills the Coverage in its Config. Rolled-back steps and history states do not count. The zero value is ready
+// for use. A Coverage is safe for concurrent use and must not be copied after first use.
 type Coverage struct {
 	mu sync.Mutex
 	// chart names the chart, or is "" before the first player started.
@@ -105,11 +105,12 @@ type AllowedMiss struct {
 	Reason string
 }
 
-// Require fails the test, once it and its subtests have ended, unless the coverage is full except for the allowed misses.
-// It also fails if an allowed miss has no reason, is not in the chart, or is covered.
+// Require fails the test, once it and its subtests have ended, unless the coverage is full except for the allowed
+// misses. It also fails if an allowed miss has no reason, is not in the chart, or is covered.
 //
-// Require does not check a test that failed otherwise, for example because FinalPaths returned an error, or that did not
-// play all its scripts, as with -run TestScripts/codes. For a failed test, it logs that it did not check the coverage.
+// Require does not check a test that failed otherwise, for example because FinalPaths returned an error, or that did
+// not play all its scripts, as with -run TestScripts/codes. For a failed test, it logs that it did not check the
+// coverage.
 func (c *Coverage) Require(tb testing.TB, allowed ...AllowedMiss) {
 	tb.Helper()
 	tb.Cleanup(func() {

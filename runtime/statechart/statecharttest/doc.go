@@ -58,15 +58,15 @@
 // fails the test for each miss that is not allowed with a reason:
 //
 //	statecharttest.RunScripts(t, "testdata", newChart).Require(t,
-//		statecharttest.AllowedMiss{Name: "state overdue", Reason: "the limit is GitHub's, and comes first"})
+//		statecharttest.AllowedMiss{Name: "state overdue", Reason: "GitHub's own limit ends the job earlier"})
 //
 // Other players fill the Coverage in their [Config].
 //
 // # Paths
 //
 // [ShortestPaths] and [SimplePaths] correspond to getShortestPaths and getSimplePaths in XState. They explore a chart
-// with given events, the outcomes of its services and children, and its timers. [FinalPaths] shows that every outcome is reachable.
-// [RunPaths] turns the paths into tests:
+// with given events, the outcomes of its services and children, and its timers. [FinalPaths] shows that every outcome
+// is reachable. [RunPaths] turns the paths into tests:
 //
 //	config := statecharttest.PathConfig[job.Context]{
 //		Events: []statecharttest.Event{

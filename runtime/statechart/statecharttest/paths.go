@@ -164,8 +164,8 @@ func SimplePaths[C any](chart *statechart.Chart[C], config PathConfig[C]) ([]Pat
 // leads to a final state if its last step enters it, even if the step then leaves it. The error wraps ErrUnreached and
 // names the final states without a path.
 //
-// FinalPaths returns one path per final state, not all of them, and no path to other states. It explores with the events
-// and outcomes of the configuration, as RunPaths does. To reach a final state behind the end of a child, set
+// FinalPaths returns one path per final state, not all of them, and no path to other states. It explores with the
+// events and outcomes of the configuration, as RunPaths does. To reach a final state behind the end of a child, set
 // PathConfig.ChildOutcomes:
 //
 //	config.ChildOutcomes = func(child statechart.ChildRef) []statecharttest.Outcome {

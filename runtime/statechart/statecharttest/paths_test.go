@@ -27,7 +27,7 @@ func brief[C any](paths []statecharttest.Path[C]) []string {
 	return lines
 }
 
-// skip returns the example chart for paths in XState's documentation.
+// skip returns the example chart from XState's documentation on path generation.
 func skip() *statechart.Chart[int] {
 	settled := []string{statechart.Settled}
 	return statechart.Must(statechart.Definition[int]{

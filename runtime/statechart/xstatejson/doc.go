@@ -36,12 +36,12 @@
 //	{"type": "xstate.stateIn", "stateValue": "#id"}   or a path, or a state value
 //
 // The prefix "xstate." of and, or and not is optional if the key guards is present. delay may name a delay. A program
-// that passes such a config to XState must first replace these objects by calls of raise(...), and(...) and so on.
+// that passes such a config to XState must first replace these objects with calls of raise(...), and(...) and so on.
 //
 // Emitted, logged and sent values are literal. Where XState accepts a function, use a named Go implementation. src is
 // the ID of a machine, and to is the ID of a child.
 //
-// Unknown and duplicate keys are problems.
+// Read reports unknown and duplicate keys as problems.
 //
 // # Meaning
 //

@@ -275,7 +275,7 @@ func each(path string, v *value, fn func(path string, v *value)) {
 	}
 }
 
-// milliseconds parses a delay like JavaScript's Number. It reports false if it is not a number.
+// milliseconds parses a delay like JavaScript's Number. It reports false if the text is not a number.
 func milliseconds(key string) (time.Duration, bool) {
 	if strings.Trim(key, "0123456789.eE+-") != "" {
 		return 0, false

@@ -77,8 +77,8 @@ func shuffle(random *rand.Rand, states []statechart.State[counter]) {
 	}
 }
 
-// implement returns implementations for the names of a chart's config: the chart's own, and stubs for the operands of its
-// guards.
+// implement returns implementations for the names of a chart's config: the chart's own, and stubs for the operands of
+// its guards.
 func implement[C any](def statechart.Definition[C], config []byte) xstatejson.Implementations[C] {
 	impl := xstatejson.Implementations[C]{
 		Actions:  map[string]func(json.RawMessage) (statechart.Action[C], error){},

@@ -1,4 +1,4 @@
-// Package console prints for people: a slog.Handler for transitions, the text styles of the command line, and the
+// Package console formats terminal output: a slog.Handler for transitions, the text styles of the command line, and the
 // folding of lines.
 package console
 
@@ -53,7 +53,7 @@ func (s Style) mark(code, text string) string {
 }
 
 const (
-	// hangMax is the rightmost start of a second field at which Fold aligns further fields below it.
+	// hangMax is the rightmost column in which the second field may start if Fold is to align further fields below it.
 	hangMax = 20
 	// hangDefault is the additional indentation of further fields if the second field starts further right.
 	hangDefault = 3
@@ -131,8 +131,8 @@ func Obeys(out io.Writer) bool { return IsTerminal(out) && os.Getenv("TERM") != 
 // HasColor reports whether to write colors to out. It respects NO_COLOR (https://no-color.org).
 func HasColor(out io.Writer) bool { return Obeys(out) && os.Getenv("NO_COLOR") == "" }
 
-// Escape escapes all non-printable characters but line feeds, in Go's notation, such as \x1b. Terminals then find
-// nothing to execute.
+// Escape escapes all non-printable characters except line feeds, in Go's notation, such as \x1b. A terminal then does
+// not interpret them.
 func Escape(text string) string {
 	return escape(text, func(r rune) bool { return r == '\n' }, func(r rune, invalid string) string {
 		if invalid != "" {

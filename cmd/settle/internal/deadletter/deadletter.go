@@ -38,7 +38,7 @@ const (
 	receiveWait = time.Second
 	// releaseTimeout limits PutBack, which continues after the command was stopped.
 	releaseTimeout = 20 * time.Second
-	// grace is how long a call may continue after the command was stopped, so that no call is cut off half-way.
+	// grace is how long a call may continue after the command was stopped, so that no call is cut off halfway.
 	grace = 5 * time.Second
 	// holdMargin is how much of Hidden must be left to move a message. If the timeout ended between send and delete,
 	// there would be two messages.
@@ -179,7 +179,7 @@ func (r *Reader) Content(ctx context.Context) (Content, error) {
 	return Content{visible + inFlight, inFlight, output.Attributes[string(names[2])]}, nil
 }
 
-// Next receives up to ten messages that were not received before, the ones of a group in order. An empty result means
+// Next receives up to ten messages that were not received before, in order within each group. An empty result means
 // that the queue offers no more.
 func (r *Reader) Next(ctx context.Context) ([]*Message, error) {
 	for ctx.Err() == nil {

@@ -46,7 +46,7 @@ const (
 	TokenTask = "settle-tokentask"
 )
 
-// Config tunes a stack. The zero value does not listen and is reached in process.
+// Config tunes a stack. A stack with the zero value does not listen, and clients reach it in process.
 type Config struct {
 	// AWSAddr is the loopback address of the AWS endpoint, such as "127.0.0.1:7389". Port 0 picks a free one. Empty
 	// means in process only.
@@ -56,8 +56,8 @@ type Config struct {
 	// AllowHosts are the hosts, besides localhost and the loopback addresses, under which both addresses accept
 	// requests.
 	AllowHosts []string
-	// Data is the folder for queues and tables. A stack that is started on it later continues. Empty means that they
-	// end with the stack.
+	// Data is the folder for queues and tables. A later stack with the same folder continues from its data. Empty means
+	// that they end with the stack.
 	Data string
 	// Webhooks are the third parties that send signed requests, by name.
 	Webhooks map[string]gateway.Webhook

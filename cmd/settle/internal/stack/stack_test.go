@@ -274,7 +274,7 @@ func TestPortsAreServedAndReleased(t *testing.T) {
 	if want := s.AWSURL() + "/000000000000/settle.fifo"; s.QueueURL() != want {
 		t.Errorf("expected the queue at %s, got %s", want, s.QueueURL())
 	}
-	// The second stack takes the AWS port of the first one. It must release its own resources when that fails.
+	// The second stack tries to take the AWS port of the first one. When that fails, it must release its own resources.
 	aws := strings.TrimPrefix(s.AWSURL(), "http://")
 	if _, err := Start(t.Context(), hosted, Config{AWSAddr: aws}); err == nil || !strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("expected the port to be in use, got %v", err)

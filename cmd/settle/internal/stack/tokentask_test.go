@@ -15,7 +15,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// TestTaskWaitsThroughTheFunction has an execution wait for an instance through TokenTask. A task for an unknown
+// TestTaskWaitsThroughTheFunction makes an execution wait for an instance through TokenTask. A task for an unknown
 // machine fails at once.
 func TestTaskWaitsThroughTheFunction(t *testing.T) {
 	t.Parallel()
@@ -40,7 +40,7 @@ func TestTaskWaitsThroughTheFunction(t *testing.T) {
 	}
 }
 
-// waitThrough has an execution wait for an instance, and returns its result after two minutes.
+// waitThrough makes an execution wait for an instance, and returns its result after two minutes.
 func waitThrough(ctx context.Context, t *testing.T, s *Stack, instance string) string {
 	t.Helper()
 	client := sfn.NewFromConfig(s.AWS())

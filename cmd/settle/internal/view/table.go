@@ -119,7 +119,7 @@ type Table struct {
 const (
 	// besideMin is the minimum width for folding the last column in place. With less room, it gets lines of its own.
 	besideMin = 24
-	// belowIndent is the indentation of the further lines of a row.
+	// belowIndent is the indentation of a row's continuation lines.
 	belowIndent = 4
 )
 

@@ -20,8 +20,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Instance is the operator's view of an instance. It is the gateway's view with the same keys, and with the reason of a
-// parked event and the failed effects.
+// Instance is the operator's view of an instance. It has the keys of the gateway's view, and adds data for operators,
+// such as the failed effects and the reason why an event was parked.
 type Instance struct {
 	gateway.Instance
 	// Parked replaces the gateway's field and adds the reason.

@@ -146,7 +146,7 @@ func (s *stage) Heartbeat(_ context.Context, token instances.Token) error {
 	return nil
 }
 
-// wait returns an event of a task with a timeout.
+// wait returns the body of a settle.wait event whose task has a timeout, and registers the token.
 func (s *stage) wait(token string, timeout time.Duration) string {
 	s.expires[token] = time.Now().Add(timeout)
 	entered, _ := json.Marshal(time.Now())
@@ -232,9 +232,9 @@ func (s *stage) play(t *testing.T, service func() error, script map[time.Duratio
 // bag is the context of the machine order.
 type bag struct{}
 
-// order is a machine for the failures. In state charging, a service is retried within an hour. Event TELL sends an
-// event to another instance. State picked answers the waiting tasks. In state broken, the chart fails on the result of
-// the service.
+// order is a machine for the failures. In state charging, a failed service is retried after 20 minutes, then after 40,
+// and then every hour. Event TELL sends an event to another instance. State picked answers the waiting tasks. In state
+// broken, the chart fails on the result of the service.
 func order(service func() error) durable.Machine {
 	charge := statechart.ServiceFunc("charge", func(context.Context, bag, statechart.Call) (string, error) {
 		time.Sleep(30 * time.Second)

@@ -189,8 +189,8 @@ func (i *invocation) end() (metrics []emf.Metric, spans []otlp.Span, lost int) {
 	return i.metrics(), i.spans, i.lost
 }
 
-// flush writes the metrics and spans of the invocation. They lack the calls that a service makes afterwards, if one is
-// still running.
+// flush writes the metrics and spans of the invocation. If a service is still running, they lack the calls that it
+// makes afterwards.
 func (t *Telemetry) flush(ctx context.Context, invocation *invocation) {
 	metrics, spans, lost := invocation.end()
 	line, err := emf.Line(t.config.Now(), namespace, dimension, t.config.Service, metrics)

@@ -21,7 +21,7 @@ func main() {
 	}
 	table, queue := dynamodb.NewFromConfig(loaded), sqs.NewFromConfig(loaded)
 	states, schedules := sfn.NewFromConfig(loaded), scheduler.NewFromConfig(loaded)
-	// The linker keeps the calls of the consumer's ports.
+	// These calls make the linker keep the code that the consumer's ports use.
 	lambda.Start(func(ctx context.Context) error {
 		if _, err := table.GetItem(ctx, &dynamodb.GetItemInput{}); err != nil {
 			return err
