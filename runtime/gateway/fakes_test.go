@@ -165,7 +165,7 @@ func (s *table) Redeem(_ context.Context, alias string, id instances.ID, event j
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	redemption := s.aliases[alias]
-	if s.down != nil || redemption.Instance != id || redemption.Ended || redemption.Event != nil {
+	if s.down != nil || redemption.Instance != id || redemption.Released || redemption.Event != nil {
 		return redemption, s.down
 	}
 	redemption.Event, redemption.By = event, by
