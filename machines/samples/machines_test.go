@@ -54,6 +54,21 @@ environment variable SETTLE_ENRICH_CALLBACK_KEY: expected a secret of at least 1
 	}
 }
 
+func TestWrongPreviousSecretsAreReported(t *testing.T) {
+	t.Parallel()
+	for previous, want := range map[string]string{
+		"SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS=hush": "environment variable SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS: expected a secret of at least 16 bytes, got 4 bytes",
+		"SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS=hush-hush-hush-hush": "environment variable SETTLE_GITHUB_WEBHOOK_SECRET: expected a secret, " +
+			"because SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS is set, got nothing: set it, or unset SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS",
+	} {
+		_, _, err := host.Start(host.Gateway(Machines, ThirdParties), hosttest.Environment("SETTLE_TABLE=t", "SETTLE_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/1/q.fifo",
+			"SETTLE_ENRICH_CALLBACK_BASE=https://api.example.com", "SETTLE_ENRICH_CALLBACK_KEY=0123456789abcdef", previous), hosttest.AWS(""), io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: got %v, want %s", previous, err, want)
+		}
+	}
+}
+
 func TestServicesLogPayloadsOnlyIfConfigured(t *testing.T) {
 	t.Parallel()
 	for _, payloads := range []bool{false, true} {

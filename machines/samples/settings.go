@@ -28,6 +28,8 @@ const (
 	// party.
 	EnrichCallbackBase = "SETTLE_ENRICH_CALLBACK_BASE"
 	EnrichCallbackKey  = "SETTLE_ENRICH_CALLBACK_KEY"
+	// EnrichCallbackKeyPrevious is the former key, while the key is rotated.
+	EnrichCallbackKeyPrevious = "SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS"
 	// EnrichWait and EnrichGrace are fields of enrich.Config.
 	EnrichWait  = "SETTLE_ENRICH_WAIT"
 	EnrichGrace = "SETTLE_ENRICH_GRACE"
@@ -36,6 +38,8 @@ const (
 
 	// GitHubWebhookSecret is the secret that GitHub signs its webhooks with.
 	GitHubWebhookSecret = "SETTLE_GITHUB_WEBHOOK_SECRET"
+	// GitHubWebhookSecretPrevious is the former secret, while the secret is rotated.
+	GitHubWebhookSecretPrevious = "SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS"
 
 	// SignupCodeKey and SignupDeadline are fields of signup.Config. The consumer requires the key. Without it, anyone
 	// with access to a snapshot could find the code by trying all codes.
@@ -92,7 +96,8 @@ func jobLabels(env *host.Env) []string {
 }
 
 func callbacks(env *host.Env) enrich.Callbacks {
-	made := enrich.Callbacks{Base: env.Text(EnrichCallbackBase, "the address of the gateway"), Key: env.Secret(EnrichCallbackKey, enrich.CallbackKeyBytesMin)}
+	keys := env.Secrets(EnrichCallbackKey, EnrichCallbackKeyPrevious, enrich.CallbackKeyBytesMin)
+	made := enrich.Callbacks{Base: env.Text(EnrichCallbackBase, "the address of the gateway"), Key: keys.Current, PreviousKey: keys.Previous}
 	if made.Base != "" || len(made.Key) > 0 {
 		if err := made.Validate(); err != nil {
 			env.Problem(fmt.Errorf("environment variables %s and %s: %w", EnrichCallbackBase, EnrichCallbackKey, err))

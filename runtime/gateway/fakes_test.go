@@ -28,6 +28,9 @@ import (
 
 const (
 	webhookSecret = "it's a secret to everybody"
+	// previousSecret is accepted too. olderSecret was accepted before it.
+	previousSecret = "it was a secret to everybody"
+	olderSecret    = "an older secret to everybody"
 	// taskToken is a task token that the records contain and that no answer may show.
 	taskToken = "AAAAKgAAAAIAAAAAtoken"
 )
@@ -255,7 +258,7 @@ func sign(secret string, body []byte) string {
 
 // github is the webhook of GitHub.
 func github(secret string) map[string]gateway.Webhook {
-	return map[string]gateway.Webhook{webhook.Name: webhook.GitHub([]byte(secret))}
+	return map[string]gateway.Webhook{webhook.Name: webhook.GitHub(gateway.Secrets{Current: []byte(secret), Previous: []byte(previousSecret)})}
 }
 
 // webhookHeader is the header that GitHub sends with a signed workflow_job webhook.
