@@ -256,9 +256,13 @@ func sign(secret string, body []byte) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// github is the webhook of GitHub.
+// github is the webhook of GitHub. Only webhookSecret has a previous secret.
 func github(secret string) map[string]gateway.Webhook {
-	return map[string]gateway.Webhook{webhook.Name: webhook.GitHub(gateway.Secrets{Current: []byte(secret), Previous: []byte(previousSecret)})}
+	secrets := gateway.Secrets{Current: []byte(secret)}
+	if secret == webhookSecret {
+		secrets.Previous = []byte(previousSecret)
+	}
+	return map[string]gateway.Webhook{webhook.Name: webhook.GitHub(secrets)}
 }
 
 // webhookHeader is the header that GitHub sends with a signed workflow_job webhook.
