@@ -290,9 +290,9 @@ COMMA := ,
 CDK ?= testdata/npm/node_modules/.bin/cdk
 
 .PHONY: deploy-cdk
-deploy-cdk: functions $(INFRA)/testdata/npm/node_modules/.package-lock.json ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= BUCKETS= ALARMS= CONCURRENCY= STREAM=, DRY=1 only synthesizes
+deploy-cdk: functions $(INFRA)/testdata/npm/node_modules/.package-lock.json ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= BUCKETS= ALARMS= CONCURRENCY= STREAM= ROTATE=, DRY=1 only synthesizes
 	cd $(INFRA) && GOWORK=off $(CDK) $(if $(DRY),synth --quiet,deploy) -c stack='$(STACK)' -c buckets='$(BUCKETS)' \
-		-c alarms='$(ALARMS)' -c concurrency='$(CONCURRENCY)' -c stream='$(STREAM)' \
+		-c alarms='$(ALARMS)' -c concurrency='$(CONCURRENCY)' -c stream='$(STREAM)' -c rotate='$(ROTATE)' \
 		-c functions='$(if $(OWN),$(abspath $(OWN))$(COMMA))$(CURDIR)/$(DEPLOYED)' -c own='$(if $(OWN),true)'
 
 .PHONY: destroy

@@ -8,7 +8,7 @@
 #   STACK         the stack's name; settle by default. It must not end in -dlq
 #   BUCKET        the bucket for the zips; by default settle-code-ACCOUNT-REGION, which is created if missing
 #   BUCKET_OWNER  the account that owns BUCKET; by default the account of the credentials
-#   PARAMETERS    parameters of the template, such as 'AlarmTopic=arn:... ConsumerConcurrency=20 UploadBuckets=sales,warehouse'
+#   PARAMETERS    parameters of the template, such as 'AlarmTopic=arn:... ConsumerConcurrency=20 UploadBuckets=sales,warehouse RotateEnrichCallbackKey=on'
 #   DRY=1         prints the commands without running them
 set -euo pipefail
 

@@ -26,6 +26,8 @@ type Function struct {
 	TimeoutSeconds int               `json:"timeoutSeconds"`
 	MemoryMiB      int               `json:"memoryMiB"`
 	Environment    map[string]string `json:"environment"`
+	// Rotations are the variables that differ while a secret is rotated, by the template's condition for it.
+	Rotations map[string]map[string]string `json:"rotations"`
 	// Statements are all permissions of its role.
 	Statements []Statement `json:"statements"`
 }
@@ -68,6 +70,9 @@ type Stack struct {
 	Values map[string]string
 	// Secrets are the values of the secrets by logical ID, such as SignupCodeKey.
 	Secrets map[string]string
+	// Pending are the values of the secrets' versions AWSPENDING. A secret with one is rotated: its parameter of the
+	// template, such as RotateEnrichCallbackKey, is on.
+	Pending map[string]string
 	// QueueURLs is the prefix of queue URLs. Defaults to SQS's endpoint in the Region.
 	QueueURLs string
 	// Workflows are the ARNs of the state machines that charts start, by the charts' names, as in the construct's
@@ -86,10 +91,14 @@ var ErrUnknownReference = errors.New("unknown reference")
 func (s Stack) Resolve(f Function) (Function, error) {
 	r := resolver{stack: s}
 	environment := map[string]string{}
-	for name, value := range f.Environment {
+	maps.Copy(environment, f.Environment)
+	for id := range s.Pending {
+		maps.Copy(environment, f.Rotations["Rotates"+id])
+	}
+	for name, value := range environment {
 		environment[name] = r.text(value)
 	}
-	f.Environment = environment
+	f.Environment, f.Rotations = environment, nil
 	statements, err := s.Statements(f)
 	if err := errors.Join(r.err(f), err); err != nil {
 		return Function{}, err
@@ -156,14 +165,18 @@ func (r *resolver) value(name string) (string, bool) {
 }
 
 var (
-	dynamicReference = regexp.MustCompile(`\{\{resolve:secretsmanager:\$\{(\w+)\}:SecretString:::\}\}`)
+	dynamicReference = regexp.MustCompile(`\{\{resolve:secretsmanager:\$\{(\w+)\}:SecretString::(AWSPENDING)?:\}\}`)
 	reference        = regexp.MustCompile(`\$\{(!?[\w:.]+)\}`)
 )
 
 func (r *resolver) text(text string) string {
 	text = dynamicReference.ReplaceAllStringFunc(text, func(found string) string {
-		id := dynamicReference.FindStringSubmatch(found)[1]
-		value, ok := r.stack.Secrets[id]
+		parts := dynamicReference.FindStringSubmatch(found)
+		id, versions := parts[1], r.stack.Secrets
+		if parts[2] != "" {
+			versions = r.stack.Pending
+		}
+		value, ok := versions[id]
 		if !ok {
 			r.problems = append(r.problems, fmt.Errorf("%w: expected the secret %s in Stack.Secrets", ErrUnknownReference, id))
 		}

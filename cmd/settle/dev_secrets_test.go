@@ -16,8 +16,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/settle-run/settle/cmd/settle/command"
+	"github.com/settle-run/settle/machines/enrich"
 )
 
 // secretShown returns the secret that dev prints.
@@ -112,6 +114,36 @@ func TestMachinesUseTheKeptSecrets(t *testing.T) {
 	_, err = (&hosted{flags: h.flags}).prepare(func(string) (string, error) { return "", errors.New("the disk is full") })
 	if err == nil || err.Error() != "the disk is full" {
 		t.Errorf("expected an error about storing the secrets, got %v", err)
+	}
+}
+
+func TestDevAcceptsPreviousSecrets(t *testing.T) {
+	t.Parallel()
+	generate := func(name string) (string, error) { return "kept-for-" + name, nil }
+	const previousKey = "the previous callback key"
+	h := &hosted{flags: devFlags{JobPickUpTimeout: 1, JobLaunchesMax: 1, JobTimeLimit: 1, SignupDeadline: 1, GitHubSecretPrevious: "the previous secret", EnrichCallbackKeyPrevious: previousKey}}
+	gateway, err := h.prepare(generate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for secret, want := range map[string]bool{"kept-for-github-secret": true, "the previous secret": true, "an older secret": false, "": false} {
+		mac := hmac.New(sha256.New, []byte(secret))
+		if err := gateway.Webhooks["github"].Verify(http.Header{"X-Hub-Signature-256": {"sha256=" + hex.EncodeToString(mac.Sum(nil))}}, nil); (err == nil) != want {
+			t.Errorf("signed by %q: accepted should be %t, got %v", secret, want, err)
+		}
+	}
+	for key, want := range map[string]bool{"kept-for-enrich-callback-key": true, previousKey: true, "an older callback key": false} {
+		address := enrich.Callbacks{Key: []byte(key)}.Address("enrich/1", time.Unix(7, 0))
+		if _, ok := gateway.Callbacks["enricher"].Verify("enrich/1", "7", address[strings.LastIndexByte(address, '/')+1:]); ok != want {
+			t.Errorf("an address by %q: accepted should be %t, got %t", key, want, ok)
+		}
+	}
+	if env := h.consumerEnv("http://127.0.0.1:1"); !slices.Contains(env, "SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS="+previousKey) {
+		t.Errorf("expected the previous key in the consumer's environment, got %q", env)
+	}
+	h.flags.EnrichCallbackKeyPrevious = "short"
+	if _, err := h.prepare(generate); err == nil || !strings.Contains(err.Error(), "expected a PreviousKey of at least 16 bytes") {
+		t.Errorf("expected an error about the short key, got %v", err)
 	}
 }
 

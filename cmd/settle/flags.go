@@ -27,7 +27,11 @@ var example = command.Example{
 type devFlags struct {
 	GitHubSecret string `name:"github-secret" env:"SETTLE_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET" help:"The secret that signs GitHub's webhooks. Generated if you give none, and kept in the folder of --data."`
 
+	GitHubSecretPrevious string `name:"github-secret-previous" env:"SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS" placeholder:"SECRET" help:"A second secret that is accepted for GitHub's webhooks, while you rotate the secret."`
+
 	EnrichCallbackKey string `name:"enrich-callback-key" env:"SETTLE_ENRICH_CALLBACK_KEY" placeholder:"KEY" help:"The key that signs the callback addresses of enrich's third party, at least 16 bytes. Generated if you give none, and kept in the folder of --data."`
+
+	EnrichCallbackKeyPrevious string `name:"enrich-callback-key-previous" env:"SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS" placeholder:"KEY" help:"The former key of the callback addresses, at least 16 bytes, while you rotate the key. Its addresses are accepted too."`
 
 	JobPickUpTimeout time.Duration `default:"5m" help:"How long a runner may take to pick a job up before the next one is launched (${default})."`
 	JobLaunchesMax   int           `default:"3" help:"How many runners are launched for one job (${default})."`
@@ -93,16 +97,17 @@ func (h *hosted) prepare(generate func(name string) (string, error)) (command.Ga
 		}
 	}
 	// The base address is set once the gateway listens.
-	h.callbacks = enrich.Callbacks{Base: "http://127.0.0.1", Key: []byte(key)}
+	h.callbacks = enrich.Callbacks{Base: "http://127.0.0.1", Key: []byte(key), PreviousKey: []byte(h.flags.EnrichCallbackKeyPrevious)}
 	if err := h.callbacks.Validate(); err != nil {
-		return command.Gateway{}, fmt.Errorf("--enrich-callback-key: %w", err)
+		return command.Gateway{}, fmt.Errorf("--enrich-callback-key and --enrich-callback-key-previous: %w", err)
 	}
 	if h.flags.GitHubSecret == "" {
 		shown = secret
 	}
+	secrets := gateway.Secrets{Current: []byte(secret), Previous: []byte(h.flags.GitHubSecretPrevious)}
 	return command.Gateway{
-		Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub([]byte(secret))}, Note: "POST /webhooks/github, signed with the secret " + shown,
-		// Verify must use the same key as the addresses.
+		Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub(secrets)}, Note: "POST /webhooks/github, signed with the secret " + shown,
+		// Verify must use the same keys as the addresses.
 		Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: h.callbacks.Verify, Read: enrich.ReadCallback}},
 	}, nil
 }
@@ -117,6 +122,7 @@ func (h *hosted) consumerEnv(gatewayURL string) []string {
 		"SETTLE_SIGNUP_CODE_KEY=" + h.codeKey,
 		"SETTLE_ENRICH_CALLBACK_BASE=" + gatewayURL,
 		"SETTLE_ENRICH_CALLBACK_KEY=" + string(h.callbacks.Key),
+		"SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS=" + string(h.callbacks.PreviousKey),
 	}
 }
 

@@ -55,7 +55,9 @@ type function struct {
 	TimeoutSeconds int               `json:"timeoutSeconds"`
 	MemoryMiB      int               `json:"memoryMiB"`
 	Environment    map[string]string `json:"environment"`
-	Statements     []statement       `json:"statements"`
+	// Rotations are the variables that differ while a condition of the template is true, by condition.
+	Rotations  map[string]map[string]string `json:"rotations,omitempty"`
+	Statements []statement                  `json:"statements"`
 }
 
 // statement is a statement of a role's policies. All statements allow.
@@ -63,6 +65,45 @@ type statement struct {
 	Actions    texts                       `json:"actions"`
 	Resources  texts                       `json:"resources"`
 	Conditions map[string]map[string]texts `json:"conditions,omitempty"`
+}
+
+// variable is the value of an environment variable: a text, or one of two texts, by a condition.
+type variable struct{ condition, text, otherwise string }
+
+func (v *variable) UnmarshalJSON(data []byte) error {
+	if data[0] != '{' {
+		return json.Unmarshal(data, &v.otherwise)
+	}
+	var choice map[string][]string
+	if err := json.Unmarshal(data, &choice); err != nil {
+		return err
+	}
+	if len(choice) != 1 || len(choice["Fn::If"]) != 3 {
+		return fmt.Errorf("expected a text or Fn::If with two texts, got %s", data)
+	}
+	v.condition, v.text, v.otherwise = choice["Fn::If"][0], choice["Fn::If"][1], choice["Fn::If"][2]
+	return nil
+}
+
+// environmentOf returns the variables while all conditions are false, and the variables that differ by condition.
+func environmentOf(variables map[string]variable) (environment map[string]string, rotations map[string]map[string]string) {
+	environment = map[string]string{}
+	for name, value := range variables {
+		if value.otherwise != "${AWS::NoValue}" {
+			environment[name] = value.otherwise
+		}
+		if value.condition == "" {
+			continue
+		}
+		if rotations == nil {
+			rotations = map[string]map[string]string{}
+		}
+		if rotations[value.condition] == nil {
+			rotations[value.condition] = map[string]string{}
+		}
+		rotations[value.condition][name] = value.text
+	}
+	return environment, rotations
 }
 
 // texts is one text or a list of texts.
@@ -92,7 +133,7 @@ type rolesAndFunctions map[string]struct {
 		// The properties of a function.
 		Timeout, MemorySize int
 		Role                string
-		Environment         struct{ Variables map[string]string }
+		Environment         struct{ Variables map[string]variable }
 		// The properties of a role.
 		ManagedPolicyArns []any
 		Policies          []struct{ PolicyDocument document }
@@ -168,7 +209,8 @@ func functionsOf(template object) ([]function, error) {
 		if err != nil {
 			return nil, fmt.Errorf("function %s: %w", id, err)
 		}
-		functions = append(functions, function{strings.ToLower(id), id, properties.Timeout, properties.MemorySize, properties.Environment.Variables, statements})
+		environment, rotations := environmentOf(properties.Environment.Variables)
+		functions = append(functions, function{strings.ToLower(id), id, properties.Timeout, properties.MemorySize, environment, rotations, statements})
 	}
 	return functions, nil
 }
@@ -247,10 +289,25 @@ func parsed(t *testing.T, text string) (template object) {
 func TestFunctionsAreExtracted(t *testing.T) {
 	t.Parallel()
 	functions, err := functionsOf(parsed(t, small))
-	const want = `[{consumer Consumer 60 0 map[INDEX:on LITERAL:${!x} SECRET:{{resolve:${Key}}} ${!y} URL:${Queue}] ` +
+	const want = `[{consumer Consumer 60 0 map[INDEX:on LITERAL:${!x} SECRET:{{resolve:${Key}}} ${!y} URL:${Queue}] map[] ` +
 		`[{[sqs:SendMessage] [${Queue.Arn}] map[StringEquals:map[a:b:[c d]]]} {[kms:Decrypt] [arn:${AWS::Partition}:key] map[]}]}]`
 	if got := fmt.Sprint(functions); err != nil || got != want {
 		t.Errorf("got\n%s, %v\nwant\n%s", got, err, want)
+	}
+}
+
+func TestConditionalVariablesAreExtracted(t *testing.T) {
+	t.Parallel()
+	rotated := strings.Replace(small, `"INDEX": "on"`, `"INDEX": {"Fn::If": ["Rotates", "new", "old"]}, "INDEX_PREVIOUS": {"Fn::If": ["Rotates", "old", {"Ref": "AWS::NoValue"}]}`, 1)
+	functions, err := functionsOf(parsed(t, rotated))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(functions[0].Rotations, functions[0].Environment); got != "map[Rotates:map[INDEX:new INDEX_PREVIOUS:old]] map[INDEX:old LITERAL:${!x} SECRET:{{resolve:${Key}}} ${!y} URL:${Queue}]" {
+		t.Errorf("got %s", got)
+	}
+	if _, err := functionsOf(parsed(t, strings.Replace(small, `"INDEX": "on"`, `"INDEX": {"Fn::Select": ["0", "a"]}`, 1))); err == nil || !strings.Contains(err.Error(), "expected a text or Fn::If") {
+		t.Errorf("expected an error for another function, got %v", err)
 	}
 }
 

@@ -47,6 +47,7 @@ func (s *Settle) environment(function string) map[string]*string {
 	case Gateway:
 		env["SETTLE_TABLE"] = s.Table.TableName()
 		setSecret(env, "SETTLE_GITHUB_WEBHOOK_SECRET", s.secrets.GitHubWebhook)
+		setSecret(env, "SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS", s.secrets.GitHubWebhookPrevious)
 		s.setCallbacks(env)
 	case Delay:
 		s.setTimers(env)
@@ -72,7 +73,7 @@ func (s *Settle) setTimers(env map[string]*string) {
 	env["SETTLE_SCHEDULE_GROUP"] = s.ScheduleGroup.ScheduleGroupName()
 }
 
-// setCallbacks sets both variables of enrich's callback addresses, or none.
+// setCallbacks sets the variables of enrich's callback addresses, or none.
 func (s *Settle) setCallbacks(env map[string]*string) {
 	if s.secrets.EnrichCallbackKey == nil {
 		return
@@ -82,6 +83,7 @@ func (s *Settle) setCallbacks(env map[string]*string) {
 		env["SETTLE_ENRICH_CALLBACK_BASE"] = &s.props.CallbackBase
 	}
 	setSecret(env, "SETTLE_ENRICH_CALLBACK_KEY", s.secrets.EnrichCallbackKey)
+	setSecret(env, "SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS", s.secrets.EnrichCallbackKeyPrevious)
 }
 
 // setSecret sets a variable to a reference to the secret, if there is one.

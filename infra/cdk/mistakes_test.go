@@ -74,6 +74,14 @@ var mistakes = []mistake{
 		e.set("0123456789abcdef", "Consumer", "Environment", "Variables", "SETTLE_SIGNUP_CODE_KEY")
 	},
 		map[string]string{byProperties: "Variables/SETTLE_SIGNUP_CODE_KEY", byGuard: "secrets_are_references"}},
+	{"the template contains a previous secret", func(e *editor) {
+		e.set("0123456789abcdef", "Gateway", "Environment", "Variables", "SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS")
+	},
+		map[string]string{byProperties: "Variables/SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS", byGuard: "secrets_are_references"}},
+	{"only the gateway rotates the callback key", func(e *editor) {
+		e.drop("Consumer", "Environment", "Variables", "SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS")
+	},
+		map[string]string{byProperties: "Consumer/Properties/Environment/Variables/SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS"}},
 	{"the gateway may write instances", func(e *editor) { e.drop("GatewayRole", "Policies", 0, "PolicyDocument", "Statement", 2, "Condition") },
 		map[string]string{byProperties: "GatewayRole/Properties/Permissions"}},
 	{"the consumer may use any queue", func(e *editor) {

@@ -13,6 +13,14 @@ import (
 // function reads.
 var environments = func() map[string]object {
 	secret := func(id string) string { return "{{resolve:secretsmanager:${" + id + "}:SecretString:::}}" }
+	// A rotated secret has a second version, and the variable of the former value exists only then.
+	rotated := func(variable, id string) object {
+		choice := func(values ...any) object { return object{"Fn::If": append(list{"Rotates" + id}, values...)} }
+		return object{
+			variable:               choice("{{resolve:secretsmanager:${"+id+"}:SecretString::AWSPENDING:}}", secret(id)),
+			variable + "_PREVIOUS": choice(secret(id), "${AWS::NoValue}"),
+		}
+	}
 	delay := object{
 		"SETTLE_DELAY_QUEUE_URL": "${DelayQueue}", "SETTLE_DELAY_QUEUE_ARN": "${DelayQueue.Arn}",
 		"SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN": "${DelayDeadLetterQueue.Arn}",
@@ -21,16 +29,17 @@ var environments = func() map[string]object {
 	consumer := maps.Clone(delay)
 	maps.Copy(consumer, object{
 		"SETTLE_TABLE": "${Table}", "SETTLE_TABLE_INDEX": "on", "SETTLE_DEAD_LETTER_QUEUE_URL": "${DeadLetterQueue}",
-		"SETTLE_ENRICH_CALLBACK_BASE": "${HttpApi.ApiEndpoint}", "SETTLE_ENRICH_CALLBACK_KEY": secret("EnrichCallbackKey"),
-		"SETTLE_SIGNUP_CODE_KEY": secret("SignupCodeKey"),
+		"SETTLE_ENRICH_CALLBACK_BASE": "${HttpApi.ApiEndpoint}", "SETTLE_SIGNUP_CODE_KEY": secret("SignupCodeKey"),
 	})
+	gateway := object{"SETTLE_TABLE": "${Table}", "SETTLE_ENRICH_CALLBACK_BASE": "${HttpApi.ApiEndpoint}"}
+	maps.Copy(gateway, rotated("SETTLE_GITHUB_WEBHOOK_SECRET", "GitHubWebhookSecret"))
+	for _, function := range []object{consumer, gateway} {
+		maps.Copy(function, rotated("SETTLE_ENRICH_CALLBACK_KEY", "EnrichCallbackKey"))
+	}
 	return map[string]object{
 		"Consumer": consumer,
-		"Gateway": {
-			"SETTLE_TABLE": "${Table}", "SETTLE_GITHUB_WEBHOOK_SECRET": secret("GitHubWebhookSecret"),
-			"SETTLE_ENRICH_CALLBACK_BASE": "${HttpApi.ApiEndpoint}", "SETTLE_ENRICH_CALLBACK_KEY": secret("EnrichCallbackKey"),
-		},
-		"Delay": delay, "Executions": {}, "Tokentask": {}, "Objects": {"SETTLE_DEAD_LETTER_QUEUE_URL": "${DeadLetterQueue}"},
+		"Gateway":  gateway,
+		"Delay":    delay, "Executions": {}, "Tokentask": {}, "Objects": {"SETTLE_DEAD_LETTER_QUEUE_URL": "${DeadLetterQueue}"},
 	}
 }()
 
@@ -56,6 +65,12 @@ func functions(t assertions.Template) {
 func secrets(t assertions.Template) {
 	only(t, "SecretsManager::Secret", map[string]object{"SignupCodeKey": {}, "EnrichCallbackKey": {}, "GitHubWebhookSecret": {}},
 		object{"SecretString": absent(), "GenerateSecretString": object{"PasswordLength": 43}})
+	for _, id := range []string{"EnrichCallbackKey", "GitHubWebhookSecret"} {
+		t.TemplateMatches(object{
+			"Conditions": object{"Rotates" + id: object{"Fn::Equals": list{"${Rotate" + id + "}", "on"}}},
+			"Parameters": object{"Rotate" + id: object{"Default": "off", "AllowedValues": list{"off", "on"}}},
+		})
+	}
 }
 
 func logGroups(t assertions.Template) {

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssecretsmanager"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsstepfunctions"
 	"github.com/aws/aws-cdk-go/awscdk/v2/cloudformationinclude"
 	"github.com/aws/constructs-go/constructs/v10"
@@ -176,6 +177,8 @@ func plain(stack awscdk.Stack) {
 	settle.Scope.Node().FindChild(jsii.String("ConsumerMapping")).Node().DefaultChild().(awslambda.CfnEventSourceMapping).
 		AddPropertyOverride(jsii.String("ScalingConfig.MaximumConcurrency"), concurrency.ValueAsNumber())
 	tableStream(stack, settle.Table)
+	rotation(stack, settle, "EnrichCallbackKey", "SETTLE_ENRICH_CALLBACK_KEY", cdk.Consumer, cdk.Gateway)
+	rotation(stack, settle, "GitHubWebhookSecret", "SETTLE_GITHUB_WEBHOOK_SECRET", cdk.Gateway)
 	settle.AddOutputs()
 	for _, workflow := range settle.Workflows {
 		// cfn-lint 1.51 rejects OutputPath in a Succeed state, although Amazon States Language allows it. asl-validator
@@ -198,6 +201,24 @@ func tableStream(stack awscdk.Stack, table awsdynamodb.Table) {
 	})
 	table.Node().DefaultChild().(awsdynamodb.CfnTable).AddPropertyOverride(jsii.String("StreamSpecification"),
 		awscdk.Fn_ConditionIf(jsii.String("HasTableStream"), map[string]any{"StreamViewType": "NEW_AND_OLD_IMAGES"}, awscdk.Aws_NO_VALUE()))
+}
+
+// rotation adds a parameter that rotates a secret, as Secrets.RotateEnrichCallbackKey does. The functions' variable is
+// then the version AWSPENDING, and a second variable is the version AWSCURRENT.
+func rotation(stack awscdk.Stack, settle *cdk.Settle, id, variable string, functions ...string) {
+	rotate := awscdk.NewCfnParameter(stack, jsii.String("Rotate"+id), &awscdk.CfnParameterProps{
+		Default: "off", AllowedValues: jsii.Strings("off", "on"),
+		Description: jsii.String("On: the version AWSPENDING of the secret " + id + " is in use, and AWSCURRENT is accepted too."),
+	})
+	condition := jsii.String("Rotates" + id)
+	awscdk.NewCfnCondition(stack, condition, &awscdk.CfnConditionProps{Expression: awscdk.Fn_ConditionEquals(rotate.ValueAsString(), "on")})
+	secret := settle.Scope.Node().FindChild(&id).(awssecretsmanager.Secret)
+	current, pending := secret.SecretValue().UnsafeUnwrap(), cdk.PendingVersion(secret).UnsafeUnwrap()
+	for _, name := range functions {
+		function := settle.Functions[name].Node().DefaultChild().(awslambda.CfnFunction)
+		function.AddPropertyOverride(jsii.String("Environment.Variables."+variable), awscdk.Fn_ConditionIf(condition, pending, current))
+		function.AddPropertyOverride(jsii.String("Environment.Variables."+variable+"_PREVIOUS"), awscdk.Fn_ConditionIf(condition, current, awscdk.Aws_NO_VALUE()))
+	}
 }
 
 // hasUploadBuckets is the condition that enables the rule for uploads.

@@ -135,6 +135,35 @@ type Secrets struct {
 	EnrichCallbackKey awscdk.SecretValue
 	// GitHubWebhook is the secret of GitHub's webhooks: at least 16 bytes.
 	GitHubWebhook awscdk.SecretValue
+
+	// EnrichCallbackKeyPrevious and GitHubWebhookPrevious are accepted too while you rotate a secret of your own: see
+	// docs/security.md. Each needs the field that it is the previous value of.
+	EnrichCallbackKeyPrevious awscdk.SecretValue
+	GitHubWebhookPrevious     awscdk.SecretValue
+	// RotateEnrichCallbackKey and RotateGitHubWebhook rotate a generated secret. The secret's version AWSPENDING is then
+	// the current value, and its version AWSCURRENT is accepted too.
+	RotateEnrichCallbackKey bool
+	RotateGitHubWebhook     bool
+}
+
+// validate checks that each previous secret has a current one, and that a rotated secret is generated.
+func (s Secrets) validate(withoutExamples bool) error {
+	for _, secret := range []struct {
+		name            string
+		value, previous awscdk.SecretValue
+		rotate          bool
+	}{
+		{"EnrichCallbackKey", s.EnrichCallbackKey, s.EnrichCallbackKeyPrevious, s.RotateEnrichCallbackKey},
+		{"GitHubWebhook", s.GitHubWebhook, s.GitHubWebhookPrevious, s.RotateGitHubWebhook},
+	} {
+		if secret.previous != nil && secret.value == nil {
+			return fmt.Errorf("cdk: expected Secrets.%[1]s with Secrets.%[1]sPrevious, got none: set both, or set Secrets.Rotate%[1]s to rotate the generated secret", secret.name)
+		}
+		if secret.rotate && (secret.value != nil || withoutExamples) {
+			return fmt.Errorf("cdk: expected Secrets.Rotate%[1]s only for a generated secret, got one of your own or none: set Secrets.%[1]s and Secrets.%[1]sPrevious instead", secret.name)
+		}
+	}
+	return nil
 }
 
 func (p Props) withDefaults() Props {
@@ -169,6 +198,9 @@ func (p Props) validate() error {
 		if prop.value < prop.least || prop.value > prop.most {
 			return fmt.Errorf("cdk: expected Props.%s from %d to %d, got %d", prop.name, prop.least, prop.most, prop.value)
 		}
+	}
+	if err := p.Secrets.validate(p.WithoutExamples); err != nil {
+		return err
 	}
 	for name := range p.Workflows {
 		if !workflowName.MatchString(name) {

@@ -68,6 +68,36 @@ func TestTwoConstructsInOneStack(t *testing.T) {
 	}
 }
 
+// mine returns a reference to a secret that is not generated.
+func mine() awscdk.SecretValue { return awscdk.SecretValue_SecretsManager(jsii.String("mine"), nil) }
+
+// TestSecretsAreRotated rotates the generated callback key and a given webhook secret.
+func TestSecretsAreRotated(t *testing.T) {
+	t.Parallel()
+	resources := synthesized(t, func(stack awscdk.Stack) {
+		p := props()
+		p.Secrets.RotateEnrichCallbackKey = true
+		p.Secrets.GitHubWebhook = mine()
+		p.Secrets.GitHubWebhookPrevious = awscdk.SecretValue_SecretsManager(jsii.String("mine"), &awscdk.SecretsManagerSecretOptions{VersionStage: jsii.String("AWSPREVIOUS")})
+		cdk.NewSettle(stack, "Settle", p)
+	})
+	gateway := environment(t, resources, "Gateway")
+	if now, before := gateway["SETTLE_GITHUB_WEBHOOK_SECRET"], gateway["SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS"]; now != "{{resolve:secretsmanager:mine:SecretString:::}}" ||
+		before != "{{resolve:secretsmanager:mine:SecretString::AWSPREVIOUS:}}" {
+		t.Errorf("webhook secrets: expected the given ones, got %v and %v", now, before)
+	}
+	for _, function := range []string{"Consumer", "Gateway"} {
+		variables := environment(t, resources, function)
+		now, before := fmt.Sprint(variables["SETTLE_ENRICH_CALLBACK_KEY"]), fmt.Sprint(variables["SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS"])
+		if !strings.Contains(now, ":SecretString::AWSPENDING:}}") || !strings.Contains(before, ":SecretString:::}}") {
+			t.Errorf("%s: expected the versions AWSPENDING and AWSCURRENT, got %s and %s", function, now, before)
+		}
+	}
+	if got := environment(t, resources, "Consumer")["SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS"]; got != nil {
+		t.Errorf("expected no webhook secret for the consumer, got %v", got)
+	}
+}
+
 func TestInvalidPropsAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -91,6 +121,9 @@ func TestInvalidPropsAreRejected(t *testing.T) {
 		{func(p *cdk.Props) {
 			p.Environment = map[string]string{"SETTLE_ENRICH_CALLBACK_BASE": "https://api.example.com"}
 		}, "expected no SETTLE_ENRICH_CALLBACK_BASE in Props.Environment"},
+		{func(p *cdk.Props) { p.Secrets.EnrichCallbackKeyPrevious = mine() }, "expected Secrets.EnrichCallbackKey with Secrets.EnrichCallbackKeyPrevious, got none"},
+		{func(p *cdk.Props) { p.Secrets.RotateGitHubWebhook, p.WithoutExamples = true, true }, "expected Secrets.RotateGitHubWebhook only for a generated secret"},
+		{func(p *cdk.Props) { p.Secrets.RotateEnrichCallbackKey, p.Secrets.EnrichCallbackKey = true, mine() }, "expected Secrets.RotateEnrichCallbackKey only for a generated secret"},
 		{func(p *cdk.Props) { p.Code = cdk.CodeFromFolder("nowhere", "neither") }, `expected consumer/bootstrap in one of the folders ["nowhere" "neither"]`},
 	} {
 		p := props()

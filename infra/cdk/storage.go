@@ -127,22 +127,34 @@ func (s *Settle) addSecrets() {
 	s.secrets = s.props.Secrets
 	for _, secret := range []struct {
 		id, description string
-		value           *awscdk.SecretValue
+		value, previous *awscdk.SecretValue
+		rotate          bool
 	}{
-		{"SignupCodeKey", "The key for the hashes of signup's codes.", &s.secrets.SignupCodeKey},
-		{"EnrichCallbackKey", "Signs the callback addresses of enrich's third party.", &s.secrets.EnrichCallbackKey},
-		{"GitHubWebhookSecret", "The secret of the GitHub webhook: enter it at GitHub.", &s.secrets.GitHubWebhook},
+		{"SignupCodeKey", "The key for the hashes of signup's codes.", &s.secrets.SignupCodeKey, nil, false},
+		{"EnrichCallbackKey", "Signs the callback addresses of enrich's third party.",
+			&s.secrets.EnrichCallbackKey, &s.secrets.EnrichCallbackKeyPrevious, s.secrets.RotateEnrichCallbackKey},
+		{"GitHubWebhookSecret", "The secret of the GitHub webhook: enter it at GitHub.",
+			&s.secrets.GitHubWebhook, &s.secrets.GitHubWebhookPrevious, s.secrets.RotateGitHubWebhook},
 	} {
 		if *secret.value != nil || s.props.WithoutExamples {
 			continue
 		}
-		*secret.value = awssecretsmanager.NewSecret(s.Scope, &secret.id, &awssecretsmanager.SecretProps{
+		generated := awssecretsmanager.NewSecret(s.Scope, &secret.id, &awssecretsmanager.SecretProps{
 			Description: &secret.description, EncryptionKey: s.props.EncryptionKey,
 			GenerateSecretString: &awssecretsmanager.SecretStringGenerator{
 				PasswordLength: jsii.Number(secretCharacters), ExcludePunctuation: jsii.Bool(true),
 			},
-		}).SecretValue()
+		})
+		*secret.value = generated.SecretValue()
+		if secret.rotate {
+			*secret.value, *secret.previous = PendingVersion(generated), generated.SecretValue()
+		}
 	}
+}
+
+// PendingVersion returns a reference to the version AWSPENDING of a secret: the new value while the secret is rotated.
+func PendingVersion(secret awssecretsmanager.ISecret) awscdk.SecretValue {
+	return awscdk.SecretValue_SecretsManager(secret.SecretArn(), &awscdk.SecretsManagerSecretOptions{VersionStage: jsii.String("AWSPENDING")})
 }
 
 // addKeyPolicy allows the services that encrypt with the customer's key to use it.

@@ -16,7 +16,7 @@ import (
 // ProviderName is the name of the third party in callback addresses and aliases.
 const ProviderName = "enricher"
 
-// CallbackKeyBytesMin is the minimum length of Callbacks.Key.
+// CallbackKeyBytesMin is the minimum length of a key of Callbacks.
 const CallbackKeyBytesMin = 16
 
 // Callbacks creates and verifies the addresses for the third party's callbacks. An address names one instance and a
@@ -25,12 +25,15 @@ const CallbackKeyBytesMin = 16
 type Callbacks struct {
 	// Base is the gateway's address, such as https://api.example.com.
 	Base string
-	// Key makes addresses unguessable: CallbackKeyBytesMin random bytes or more. The consumer and the gateway need
-	// the same key. A new key invalidates all earlier addresses.
+	// Key makes addresses unguessable: CallbackKeyBytesMin random bytes or more.
 	Key []byte
+	// PreviousKey is the former Key while a rotation lasts, and empty at other times. Verify accepts addresses of both
+	// keys, and Address signs with both. So the consumer and the gateway may start and end a rotation in any order.
+	// Without PreviousKey, addresses of the former key are invalid.
+	PreviousKey []byte
 }
 
-// Validate checks Base and Key.
+// Validate checks Base and the keys.
 func (c Callbacks) Validate() error {
 	base, err := url.Parse(c.Base)
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
@@ -39,21 +42,41 @@ func (c Callbacks) Validate() error {
 	if len(c.Key) < CallbackKeyBytesMin {
 		return fmt.Errorf("enrich.Callbacks: expected a Key of at least %d bytes, got %d", CallbackKeyBytesMin, len(c.Key))
 	}
+	if size := len(c.PreviousKey); size > 0 && size < CallbackKeyBytesMin {
+		return fmt.Errorf("enrich.Callbacks: expected a PreviousKey of at least %d bytes, or none, got %d", CallbackKeyBytesMin, size)
+	}
 	return nil
 }
 
+// signatures separates the signatures of the two keys in an address.
+const signatures = "."
+
 // Address returns the address for callbacks to an instance "enrich/ID" until the deadline:
-// Base/webhooks/enricher/ID/SECONDS/KEY. It truncates the deadline to whole seconds.
+// Base/webhooks/enricher/ID/SECONDS/KEY. It truncates the deadline to whole seconds. During a rotation, KEY is
+// SIGNATURE.SIGNATURE: a gateway with only one of the two keys accepts it.
 func (c Callbacks) Address(instance string, deadline time.Time) string {
 	_, id, _ := strings.Cut(instance, "/")
 	until := strconv.FormatInt(deadline.Unix(), 10)
-	return strings.TrimSuffix(c.Base, "/") + "/webhooks/" + ProviderName + "/" + url.PathEscape(id) + "/" + until + "/" + c.sign(instance, until)
+	key := sign(c.Key, instance, until)
+	if len(c.PreviousKey) > 0 {
+		key += signatures + sign(c.PreviousKey, instance, until)
+	}
+	return strings.TrimSuffix(c.Base, "/") + "/webhooks/" + ProviderName + "/" + url.PathEscape(id) + "/" + until + "/" + key
 }
 
-// Verify returns the deadline of an address, given the address's parts. It returns false if Address did not create it
-// with the same key.
+// Verify returns the deadline of an address, given the address's parts. It returns false if Address created it with
+// neither key.
 func (c Callbacks) Verify(instance, until, key string) (deadline time.Time, ok bool) {
-	if len(c.Key) == 0 || !hmac.Equal([]byte(c.sign(instance, until)), []byte(key)) {
+	first, second, _ := strings.Cut(key, signatures)
+	for _, known := range [][]byte{c.Key, c.PreviousKey} {
+		if len(known) == 0 {
+			continue
+		}
+		for _, given := range []string{first, second} { // Compare with both, so that the time does not show which one matches.
+			ok = hmac.Equal([]byte(sign(known, instance, until)), []byte(given)) || ok
+		}
+	}
+	if !ok {
 		return time.Time{}, false
 	}
 	seconds, err := strconv.ParseInt(until, 10, 64)
@@ -62,8 +85,8 @@ func (c Callbacks) Verify(instance, until, key string) (deadline time.Time, ok b
 
 // sign returns the HMAC of an address. No part contains a line break, so the signed texts of two addresses always
 // differ.
-func (c Callbacks) sign(instance, until string) string {
-	mac := hmac.New(sha256.New, c.Key)
+func sign(key []byte, instance, until string) string {
+	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "settle callback 1\n%s\n%s\n%s", ProviderName, instance, until)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }

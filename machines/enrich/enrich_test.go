@@ -217,6 +217,52 @@ func TestOnlyCreatedAddressesAreValid(t *testing.T) {
 	}
 }
 
+// TestACallbackIsAcceptedThroughoutARotation rotates the key from O to N. During each deployment, the consumer and the
+// gateway may each have the keys from before or after it, also if it is rolled back. The wait between the deployments is
+// as long as callbacks are accepted, so no address from before the rotation is left at the end.
+func TestACallbackIsAcceptedThroughoutARotation(t *testing.T) {
+	t.Parallel()
+	with := func(key, previous string) enrich.Callbacks {
+		return enrich.Callbacks{Base: callbacks.Base, Key: []byte(key), PreviousKey: []byte(previous)}
+	}
+	const older, o, n = "the key before the old key", "the old key, from before", "the new key, from now on"
+	before, during, after := with(o, ""), with(n, o), with(n, "")
+	for name, c := range map[string]struct {
+		consumer, gateway enrich.Callbacks
+		want              bool
+	}{
+		"before":                                {before, before, true},
+		"the consumer begins first":             {during, before, true},
+		"the gateway begins first":              {before, during, true},
+		"both":                                  {during, during, true},
+		"the consumer ends first":               {after, during, true},
+		"the gateway ends first":                {during, after, true},
+		"after":                                 {after, after, true},
+		"accept the new key first":              {before, with(o, n), true},
+		"then sign with it":                     {during, with(o, n), true},
+		"then sign with it, the gateway first":  {with(o, n), during, true},
+		"an address from before, after":         {before, after, false},
+		"an address from before the last one":   {with(older, ""), during, false},
+		"no previous key, the consumer first":   {after, before, false},
+		"an empty previous key accepts nothing": {with("", ""), during, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := c.consumer.Address("enrich/demo-7", time.Unix(1800000000, 0))
+			if got := verifies(c.gateway, "enrich/demo-7", "1800000000", lastPart(address)); got != c.want {
+				t.Errorf("accepted: got %t, want %t for %s", got, c.want, address)
+			}
+			if verifies(c.gateway, "enrich/demo-8", "1800000000", lastPart(address)) {
+				t.Error("want the address refused for another instance")
+			}
+		})
+	}
+	key := lastPart(after.Address("enrich/demo-7", time.Unix(1800000000, 0)))
+	if verifies(during, "enrich/demo-7", "1800000000", "x.x."+key) || !verifies(during, "enrich/demo-7", "1800000000", "x."+key) {
+		t.Error("want at most two signatures tried")
+	}
+}
+
 func lastPart(address string) string { return address[strings.LastIndexByte(address, '/')+1:] }
 
 func verifies(c enrich.Callbacks, instance, until, key string) bool {
@@ -246,10 +292,11 @@ func TestCallbacksAreValidated(t *testing.T) {
 		callbacks enrich.Callbacks
 		want      string
 	}{
-		"good":        {callbacks, ""},
-		"no base":     {enrich.Callbacks{Key: callbacks.Key}, "expected a Base"},
-		"not a URL":   {enrich.Callbacks{Base: "api.example.com", Key: callbacks.Key}, "expected a Base"},
-		"a short key": {enrich.Callbacks{Base: callbacks.Base, Key: make([]byte, 15)}, "at least 16 bytes, got 15"},
+		"good":                 {callbacks, ""},
+		"no base":              {enrich.Callbacks{Key: callbacks.Key}, "expected a Base"},
+		"not a URL":            {enrich.Callbacks{Base: "api.example.com", Key: callbacks.Key}, "expected a Base"},
+		"a short key":          {enrich.Callbacks{Base: callbacks.Base, Key: make([]byte, 15)}, "at least 16 bytes, got 15"},
+		"a short previous key": {enrich.Callbacks{Base: callbacks.Base, Key: callbacks.Key, PreviousKey: make([]byte, 15)}, "PreviousKey of at least 16 bytes, or none, got 15"},
 	} {
 		err := c.callbacks.Validate()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

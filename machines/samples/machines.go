@@ -35,8 +35,8 @@ func ConsumerMachines(p *host.Process) ([]durable.Machine, error) {
 // ThirdParties returns the third parties that send requests to the gateway: those with a secret.
 func ThirdParties(p *host.Process) host.ThirdParties {
 	var parties host.ThirdParties
-	if secret := p.Env.Secret(GitHubWebhookSecret, webhook.SecretBytesMin); len(secret) > 0 {
-		parties.Webhooks = map[string]gateway.Webhook{webhook.Name: webhook.GitHub(secret)}
+	if secrets := p.Env.Secrets(GitHubWebhookSecret, GitHubWebhookSecretPrevious, webhook.SecretBytesMin); len(secrets.Current) > 0 {
+		parties.Webhooks = map[string]gateway.Webhook{webhook.Name: webhook.GitHub(secrets)}
 	}
 	if made := callbacks(p.Env); len(made.Key) > 0 {
 		parties.Callbacks = map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: made.Verify, Read: enrich.ReadCallback}}

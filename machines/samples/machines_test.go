@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/settle-run/settle/machines"
+	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/machines/signup"
 	"github.com/settle-run/settle/runtime/durable"
@@ -25,14 +26,18 @@ func TestMachineSettingsAreRead(t *testing.T) {
 		"SETTLE_JOB_LAUNCHES_MAX=2",
 		"SETTLE_JOB_TIME_LIMIT=1h",
 		"SETTLE_JOB_RETENTION=48h",
+		"SETTLE_ENRICH_CALLBACK_BASE=https://api.example.com",
+		"SETTLE_ENRICH_CALLBACK_KEY=0123456789abcdef",
+		"SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS=fedcba9876543210",
 		"SETTLE_SIGNUP_CODE_KEY=0123456789abcdef",
 		"SETTLE_SIGNUP_DEADLINE=12h",
 		"SETTLE_SIGNUP_RETENTION=1h",
 	)))
 	want := machines.Settings{
-		Job:          job.Config{PickUpTimeout: 90 * time.Second, LaunchesMax: 2, TimeLimit: time.Hour},
-		JobRetention: 48 * time.Hour,
-		Signup:       signup.Config{CodeKey: []byte("0123456789abcdef"), Deadline: 12 * time.Hour}, SignupRetention: time.Hour,
+		Job:             job.Config{PickUpTimeout: 90 * time.Second, LaunchesMax: 2, TimeLimit: time.Hour},
+		JobRetention:    48 * time.Hour,
+		EnrichCallbacks: enrich.Callbacks{Base: "https://api.example.com", Key: []byte("0123456789abcdef"), PreviousKey: []byte("fedcba9876543210")},
+		Signup:          signup.Config{CodeKey: []byte("0123456789abcdef"), Deadline: 12 * time.Hour}, SignupRetention: time.Hour,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
@@ -51,6 +56,21 @@ environment variable SETTLE_JOB_TIME_LIMIT: expected a positive duration such as
 environment variable SETTLE_ENRICH_CALLBACK_KEY: expected a secret of at least 16 bytes, got 5 bytes`
 	if err == nil || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), "environment variable SETTLE_SIGNUP_CODE_KEY: expected a secret, got nothing: set it") {
 		t.Errorf("got\n%v\nwant\n%s\n... and SETTLE_SIGNUP_CODE_KEY", err, want)
+	}
+}
+
+func TestWrongPreviousSecretsAreReported(t *testing.T) {
+	t.Parallel()
+	for previous, want := range map[string]string{
+		"SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS=hush": "environment variable SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS: expected a secret of at least 16 bytes, got 4 bytes",
+		"SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS=hush-hush-hush-hush": "environment variable SETTLE_GITHUB_WEBHOOK_SECRET: expected a secret, " +
+			"because SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS is set, got nothing: set it, or unset SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS",
+	} {
+		_, _, err := host.Start(host.Gateway(Machines, ThirdParties), hosttest.Environment("SETTLE_TABLE=t", "SETTLE_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/1/q.fifo",
+			"SETTLE_ENRICH_CALLBACK_BASE=https://api.example.com", "SETTLE_ENRICH_CALLBACK_KEY=0123456789abcdef", previous), hosttest.AWS(""), io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: got %v, want %s", previous, err, want)
+		}
 	}
 }
 

@@ -29,6 +29,8 @@ const (
 	// party.
 	EnrichCallbackBase = "SETTLE_ENRICH_CALLBACK_BASE"
 	EnrichCallbackKey  = "SETTLE_ENRICH_CALLBACK_KEY"
+	// EnrichCallbackKeyPrevious is the former key, while the key is rotated.
+	EnrichCallbackKeyPrevious = "SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS"
 	// EnrichWait and EnrichGrace set the fields Wait and Grace of enrich.Config.
 	EnrichWait  = "SETTLE_ENRICH_WAIT"
 	EnrichGrace = "SETTLE_ENRICH_GRACE"
@@ -37,6 +39,8 @@ const (
 
 	// GitHubWebhookSecret is the secret that GitHub signs its webhooks with.
 	GitHubWebhookSecret = "SETTLE_GITHUB_WEBHOOK_SECRET"
+	// GitHubWebhookSecretPrevious is the former secret, while the secret is rotated.
+	GitHubWebhookSecretPrevious = "SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS"
 
 	// SignupCodeKey and SignupDeadline set the fields CodeKey and Deadline of signup.Config. The consumer requires the
 	// key. Without it, anyone with access to a snapshot could find the code by trying all codes.
@@ -93,7 +97,8 @@ func jobLabels(env *host.Env) []string {
 }
 
 func callbacks(env *host.Env) enrich.Callbacks {
-	made := enrich.Callbacks{Base: env.Text(EnrichCallbackBase, "the address of the gateway"), Key: env.Secret(EnrichCallbackKey, enrich.CallbackKeyBytesMin)}
+	keys := env.Secrets(EnrichCallbackKey, EnrichCallbackKeyPrevious, enrich.CallbackKeyBytesMin)
+	made := enrich.Callbacks{Base: env.Text(EnrichCallbackBase, "the address of the gateway"), Key: keys.Current, PreviousKey: keys.Previous}
 	if made.Base != "" || len(made.Key) > 0 {
 		if err := made.Validate(); err != nil {
 			env.Problem(fmt.Errorf("environment variables %s and %s: %w", EnrichCallbackBase, EnrichCallbackKey, err))

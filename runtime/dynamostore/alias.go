@@ -152,9 +152,9 @@ type Redemption struct {
 	// By identifies the callback that redeemed the alias. After a new claim of the alias, another callback can redeem
 	// it.
 	By string
-	// Ended reports that the instance has released the alias, usually because it has ended. Another instance may then
-	// claim the alias.
-	Ended bool
+	// Released reports that the instance has released the alias: it has ended, or its chart gave the alias up. Another
+	// instance may then claim the alias.
+	Released bool
 }
 
 // Redeem stores the event of a callback with the alias, if the alias belongs to the instance and is neither released
@@ -197,7 +197,7 @@ func redemptionOf(item map[string]types.AttributeValue) (Redemption, error) {
 	r := reader{item: item}
 	id, err := instances.ParseID(r.text(attrAliasOf))
 	redemption := Redemption{Instance: id}
-	_, redemption.Ended = item[attrReleased]
+	_, redemption.Released = item[attrReleased]
 	if _, redeemed := item[attrRedeemed]; redeemed {
 		redemption.Event, redemption.By = json.RawMessage(r.text(attrRedeemed)), r.text(attrRedeemedBy)
 	}

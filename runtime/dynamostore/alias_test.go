@@ -82,7 +82,7 @@ func TestAnAliasOfAnEndedInstanceIsNotRedeemed(t *testing.T) {
 	client, store := emptyStore(t)
 	must(t, claim(t, client, store, id, created))
 	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
-	want := dynamostore.Redemption{Instance: id, Ended: true}
+	want := dynamostore.Redemption{Instance: id, Released: true}
 	if got, err := store.Redeem(t.Context(), alias, id, callback, "late"); err != nil || !cmp.Equal(want, got) {
 		t.Errorf("want %+v, got %+v, %v", want, got, err)
 	}

@@ -67,9 +67,9 @@ func (a *api) postCallback(r *http.Request) (reply, error) {
 	case redemption.Instance != to:
 		return reply{}, a.unknownJob(r.Context(), to, redemption)
 	case redemption.Event == nil:
-		return reply{}, fmt.Errorf("%w: %s ended without this callback", errExpired, to)
-	case redemption.Ended:
-		return reply{}, fmt.Errorf("%w: %s received it and ended", errProcessed, to)
+		return reply{}, fmt.Errorf("%w: %s stopped waiting without this callback", errExpired, to)
+	case redemption.Released:
+		return reply{}, fmt.Errorf("%w: %s received it and stopped waiting", errProcessed, to)
 	}
 	// The first request may have failed before its event was queued. Send the event again under the same ID, because
 	// the answer below says that it is queued.

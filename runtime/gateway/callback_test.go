@@ -71,8 +71,8 @@ func wantAnswer(t *testing.T, what string, answer *httptest.ResponseRecorder, st
 
 func TestFirstCallbackIsAcceptedAndOthersGetTheReason(t *testing.T) {
 	t.Parallel()
-	ended := func(w *world, event json.RawMessage) {
-		w.table.aliases["acme/7"] = dynamostore.Redemption{Instance: instances.ID{Machine: "signup", ID: "42"}, Ended: true, Event: event}
+	released := func(w *world, event json.RawMessage) {
+		w.table.aliases["acme/7"] = dynamostore.Redemption{Instance: instances.ID{Machine: "signup", ID: "42"}, Released: true, Event: event}
 	}
 	for name, c := range map[string]struct {
 		before     func(w *world)
@@ -81,18 +81,18 @@ func TestFirstCallbackIsAcceptedAndOthersGetTheReason(t *testing.T) {
 		code       string
 		queued     int
 	}{
-		"the first":                 {nil, acmePath, acmeBody, http.StatusAccepted, `"instance":"signup/42","type":"VERIFY"`, 1},
-		"a repeat":                  {func(w *world) { post(w, acmePath, acmeBody, nil) }, acmePath, acmeBody, http.StatusConflict, "already_processed", 1},
-		"another callback after it": {func(w *world) { post(w, acmePath, acmeBody, nil) }, acmePath, `{"job":"7","code":99}`, http.StatusConflict, "already_processed", 1},
-		"a callback after the end":  {func(w *world) { ended(w, json.RawMessage(`{}`)) }, acmePath, acmeBody, http.StatusConflict, "already_processed", 0},
-		"ended without a callback":  {func(w *world) { ended(w, nil) }, acmePath, acmeBody, http.StatusGone, "expired", 0},
-		"at the deadline":           {nil, "/webhooks/acme/42/3600/right", acmeBody, http.StatusGone, "expired", 0},
-		"a second before it":        {nil, "/webhooks/acme/42/3601/right", acmeBody, http.StatusAccepted, "VERIFY", 1},
-		"a wrong key":               {nil, "/webhooks/acme/42/3630/wrong", acmeBody, http.StatusNotFound, "unknown_callback", 0},
-		"a wrong key, expired":      {nil, "/webhooks/acme/42/1/wrong", acmeBody, http.StatusNotFound, "unknown_callback", 0},
-		"an unknown provider":       {nil, "/webhooks/else/42/3630/right", acmeBody, http.StatusNotFound, "unknown_callback", 0},
-		"an unknown job":            {nil, acmePath, `{"job":"8","code":1}`, http.StatusNotFound, "unknown_callback", 0},
-		"another instance's job":    {func(w *world) { w.table.claim("acme/8", "43") }, acmePath, `{"job":"8","code":1}`, http.StatusNotFound, "unknown_callback", 0},
+		"the first":                   {nil, acmePath, acmeBody, http.StatusAccepted, `"instance":"signup/42","type":"VERIFY"`, 1},
+		"a repeat":                    {func(w *world) { post(w, acmePath, acmeBody, nil) }, acmePath, acmeBody, http.StatusConflict, "already_processed", 1},
+		"another callback after it":   {func(w *world) { post(w, acmePath, acmeBody, nil) }, acmePath, `{"job":"7","code":99}`, http.StatusConflict, "already_processed", 1},
+		"a repeat after the release":  {func(w *world) { released(w, json.RawMessage(`{}`)) }, acmePath, acmeBody, http.StatusConflict, "signup/42 received it and stopped waiting", 0},
+		"released without a callback": {func(w *world) { released(w, nil) }, acmePath, acmeBody, http.StatusGone, "signup/42 stopped waiting without this callback", 0},
+		"at the deadline":             {nil, "/webhooks/acme/42/3600/right", acmeBody, http.StatusGone, "expired", 0},
+		"a second before it":          {nil, "/webhooks/acme/42/3601/right", acmeBody, http.StatusAccepted, "VERIFY", 1},
+		"a wrong key":                 {nil, "/webhooks/acme/42/3630/wrong", acmeBody, http.StatusNotFound, "unknown_callback", 0},
+		"a wrong key, expired":        {nil, "/webhooks/acme/42/1/wrong", acmeBody, http.StatusNotFound, "unknown_callback", 0},
+		"an unknown provider":         {nil, "/webhooks/else/42/3630/right", acmeBody, http.StatusNotFound, "unknown_callback", 0},
+		"an unknown job":              {nil, acmePath, `{"job":"8","code":1}`, http.StatusNotFound, "unknown_callback", 0},
+		"another instance's job":      {func(w *world) { w.table.claim("acme/8", "43") }, acmePath, `{"job":"8","code":1}`, http.StatusNotFound, "unknown_callback", 0},
 		"another instance's job during the first turn": {func(w *world) { w.table.claim("acme/8", "43") }, "/webhooks/acme/44/3630/right", `{"job":"8","code":1}`,
 			http.StatusNotFound, "unknown_callback", 0},
 		"before anything is stored":         {nil, "/webhooks/acme/44/3630/right", `{"job":"8","code":1}`, http.StatusServiceUnavailable, "early", 0},

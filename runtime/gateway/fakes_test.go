@@ -28,6 +28,9 @@ import (
 
 const (
 	webhookSecret = "it's a secret to everybody"
+	// previousSecret is accepted too. olderSecret was accepted before it.
+	previousSecret = "it was a secret to everybody"
+	olderSecret    = "an older secret to everybody"
 	// taskToken is a task token that the records contain and that no answer may show.
 	taskToken = "AAAAKgAAAAIAAAAAtoken"
 )
@@ -165,7 +168,7 @@ func (s *table) Redeem(_ context.Context, alias string, id instances.ID, event j
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	redemption := s.aliases[alias]
-	if s.down != nil || redemption.Instance != id || redemption.Ended || redemption.Event != nil {
+	if s.down != nil || redemption.Instance != id || redemption.Released || redemption.Event != nil {
 		return redemption, s.down
 	}
 	redemption.Event, redemption.By = event, by
@@ -253,9 +256,13 @@ func sign(secret string, body []byte) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// github is the webhook of GitHub.
+// github is the webhook of GitHub. Only webhookSecret has a previous secret.
 func github(secret string) map[string]gateway.Webhook {
-	return map[string]gateway.Webhook{webhook.Name: webhook.GitHub([]byte(secret))}
+	secrets := gateway.Secrets{Current: []byte(secret)}
+	if secret == webhookSecret {
+		secrets.Previous = []byte(previousSecret)
+	}
+	return map[string]gateway.Webhook{webhook.Name: webhook.GitHub(secrets)}
 }
 
 // webhookHeader is the header that GitHub sends with a signed workflow_job webhook.

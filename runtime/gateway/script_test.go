@@ -10,11 +10,14 @@ import (
 	"net/textproto"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/runtime/gateway"
 )
 
@@ -22,7 +25,9 @@ import (
 // events. `go test -rewrite` updates the files.
 //
 // The only command is "request". Its input is a request as in HTTP/1.1. Arguments: sign adds the signature of a
-// webhook. queue=down and store=down make the queue and the store fail.
+// webhook. sign=previous and sign=older use the previous secret, or one before it. key=current and so on replaces KEY in the path
+// by the key that consumers with these keys make for signup/42. queue=down and store=down make the queue and the store
+// fail.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	scripts, err := filepath.Glob("testdata/*.txt")
@@ -32,8 +37,14 @@ func TestScripts(t *testing.T) {
 	for _, script := range scripts {
 		t.Run(filepath.Base(script), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, gateway.Config{Webhooks: github(webhookSecret), EventBytesMax: 200})
+			w := newWorld(t, gateway.Config{
+				Webhooks: github(webhookSecret), EventBytesMax: 200, Now: func() time.Time { return epoch },
+				Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "signup", Verify: consumers["current"].Verify, Read: readAcme}},
+			})
 			w.table.put(t, "42", 7)
+			for _, job := range []string{"1", "2", "3"} {
+				w.table.claim("acme/"+job, "42")
+			}
 			datadriven.RunTest(t, script, func(t *testing.T, d *datadriven.TestData) string {
 				t.Helper()
 				if d.Cmd != "request" {
@@ -45,17 +56,49 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// consumers are the keys that make callback addresses, from before the last rotation until the next one. The gateway of
+// the scripts has the keys of current.
+var consumers = func() map[string]enrich.Callbacks {
+	key := func(name string) []byte { return []byte("the callback key " + name) }
+	return map[string]enrich.Callbacks{
+		"older": {Key: key("0")}, "previous": {Key: key("1")}, "current": {Key: key("2"), PreviousKey: key("1")},
+		"rotated": {Key: key("2")}, "next": {Key: key("3"), PreviousKey: key("2")}, "skipped": {Key: key("3")},
+	}
+}()
+
+// signAs adds the key or the signature that the arguments ask for.
+func signAs(t *testing.T, d *datadriven.TestData, r *http.Request) {
+	t.Helper()
+	var consumer, signer string
+	d.MaybeScanArgs(t, "key", &consumer)
+	if consumer != "" {
+		callbacks, known := consumers[consumer]
+		if !known {
+			d.Fatalf(t, "unknown consumer %q", consumer)
+		}
+		address := callbacks.Address("signup/42", epoch.Add(time.Minute))
+		r.URL.Path = strings.ReplaceAll(r.URL.Path, "KEY", address[strings.LastIndexByte(address, '/')+1:])
+		r.URL.Path = strings.ReplaceAll(r.URL.Path, "UNTIL", strconv.FormatInt(epoch.Add(time.Minute).Unix(), 10))
+	}
+	if !d.HasArg("sign") {
+		return
+	}
+	if len(d.CmdArgs[0].Vals) > 0 {
+		d.ScanArgs(t, "sign", &signer)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := map[string]string{"": webhookSecret, "previous": previousSecret, "older": olderSecret}[signer]
+	r.Header.Set("X-Hub-Signature-256", sign(secret, body))
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+}
+
 func (w *world) script(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	r := parseRequest(t, d.Input)
-	if d.HasArg("sign") {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("X-Hub-Signature-256", sign(webhookSecret, body))
-		r.Body = io.NopCloser(strings.NewReader(string(body)))
-	}
+	signAs(t, d, r)
 	w.queue.down, w.table.down = nil, nil
 	for _, arg := range d.CmdArgs {
 		switch arg.String() {
@@ -107,8 +150,11 @@ func describe(t *testing.T, answer *httptest.ResponseRecorder) string {
 	return b.String()
 }
 
-// randomID matches a random deduplication ID.
-var randomID = regexp.MustCompile(`^[A-Z2-7]{26}$`)
+// randomID matches a random deduplication ID. randomCallback matches the ID of a callback's event.
+var (
+	randomID       = regexp.MustCompile(`^[A-Z2-7]{26}$`)
+	randomCallback = regexp.MustCompile(`callback/[A-Z2-7]{26}`)
+)
 
 func (w *world) describeQueued(before int) string {
 	var b strings.Builder
@@ -119,5 +165,5 @@ func (w *world) describeQueued(before int) string {
 		}
 		fmt.Fprintf(&b, "queued for %s under %s\n  %s\n", message.To, id, message.Body)
 	}
-	return b.String()
+	return randomCallback.ReplaceAllString(b.String(), "callback/RANDOM")
 }

@@ -40,43 +40,60 @@ type WebhookEvent struct {
 	Answer any
 }
 
+// Secrets are the secrets that a sender may sign with. An empty secret accepts nothing.
+type Secrets struct {
+	Current []byte
+	// Previous is accepted too, while the sender changes from one secret to another. It is empty at other times.
+	Previous []byte
+}
+
 // errNoSecret rejects a request as a wrong signature does, and not with a 5xx. Anybody can send such a request, and a
 // 5xx sets off an alarm.
 var errNoSecret = errors.New("webhooks are rejected because no secret is configured: set one here and at the sender")
 
 // HMAC returns a Verify function for the most common form of a signature. The header holds the prefix and the
 // HMAC-SHA256 of the body in hexadecimal. GitHub, for example, uses X-Hub-Signature-256 with the prefix "sha256=".
-func HMAC(header, prefix string, secret []byte) func(http.Header, []byte) error {
+func HMAC(header, prefix string, secrets Secrets) func(http.Header, []byte) error {
 	return func(given http.Header, body []byte) error {
 		signature, ok := strings.CutPrefix(given.Get(header), prefix)
-		if !ok && len(secret) > 0 {
+		if !ok && !secrets.empty() {
 			return fmt.Errorf("expected the header %s with %s and a signature: set a secret for the webhook at the sender", header, prefix)
 		}
-		if err := SignedBy(secret, signature, body); err != nil {
+		if err := SignedBy(secrets, signature, body); err != nil {
 			return fmt.Errorf("%s: %w", header, err)
 		}
 		return nil
 	}
 }
 
-// SignedBy checks that the signature is the HMAC-SHA256 of the parts, in hexadecimal. It takes constant time.
-func SignedBy(secret []byte, signature string, parts ...[]byte) error {
-	if len(secret) == 0 {
+// SignedBy checks that the signature is the HMAC-SHA256 of the parts by one of the secrets, in hexadecimal. It takes
+// constant time.
+func SignedBy(secrets Secrets, signature string, parts ...[]byte) error {
+	if secrets.empty() {
 		return errNoSecret
 	}
 	given, err := hex.DecodeString(signature)
 	if err != nil || len(given) != sha256.Size {
 		return fmt.Errorf("expected a signature of %d hexadecimal digits", hex.EncodedLen(sha256.Size))
 	}
-	mac := hmac.New(sha256.New, secret)
-	for _, part := range parts {
-		mac.Write(part)
+	signed := false
+	for _, secret := range [][]byte{secrets.Current, secrets.Previous} {
+		if len(secret) == 0 {
+			continue
+		}
+		mac := hmac.New(sha256.New, secret)
+		for _, part := range parts {
+			mac.Write(part)
+		}
+		signed = hmac.Equal(mac.Sum(nil), given) || signed // The time does not show which secret matches.
 	}
-	if !hmac.Equal(mac.Sum(nil), given) {
+	if !signed {
 		return errors.New("the signature does not match the body: use the same secret here and at the sender, and check that no proxy changes the body")
 	}
 	return nil
 }
+
+func (s Secrets) empty() bool { return len(s.Current) == 0 && len(s.Previous) == 0 }
 
 // postWebhook queues the event of a webhook. It uses no other part of the request before the signature is verified.
 func (a *api) postWebhook(r *http.Request) (reply, error) {

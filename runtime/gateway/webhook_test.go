@@ -37,20 +37,21 @@ func TestOnlyTheCorrectSignatureIsAccepted(t *testing.T) {
 		signature string
 		want      int
 	}{
-		"right":                {right, http.StatusAccepted},
-		"correct, in capitals": {"sha256=" + strings.ToUpper(digits), http.StatusAccepted},
-		"by another secret":    {sign("another secret", []byte(body)), http.StatusUnauthorized},
-		"by an empty secret":   {sign("", []byte(body)), http.StatusUnauthorized},
-		"for part of the body": {sign(webhookSecret, []byte(body[:len(body)-1])), http.StatusUnauthorized},
-		"last digit wrong":     {right[:len(right)-1] + flipped, http.StatusUnauthorized},
-		"first digits only":    {right[:len(right)-2], http.StatusUnauthorized},
-		"one digit more":       {right + "0", http.StatusUnauthorized},
-		"twice":                {right + digits, http.StatusUnauthorized},
-		"algorithm missing":    {digits, http.StatusUnauthorized},
-		"algorithm misspelt":   {"SHA256=" + digits, http.StatusUnauthorized},
-		"another algorithm":    {"sha1=" + digits, http.StatusUnauthorized},
-		"empty":                {"sha256=", http.StatusUnauthorized},
-		"missing":              {"", http.StatusUnauthorized},
+		"right":                  {right, http.StatusAccepted},
+		"correct, in capitals":   {"sha256=" + strings.ToUpper(digits), http.StatusAccepted},
+		"by the previous secret": {sign(previousSecret, []byte(body)), http.StatusAccepted},
+		"by an older secret":     {sign(olderSecret, []byte(body)), http.StatusUnauthorized},
+		"by an empty secret":     {sign("", []byte(body)), http.StatusUnauthorized},
+		"for part of the body":   {sign(webhookSecret, []byte(body[:len(body)-1])), http.StatusUnauthorized},
+		"last digit wrong":       {right[:len(right)-1] + flipped, http.StatusUnauthorized},
+		"first digits only":      {right[:len(right)-2], http.StatusUnauthorized},
+		"one digit more":         {right + "0", http.StatusUnauthorized},
+		"twice":                  {right + digits, http.StatusUnauthorized},
+		"algorithm missing":      {digits, http.StatusUnauthorized},
+		"algorithm misspelt":     {"SHA256=" + digits, http.StatusUnauthorized},
+		"another algorithm":      {"sha1=" + digits, http.StatusUnauthorized},
+		"empty":                  {"sha256=", http.StatusUnauthorized},
+		"missing":                {"", http.StatusUnauthorized},
 	} {
 		w := newWorld(t, gateway.Config{Webhooks: github(webhookSecret)})
 		answer := post(w, "/webhooks/github", body, withHeader(webhookHeader(nil), "X-Hub-Signature-256", test.signature))
@@ -69,12 +70,26 @@ func TestOnlyTheCorrectSignatureIsAccepted(t *testing.T) {
 // Stripe and Slack sign a timestamp together with the body.
 func TestASignatureOfPartsIsAccepted(t *testing.T) {
 	t.Parallel()
-	secret, body := []byte("a secret of the tests"), []byte("body")
-	digits := strings.TrimPrefix(sign(string(secret), []byte("1700000000.body")), "sha256=")
-	if err := gateway.SignedBy(secret, digits, []byte("1700000000."), body); err != nil {
+	const secret = "a secret of the tests"
+	secrets, body := gateway.Secrets{Current: []byte(secret)}, []byte("body")
+	digits := strings.TrimPrefix(sign(secret, []byte("1700000000.body")), "sha256=")
+	if err := gateway.SignedBy(secrets, digits, []byte("1700000000."), body); err != nil {
 		t.Errorf("expected the signature accepted, got %v", err)
 	}
-	if err := gateway.SignedBy(secret, digits, []byte("1700000001."), body); err == nil {
+	if err := gateway.SignedBy(secrets, digits, []byte("1700000001."), body); err == nil {
 		t.Error("expected another time rejected")
+	}
+}
+
+func TestAnEmptySecretAcceptsNothing(t *testing.T) {
+	t.Parallel()
+	body, byNone := []byte("body"), strings.TrimPrefix(sign("", []byte("body")), "sha256=")
+	for name, secrets := range map[string]gateway.Secrets{
+		"no previous secret": {Current: []byte("a secret of the tests")}, "no current secret": {Previous: []byte("a secret of the tests")}, "none": {},
+		"empty, not nil": {Current: []byte("a secret of the tests"), Previous: []byte{}},
+	} {
+		if err := gateway.SignedBy(secrets, byNone, body); err == nil {
+			t.Errorf("%s: expected the signature by an empty secret rejected", name)
+		}
 	}
 }

@@ -56,7 +56,7 @@ func playFailures(t *testing.T, payloads string) {
 	faults := &throttling{calls: map[string]int{}}
 	w := newWorldOf(t, awslocal.Config{Fault: faults.fault}, till, till, map[string]string{
 		host.LogPayloads: payloads, host.LogLevel: "debug", samples.GitHubWebhookSecret: webhookSecret, "AWS_MAX_ATTEMPTS": "1",
-		samples.EnrichCallbackBase: "https://canary-base.example.com", samples.EnrichCallbackKey: callbackKey,
+		samples.EnrichCallbackBase: "https://canary-base.example.com", samples.EnrichCallbackKey: callbackKey, samples.EnrichCallbackKeyPrevious: previousCallbackKey,
 	})
 	faults.on.Store(true)
 	w.playThrottled()
@@ -156,7 +156,8 @@ func (w *world) playCallback(payloadsShown bool) {
 	if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {
 		w.t.Fatal(err)
 	}
-	address := enrich.Callbacks{Base: "https://canary-base.example.com", Key: []byte(callbackKey)}.Address("enrich/1", snapshot.Context.Deadline)
+	// The address is from before the rotation of the key.
+	address := enrich.Callbacks{Base: "https://canary-base.example.com", Key: []byte(previousCallbackKey)}.Address("enrich/1", snapshot.Context.Deadline)
 	path, key := strings.TrimPrefix(address, "https://canary-base.example.com"), address[strings.LastIndexByte(address, '/')+1:]
 	body := fmt.Sprintf(`{"jobId":%q,"success":true,"data":{"canary-payload":"canary-payload"}}`, snapshot.Context.JobID)
 	for _, try := range []string{path, path, path, path, path + "x"} {

@@ -54,14 +54,18 @@ func (w *world) checkSecrets(payloadsShown bool) {
 	}
 }
 
-// webhookSecret and callbackKey are canaries in the environment.
+// The secrets are canaries in the environment. The previous ones are the former secrets of a rotation.
 const (
-	webhookSecret = "canary-webhook-secret"
-	callbackKey   = "canary-callback-key-0123456789abcdef"
+	webhookSecret         = "canary-webhook-secret"
+	previousWebhookSecret = "canary-previous-webhook-secret"
+	callbackKey           = "canary-callback-key-0123456789abcdef"
+	previousCallbackKey   = "canary-previous-callback-key-0123456789abcdef"
 )
 
-func sign(body string) string {
-	mac := hmac.New(sha256.New, []byte(webhookSecret))
+func sign(body string) string { return signBy(webhookSecret, body) }
+
+func signBy(secret, body string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(body))
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
@@ -75,7 +79,7 @@ func TestNoSecretIsExposed(t *testing.T) {
 		t.Run("payloads "+payloads, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, map[string]string{
-				host.LogPayloads: payloads, host.LogLevel: "debug", samples.GitHubWebhookSecret: webhookSecret,
+				host.LogPayloads: payloads, host.LogLevel: "debug", samples.GitHubWebhookSecret: webhookSecret, samples.GitHubWebhookSecretPrevious: previousWebhookSecret,
 				samples.EnrichCallbackBase: "https://canary-base.example.com", samples.EnrichCallbackKey: callbackKey,
 			})
 			w.play()
@@ -113,6 +117,8 @@ func (w *world) playGateway() {
 		status  int
 	}{
 		{"/webhooks/github", header("", sign(string(webhook))), string(webhook), http.StatusAccepted},
+		{"/webhooks/github", header("", signBy(previousWebhookSecret, string(webhook))), string(webhook), http.StatusAccepted},
+		{"/webhooks/github", header("", signBy("canary-older-webhook-secret", string(webhook))), string(webhook), http.StatusUnauthorized},
 		{"/webhooks/github", header("", "sha256=canary"), string(webhook), http.StatusUnauthorized},
 		{"/webhooks/github", header("", sign(`{"action":"canary-payload"`)), `{"action":"canary-payload"`, http.StatusBadRequest},
 		{"/webhooks/enricher/1/4102444800/canary-key", nil, `{"job":"canary-payload"}`, 0},

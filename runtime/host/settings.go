@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/settle-run/settle/runtime/gateway"
 )
 
 // The environment variables of the functions. An empty variable counts as unset.
@@ -265,6 +267,16 @@ func (r *Env) Secret(name string, bytesMin int) []byte {
 		r.Wrong(name, fmt.Sprintf("a secret of at least %d bytes", bytesMin), fmt.Sprintf("%d bytes", len(value)))
 	}
 	return []byte(value)
+}
+
+// Secrets reads a secret and the previous one, which is set only while the secret is rotated. Both have a minimum
+// length. No error quotes them.
+func (r *Env) Secrets(name, previous string, bytesMin int) gateway.Secrets {
+	secrets := gateway.Secrets{Current: r.Secret(name, bytesMin), Previous: r.Secret(previous, bytesMin)}
+	if len(secrets.Current) == 0 && len(secrets.Previous) > 0 {
+		r.Wrong(name, "a secret, because "+previous+" is set", "nothing: set it, or unset "+previous)
+	}
+	return secrets
 }
 
 func (r *Env) level(name string) (level slog.Level) {

@@ -172,7 +172,7 @@ func (w *world) create(o options) {
 	}
 	w.store = dynamostore.New(tables, table)
 	own := w.by("gateway", config)
-	gateway, err := gateway.New(w.machines(), sqsqueue.New(sqs.NewFromConfig(own), w.queueURL, ""), dynamostore.New(dynamodb.NewFromConfig(own), table), gateway.Config{Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub([]byte(webhookSecret))}, Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
+	gateway, err := gateway.New(w.machines(), sqsqueue.New(sqs.NewFromConfig(own), w.queueURL, ""), dynamostore.New(dynamodb.NewFromConfig(own), table), gateway.Config{Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub(gateway.Secrets{Current: []byte(webhookSecret)})}, Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		w.t.Fatal(err)
 	}

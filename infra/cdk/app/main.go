@@ -6,6 +6,7 @@
 //	own          true if the consumer hosts your own machines; the stack then has no examples
 //	alarms       the ARN of an SNS topic for alarms; by default, alarms are only shown in the console
 //	stream       on adds a stream to the table; off by default
+//	rotate       the generated secrets that are rotated, separated by commas: callbacks, github; none by default
 //	concurrency  the maximum number of batches of events processed at once; 50 by default
 //
 // The stack has the outputs of infra/template.yaml, and termination protection: `make destroy` asks before it switches it off.
@@ -52,6 +53,17 @@ func fill(app awscdk.App) {
 	case "off":
 	default:
 		panic(fmt.Sprintf("expected stream to be on or off, got %q", stream))
+	}
+	for secret := range strings.SplitSeq(context(app, "rotate", ""), ",") {
+		switch secret {
+		case "callbacks":
+			props.Secrets.RotateEnrichCallbackKey = true
+		case "github":
+			props.Secrets.RotateGitHubWebhook = true
+		case "":
+		default:
+			panic(fmt.Sprintf("expected rotate to be callbacks, github or both separated by a comma, got %q", secret))
+		}
 	}
 	if text := context(app, "concurrency", ""); text != "" {
 		concurrency, err := strconv.Atoi(text)

@@ -230,7 +230,7 @@ func TestContextSetsAlarmsStreamAndConcurrency(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"alarms": `expected alarms to be the ARN of an SNS topic, got "many"`, "concurrency": `expected concurrency to be a number from 2 to 1000, got "many"`,
-		"stream": `expected stream to be on or off, got "many"`,
+		"stream": `expected stream to be on or off, got "many"`, "rotate": `expected rotate to be callbacks, github or both separated by a comma, got "many"`,
 	} {
 		if said := refused(t, map[string]any{"stack": "blue", "functions": folder, key: "many"}); said != want {
 			t.Errorf("%s: expected %q, got %v", key, want, said)
@@ -238,6 +238,17 @@ func TestContextSetsAlarmsStreamAndConcurrency(t *testing.T) {
 	}
 	if said, _ := refused(t, map[string]any{"stack": "blue", "functions": folder, "concurrency": "1001"}).(error); said == nil || !strings.Contains(said.Error(), "from 2 to 1000, got 1001") {
 		t.Errorf("expected a panic that names the limits, got %v", said)
+	}
+}
+
+func TestContextRotatesSecrets(t *testing.T) {
+	t.Parallel()
+	a := synthesized(t, map[string]any{"stack": "blue", "functions": built(t, "settle", cdk.Functions...), "rotate": "callbacks,github"})
+	variables, _ := a.Resources[a.functions()[cdk.Gateway]].Properties["Environment"].(map[string]any)["Variables"].(map[string]any)
+	for _, name := range []string{"SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS", "SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS"} {
+		if variables[name] == nil {
+			t.Errorf("expected the variable %s, got %v", name, variables)
+		}
 	}
 }
 

@@ -29,8 +29,8 @@ type answer struct {
 }
 
 // GitHub returns the webhook. Without a secret, it rejects every request.
-func GitHub(secret []byte) gateway.Webhook {
-	return gateway.Webhook{Verify: gateway.HMAC("X-Hub-Signature-256", "sha256=", secret), Read: read}
+func GitHub(secrets gateway.Secrets) gateway.Webhook {
+	return gateway.Webhook{Verify: gateway.HMAC("X-Hub-Signature-256", "sha256=", secrets), Read: read}
 }
 
 // read converts a workflow_job webhook to its event. The event has the gateway's default ID, a digest of the body,

@@ -73,7 +73,7 @@ func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 			Upload:          upload.Config{Window: config.UploadWindow},
 		})
 	}, stack.Config{
-		AWSAddr: config.AWSAddr, HTTPAddr: config.HTTPAddr, Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub([]byte(secret))}, Logger: logger, Committed: watch.seen.committed,
+		AWSAddr: config.AWSAddr, HTTPAddr: config.HTTPAddr, Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub(gateway.Secrets{Current: []byte(secret)})}, Logger: logger, Committed: watch.seen.committed,
 		Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback}},
 	})
 	if err != nil {
