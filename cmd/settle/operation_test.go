@@ -4,12 +4,19 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
 	"github.com/settle-run/settle/cmd/settle/command"
+	"github.com/settle-run/settle/cmd/settle/internal/stack"
 	"github.com/settle-run/settle/cmd/settle/internal/view"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 func TestAnOperatorStopsAnInstance(t *testing.T) {
@@ -126,5 +133,45 @@ func TestAnInterruptedStopIsCompletedByTheNextOne(t *testing.T) {
 				contains(u.t, u.must("get", "--local", "--alias", "x-7"), "relay/2\n")
 			})
 		}
+	}
+}
+
+// fill gives an instance so much history that its item has no room for 50 bytes more.
+func (u user) fill(instance string) {
+	store := dynamostore.New(dynamodb.NewFromConfig(u.stack.AWS()), stack.Table)
+	id, err := instances.ParseID(instance)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	record, err := store.Load(u.t.Context(), id)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	for bytes := 1 << 18; bytes >= 50; bytes /= 2 {
+		next := record
+		next.Revision++
+		next.History = append(slices.Clip(record.History), instances.Transition{Event: "filler", Reason: strings.Repeat("x", bytes)})
+		if err := store.Commit(u.t.Context(), next); err == nil {
+			record = next
+		} else if !errors.Is(err, durable.ErrUnstorable) {
+			u.t.Fatal(err)
+		}
+	}
+}
+
+// The item has room for the end of the instance only without its earlier history.
+func TestAnInstanceWithAFullItemCanBeEnded(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"stop", "terminate"} {
+		withMachines(t, relay(), func(u user) {
+			u.must("send", "--local", "relay/1", "KNOW", "what=x-7", "--wait", "settled")
+			u.fill("relay/1")
+			contains(u.t, u.must(kind, "--local", "relay/1", "--reason", "full"), kind+" of relay/1: done, revision ")
+			shown := u.must("get", "--local", "relay/1")
+			contains(u.t, shown, "status    stopped\n", "settle."+kind)
+			if strings.Contains(shown, "filler") {
+				u.t.Errorf("%s kept the earlier history: %s", kind, shown)
+			}
+		})
 	}
 }

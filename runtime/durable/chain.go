@@ -18,10 +18,11 @@ import (
 // chain, which begins with an event from outside or with a timer. The chain counts its messages as hops, and
 // Config.HopsMax limits them.
 //
-// The count of one path is not enough: if each message of a chart leads to two more, a path of 20 hops belongs to a
-// million messages. So an instance counts like a Lamport clock (Lamport, "Time, Clocks, and the Ordering of Events in a
-// Distributed System"): it adds one for each message of the chain, and continues with the message's count if that is
-// higher.
+// It is not enough to count along one path: if each message of a chart leads to two more, a path of 20 hops belongs to
+// a million messages. So an instance counts like a Lamport clock. It adds one for each message of the chain, and
+// continues with the message's count if that is higher.
+//
+// Source: Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System", 1978.
 
 const (
 	// chainKey is the key of a message for its chain.

@@ -95,7 +95,7 @@ type Config struct {
 	// PostponeMin and PostponeMax bound the wait before a message of the runtime that cannot be applied is delivered
 	// again. The wait doubles. They default to one minute and one hour.
 	PostponeMin, PostponeMax time.Duration
-	// HopsMax limits the messages between instances after a timer or an event from outside: see ADR 39. Defaults to 1000.
+	// HopsMax limits the messages between instances that follow a timer or an event from outside. Defaults to 1000.
 	HopsMax int
 	// AcknowledgeMax is how long an early acknowledgement may take. Defaults to 3 seconds.
 	AcknowledgeMax time.Duration

@@ -45,6 +45,9 @@ const (
 	// HistoryMax is the number of transitions that an instance stores: 1 to HistoryTransitionsMax. It defaults to the
 	// default of durable.Config.HistoryMax. Each KB of history costs one more write unit per event.
 	HistoryMax = "SETTLE_HISTORY_MAX"
+	// HopsMax limits the messages between instances that follow a timer or an event from outside: 1 to ChainHopsMax. It
+	// defaults to the default of durable.Config.HopsMax.
+	HopsMax = "SETTLE_HOPS_MAX"
 
 	// Service is the service name in metrics and traces, "settle" by default.
 	Service = "SETTLE_SERVICE"
@@ -63,6 +66,9 @@ const (
 // bytes with ten regions. The maximum is then 80 KB, which fits into an item beside the largest snapshot.
 const HistoryTransitionsMax = 100
 
+// ChainHopsMax is the upper bound of HopsMax.
+const ChainHopsMax = 1_000_000
+
 // Settings are the values of the environment variables.
 type Settings struct {
 	Table                   string
@@ -76,8 +82,8 @@ type Settings struct {
 	ScheduleGroup           string
 	// Workflows maps the names that charts use for workflows to ARNs.
 	Workflows map[string]string
-	// HistoryMax is 0 for the default.
-	HistoryMax int
+	// HistoryMax and HopsMax are 0 for the default.
+	HistoryMax, HopsMax int
 	// Service is never empty.
 	Service     string
 	LogLevel    slog.Level
@@ -106,7 +112,7 @@ func readSettings(r *Env) Settings {
 		TracesEndpoint:          r.endpoint(TracesEndpoint),
 		TracesHeaders:           r.headers(TracesHeaders),
 	}
-	settings.HistoryMax = r.countTo(HistoryMax, HistoryTransitionsMax)
+	settings.HistoryMax, settings.HopsMax = r.countTo(HistoryMax, HistoryTransitionsMax), r.countTo(HopsMax, ChainHopsMax)
 	if (settings.DelayQueueARN == "") != (settings.SchedulerRoleARN == "") {
 		r.Wrong(DelayQueueARN+" and "+SchedulerRoleARN, "both or neither", "one")
 	}

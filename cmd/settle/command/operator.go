@@ -118,7 +118,12 @@ func (o *operator) try(ctx context.Context, id instances.ID, op instances.Operat
 		shown.DryRun = o.queue == nil
 		return shown, record, err
 	}
-	if err = o.store.Commit(ctx, record); errors.Is(err, durable.ErrConflict) {
+	err = o.store.Commit(ctx, record)
+	if errors.Is(err, durable.ErrUnstorable) && len(record.History) > 1 {
+		record.History = record.History[len(record.History)-1:] // The item is full. The loop would also drop its history.
+		err = o.store.Commit(ctx, record)
+	}
+	if errors.Is(err, durable.ErrConflict) {
 		// The SDK may have repeated a write whose answer was lost.
 		stored, loadErr := o.store.Load(ctx, id)
 		isOwn := func(t instances.Transition) bool { return t.At.Equal(op.At.Truncate(time.Millisecond)) && isOf(t, op) }

@@ -171,6 +171,8 @@ var fixed = []mutant{
 	switch suspicion := t.suspicion(); {`},
 	{name: "a neighbour uses up the only attempt", scenario: "killer and one attempt", finds: "innocent service exhausted", file: servicesFile,
 		old: `ReceiveCount > 1 && t.slot == together &&`, new: `ReceiveCount > 1 && t.slot < together &&`},
+	{name: "one message too many in a cycle", scenario: "ring", finds: "ring", file: "chain.go",
+		old: `t.chain.Hops <= t.loop.config.HopsMax`, new: `t.chain.Hops <= t.loop.config.HopsMax+1`},
 	{name: "failed write counts as a try", scenario: "plain: limit 1", faults: 2, finds: "innocent event parked", file: turnFile,
 		old: `			t.takeBack(ctx, loaded, deliveries[done:], err)
 `, new: `			_ = loaded
