@@ -38,20 +38,18 @@ type bulkFlags struct {
 // bulkCommand groups the commands that change many instances.
 type bulkCommand struct {
 	Send      bulkSendCommand      `cmd:"" help:"Send an event to each instance."`
-	Stop      bulkStopCommand      `cmd:"" help:"Stop each instance."`
-	Terminate bulkTerminateCommand `cmd:"" help:"Terminate each instance."`
+	Stop      bulkOperationCommand `cmd:"" help:"Stop each instance."`
+	Terminate bulkOperationCommand `cmd:"" help:"Terminate each instance."`
 	Move      bulkMoveCommand      `cmd:"" help:"Move each instance to another state, or change its context."`
 	Resume    bulkResumeCommand    `cmd:"" help:"Resume each stuck instance."`
-	Keep      bulkKeepCommand      `cmd:"" help:"Keep each instance beyond its retention."`
-	Unkeep    bulkUnkeepCommand    `cmd:"" help:"End the effect of keep."`
+	Keep      bulkOperationCommand `cmd:"" help:"Keep each instance beyond its retention."`
+	Unkeep    bulkOperationCommand `cmd:"" help:"End the effect of keep."`
 }
 
 type (
-	bulkStopCommand      struct{ bulkFlags }
-	bulkTerminateCommand struct{ bulkFlags }
+	// bulkOperationCommand changes the instances. Its name is the kind of the change: stop, terminate, keep or unkeep.
+	bulkOperationCommand struct{ bulkFlags }
 	bulkResumeCommand    struct{ bulkFlags }
-	bulkKeepCommand      struct{ bulkFlags }
-	bulkUnkeepCommand    struct{ bulkFlags }
 	bulkMoveCommand      struct {
 		bulkFlags
 		moveFlags
@@ -62,16 +60,6 @@ type (
 		Payload []string `arg:"" optional:"" name:"key=value" help:"The payload: key=value for a string, key:=value for JSON."`
 	}
 )
-
-// bulkHelp is the help of all bulk commands.
-const bulkHelp = `The command first lists the instances that match the filter, by the index if the table has one, and counts them. Then it
-asks, and processes each instance once, at a bounded rate. An instance that no longer matches when its turn comes is
-skipped. An instance that fails is reported, and the others continue; the exit code is then 1.
-
-The journal records the instances and their outcomes. To continue a run that was interrupted, repeat the same command. The
-history of each instance shows the change with your reason and the stamp of the run.
-
-`
 
 // bulkWorkers is how many instances are processed at a time.
 const bulkWorkers = 8

@@ -46,37 +46,6 @@ type devCommand struct {
 	kong.Plugins
 }
 
-// Help implements kong.HelpProvider.
-func (*devCommand) Help() string {
-	return `Runs the same handlers as on AWS. They get the same events over the same wire protocols. Only the services are simulated:
-they print what they would do.
-
-The AWS endpoint serves SQS, DynamoDB, EventBridge Scheduler and Step Functions, and returns an error for anything that it
-does not support. https://github.com/settle-run/settle/blob/main/docs/awslocal.md lists both. Point any SDK at it with
-AWS_ENDPOINT_URL, and the aws CLI with --endpoint-url.
-
-With --data, every change is on disk before it is acknowledged. After Ctrl-C, a crash or a kill, settle dev on the same
-folder continues with all instances, schedules and executions. Generated secrets are kept in its file secrets.json, which
-only you can read. They are used whenever you give none. Without --data, nothing survives Ctrl-C.
-
-Both ports accept only requests for localhost or a loopback address. Otherwise a web page could bind its own name to
-127.0.0.1, and read and change everything. If a container reaches this machine under another name, allow the name with
---allow-host.
-
-With --consumer, settle dev runs the executable that you deploy, in --concurrency processes. It kills a process at its
-timeout, and restarts a process that has ended. As environment variables, each process gets the settings that its template
-sets on AWS, the settings from the flags of machines, and generated keys, such as the key for the codes of signup. It
-inherits no variables from this shell. To set a variable yourself, use --consumer-env SETTLE_SIGNUP_CODE_KEY=...
-
-The log of the executable is printed unchanged. Unlike on AWS, it contains payloads, because simulated services show nothing
-else. To leave them out, use --consumer-env SETTLE_LOG_PAYLOADS=off.
-
-  settle dev
-  settle dev --data ~/.settle --function-timeout 15s
-  settle dev --allow-host host.docker.internal
-  settle dev --aws-port 0 --consumer ./bootstrap --consumer-env SETTLE_LOG_LEVEL=debug`
-}
-
 // validate checks the flags.
 func (c *devCommand) validate() error {
 	if c.Concurrency <= 0 {

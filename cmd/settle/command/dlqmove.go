@@ -76,22 +76,6 @@ type dlqRedriveCommand struct {
 	outputFlag
 }
 
-// Help implements kong.HelpProvider.
-func (*dlqRedriveCommand) Help() string {
-	return `Sends each event to the queue again, with its body, instance and attributes, and then deletes it from the dead-letter
-queue. The events of an instance are sent in order. An event is applied once, however often you redrive it, as long as
-fewer than 50 other events come in between (docs/guarantees.md). Redrive all events of an instance together, because later
-events may depend on earlier ones.
-
-Events that are parked again in the meantime stay, and are counted. If an event cannot be sent, the later events of its
-instance stay too. Ctrl-C stops between two events, and the remaining ones stay.
-
-  settle dlq redrive --instance signup/42
-  settle dlq redrive 5fea7756-0ea4-451a-a703-a558b933e274
-  settle dlq redrive --all
-  settle dlq redrive --all --dead-letter-queue settle-delay-dlq --queue settle-delay`
-}
-
 // redriven is the JSON output of dlq redrive.
 type redriven struct {
 	Redriven int `json:"redriven"`
@@ -165,15 +149,6 @@ type dlqDropCommand struct {
 	choiceFlags
 	Yes bool `short:"y" help:"Do not ask for confirmation."`
 	outputFlag
-}
-
-// Help implements kong.HelpProvider.
-func (*dlqDropCommand) Help() string {
-	return `Deletes the events permanently. This includes the events of an instance beyond the first ten, and events that are parked in
-the meantime. If the queue has any events, drop asks for confirmation. Without a terminal, it requires --yes.
-
-  settle dlq drop 5fea7756-0ea4-451a-a703-a558b933e274
-  settle dlq drop --instance signup/42 --yes`
 }
 
 // dropped is the JSON output of dlq drop.

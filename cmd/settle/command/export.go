@@ -17,18 +17,6 @@ type exportCommand struct {
 	Consistent bool `help:"Read the table consistently, at twice the read capacity."`
 }
 
-// Help implements kong.HelpProvider.
-func (*exportCommand) Help() string {
-	return `Writes one line of JSON for each instance: its name, revision and times, its aliases, and its snapshot, which an XState
-front end can read. Task tokens are not included.
-
-export reads the whole table, in no order. In a large table that takes time and read capacity. If an item cannot be read,
-export reports it on standard error, continues, and ends with exit code 1.
-
-  settle export > all.jsonl
-  settle export --status done | jq -r '[.instance, .snapshot.output.outcome] | @tsv'`
-}
-
 // exported is one line of the export.
 type exported struct {
 	Instance  string                     `json:"instance"`

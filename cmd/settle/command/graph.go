@@ -16,22 +16,6 @@ type graphCommand struct {
 	outputFlag
 }
 
-// Help implements kong.HelpProvider.
-func (*graphCommand) Help() string {
-	return `The format mermaid is a state diagram that GitHub renders in Markdown. The diagram of an instance is the chart of the version
-that runs it, with the active states in the class current.
-
-The format xstate is an XState v5 machine config in JSON, for editors, front ends and settle simulate. It refers to actions,
-guards and services by name. The config is the same for all instances.
-
--o applies to the list of machines only.
-
-  settle graph
-  settle graph signup > signup.mmd
-  settle graph signup/42
-  settle graph signup --format xstate > signup.json`
-}
-
 // formatXState is the value of --format for an XState config.
 const formatXState = "xstate"
 

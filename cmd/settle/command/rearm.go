@@ -29,30 +29,6 @@ type rearmCommand struct {
 	outputFlag
 }
 
-// Help implements kong.HelpProvider.
-func (*rearmCommand) Help() string {
-	return `Rearm an instance after you restored its item from a backup, and before its next event. A restored instance counts its
-steps from where the backup was, so it would use the IDs of earlier sends again, and receivers would drop them as duplicates.
-Timers that fired since the backup would never fire again.
-
-Rearming raises the count above every number used before, and asks again for the timers, aliases, tasks and executions that
-the instance waits for. An instance that is done notifies its parent again. Rearming an instance that was not restored is
-harmless.
-
-Name one instance, or use --machine or --all. These two ask for confirmation, and without a terminal they need --yes. Naming
-one instance also rearms its finished children.
-
-The run reports items that it cannot read or store, continues, and ends with exit code 1. A run prints its stamp. If it is
-interrupted, --resume continues it. The clock of this machine must be right.
-
-docs/backups.md has the whole procedure.
-
-  settle rearm signup/42
-  settle rearm --machine signup --dry-run
-  settle rearm --all --yes
-  settle rearm --all --resume 1795165200000000`
-}
-
 // rearmReport is the JSON output of rearm.
 type rearmReport struct {
 	// Stamp is when the run began, in microseconds since 1970.
