@@ -191,8 +191,8 @@ func (c *dlqDropCommand) Run(ctx context.Context, s *session) error {
 
 // ask asks for confirmation. If the queue is empty, it prints that instead, and some is false.
 func (c *dlqDropCommand) ask(ctx context.Context, s *session, choice *choice) (some bool, err error) {
-	if !s.StdinTTY {
-		return false, fmt.Errorf("%w: expected --yes, because there is no terminal to ask for confirmation", errUsage)
+	if err := s.canConfirm(); err != nil {
+		return false, err
 	}
 	about := 0
 	progress := s.newProgress("event received", "events received")

@@ -247,8 +247,19 @@ func (s *session) readInput(ctx context.Context) ([]byte, error) {
 	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.In, gateway.EventBytesMax+1)) })
 }
 
+// canConfirm returns an error if there is no terminal for confirm.
+func (s *session) canConfirm() error {
+	if !s.StdinTTY {
+		return fmt.Errorf("%w: expected --yes, because there is no terminal to ask for confirmation", errUsage)
+	}
+	return nil
+}
+
 // confirm asks a question on the terminal. If the answer is no, it returns an error that ends with otherwise.
 func (s *session) confirm(ctx context.Context, question, otherwise string) error {
+	if err := s.canConfirm(); err != nil {
+		return err
+	}
 	s.writeErr("%s [y/N] ", question)
 	answer, err := until(ctx, func() (string, error) { return bufio.NewReader(s.In).ReadString('\n') })
 	if err != nil && !errors.Is(err, io.EOF) {
