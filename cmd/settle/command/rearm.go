@@ -59,7 +59,7 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return c.explain(s, err)
 	}
-	r := &rearming{operator: o, stamp: cmp.Or(c.Resume, now), family: c.Instance != ""}
+	r := &rearming{operator: o, stamp: cmp.Or(c.Resume, now), family: c.Instance != "", found: view.Rearms{}}
 	if c.Machine != "" {
 		if _, err := r.machines.Lookup(c.Machine); err != nil {
 			return err

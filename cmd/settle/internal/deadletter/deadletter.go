@@ -249,15 +249,7 @@ func (r *Reader) receive(ctx context.Context) ([]*Message, error) {
 // finishing returns a context that ends some time after ctx is canceled.
 func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, end := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			end()
-		case <-longer.Done():
-		}
-	})
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, end) })
 	return longer, func() {
 		stop()
 		end()
