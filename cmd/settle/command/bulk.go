@@ -30,8 +30,9 @@ type bulkFlags struct {
 	Yes       bool          `short:"y" help:"Do not ask for confirmation."`
 	outputFlag
 
-	// status is the status of the instances to process; empty means any.
-	status statechart.Status
+	// status is the status of the instances to process; empty means any. conditions are the conditions of Context.
+	status     statechart.Status
+	conditions []condition
 }
 
 // bulkCommand groups the commands that change many instances.
@@ -65,7 +66,8 @@ func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Statu
 	if c.Machine == "" || c.Rate < 1 {
 		return fmt.Errorf("%w: expected --machine, and a --rate of at least 1, got %q and %d", errUsage, c.Machine, c.Rate)
 	}
-	if _, err := conditions(c.Context); err != nil {
+	var err error
+	if c.conditions, err = conditions(c.Context); err != nil {
 		return err
 	}
 	o, err := newOperator(ctx, s, c.tableFlags, c.Queue, c.DryRun)
@@ -150,8 +152,7 @@ func (c *bulkFlags) selects(record instances.Record, now time.Time) bool {
 	if json.Unmarshal(record.Snapshot, &snapshot) != nil || c.Tag != "" && !slices.Contains(snapshot.Tags, c.Tag) {
 		return false
 	}
-	wanted, _ := conditions(c.Context) // They were checked at the start.
-	return !slices.ContainsFunc(wanted, func(w condition) bool { return !w.holds(snapshot.Context) })
+	return !slices.ContainsFunc(c.conditions, func(w condition) bool { return !w.holds(snapshot.Context) })
 }
 
 // ask asks for confirmation, unless the run has begun before.

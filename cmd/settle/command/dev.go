@@ -100,13 +100,20 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	}
 	handler := console.NewHandler(s.raw, s.style, "")
 	logger := slog.New(durable.LogPanics(handler, true))
+	// The environment of the consumer's executable has the machines' variables and --consumer-env.
+	consumerEnv := func(gatewayURL string) []string {
+		if s.config.Dev.ConsumerEnv == nil {
+			return c.ConsumerEnv
+		}
+		return append(s.config.Dev.ConsumerEnv(gatewayURL), c.ConsumerEnv...)
+	}
 	var hosted []durable.Machine
 	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
 		hosted = s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL})
 		return hosted
 	}, stack.Config{
 		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), AllowHosts: c.AllowHosts, Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger, Committed: handler.Committed,
-		Consumer: c.Consumer, ConsumerEnv: c.consumerEnv(s), ConsumerLogs: s.raw, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
+		Consumer: c.Consumer, ConsumerEnv: consumerEnv, ConsumerLogs: s.raw, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; stop the process that listens there, or choose other ports with --aws-port and --http-port (0 picks a free one)", err)
@@ -130,17 +137,6 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 		err = s.printf("\nStopping.\n")
 	}
 	return errors.Join(err, running.Close())
-}
-
-// consumerEnv returns the environment of the consumer's executable: the machines' variables and --consumer-env.
-func (c *devCommand) consumerEnv(s *session) func(gatewayURL string) []string {
-	return func(gatewayURL string) []string {
-		var own []string
-		if s.config.Dev.ConsumerEnv != nil {
-			own = s.config.Dev.ConsumerEnv(gatewayURL)
-		}
-		return append(own, c.ConsumerEnv...)
-	}
 }
 
 func loopback(port uint16) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
@@ -177,15 +173,11 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	if err := trial.print(s, running, settle); err != nil {
 		return err
 	}
-	return s.printf("%s", s.style.Fold(fmt.Sprintf("Each transition is printed below as it is stored. Ctrl-C stops; %s.\n\n", c.kept(s))))
-}
-
-// kept says what remains after the command ends.
-func (c *devCommand) kept(s *session) string {
-	if c.Data == "" {
-		return "nothing is kept"
+	kept := "nothing is kept"
+	if c.Data != "" {
+		kept = "to continue later, run " + s.name() + " dev with --data " + c.Data + " again"
 	}
-	return "to continue later, run " + s.name() + " dev with --data " + c.Data + " again"
+	return s.printf("%s", s.style.Fold(fmt.Sprintf("Each transition is printed below as it is stored. Ctrl-C stops; %s.\n\n", kept)))
 }
 
 // programToPaste returns how to call this program in another terminal: by its name if the shell finds it, else by its

@@ -49,7 +49,7 @@ func (f dlqFlags) read(ctx context.Context, s *session, progress *progress, do f
 		return f.explain(s, err)
 	}
 	progress.say("")
-	r := deadletter.NewReader(client, url)
+	r := deadletter.NewReader(client, url, deadletter.Hidden)
 	has, err := r.Content(ctx)
 	if err == nil {
 		err = f.checkSwapped(has.RedrivePolicy)
