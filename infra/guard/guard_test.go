@@ -236,7 +236,7 @@ func dynamoKey(instance string) map[string]types.AttributeValue {
 }
 
 // A guard decides each call anew: an allowed call does not allow another one on the same table.
-func TestAllowedCallsAreCached(t *testing.T) {
+func TestEachCallIsDecidedAnew(t *testing.T) {
 	t.Parallel()
 	config, g := guarded(t, "gateway")
 	client := dynamodb.NewFromConfig(config)

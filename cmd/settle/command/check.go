@@ -87,11 +87,7 @@ func (c *migrateCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if c.json(s) {
-		err = s.printJSON(found.Rows())
-	} else {
-		err = found.Write(s.Out, s.style)
-	}
+	err = c.answer(s, found.Rows(), func() error { return found.Write(s.Out, s.style) })
 	if err == nil && found.Broken > 0 {
 		err = fmt.Errorf("no version of this build can read %s: see %s", counted(found.Broken, "instance", "instances"), s.hint("check"))
 	}

@@ -153,10 +153,7 @@ func (c *dlqShowCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	shown := view.WithEvent(found)
-	if c.json(s) {
-		return errors.Join(err, s.printJSON(shown))
-	}
-	return errors.Join(err, shown.WriteText(s.Out, s.style, s.Now()))
+	return errors.Join(err, c.answer(s, shown, func() error { return shown.WriteText(s.Out, s.style, s.Now()) }))
 }
 
 // liveQueues are the queues of settle dev that are not dead-letter queues.

@@ -110,17 +110,20 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	answer := redriven{len(outcome.Moved), outcome.Again}
-	switch {
-	case c.json(s):
-		return errors.Join(err, s.printJSON(answer))
-	case err != nil && answer == redriven{}: // There is nothing to report but the error.
-		return err
-	}
 	said := fmt.Sprintf("%s sent to %s\n", counted(answer.Redriven, "event", "events"), c.Queue)
 	if answer.ParkedAgain > 0 {
 		said += fmt.Sprintf("%s parked again: see %s\n", counted(answer.ParkedAgain, "of them was", "of them were"), s.hint("dlq list"))
 	}
-	return errors.Join(err, s.printf("%s", said))
+	return c.answerPartly(s, answer, answer == redriven{}, said, err)
+}
+
+// answerPartly prints the answer of a command that has changed the queue, and returns the error. If nothing was changed, an
+// error is the whole report on a terminal.
+func (f outputFlag) answerPartly(s *session, answer any, unchanged bool, said string, err error) error {
+	if err != nil && unchanged && !f.json(s) {
+		return err
+	}
+	return errors.Join(err, f.answer(s, answer, func() error { return s.printf("%s", said) }))
 }
 
 // noteOthers prints a note if nothing was moved because other readers have received the messages.
@@ -180,13 +183,7 @@ func (c *dlqDropCommand) Run(ctx context.Context, s *session) error {
 	if answer == nil {
 		return err
 	}
-	switch {
-	case c.json(s):
-		return errors.Join(err, s.printJSON(answer))
-	case err != nil && answer.Dropped == 0: // There is nothing to report but the error.
-		return err
-	}
-	return errors.Join(err, s.printf("%s dropped\n", counted(answer.Dropped, "event", "events")))
+	return c.answerPartly(s, answer, answer.Dropped == 0, counted(answer.Dropped, "event", "events")+" dropped\n", err)
 }
 
 // ask asks for confirmation. If the queue is empty, it prints that instead, and some is false.

@@ -35,10 +35,7 @@ func (c *getCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if c.json(s) {
-		return s.printJSON(shown)
-	}
-	return shown.WriteText(s.Out, s.style, s.Now())
+	return c.answer(s, shown, func() error { return shown.WriteText(s.Out, s.style, s.Now()) })
 }
 
 // find returns the instance that has the alias.

@@ -84,8 +84,5 @@ func (c *graphCommand) list(s *session, known *durable.Machines) error {
 		rows = append(rows, machineRow{id, machine.Version(), machine.Events()})
 		table.Add(view.Bold(id), view.Plain(fmt.Sprint(machine.Version())), view.Plain(strings.Join(machine.Events(), ", ")))
 	}
-	if c.json(s) {
-		return s.printJSON(rows)
-	}
-	return table.Write(s.Out)
+	return c.answer(s, rows, func() error { return table.Write(s.Out) })
 }

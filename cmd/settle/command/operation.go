@@ -128,8 +128,5 @@ func (c *operationCommand) operate(ctx context.Context, s *session, op instances
 	if err != nil {
 		return c.explain(s, err)
 	}
-	if c.json(s) {
-		return s.printJSON(shown)
-	}
-	return s.printf("%s", shown.Text(s.style))
+	return c.answer(s, shown, func() error { return s.printf("%s", shown.Text(s.style)) })
 }

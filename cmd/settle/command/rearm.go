@@ -89,15 +89,11 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 	case failed > 0:
 		err = fmt.Errorf("%s be rearmed: repair the items, or restore them again", counted(failed, "instance cannot", "instances cannot"))
 	}
-	rows := r.found.Rows()
-	switch {
-	case err != nil && len(rows) == 0:
+	report := rearmReport{Stamp: r.stamp, DryRun: c.DryRun, Machines: r.found.Rows()}
+	if err != nil && len(report.Machines) == 0 {
 		return err
-	case c.json(s):
-		return errors.Join(s.printJSON(rearmReport{Stamp: r.stamp, DryRun: c.DryRun, Machines: rows}), err)
-	default:
-		return errors.Join(r.found.Write(s.Out, s.style, c.DryRun), err)
 	}
+	return errors.Join(c.answer(s, report, func() error { return r.found.Write(s.Out, s.style, c.DryRun) }), err)
 }
 
 // ask asks for confirmation, unless one instance is named.

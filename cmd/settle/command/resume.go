@@ -78,12 +78,10 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 			answer.State, answer.Settled = shown.State, shown.Settled
 		}
 	}
-	if c.json(s) {
-		return s.printJSON(answer)
-	}
 	said := fmt.Sprintf("sent resume to %s as message %s", c.Instance, answer.MessageID)
 	if !answer.Needed {
 		said = "nothing to resume"
 	}
-	return s.printf("%s", s.style.Fold(said+"\n"+shown.Summary(s.style)+"\n"))
+	text := func() error { return s.printf("%s", s.style.Fold(said+"\n"+shown.Summary(s.style)+"\n")) }
+	return c.answer(s, answer, text)
 }

@@ -174,6 +174,14 @@ func (f outputFlag) json(s *session) bool {
 	return f.Output == "json" || f.Output != "text" && !s.StdoutTTY
 }
 
+// answer prints a value as JSON, or calls text.
+func (f outputFlag) answer(s *session, value any, text func() error) error {
+	if f.json(s) {
+		return s.printJSON(value)
+	}
+	return text()
+}
+
 // printJSON writes a value as indented JSON.
 func (s *session) printJSON(value any) error { return s.encode(value, "  ") }
 
