@@ -15,9 +15,14 @@ import (
 	"github.com/settle-run/settle/runtime/gateway"
 )
 
-// startJob starts the workflow for a GitHub workflow job, and queues the job.
+// startJob starts the workflow for a GitHub workflow job, and queues the job. hook is the job in GitHub's webhooks:
+// https://docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job
 func (p *player) startJob(runID, jobID int64, name string) (hook map[string]any, instance, execution string) {
-	hook, instance = newWorkflowJob(runID, jobID, name), "job/"+job.InstanceID(runID, jobID)
+	hook = map[string]any{
+		"id": jobID, "run_id": runID, "run_attempt": 1, "conclusion": nil, "workflow_name": "CI", "name": name,
+		"labels": []string{"self-hosted", "linux"}, "runner_name": nil, "created_at": time.Now().UTC().Truncate(time.Second),
+	}
+	instance = "job/" + job.InstanceID(runID, jobID)
 	execution = p.startWorkflow("job", instance, nil)
 	p.taskWaits(instance, job.WaitQueued)
 	p.webhook(hook, "queued", instance, "queued")
@@ -105,8 +110,7 @@ func (p *player) ask(instance, subject string) (execution, jobID, address string
 
 // findByAlias looks up the instance by the third party's job ID.
 func (p *player) findByAlias(instance, jobID string) {
-	path := "/aliases/" + enrich.Alias(jobID)
-	answer := p.request(http.MethodGet, path, path, "", http.Header{}, nil, http.StatusOK)
+	answer := p.request(http.MethodGet, "/aliases/"+enrich.Alias(jobID), "", http.Header{}, nil, http.StatusOK)
 	var view gateway.Instance
 	p.check(json.Unmarshal(answer, &view), "reading the instance with the alias "+enrich.Alias(jobID))
 	p.say("     %s", p.config.Style.Dim(fmt.Sprintf(`{"instance": %q, "state": %s, "status": %q, "next_events": %s}`,

@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -31,9 +32,8 @@ func (p *player) webhook(hook map[string]any, action, instance, state string) {
 	mac := hmac.New(sha256.New, []byte(p.secret))
 	mac.Write(body)
 	header := http.Header{"X-Github-Event": {"workflow_job"}, "X-Hub-Signature-256": {"sha256=" + hex.EncodeToString(mac.Sum(nil))}}
-	const path = "/webhooks/github"
 	shown := fmt.Sprintf(`{"action": %q, "workflow_job": {"id": %d, ...}}`, action, hook["id"])
-	p.request(http.MethodPost, path, path, shown, header, body, http.StatusAccepted)
+	p.request(http.MethodPost, "/webhooks/github", shown, header, body, http.StatusAccepted)
 	p.await(instance, state)
 }
 
@@ -41,35 +41,29 @@ func (p *player) webhook(hook map[string]any, action, instance, state string) {
 func (p *player) event(instance, typ string, payload map[string]any) {
 	event := map[string]any{"type": typ}
 	maps.Copy(event, payload)
-	path := "/instances/" + instance + "/events"
-	p.request(http.MethodPost, path, path, oneLine(event), http.Header{}, p.json(event), http.StatusAccepted)
+	p.request(http.MethodPost, "/instances/"+instance+"/events", oneLine(event), http.Header{}, p.json(event), http.StatusAccepted)
 }
 
-// callBack posts to a callback address. Most of its key is not printed.
+// callBack posts to a callback address.
 func (p *player) callBack(address string, body map[string]any, want int) {
 	path := strings.TrimPrefix(address, p.stack.HTTPURL())
-	p.request(http.MethodPost, path, shortened(path), fmt.Sprintf(`{"success": %v, ...}`, body["success"]), http.Header{}, p.json(body), want)
+	p.request(http.MethodPost, path, fmt.Sprintf(`{"success": %v, ...}`, body["success"]), http.Header{}, p.json(body), want)
 }
 
-// keyShown is how much of a callback key is printed.
-const keyShown = 12
+// callbackKey matches the key at the end of a callback address, in two parts.
+var callbackKey = regexp.MustCompile(`(/[\w-]{6})[\w-]{26,}$`)
 
-// shortened returns a callback address without most of its key, because the key authorizes a callback.
-func shortened(address string) string {
-	key := address[strings.LastIndexByte(address, '/')+1:]
-	if len(key) <= keyShown {
-		return address
-	}
-	return strings.TrimSuffix(address, key) + key[:keyShown/2] + "..."
-}
+// shortened returns an address without most of its callback key, because the key authorizes a callback.
+func shortened(address string) string { return callbackKey.ReplaceAllString(address, "$1...") }
 
 // answerBytesMax is how much of a response is read.
 const answerBytesMax = 64 << 10
 
 // request makes a request, and prints it with the response's status before any transition that it causes. The output
-// shows shown in place of the path, and text in place of the body.
-func (p *player) request(method, path, shown, text string, header http.Header, body []byte, want int) (answer []byte) {
+// shows text in place of the body.
+func (p *player) request(method, path, text string, header http.Header, body []byte, want int) (answer []byte) {
 	var got *http.Response
+	shown := shortened(path)
 	p.lead(func() string {
 		request, err := http.NewRequestWithContext(p.ctx, method, p.stack.HTTPURL()+path, bytes.NewReader(body))
 		p.check(err)
@@ -97,15 +91,6 @@ func (p *player) json(value any) []byte {
 	text, err := json.Marshal(value)
 	p.check(err)
 	return text
-}
-
-// newWorkflowJob returns the relevant part of a GitHub workflow job in its webhooks:
-// https://docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job
-func newWorkflowJob(runID, jobID int64, name string) map[string]any {
-	return map[string]any{
-		"id": jobID, "run_id": runID, "run_attempt": 1, "conclusion": nil, "workflow_name": "CI", "name": name,
-		"labels": []string{"self-hosted", "linux"}, "runner_name": nil, "created_at": time.Now().UTC().Truncate(time.Second),
-	}
 }
 
 // objectCreated builds EventBridge's event of a file and queues the event of the machine upload, as functions/objects

@@ -84,9 +84,10 @@ type seen struct {
 	// quiet suppresses the printing of everything below warnings.
 	quiet atomic.Bool
 
-	mu sync.Mutex
 	// logged has the last value of each attribute in the log, such as the code in a mail.
-	logged map[string]string
+	logged sync.Map
+
+	mu sync.Mutex
 	// transitions are the transitions not awaited yet, by instance.
 	transitions map[string][]instances.Transition
 	// states are the current states, by instance.
@@ -97,8 +98,7 @@ type seen struct {
 
 func newSeen(next *console.Handler) *seen {
 	return &seen{
-		console: next, logged: map[string]string{}, transitions: map[string][]instances.Transition{}, states: map[string]string{},
-		changed: make(chan struct{}),
+		console: next, transitions: map[string][]instances.Transition{}, states: map[string]string{}, changed: make(chan struct{}),
 	}
 }
 
@@ -118,7 +118,7 @@ func (w watch) Handle(ctx context.Context, record slog.Record) error {
 	}
 	shown := slog.NewRecord(record.Time, record.Level, record.Message, record.PC)
 	record.Attrs(func(attr slog.Attr) bool {
-		w.seen.note(attr)
+		w.seen.logged.Store(attr.Key, attr.Value.String())
 		if attr.Key == "callback" {
 			attr.Value = slog.StringValue(shortened(attr.Value.String()))
 		}
@@ -139,17 +139,11 @@ func (w watch) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements slog.Handler.
 func (w watch) WithGroup(name string) slog.Handler { return watch{w.Handler.WithGroup(name), w.seen} }
 
-func (s *seen) note(attr slog.Attr) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.logged[attr.Key] = attr.Value.String()
-}
-
 // last returns the last value of an attribute in the log.
 func (s *seen) last(key string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.logged[key]
+	value, _ := s.logged.Load(key)
+	text, _ := value.(string)
+	return text
 }
 
 // committed prints the transitions of a commit and then notes them.
