@@ -51,7 +51,7 @@ func (*devCommand) Help() string {
 	return `Runs the same handlers as on AWS. They get the same events over the same wire protocols. Only the services are simulated:
 they print what they would do.
 
-The AWS endpoint serves SQS, DynamoDB, EventBridge Scheduler and Step Functions, and returns an error for anything that it
+The AWS endpoint serves SQS, DynamoDB, EventBridge, its Scheduler and Step Functions, and returns an error for anything that it
 does not support. https://github.com/settle-run/settle/blob/main/docs/awslocal.md lists both. Point any SDK at it with
 AWS_ENDPOINT_URL, and the aws CLI with --endpoint-url.
 
@@ -188,7 +188,7 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	}
 	head := fmt.Sprintf(`%s
 
-  AWS      %s    SQS, DynamoDB, EventBridge Scheduler and Step Functions,
+  AWS      %s    SQS, DynamoDB, EventBridge, its Scheduler and Step Functions,
              for any SDK and the aws CLI, with any credentials
              queue %s, parked events in %s, timers in %s; table %s
   gateway  %s    POST /instances/{machine}/{id}/events, GET /instances/{machine}/{id}%s
