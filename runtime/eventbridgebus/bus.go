@@ -172,7 +172,7 @@ func (b *Bus) put(ctx context.Context, entries []types.PutEventsRequestEntry, re
 // "Common errors").
 var refusals = []string{"InvalidArgument", "MalformedDetail", "RedactionFailure", "ValidationException", "ValidationError", "RequestEntityTooLarge", "RequestEntityTooLargeException"}
 
-// denials are the error codes of EventBridge for missing permissions and resources, besides those of package denial.
+// denials are error codes of EventBridge for missing permissions and resources. Package denial has more.
 var denials = []string{"NotAuthorizedForSourceException", "NotAuthorizedForDetailTypeException", "InvalidAccountIdException", "ResourceNotFoundException"}
 
 // classify converts an error of EventBridge to one of this package's errors. It returns every other error unchanged.

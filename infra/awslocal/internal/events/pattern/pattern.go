@@ -111,7 +111,7 @@ func combined(a, b []alternative) ([]alternative, error) {
 }
 
 // orBranches returns the branches of $or. Event Ruler takes $or for the name of a field unless it has at least two
-// objects, none of which uses the name of an operator.
+// objects, and no object uses the name of an operator.
 func orBranches(name string, value []any) (branches []map[string]any, isOr bool) {
 	if name != "$or" || len(value) < 2 {
 		return nil, false
