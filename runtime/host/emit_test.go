@@ -203,6 +203,24 @@ func TestARepeatAfterACrashHasTheSameID(t *testing.T) {
 	}
 }
 
+func TestAThrottledEventIsPublishedLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		throttled := 0
+		e := newEmitting(t, awslocal.Config{Fault: func(call awslocal.Call) awslocal.Fault {
+			if call.Service != "events" || call.Client != "consumer" || throttled == 5 {
+				return awslocal.Fault{}
+			}
+			throttled++
+			return awslocal.Fault{Throttled: true}
+		}}, "default")
+		e.send(30*time.Minute, `{"type": "ADD", "items": 2}`)
+		if got := e.published(); throttled != 5 || len(got) != 1 || len(e.load().FailedEffects) > 0 {
+			t.Errorf("got the events %q after %d throttled calls, and the failed effects %v, want the event once", got, throttled, e.load().FailedEffects)
+		}
+	})
+}
+
 // TestADeniedEventIsGivenUpAfterAnHour uses a bus that the role does not allow.
 func TestADeniedEventIsGivenUpAfterAnHour(t *testing.T) {
 	t.Parallel()
