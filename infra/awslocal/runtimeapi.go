@@ -73,7 +73,7 @@ func (p *process) serve() (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// onlyLoopback refuses requests for other hosts than this machine, such as those of a web page that rebinds its name.
+// onlyLoopback refuses requests for other hosts. A web page could bind its own name to a loopback address: see CheckHost.
 func onlyLoopback(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := CheckHost(r.Host, nil); err != nil {

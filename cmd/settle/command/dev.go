@@ -153,7 +153,7 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	}
 	head := fmt.Sprintf(`%s
 
-  AWS      %s    SQS, DynamoDB, EventBridge Scheduler and Step Functions,
+  AWS      %s    SQS, DynamoDB, EventBridge, its Scheduler and Step Functions,
              for any SDK and the aws CLI, with any credentials
              queue %s, parked events in %s, timers in %s; table %s
   gateway  %s    POST /instances/{machine}/{id}/events, GET /instances/{machine}/{id}%s

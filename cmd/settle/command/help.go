@@ -37,7 +37,7 @@ var details = map[string]string{
 	"dev": `Runs the same handlers as on AWS. They get the same events over the same wire protocols. Only the services are simulated:
 they print what they would do.
 
-The AWS endpoint serves SQS, DynamoDB, EventBridge Scheduler and Step Functions, and returns an error for anything that it
+The AWS endpoint serves SQS, DynamoDB, EventBridge, its Scheduler and Step Functions, and returns an error for anything that it
 does not support. https://github.com/settle-run/settle/blob/main/docs/awslocal.md lists both. Point any SDK at it with
 AWS_ENDPOINT_URL, and the aws CLI with --endpoint-url.
 

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/scheduler"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -19,6 +20,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/eventbridgebus"
 	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sfncallback"
@@ -132,7 +134,9 @@ func (s *Stack) consumerInProcess(queues queueURLs) (function, error) {
 		Store: dynamostore.NewIndexed(dynamodb.NewFromConfig(settings), Table), Queue: sqsqueue.New(client, queues.fifo, queues.deadLetter),
 		Timers: timers, Tokens: sfncallback.New(states), Executions: workflows,
 		Acknowledger: sqsqueue.NewAcknowledger(client, s.QueueURL()),
-	}, durable.Config{Now: s.config.Now, Logger: s.config.Logger, Observer: durable.Observer{Committed: s.config.Committed}})
+	}, durable.Config{
+		Now: s.config.Now, Logger: s.config.Logger, Emit: eventbridgebus.New(eventbridge.NewFromConfig(settings), EventBus).Emit, Observer: durable.Observer{Committed: s.config.Committed},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -162,6 +166,7 @@ func (s *Stack) consumerProcesses(queueURLs) (function, error) {
 			"SETTLE_DELAY_QUEUE_ARN=" + arn("sqs", DelayQueue),
 			"SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN=" + arn("sqs", DelayDeadLetterQueue),
 			"SETTLE_SCHEDULER_ROLE_ARN=" + s.RoleARN(schedulerRole),
+			"SETTLE_EVENT_BUS=" + EventBus,
 			"SETTLE_WORKFLOWS=" + strings.Join(workflows, ","),
 			"SETTLE_LOG_PAYLOADS=on", // Without it, simulated services log only that they were called.
 		}, s.config.ConsumerEnv(s.HTTPURL())...),
