@@ -217,6 +217,8 @@ func (s Stack) value(name string) (string, bool) {
 		return s.Region, true
 	case "AWS::Partition":
 		return "aws", true
+	case "EventBus":
+		return "default", true // the default of the parameter
 	}
 	id, attribute, _ := strings.Cut(name, ".")
 	if end, ok := queueNames[id]; ok {

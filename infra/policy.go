@@ -141,7 +141,7 @@ var batches = map[string]string{
 }
 
 // services maps the SDK's names of services to the prefixes of actions.
-var services = map[string]string{"SQS": "sqs", "DynamoDB": "dynamodb", "SFN": "states", "Scheduler": "scheduler"}
+var services = map[string]string{"SQS": "sqs", "DynamoDB": "dynamodb", "SFN": "states", "Scheduler": "scheduler", "EventBridge": "events"}
 
 // itemActions maps the items of a transaction to the actions that IAM authorizes them as (Amazon DynamoDB Developer
 // Guide, "Using IAM with DynamoDB transactions").

@@ -52,6 +52,7 @@ func TestEnvironmentHasTheStacksValues(t *testing.T) {
 		"SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN": "arn:aws:sqs:eu-central-1:123456789012:settle-delay-dlq",
 		"SETTLE_SCHEDULER_ROLE_ARN":          "arn:aws:iam::123456789012:role/settle-SchedulerRole",
 		"SETTLE_SCHEDULE_GROUP":              "settle",
+		"SETTLE_EVENT_BUS":                   "default",
 		"SETTLE_SIGNUP_CODE_KEY":             "0123456789abcdef",
 	} {
 		if consumer[name] != want {
@@ -193,7 +194,7 @@ func TestCheckReturnsTheMatchingPermissions(t *testing.T) {
 	if err != nil || len(got) != 6 {
 		t.Errorf("expected the six workflows, because a token does not name its state machine, got %v, %v", got, err)
 	}
-	if permissions := consumer.Permissions(); len(permissions) != 40 {
-		t.Errorf("expected the consumer to have 40 permissions, got %d: %v", len(permissions), permissions)
+	if permissions := consumer.Permissions(); len(permissions) != 41 {
+		t.Errorf("expected the consumer to have 41 permissions, got %d: %v", len(permissions), permissions)
 	}
 }

@@ -49,6 +49,6 @@ The demo takes 20 seconds. The exit code is 0 only if all instances and executio
 func playTour(addr string) func(context.Context, io.Writer) error {
 	return func(ctx context.Context, out io.Writer) error {
 		style := console.NewStyle(console.HasColor(out), console.Columns(out))
-		return tour.Play(ctx, out, hostedMachines, tour.Config{AWSAddr: addr, HTTPAddr: addr, Style: style})
+		return tour.Play(ctx, out, hostedMachines, tour.Config{Addr: addr, Style: style})
 	}
 }

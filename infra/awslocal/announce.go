@@ -27,6 +27,19 @@ type StatusChangeFault struct {
 	Late time.Duration
 }
 
+// deliver sends published events to the targets of the rules that match them, within the current change. If a queue does
+// not exist or rejects a message, the event is lost, as for a target of EventBridge without a dead-letter queue.
+func (c *Cloud) deliver(now time.Time) {
+	for _, delivery := range c.events.TakeDeliveries() {
+		_, _ = c.sqs.Call(now, "", "SendMessage", delivery.Request) // EventBridge does not report failed deliveries.
+	}
+	for _, event := range c.events.TakePublished() {
+		if c.published != nil {
+			c.published(event)
+		}
+	}
+}
+
 // announce sends the status changes of executions to the queue of Config.StatusChanges, within the current change. If
 // the queue does not exist, the events are lost.
 func (c *Cloud) announce(now time.Time) {

@@ -1,7 +1,7 @@
-// Package awslocal runs AWS services on this machine: SQS, DynamoDB, EventBridge Scheduler and Step Functions. They
-// speak the wire protocols of the AWS SDKs and the aws CLI. The package also runs Lambda functions: [Cloud.Poll] is
-// an event source mapping, state machines invoke functions in Task states, and [Bootstrap] runs deployable
-// executables against a Runtime API.
+// Package awslocal runs AWS services on this machine: SQS, DynamoDB, EventBridge, EventBridge Scheduler and Step
+// Functions. They speak the wire protocols of the AWS SDKs and the aws CLI. The package also runs Lambda functions:
+// [Cloud.Poll] is an event source mapping, state machines invoke functions in Task states, and [Bootstrap] runs
+// deployable executables against a Runtime API.
 //
 // Use a Cloud in process through HTTPClient, without a socket, or on a loopback port through Listen. The models of the
 // services read the time only from Config.Now and use no random numbers. All waiting uses channels and timers. Inside a
@@ -14,6 +14,7 @@
 package awslocal
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/settle-run/settle/infra/awslocal/internal/disk"
 	"github.com/settle-run/settle/infra/awslocal/internal/dynamo"
+	"github.com/settle-run/settle/infra/awslocal/internal/events"
 	"github.com/settle-run/settle/infra/awslocal/internal/scheduler"
 	"github.com/settle-run/settle/infra/awslocal/internal/sqs"
 	"github.com/settle-run/settle/infra/awslocal/internal/states"
@@ -54,6 +56,9 @@ type Config struct {
 	// StatusChangeFault, if not nil, decides what goes wrong with each event for StatusChanges. It must not call the
 	// Cloud, because the caller holds the Cloud's lock.
 	StatusChangeFault func(StatusChange) StatusChangeFault
+	// Published, if not nil, receives each event that an event bus receives, as targets receive it. It must not call the
+	// Cloud, because the caller holds the Cloud's lock.
+	Published func(event json.RawMessage)
 	// TTLDelay is how long an item remains after its expiry time. Defaults to one minute. A negative value deletes
 	// immediately. AWS deletes within a few days (DynamoDB Developer Guide, "Using time to live").
 	TTLDelay time.Duration
@@ -94,13 +99,15 @@ type Cloud struct {
 	rooms     map[string]*waitingRoom // by queue name; never holds an empty room
 	scheduler *scheduler.Model
 	states    *states.Model
+	events    *events.Model
 	// alarm fires at alarmAt, the next time at which scheduler or states has work. It is nil if they have none.
 	alarm   *time.Timer
 	alarmAt time.Time
 	// statusChanges is the queue of Config.StatusChanges.
 	statusChanges string
 	statusFault   func(StatusChange) StatusChangeFault
-	announced     uint64 // number so far
+	announced     uint64                // number so far
+	published     func(json.RawMessage) // Config.Published, may be nil
 	// functions holds the Lambda functions that state machines can invoke, by name.
 	functions map[string]*environments
 	// store persists the models. It is set by Open and nil otherwise.
@@ -127,10 +134,10 @@ func New(config Config) *Cloud {
 func newCloud(config Config) (*Cloud, error) {
 	config = config.withDefaults()
 	c := &Cloud{
-		now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(), scheduler: scheduler.New(), states: states.New(), faults: newFaults(config),
+		now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(), scheduler: scheduler.New(), states: states.New(), events: events.New(), faults: newFaults(config),
 		allowHosts: config.AllowHosts,
 		rooms:      make(map[string]*waitingRoom), functions: make(map[string]*environments),
-		statusChanges: config.StatusChanges, statusFault: config.StatusChangeFault,
+		statusChanges: config.StatusChanges, statusFault: config.StatusChangeFault, published: config.Published,
 	}
 	c.dynamo.DelayTTL(max(0, config.TTLDelay))
 	if config.StatusChanges != "" {
@@ -179,11 +186,12 @@ func (c *Cloud) change(work func(now time.Time)) disk.Ticket {
 	return ticket
 }
 
-// follow applies the consequences of a change: it performs the tasks of executions, sets the alarm for the next
-// time-driven work, and lets waiting receives retry.
+// follow applies the consequences of a change: it performs the tasks of executions, delivers published events, sets the
+// alarm for the next time-driven work, and lets waiting receives retry.
 func (c *Cloud) follow(now time.Time) {
 	c.performTasks(now)
 	c.announce(now)
+	c.deliver(now)
 	c.setAlarm(now)
 	for _, queue := range c.sqs.TakeTouched() {
 		c.arrange(queue)

@@ -27,7 +27,7 @@ type Call struct {
 	// application ID that the SDK sends in its User-Agent. That is aws.Config.AppID or the environment variable
 	// AWS_SDK_UA_APP_ID.
 	Client string
-	// Service is "sqs", "dynamodb", "scheduler" or "states".
+	// Service is "sqs", "dynamodb", "scheduler", "states" or "events".
 	Service string
 	// Operation is the name of the API operation, such as "SendMessage".
 	Operation string
@@ -244,6 +244,8 @@ func describe(r *http.Request, body []byte) Call {
 		call.Service, call.Operation = "dynamodb", operation
 	case target == statesTarget:
 		call.Service, call.Operation = "states", operation
+	case target == eventsTarget:
+		call.Service, call.Operation = "events", operation
 	case target == "" && scheduler.Serves(r.URL.Path):
 		call.Service = "scheduler"
 		call.Operation, _ = scheduler.Operation(r.Method, r.URL.Path)
@@ -281,6 +283,8 @@ func (c *Cloud) throttle(w http.ResponseWriter, r *http.Request, service string)
 		writeXML(w, err, sqsquery.Error(err, "throttled"))
 	case service == "sqs":
 		writeJSONError(w, sqsNamespace, tooManyMessages())
+	case service == "events":
+		writeJSONError(w, eventsNamespace, wire.Errorf("ThrottlingException", "Rate exceeded"))
 	default:
 		writeJSONError(w, statesNamespace, wire.Errorf("ThrottlingException", "Rate exceeded"))
 	}

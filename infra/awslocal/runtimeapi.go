@@ -68,9 +68,20 @@ func (p *process) serve() (string, error) {
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/response", p.serveResponse)
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/error", p.serveError)
 	mux.HandleFunc("POST /2018-06-01/runtime/init/error", p.serveInitError)
-	p.api = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	p.api = &http.Server{Handler: onlyLoopback(mux), ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = p.api.Serve(listener) }() // returns when wait closes the server
 	return listener.Addr().String(), nil
+}
+
+// onlyLoopback refuses requests for other hosts. A web page could bind its own name to a loopback address: see CheckHost.
+func onlyLoopback(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := CheckHost(r.Host, nil); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
 }
 
 // begin records the start time of the process.

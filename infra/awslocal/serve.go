@@ -28,6 +28,8 @@ const (
 	dynamoNamespace = "com.amazonaws.dynamodb.v20120810"
 	statesTarget    = "AWSStepFunctions"
 	statesNamespace = "com.amazonaws.swf.service.v2.model"
+	eventsTarget    = "AWSEvents"
+	eventsNamespace = "com.amazonaws.events"
 )
 
 // ServeHTTP serves one request in AWS JSON 1.0, the query protocol of SQS and STS, or the REST-JSON of Scheduler.
@@ -77,10 +79,13 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 			return c.states.CallLagging(now, lag, operation, body)
 		})
 		writeJSON(w, statesNamespace, answer, err)
+	case service == eventsTarget:
+		answer, err := c.call(r.Context(), func(now time.Time) ([]byte, *wire.Error) { return c.events.Call(now, operation, body) })
+		writeJSON(w, eventsNamespace, answer, err)
 	default:
 		writeJSONError(w, sqsNamespace, wire.Errorf("UnknownOperationException",
-			"awslocal serves %s, %s, %s and EventBridge Scheduler; it has no service %s (asked for %s)",
-			sqsTarget, dynamoTarget, statesTarget, service, operation))
+			"awslocal serves %s, %s, %s, %s and EventBridge Scheduler; it has no service %s (asked for %s)",
+			sqsTarget, dynamoTarget, statesTarget, eventsTarget, service, operation))
 	}
 }
 

@@ -46,6 +46,30 @@ func (s *Settle) addWorkflows() {
 	}
 }
 
+// addEventBus sets the bus for the events that charts emit.
+func (s *Settle) addEventBus() {
+	switch {
+	case s.props.WithoutEventBus:
+	case s.props.EventBus != nil:
+		s.EventBus = s.props.EventBus
+	default:
+		s.EventBus = awsevents.EventBus_FromEventBusName(s.Scope, jsii.String("EventBus"), jsii.String("default"))
+	}
+}
+
+// setEventBus sets the variable of the bus. PutEvents looks for a name in the account and the Region of the caller, and
+// accepts and drops an event if there is no such bus. So the ARN names a bus elsewhere.
+func (s *Settle) setEventBus(env map[string]*string) {
+	if s.EventBus == nil {
+		return
+	}
+	bus, stack := s.EventBus.Env(), awscdk.Stack_Of(s.Scope)
+	env["SETTLE_EVENT_BUS"] = s.EventBus.EventBusArn()
+	if *bus.Account == *stack.Account() && *bus.Region == *stack.Region() {
+		env["SETTLE_EVENT_BUS"] = s.EventBus.EventBusName()
+	}
+}
+
 // addExecutionEvents sends the ends of executions that charts started to ExecutionsQueue. The rule matches only the
 // state machines in Props.Workflows, because another stack in the account uses the same execution names. Without
 // workflows, the rule is disabled. Undeliverable events go to ExecutionsDeadLetterQueue, a standard queue, because

@@ -35,6 +35,7 @@ func (s *Settle) environment(function string) map[string]*string {
 		}
 		env["SETTLE_DEAD_LETTER_QUEUE_URL"] = s.DeadLetterQueue.QueueUrl()
 		s.setTimers(env)
+		s.setEventBus(env)
 		setSecret(env, "SETTLE_SIGNUP_CODE_KEY", s.secrets.SignupCodeKey)
 		s.setCallbacks(env)
 		var workflows []string

@@ -1,6 +1,7 @@
 package cdk
 
 import (
+	"slices"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -63,13 +64,13 @@ type alarm struct {
 }
 
 func (s *Settle) addAlarms() {
-	s.addQueueAlarms()
-	s.addInstanceAlarms()
-	s.addFunctionAlarms()
-	s.addServiceAlarms()
+	for _, a := range slices.Concat(s.queueAlarms(), s.instanceAlarms(), s.functionAlarms(), s.serviceAlarms()) {
+		s.addAlarm(a)
+	}
 }
 
-func (s *Settle) addQueueAlarms() {
+func (s *Settle) queueAlarms() (alarms []alarm) {
+	const visible, oldest = "ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"
 	for _, queue := range []struct {
 		id, what, see     string
 		queue, deadLetter awssqs.Queue
@@ -79,91 +80,65 @@ func (s *Settle) addQueueAlarms() {
 		{"Delay", "timers", "run settle dlq list --dead-letter-queue, and see the log of the function delay", s.DelayQueue, s.DelayDeadLetterQueue, oldestTimerSeconds},
 		{"Executions", "ends of executions", "run settle dlq list --dead-letter-queue, and see the log of the function executions", s.ExecutionsQueue, s.ExecutionsDeadLetterQueue, oldestMessageSeconds},
 	} {
-		s.addAlarm(alarm{
-			id: queue.id + "DeadLetters", description: "The dead-letter queue contains " + queue.what + ": " + queue.see + ".",
-			metric: queueMetric(queue.deadLetter, "ApproximateNumberOfMessagesVisible"), periods: 1,
-		})
-		s.addAlarm(alarm{
-			id: queue.id + "OldestMessage", description: "The oldest message in the queue for " + queue.what + " has waited too long: its function does not process it.",
-			metric: queueMetric(queue.queue, "ApproximateAgeOfOldestMessage"), threshold: queue.oldest, periods: 2,
-		})
+		alarms = append(alarms,
+			alarm{queue.id + "DeadLetters", "The dead-letter queue contains " + queue.what + ": " + queue.see + ".",
+				queueMetric(queue.deadLetter, visible), 0, 0, 1},
+			alarm{queue.id + "OldestMessage", "The oldest message in the queue for " + queue.what + " has waited too long: its function does not process it.",
+				queueMetric(queue.queue, oldest), queue.oldest, 0, 2})
 	}
 	if s.hasUploads() {
-		s.addAlarm(alarm{
-			id: "ObjectsDeadLetters", description: "The dead-letter queue contains uploads that could not be forwarded: see the log of the function objects.",
-			metric: queueMetric(s.ObjectsDeadLetterQueue, "ApproximateNumberOfMessagesVisible"), periods: 1,
-		})
+		alarms = append(alarms, alarm{"ObjectsDeadLetters", "The dead-letter queue contains uploads that could not be forwarded: see the log of the function objects.",
+			queueMetric(s.ObjectsDeadLetterQueue, visible), 0, 0, 1})
+	}
+	return alarms
+}
+
+func (s *Settle) instanceAlarms() []alarm {
+	return []alarm{
+		{"Unsettled", "An instance has not settled for 15 minutes: one of its services fails or hangs. Its events wait.",
+			s.metric(MetricUnsettledAge, "Maximum"), unsettledSeconds, 1, serviceRetryPeriods},
+		{"Outbox", "An instance has had a pending effect for 5 minutes: a call to AWS keeps failing.",
+			s.metric(MetricOutboxAge, "Maximum"), outboxSeconds, 1, loopRetryPeriods},
+		{"TokenDeadline", "A task waits for an instance, and less than a tenth of its time is left.",
+			s.metric(MetricTokenDeadline, "SampleCount"), 0, 1, serviceRetryPeriods},
+		{"Unreadable", "The record of an instance cannot be read. Its events wait until the record is repaired.",
+			s.metric(MetricUnreadable, "Sum"), 0, 1, loopRetryPeriods},
+		{"Faults", "A function has logged a line of level ERROR, which has the instance and the reason.",
+			s.metric(MetricFaults, "Sum"), 0, 1, loopRetryPeriods},
+		{"Retried", "Deliveries keep failing: an instance is stuck, or a third party is unavailable. See the logs of the functions consumer, delay and executions.",
+			s.metric(MetricRetried, "Sum"), 0, stuckPeriods, stuckPeriodsOf},
 	}
 }
 
-func (s *Settle) addInstanceAlarms() {
-	s.addAlarm(alarm{
-		id: "Unsettled", description: "An instance has not settled for 15 minutes: one of its services fails or hangs. Its events wait.",
-		metric: s.metric(MetricUnsettledAge, "Maximum"), threshold: unsettledSeconds, datapoints: 1, periods: serviceRetryPeriods,
-	})
-	s.addAlarm(alarm{
-		id: "Outbox", description: "An instance has had a pending effect for 5 minutes: a call to AWS keeps failing.",
-		metric: s.metric(MetricOutboxAge, "Maximum"), threshold: outboxSeconds, datapoints: 1, periods: loopRetryPeriods,
-	})
-	s.addAlarm(alarm{
-		id: "TokenDeadline", description: "A task waits for an instance, and less than a tenth of its time is left.",
-		metric: s.metric(MetricTokenDeadline, "SampleCount"), datapoints: 1, periods: serviceRetryPeriods,
-	})
-	s.addAlarm(alarm{
-		id: "Unreadable", description: "The record of an instance cannot be read. Its events wait until the record is repaired.",
-		metric: s.metric(MetricUnreadable, "Sum"), datapoints: 1, periods: loopRetryPeriods,
-	})
-	s.addAlarm(alarm{
-		id: "Faults", description: "A function has logged a line of level ERROR, which has the instance and the reason.",
-		metric: s.metric(MetricFaults, "Sum"), datapoints: 1, periods: loopRetryPeriods,
-	})
-	s.addAlarm(alarm{
-		id: "Retried", description: "Deliveries keep failing: an instance is stuck, or a third party is unavailable. See the logs of the functions consumer, delay and executions.",
-		metric: s.metric(MetricRetried, "Sum"), datapoints: stuckPeriods, periods: stuckPeriodsOf,
-	})
-}
-
-func (s *Settle) addFunctionAlarms() {
+func (s *Settle) functionAlarms() (alarms []alarm) {
 	options := &awscloudwatch.MetricOptions{Period: seconds(metricPeriod), Statistic: jsii.String("Sum")}
 	for _, name := range s.functions() {
-		s.addAlarm(alarm{
-			id: pascal(name) + "Errors", description: "The function " + name + " fails: see its log.",
-			metric: s.Functions[name].MetricErrors(options), periods: 1,
-		})
-		s.addAlarm(alarm{
-			id: pascal(name) + "Throttles", description: "Lambda throttles the function " + name + ": the account's concurrency limit is reached.",
-			metric: s.Functions[name].MetricThrottles(options), periods: 1,
-		})
+		alarms = append(alarms,
+			alarm{pascal(name) + "Errors", "The function " + name + " fails: see its log.", s.Functions[name].MetricErrors(options), 0, 0, 1},
+			alarm{pascal(name) + "Throttles", "Lambda throttles the function " + name + ": the account's concurrency limit is reached.",
+				s.Functions[name].MetricThrottles(options), 0, 0, 1})
 	}
+	return alarms
 }
 
-func (s *Settle) addServiceAlarms() {
+func (s *Settle) serviceAlarms() (alarms []alarm) {
+	table := map[string]*string{"TableName": s.Table.TableName()}
+	index := map[string]*string{"TableName": s.Table.TableName(), "GlobalSecondaryIndexName": jsii.String(indexName)}
 	for _, throttle := range []struct{ id, metric, what string }{
 		{"ReadThrottles", "ReadThrottleEvents", "reads"}, {"WriteThrottles", "WriteThrottleEvents", "writes"},
 	} {
-		s.addAlarm(alarm{
-			id: "Table" + throttle.id, description: "DynamoDB throttles the table's " + throttle.what + ".",
-			metric: sum("AWS/DynamoDB", throttle.metric, map[string]*string{"TableName": s.Table.TableName()}), periods: 1,
-		})
-		if s.props.WithoutIndex {
-			continue
+		alarms = append(alarms, alarm{"Table" + throttle.id, "DynamoDB throttles the table's " + throttle.what + ".",
+			sum("AWS/DynamoDB", throttle.metric, table), 0, 0, 1})
+		if !s.props.WithoutIndex { // The table's own metric does not include the index.
+			alarms = append(alarms, alarm{"Index" + throttle.id, "DynamoDB throttles the " + throttle.what + " of the index by state.",
+				sum("AWS/DynamoDB", throttle.metric, index), 0, 0, 1})
 		}
-		// The table's own metric does not include the index.
-		s.addAlarm(alarm{
-			id: "Index" + throttle.id, description: "DynamoDB throttles the " + throttle.what + " of the index by state.",
-			metric: sum("AWS/DynamoDB", throttle.metric, map[string]*string{
-				"TableName": s.Table.TableName(), "GlobalSecondaryIndexName": jsii.String(indexName),
-			}), periods: 1,
-		})
 	}
-	s.addAlarm(alarm{
-		id: "SchedulesDropped", description: "EventBridge Scheduler has dropped timers: it cannot send to the delay queue.",
-		metric: sum("AWS/Scheduler", "InvocationDroppedCount", map[string]*string{"ScheduleGroup": s.ScheduleGroup.ScheduleGroupName()}), periods: 1,
-	})
-	s.addAlarm(alarm{
-		id: "GatewayFails", description: "The HTTP API answers with 5xx: see the gateway's log.",
-		metric: sum("AWS/ApiGateway", "5xx", map[string]*string{"ApiId": s.HTTPAPI.Ref()}), periods: 1,
-	})
+	return append(alarms,
+		alarm{"SchedulesDropped", "EventBridge Scheduler has dropped timers: it cannot send to the delay queue.",
+			sum("AWS/Scheduler", "InvocationDroppedCount", map[string]*string{"ScheduleGroup": s.ScheduleGroup.ScheduleGroupName()}), 0, 0, 1},
+		alarm{"GatewayFails", "The HTTP API answers with 5xx: see the gateway's log.",
+			sum("AWS/ApiGateway", "5xx", map[string]*string{"ApiId": s.HTTPAPI.Ref()}), 0, 0, 1})
 }
 
 // addAlarm adds an alarm. Missing data is not a problem, because an idle stack emits no metrics.

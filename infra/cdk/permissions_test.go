@@ -28,7 +28,7 @@ var environments = func() map[string]object {
 	}
 	consumer := maps.Clone(delay)
 	maps.Copy(consumer, object{
-		"SETTLE_TABLE": "${Table}", "SETTLE_TABLE_INDEX": "on", "SETTLE_DEAD_LETTER_QUEUE_URL": "${DeadLetterQueue}",
+		"SETTLE_TABLE": "${Table}", "SETTLE_TABLE_INDEX": "on", "SETTLE_DEAD_LETTER_QUEUE_URL": "${DeadLetterQueue}", "SETTLE_EVENT_BUS": "${EventBus}",
 		"SETTLE_ENRICH_CALLBACK_BASE": "${HttpApi.ApiEndpoint}", "SETTLE_SIGNUP_CODE_KEY": secret("SignupCodeKey"),
 	})
 	gateway := object{"SETTLE_TABLE": "${Table}", "SETTLE_ENRICH_CALLBACK_BASE": "${HttpApi.ApiEndpoint}"}
@@ -127,7 +127,7 @@ func permissions() map[string][]string {
 		"ConsumerRole": slices.Concat(on("${Queue.Arn}", receive...), on("${Queue.Arn}", "sqs:ChangeMessageVisibility", "sqs:SendMessage"),
 			[]string{send + "${DeadLetterQueue.Arn}", send + "${DelayQueue.Arn}", passRole},
 			on("${Table.Arn}", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"),
-			on(schedules, "scheduler:CreateSchedule", "scheduler:DeleteSchedule")),
+			on(schedules, "scheduler:CreateSchedule", "scheduler:DeleteSchedule"), []string{"events:PutEvents " + arn + "events" + here + "event-bus/${EventBus}"}),
 		"GatewayRole":    {send + "${Queue.Arn}", "dynamodb:GetItem ${Table.Arn}", aliases + "[alias/*]]", aliases + "[idempotency/*]]"},
 		"DelayRole":      append(on("${DelayQueue.Arn}", receive...), send+"${Queue.Arn}", send+"${DelayQueue.Arn}", "scheduler:CreateSchedule "+schedules, passRole),
 		"ExecutionsRole": append(on("${ExecutionsQueue.Arn}", receive...), send+"${Queue.Arn}"),

@@ -166,11 +166,17 @@ func plain(stack awscdk.Stack) {
 		Type: jsii.String("Number"), Default: 50, MinValue: jsii.Number(cdk.ConsumerConcurrencyMin), MaxValue: jsii.Number(cdk.ConsumerConcurrencyMax),
 		Description: jsii.String("The maximum number of batches of events processed at once."),
 	})
+	bus := awscdk.NewCfnParameter(stack, jsii.String("EventBus"), &awscdk.CfnParameterProps{
+		Type: jsii.String("String"), Default: "default", AllowedPattern: jsii.String(`[A-Za-z0-9/._-]{0,256}`),
+		ConstraintDescription: jsii.String("must be the name of an event bus, or empty."),
+		Description:           jsii.String("The name of the event bus for the events that charts emit, in this account and Region. It must exist. Empty: they are dropped."),
+	})
 	settle := cdk.NewSettle(stack, "Settle", cdk.Props{
 		Name:          awscdk.Aws_STACK_NAME(),
 		Code:          cdk.CodeFromBucket(bucket.ValueAsString(), func(function string) *string { return keys[function].ValueAsString() }),
 		AlarmActions:  []*string{awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String("HasAlarmTopic"), topic.ValueAsString(), awscdk.Aws_NO_VALUE()), nil)},
 		UploadBuckets: *buckets,
+		EventBus:      awsevents.EventBus_FromEventBusName(stack, jsii.String("Bus"), bus.ValueAsString()),
 	})
 	settle.Scope.Node().FindChild(jsii.String("UploadsRule")).(awsevents.CfnRule).
 		SetState(awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String(hasUploadBuckets), "ENABLED", "DISABLED"), nil))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
@@ -103,6 +104,12 @@ type Props struct {
 	// WaitingWorkflows are your own state machines that wait for instances, in addition to infra/workflows. The
 	// consumer may answer their tasks.
 	WaitingWorkflows []awsstepfunctions.IStateMachine
+	// EventBus receives the events that charts emit (statechart.Emit). Defaults to the account's bus default. The policy of
+	// a bus of another account or Region must allow the consumer's role to call events:PutEvents. EventBridge accepts and
+	// drops events for a bus that does not exist.
+	EventBus awsevents.IEventBus
+	// WithoutEventBus drops the events that charts emit. The consumer then logs a warning at its start if a chart emits.
+	WithoutEventBus bool
 	// WithoutExamples omits everything that only this repository's machines need: the workflows of infra/workflows, the
 	// secrets of signup and enrich, and GitHub's webhook. A secret that is set in Secrets stays, and so does its
 	// feature. Set WithoutExamples if the consumer hosts your own machines.
@@ -201,6 +208,9 @@ func (p Props) validate() error {
 	}
 	if err := p.Secrets.validate(p.WithoutExamples); err != nil {
 		return err
+	}
+	if p.EventBus != nil && p.WithoutEventBus {
+		return fmt.Errorf("cdk: expected Props.EventBus or Props.WithoutEventBus, got both: remove one")
 	}
 	for name := range p.Workflows {
 		if !workflowName.MatchString(name) {

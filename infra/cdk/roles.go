@@ -24,7 +24,7 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 			// authorizes the items of a transaction as PutItem and ConditionCheckItem (Amazon DynamoDB Developer Guide,
 			// "Using IAM with DynamoDB transactions").
 			allow(actions("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"), s.Table.TableArn()),
-		}, s.scheduling("scheduler:CreateSchedule", "scheduler:DeleteSchedule"), s.answering(), s.starting(), s.describing())
+		}, s.scheduling("scheduler:CreateSchedule", "scheduler:DeleteSchedule"), s.answering(), s.starting(), s.describing(), s.emitting())
 	case Gateway:
 		return []awsiam.PolicyStatement{
 			allow(actions("sqs:SendMessage"), s.Queue.QueueArn()),
@@ -103,6 +103,14 @@ func (s *Settle) starting() []awsiam.PolicyStatement {
 func (s *Settle) describing() []awsiam.PolicyStatement {
 	_, executions := s.started()
 	return allowAny(actions("states:DescribeExecution"), executions)
+}
+
+// emitting allows the consumer to publish the events that charts emit.
+func (s *Settle) emitting() []awsiam.PolicyStatement {
+	if s.EventBus == nil {
+		return nil
+	}
+	return []awsiam.PolicyStatement{allow(actions("events:PutEvents"), s.EventBus.EventBusArn())}
 }
 
 // executionPrefix is the prefix of the names of executions that charts start. It equals durable.ExecutionPrefix.

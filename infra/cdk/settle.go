@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsscheduler"
@@ -40,7 +41,9 @@ type Settle struct {
 	// ObjectsDeadLetterQueue contains uploads that could not be forwarded. Nil without Props.UploadBuckets.
 	ObjectsDeadLetterQueue awssqs.Queue
 	// Table contains the instances. It has a stream with Props.TableStream.
-	Table         awsdynamodb.Table
+	Table awsdynamodb.Table
+	// EventBus receives the events that charts emit. Nil with Props.WithoutEventBus.
+	EventBus      awsevents.IEventBus
 	ScheduleGroup awsscheduler.ScheduleGroup
 	SchedulerRole awsiam.Role
 	// Functions are the functions by name.
@@ -89,6 +92,7 @@ func NewSettle(scope constructs.Construct, id string, props Props) *Settle {
 	s.addQueues()
 	s.addTable()
 	s.addScheduler()
+	s.addEventBus()
 	s.addSecrets()
 	s.addWorkflows()
 	s.addAPI()

@@ -3,6 +3,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -156,7 +157,8 @@ func (g *Guard) allow(call infra.Call) error {
 }
 
 // callsOf returns the calls that IAM authorizes for an operation: the call itself and, if it passes a role,
-// iam:PassRole. For a transaction these are the calls of its items.
+// iam:PassRole. For a transaction these are the calls of its items, and for
+// PutEvents one call for each entry.
 func (g *Guard) callsOf(o operation) ([]infra.Call, error) {
 	if len(o.items) > 0 {
 		return g.callsOfItems(o.items)
@@ -180,6 +182,19 @@ func (g *Guard) callsOf(o operation) ([]infra.Call, error) {
 			call.Resource += "/index/" + o.index
 		}
 		call.Context = map[string][]string{"dynamodb:LeadingKeys": o.keys}
+	case "EventBridge":
+		var calls []infra.Call
+		for _, bus := range o.buses {
+			call.Resource = bus
+			if !strings.HasPrefix(bus, "arn:") {
+				call.Resource = "arn:aws:events" + here + g.stack.Account + ":event-bus/" + cmp.Or(bus, "default")
+			}
+			calls = append(calls, call)
+		}
+		if len(calls) == 0 {
+			return nil, fmt.Errorf("%w: %s: expected an entry, got none", infra.ErrDenied, action)
+		}
+		return calls, nil
 	case "SFN":
 		call.Resource = o.stateMachine + o.execution // The input has one of them, or a task token.
 	case "Scheduler":

@@ -18,6 +18,8 @@ type operation struct {
 	items                   []item
 	stateMachine, execution string
 	group, schedule         string
+	// buses are the names or ARNs of the event buses of the operation's entries.
+	buses []string
 	// passedRole is the role that the operation passes to the service.
 	passedRole string
 }
@@ -34,7 +36,7 @@ type item struct {
 const partitionKey = "instance"
 
 // targets maps the prefixes of X-Amz-Target to the SDK's names of services.
-var targets = map[string]string{"AmazonSQS": "SQS", "DynamoDB_20120810": "DynamoDB", "AWSStepFunctions": "SFN"}
+var targets = map[string]string{"AmazonSQS": "SQS", "DynamoDB_20120810": "DynamoDB", "AWSStepFunctions": "SFN", "AWSEvents": "EventBridge"}
 
 // schedulerMethods maps methods to EventBridge Scheduler's operations on a schedule.
 var schedulerMethods = map[string]string{
@@ -65,6 +67,7 @@ func operationIn(request *http.Request, body []byte) operation {
 		wireItem
 		TransactItems []map[string]wireItem
 		Target        struct{ RoleARN string }
+		Entries       []struct{ EventBusName string }
 	}
 	_ = json.Unmarshal(body, &parameters) // A body that is not JSON names no resources.
 	target, name, _ := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
@@ -74,6 +77,9 @@ func operationIn(request *http.Request, body []byte) operation {
 		stateMachine: parameters.StateMachineARN, execution: parameters.ExecutionARN,
 	}
 	o.keys = parameters.keys()
+	for _, entry := range parameters.Entries {
+		o.buses = append(o.buses, entry.EventBusName)
+	}
 	for _, one := range parameters.TransactItems {
 		for kind, part := range one {
 			o.items = append(o.items, item{kind: kind, table: part.TableName, keys: part.keys()})

@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	eventstypes "github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 	"github.com/aws/aws-sdk-go-v2/service/scheduler"
 	schedulertypes "github.com/aws/aws-sdk-go-v2/service/scheduler/types"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
@@ -66,6 +68,18 @@ func cancel(ctx context.Context, config aws.Config) error {
 	return err
 }
 
+// publish puts an event on each of the buses.
+func publish(buses ...string) process {
+	return func(ctx context.Context, config aws.Config) error {
+		var entries []eventstypes.PutEventsRequestEntry
+		for _, bus := range buses {
+			entries = append(entries, eventstypes.PutEventsRequestEntry{EventBusName: &bus, Source: aws.String("settle.job"), DetailType: aws.String("a"), Detail: aws.String("{}")})
+		}
+		_, err := eventbridge.NewFromConfig(config).PutEvents(ctx, &eventbridge.PutEventsInput{Entries: entries})
+		return err
+	}
+}
+
 func steps(call call) process {
 	return func(ctx context.Context, config aws.Config) error { return call(ctx, sfn.NewFromConfig(config)) }
 }
@@ -112,6 +126,9 @@ func TestProcessesAreRestrictedToTheirRoles(t *testing.T) {
 		{"consumer", "cancel a schedule", cancel, false},
 		{"consumer", "schedule in another group", later("default", "settle-SchedulerRole"), true},
 		{"consumer", "pass another role", later("settle", "admin"), true},
+		{"consumer", "publish", publish("default", "arn:aws:events:"+awslocal.Region+":"+awslocal.Account+":event-bus/default"), false},
+		{"consumer", "publish on another bus", publish("default", "other"), true},
+		{"gateway", "publish", publish("default"), true},
 		{"delay", "cancel a schedule", cancel, true},
 		{"nobody", "cancel a schedule", cancel, false},
 	} {

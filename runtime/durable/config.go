@@ -3,7 +3,6 @@ package durable
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -21,11 +20,10 @@ type Config struct {
 	Logger *slog.Logger
 	// Observer receives the events of the loop for logs, metrics and traces. By default, nothing is called.
 	Observer Observer
-	// Emit receives the events that instances emit (statechart.Emit), in order and at least once, after the commit that
-	// contains them. A repeat has the same ID. After an error or a panic, the loop calls Emit again until it succeeds.
-	// The instance receives no event until then. To avoid blocking the instance, log the error and return nil. If Emit
-	// is nil, emitted events are dropped and cost no write.
-	Emit func(ctx context.Context, from instances.ID, id string, event json.RawMessage) error
+	// Emit publishes the events that an instance emits (statechart.Emit), at least once, after the commit that contains
+	// them. It receives one to ten effects at a time, in order. Their IDs are globally unique, and a repeat has the same
+	// ID. It returns an error for each, as a port does: see ErrRefused. If Emit is nil, events are dropped at no cost.
+	Emit func(ctx context.Context, from instances.ID, events []statechart.Effect) []error
 	// AttemptsMax is how often an event is tried if the chart's own code fails on it. Then the event is parked.
 	// Defaults to 3. A service has its own RetryPolicy.
 	AttemptsMax int

@@ -89,15 +89,22 @@ func (t *turn) gaveUp() bool {
 	return len(failed) > 0 && !isStored(failed[len(failed)-1])
 }
 
-// batch returns the effects to perform together. That is one effect, or as many messages of one trace as one call of
-// SQS accepts. No two of them go to the same instance: SQS may accept some messages of a batch and refuse others, and
-// the order within an instance must hold. messages is empty if the first effect is not a message. err is the error of
-// the first effect.
+// batch returns the effects to perform together. That is one effect, or as many messages or emitted events of one trace
+// as one call accepts. No two messages go to the same instance: SQS may accept some messages of a batch and refuse
+// others, and the order within an instance must hold. messages is empty if the first effect is not a message. err is
+// the error of the first effect.
 func (t *turn) batch(effects []statechart.Effect) (batch []statechart.Effect, messages []Message, err error) {
 	trace := t.notes.traces[effects[0].ID]
+	if effectKinds[effects[0].Kind].publish != nil {
+		n := 1
+		for n < min(len(effects), batchMax) && effects[n].Kind == effects[0].Kind && t.notes.traces[effects[n].ID] == trace {
+			n++
+		}
+		return effects[:n], nil, nil
+	}
 	for i, effect := range effects {
 		kind := effectKinds[effect.Kind]
-		if kind.message == nil || i == sendBatchMax || t.notes.traces[effect.ID] != trace {
+		if kind.message == nil || i == batchMax || t.notes.traces[effect.ID] != trace {
 			break
 		}
 		message, err := kind.message(t, effect)
@@ -125,6 +132,8 @@ func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect, me
 		errs = t.loop.ports.Queue.SendBatch(ctx, messages)
 	case !ok:
 		errs[0] = unknownEffectError{effects[0].Kind}
+	case kind.publish != nil:
+		errs = kind.publish(t, ctx, effects)
 	default:
 		errs[0] = kind.perform(t, ctx, effects[0])
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
@@ -17,8 +18,9 @@ import (
 const (
 	// deduplicationIDBytesMax is the longest MessageDeduplicationId (SQS API Reference, SendMessage).
 	deduplicationIDBytesMax = 128
-	// sendBatchMax is the longest batch for Queue.SendBatch (SQS API Reference, SendMessageBatch).
-	sendBatchMax = 10
+	// batchMax is the longest batch for Queue.SendBatch (SQS API Reference, SendMessageBatch) and for Config.Emit
+	// (EventBridge API Reference, PutEvents).
+	batchMax = 10
 	// messageBytesMax limits a chart's log message. Longer messages are cut.
 	messageBytesMax = 16 << 10
 	// cancelAhead is how far in the future a timer must be to be worth a call that cancels it. A nearer one fires and does
@@ -43,10 +45,13 @@ const (
 	parkDelivery statechart.EffectKind = "park.delivery"
 )
 
-// effectKind says how to perform the effects of one kind. Exactly one of the two functions is set: message for effects
-// that send a message to an instance, perform for all others.
+// effectKind says how to perform the effects of one kind. Exactly one of the first three functions is set. message is for
+// effects that send a message to an instance. publish performs several effects of the kind together. perform is for all
+// others.
 type effectKind struct {
 	message func(t *turn, effect statechart.Effect) (Message, error)
+	// publish returns an error for each effect.
+	publish func(t *turn, ctx context.Context, effects []statechart.Effect) []error
 	perform func(t *turn, ctx context.Context, effect statechart.Effect) error
 	// unneeded reports whether a commit may drop the effect. Nil means never.
 	unneeded func(t *turn, effect statechart.Effect) bool
@@ -67,7 +72,7 @@ var effectKinds = map[statechart.EffectKind]effectKind{
 	heartbeat:                 {perform: (*turn).scheduleFirstHeartbeat, unneeded: (*turn).isHeartbeatUnneeded},
 	statechart.StartExecution: {perform: (*turn).startExecution, reports: true},
 	poll:                      {perform: (*turn).scheduleFirstPoll, unneeded: (*turn).isPollUnneeded},
-	statechart.EmitEvent:      {perform: (*turn).emit, unneeded: (*turn).isEmitUnneeded},
+	statechart.EmitEvent:      {publish: (*turn).emit, unneeded: (*turn).isEmitUnneeded},
 	statechart.ParkEvent:      {perform: (*turn).parkDeferred},
 	parkDelivery:              {perform: (*turn).parkDelivery},
 	// A chart's log message is written right after the commit, at most once. So it costs no second write.
@@ -161,15 +166,43 @@ func (t *turn) cancelTimers(ctx context.Context) {
 	}
 }
 
-// emit passes an event to Config.Emit, if that is set.
-func (t *turn) emit(ctx context.Context, effect statechart.Effect) error {
+// emitError is an error of Config.Emit, reduced to its text and its class. So the loop takes no error of the host for
+// an error of another port.
+type emitError struct {
+	text  string
+	class error // ErrRefused, ErrDenied or nil
+}
+
+// Error returns the text.
+func (e emitError) Error() string { return e.text }
+
+// Unwrap returns the class.
+func (e emitError) Unwrap() error { return e.class }
+
+// emit passes events to Config.Emit, if that is set.
+func (t *turn) emit(ctx context.Context, effects []statechart.Effect) []error {
+	errs := make([]error, len(effects))
 	if t.loop.config.Emit == nil {
-		return nil
+		return errs
 	}
-	if err := t.loop.config.Emit(ctx, t.draft.Record.Instance, t.derivedID(effect.ID), effect.Event); err != nil {
-		return errors.New(err.Error()) // Keep only the text, so that the loop does not mistake the host's error for an error of a port.
+	events := slices.Clone(effects)
+	for i := range events {
+		events[i].ID = t.derivedID(events[i].ID)
 	}
-	return nil
+	results := t.loop.config.Emit(ctx, t.draft.Record.Instance, events)
+	for i := range errs {
+		switch {
+		case len(results) != len(errs):
+			errs[i] = fmt.Errorf("expected Config.Emit to return %d errors, one for each event, got %d", len(errs), len(results))
+		case errors.Is(results[i], ErrRefused):
+			errs[i] = emitError{results[i].Error(), ErrRefused}
+		case errors.Is(results[i], ErrDenied):
+			errs[i] = emitError{results[i].Error(), ErrDenied}
+		case results[i] != nil:
+			errs[i] = emitError{text: results[i].Error()}
+		}
+	}
+	return errs
 }
 
 func (t *turn) isEmitUnneeded(statechart.Effect) bool { return t.loop.config.Emit == nil }

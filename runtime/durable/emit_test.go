@@ -3,7 +3,7 @@ package durable_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -29,6 +29,13 @@ func teller() durable.Machine {
 				return enqueue.Emit("large", map[string]string{"text": text})
 			case "log":
 				return enqueue.Log(text)
+			case "burst":
+				for n := range i.Bytes {
+					if err := enqueue.Emit("shown", map[string]int{"n": n}); err != nil {
+						return err
+					}
+				}
+				return nil
 			default:
 				return enqueue.Spawn("child", "order", nil)
 			}
@@ -39,6 +46,7 @@ func teller() durable.Machine {
 		States: []chartState{{ID: "idle", Tags: settled, Entry: do{say("begun")}, On: []on{
 			{Event: "add", Actions: do{keep, show, say("added")}}, {Event: "refuse", Actions: do{say("refused"), refuse}},
 			{Event: "grow", Actions: do{large("emit")}}, {Event: "grind", Actions: do{large("log")}}, {Event: "both", Actions: do{large("spawn")}},
+			{Event: "tell", Actions: do{large("burst")}},
 		}}},
 	}), durable.MachineConfig{})
 }
@@ -65,13 +73,30 @@ func newTellers(t *testing.T) (w *world, logged func() []string) {
 }
 
 // emit records emitted events. It implements Config.Emit.
-func (w *world) emit(ctx context.Context, from instances.ID, id string, event json.RawMessage) error {
+func (w *world) emit(ctx context.Context, from instances.ID, events []statechart.Effect) []error {
 	p, _ := ctx.Value(processKey{}).(*process)
-	return p.call(ctx, "Emit", from.String(), func() error {
-		w.perform(durable.Message{To: from, DeduplicationID: id})
-		w.emitted = append(w.emitted, id+" "+string(event))
+	errs := make([]error, len(events))
+	failed := p.call(ctx, "Emit", from.String(), func() error {
+		for i, event := range events {
+			if errs[i] = w.refuseEmit(event); errs[i] == nil {
+				w.perform(durable.Message{To: from, DeduplicationID: event.ID})
+				w.emitted = append(w.emitted, event.ID+" "+string(event.Event))
+			}
+		}
 		return nil
 	})
+	if failed != nil {
+		return slices.Repeat([]error{failed}, len(events))
+	}
+	return errs
+}
+
+// refuseEmit returns the error of w.refuse for an emitted event: its call is Emit and the ID of the effect.
+func (w *world) refuseEmit(event statechart.Effect) error {
+	if w.refuse == nil {
+		return nil
+	}
+	return w.refuse("Emit " + event.ID[strings.LastIndex(event.ID, "/")+1:])
 }
 
 func wantLines(t *testing.T, what string, got []string, want ...string) {
@@ -88,10 +113,74 @@ func TestWhatIsEmittedIsTakenAfterItsCommitInOrder(t *testing.T) {
 		w.config.Emit = w.emit
 		w.post("teller/1", adds(2)...)
 		w.invoke()
-		w.wantCalls(t, "Load teller/1", "Commit teller/1", "Emit teller/1", "Emit teller/1", "ClearOutbox teller/1")
+		w.wantCalls(t, "Load teller/1", "Commit teller/1", "Emit teller/1", "ClearOutbox teller/1")
 		at := time.Now().UnixMilli()
 		wantLines(t, "emitted", w.emitted, fmt.Sprintf(`teller/1@%d/2.0 {"items":1,"type":"shown"}`, at), fmt.Sprintf(`teller/1@%d/3.0 {"items":2,"type":"shown"}`, at))
 		w.wantSound(t)
+	})
+}
+
+func TestEmittedEventsArePublishedTenAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newTellers(t)
+		w.config.Emit = w.emit
+		w.post("teller/1", `{"type": "tell", "bytes": 21}`)
+		w.invoke()
+		w.wantCalls(t, "Load teller/1", "Commit teller/1", "Emit teller/1", "Emit teller/1", "Emit teller/1", "ClearOutbox teller/1")
+		for n, line := range w.emitted {
+			if want := fmt.Sprintf(`2.%d {"n":%d,"type":"shown"}`, n, n); !strings.HasSuffix(line, want) {
+				t.Errorf("emitted %q at %d, want %q", line, n, want)
+			}
+		}
+		if len(w.emitted) != 21 {
+			t.Errorf("emitted %d events, want 21", len(w.emitted))
+		}
+	})
+}
+
+func TestOnlyTheFailedEventsOfABatchArePublishedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newTellers(t)
+		w.config.Emit = w.emit
+		failing := true
+		w.refuse = func(call string) error {
+			if failing && call == "Emit 3.0" {
+				return errors.New("throttled")
+			}
+			return nil
+		}
+		w.post("teller/1", adds(3)...)
+		w.invoke()
+		failing = false
+		w.run(t)
+		at := w.load("teller/1").CreatedAt.UnixMilli()
+		line := func(items int) string {
+			return fmt.Sprintf(`teller/1@%d/%d.0 {"items":%d,"type":"shown"}`, at, items+1, items)
+		}
+		wantLines(t, "emitted", w.emitted, line(1), line(3), line(2))
+		w.wantSound(t)
+	})
+}
+
+// A host that returns another number of errors has not said which events it published.
+func TestAWrongNumberOfErrorsOfEmitIsRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newTellers(t)
+		calls := 0
+		w.config.Emit = func(ctx context.Context, from instances.ID, events []statechart.Effect) []error {
+			if calls++; calls <= 2 {
+				return make([]error, 3*(calls-1))
+			}
+			return w.emit(ctx, from, events)
+		}
+		w.post("teller/1", adds(2)...)
+		w.run(t)
+		if len(w.emitted) != 2 {
+			t.Errorf("emitted %q, want two events", w.emitted)
+		}
 	})
 }
 
@@ -236,11 +325,11 @@ func TestAnErrorOfEmitIsNotAnErrorOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		calls := 0
-		w.config.Emit = func(ctx context.Context, from instances.ID, id string, event json.RawMessage) error {
+		w.config.Emit = func(ctx context.Context, from instances.ID, events []statechart.Effect) []error {
 			if calls++; calls <= 2 {
-				return fmt.Errorf("storing the event: %w", durable.ErrUnstorable)
+				return []error{fmt.Errorf("storing the event: %w", durable.ErrUnstorable)}
 			}
-			return w.emit(ctx, from, id, event)
+			return w.emit(ctx, from, events)
 		}
 		w.post("order/1", event("wait", ""), event("cancel", ""))
 		w.run(t)

@@ -41,9 +41,9 @@ func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err e
 }
 
 // isPermanent reports whether the loop gives up an effect after the error: at once if AWS refuses it, or after
-// DeniedWaitMax if AWS denies it. The loop never gives up parking, because the event would be lost. It never gives up
-// emitting, because Emit is the host's own code. It gives up the start, stop or end of a child only if AWS refuses it.
-// Otherwise a parent would wait for its child forever, or a child would run without a parent.
+// DeniedWaitMax if AWS denies it. The loop never gives up parking, because the event would be lost. It gives up the
+// start, stop or end of a child only if AWS refuses it. Otherwise a parent would wait for its child forever, or a child
+// would run without a parent.
 func (t *turn) isPermanent(kind statechart.EffectKind, err error) bool {
 	switch {
 	case slices.Contains(neverGivenUp, kind):
@@ -64,7 +64,7 @@ func endsByDenial(kind statechart.EffectKind) bool {
 }
 
 // neverGivenUp lists the effects that the loop never gives up.
-var neverGivenUp = []statechart.EffectKind{statechart.EmitEvent, statechart.ParkEvent, parkDelivery}
+var neverGivenUp = []statechart.EffectKind{statechart.ParkEvent, parkDelivery}
 
 // ofFamilies lists the effects that start or stop a child, or report its end or its refusal.
 var ofFamilies = []statechart.EffectKind{statechart.SpawnInstance, statechart.StopInstance, notifyParent, notifyStopped, refuseChild}

@@ -1,8 +1,8 @@
 package durable_test
 
 import (
-	"context"
-	"encoding/json"
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -190,25 +190,30 @@ func TestADeferredEventIsKeptUntilItsParkingSucceeds(t *testing.T) {
 	})
 }
 
-func TestAnEmittedEventNeverFailsPermanently(t *testing.T) {
+func TestAnEmittedEventFailsPermanentlyLikeOtherEffects(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		refused := true
-		w.config.Emit = func(ctx context.Context, from instances.ID, id string, event json.RawMessage) error {
-			if refused {
-				return fmt.Errorf("%w and %w", durable.ErrRefused, durable.ErrDenied)
+	for _, c := range []struct {
+		err     error
+		givenUp time.Duration // 0: never
+	}{{durable.ErrRefused, time.Second}, {durable.ErrDenied, 2 * time.Hour}, {errors.New("throttled"), 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.config.Emit = w.emit
+			w.refuse = refusing(c.err, "Emit ")
+			w.post("order/1", event("wait", ""), event("cancel", ""))
+			w.runFor(t, cmp.Or(c.givenUp, 5*time.Hour))
+			w.refuse = nil
+			w.run(t)
+			failed := w.load("order/1").FailedEffects
+			if c.givenUp == 0 {
+				if len(w.emitted) != 1 || len(failed) > 0 {
+					t.Errorf("%v: want the event emitted, got %q and the failed effects %+v", c.err, w.emitted, failed)
+				}
+			} else if len(w.emitted) != 0 || len(failed) != 1 || failed[0].Kind != statechart.EmitEvent || !strings.Contains(failed[0].Error, c.err.Error()) {
+				t.Errorf("%v: want the event among the failed effects, got %q and %+v", c.err, w.emitted, failed)
 			}
-			return w.emit(ctx, from, id, event)
-		}
-		w.post("order/1", event("wait", ""), event("cancel", ""))
-		w.runFor(t, 5*time.Hour)
-		refused = false
-		w.run(t)
-		if r := w.load("order/1"); len(w.emitted) != 1 || len(r.FailedEffects) > 0 {
-			t.Errorf("want the event emitted, got %q and the failed effects %+v", w.emitted, r.FailedEffects)
-		}
-	})
+		})
+	}
 }
 
 func TestAnItemWithoutRoomForAFailureGoesOn(t *testing.T) {

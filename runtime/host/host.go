@@ -19,6 +19,7 @@
 //	SETTLE_DELAY_QUEUE_ARN, SETTLE_SCHEDULER_ROLE_ARN, SETTLE_SCHEDULE_GROUP               consumer, delay, for timers beyond 15 minutes
 //	SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN   the queue for undeliverable timers                consumer, delay
 //	SETTLE_WORKFLOWS               name=ARN of the state machines that charts start        consumer
+//	SETTLE_EVENT_BUS               the event bus for the events that charts emit           consumer; without it, they are dropped
 //	SETTLE_HISTORY_MAX             transitions stored per instance, 1 to 100               consumer; 20 by default
 //	SETTLE_HOPS_MAX                messages between instances in a row, 1 to 1000000       consumer; 1000 by default
 //	SETTLE_SERVICE                 the name in metrics and traces; settle by default
@@ -120,7 +121,7 @@ func newConsumer(p *Process, machines *durable.Machines) (any, error) {
 	loop, err := durable.New(machines, durable.Ports{
 		Store: newStore(p), Queue: sqsqueue.New(client, p.Settings.QueueURL, p.Settings.DeadLetterQueueURL), Timers: timers,
 		Tokens: sfncallback.New(states), Executions: workflows, Acknowledger: sqsqueue.NewAcknowledger(client, p.Settings.QueueURL),
-	}, durable.Config{Logger: p.Logger, Observer: p.Telemetry.Observer(), HistoryMax: p.Settings.HistoryMax, HopsMax: p.Settings.HopsMax})
+	}, durable.Config{Logger: p.Logger, Observer: p.Telemetry.Observer(), Emit: newEmit(p, machines), HistoryMax: p.Settings.HistoryMax, HopsMax: p.Settings.HopsMax})
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,7 @@ func TestSettingsAreRead(t *testing.T) {
 		"SETTLE_DEAD_LETTER_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/dead.fifo",
 		"SETTLE_DELAY_QUEUE_URL=http://localhost:4566/123456789012/delays",
 		"SETTLE_WORKFLOWS=report=arn:aws:states:eu-central-1:123456789012:stateMachine:Report, audit=arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
+		"SETTLE_EVENT_BUS=arn:aws:events:eu-central-1:123456789012:event-bus/team/orders",
 		"SETTLE_HISTORY_MAX=100",
 		"SETTLE_HOPS_MAX=50",
 		"SETTLE_SERVICE=orders",
@@ -55,6 +56,7 @@ func TestSettingsAreRead(t *testing.T) {
 			"report": "arn:aws:states:eu-central-1:123456789012:stateMachine:Report",
 			"audit":  "arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
 		},
+		EventBus:       "arn:aws:events:eu-central-1:123456789012:event-bus/team/orders",
 		HistoryMax:     100,
 		HopsMax:        50,
 		Service:        "orders",
@@ -148,6 +150,7 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 		"SETTLE_DELAY_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo",
 		"SETTLE_DEAD_LETTER_QUEUE_URL=dead.fifo",
 		"SETTLE_WORKFLOWS=report=Report,audit=arn:aws:states:eu-central-1:123456789012:stateMachine:a,audit=arn:aws:states:eu-central-1:123456789012:stateMachine:b",
+		"SETTLE_EVENT_BUS=arn:aws:events:eu-central-1:123456789012:rule/orders",
 		"SETTLE_LOG_LEVEL=loud",
 		"SETTLE_LOG_PAYLOADS=all",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://user:hush@collector",
@@ -164,6 +167,7 @@ environment variable SETTLE_DELAY_QUEUE_URL: expected the URL of the standard qu
 environment variable SETTLE_SCHEDULE_GROUP: expected the name of a schedule group, got nothing: set it
 environment variable SETTLE_WORKFLOWS: expected workflows with their ARNs, such as report=arn:aws:states:eu-central-1:123456789012:stateMachine:report, separated by commas, got "report=Report"
 environment variable SETTLE_WORKFLOWS: expected each workflow once, got "audit" twice
+environment variable SETTLE_EVENT_BUS: expected the name or the ARN of an event bus, such as orders or arn:aws:events:eu-central-1:123456789012:event-bus/orders, got "arn:aws:events:eu-central-1:123456789012:rule/orders"
 environment variable SETTLE_LOG_LEVEL: expected debug, info, warn or error, got "loud"
 environment variable SETTLE_LOG_PAYLOADS: expected on or off, got "all"
 environment variable OTEL_EXPORTER_OTLP_ENDPOINT: expected the URL of a collector for OTLP over HTTP, such as http://localhost:4318, with keys in OTEL_EXPORTER_OTLP_HEADERS instead, got another value (not shown)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,10 @@ const (
 	// report=arn:aws:states:eu-central-1:123456789012:stateMachine:report. Charts use the name. If a chart starts any
 	// other workflow, the chart receives an end with the status NOT_STARTED.
 	Workflows = "SETTLE_WORKFLOWS"
+	// EventBus is the name or the ARN of the EventBridge event bus that receives the events that charts emit
+	// (statechart.Emit). A name refers to the function's account and Region. Without it, emitted events are dropped, and
+	// the consumer logs a warning at its start if a chart emits.
+	EventBus = "SETTLE_EVENT_BUS"
 
 	// HistoryMax is the number of transitions that an instance stores: 1 to HistoryTransitionsMax. It defaults to the
 	// default of durable.Config.HistoryMax. Each KB of history costs one more write unit per event.
@@ -82,6 +87,8 @@ type Settings struct {
 	ScheduleGroup           string
 	// Workflows maps the names that charts use for workflows to ARNs.
 	Workflows map[string]string
+	// EventBus is a name or an ARN.
+	EventBus string
 	// HistoryMax and HopsMax are 0 for the default.
 	HistoryMax, HopsMax int
 	// Service is never empty.
@@ -106,6 +113,7 @@ func readSettings(r *Env) Settings {
 		SchedulerRoleARN:        r.arn(SchedulerRoleARN, "iam"),
 		ScheduleGroup:           r.Text(ScheduleGroup, "the name of a schedule group"),
 		Workflows:               r.workflows(Workflows),
+		EventBus:                r.bus(EventBus),
 		Service:                 cmp.Or(r.Text(Service, "a name"), "settle"),
 		LogLevel:                r.level(LogLevel),
 		LogPayloads:             r.OnOff(LogPayloads),
@@ -208,6 +216,13 @@ func (r *Env) standardARN(name string) string {
 		r.Wrong(name, "the ARN of a standard queue", strconv.Quote(value))
 	}
 	return value
+}
+
+// busName matches the name or the ARN of an event bus (EventBridge API Reference, PutEventsRequestEntry).
+var busName = regexp.MustCompile(`^(arn:[\w-]+:events:[a-z0-9-]+:\d{12}:event-bus/)?[A-Za-z0-9/._-]{1,256}$`)
+
+func (r *Env) bus(name string) string {
+	return r.checked(name, "the name or the ARN of an event bus, such as orders or arn:aws:events:eu-central-1:123456789012:event-bus/orders", busName.MatchString)
 }
 
 // workflows reads a list of name=ARN pairs of state machines.

@@ -30,6 +30,8 @@ var (
 // unneeded are the template's permissions that no test of this package needs. TestMain fails for any other unused
 // permission: remove it, or test its use reliably.
 var unneeded = []string{
+	// The machines of these tests emit no events. The tests of runtime/host have one that does.
+	"consumer: events:PutEvents on arn:${AWS::Partition}:events:${AWS::Region}:${AWS::AccountId}:event-bus/${EventBus}",
 	// functions/objects parks messages that are not uploads. The function's own test covers this permission.
 	"objects: sqs:SendMessage on ${DeadLetterQueue.Arn}",
 	// Lambda puts failed messages there, with the function's role.

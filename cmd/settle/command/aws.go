@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -76,28 +74,19 @@ func (f tableFlags) store(ctx context.Context, s *session) (*dynamostore.Store, 
 type reads struct {
 	// items counts the items that DynamoDB evaluated, including ones that the filter dropped.
 	items atomic.Int64
-
-	mu sync.Mutex
-	// capacity is in read units.
-	capacity float64
+	// halves is the consumed capacity in halves of a read unit, the smallest amount that DynamoDB charges.
+	halves atomic.Int64
 }
 
 func (r *reads) count(items int32, consumed *types.ConsumedCapacity) {
 	r.items.Add(int64(items))
-	if consumed == nil {
-		return
+	if consumed != nil {
+		r.halves.Add(int64(2 * aws.ToFloat64(consumed.CapacityUnits)))
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.capacity += aws.ToFloat64(consumed.CapacityUnits)
 }
 
 // units returns the read units consumed so far, rounded up.
-func (r *reads) units() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return int64(math.Ceil(r.capacity))
-}
+func (r *reads) units() int64 { return (r.halves.Load() + 1) / 2 }
 
 // meteredClient counts the reads of a client.
 type meteredClient struct {

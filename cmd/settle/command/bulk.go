@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
@@ -31,27 +30,26 @@ type bulkFlags struct {
 	Yes       bool          `short:"y" help:"Do not ask for confirmation."`
 	outputFlag
 
-	// status is the status of the instances to process; empty means any.
-	status statechart.Status
+	// status is the status of the instances to process; empty means any. conditions are the conditions of Context.
+	status     statechart.Status
+	conditions []condition
 }
 
 // bulkCommand groups the commands that change many instances.
 type bulkCommand struct {
 	Send      bulkSendCommand      `cmd:"" help:"Send an event to each instance."`
-	Stop      bulkStopCommand      `cmd:"" help:"Stop each instance."`
-	Terminate bulkTerminateCommand `cmd:"" help:"Terminate each instance."`
+	Stop      bulkOperationCommand `cmd:"" help:"Stop each instance."`
+	Terminate bulkOperationCommand `cmd:"" help:"Terminate each instance."`
 	Move      bulkMoveCommand      `cmd:"" help:"Move each instance to another state, or change its context."`
 	Resume    bulkResumeCommand    `cmd:"" help:"Resume each stuck instance."`
-	Keep      bulkKeepCommand      `cmd:"" help:"Keep each instance beyond its retention."`
-	Unkeep    bulkUnkeepCommand    `cmd:"" help:"End the effect of keep."`
+	Keep      bulkOperationCommand `cmd:"" help:"Keep each instance beyond its retention."`
+	Unkeep    bulkOperationCommand `cmd:"" help:"End the effect of keep."`
 }
 
 type (
-	bulkStopCommand      struct{ bulkFlags }
-	bulkTerminateCommand struct{ bulkFlags }
+	// bulkOperationCommand changes the instances. Its name is the kind of the change: stop, terminate, keep or unkeep.
+	bulkOperationCommand struct{ bulkFlags }
 	bulkResumeCommand    struct{ bulkFlags }
-	bulkKeepCommand      struct{ bulkFlags }
-	bulkUnkeepCommand    struct{ bulkFlags }
 	bulkMoveCommand      struct {
 		bulkFlags
 		moveFlags
@@ -63,25 +61,13 @@ type (
 	}
 )
 
-// bulkHelp is the help of all bulk commands.
-const bulkHelp = `The command first lists the instances that match the filter, by the index if the table has one, and counts them. Then it
-asks, and processes each instance once, at a bounded rate. An instance that no longer matches when its turn comes is
-skipped. An instance that fails is reported, and the others continue; the exit code is then 1.
-
-The journal records the instances and their outcomes. To continue a run that was interrupted, repeat the same command. The
-history of each instance shows the change with your reason and the stamp of the run.
-
-`
-
-// bulkWorkers is how many instances are processed at a time.
-const bulkWorkers = 8
-
 // run lists the instances with the status, or with any status if it is empty, and processes each.
 func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Status, command []string, action func(o *operator, stamp int64) bulkAction) error {
 	if c.Machine == "" || c.Rate < 1 {
 		return fmt.Errorf("%w: expected --machine, and a --rate of at least 1, got %q and %d", errUsage, c.Machine, c.Rate)
 	}
-	if _, err := conditions(c.Context); err != nil {
+	var err error
+	if c.conditions, err = conditions(c.Context); err != nil {
 		return err
 	}
 	o, err := newOperator(ctx, s, c.tableFlags, c.Queue, c.DryRun)
@@ -136,12 +122,8 @@ func (c *bulkFlags) list(ctx context.Context, o *operator, filter dynamostore.Fi
 	progress := o.session.newProgress("instance found", "instances found")
 	defer progress.end()
 	byTable := false
-	for record, err := range listed(ctx, o.store, filter, &byTable) {
-		var item *dynamostore.ItemError
-		if errors.As(err, &item) {
-			o.note("%s: %s", o.session.name(), oneLine(err))
-			continue
-		}
+	noteItem := func(item *dynamostore.ItemError) { o.note("%s: %s", o.session.name(), oneLine(item)) }
+	for record, err := range readable(listed(ctx, o.store, filter, &byTable), noteItem) {
 		if err != nil {
 			return 0, err
 		}
@@ -170,8 +152,7 @@ func (c *bulkFlags) selects(record instances.Record, now time.Time) bool {
 	if json.Unmarshal(record.Snapshot, &snapshot) != nil || c.Tag != "" && !slices.Contains(snapshot.Tags, c.Tag) {
 		return false
 	}
-	wanted, _ := conditions(c.Context) // They were checked at the start.
-	return !slices.ContainsFunc(wanted, func(w condition) bool { return !w.holds(snapshot.Context) })
+	return !slices.ContainsFunc(c.conditions, func(w condition) bool { return !w.holds(snapshot.Context) })
 }
 
 // ask asks for confirmation, unless the run has already begun.
@@ -183,9 +164,6 @@ func (c *bulkFlags) ask(ctx context.Context, s *session, j *journal, action stri
 	if c.Yes || j.listed == 0 {
 		return nil
 	}
-	if !s.StdinTTY {
-		return fmt.Errorf("%w: expected --yes, because there is no terminal to ask for confirmation", errUsage)
-	}
 	question := fmt.Sprintf("%s: %s of machine %s in table %s, in about %s?", action, counted(j.listed, "instance", "instances"), c.Machine, c.Table, console.Span(c.duration(j.listed)))
 	return s.confirm(ctx, question, "nothing was changed")
 }
@@ -196,60 +174,39 @@ func (c *bulkFlags) duration(count int) time.Duration {
 }
 
 // process processes the instances that have no outcome yet.
-func (c *bulkFlags) process(outer context.Context, o *operator, j *journal, action bulkAction) error {
-	ctx, stop := context.WithCancelCause(outer)
-	defer stop(nil)
+func (c *bulkFlags) process(ctx context.Context, o *operator, j *journal, action bulkAction) error {
 	progress := o.session.newTask("starting")
 	defer progress.end()
 	ticker := time.NewTicker(time.Second / time.Duration(c.Rate))
 	defer ticker.Stop()
-	type job struct {
-		number   int
-		instance string
-	}
-	jobs := make(chan job)
-	var workers sync.WaitGroup
-	for range bulkWorkers {
-		workers.Go(func() {
-			for next := range jobs {
-				if err := c.processOne(ctx, o, j, next.number, next.instance, action); err != nil {
-					stop(err)
-				}
+	paced := func(yield func(chosen, error) bool) {
+		for next, err := range j.rest() {
+			progress.say(fmt.Sprintf("%d of %d instances, about %s left", next.number, j.listed, console.Span(c.duration(j.listed-next.number))))
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
 			}
-		})
+			if !yield(next, err) {
+				return
+			}
+		}
 	}
-	err := j.each(func(number int, instance string) error {
-		progress.say(fmt.Sprintf("%d of %d instances, about %s left", number, j.listed, console.Span(c.duration(j.listed-number))))
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		select {
-		case jobs <- job{number, instance}:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	})
-	close(jobs)
-	workers.Wait()
-	return errors.Join(err, context.Cause(ctx))
+	return inParallel(ctx, paced, func(ctx context.Context, next chosen) error { return c.processOne(ctx, o, j, next, action) })
 }
 
 // processOne processes an instance and records the outcome. It returns only errors that affect other instances too.
-func (c *bulkFlags) processOne(ctx context.Context, o *operator, j *journal, number int, instance string, action bulkAction) error {
-	result, err := c.apply(ctx, o, instance, action)
+func (c *bulkFlags) processOne(ctx context.Context, o *operator, j *journal, next chosen, action bulkAction) error {
+	result, err := c.apply(ctx, o, next.instance, action)
 	switch {
 	case err == nil:
-		return j.finish(number, result, "")
+		return j.finish(next.number, result, "")
 	case errors.Is(err, instances.ErrEnded), errors.Is(err, errNotFound):
-		return j.finish(number, outcomeSkipped, "")
+		return j.finish(next.number, outcomeSkipped, "")
 	case ctx.Err() != nil, isTemporary(err), errors.Is(err, durable.ErrDenied):
 		return err
 	default:
-		o.note("%s: %s: %s", o.session.name(), instance, oneLine(err))
-		return j.finish(number, outcomeFailed, oneLine(err))
+		o.note("%s: %s: %s", o.session.name(), next.instance, oneLine(err))
+		return j.finish(next.number, outcomeFailed, oneLine(err))
 	}
 }
 

@@ -8,45 +8,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
-
-// Help implements kong.HelpProvider.
-func (*bulkSendCommand) Help() string {
-	return bulkHelp + `  settle bulk send --machine order --tag urgent REMIND`
-}
-
-// Help implements kong.HelpProvider.
-func (*bulkStopCommand) Help() string {
-	return bulkHelp + `  settle bulk stop --machine order --state unpaid --older-than 720h --reason abandoned --dry-run`
-}
-
-// Help implements kong.HelpProvider.
-func (*bulkTerminateCommand) Help() string {
-	return bulkHelp + `  settle bulk terminate --machine order --state broken --yes`
-}
-
-// Help implements kong.HelpProvider.
-func (*bulkMoveCommand) Help() string {
-	return bulkHelp + `  settle bulk move --machine order --state packing packed --context 'warehouse = "B"'`
-}
-
-// Help implements kong.HelpProvider.
-func (*bulkResumeCommand) Help() string {
-	return bulkHelp + `  settle bulk resume --machine order`
-}
-
-// Help implements kong.HelpProvider.
-func (*bulkKeepCommand) Help() string {
-	return bulkHelp + `  settle bulk keep --machine order --older-than 24h --reason audit`
-}
-
-// Help implements kong.HelpProvider.
-func (*bulkUnkeepCommand) Help() string {
-	return bulkHelp + `  settle bulk unkeep --machine order --reason audit`
-}
 
 // bulkAction processes instances.
 type bulkAction struct {
@@ -94,24 +61,9 @@ func (c *bulkResumeCommand) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// Run stops each instance.
-func (c *bulkStopCommand) Run(ctx context.Context, s *session) error {
-	return c.operate(ctx, s, instances.Operation{Kind: instances.Stop}, nil)
-}
-
-// Run terminates each instance.
-func (c *bulkTerminateCommand) Run(ctx context.Context, s *session) error {
-	return c.operate(ctx, s, instances.Operation{Kind: instances.Terminate}, nil)
-}
-
-// Run keeps each instance.
-func (c *bulkKeepCommand) Run(ctx context.Context, s *session) error {
-	return c.operate(ctx, s, instances.Operation{Kind: instances.Keep}, nil)
-}
-
-// Run lets each instance expire again.
-func (c *bulkUnkeepCommand) Run(ctx context.Context, s *session) error {
-	return c.operate(ctx, s, instances.Operation{Kind: instances.Unkeep}, nil)
+// Run makes the change to each instance.
+func (c *bulkOperationCommand) Run(ctx context.Context, s *session, line *kong.Context) error {
+	return c.operate(ctx, s, instances.Operation{Kind: instances.OperationKind(line.Selected().Name)}, nil)
 }
 
 // Run moves each instance.

@@ -18,26 +18,6 @@ type checkCommand struct {
 	outputFlag
 }
 
-// Help implements kong.HelpProvider.
-func (*checkCommand) Help() string {
-	return `Run check with a new build before you deploy it. It reads each stored snapshot with the machines of this build, and counts
-the results:
-
-  FIT      readable by the version that stored it
-  MIGRATE  readable by a later version, through its migrations
-  BREAK    unreadable: a state is gone, the context does not decode, a machine or a
-           version is missing, or the item is damaged
-
-If any instance breaks, the exit code is 1. Instances that are done or stopped count too, because events may still arrive
-for them. To skip them, use --status active.
-
-check writes nothing. It reads the whole table consistently, even with filters. In a large table that takes time and read
-capacity.
-
-  settle check
-  settle check --machine signup --status active`
-}
-
 // Run counts the instances that the machines of this build can read.
 func (c *checkCommand) Run(ctx context.Context, s *session) error {
 	chosen := filterFlags{placeFlags{Machine: c.Machine}, c.Status}
@@ -84,20 +64,6 @@ type migrateCommand struct {
 	outputFlag
 }
 
-// Help implements kong.HelpProvider.
-func (*migrateCommand) Help() string {
-	return `Instances migrate automatically: each one when its next event is applied, in the same write. There is nothing to start, so
-migrate requires --dry-run. An instance without further events keeps its version. To migrate instances at a time of your
-choice, send them an event that the chart handles without changing the state.
-
-With --dry-run, migrate reads each stored instance as its next event would. It shows how many instances would migrate, by
-machine, versions and state, and the first changes of one example each. It writes nothing. If no version can read an
-instance, the exit code is 1, and settle check shows the reason. migrate reads the whole table consistently.
-
-  settle migrate --dry-run
-  settle migrate --dry-run --machine signup -o json`
-}
-
 // Run shows what the migrations would change.
 func (c *migrateCommand) Run(ctx context.Context, s *session) error {
 	if !c.DryRun {
@@ -121,11 +87,7 @@ func (c *migrateCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if c.json(s) {
-		err = s.printJSON(found.Rows())
-	} else {
-		err = found.Write(s.Out, s.style)
-	}
+	err = c.answer(s, found.Rows(), func() error { return found.Write(s.Out, s.style) })
 	if err == nil && found.Broken > 0 {
 		err = fmt.Errorf("no version of this build can read %s: see %s", counted(found.Broken, "instance", "instances"), s.hint("check"))
 	}

@@ -13,16 +13,6 @@ type completionCommand struct {
 	Shell string `arg:"" name:"bash|zsh|fish" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
 }
 
-// Help implements kong.HelpProvider.
-func (*completionCommand) Help() string {
-	return `Completes commands, flags, values of flags, machines, their states and their event types. Instances are not completed,
-because that would read the table at each key press.
-
-  settle completion bash > ~/.local/share/bash-completion/completions/settle
-  settle completion zsh > "${fpath[1]}/_settle"
-  settle completion fish > ~/.config/fish/completions/settle.fish`
-}
-
 // completeWord is the first argument with which the scripts ask for candidates. It is not a command of the grammar,
 // because the words after it must not be parsed.
 const completeWord = "__complete"

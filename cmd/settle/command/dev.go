@@ -46,37 +46,6 @@ type devCommand struct {
 	kong.Plugins
 }
 
-// Help implements kong.HelpProvider.
-func (*devCommand) Help() string {
-	return `Runs the same handlers as on AWS. They get the same events over the same wire protocols. Only the services are simulated:
-they print what they would do.
-
-The AWS endpoint serves SQS, DynamoDB, EventBridge Scheduler and Step Functions, and returns an error for anything that it
-does not support. https://github.com/settle-run/settle/blob/main/docs/awslocal.md lists both. Point any SDK at it with
-AWS_ENDPOINT_URL, and the aws CLI with --endpoint-url.
-
-With --data, every change is on disk before it is acknowledged. After Ctrl-C, a crash or a kill, settle dev on the same
-folder continues with all instances, schedules and executions. Generated secrets are kept in its file secrets.json, which
-only you can read. They are used whenever you give none. Without --data, nothing survives Ctrl-C.
-
-Both ports accept only requests for localhost or a loopback address. Otherwise a web page could bind its own name to
-127.0.0.1, and read and change everything. If a container reaches this machine under another name, allow the name with
---allow-host.
-
-With --consumer, settle dev runs the executable that you deploy, in --concurrency processes. It kills a process at its
-timeout, and restarts a process that has ended. As environment variables, each process gets the settings that its template
-sets on AWS, the settings from the flags of machines, and generated keys, such as the key for the codes of signup. It
-inherits no variables from this shell. To set a variable yourself, use --consumer-env SETTLE_SIGNUP_CODE_KEY=...
-
-The log of the executable is printed unchanged. Unlike on AWS, it contains payloads, because simulated services show nothing
-else. To leave them out, use --consumer-env SETTLE_LOG_PAYLOADS=off.
-
-  settle dev
-  settle dev --data ~/.settle --function-timeout 15s
-  settle dev --allow-host host.docker.internal
-  settle dev --aws-port 0 --consumer ./bootstrap --consumer-env SETTLE_LOG_LEVEL=debug`
-}
-
 // validate checks the flags.
 func (c *devCommand) validate() error {
 	if c.Concurrency <= 0 {
@@ -131,13 +100,20 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	}
 	handler := console.NewHandler(s.raw, s.style, "")
 	logger := slog.New(durable.LogPanics(handler, true))
+	// The environment of the consumer's executable has the machines' variables and --consumer-env.
+	consumerEnv := func(gatewayURL string) []string {
+		if s.config.Dev.ConsumerEnv == nil {
+			return c.ConsumerEnv
+		}
+		return append(s.config.Dev.ConsumerEnv(gatewayURL), c.ConsumerEnv...)
+	}
 	var hosted []durable.Machine
 	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
 		hosted = s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL})
 		return hosted
 	}, stack.Config{
 		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), AllowHosts: c.AllowHosts, Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger, Committed: handler.Committed,
-		Consumer: c.Consumer, ConsumerEnv: c.consumerEnv(s), ConsumerLogs: s.raw, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
+		Consumer: c.Consumer, ConsumerEnv: consumerEnv, ConsumerLogs: s.raw, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; stop the process that listens there, or choose other ports with --aws-port and --http-port (0 picks a free one)", err)
@@ -163,17 +139,6 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	return errors.Join(err, running.Close())
 }
 
-// consumerEnv returns the environment of the consumer's executable: the machines' variables and --consumer-env.
-func (c *devCommand) consumerEnv(s *session) func(gatewayURL string) []string {
-	return func(gatewayURL string) []string {
-		var own []string
-		if s.config.Dev.ConsumerEnv != nil {
-			own = s.config.Dev.ConsumerEnv(gatewayURL)
-		}
-		return append(own, c.ConsumerEnv...)
-	}
-}
-
 func loopback(port uint16) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
 
 // printWelcome prints what is served, and commands to paste.
@@ -188,7 +153,7 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	}
 	head := fmt.Sprintf(`%s
 
-  AWS      %s    SQS, DynamoDB, EventBridge Scheduler and Step Functions,
+  AWS      %s    SQS, DynamoDB, EventBridge, its Scheduler and Step Functions,
              for any SDK and the aws CLI, with any credentials
              queue %s, parked events in %s, timers in %s; table %s
   gateway  %s    POST /instances/{machine}/{id}/events, GET /instances/{machine}/{id}%s
@@ -208,15 +173,11 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	if err := trial.print(s, running, settle); err != nil {
 		return err
 	}
-	return s.printf("%s", s.style.Fold(fmt.Sprintf("Each transition is printed below as it is stored. Ctrl-C stops; %s.\n\n", c.kept(s))))
-}
-
-// kept says what remains after the command ends.
-func (c *devCommand) kept(s *session) string {
-	if c.Data == "" {
-		return "nothing is kept"
+	kept := "nothing is kept"
+	if c.Data != "" {
+		kept = "to continue later, run " + s.name() + " dev with --data " + c.Data + " again"
 	}
-	return "to continue later, run " + s.name() + " dev with --data " + c.Data + " again"
+	return s.printf("%s", s.style.Fold(fmt.Sprintf("Each transition is printed below as it is stored. Ctrl-C stops; %s.\n\n", kept)))
 }
 
 // programToPaste returns how to call this program in another terminal: by its name if the shell finds it, else by its

@@ -23,20 +23,6 @@ type dlqCommand struct {
 	Drop    dlqDropCommand    `cmd:"" help:"Delete parked events."`
 }
 
-// Help implements kong.HelpProvider.
-func (*dlqCommand) Help() string {
-	return `An event that can never be applied is parked: moved to the dead-letter queue, with the reason and its source. SQS also moves
-events there, without a reason, after too many receives.
-
-To read a queue is to receive its messages. These commands receive all messages that the queue offers. When they end, they
-return the messages that they have not deleted. Until then no other reader sees them. If a command is killed, they reappear
-after five minutes. A FIFO queue offers at most the first ten events of each instance, and the next ones once you redrive or
-drop these. redrive and drop continue until no more are offered.
-
-  settle dlq list
-  settle dlq redrive --instance signup/42`
-}
-
 // dlqFlags are the flags of commands that read the dead-letter queue.
 type dlqFlags struct {
 	awsFlags
@@ -63,7 +49,7 @@ func (f dlqFlags) read(ctx context.Context, s *session, progress *progress, do f
 		return f.explain(s, err)
 	}
 	progress.say("")
-	r := deadletter.NewReader(client, url)
+	r := deadletter.NewReader(client, url, deadletter.Hidden)
 	has, err := r.Content(ctx)
 	if err == nil {
 		err = f.checkSwapped(has.RedrivePolicy)
@@ -82,14 +68,6 @@ type dlqListCommand struct {
 	Instance string `help:"Only events of this instance."`
 	Limit    int    `default:"100" help:"Stop after this many (${default})."`
 	outputFlag
-}
-
-// Help implements kong.HelpProvider.
-func (*dlqListCommand) Help() string {
-	return `Events of one instance are listed in order. If the queue has more events than it offers, a note on standard error says so.
-
-  settle dlq list
-  settle dlq list --instance signup/42 -o json | jq -r '.[].message_id'`
 }
 
 // Run lists the events that the queue offers.
@@ -154,13 +132,6 @@ type dlqShowCommand struct {
 	outputFlag
 }
 
-// Help implements kong.HelpProvider.
-func (*dlqShowCommand) Help() string {
-	return `Shows the event with its payload, why it was parked, and where it came from. Task tokens are hidden.
-
-  settle dlq show 5fea7756-0ea4-451a-a703-a558b933e274`
-}
-
 // Run shows one event.
 func (c *dlqShowCommand) Run(ctx context.Context, s *session) error {
 	var found *deadletter.Message
@@ -182,10 +153,7 @@ func (c *dlqShowCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	shown := view.WithEvent(found)
-	if c.json(s) {
-		return errors.Join(err, s.printJSON(shown))
-	}
-	return errors.Join(err, shown.WriteText(s.Out, s.style, s.Now()))
+	return errors.Join(err, c.answer(s, shown, func() error { return shown.WriteText(s.Out, s.style, s.Now()) }))
 }
 
 // liveQueues are the queues of settle dev that are not dead-letter queues.

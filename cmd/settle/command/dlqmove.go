@@ -76,22 +76,6 @@ type dlqRedriveCommand struct {
 	outputFlag
 }
 
-// Help implements kong.HelpProvider.
-func (*dlqRedriveCommand) Help() string {
-	return `Sends each event to the queue again, with its body, instance and attributes, and then deletes it from the dead-letter
-queue. The events of an instance are sent in order. An event is applied once, however often you redrive it, as long as
-fewer than 50 other events come in between (docs/guarantees.md). Redrive all events of an instance together, because later
-events may depend on earlier ones.
-
-Events that are parked again in the meantime stay, and are counted. If an event cannot be sent, the later events of its
-instance stay too. Ctrl-C stops between two events, and the remaining ones stay.
-
-  settle dlq redrive --instance signup/42
-  settle dlq redrive 5fea7756-0ea4-451a-a703-a558b933e274
-  settle dlq redrive --all
-  settle dlq redrive --all --dead-letter-queue settle-delay-dlq --queue settle-delay`
-}
-
 // redriven is the JSON output of dlq redrive.
 type redriven struct {
 	Redriven int `json:"redriven"`
@@ -126,17 +110,20 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	answer := redriven{len(outcome.Moved), outcome.Again}
-	switch {
-	case c.json(s):
-		return errors.Join(err, s.printJSON(answer))
-	case err != nil && answer == redriven{}: // There is nothing to report but the error.
-		return err
-	}
 	said := fmt.Sprintf("%s sent to %s\n", counted(answer.Redriven, "event", "events"), c.Queue)
 	if answer.ParkedAgain > 0 {
 		said += fmt.Sprintf("%s parked again: see %s\n", counted(answer.ParkedAgain, "of them was", "of them were"), s.hint("dlq list"))
 	}
-	return errors.Join(err, s.printf("%s", said))
+	return c.answerPartly(s, answer, answer == redriven{}, said, err)
+}
+
+// answerPartly prints the answer of a command that has changed the queue, and returns the error. If nothing was changed, an
+// error is the whole report on a terminal.
+func (f outputFlag) answerPartly(s *session, answer any, unchanged bool, said string, err error) error {
+	if err != nil && unchanged && !f.json(s) {
+		return err
+	}
+	return errors.Join(err, f.answer(s, answer, func() error { return s.printf("%s", said) }))
 }
 
 // noteOthers prints a note if nothing was moved because other readers have received the messages.
@@ -165,15 +152,6 @@ type dlqDropCommand struct {
 	choiceFlags
 	Yes bool `short:"y" help:"Do not ask for confirmation."`
 	outputFlag
-}
-
-// Help implements kong.HelpProvider.
-func (*dlqDropCommand) Help() string {
-	return `Deletes the events permanently. This includes the events of an instance beyond the first ten, and events that are parked in
-the meantime. If the queue has any events, drop asks for confirmation. Without a terminal, it requires --yes.
-
-  settle dlq drop 5fea7756-0ea4-451a-a703-a558b933e274
-  settle dlq drop --instance signup/42 --yes`
 }
 
 // dropped is the JSON output of dlq drop.
@@ -205,19 +183,13 @@ func (c *dlqDropCommand) Run(ctx context.Context, s *session) error {
 	if answer == nil {
 		return err
 	}
-	switch {
-	case c.json(s):
-		return errors.Join(err, s.printJSON(answer))
-	case err != nil && answer.Dropped == 0: // There is nothing to report but the error.
-		return err
-	}
-	return errors.Join(err, s.printf("%s dropped\n", counted(answer.Dropped, "event", "events")))
+	return c.answerPartly(s, answer, answer.Dropped == 0, counted(answer.Dropped, "event", "events")+" dropped\n", err)
 }
 
 // ask asks for confirmation. If the queue is empty, it prints that instead, and some is false.
 func (c *dlqDropCommand) ask(ctx context.Context, s *session, choice *choice) (some bool, err error) {
-	if !s.StdinTTY {
-		return false, fmt.Errorf("%w: expected --yes, because there is no terminal to ask for confirmation", errUsage)
+	if err := s.canConfirm(); err != nil {
+		return false, err
 	}
 	about := 0
 	progress := s.newProgress("event received", "events received")

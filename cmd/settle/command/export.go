@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,18 +14,6 @@ type exportCommand struct {
 	tableFlags
 	filterFlags
 	Consistent bool `help:"Read the table consistently, at twice the read capacity."`
-}
-
-// Help implements kong.HelpProvider.
-func (*exportCommand) Help() string {
-	return `Writes one line of JSON for each instance: its name, revision and times, its aliases, and its snapshot, which an XState
-front end can read. Task tokens are not included.
-
-export reads the whole table, in no order. In a large table that takes time and read capacity. If an item cannot be read,
-export reports it on standard error, continues, and ends with exit code 1.
-
-  settle export > all.jsonl
-  settle export --status done | jq -r '[.instance, .snapshot.output.outcome] | @tsv'`
 }
 
 // exported is one line of the export.
@@ -50,21 +37,21 @@ func (c *exportCommand) Run(ctx context.Context, s *session) error {
 	filter.Consistent = c.Consistent
 	progress, unreadable := s.newProgress("instance exported", "instances exported"), 0
 	defer progress.end()
-	for record, err := range store.List(ctx, filter) {
-		var item *dynamostore.ItemError
-		if err != nil && !errors.As(err, &item) {
+	fail := func(err error) {
+		s.note("%s: %s", s.name(), oneLine(err))
+		unreadable++
+	}
+	for record, err := range readable(store.List(ctx, filter), func(item *dynamostore.ItemError) { fail(item) }) {
+		if err != nil {
 			return c.explain(s, err)
 		}
-		if err == nil {
-			err = s.printLineOf(record)
-		}
-		if errors.Is(err, errOutput) {
-			return err
-		}
+		line, err := exportedOf(record)
 		if err != nil {
-			s.note("%s: %s", s.name(), oneLine(err))
-			unreadable++
+			fail(err)
 			continue
+		}
+		if err := s.printLine(line); err != nil {
+			return fmt.Errorf("writing the output: %w", err)
 		}
 		progress.add()
 	}
@@ -74,10 +61,7 @@ func (c *exportCommand) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
-// errOutput is wrapped when a write to standard output fails.
-var errOutput = errors.New("writing the output")
-
-func (s *session) printLineOf(record instances.Record) error {
+func exportedOf(record instances.Record) (exported, error) {
 	line := exported{
 		Instance: record.Instance.String(), Revision: record.Revision, CreatedAt: record.CreatedAt, UpdatedAt: record.UpdatedAt, ExpireAt: record.ExpireAt,
 		Aliases: record.Aliases,
@@ -86,10 +70,7 @@ func (s *session) printLineOf(record instances.Record) error {
 		line.Parent = record.Parent.Instance
 	}
 	if err := json.Unmarshal(record.Snapshot, &line.Snapshot); err != nil {
-		return fmt.Errorf("reading the snapshot of %s: %w", record.Instance, err)
+		return line, fmt.Errorf("reading the snapshot of %s: %w", record.Instance, err)
 	}
-	if err := s.printLine(line); err != nil {
-		return fmt.Errorf("%w: %w", errOutput, err)
-	}
-	return nil
+	return line, nil
 }

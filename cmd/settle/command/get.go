@@ -18,17 +18,6 @@ type getCommand struct {
 	outputFlag
 }
 
-// Help implements kong.HelpProvider.
-func (*getCommand) Help() string {
-	return `Shows the instance as last stored: its states, the events that it accepts next, timers, services, children, the tasks and
-workflows that it waits for, the event parked last, permanently failed effects, and its last transitions. Task tokens are
-never shown.
-
-  settle get signup/42
-  settle get --alias enricher/job-7
-  settle get signup/42 -o json | jq .context`
-}
-
 // Run prints the instance as last stored.
 func (c *getCommand) Run(ctx context.Context, s *session) error {
 	if (c.Instance == "") == (c.Alias == "") {
@@ -46,10 +35,7 @@ func (c *getCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if c.json(s) {
-		return s.printJSON(shown)
-	}
-	return shown.WriteText(s.Out, s.style, s.Now())
+	return c.answer(s, shown, func() error { return shown.WriteText(s.Out, s.style, s.Now()) })
 }
 
 // find returns the instance that has the alias.
@@ -104,19 +90,6 @@ type historyCommand struct {
 	tableFlags
 	Instance string `arg:"" help:"The instance, such as signup/42."`
 	outputFlag
-}
-
-// Help implements kong.HelpProvider.
-func (*historyCommand) Help() string {
-	return `The item of an instance keeps its last 20 transitions. To keep another number, set SETTLE_HISTORY_MAX for the consumer, or
-durable.Config.HistoryMax in a loop of your own. Events, timers and the ends of services are included, ignored ones too.
-JSON output has one transition a line.
-
-For older transitions, search the log of the consumer. It has a line "event applied" for each event and, at the level debug
-(SETTLE_LOG_LEVEL), a line "transition" for each transition.
-
-  settle history signup/42
-  settle history signup/42 -o json | jq -r .event`
 }
 
 // Run prints the transitions, the oldest first.

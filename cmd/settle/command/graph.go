@@ -16,22 +16,6 @@ type graphCommand struct {
 	outputFlag
 }
 
-// Help implements kong.HelpProvider.
-func (*graphCommand) Help() string {
-	return `The format mermaid is a state diagram that GitHub renders in Markdown. The diagram of an instance is the chart of the version
-that runs it, with the active states in the class current.
-
-The format xstate is an XState v5 machine config in JSON, for editors, front ends and settle simulate. It refers to actions,
-guards and services by name. The config is the same for all instances.
-
--o applies to the list of machines only.
-
-  settle graph
-  settle graph signup > signup.mmd
-  settle graph signup/42
-  settle graph signup --format xstate > signup.json`
-}
-
 // formatXState is the value of --format for an XState config.
 const formatXState = "xstate"
 
@@ -54,43 +38,38 @@ func (c *graphCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case strings.Contains(c.Machine, "/"):
-		return c.instance(ctx, s, known)
-	case c.Machine == "":
+	if c.Machine == "" {
 		return c.list(s, known)
 	}
-	machine, err := known.Lookup(c.Machine)
+	machine, states, err := c.lookup(ctx, s, known)
 	if err != nil {
 		return err
 	}
 	if c.Format == formatXState {
-		return c.xstate(s, machine)
+		config, err := s.writeXState(machine)
+		if err != nil {
+			return err
+		}
+		return s.printf("%s", config)
 	}
-	return s.printf("%s", machine.Mermaid())
+	return s.printf("%s", machine.Mermaid(states...))
 }
 
-func (c *graphCommand) xstate(s *session, machine durable.Machine) error {
-	config, err := s.writeXState(machine)
-	if err != nil {
-		return err
+// lookup returns the machine, or the machine of the instance and the states to mark.
+func (c *graphCommand) lookup(ctx context.Context, s *session, known *durable.Machines) (durable.Machine, []string, error) {
+	if !strings.Contains(c.Machine, "/") {
+		machine, err := known.Lookup(c.Machine)
+		return machine, nil, err
 	}
-	return s.printf("%s", config)
-}
-
-func (c *graphCommand) instance(ctx context.Context, s *session, known *durable.Machines) error {
 	record, _, err := c.read(ctx, s, c.Machine)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	machine, instance, err := known.Restore(record)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	if c.Format == formatXState {
-		return c.xstate(s, machine)
-	}
-	return s.printf("%s", machine.Mermaid(instance.State()...))
+	return machine, instance.State(), nil
 }
 
 // list prints the machines.
@@ -105,8 +84,5 @@ func (c *graphCommand) list(s *session, known *durable.Machines) error {
 		rows = append(rows, machineRow{id, machine.Version(), machine.Events()})
 		table.Add(view.Bold(id), view.Plain(fmt.Sprint(machine.Version())), view.Plain(strings.Join(machine.Events(), ", ")))
 	}
-	if c.json(s) {
-		return s.printJSON(rows)
-	}
-	return table.Write(s.Out)
+	return c.answer(s, rows, func() error { return table.Write(s.Out) })
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"os"
 	"sync"
 )
@@ -180,37 +182,39 @@ func (j *journal) finish(number int, result outcome, reason string) error {
 	return j.write(journalLine{Done: &number, Outcome: result, Error: reason})
 }
 
-// each calls do with each chosen instance that has no outcome yet, in the order of the list.
-func (j *journal) each(do func(number int, instance string) error) error {
-	file, err := os.Open(j.path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	lines := json.NewDecoder(bufio.NewReader(file))
-	var run bulkRun
-	if err := lines.Decode(&run); err != nil {
-		return err
-	}
+// chosen is an instance of the list, and its position.
+type chosen struct {
+	number   int
+	instance string
+}
+
+// rest yields the chosen instances that have no outcome yet, in the order of the list.
+func (j *journal) rest() iter.Seq2[chosen, error] {
 	j.mu.Lock()
-	done, ahead := j.done, map[int]bool{}
-	for number := range j.ahead {
-		ahead[number] = true
-	}
+	done, ahead := j.done, maps.Clone(j.ahead)
 	j.mu.Unlock()
-	for number := range j.listed {
-		var line journalLine
-		if err := lines.Decode(&line); err != nil {
-			return err
+	return func(yield func(chosen, error) bool) {
+		file, err := os.Open(j.path)
+		if err != nil {
+			yield(chosen{}, err)
+			return
 		}
-		if number < done || ahead[number] {
-			continue
-		}
-		if err := do(number, line.Instance); err != nil {
-			return err
+		defer file.Close()
+		lines := json.NewDecoder(bufio.NewReader(file))
+		err = lines.Decode(&bulkRun{})
+		for number := range j.listed {
+			var line journalLine
+			if err == nil {
+				err = lines.Decode(&line)
+			}
+			if err == nil && (number < done || ahead[number]) {
+				continue
+			}
+			if !yield(chosen{number, line.Instance}, err) || err != nil {
+				return
+			}
 		}
 	}
-	return nil
 }
 
 func (j *journal) close() error { return j.file.Close() }

@@ -25,24 +25,6 @@ type listCommand struct {
 	outputFlag
 }
 
-// Help implements kong.HelpProvider.
-func (*listCommand) Help() string {
-	return `If the table has the index by_state, list finds instances by the index and sorts them by machine, state and ID. With
---machine, or --machine and --state, it reads only that part of the index. Each instance is shown as the table has it. But
-the index is eventually consistent: an instance that has just started or changed its state may be missing, and so is an
-instance without any event since the index was switched on. To miss none, use --consistent.
-
-Without the index, or with --consistent, list reads the whole table, even with filters. In a large table that takes time
-and read capacity. The instances are sorted by name.
-
-If there are more instances than --limit, list prints a --cursor to continue with. Without the index, or with
---consistent, it ends with exit code 1 instead.
-
-  settle list --machine signup --state unverified
-  settle list --tag urgent --status active
-  settle list -o json | jq -r '.instances[].instance'`
-}
-
 // The sources of a listing.
 const (
 	sourceIndex = "index"

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// operationFlags are the flags of commands that change one instance.
-type operationFlags struct {
+// operationCommand changes one instance. Its name is the kind of the change: stop, terminate, keep or unkeep.
+type operationCommand struct {
 	tableFlags
 	Queue    string `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue (${default})."`
 	Instance string `arg:"" help:"The instance, such as signup/42."`
@@ -24,16 +26,10 @@ type operationFlags struct {
 	outputFlag
 }
 
-type (
-	stopCommand      struct{ operationFlags }
-	terminateCommand struct{ operationFlags }
-	keepCommand      struct{ operationFlags }
-	unkeepCommand    struct{ operationFlags }
-	moveCommand      struct {
-		operationFlags
-		moveFlags
-	}
-)
+type moveCommand struct {
+	operationCommand
+	moveFlags
+}
 
 // moveFlags are the flags of commands that move instances.
 type moveFlags struct {
@@ -42,77 +38,9 @@ type moveFlags struct {
 	Patch string   `placeholder:"OBJECT|-" help:"A JSON merge patch of the context (RFC 7396), or - to read it from standard input."`
 }
 
-// operationHelp ends the help of the commands.
-const operationHelp = `
-
-The command writes the item on condition that its revision has not changed, and then sends the instance a message, so that
-a consumer performs the effects. Only AWS permissions on the table allow this: no event and no HTTP request can do it. The
-machines of this program must be those of the consumer. The history of the instance keeps who made the change, and why.
---dry-run shows states, actions, effects and values, and writes nothing.`
-
-// Help implements kong.HelpProvider.
-func (*stopCommand) Help() string {
-	return `Stop an active instance. Its exit actions run, its children stop, its timers end, and its aliases are released. Tasks that
-wait for it fail with Settle.Stopped. Its parent receives error.child.ID. Its later events are ignored.
-
-If the chart's code fails at the stop, use terminate.` + operationHelp + `
-
-  settle stop order/7 --reason "ordered twice"
-  settle stop order/7 --dry-run`
-}
-
-// Help implements kong.HelpProvider.
-func (*terminateCommand) Help() string {
-	return `Terminate an active instance without running any code of its chart, even if this program cannot read its version. Everything
-else is as with stop. While no consumer can read the instance, its effects wait.` + operationHelp + `
-
-  settle terminate order/7 --reason "exit action panics"`
-}
-
-// Help implements kong.HelpProvider.
-func (*moveCommand) Help() string {
-	return `Move an active instance to another state, change its context, or both. The instance leaves its states and enters the new one
-as by a transition: exit and entry actions run, timers and services start. The nearest active ancestor of the new state
-stays active, so the other regions of a parallel state keep their states. The new context applies before the move. A value
-that the machine would not keep is refused.` + operationHelp + `
-
-  settle move order/7 shipped --reason "sent by hand"
-  settle move order/7 --set address.city=Bern --set attempts:=0 --dry-run
-  settle move order/7 cancelled --patch '{"note": null}' --revision 12`
-}
-
-// Help implements kong.HelpProvider.
-func (*keepCommand) Help() string {
-	return `Keep the item of an instance beyond its retention, as evidence or for a repair. This also works before the instance ends.` + operationHelp + `
-
-  settle keep order/7 --reason "dispute 88"`
-}
-
-// Help implements kong.HelpProvider.
-func (*unkeepCommand) Help() string {
-	return `End the effect of keep. If the instance has ended, its retention starts now.` + operationHelp + `
-
-  settle unkeep order/7`
-}
-
-// Run stops the instance.
-func (c *stopCommand) Run(ctx context.Context, s *session) error {
-	return c.operate(ctx, s, instances.Operation{Kind: instances.Stop}, nil)
-}
-
-// Run terminates the instance.
-func (c *terminateCommand) Run(ctx context.Context, s *session) error {
-	return c.operate(ctx, s, instances.Operation{Kind: instances.Terminate}, nil)
-}
-
-// Run keeps the instance.
-func (c *keepCommand) Run(ctx context.Context, s *session) error {
-	return c.operate(ctx, s, instances.Operation{Kind: instances.Keep}, nil)
-}
-
-// Run lets the instance expire again.
-func (c *unkeepCommand) Run(ctx context.Context, s *session) error {
-	return c.operate(ctx, s, instances.Operation{Kind: instances.Unkeep}, nil)
+// Run makes the change.
+func (c *operationCommand) Run(ctx context.Context, s *session, line *kong.Context) error {
+	return c.operate(ctx, s, instances.Operation{Kind: instances.OperationKind(line.Selected().Name)}, nil)
 }
 
 // Run moves the instance.
@@ -181,7 +109,7 @@ func merge(target, patch any) any {
 }
 
 // operate computes the change, commits it, and wakes the instance.
-func (c *operationFlags) operate(ctx context.Context, s *session, op instances.Operation, patches []any) error {
+func (c *operationCommand) operate(ctx context.Context, s *session, op instances.Operation, patches []any) error {
 	id, err := instances.ParseID(c.Instance)
 	if err != nil {
 		return err
@@ -200,8 +128,5 @@ func (c *operationFlags) operate(ctx context.Context, s *session, op instances.O
 	if err != nil {
 		return c.explain(s, err)
 	}
-	if c.json(s) {
-		return s.printJSON(shown)
-	}
-	return s.printf("%s", shown.Text(s.style))
+	return c.answer(s, shown, func() error { return s.printf("%s", shown.Text(s.style)) })
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -31,10 +32,11 @@ type operator struct {
 	store    *dynamostore.Store
 	// queue is nil in a dry run.
 	queue *sqsqueue.Queue
-	// by is the identity of the operator.
+	// by is the identity of the operator, if newOperator has found it out.
 	by string
 
-	noting sync.Mutex
+	settings aws.Config
+	noting   sync.Mutex
 }
 
 // note prints a line on standard error.
@@ -44,32 +46,90 @@ func (o *operator) note(format string, args ...any) {
 	o.session.note(format, args...)
 }
 
-// newOperator creates the clients, and finds out who the operator is. It writes nothing.
+// newOperator connects, and finds out who the operator is, for the history.
 func newOperator(ctx context.Context, s *session, table tableFlags, queue string, dryRun bool) (*operator, error) {
-	known, err := s.machines()
-	if err != nil {
-		return nil, err
+	o, err := connect(ctx, s, table, queue, dryRun)
+	if err != nil || table.Local {
+		o.by = "local user " + s.User
+		return o, err
 	}
-	settings, err := table.load(ctx, s)
+	output, err := sts.NewFromConfig(o.settings).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
-		return nil, err
+		return o, fmt.Errorf("finding out who you are, for the history: %w", err)
+	}
+	o.by = aws.ToString(output.Arn)
+	return o, nil
+}
+
+// connect creates the clients. It writes nothing.
+func connect(ctx context.Context, s *session, table tableFlags, queue string, dryRun bool) (*operator, error) {
+	o := &operator{session: s, table: table}
+	var err error
+	if o.machines, err = s.machines(); err != nil {
+		return o, err
+	}
+	if o.settings, err = table.load(ctx, s); err != nil {
+		return o, err
 	}
 	// The indexed store keeps the index attributes of committed items up to date.
-	o := &operator{session: s, table: table, machines: known, store: dynamostore.NewIndexed(meteredClient{dynamodb.NewFromConfig(settings), &s.read}, table.Table)}
-	if o.by = "local user " + s.User; !table.Local {
-		output, err := sts.NewFromConfig(settings).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
-		if err != nil {
-			return nil, fmt.Errorf("finding out who you are, for the history: %w", err)
-		}
-		o.by = aws.ToString(output.Arn)
-	}
+	o.store = dynamostore.NewIndexed(meteredClient{dynamodb.NewFromConfig(o.settings), &s.read}, table.Table)
 	if dryRun {
 		return o, nil
 	}
-	client := sqs.NewFromConfig(settings)
+	client := sqs.NewFromConfig(o.settings)
 	url, err := sqsqueue.ResolveURL(ctx, client, queue)
 	o.queue = sqsqueue.New(client, url, "")
 	return o, err
+}
+
+// workersMax is how many instances are processed at a time.
+const workersMax = 8
+
+// inParallel calls do with each item, until one call or the sequence fails. It returns the first error.
+func inParallel[T any](outer context.Context, items iter.Seq2[T, error], do func(context.Context, T) error) error {
+	ctx, stop := context.WithCancelCause(outer)
+	defer stop(nil)
+	work := make(chan T)
+	var workers sync.WaitGroup
+	for range workersMax {
+		workers.Go(func() {
+			for item := range work {
+				if err := do(ctx, item); err != nil {
+					stop(err)
+				}
+			}
+		})
+	}
+	for item, err := range items {
+		if err != nil {
+			stop(err)
+			break
+		}
+		select {
+		case work <- item:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	close(work)
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// readable yields the records. It calls fail with each item that cannot be read, and continues.
+func readable(records iter.Seq2[instances.Record, error], fail func(*dynamostore.ItemError)) iter.Seq2[instances.Record, error] {
+	return func(yield func(instances.Record, error) bool) {
+		for record, err := range records {
+			var item *dynamostore.ItemError
+			if errors.As(err, &item) {
+				fail(item)
+			} else if !yield(record, err) {
+				return
+			}
+		}
+	}
 }
 
 // operationConflictsMax is how often an operation is tried while other writers change the instance.

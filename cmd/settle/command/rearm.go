@@ -1,20 +1,15 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strconv"
-	"strings"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
-	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
 type rearmCommand struct {
@@ -27,30 +22,6 @@ type rearmCommand struct {
 	DryRun   bool   `help:"Show what would be rearmed, and write nothing."`
 	Yes      bool   `short:"y" help:"Do not ask for confirmation."`
 	outputFlag
-}
-
-// Help implements kong.HelpProvider.
-func (*rearmCommand) Help() string {
-	return `Rearm an instance after you restored its item from a backup, and before its next event. A restored instance counts its
-steps from where the backup was, so it would use the IDs of earlier sends again, and receivers would drop them as duplicates.
-Timers that fired since the backup would never fire again.
-
-Rearming raises the count above every number used before, and asks again for the timers, aliases, tasks and executions that
-the instance waits for. An instance that is done notifies its parent again. Rearming an instance that was not restored is
-harmless.
-
-Name one instance, or use --machine or --all. These two ask for confirmation, and without a terminal they need --yes. Naming
-one instance also rearms its finished children.
-
-The run reports items that it cannot read or store, continues, and ends with exit code 1. A run prints its stamp. If it is
-interrupted, --resume continues it. The clock of this machine must be right.
-
-docs/backups.md has the whole procedure.
-
-  settle rearm signup/42
-  settle rearm --machine signup --dry-run
-  settle rearm --all --yes
-  settle rearm --all --resume 1795165200000000`
 }
 
 // rearmReport is the JSON output of rearm.
@@ -80,16 +51,15 @@ func (c *rearmCommand) validate(now int64) error {
 
 // Run rearms the chosen instances.
 func (c *rearmCommand) Run(ctx context.Context, s *session) error {
-	r := &rearming{session: s, stamp: s.Now().UnixMicro(), dryRun: c.DryRun}
-	if err := c.validate(r.stamp); err != nil {
+	now := s.Now().UnixMicro()
+	if err := c.validate(now); err != nil {
 		return err
 	}
-	if c.Resume != 0 {
-		r.stamp = c.Resume
-	}
-	if err := c.connect(ctx, s, r); err != nil {
+	o, err := connect(ctx, s, c.tableFlags, c.Queue, c.DryRun)
+	if err != nil {
 		return c.explain(s, err)
 	}
+	r := &rearming{operator: o, stamp: cmp.Or(c.Resume, now), family: c.Instance != "", found: view.Rearms{}}
 	if c.Machine != "" {
 		if _, err := r.machines.Lookup(c.Machine); err != nil {
 			return err
@@ -108,7 +78,7 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 	} else if !c.DryRun {
 		s.note("Stamp %d: if this run is interrupted, continue it with %s", r.stamp, c.continuation(s, r.stamp))
 	}
-	err := c.run(ctx, r, records)
+	err = r.all(ctx, records)
 	switch failed := r.found.Failed(); {
 	case err != nil && c.Instance == "" && !c.DryRun:
 		err = fmt.Errorf("%w; continue with %s", c.explain(s, stopped(ctx, err)), c.continuation(s, r.stamp))
@@ -119,40 +89,17 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 	case failed > 0:
 		err = fmt.Errorf("%s be rearmed: repair the items, or restore them again", counted(failed, "instance cannot", "instances cannot"))
 	}
-	if err != nil && len(r.found.Rows()) == 0 {
+	report := rearmReport{Stamp: r.stamp, DryRun: c.DryRun, Machines: r.found.Rows()}
+	if err != nil && len(report.Machines) == 0 {
 		return err
 	}
-	return errors.Join(c.report(s, r), err)
-}
-
-// connect creates the clients. It writes nothing.
-func (c *rearmCommand) connect(ctx context.Context, s *session, r *rearming) error {
-	var err error
-	if r.machines, err = s.machines(); err != nil {
-		return err
-	}
-	settings, err := c.load(ctx, s)
-	if err != nil {
-		return err
-	}
-	// The indexed store keeps the index attributes of committed items up to date.
-	r.store = dynamostore.NewIndexed(meteredClient{dynamodb.NewFromConfig(settings), &s.read}, c.Table)
-	if c.DryRun {
-		return nil
-	}
-	client := sqs.NewFromConfig(settings)
-	url, err := sqsqueue.ResolveURL(ctx, client, c.Queue)
-	r.queue = sqsqueue.New(client, url, "")
-	return err
+	return errors.Join(c.answer(s, report, func() error { return r.found.Write(s.Out, s.style, c.DryRun) }), err)
 }
 
 // ask asks for confirmation, unless one instance is named.
 func (c *rearmCommand) ask(ctx context.Context, s *session) error {
 	if c.Instance != "" || c.DryRun || c.Yes || c.Resume != 0 {
 		return nil
-	}
-	if !s.StdinTTY {
-		return fmt.Errorf("%w: expected --yes, because there is no terminal to ask for confirmation", errUsage)
 	}
 	which := "all instances"
 	if c.Machine != "" {
@@ -174,14 +121,6 @@ func (c *rearmCommand) one(ctx context.Context, r *rearming) (instances.Record, 
 	return record, err
 }
 
-// run rearms the records, with progress.
-func (c *rearmCommand) run(ctx context.Context, r *rearming, records iter.Seq2[instances.Record, error]) error {
-	r.progress = r.session.newProgress("instance done", "instances done")
-	defer r.progress.end()
-	r.family = c.Instance != ""
-	return r.all(ctx, records)
-}
-
 // continuation returns the command line that continues the run.
 func (c *rearmCommand) continuation(s *session, stamp int64) string {
 	args := []string{"--all"}
@@ -189,16 +128,4 @@ func (c *rearmCommand) continuation(s *session, stamp int64) string {
 		args = []string{"--machine", c.Machine}
 	}
 	return s.hint("rearm", append(args, "--resume", strconv.FormatInt(stamp, 10))...)
-}
-
-// report prints the counts.
-func (c *rearmCommand) report(s *session, r *rearming) error {
-	if c.json(s) {
-		return s.printJSON(rearmReport{Stamp: r.stamp, DryRun: c.DryRun, Machines: r.found.Rows()})
-	}
-	var b strings.Builder
-	if err := r.found.Write(&b, s.style, c.DryRun); err != nil {
-		return err
-	}
-	return s.printf("%s", b.String())
 }

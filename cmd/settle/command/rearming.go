@@ -14,22 +14,16 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
-	"github.com/settle-run/settle/runtime/sqsqueue"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // rearming is one run of settle rearm.
 type rearming struct {
-	session  *session
-	machines *durable.Machines
-	store    *dynamostore.Store
-	// queue is nil in a dry run.
-	queue    *sqsqueue.Queue
+	*operator
 	progress *progress
 	// stamp is the start of the run, in microseconds since 1970. An instance whose step count is at least the stamp counts
 	// as rearmed.
-	stamp  int64
-	dryRun bool
+	stamp int64
 	// family is set to also look at the children of an instance.
 	family bool
 
@@ -37,49 +31,15 @@ type rearming struct {
 	found view.Rearms
 }
 
-const (
-	// rearmWorkers is how many instances are rearmed at a time.
-	rearmWorkers = 8
-	// rearmConflictsMax is how often an instance is read again after a conflicting write.
-	rearmConflictsMax = 10
-)
+// rearmConflictsMax is how often an instance is read again after a conflicting write.
+const rearmConflictsMax = 10
 
-// all rearms the records. It counts items that fail, and returns the first error that affects all instances.
-func (r *rearming) all(outer context.Context, records iter.Seq2[instances.Record, error]) error {
-	ctx, stop := context.WithCancelCause(outer)
-	defer stop(nil)
-	work := make(chan instances.Record)
-	var workers sync.WaitGroup
-	for range rearmWorkers {
-		workers.Go(func() {
-			for record := range work {
-				if err := r.rearm(ctx, record); err != nil {
-					stop(err)
-				}
-			}
-		})
-	}
-	for record, err := range records {
-		var item *dynamostore.ItemError
-		if errors.As(err, &item) {
-			r.fail(item.Instance, err)
-			continue
-		}
-		if err != nil {
-			stop(err)
-			break
-		}
-		select {
-		case work <- record:
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	close(work)
-	workers.Wait()
-	return context.Cause(ctx)
+// all rearms the records, with progress. It counts items that fail, and returns the first error that affects all
+// instances.
+func (r *rearming) all(ctx context.Context, records iter.Seq2[instances.Record, error]) error {
+	r.progress = r.session.newProgress("instance done", "instances done")
+	defer r.progress.end()
+	return inParallel(ctx, readable(records, func(item *dynamostore.ItemError) { r.fail(item.Instance, item) }), r.rearm)
 }
 
 // rearm rearms one instance, unless this run has already done so. If the instance has effects to perform or is
@@ -88,10 +48,10 @@ func (r *rearming) rearm(ctx context.Context, record instances.Record) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // The caller reports the cause.
 	}
-	err := r.try(ctx, record)
+	err := r.tryRearm(ctx, record)
 	for tries := 1; errors.Is(err, durable.ErrConflict) && tries < rearmConflictsMax; tries++ {
 		if record, err = r.store.Load(ctx, record.Instance); err == nil {
-			err = r.try(ctx, record)
+			err = r.tryRearm(ctx, record)
 		}
 	}
 	for _, own := range []error{
@@ -108,8 +68,8 @@ func (r *rearming) rearm(ctx context.Context, record instances.Record) error {
 	return err
 }
 
-// try rearms an instance as read. Its error wraps durable.ErrConflict if the instance has changed since.
-func (r *rearming) try(ctx context.Context, record instances.Record) error {
+// tryRearm rearms an instance as read. Its error wraps durable.ErrConflict if the instance has changed since.
+func (r *rearming) tryRearm(ctx context.Context, record instances.Record) error {
 	_, instance, err := r.machines.Restore(record)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", record.Instance, err)
@@ -128,19 +88,13 @@ func (r *rearming) try(ctx context.Context, record instances.Record) error {
 		}
 	}
 	changed := rearmed.Revision != record.Revision
-	if changed && !r.dryRun {
+	if changed && r.queue != nil {
 		if err := r.store.Commit(ctx, rearmed); err != nil {
 			return err
 		}
 	}
-	if !r.dryRun && (rearmed.Owes() || !instance.Settled()) {
-		message, err := nudge(record.Instance)
-		if err != nil {
-			return err
-		}
-		if _, err := r.queue.Send(ctx, message); err != nil {
-			return fmt.Errorf("sending to %s: %w", record.Instance, err)
-		}
+	if _, err := r.wake(ctx, rearmed); err != nil {
+		return fmt.Errorf("sending to %s: %w", record.Instance, err)
 	}
 	r.count(rearmed, instance, changed, isAlready)
 	if r.family {
@@ -179,7 +133,7 @@ func (r *rearming) fail(name string, err error) {
 	machine, _, _ := strings.Cut(name, "/")
 	r.found.Of(machine).Failed++
 	r.progress.add()
-	r.session.note("%s: %s", r.session.name(), oneLine(err))
+	r.note("%s: %s", r.session.name(), oneLine(err))
 }
 
 // children rearms the finished children of a restored parent, so that they notify it again. It reports children that
@@ -198,7 +152,7 @@ func (r *rearming) children(ctx context.Context, parent instances.Record, instan
 		case err != nil:
 			return err
 		case child.Revision == 0 || child.Status == statechart.Stopped:
-			r.session.note("%s waits for its child %s, which is deleted or stopped and will not report its end.", parent.Instance, name)
+			r.note("%s waits for its child %s, which is deleted or stopped and will not report its end.", parent.Instance, name)
 		case child.Status == statechart.Done:
 			if err := r.rearm(ctx, child); err != nil {
 				return err

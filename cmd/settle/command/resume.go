@@ -20,25 +20,6 @@ type resumeCommand struct {
 	outputFlag
 }
 
-// Help implements kong.HelpProvider.
-func (*resumeCommand) Help() string {
-	return `An instance is unsettled while its services run. It stays unsettled if the chart fails on the result of a service, or if SQS
-moves its event to the dead-letter queue after too many receives. An instance can also be left with effects that were
-committed but not performed, or with workflow tasks that were not answered. In all these cases nothing happens until its
-next event.
-
-resume sends such an event: the firing of a timer that the instance does not have. The consumer first settles the instance
-and performs its effects, and then skips the firing. If the instance is settled and nothing is left to do, resume sends
-nothing.
-
-While the queue retries an earlier event of the instance, this event waits behind it. If the instance cannot settle in
-three tries, this event is parked with the reason. Drop it from the dead-letter queue. Redriving it does the same as
-settle resume.
-
-  settle resume signup/42
-  settle resume signup/42 --wait settled --timeout 2m`
-}
-
 // resumed is the JSON output of resume.
 type resumed struct {
 	Instance string `json:"instance"`
@@ -97,12 +78,10 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 			answer.State, answer.Settled = shown.State, shown.Settled
 		}
 	}
-	if c.json(s) {
-		return s.printJSON(answer)
-	}
 	said := fmt.Sprintf("sent resume to %s as message %s", c.Instance, answer.MessageID)
 	if !answer.Needed {
 		said = "nothing to resume"
 	}
-	return s.printf("%s", s.style.Fold(said+"\n"+shown.Summary(s.style)+"\n"))
+	text := func() error { return s.printf("%s", s.style.Fold(said+"\n"+shown.Summary(s.style)+"\n")) }
+	return c.answer(s, answer, text)
 }

@@ -32,25 +32,6 @@ type sendCommand struct {
 	outputFlag
 }
 
-// Help implements kong.HelpProvider.
-func (*sendCommand) Help() string {
-	return `The event is validated first. An invalid event is refused with exit code 4 and is not queued. Unknown payload keys
-are ignored, with a warning. The command returns once the event is queued.
-
-With --wait, the command returns once the event has been applied and the instance is settled, is done, or has the tag. If
-the event is parked, or the instance ends in another way, the exit code is 1. If --timeout runs out first, it is 5.
-
-The command reads the instance every 100 ms at first, then less often, down to every two seconds. It can miss a tag that
-the instance has only briefly. While the instance does not exist, the command also looks for the event in the dead-letter
-queue now and then. If your chart has tags named "settled" or "done", use settle watch to see them.
-
-  settle send signup/42 SIGN_UP email=ada@example.com name=Ada
-  settle send job/run-1-job-2 queued run_id:=1 job_id:=2 'labels:=["self-hosted"]'
-  settle send signup/42 VERIFY --id verify-1 --json '{"code": "123456"}'
-  settle send signup/42 CANCEL --wait done --timeout 10s
-  settle send --alias enricher/job-7 FAILED error=lost`
-}
-
 // Run validates the event, sends it, and waits if asked to.
 func (c *sendCommand) Run(ctx context.Context, s *session) error {
 	if c.Alias != "" {

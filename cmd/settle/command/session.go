@@ -51,11 +51,11 @@ type commandLine struct {
 	Graph   graphCommand   `cmd:"" help:"Print a machine's chart, or an instance's with its state marked, or list the machines."`
 
 	DLQ       dlqCommand       `cmd:"" name:"dlq" help:"List parked events, send them again, or drop them."`
-	Stop      stopCommand      `cmd:"" help:"Stop an instance. Its exit actions run."`
-	Terminate terminateCommand `cmd:"" help:"End an instance without running its code."`
+	Stop      operationCommand `cmd:"" help:"Stop an instance. Its exit actions run."`
+	Terminate operationCommand `cmd:"" help:"End an instance without running its code."`
 	Move      moveCommand      `cmd:"" help:"Move an instance to another state, or change its context."`
-	Keep      keepCommand      `cmd:"" help:"Keep an instance beyond its retention."`
-	Unkeep    unkeepCommand    `cmd:"" help:"End the effect of keep."`
+	Keep      operationCommand `cmd:"" help:"Keep an instance beyond its retention."`
+	Unkeep    operationCommand `cmd:"" help:"End the effect of keep."`
 
 	Bulk bulkCommand `cmd:"" help:"Send to, stop, move or keep many instances."`
 
@@ -99,6 +99,7 @@ func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, e
 	if parser, err = kong.New(line, options...); err != nil {
 		return nil, nil, err
 	}
+	describe(parser.Model.Node)
 	return parser, exited, nil
 }
 

@@ -30,34 +30,6 @@ type simulateCommand struct {
 	Microsteps bool                           `help:"Show each microstep too."`
 }
 
-// Help implements kong.HelpProvider.
-func (*simulateCommand) Help() string {
-	return `Write one JSON object a line to standard input. Blank lines are skipped:
-
-  {"type": "VERIFY", "code": "123456"}                 an event
-  {"$advance": "5m"}                                   time passes, timers fire; also milliseconds
-  {"type": "done.invoke.ID", "output": {"n": 1}}       a service returns
-  {"type": "error.invoke.ID", "error": "no answer"}    a service fails
-  {"type": "done.child.ID"}, error.child.ID            a child instance ends
-
-XState's xstate.done.actor.ID and xstate.error.actor.ID work for both.
-
-The output is one JSON object for the start, for each event and for each timer that fires, in order. Each object has value,
-status, tags, actions (the names of the actions that ran), effects (the effects that the machine requested), timers (the
-pending ones, the next one first), services and children (the running ones), and handled (false if the machine ignored the
-event).
-
-No code of the machine runs. Actions do nothing. Guards return true, or the value of --guard. Named delays take as long as
---delay says. Services and children end when a line says so. Their timeouts and retries are not simulated. The clock of
-this machine is not read: the same input gives the same output.
-
-  echo '{"type": "GO"}' | settle simulate machine.json --guard ready=false --clock 1h
-  settle graph signup --format xstate > signup.json
-
-A line that is not an event ends the simulation with exit code 4 and the line number. An event that the machine does not
-name gets "handled": false, as in XState. A line may have up to 256 KiB.`
-}
-
 // Run simulates the lines of standard input as they arrive.
 func (c *simulateCommand) Run(ctx context.Context, s *session) error {
 	if c.Input != nil && !json.Valid(c.Input) {

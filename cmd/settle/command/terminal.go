@@ -174,6 +174,14 @@ func (f outputFlag) json(s *session) bool {
 	return f.Output == "json" || f.Output != "text" && !s.StdoutTTY
 }
 
+// answer prints a value as JSON, or calls text.
+func (f outputFlag) answer(s *session, value any, text func() error) error {
+	if f.json(s) {
+		return s.printJSON(value)
+	}
+	return text()
+}
+
 // printJSON writes a value as indented JSON.
 func (s *session) printJSON(value any) error { return s.encode(value, "  ") }
 
@@ -247,8 +255,19 @@ func (s *session) readInput(ctx context.Context) ([]byte, error) {
 	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.In, gateway.EventBytesMax+1)) })
 }
 
+// canConfirm returns an error if there is no terminal for confirm.
+func (s *session) canConfirm() error {
+	if !s.StdinTTY {
+		return fmt.Errorf("%w: expected --yes, because there is no terminal to ask for confirmation", errUsage)
+	}
+	return nil
+}
+
 // confirm asks a question on the terminal. If the answer is no, it returns an error that ends with otherwise.
 func (s *session) confirm(ctx context.Context, question, otherwise string) error {
+	if err := s.canConfirm(); err != nil {
+		return err
+	}
 	s.writeErr("%s [y/N] ", question)
 	answer, err := until(ctx, func() (string, error) { return bufio.NewReader(s.In).ReadString('\n') })
 	if err != nil && !errors.Is(err, io.EOF) {

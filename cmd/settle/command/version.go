@@ -10,14 +10,6 @@ const settleModule = "github.com/settle-run/settle"
 
 type versionCommand struct{}
 
-// Help implements kong.HelpProvider.
-func (versionCommand) Help() string {
-	return `Prints the version of the module that the command was built from, the version of Settle if that is another module, the
-commit if it was built from a checkout, and the version of Go.
-
-  settle version`
-}
-
 // Run prints the module's version and, if it was built from a checkout, the commit.
 func (versionCommand) Run(s *session) error {
 	version, commit := "(devel)", ""

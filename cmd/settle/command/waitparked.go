@@ -77,7 +77,7 @@ func (w *waiter) checkParked(ctx context.Context) error {
 	url, err := sqsqueue.ResolveURL(ctx, client, w.deadLetterQueue)
 	var found *deadletter.Message
 	if err == nil {
-		reader := deadletter.NewLook(client, url)
+		reader := deadletter.NewReader(client, url, deadletter.HiddenLook)
 		found, err = w.findParked(ctx, reader)
 		if left := reader.Close(ctx); left != nil {
 			w.session.note("%s", oneLine(left))

@@ -31,26 +31,6 @@ type watchCommand struct {
 // watchEveryLeast is the shortest interval that --every accepts.
 const watchEveryLeast = 100 * time.Millisecond
 
-// Help implements kong.HelpProvider.
-func (*watchCommand) Help() string {
-	return `Prints the state of the instance and then each transition once it is stored, until the instance ends or you press Ctrl-C.
-JSON output has one transition a line, and nothing else.
-
-watch reads the item consistently: every 100 ms after a change, then less often, down to every two seconds. If more
-transitions happen between two reads than the item keeps, watch misses some and says so. If a read after the first one
-fails despite the retries of the SDK, watch prints the error and tries again: after a second at first, after 30 seconds at
-most. If standard output is closed, as with head -1, watch ends at the next read.
-
-With --machine, watch follows all active instances of a machine, up to 1,000, until Ctrl-C. --state and --tag narrow them
-down. Each look reads all of them: by the index by_state every two seconds or, without the index, by reading the whole
-table every ten seconds. After the first look, watch prints how much read capacity a look takes. An instance that starts
-and ends between two looks is not seen. An instance that the first look did not find is shown with its stored history.
-
-  settle watch signup/42
-  settle watch signup/42 -o json | jq -r '.to[]'
-  settle watch --machine signup --every 5s`
-}
-
 // watched is a transition as printed in JSON.
 type watched struct {
 	Instance string `json:"instance"`

@@ -161,17 +161,15 @@ func (c *machineWatch) printLook(fresh []watched, over []instances.Record) error
 
 // list reads the instances, by the index if the table has it.
 func (c *machineWatch) list(ctx context.Context, first *progress) ([]instances.Record, error) {
+	report := func(item *dynamostore.ItemError) {
+		if !c.unreadable[item.Instance] {
+			c.unreadable[item.Instance] = true
+			c.session.note("%s: %s", c.session.name(), oneLine(item))
+		}
+	}
 	var records []instances.Record
-	for record, err := range c.each(ctx) {
-		var unreadable *dynamostore.ItemError
-		switch {
-		case errors.As(err, &unreadable):
-			if !c.unreadable[unreadable.Instance] {
-				c.unreadable[unreadable.Instance] = true
-				c.session.note("%s: %s", c.session.name(), oneLine(unreadable))
-			}
-			continue
-		case err != nil:
+	for record, err := range readable(listed(ctx, c.store, c.filter, &c.byTable), report) {
+		if err != nil {
 			return nil, err
 		}
 		if records = append(records, record); len(records) > watchInstancesMax {
@@ -182,11 +180,6 @@ func (c *machineWatch) list(ctx context.Context, first *progress) ([]instances.R
 		}
 	}
 	return records, nil
-}
-
-// each yields the instances like Store.List.
-func (c *machineWatch) each(ctx context.Context) iter.Seq2[instances.Record, error] {
-	return listed(ctx, c.store, c.filter, &c.byTable)
 }
 
 // listed yields the instances like Store.List, by the index unless byTable is set. It sets byTable if the table has no

@@ -41,6 +41,7 @@ var services = []service{
 	{"DynamoDB", dynamodbBehaviours},
 	{"Scheduler", schedulerBehaviours},
 	{"StepFunctions", statesBehaviours},
+	{"EventBridge", eventBridgeBehaviours},
 	{"Lambda", lambdaBehaviours},
 }
 
@@ -62,6 +63,11 @@ func TestScheduler(t *testing.T) {
 func TestStepFunctions(t *testing.T) {
 	t.Parallel()
 	run(t, statesBehaviours, *statesEndpoint)
+}
+
+func TestEventBridge(t *testing.T) {
+	t.Parallel()
+	run(t, eventBridgeBehaviours, "")
 }
 
 func TestLambda(t *testing.T) {

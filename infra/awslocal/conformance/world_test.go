@@ -15,6 +15,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/scheduler"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -32,6 +33,7 @@ type world struct {
 	dynamodb  *dynamodb.Client
 	scheduler *scheduler.Client
 	sfn       *sfn.Client
+	events    *eventbridge.Client
 	// cloud is awslocal in process. It is nil for other emulators, which run in real time.
 	cloud *awslocal.Cloud
 	// remote is set if the clients use connections. The emulator then notices a closed connection later than its
@@ -90,6 +92,7 @@ func (w *world) connect(endpoint string, client aws.HTTPClient) {
 	}
 	w.sqs, w.dynamodb = sqs.NewFromConfig(config), dynamodb.NewFromConfig(config)
 	w.scheduler, w.sfn = scheduler.NewFromConfig(config), sfn.NewFromConfig(config)
+	w.events = eventbridge.NewFromConfig(config)
 }
 
 // virtual reports whether the test runs in virtual time. Tests can then check exact times.

@@ -5,6 +5,7 @@
 //	buckets      the S3 buckets whose uploads become events of the machine upload, separated by commas; none by default
 //	own          true if the consumer hosts your own machines; the stack then has no examples
 //	alarms       the ARN of an SNS topic for alarms; by default, alarms are only shown in the console
+//	bus          the name of the event bus for the events that charts emit; default by default. none drops them
 //	stream       on adds a stream to the table; off by default
 //	rotate       the generated secrets that are rotated, separated by commas: callbacks, github; none by default
 //	concurrency  the maximum number of batches of events processed at once; 50 by default
@@ -18,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/settle-run/settle/infra/cdk"
@@ -64,6 +66,12 @@ func fill(app awscdk.App) {
 		default:
 			panic(fmt.Sprintf("expected rotate to be callbacks, github or both separated by a comma, got %q", secret))
 		}
+	}
+	switch bus := context(app, "bus", "default"); bus {
+	case "none":
+		props.WithoutEventBus = true
+	default:
+		props.EventBus = awsevents.EventBus_FromEventBusName(stack, jsii.String("Bus"), &bus)
 	}
 	if text := context(app, "concurrency", ""); text != "" {
 		concurrency, err := strconv.Atoi(text)

@@ -192,7 +192,7 @@ func TestStackIsProtectedAgainstDeletion(t *testing.T) {
 	}
 }
 
-func TestContextSetsAlarmsStreamAndConcurrency(t *testing.T) {
+func TestContextSetsAlarmsStreamConcurrencyAndBus(t *testing.T) {
 	t.Parallel()
 	const topic = "arn:aws:sns:eu-central-1:123456789012:alarms"
 	folder := built(t, "settle", cdk.Functions...)
@@ -200,9 +200,11 @@ func TestContextSetsAlarmsStreamAndConcurrency(t *testing.T) {
 		context     map[string]any
 		topic       string
 		concurrency float64
+		bus         any
 	}{
-		{map[string]any{"alarms": topic, "concurrency": "20", "stream": "on"}, topic, 20},
-		{map[string]any{"alarms": "", "concurrency": ""}, "", 50},
+		{map[string]any{"alarms": topic, "concurrency": "20", "stream": "on", "bus": "orders"}, topic, 20, "orders"},
+		{map[string]any{"alarms": "", "concurrency": "", "bus": ""}, "", 50, "default"},
+		{map[string]any{"bus": "none"}, "", 50, nil},
 	} {
 		c.context["stack"], c.context["functions"] = "blue", folder
 		a := synthesized(t, c.context)
@@ -218,6 +220,11 @@ func TestContextSetsAlarmsStreamAndConcurrency(t *testing.T) {
 			case "AWS::DynamoDB::Table":
 				if streams := resource.Properties["StreamSpecification"] != nil; streams != (c.topic != "") {
 					t.Errorf("%s: expected a stream only if it is on, got %v", id, resource.Properties)
+				}
+			case "AWS::Lambda::Function":
+				variables, _ := resource.Properties["Environment"].(map[string]any)["Variables"].(map[string]any)
+				if bus := variables["SETTLE_EVENT_BUS"]; resource.Properties["Description"] == "Settle: functions/consumer." && bus != c.bus {
+					t.Errorf("%s: expected the bus %v, got %v", id, c.bus, bus)
 				}
 			case "AWS::Lambda::EventSourceMapping":
 				scaling, _ := resource.Properties["ScalingConfig"].(map[string]any)

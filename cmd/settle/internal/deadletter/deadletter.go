@@ -28,10 +28,9 @@ import (
 )
 
 const (
-	// Hidden is the visibility timeout: messages reappear after it if the reader dies.
-	Hidden = 5 * time.Minute
-	// hiddenLook is the visibility timeout of NewLook.
-	hiddenLook = 20 * time.Second
+	// Hidden is the visibility timeout for readers that move or delete messages, HiddenLook for others.
+	Hidden     = 5 * time.Minute
+	HiddenLook = 20 * time.Second
 	// batchMax is how many messages SQS returns at most.
 	batchMax = 10
 	// receiveWait is the long-poll time. Without long polling, SQS queries only a part of its servers.
@@ -128,7 +127,6 @@ func (m *Message) origin() string {
 type Reader struct {
 	client *sqs.Client
 	url    string
-	fifo   bool
 	hidden time.Duration
 	// inHand has the received messages that were neither deleted nor returned, by ID. seen has the IDs of all received
 	// ones.
@@ -139,17 +137,9 @@ type Reader struct {
 // IsFIFO reports whether the URL belongs to a FIFO queue. SQS requires their names to end with ".fifo".
 func IsFIFO(url string) bool { return strings.HasSuffix(url, ".fifo") }
 
-// NewReader returns a reader of the queue with the URL.
-func NewReader(client *sqs.Client, url string) *Reader {
-	return &Reader{client: client, url: url, fifo: IsFIFO(url), hidden: Hidden, inHand: map[string]*Message{}, seen: map[string]bool{}}
-}
-
-// NewLook returns a reader for looks, which neither moves nor deletes messages. If it dies, they reappear after 20
-// seconds.
-func NewLook(client *sqs.Client, url string) *Reader {
-	r := NewReader(client, url)
-	r.hidden = hiddenLook
-	return r
+// NewReader returns a reader of the queue with the URL. If it dies, its messages reappear after the time hidden.
+func NewReader(client *sqs.Client, url string, hidden time.Duration) *Reader {
+	return &Reader{client: client, url: url, hidden: hidden, inHand: map[string]*Message{}, seen: map[string]bool{}}
 }
 
 // URL returns the URL of the queue.
@@ -230,7 +220,7 @@ func (r *Reader) receive(ctx context.Context) ([]*Message, error) {
 		QueueUrl: &r.url, MaxNumberOfMessages: batchMax, WaitTimeSeconds: int32(receiveWait / time.Second), VisibilityTimeout: int32(r.hidden / time.Second),
 		MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 	}
-	if r.fifo {
+	if IsFIFO(r.url) {
 		input.ReceiveRequestAttemptId = aws.String(rand.Text()) // A retried call returns the same messages.
 	}
 	until := time.Now().Round(0).Add(r.hidden)
@@ -249,15 +239,7 @@ func (r *Reader) receive(ctx context.Context) ([]*Message, error) {
 // finishing returns a context that ends some time after ctx is canceled.
 func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, end := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			end()
-		case <-longer.Done():
-		}
-	})
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, end) })
 	return longer, func() {
 		stop()
 		end()

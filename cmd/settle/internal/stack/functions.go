@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/scheduler"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -19,6 +20,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/eventbridgebus"
 	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sfncallback"
@@ -37,15 +39,12 @@ func (s *Stack) newGateway(queues queueURLs) (http.Handler, error) {
 	})
 }
 
-// function is a function behind a queue.
-type function struct {
-	start       func() awslocal.Invoker
-	concurrency int // 0 means the default
-}
+// function starts a function behind a queue.
+type function func() awslocal.Invoker
 
 // inProcess returns a function that runs in this process.
 func inProcess(handler any) function {
-	return function{start: func() awslocal.Invoker { return lambda.NewHandler(handler) }}
+	return func() awslocal.Invoker { return lambda.NewHandler(handler) }
 }
 
 // timers returns the delay queue and the timers for a function.
@@ -60,7 +59,11 @@ func (s *Stack) timers(settings aws.Config, queues queueURLs) (*schedule.DelayQu
 
 // poll starts the functions behind queues, each with its own poller.
 func (s *Stack) poll(queues queueURLs) error {
-	consumer, err := s.newConsumer(queues)
+	newConsumer, concurrency := s.consumerInProcess, map[string]int{Queue: s.config.Concurrency}
+	if s.config.Consumer != "" {
+		newConsumer = s.consumerProcesses
+	}
+	consumer, err := newConsumer(queues)
 	if err != nil {
 		return err
 	}
@@ -82,10 +85,10 @@ func (s *Stack) poll(queues queueURLs) error {
 	} {
 		s.polling.Go(func() {
 			mapping := awslocal.EventSource{
-				Queue: source, Timeout: s.config.FunctionTimeout, Concurrency: function.concurrency, ReportBatchItemFailures: true, Resume: true,
+				Queue: source, Timeout: s.config.FunctionTimeout, Concurrency: concurrency[source], ReportBatchItemFailures: true, Resume: true,
 				OnFailure: func(err error) { s.config.Logger.Error("invocation failed", "error", err) },
 			}
-			if err := s.cloud.Poll(ctx, mapping, function.start); err != nil {
+			if err := s.cloud.Poll(ctx, mapping, function); err != nil {
 				s.fail(fmt.Errorf("the function behind %s has stopped: %w", source, err))
 			}
 		})
@@ -115,47 +118,36 @@ func arn(service, name string) string {
 // schedulerRole is the role with which Scheduler sends to the delay queue.
 const schedulerRole = "settle-scheduler"
 
-// newConsumer returns the function that applies events: the executable of Config.Consumer, or the consumer in this
-// process.
-func (s *Stack) newConsumer(queues queueURLs) (function, error) {
-	var consumer function
-	var err error
-	if s.config.Consumer == "" {
-		consumer, err = s.consumerInProcess(queues)
-	} else {
-		consumer, err = s.consumerProcesses()
-	}
-	consumer.concurrency = s.config.Concurrency
-	return consumer, err
-}
-
+// consumerInProcess returns the function that applies events, in this process.
 func (s *Stack) consumerInProcess(queues queueURLs) (function, error) {
 	settings := s.role("consumer")
 	client, states := sqs.NewFromConfig(settings), sfn.NewFromConfig(settings)
 	_, timers, err := s.timers(settings, queues)
 	if err != nil {
-		return function{}, err
+		return nil, err
 	}
 	workflows, err := sfncallback.NewWorkflows(states, s.workflows())
 	if err != nil {
-		return function{}, err
+		return nil, err
 	}
 	loop, err := durable.New(s.machines, durable.Ports{
 		Store: dynamostore.NewIndexed(dynamodb.NewFromConfig(settings), Table), Queue: sqsqueue.New(client, queues.fifo, queues.deadLetter),
 		Timers: timers, Tokens: sfncallback.New(states), Executions: workflows,
 		Acknowledger: sqsqueue.NewAcknowledger(client, s.QueueURL()),
-	}, durable.Config{Now: s.config.Now, Logger: s.config.Logger, Observer: durable.Observer{Committed: s.config.Committed}})
+	}, durable.Config{
+		Now: s.config.Now, Logger: s.config.Logger, Emit: eventbridgebus.New(eventbridge.NewFromConfig(settings), EventBus).Emit, Observer: durable.Observer{Committed: s.config.Committed},
+	})
 	if err != nil {
-		return function{}, err
+		return nil, err
 	}
 	return inProcess(sqsqueue.Handler(loop)), nil
 }
 
 // consumerProcesses returns the consumer as processes of its executable. They read their settings from environment
 // variables, as on AWS.
-func (s *Stack) consumerProcesses() (function, error) {
+func (s *Stack) consumerProcesses(queueURLs) (function, error) {
 	if s.aws == nil {
-		return function{}, errors.New("the consumer's processes need an AWS endpoint that listens: set Config.AWSAddr")
+		return nil, errors.New("the consumer's processes need an AWS endpoint that listens: set Config.AWSAddr")
 	}
 	var workflows []string
 	for name, machine := range s.workflows() {
@@ -174,15 +166,16 @@ func (s *Stack) consumerProcesses() (function, error) {
 			"SETTLE_DELAY_QUEUE_ARN=" + arn("sqs", DelayQueue),
 			"SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN=" + arn("sqs", DelayDeadLetterQueue),
 			"SETTLE_SCHEDULER_ROLE_ARN=" + s.RoleARN(schedulerRole),
+			"SETTLE_EVENT_BUS=" + EventBus,
 			"SETTLE_WORKFLOWS=" + strings.Join(workflows, ","),
 			"SETTLE_LOG_PAYLOADS=on", // Without it, simulated services log only that they were called.
 		}, s.config.ConsumerEnv(s.HTTPURL())...),
 	})
 	if err != nil {
-		return function{}, fmt.Errorf("running the consumer: %w", err)
+		return nil, fmt.Errorf("running the consumer: %w", err)
 	}
 	s.consumer = bootstrap
-	return function{start: bootstrap.Start}, nil
+	return bootstrap.Start, nil
 }
 
 // workflows returns the ARNs of the workflows that the machines start: state machines of the same names, which the user

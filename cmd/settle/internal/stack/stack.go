@@ -9,6 +9,7 @@ package stack
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +43,8 @@ const (
 	// ExecutionsQueue receives the status changes of executions.
 	ExecutionsQueue           = "settle-executions"
 	ExecutionsDeadLetterQueue = "settle-executions-dlq"
+	// EventBus receives the events that charts emit. It exists in every account.
+	EventBus = "default"
 	// TokenTask is the function that Step Functions tasks invoke to wait for an instance.
 	TokenTask = "settle-tokentask"
 )
@@ -120,6 +123,20 @@ type Stack struct {
 	started     chan struct{} // closed when all resources exist
 }
 
+// logPublished logs an event that a bus has received.
+func (s *Stack) logPublished(event json.RawMessage) {
+	var published struct {
+		Source     string          `json:"source"`
+		DetailType string          `json:"detail-type"`
+		Detail     json.RawMessage `json:"detail"`
+	}
+	if err := json.Unmarshal(event, &published); err != nil {
+		s.config.Logger.Error("cannot read a published event", "error", err)
+		return
+	}
+	s.config.Logger.Info("event published", "source", published.Source, "event", published.DetailType, "detail", string(published.Detail))
+}
+
 // Machines returns the machines that a stack hosts. gatewayURL is the gateway's address as HTTPURL returns it, for
 // callback addresses.
 type Machines func(gatewayURL string) []durable.Machine
@@ -140,7 +157,7 @@ func Start(ctx context.Context, machines Machines, config Config) (*Stack, error
 		stopPolling: func() {}, failed: make(chan error, 1), started: make(chan struct{}),
 	}
 	s.cloud, err = awslocal.Open(awslocal.Config{
-		Now: config.Now, Data: config.Data, AllowHosts: config.AllowHosts, StatusChanges: ExecutionsQueue,
+		Now: config.Now, Data: config.Data, AllowHosts: config.AllowHosts, StatusChanges: ExecutionsQueue, Published: s.logPublished,
 		Functions: map[string]awslocal.Function{TokenTask: {Timeout: config.FunctionTimeout, Start: s.tokenTask}},
 	})
 	if err != nil {

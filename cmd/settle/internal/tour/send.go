@@ -2,16 +2,24 @@ package tour
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/machines/upload"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
 // webhook sends a signed webhook as GitHub does, and waits until the job is in the state.
@@ -21,73 +29,91 @@ func (p *player) webhook(hook map[string]any, action, instance, state string) {
 		"action": action, "workflow_job": hook,
 		"repository": map[string]any{"full_name": "octo-org/web", "owner": map[string]any{"login": "octo-org"}},
 	})
-	header := http.Header{
-		"Content-Type":        {"application/json"},
-		"X-Github-Event":      {"workflow_job"},
-		"X-Github-Delivery":   {fmt.Sprintf("delivery-%d-%s", hook["id"], action)},
-		"X-Hub-Signature-256": {signature(p.secret, body)},
-	}
-	text := fmt.Sprintf(`{"action": %q, "workflow_job": {"id": %d, ...}}`, action, hook["id"])
-	p.request(http.MethodPost, "/webhooks/github", "", header, body, text, http.StatusAccepted)
-	p.await(instance, "", state)
+	mac := hmac.New(sha256.New, []byte(p.secret))
+	mac.Write(body)
+	header := http.Header{"X-Github-Event": {"workflow_job"}, "X-Hub-Signature-256": {"sha256=" + hex.EncodeToString(mac.Sum(nil))}}
+	shown := fmt.Sprintf(`{"action": %q, "workflow_job": {"id": %d, ...}}`, action, hook["id"])
+	p.request(http.MethodPost, "/webhooks/github", shown, header, body, http.StatusAccepted)
+	p.await(instance, state)
 }
 
 // event sends an event to an instance over HTTP.
 func (p *player) event(instance, typ string, payload map[string]any) {
-	event := maps.Clone(payload)
-	if event == nil {
-		event = map[string]any{}
-	}
-	event["type"] = typ
-	p.request(http.MethodPost, "/instances/"+instance+"/events", "", jsonHeader(), p.json(event), oneLine(event), http.StatusAccepted)
+	event := map[string]any{"type": typ}
+	maps.Copy(event, payload)
+	p.request(http.MethodPost, "/instances/"+instance+"/events", oneLine(event), http.Header{}, p.json(event), http.StatusAccepted)
 }
 
-func jsonHeader() http.Header { return http.Header{"Content-Type": {"application/json"}} }
+// callBack posts to a callback address.
+func (p *player) callBack(address string, body map[string]any, want int) {
+	path := strings.TrimPrefix(address, p.stack.HTTPURL())
+	p.request(http.MethodPost, path, fmt.Sprintf(`{"success": %v, ...}`, body["success"]), http.Header{}, p.json(body), want)
+}
+
+// callbackKey matches the key at the end of a callback address, in two parts.
+var callbackKey = regexp.MustCompile(`(/[\w-]{6})[\w-]{26,}$`)
+
+// shortened returns an address without most of its callback key, because the key authorizes a callback.
+func shortened(address string) string { return callbackKey.ReplaceAllString(address, "$1...") }
 
 // answerBytesMax is how much of a response is read.
 const answerBytesMax = 64 << 10
 
-// request makes a request, and prints it with the response's status before any transition that it
-// causes. If shown is not empty, it replaces the path in the output.
-func (p *player) request(method, path, shown string, header http.Header, body []byte, text string, want int) []byte {
-	p.seen.hold()
-	defer p.seen.release()
-	request, err := http.NewRequestWithContext(p.ctx, method, p.stack.HTTPURL()+path, bytes.NewReader(body))
+// request makes a request, and prints it with the response's status before any transition that it causes. The output
+// shows text in place of the body.
+func (p *player) request(method, path, text string, header http.Header, body []byte, want int) (answer []byte) {
+	var got *http.Response
+	shown := shortened(path)
+	p.lead(func() string {
+		request, err := http.NewRequestWithContext(p.ctx, method, p.stack.HTTPURL()+path, bytes.NewReader(body))
+		p.check(err)
+		header.Set("Content-Type", "application/json")
+		request.Header = header
+		got, err = p.stack.HTTPClient().Do(request)
+		p.check(err, method+" "+shown)
+		defer got.Body.Close()
+		answer, err = io.ReadAll(io.LimitReader(got.Body, answerBytesMax))
+		p.check(err, "reading the answer of "+method+" "+shown)
+		mark := p.config.Style.State
+		if got.StatusCode >= http.StatusBadRequest {
+			mark = p.config.Style.Warning
+		}
+		return strings.TrimSuffix(p.config.Style.Bold(method+" "+shown)+" "+text, " ") + "  " + mark(got.Status)
+	})
+	if got.StatusCode != want {
+		p.check(fmt.Errorf("%s %s: expected %d, got %s: %s", method, shown, want, got.Status, bytes.TrimSpace(answer)))
+	}
+	return answer
+}
+
+// json returns a value as JSON.
+func (p *player) json(value any) []byte {
+	text, err := json.Marshal(value)
 	p.check(err)
-	shown = cmp.Or(shown, path)
-	request.Header = header
-	answer, err := p.stack.HTTPClient().Do(request)
-	p.check(err, method+" "+shown)
-	defer answer.Body.Close()
-	got, err := io.ReadAll(io.LimitReader(answer.Body, answerBytesMax))
-	p.check(err, "reading the answer of "+method+" "+shown)
-	status := p.config.Style.State(answer.Status)
-	if answer.StatusCode >= http.StatusBadRequest {
-		status = p.config.Style.Warning(answer.Status)
-	}
-	line := p.config.Style.Bold(method + " " + shown)
-	if text != "" {
-		line += " " + text
-	}
-	p.say("   %s  %s", line, status)
-	if answer.StatusCode != want {
-		p.check(fmt.Errorf("%s %s: expected %d, got %s: %s", method, shown, want, answer.Status, strings.TrimSpace(string(got))))
-	}
-	return got
+	return text
 }
 
-// newWorkflowJob returns the relevant part of a GitHub workflow job in its webhooks:
-// https://docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job
-func newWorkflowJob(runID, jobID int64, name string) map[string]any {
-	return map[string]any{
-		"id": jobID, "run_id": runID, "run_attempt": 1, "conclusion": nil, "workflow_name": "CI", "name": name,
-		"labels": []string{"self-hosted", "linux"}, "runner_name": nil, "created_at": time.Now().UTC().Truncate(time.Second),
-	}
-}
-
-// signature returns the value of X-Hub-Signature-256.
-func signature(secret string, body []byte) string {
-	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write(body)
-	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+// objectCreated builds EventBridge's event of a file and queues the event of the machine upload, as functions/objects
+// does. Equal files have equal deduplication IDs.
+func (p *player) objectCreated(kind, month, etag, sequencer, note string) {
+	bucket, key := kind+"-uploads", kind+"_"+month+".csv"
+	id, event, err := upload.FromObjectCreated(p.json(map[string]any{
+		"detail-type": "Object Created", "source": "aws.s3", "time": time.Now().UTC().Truncate(time.Second),
+		"detail": map[string]any{
+			"bucket": map[string]any{"name": bucket},
+			"object": map[string]any{"key": key, "size": 5, "etag": etag, "sequencer": sequencer},
+		},
+	}))
+	p.check(err)
+	p.lead(func() string {
+		queue := sqsqueue.New(sqs.NewFromConfig(p.stack.AWS()), p.stack.QueueURL(), "")
+		to := instances.ID{Machine: "upload", ID: id}
+		_, err = queue.Send(p.ctx, durable.Message{To: to, Body: event, DeduplicationID: sequencer})
+		p.check(err, "queueing the upload of "+key)
+		line := fmt.Sprintf("%s s3://%s/%s  etag %s", p.config.Style.Bold("Object Created"), bucket, key, etag)
+		if note != "" {
+			line += "  " + p.config.Style.Dim("("+note+")")
+		}
+		return line
+	})
 }

@@ -1,11 +1,10 @@
 package tour
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,32 +23,39 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// showEnd prints the paths of ended executions, the history of the instance that they waited for, and their results.
-// Without executions it prints the instance's history and output.
-func (p *player) showEnd(instance string, executions ...execution) {
-	id, err := instances.ParseID(instance)
-	p.check(err)
-	record, err := p.stack.Load(p.ctx, id)
-	p.check(err)
+// end is the expected end of an instance: done, in the states, which are separated by commas.
+type end struct{ instance, states string }
+
+// check compares the record with the expected end.
+func (e end) check(record instances.Record) error {
+	if states := strings.Join(record.State, ", "); states != e.states || record.Status != statechart.Done {
+		return fmt.Errorf("%s: expected to be done in %s, got %q in %q", e.instance, e.states, record.Status, states)
+	}
+	return nil
+}
+
+// showEnd checks the end of an instance. It prints the paths of the executions that waited for it, its history, and their
+// results. Without executions it prints the instance's history and output.
+func (p *player) showEnd(expected end, executions ...execution) {
+	record := p.load(expected.instance)
+	p.check(expected.check(record))
+	p.ends = append(p.ends, expected)
 	dim := p.config.Style.Dim
 	p.say("")
 	for _, e := range executions {
-		p.say("   %s\n     %s", dim("path of "+e.workflow), strings.Join(e.path, " → "))
+		p.say("   %s\n     %s", dim("path of "+e.workflow), e.path)
 	}
-	p.say("   %s", dim("history of "+instance))
-	for _, line := range p.historyLines(record.History) {
-		p.say("     %s", line)
-	}
+	p.say("   %s", dim("history of "+expected.instance))
+	p.showHistory(record.History)
 	for _, e := range executions {
-		p.say("   %s %s", dim("output of "+e.workflow+","), p.config.Style.State(string(e.status)))
-		p.say("     %s", e.text())
+		p.say("   %s %s\n     %s", dim("output of "+e.workflow+","), p.config.Style.State(string(e.status)), e.text())
 	}
 	if len(executions) == 0 {
 		var snapshot struct {
 			Output json.RawMessage `json:"output"`
 		}
-		p.check(json.Unmarshal(record.Snapshot, &snapshot), "reading the snapshot of "+instance)
-		p.say("   %s\n     %s", dim("output of "+instance), jsonText(string(snapshot.Output)))
+		p.check(json.Unmarshal(record.Snapshot, &snapshot), "reading the snapshot of "+expected.instance)
+		p.say("   %s\n     %s", dim("output of "+expected.instance), jsonText(string(snapshot.Output)))
 	}
 }
 
@@ -65,25 +71,23 @@ func (e execution) text() string {
 	}
 }
 
-// historyLines returns a line for each transition: the time since the first one, the event, and the change.
-func (p *player) historyLines(history []instances.Transition) []string {
+// showHistory prints a line for each transition: the time since the first one, the event, and the change.
+func (p *player) showHistory(history []instances.Transition) {
 	since := func(t instances.Transition) string {
-		span := t.At.Sub(history[0].At)
-		if span < time.Minute {
-			return fmt.Sprintf("%.1fs", span.Seconds())
+		if span := t.At.Sub(history[0].At); span >= time.Minute {
+			return console.Span(span)
 		}
-		return console.Span(span)
+		return fmt.Sprintf("%.1fs", t.At.Sub(history[0].At).Seconds())
 	}
 	times, events := 0, 0
 	for _, t := range history {
-		times, events = max(times, len(since(t))), max(events, len(console.EventName(t.Event, t.From)))
+		times = max(times, len(since(t)))
+		console.Pad(console.EventName(t.Event, t.From), &events)
 	}
-	var lines []string
 	for _, t := range history {
-		lines = append(lines, fmt.Sprintf("%*s  %-*s  %s", times, since(t),
-			events, console.EventName(t.Event, t.From), console.BriefChange(p.config.Style, t.From, t.To, t.Ignored)))
+		event := console.Pad(console.EventName(t.Event, t.From), &events)
+		p.say("     %*s  %s  %s", times, since(t), event, console.BriefChange(p.config.Style, t.From, t.To, t.Ignored))
 	}
-	return lines
 }
 
 // jsonText formats JSON over several lines, indented by 5 columns.
@@ -112,8 +116,7 @@ func itemText(item map[string]types.AttributeValue, indent string, first ...stri
 			value = "secret: anyone with a token can answer its task"
 		}
 		label := fmt.Sprintf("%s%-*s  %-4s  ", indent, width, name, typ)
-		text := layOut(value, strings.Repeat(" ", len(label)))
-		b.WriteString(label + text + "\n")
+		b.WriteString(label + layOut(value, strings.Repeat(" ", len(label))) + "\n")
 	}
 	return b.String()
 }
@@ -153,54 +156,29 @@ func parsed(text string) any {
 
 // layOut formats JSON in one line if it fits after the indent, and else in several lines.
 func layOut(value any, indent string) string {
-	w := pretty.Writer{Options: ojg.Options{Sort: true, HTMLUnsafe: true}, Width: itemColumns - len(indent), MaxDepth: depthMax}
-	return strings.ReplaceAll(string(w.Encode(value)), "\n", "\n"+indent)
+	return strings.ReplaceAll(format(value, itemColumns-len(indent)), "\n", "\n"+indent)
 }
 
-// oneLine formats JSON in one line, with a space after each colon and comma.
-func oneLine(value any) string {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	// JSON never contains this control character. It marks the start of lines.
-	encoder.SetIndent("\x00", "")
-	if err := encoder.Encode(value); err != nil {
-		return err.Error() // An invalid number, which DynamoDB cannot store.
-	}
-	return strings.NewReplacer(",\n\x00", ", ", "\n\x00", "").Replace(strings.TrimSpace(b.String()))
+// oneLine formats JSON in one line.
+func oneLine(value any) string { return format(value, math.MaxInt) }
+
+func format(value any, columns int) string {
+	w := pretty.Writer{Options: ojg.Options{Sort: true, HTMLUnsafe: true}, Width: columns, MaxDepth: depthMax}
+	return string(w.Encode(value))
 }
 
-// showItems reads the item of each instance with the SDK, prints the first one, and checks the final states.
-func (p *player) showItems(ends []end) {
+// showItem prints the item of the first instance.
+func (p *player) showItem() {
 	p.say("\n%s", p.config.Style.Bold("What DynamoDB holds"))
 	p.say("   One item per instance in the table %s, read with the AWS SDK: name, DynamoDB type, value.", stack.Table)
-	p.say("   This is the first of %d.", len(ends))
-	client := dynamodb.NewFromConfig(p.stack.AWS())
-	var failures []error
-	for i, expected := range ends {
-		output, err := client.GetItem(p.ctx, &dynamodb.GetItemInput{
-			TableName:      aws.String(stack.Table),
-			Key:            map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: expected.instance}},
-			ConsistentRead: aws.Bool(true),
-		})
-		p.check(err, "reading the item of "+expected.instance)
-		if i == 0 {
-			p.say("\n%s", strings.TrimRight(itemText(output.Item, "   ", "instance", "machine", "status", "state", "context", "history"), "\n"))
-		}
-		failures = append(failures, expected.check(output.Item))
-	}
-	p.check(errors.Join(failures...))
-}
-
-// check compares the item with the expected end.
-func (e end) check(item map[string]types.AttributeValue) error {
-	state := &types.AttributeValueMemberL{}
-	for _, path := range e.states {
-		state.Value = append(state.Value, &types.AttributeValueMemberS{Value: path})
-	}
-	status := &types.AttributeValueMemberS{Value: string(statechart.Done)}
-	if !reflect.DeepEqual(item["state"], types.AttributeValue(state)) || !reflect.DeepEqual(item["status"], types.AttributeValue(status)) {
-		return fmt.Errorf("%s: expected to be done in %s, got the item %v", e.instance, strings.Join(e.states, ", "), item)
-	}
-	return nil
+	p.say("   This is the first of %d.", len(p.ends))
+	name := p.ends[0].instance
+	output, err := dynamodb.NewFromConfig(p.stack.AWS()).GetItem(p.ctx, &dynamodb.GetItemInput{
+		TableName:      aws.String(stack.Table),
+		Key:            map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: name}},
+		ConsistentRead: aws.Bool(true),
+	})
+	p.check(err, "reading the item of "+name)
+	text := itemText(output.Item, "   ", "instance", "machine", "status", "state", "context", "history")
+	p.say("\n%s", strings.TrimRight(text, "\n"))
 }

@@ -7,12 +7,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
@@ -28,8 +26,8 @@ import (
 
 // Config tunes a tour. The zero value plays in process.
 type Config struct {
-	// AWSAddr and HTTPAddr are the addresses in stack.Config.
-	AWSAddr, HTTPAddr string
+	// Addr is the loopback address of each of the two servers. Defaults to none.
+	Addr string
 	// PickUpTimeout is how long a job waits for a runner before the next one is launched. Defaults to a second, the
 	// shortest delay of a timer in SQS.
 	PickUpTimeout time.Duration
@@ -61,9 +59,10 @@ func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, config.TimeLimit, fmt.Errorf("%w, %v", errTimeLimit, config.TimeLimit))
 	defer cancel()
 
-	out = page{out, min(cmp.Or(config.Style.Columns(), columnsMax), columnsMax)}
-	watch := newWatch(console.NewHandler(out, config.Style, "   ").Brief())
-	logger, secret := slog.New(watch), rand.Text()
+	p := &player{ctx: ctx, config: config, secret: rand.Text()}
+	p.out = &page{Writer: out, columns: min(cmp.Or(config.Style.Columns(), columnsMax), columnsMax)}
+	p.seen = newSeen(console.NewHandler(p.out, config.Style, "   ").Brief())
+	logger := slog.New(watch{p.seen.console, p.seen})
 	callbacks := enrich.Callbacks{Key: []byte(rand.Text())}
 	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
 		callbacks.Base = gatewayURL
@@ -73,25 +72,27 @@ func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 			Upload:          upload.Config{Window: config.UploadWindow},
 		})
 	}, stack.Config{
-		AWSAddr: config.AWSAddr, HTTPAddr: config.HTTPAddr, Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub(gateway.Secrets{Current: []byte(secret)})}, Logger: logger, Committed: watch.seen.committed,
+		AWSAddr: config.Addr, HTTPAddr: config.Addr, Logger: logger, Committed: p.seen.committed,
+		Webhooks:  map[string]gateway.Webhook{webhook.Name: webhook.GitHub(gateway.Secrets{Current: []byte(p.secret)})},
 		Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback}},
 	})
 	if err != nil {
 		return err
 	}
-	p := &player{ctx: ctx, out: out, config: config, stack: running, seen: watch.seen, secret: secret}
-	err = try(p.play)
-	return errors.Join(err, running.Close())
+	p.stack = running
+	return errors.Join(try(p.play), running.Close())
 }
 
 // player plays one tour.
 type player struct {
 	ctx    context.Context
-	out    io.Writer
+	out    *page
 	config Config
 	stack  *stack.Stack
 	seen   *seen
 	secret string
+	// ends are the instances that have ended as expected.
+	ends []end
 	// ways are the final states of the executions of the workflow pipeline.
 	ways []string
 	// scene is the number of the current scene, from 1.
@@ -99,8 +100,8 @@ type player struct {
 }
 
 func (p *player) play() {
-	started := time.Now()
-	p.say("%s", p.config.Style.Bold("Settle on this machine"))
+	started, bold := time.Now(), p.config.Style.Bold
+	p.say("%s", bold("Settle on this machine"))
 	p.say("SQS, DynamoDB, Scheduler, Step Functions and Lambda's poller run in this process. Every call to them")
 	p.say("uses AWS's wire protocols. There is no account and no container, and nothing leaves this computer.")
 	if url := p.stack.AWSURL(); url != "" {
@@ -110,17 +111,18 @@ func (p *player) play() {
 	p.say("Each transition is printed once it is stored. The output of a service appears above the transitions")
 	p.say("stored with it. Unchanged parallel states and shared parents are left out. Each scene ends with the")
 	p.say("path of the Step Functions execution and the history of the instance.")
-	var ends []end
-	for number, scene := range []func() []end{
-		p.pickedUp, p.neverPickedUp, p.signUp, p.calledBack, p.inTime, p.late, p.moreEnds, p.uploaded,
-	} {
-		p.scene = number + 1
-		ends = append(ends, scene()...)
-	}
-	p.showItems(ends)
-	p.say("\n%s", p.config.Style.Bold(fmt.Sprintf("All %d ended as expected, after %.1f s.", len(ends), time.Since(started).Seconds())))
-	for _, ended := range ends {
-		p.say("   %-20s %s", ended.instance, p.config.Style.State(strings.Join(ended.states, ", ")))
+	p.pickedUp()
+	p.neverPickedUp()
+	p.signUp()
+	p.calledBack()
+	p.inTime()
+	p.late()
+	p.moreEnds()
+	p.uploaded()
+	p.showItem()
+	p.say("\n%s", bold(fmt.Sprintf("All %d ended as expected, after %.1f s.", len(p.ends), time.Since(started).Seconds())))
+	for _, ended := range p.ends {
+		p.say("   %-20s %s", ended.instance, p.config.Style.State(ended.states))
 	}
 	p.say("\nThe charts are in machines, the workflows in infra/workflows. Try settle graph to see a chart, and")
 	p.say("settle dev to run this stack until you stop it.")
@@ -152,50 +154,4 @@ func (p *player) check(err error, doing ...string) {
 	if err != nil {
 		panic(failure{err})
 	}
-}
-
-// json returns a value as JSON.
-func (p *player) json(value any) []byte {
-	text, err := json.Marshal(value)
-	p.check(err)
-	return text
-}
-
-// await waits for a transition, as seen.await does.
-func (p *player) await(instance, event string, states ...string) {
-	p.check(p.seen.await(p.ctx, instance, event, states...))
-}
-
-// end is the expected final state of an instance.
-type end struct {
-	instance string
-	states   []string
-}
-
-// say prints a line of the story. Call it only while the runtime waits for an event, so that the line does not separate
-// the transitions of one event.
-func (p *player) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(p.out, format+"\n", args...) // The tour continues if the reader has left.
-}
-
-func (p *player) title(title string, lines ...string) {
-	p.say("\n%s", p.config.Style.Bold(fmt.Sprintf("%d. %s", p.scene, title)))
-	p.say("   %s\n", strings.Join(lines, "\n   "))
-}
-
-// columnsMax is the maximum width of the tour.
-const columnsMax = 100
-
-// page is a writer that folds lines. Each write must consist of whole lines.
-type page struct {
-	io.Writer
-	columns int
-}
-
-// Write writes whole lines, folded.
-func (p page) Write(text []byte) (int, error) {
-	if _, err := io.WriteString(p.Writer, console.Fold(string(text), p.columns)); err != nil {
-		return 0, err
-	}
-	return len(text), nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"io"
 	"log/slog"
 	"os"
 	"regexp"
@@ -217,18 +218,15 @@ func TestTourFailsWhenTheSignUpDoesNotEndActive(t *testing.T) {
 	})
 }
 
-func TestEndChecksTheItem(t *testing.T) {
+func TestEndChecksTheInstance(t *testing.T) {
 	t.Parallel()
-	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
-	list := func(s string) types.AttributeValue {
-		return &types.AttributeValueMemberL{Value: []types.AttributeValue{text(s)}}
-	}
-	expected := end{"signup/ada", []string{"active"}}
+	expected := end{"signup/ada", "active"}
 	for _, c := range []struct {
-		state, status string
-		good          bool
+		state  string
+		status statechart.Status
+		good   bool
 	}{{"active", "done", true}, {"locked", "done", false}, {"active", "active", false}} {
-		err := expected.check(map[string]types.AttributeValue{"state": list(c.state), "status": text(c.status)})
+		err := expected.check(instances.Record{State: []string{c.state}, Status: c.status})
 		if (err == nil) != c.good {
 			t.Errorf("%s, %s: expected good to be %v, got %v", c.state, c.status, c.good, err)
 		}
@@ -244,9 +242,8 @@ func TestTourFailsIfDynamoDBHoldsSomethingElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out bytes.Buffer
-		p := &player{ctx: t.Context(), out: &out, stack: running}
-		err = try(func() { p.showItems([]end{{"signup/missing", []string{"active"}}}) })
+		p := &player{ctx: t.Context(), out: &page{Writer: io.Discard}, stack: running}
+		err = try(func() { p.showEnd(end{"signup/missing", "active"}) })
 		if err == nil || !strings.Contains(err.Error(), "signup/missing: expected to be done in active") {
 			t.Errorf("expected an error about signup/missing, got %v", err)
 		}

@@ -16,9 +16,6 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// workflowInterval is the polling interval for executions and instances.
-const workflowInterval = 20 * time.Millisecond
-
 // startWorkflow starts an execution of the workflow for the instance, with additional input.
 func (p *player) startWorkflow(name, instance string, input map[string]any) (execution string) {
 	definition, err := workflows.Definition(name)
@@ -30,50 +27,54 @@ func (p *player) startWorkflow(name, instance string, input map[string]any) (exe
 	p.check(err, "creating the workflow "+name)
 	whole := map[string]any{"instance": instance, "queue_url": p.stack.QueueURL()}
 	maps.Copy(whole, input)
-	p.seen.hold()
-	defer p.seen.release()
-	started, err := client.StartExecution(p.ctx, &sfn.StartExecutionInput{StateMachineArn: machine.StateMachineArn, Input: aws.String(string(p.json(whole)))})
-	p.check(err, "starting the workflow "+name)
-	p.say("   %s infra/workflows/%s.asl.json, which waits for %s", p.config.Style.Bold("StartExecution"), name, instance)
-	return *started.ExecutionArn
+	p.lead(func() string {
+		started, err := client.StartExecution(p.ctx, &sfn.StartExecutionInput{
+			StateMachineArn: machine.StateMachineArn, Input: aws.String(string(p.json(whole))),
+		})
+		p.check(err, "starting the workflow "+name)
+		execution = *started.ExecutionArn
+		return fmt.Sprintf("%s infra/workflows/%s.asl.json, which waits for %s", p.config.Style.Bold("StartExecution"), name, instance)
+	})
+	return execution
+}
+
+// pollInterval is the polling interval for executions and instances.
+const pollInterval = 20 * time.Millisecond
+
+// poll calls done until it returns true. what is the context of the error at the time limit.
+func (p *player) poll(what string, done func() bool) {
+	for !done() {
+		select {
+		case <-time.After(pollInterval):
+		case <-p.ctx.Done():
+			p.check(context.Cause(p.ctx), "waited for "+what)
+		}
+	}
+}
+
+// load returns the stored instance.
+func (p *player) load(instance string) instances.Record {
+	id, err := instances.ParseID(instance)
+	p.check(err)
+	record, err := p.stack.Load(p.ctx, id)
+	p.check(err)
+	return record
 }
 
 // taskWaits returns once the instance holds the task's token. Without this wait, the order of the story would vary.
 func (p *player) taskWaits(instance, name string) {
-	p.stored(instance, "hold the token of the task "+name, func(record instances.Record) bool {
-		return slices.ContainsFunc(record.Tokens, func(k instances.Token) bool { return k.Name == name })
+	p.poll(instance+" to hold the token of the task "+name, func() bool {
+		return slices.ContainsFunc(p.load(instance).Tokens, func(k instances.Token) bool { return k.Name == name })
 	})
 }
 
 // performed returns once the instance's outbox is empty. Effects are performed after the commit, and so after the
 // transitions are printed.
 func (p *player) performed(instance string) {
-	p.stored(instance, "perform its effects", func(record instances.Record) bool {
+	p.poll(instance+" to perform its effects", func() bool {
+		record := p.load(instance)
 		return record.Revision > 0 && len(record.Outbox) == 0
 	})
-}
-
-// stored polls the instance until wanted returns true.
-func (p *player) stored(instance, what string, wanted func(instances.Record) bool) {
-	id, err := instances.ParseID(instance)
-	p.check(err)
-	for {
-		record, err := p.stack.Load(p.ctx, id)
-		p.check(err)
-		if wanted(record) {
-			return
-		}
-		p.pause(fmt.Sprintf("waited for %s to %s", instance, what))
-	}
-}
-
-// pause waits for workflowInterval. what is the context of the error at the time limit.
-func (p *player) pause(what string) {
-	select {
-	case <-time.After(workflowInterval):
-	case <-p.ctx.Done():
-		p.check(context.Cause(p.ctx), what)
-	}
 }
 
 // execution is an ended execution.
@@ -81,37 +82,39 @@ type execution struct {
 	// workflow is the name of its definition.
 	workflow string
 	status   types.ExecutionStatus
-	// path has the states that it entered.
-	path []string
+	// path has the states that it entered, with arrows between them.
+	path string
 	// output is the output as JSON. If the execution failed, failure is its error and output its cause.
 	failure, output string
 }
 
 // ended waits until the execution has ended, and checks its path.
-func (p *player) ended(workflow, arn string, path ...string) execution {
+func (p *player) ended(workflow, arn, path string) execution {
 	client := sfn.NewFromConfig(p.stack.AWS())
-	described, err := client.DescribeExecution(p.ctx, &sfn.DescribeExecutionInput{ExecutionArn: &arn})
-	for err == nil && described.Status == types.ExecutionStatusRunning {
-		p.pause("waited for the execution " + arn + " to end")
+	var described *sfn.DescribeExecutionOutput
+	p.poll("the execution "+arn+" to end", func() (ended bool) {
+		var err error
 		described, err = client.DescribeExecution(p.ctx, &sfn.DescribeExecutionInput{ExecutionArn: &arn})
-	}
-	p.check(err, "describing the execution "+arn)
+		p.check(err, "describing the execution "+arn)
+		return described.Status != types.ExecutionStatusRunning
+	})
 	e := execution{workflow: workflow, status: described.Status, output: aws.ToString(described.Output)}
 	if e.status != types.ExecutionStatusSucceeded {
 		e.failure, e.output = aws.ToString(described.Error), aws.ToString(described.Cause)
 	}
+	var entered []string
 	pages := sfn.NewGetExecutionHistoryPaginator(client, &sfn.GetExecutionHistoryInput{ExecutionArn: &arn})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(p.ctx)
 		p.check(err, "reading the history of the execution "+arn)
 		for _, event := range page.Events {
 			if event.StateEnteredEventDetails != nil {
-				e.path = append(e.path, *event.StateEnteredEventDetails.Name)
+				entered = append(entered, *event.StateEnteredEventDetails.Name)
 			}
 		}
 	}
-	if !slices.Equal(e.path, path) {
-		p.check(fmt.Errorf("expected the execution %s to go through %s, got %s with %s %s", arn, strings.Join(path, ", "), strings.Join(e.path, ", "), e.failure, e.output))
+	if e.path = strings.Join(entered, " → "); e.path != path {
+		p.check(fmt.Errorf("expected the execution %s to go through %s, got %s with %s %s", arn, path, e.path, e.failure, e.output))
 	}
 	return e
 }

@@ -26,39 +26,36 @@ type RearmRow struct {
 	Executions int `json:"executions"`
 }
 
-// Rearms has the rows by machine. The zero value is empty.
-type Rearms struct{ rows map[string]*RearmRow }
+// Rearms has the rows by machine.
+type Rearms map[string]*RearmRow
 
 // Of returns the row of a machine.
-func (r *Rearms) Of(machine string) *RearmRow {
-	if r.rows == nil {
-		r.rows = map[string]*RearmRow{}
+func (r Rearms) Of(machine string) *RearmRow {
+	if r[machine] == nil {
+		r[machine] = &RearmRow{Machine: machine}
 	}
-	if r.rows[machine] == nil {
-		r.rows[machine] = &RearmRow{Machine: machine}
-	}
-	return r.rows[machine]
+	return r[machine]
 }
 
 // Rows returns the rows, ordered by machine.
-func (r *Rearms) Rows() []RearmRow {
+func (r Rearms) Rows() []RearmRow {
 	rows := []RearmRow{}
-	for _, machine := range slices.Sorted(maps.Keys(r.rows)) {
-		rows = append(rows, *r.rows[machine])
+	for _, machine := range slices.Sorted(maps.Keys(r)) {
+		rows = append(rows, *r[machine])
 	}
 	return rows
 }
 
 // Failed returns how many instances could not be rearmed.
-func (r *Rearms) Failed() (n int) {
-	for _, row := range r.rows {
+func (r Rearms) Failed() (n int) {
+	for _, row := range r {
 		n += row.Failed
 	}
 	return n
 }
 
 // Write writes the rows as a table.
-func (r *Rearms) Write(w io.Writer, style console.Style, dryRun bool) error {
+func (r Rearms) Write(w io.Writer, style console.Style, dryRun bool) error {
 	rows := r.Rows()
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(w, "No instances.")

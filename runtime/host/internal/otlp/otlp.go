@@ -79,7 +79,7 @@ func Parse(traceparent string) (c SpanContext, ok bool) {
 // trace ID is the Root without hyphens, as in all conversions between X-Ray and OpenTelemetry:
 // https://docs.aws.amazon.com/xray/latest/devguide/xray-api-sendingdata.html#xray-api-traceids
 func ParseXRay(header string) (c SpanContext, ok bool) {
-	var root, parent string
+	root, parent, flags := "", "", "00"
 	for field := range strings.SplitSeq(header, ";") {
 		switch key, value, _ := strings.Cut(strings.TrimSpace(field), "="); key {
 		case "Root":
@@ -87,20 +87,16 @@ func ParseXRay(header string) (c SpanContext, ok bool) {
 		case "Parent":
 			parent = value
 		case "Sampled":
-			c.Sampled = value == "1"
+			if value == "1" {
+				flags = "01"
+			}
 		}
 	}
 	digits, ok := strings.CutPrefix(root, "1-")
-	if digits = strings.Replace(digits, "-", "", 1); !ok || len(root) != 35 || len(digits) != 32 || len(parent) != 16 {
+	if !ok || len(root) != 35 {
 		return SpanContext{}, false
 	}
-	if _, err := hex.Decode(c.TraceID[:], []byte(digits)); err != nil {
-		return SpanContext{}, false
-	}
-	if _, err := hex.Decode(c.SpanID[:], []byte(parent)); err != nil {
-		return SpanContext{}, false
-	}
-	return c, c.TraceID != [16]byte{} && c.SpanID != [8]byte{}
+	return Parse(strings.ToLower("00-" + strings.Replace(digits, "-", "", 1) + "-" + parent + "-" + flags))
 }
 
 // String returns the traceparent for children of the span.
