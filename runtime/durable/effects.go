@@ -72,7 +72,7 @@ var effectKinds = map[statechart.EffectKind]effectKind{
 	heartbeat:                 {perform: (*turn).scheduleFirstHeartbeat, unneeded: (*turn).isHeartbeatUnneeded},
 	statechart.StartExecution: {perform: (*turn).startExecution, reports: true},
 	poll:                      {perform: (*turn).scheduleFirstPoll, unneeded: (*turn).isPollUnneeded},
-	statechart.EmitEvent:      {publish: (*turn).emit, unneeded: (*turn).isEmitUnneeded},
+	statechart.EmitEvent:      {publish: (*turn).emit, unneeded: (*turn).isEmitUnneeded, reports: true},
 	statechart.ParkEvent:      {perform: (*turn).parkDeferred},
 	parkDelivery:              {perform: (*turn).parkDelivery},
 	// A chart's log message is written right after the commit, at most once. So it costs no second write.

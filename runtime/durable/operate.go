@@ -23,7 +23,9 @@ func Operate(machines *Machines, record instances.Record, op instances.Operation
 	// Only the consumer knows its limits and whether it emits events, so the change drops no entry and no effect.
 	config := Config{
 		Now: func() time.Time { return op.At }, HistoryMax: len(record.History) + 1, SnapshotBytesMax: max(instances.SnapshotBytesMax, len(record.Snapshot)+1<<10),
-		Emit: func(_ context.Context, _ instances.ID, events []statechart.Effect) []error { return make([]error, len(events)) },
+		Emit: func(_ context.Context, _ instances.ID, events []statechart.Effect) []error {
+			return make([]error, len(events))
+		},
 	}.withDefaults()
 	t := &turn{loop: &Loop{machines: machines, config: config}, stored: state{Record: record}}
 	var steps []statechart.Microstep
