@@ -27,8 +27,8 @@ type Callbacks struct {
 	Base string
 	// Key makes addresses unguessable: CallbackKeyBytesMin random bytes or more.
 	Key []byte
-	// PreviousKey is the former Key while a rotation lasts, and empty at other times. Verify accepts addresses of both
-	// keys, and Address signs with both. So the consumer and the gateway may start and end a rotation in any order.
+	// PreviousKey is the former Key during a rotation, and empty at other times. Verify accepts addresses signed with
+	// either key, and Address signs with both. So the consumer and the gateway may start and end a rotation in any order.
 	// Without PreviousKey, addresses of the former key are invalid.
 	PreviousKey []byte
 }
@@ -64,8 +64,8 @@ func (c Callbacks) Address(instance string, deadline time.Time) string {
 	return strings.TrimSuffix(c.Base, "/") + "/webhooks/" + ProviderName + "/" + url.PathEscape(id) + "/" + until + "/" + key
 }
 
-// Verify returns the deadline of an address, given the address's parts. It returns false if Address created it with
-// neither key.
+// Verify returns the deadline of an address, given the address's parts. It returns false if neither key signed the
+// address.
 func (c Callbacks) Verify(instance, until, key string) (deadline time.Time, ok bool) {
 	first, second, _ := strings.Cut(key, signatures)
 	for _, known := range [][]byte{c.Key, c.PreviousKey} {

@@ -107,8 +107,9 @@ func (a *api) addressee(r *http.Request) (Callback, instances.ID, error) {
 	return callback, to, nil
 }
 
-// unknownJob returns why an instance does not have the alias of a callback. Either the instance does not wait for this
-// job, or it has not claimed the alias yet. A third party may call back before the call that started its job returns.
+// unknownJob returns the error for a callback whose alias the instance does not have. Either the instance does not wait
+// for this job, or it has not claimed the alias yet. A third party may call back before the call that started its job
+// returns.
 func (a *api) unknownJob(ctx context.Context, to instances.ID, redemption dynamostore.Redemption) error {
 	record, err := a.store.Load(ctx, to)
 	if err != nil {

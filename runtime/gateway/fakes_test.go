@@ -28,7 +28,7 @@ import (
 
 const (
 	webhookSecret = "it's a secret to everybody"
-	// previousSecret is accepted too. olderSecret was accepted before it.
+	// previousSecret is accepted too. olderSecret, the secret before it, is no longer accepted.
 	previousSecret = "it was a secret to everybody"
 	olderSecret    = "an older secret to everybody"
 	// taskToken is a task token that the records contain and that no answer may show.
@@ -163,7 +163,7 @@ func (s *table) Find(_ context.Context, alias string) (instances.ID, error) {
 	return redemption.Instance, s.down
 }
 
-// Redeem stores the redemption as a later caller sees it: First is false.
+// Redeem returns the first redemption with First set. It stores the redemption without First, as later callers see it.
 func (s *table) Redeem(_ context.Context, alias string, id instances.ID, event json.RawMessage, by string) (dynamostore.Redemption, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,7 +42,7 @@ type Instance struct {
 	Context      json.RawMessage `json:"context"`
 	Output       json.RawMessage `json:"output,omitempty"`
 	HistoryValue json.RawMessage `json:"historyValue,omitempty"`
-	// Timers are by timer ID, Services by service key.
+	// Timers has the armed timers by timer ID, Services the running services by service key.
 	Timers   map[string]Timer   `json:"timers,omitempty"`
 	Services map[string]Service `json:"services,omitempty"`
 	// Children are the live child instances, by ID. Parent is the instance that spawned this one.
@@ -175,7 +175,7 @@ func since(record instances.Record) time.Time {
 	var snapshot struct {
 		Steps int64 `json:"steps"`
 	}
-	// The first step is the start. Each later step has a transition in the history, unless it was dropped.
+	// The first step is the start. Each later step has a transition in the history, unless the history has dropped it.
 	if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil || snapshot.Steps < 1 || snapshot.Steps-1 > handled {
 		return time.Time{}
 	}
@@ -234,7 +234,7 @@ func (a *api) show(r *http.Request, id instances.ID) (reply, error) {
 }
 
 // entityTag returns the ETag of an answer. The revision is for human readers. It is not unique: an instance may expire
-// and be created again, and a deployed chart may change the next events.
+// and be created again, and the deployment of a new chart may change its next events.
 func entityTag(revision int64, body []byte) string {
 	sum := sha256.Sum256(body)
 	return fmt.Sprintf(`"%d-%x"`, revision, sum[:8])

@@ -24,10 +24,12 @@ import (
 // TestScripts runs the requests of each file in testdata against one API. It compares the full answers and the queued
 // events. `go test -rewrite` updates the files.
 //
-// The only command is "request". Its input is a request as in HTTP/1.1. Arguments: sign adds the signature of a
-// webhook. sign=previous and sign=older use the previous secret, or one before it. key=current and so on replaces KEY in the path
-// by the key that consumers with these keys make for signup/42. queue=down and store=down make the queue and the store
-// fail.
+// The only command is "request". Its input is a request as in HTTP/1.1. Its arguments:
+//
+//	sign                        add the signature of a webhook
+//	sign=previous, sign=older   sign with the previous secret, or with the one before it
+//	key=NAME                    replace KEY in the path with the key that the named consumer makes for signup/42
+//	queue=down, store=down      let the queue or the store fail
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	scripts, err := filepath.Glob("testdata/*.txt")
@@ -56,8 +58,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// consumers are the keys that make callback addresses, from before the last rotation until the next one. The gateway of
-// the scripts has the keys of current.
+// consumers are the callback keys of a consumer at each stage of two rotations, by name. The gateway of the scripts has
+// the keys of current.
 var consumers = func() map[string]enrich.Callbacks {
 	key := func(name string) []byte { return []byte("the callback key " + name) }
 	return map[string]enrich.Callbacks{
@@ -66,7 +68,7 @@ var consumers = func() map[string]enrich.Callbacks {
 	}
 }()
 
-// signAs adds the key or the signature that the arguments ask for.
+// signAs adds the key or the signature that the arguments select.
 func signAs(t *testing.T, d *datadriven.TestData, r *http.Request) {
 	t.Helper()
 	var consumer, signer string

@@ -66,8 +66,8 @@ func HMAC(header, prefix string, secrets Secrets) func(http.Header, []byte) erro
 	}
 }
 
-// SignedBy checks that the signature is the HMAC-SHA256 of the parts by one of the secrets, in hexadecimal. It takes
-// constant time.
+// SignedBy checks that the signature is the HMAC-SHA256 of the parts by one of the secrets, in hexadecimal. The
+// comparison takes constant time.
 func SignedBy(secrets Secrets, signature string, parts ...[]byte) error {
 	if secrets.empty() {
 		return errNoSecret

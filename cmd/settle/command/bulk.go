@@ -30,7 +30,7 @@ type bulkFlags struct {
 	Yes       bool          `short:"y" help:"Do not ask for confirmation."`
 	outputFlag
 
-	// status is the status of the instances to process; empty means any. conditions are the conditions of Context.
+	// status is the status of the instances to process; empty means any. conditions are parsed from Context.
 	status     statechart.Status
 	conditions []condition
 }
@@ -168,7 +168,7 @@ func (c *bulkFlags) ask(ctx context.Context, s *session, j *journal, action stri
 	return s.confirm(ctx, question, "nothing was changed")
 }
 
-// duration returns how long the instances take at the rate.
+// duration returns the time that count instances take at the rate.
 func (c *bulkFlags) duration(count int) time.Duration {
 	return time.Duration(count) * time.Second / time.Duration(c.Rate)
 }
@@ -210,7 +210,7 @@ func (c *bulkFlags) processOne(ctx context.Context, o *operator, j *journal, nex
 	}
 }
 
-// apply processes an instance unless an earlier try has done so, or it no longer matches.
+// apply processes an instance unless an earlier try has done so, or the instance no longer matches.
 func (c *bulkFlags) apply(ctx context.Context, o *operator, instance string, action bulkAction) (outcome, error) {
 	id, err := instances.ParseID(instance)
 	if err != nil {
@@ -230,7 +230,7 @@ func (c *bulkFlags) apply(ctx context.Context, o *operator, instance string, act
 	}
 }
 
-// bulkReport is the JSON answer.
+// bulkReport is the JSON output of a bulk command.
 type bulkReport struct {
 	Instances int   `json:"instances"`
 	DryRun    bool  `json:"dry_run,omitempty"`

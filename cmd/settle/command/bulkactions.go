@@ -15,7 +15,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// bulkAction processes instances.
+// bulkAction is the action of a bulk command on one instance.
 type bulkAction struct {
 	// isDone reports whether an earlier try, whose process died, has processed the instance.
 	isDone func(instances.Record) bool
@@ -61,7 +61,7 @@ func (c *bulkResumeCommand) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// Run makes the change to each instance.
+// Run changes each instance.
 func (c *bulkOperationCommand) Run(ctx context.Context, s *session, line *kong.Context) error {
 	return c.operate(ctx, s, instances.Operation{Kind: instances.OperationKind(line.Selected().Name)}, nil)
 }
@@ -75,7 +75,7 @@ func (c *bulkMoveCommand) Run(ctx context.Context, s *session) error {
 	return c.operate(ctx, s, instances.Operation{Kind: instances.Move, State: c.Place}, patches)
 }
 
-// operate makes the change of an operator to each instance.
+// operate applies the operator's change to each instance.
 func (c *bulkFlags) operate(ctx context.Context, s *session, op instances.Operation, patches []any) error {
 	status := statechart.Active
 	if op.Kind == instances.Keep || op.Kind == instances.Unkeep {

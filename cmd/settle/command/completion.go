@@ -84,8 +84,8 @@ type partialLine struct {
 	open *kong.Flag
 }
 
-// complete prints the candidates for the last word, one a line. It replaces kong's completion libraries
-// (kongplete, kong-completion), which put a space behind a machine's slash, and run zsh through its emulation of bash.
+// complete prints the candidates for the last word, one a line. It replaces kong's completion libraries (kongplete,
+// kong-completion), which add a space after the slash of a machine, and run zsh through its emulation of bash.
 func (s *session) complete(ctx context.Context, words []string) error {
 	parser, _, err := s.parser(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *session) complete(ctx context.Context, words []string) error {
 		line.take(word)
 	}
 	last, before := words[len(words)-1], ""
-	if last == "=" && line.open != nil { // bash passes it as a separate word.
+	if last == "=" && line.open != nil { // bash passes the = as a separate word.
 		last = ""
 	}
 	if name, value, ok := strings.Cut(last, "="); ok && strings.HasPrefix(name, "--") {
@@ -117,7 +117,7 @@ func (s *session) complete(ctx context.Context, words []string) error {
 	return nil
 }
 
-// take adds a word before the cursor.
+// take adds a word that stands before the cursor.
 func (c *partialLine) take(word string) {
 	name, value, assigned := strings.Cut(word, "=")
 	switch {

@@ -26,7 +26,7 @@ const (
 	devAWSPort  = "7389"
 )
 
-// functionTimeoutLeast is the loop's Config.DeadlineMargin plus three seconds for services.
+// functionTimeoutLeast is the default of the loop's Config.DeadlineMargin, plus three seconds for services.
 const functionTimeoutLeast = 5 * time.Second
 
 type devCommand struct {
@@ -141,7 +141,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 
 func loopback(port uint16) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
 
-// printWelcome prints what is served, and commands to paste.
+// printWelcome prints the addresses of the stack, and commands to paste.
 func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gateway) error {
 	settle := s.programToPaste()
 	if running.AWSURL() != localEndpoint {

@@ -32,7 +32,7 @@ type dlqFlags struct {
 
 // read calls do with a reader of the queue and the queue's attributes, and then returns the reader's messages to the
 // queue. A queue that cannot be a dead-letter queue is refused before anything is received. do must not write to
-// standard output: if it is closed, the write ends the process before the messages are returned.
+// standard output: a write to a closed output ends the process before the messages are returned.
 func (f dlqFlags) read(ctx context.Context, s *session, progress *progress, do func(client *sqs.Client, r *deadletter.Reader, has deadletter.Content) error) error {
 	defer progress.end()
 	if err := f.checkQueue(); err != nil {

@@ -117,8 +117,8 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 	return c.answerPartly(s, answer, answer == redriven{}, said, err)
 }
 
-// answerPartly prints the answer of a command that has changed the queue, and returns the error. If nothing was changed, an
-// error is the whole report on a terminal.
+// answerPartly prints the answer of a command that may have failed after it changed the queue, and returns the error.
+// If the command failed before any change, answerPartly prints an answer only as JSON.
 func (f outputFlag) answerPartly(s *session, answer any, unchanged bool, said string, err error) error {
 	if err != nil && unchanged && !f.json(s) {
 		return err

@@ -91,7 +91,7 @@ func brief(err error) string {
 }
 
 // calls returns the failed SDK calls in an error. If one call failed because of another one, for example while fetching
-// credentials, only the inner one is returned.
+// credentials, calls returns only the inner one.
 func calls(err error) []*smithy.OperationError {
 	var found []*smithy.OperationError
 	switch wrapping := err.(type) { //nolint:errorlint // The function looks at each error of the tree.

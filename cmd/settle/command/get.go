@@ -60,7 +60,7 @@ func (f tableFlags) missing(known *durable.Machines, id instances.ID) error {
 	return fmt.Errorf("%w: no instance %s in table %s; its first event creates it", errNotFound, id, f.Table)
 }
 
-// read returns an instance as stored and its view.
+// read returns the stored record of an instance, and its view.
 func (f tableFlags) read(ctx context.Context, s *session, name string) (instances.Record, view.Instance, error) {
 	defer s.newTask("reading " + name).end()
 	id, err := instances.ParseID(name)

@@ -6,7 +6,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// operationHelp ends the help of the commands.
+// operationHelp is a part of the help of the commands that change one instance.
 const operationHelp = `
 
 The command writes the item on condition that its revision has not changed, and then sends the instance a message, so that

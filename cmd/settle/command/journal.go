@@ -13,7 +13,8 @@ import (
 )
 
 // journal is the file of a bulk run: JSON lines with the run, the chosen instances, and the outcome of each. A run that
-// was interrupted continues from it. In memory, a journal keeps only the outcomes that are ahead of the others.
+// was interrupted continues from it. In memory, a journal keeps only counts, and the numbers of the instances that were
+// finished out of order.
 type journal struct {
 	path string
 	// run describes the run. Only the same run may continue.
@@ -26,12 +27,13 @@ type journal struct {
 
 	mu   sync.Mutex
 	file *os.File
-	// done is the number of leading instances with an outcome. ahead holds the others that have one.
+	// done is the number of instances at the start of the list that all have an outcome. ahead holds the numbers of later
+	// instances with an outcome.
 	done  int
 	ahead map[int]bool
 }
 
-// outcome is what became of an instance in a bulk run.
+// outcome is the result for one instance of a bulk run.
 type outcome string
 
 const (
@@ -61,7 +63,8 @@ type journalLine struct {
 	Error    string  `json:"error,omitempty"`
 }
 
-// openJournal creates the journal of a run, or opens one to continue. isNew reports that instances must be listed.
+// openJournal creates the journal of a run, or opens one to continue. If isNew is true, the instances must be listed
+// first.
 func openJournal(path string, run bulkRun) (j *journal, isNew bool, err error) {
 	j = &journal{path: path, run: run, listed: -1, counts: map[outcome]int{}, ahead: map[int]bool{}}
 	if j.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
@@ -141,7 +144,7 @@ func (j *journal) readLine(text []byte) error {
 	return nil
 }
 
-// advance records that the instance with the number has an outcome.
+// advance counts the outcome of the instance with the number.
 func (j *journal) advance(number int, result outcome) {
 	j.counts[result]++
 	for j.ahead[number] = true; j.ahead[j.done]; j.done++ {

@@ -38,7 +38,7 @@ type moveFlags struct {
 	Patch string   `placeholder:"OBJECT|-" help:"A JSON merge patch of the context (RFC 7396), or - to read it from standard input."`
 }
 
-// Run makes the change.
+// Run changes the instance.
 func (c *operationCommand) Run(ctx context.Context, s *session, line *kong.Context) error {
 	return c.operate(ctx, s, instances.Operation{Kind: instances.OperationKind(line.Selected().Name)}, nil)
 }
@@ -87,7 +87,8 @@ func (c *moveFlags) patches(ctx context.Context, s *session) (patches []any, err
 	return patches, nil
 }
 
-// merge applies a merge patch (RFC 7396, section 2). The libraries for it also bring JSON Patch and a command line.
+// merge applies a merge patch (RFC 7396, section 2). The libraries for merge patches also bring JSON Patch and a
+// command line.
 func merge(target, patch any) any {
 	changes, isObject := patch.(map[string]any)
 	if !isObject {

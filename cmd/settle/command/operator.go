@@ -32,7 +32,7 @@ type operator struct {
 	store    *dynamostore.Store
 	// queue is nil in a dry run.
 	queue *sqsqueue.Queue
-	// by is the identity of the operator, if newOperator has found it out.
+	// by is the identity of the operator. Only newOperator sets it.
 	by string
 
 	settings aws.Config
@@ -46,7 +46,7 @@ func (o *operator) note(format string, args ...any) {
 	o.session.note(format, args...)
 }
 
-// newOperator connects, and finds out who the operator is, for the history.
+// newOperator creates the clients, and determines the operator's identity for the history.
 func newOperator(ctx context.Context, s *session, table tableFlags, queue string, dryRun bool) (*operator, error) {
 	o, err := connect(ctx, s, table, queue, dryRun)
 	if err != nil || table.Local {
@@ -135,9 +135,9 @@ func readable(records iter.Seq2[instances.Record, error], fail func(*dynamostore
 // operationConflictsMax is how often an operation is tried while other writers change the instance.
 const operationConflictsMax = 5
 
-// change computes the change, commits it, and wakes the instance. In a dry run it only computes. If revision is not 0, it
-// changes only that revision. An earlier run may have been interrupted between its commit and its message, so change
-// also wakes an instance that has ended, and then returns instances.ErrEnded.
+// change computes the change, commits it, and wakes the instance. In a dry run, change writes and sends nothing. If
+// revision is not 0, it changes only that revision. An earlier run may have been interrupted between its commit and its
+// message, so change also wakes an instance that has ended, and then returns instances.ErrEnded.
 func (o *operator) change(ctx context.Context, id instances.ID, op instances.Operation, patches []any, revision int64) (shown view.Operation, err error) {
 	var record instances.Record
 	for tries := 1; ; tries++ {

@@ -24,14 +24,14 @@ type rearming struct {
 	// stamp is the start of the run, in microseconds since 1970. An instance whose step count is at least the stamp counts
 	// as rearmed.
 	stamp int64
-	// family is set to also look at the children of an instance.
+	// If family is set, the run also rearms the finished children of an instance.
 	family bool
 
 	mu    sync.Mutex
 	found view.Rearms
 }
 
-// rearmConflictsMax is how often an instance is read again after a conflicting write.
+// rearmConflictsMax is how often rearm tries an instance while other writers change it.
 const rearmConflictsMax = 10
 
 // all rearms the records, with progress. It counts items that fail, and returns the first error that affects all
@@ -68,7 +68,7 @@ func (r *rearming) rearm(ctx context.Context, record instances.Record) error {
 	return err
 }
 
-// tryRearm rearms an instance as read. Its error wraps durable.ErrConflict if the instance has changed since.
+// tryRearm rearms the instance of a record once. Its error wraps durable.ErrConflict if the instance has changed since.
 func (r *rearming) tryRearm(ctx context.Context, record instances.Record) error {
 	_, instance, err := r.machines.Restore(record)
 	if err != nil {
@@ -136,8 +136,8 @@ func (r *rearming) fail(name string, err error) {
 	r.note("%s: %s", r.session.name(), oneLine(err))
 }
 
-// children rearms the finished children of a restored parent, so that they notify it again. It reports children that
-// are deleted or stopped.
+// children rearms the finished children of a restored parent, so that they notify the parent again. It prints a note
+// about each child that is deleted or stopped.
 func (r *rearming) children(ctx context.Context, parent instances.Record, instance durable.Instance) error {
 	for _, ref := range instance.Children() {
 		isAskedFor := func(e statechart.Effect) bool { return e.Kind == statechart.SpawnInstance && e.Child == ref.Key }

@@ -90,7 +90,7 @@ func (s *secrets) keep() error {
 	}
 	text, err := json.MarshalIndent(known, "", "  ")
 	if err == nil {
-		err = atomic.WriteFile(filepath.Join(s.folder, secretsFile), bytes.NewReader(append(text, '\n'))) // Only its owner can read a new file.
+		err = atomic.WriteFile(filepath.Join(s.folder, secretsFile), bytes.NewReader(append(text, '\n'))) // WriteFile creates files that only their owner can read.
 	}
 	if err != nil {
 		return fmt.Errorf("storing the secrets in the data folder: %w", err)

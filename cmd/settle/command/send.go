@@ -208,8 +208,8 @@ func pairs(arguments []string) (map[string]json.RawMessage, error) {
 	return payload, nil
 }
 
-// withHint adds a hint on other types to an error about a string in the payload. It adds none for a nested string,
-// which the user has already written as JSON.
+// withHint adds a hint to an error about a string in the payload: the notation for values of other types. It adds none
+// for a nested string, which the user has already written as JSON.
 func withHint(err error) error {
 	var mismatch *statechart.JSONError
 	if errors.Is(err, statechart.ErrPayload) && errors.As(err, &mismatch) && mismatch.Key != "" && !strings.ContainsAny(mismatch.Key, ".[") && (mismatch.Got == "a string" || mismatch.Got == "an empty string") {

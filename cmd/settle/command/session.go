@@ -27,7 +27,7 @@ import (
 type session struct {
 	Process
 	config Config
-	// raw is Out without progress handling. Use it where the type of the writer matters, as for detecting a terminal.
+	// raw is Out without progress handling. Use it where the type of the writer matters, for example to detect a terminal.
 	raw    io.Writer
 	screen *screen
 	// read counts the reads of tables.
@@ -241,8 +241,8 @@ func (s *session) printf(format string, args ...any) error {
 	return err
 }
 
-// machines returns the machines for lookups. Their services never run. A chart with mistakes panics with a message that
-// lists them. The message becomes the error.
+// machines returns the machines for lookups. Their services never run. If a chart has mistakes, Config.Machines panics
+// with a message that lists the mistakes. This message becomes the error.
 func (s *session) machines() (machines *durable.Machines, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -278,7 +278,7 @@ func (s *session) writeXState(machine durable.Machine) ([]byte, error) {
 }
 
 var (
-	// errUsage is wrapped by errors of a wrong command line.
+	// errUsage is wrapped by errors about a wrong command line.
 	errUsage = errors.New("usage")
 	// errNotFound is wrapped when an instance or message does not exist.
 	errNotFound = errors.New("not found")

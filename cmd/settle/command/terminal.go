@@ -94,14 +94,14 @@ const (
 	progressPlainEvery = 10
 )
 
-// newTask starts a progress that shows a text. Call end when done.
+// newTask starts a progress line with a text. Call end when done.
 func (s *session) newTask(what string) *progress {
 	p := s.newProgress("", "")
 	p.say(what)
 	return p
 }
 
-// newProgress starts a progress that shows a count, with a singular and a plural. Call end when done.
+// newProgress starts a progress line with a count of things, given in the singular and the plural. Call end when done.
 func (s *session) newProgress(one, several string) *progress {
 	p := &progress{session: s, one: one, several: several, begun: s.Now(), over: make(chan struct{})}
 	if s.StderrTTY {
@@ -209,7 +209,7 @@ func counted(n int, one, several string) string {
 	return fmt.Sprintf("%d %s", n, several)
 }
 
-// note prints a line that is not an error on standard error.
+// note prints a line on standard error. On a terminal, it folds the line.
 func (s *session) note(format string, args ...any) {
 	text := fmt.Sprintf(format+"\n", args...)
 	if s.StderrTTY {
@@ -255,7 +255,7 @@ func (s *session) readInput(ctx context.Context) ([]byte, error) {
 	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.In, gateway.EventBytesMax+1)) })
 }
 
-// canConfirm returns an error if there is no terminal for confirm.
+// canConfirm returns an error if standard input is not a terminal, because confirm needs one.
 func (s *session) canConfirm() error {
 	if !s.StdinTTY {
 		return fmt.Errorf("%w: expected --yes, because there is no terminal to ask for confirmation", errUsage)
@@ -263,7 +263,7 @@ func (s *session) canConfirm() error {
 	return nil
 }
 
-// confirm asks a question on the terminal. If the answer is no, it returns an error that ends with otherwise.
+// confirm asks a question on the terminal. If the answer is no, it returns an error whose text ends with otherwise.
 func (s *session) confirm(ctx context.Context, question, otherwise string) error {
 	if err := s.canConfirm(); err != nil {
 		return err

@@ -195,8 +195,8 @@ func (w *waiter) prepare(ctx context.Context, client *sequenceRecorder, url stri
 	return err
 }
 
-// await polls until the instance reaches the state that --wait names. ignored reports whether the event is known to
-// have been ignored.
+// await polls until the instance meets the condition of --wait. ignored reports whether the event is known to have been
+// ignored.
 func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool, err error) {
 	ctx, stop := context.WithTimeoutCause(outer, w.flags.timeout(), errTimeUp)
 	defer stop()
@@ -230,7 +230,7 @@ func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool
 		}
 		if err != nil {
 			switch {
-			case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // Keep this error: it says how the wait ended.
+			case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // Keep this error: it explains the end of the wait.
 			case outer.Err() != nil:
 				err = fmt.Errorf("%w while waiting for %s: the event was sent, as message %s; %s", errInterrupted, w.flags.Wait, w.messageID, where)
 			case ctx.Err() != nil:
@@ -241,8 +241,8 @@ func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool
 	}
 }
 
-// isIgnored reports whether the applied event is known to have been ignored: all events of its type in the history
-// since the send were ignored.
+// isIgnored reports whether the applied event is known to have been ignored: since the send, the history has recorded
+// events of its type, and all of them were ignored.
 func (w *waiter) isIgnored(record instances.Record) bool {
 	transitions, missed := newTransitions(w.before.History, record.History)
 	ignored := false
@@ -266,7 +266,7 @@ func (w *waiter) isApplied(record instances.Record) bool {
 		w.eventID != "" && durable.Remembers(record, w.eventID)
 }
 
-// reached reports whether the instance has reached what --wait names. It fails if that is no longer possible.
+// reached reports whether the instance meets the condition of --wait. It fails if the instance can no longer meet it.
 func (w *waiter) reached(record instances.Record, shown view.Instance) (bool, error) {
 	if f := record.Error; f != nil && (w.before.Error == nil || *f != *w.before.Error) && (f.Event == w.eventType || f.Event == "") {
 		return false, w.parked(f.Message)

@@ -194,7 +194,7 @@ func (w *watch) write(transition watched) error {
 	return w.log.Write(transition.Instance, transition.Transition)
 }
 
-// writeEnd prints that the instance has ended, if so.
+// writeEnd prints a line if the instance has ended.
 func (w *watch) writeEnd(record instances.Record) error {
 	s := w.session
 	if record.Status == statechart.Active || w.flags.json(s) {
@@ -221,8 +221,8 @@ func newTransitions(before, after []instances.Transition) (fresh []instances.Tra
 // watchBackoff is the backoff after a read has failed despite the SDK's retries.
 var watchBackoff = statechart.RetryPolicy{Attempts: math.MaxInt, Interval: time.Second, Rate: 2, IntervalMax: 30 * time.Second}
 
-// handleError handles the error of a read. If it is temporary, handleError prints it and returns the time until the next
-// attempt. It returns the error if it is permanent or if the first read failed. Zero values mean success.
+// handleError handles the error of a read. If the error is temporary, handleError prints it and returns the time until
+// the next attempt. It returns a permanent error, and any error of the first read. Zero values mean success.
 func (w *watch) handleError(ctx context.Context, first bool, err error) (again time.Duration, lasting error) {
 	switch {
 	case err == nil && w.failures > 0:

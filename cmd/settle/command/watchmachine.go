@@ -117,7 +117,7 @@ func (c *machineWatch) look(ctx context.Context, first *progress) error {
 	var over []instances.Record
 	for _, record := range records {
 		seen, known := c.seen[record.Instance]
-		if record.Revision < seen.Revision && record.Revision > 0 { // The last look has read a newer record.
+		if record.Revision < seen.Revision && record.Revision > 0 { // An earlier look has read a newer record.
 			continue
 		}
 		c.seen[record.Instance] = record

@@ -15,7 +15,8 @@ import (
 	"github.com/settle-run/settle/runtime/gateway"
 )
 
-// startJob starts the workflow for a GitHub workflow job, and queues the job. hook is the job in GitHub's webhooks:
+// startJob starts the workflow for a GitHub workflow job, and queues the job. hook is the object workflow_job in
+// GitHub's webhooks about the job:
 // https://docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job
 func (p *player) startJob(runID, jobID int64, name string) (hook map[string]any, instance, execution string) {
 	hook = map[string]any{
@@ -103,7 +104,7 @@ func (p *player) calledBack() {
 func (p *player) ask(instance, subject string) (execution, jobID, address string) {
 	execution = p.startWorkflow("enrich", instance, map[string]any{"subject": subject, "reference": strings.TrimPrefix(instance, "enrich/")})
 	p.await(instance, "waiting")
-	// The lookup fails until the alias is claimed.
+	// The lookup by alias fails until the instance has performed the effect that claims the alias.
 	p.performed(instance)
 	return execution, p.seen.last("job"), p.seen.last("callback")
 }
@@ -131,7 +132,7 @@ func (p *player) runPipeline(name string, config pipeline.RunConfig) pipelineRun
 	})}
 }
 
-// endRun waits until the run is in the states and its execution in the state, and prints the run.
+// endRun waits until the run has reached the states, and its execution the final state. Then it prints the run.
 func (p *player) endRun(run pipelineRun, states, state string) {
 	p.await(run.instance, states)
 	ended := p.ended("pipeline", run.execution, "Pipeline → Outcome → "+state)
@@ -139,8 +140,8 @@ func (p *player) endRun(run pipelineRun, states, state string) {
 	p.showEnd(end{run.instance, states}, ended)
 }
 
-// agreed returns a service level whose deadline is the given time from now, rounded up to seconds. before is the time
-// from the warning to the deadline.
+// agreed returns a service level agreement whose deadline is the given time from now, rounded up to seconds. before is
+// the time from the warning to the deadline.
 func agreed(deadline, before time.Duration) pipeline.SLA {
 	at := time.Now().UTC().Add(deadline + time.Second - 1).Truncate(time.Second)
 	return pipeline.SLA{Deadline: at.Format(time.RFC3339), ExpectedDurationSeconds: int(before / time.Second)}
@@ -189,7 +190,7 @@ func (p *player) moreEnds() {
 	p.say("\n   %s", p.config.Style.Bold(fmt.Sprintf("pipeline.asl.json ended in %d ways:", len(p.ways)))+" "+strings.Join(p.ways, ", "))
 }
 
-// uploaded plays a month whose sales file arrives before its warehouse file, which is corrected later.
+// uploaded plays a month whose sales file arrives before its warehouse file. The warehouse file is corrected later.
 func (p *player) uploaded() {
 	p.title("Two dependent files, in the wrong order",
 		"The sales file needs the warehouse file of its month. S3 may report a file twice, and a file may",

@@ -56,11 +56,11 @@ var callbackKey = regexp.MustCompile(`(/[\w-]{6})[\w-]{26,}$`)
 // shortened returns an address without most of its callback key, because the key authorizes a callback.
 func shortened(address string) string { return callbackKey.ReplaceAllString(address, "$1...") }
 
-// answerBytesMax is how much of a response is read.
+// answerBytesMax limits the part of a response that is read.
 const answerBytesMax = 64 << 10
 
 // request makes a request, and prints it with the response's status before any transition that it causes. The output
-// shows text in place of the body.
+// shows text instead of the body.
 func (p *player) request(method, path, text string, header http.Header, body []byte, want int) (answer []byte) {
 	var got *http.Response
 	shown := shortened(path)
@@ -93,8 +93,8 @@ func (p *player) json(value any) []byte {
 	return text
 }
 
-// objectCreated builds EventBridge's event of a file and queues the event of the machine upload, as functions/objects
-// does. Equal files have equal deduplication IDs.
+// objectCreated builds the event that EventBridge sends for a new file. It queues the resulting event for the machine
+// upload, as functions/objects does. Calls with the same sequencer have the same deduplication ID.
 func (p *player) objectCreated(kind, month, etag, sequencer, note string) {
 	bucket, key := kind+"-uploads", kind+"_"+month+".csv"
 	id, event, err := upload.FromObjectCreated(p.json(map[string]any{

@@ -23,7 +23,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// end is the expected end of an instance: done, in the states, which are separated by commas.
+// end is the expected end of an instance: its status is done, and it is in the states, which are separated by commas.
 type end struct{ instance, states string }
 
 // check compares the record with the expected end.
@@ -34,8 +34,9 @@ func (e end) check(record instances.Record) error {
 	return nil
 }
 
-// showEnd checks the end of an instance. It prints the paths of the executions that waited for it, its history, and their
-// results. Without executions it prints the instance's history and output.
+// showEnd checks the end of an instance. It prints the paths of the executions that waited for the instance, then the
+// instance's history, and the results of the executions. Without executions, it prints the instance's history and
+// output.
 func (p *player) showEnd(expected end, executions ...execution) {
 	record := p.load(expected.instance)
 	p.check(expected.check(record))
@@ -94,14 +95,15 @@ func (p *player) showHistory(history []instances.Transition) {
 func jsonText(text string) string { return layOut(parsed(text), strings.Repeat(" ", 5)) }
 
 const (
-	// itemColumns is the width of items and outputs. The formatter ojg exceeds it by the length of a key.
+	// itemColumns is the width of items and outputs. The formatter ojg may exceed the width by the length of a key.
 	itemColumns = 80
-	// depthMax is the maximum depth of a value that stays in one line.
+	// depthMax is the maximum depth of a value that stays on one line.
 	depthMax = 10
 )
 
-// itemText formats an item, one attribute a line: its name, its DynamoDB type, and its value as JSON. The attributes in
-// first come first, the others follow by name. Inside lists and maps the types are JSON's: strings are S, numbers N.
+// itemText formats an item, with one attribute a line: its name, its DynamoDB type, and its value as JSON. The
+// attributes named in first come first. The others follow, sorted by name. The types inside lists and maps are left
+// out, because JSON implies them: a string is an S, a number is an N.
 func itemText(item map[string]types.AttributeValue, indent string, first ...string) string {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(item)), func(name string) bool { return slices.Contains(first, name) })
 	first = slices.DeleteFunc(slices.Clone(first), func(name string) bool { return item[name] == nil })
@@ -154,12 +156,12 @@ func parsed(text string) any {
 	return text
 }
 
-// layOut formats JSON in one line if it fits after the indent, and else in several lines.
+// layOut formats JSON on one line if it fits after the indent, or else on several lines.
 func layOut(value any, indent string) string {
 	return strings.ReplaceAll(format(value, itemColumns-len(indent)), "\n", "\n"+indent)
 }
 
-// oneLine formats JSON in one line.
+// oneLine formats JSON on one line.
 func oneLine(value any) string { return format(value, math.MaxInt) }
 
 func format(value any, columns int) string {

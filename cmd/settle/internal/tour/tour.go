@@ -24,9 +24,9 @@ import (
 	"github.com/settle-run/settle/runtime/gateway"
 )
 
-// Config tunes a tour. The zero value plays in process.
+// Config tunes a tour. With the zero value, the tour runs in process and does not listen.
 type Config struct {
-	// Addr is the loopback address of each of the two servers. Defaults to none.
+	// Addr is the loopback address on which each of the two servers listens. If it is empty, they do not listen.
 	Addr string
 	// PickUpTimeout is how long a job waits for a runner before the next one is launched. Defaults to a second, the
 	// shortest delay of a timer in SQS.
@@ -128,10 +128,10 @@ func (p *player) play() {
 	p.say("settle dev to run this stack until you stop it.")
 }
 
-// failure is the panic with which check ends a scene.
+// failure is the value with which check panics, to end the tour.
 type failure struct{ error }
 
-// try calls play, and returns the error with which check has ended it.
+// try calls play. If check ends play with an error, try returns the error.
 func try(play func()) (err error) {
 	defer func() {
 		switch reason := recover().(type) {
@@ -146,7 +146,7 @@ func try(play func()) (err error) {
 	return nil
 }
 
-// check ends the scene with the error, if there is one. doing says what failed.
+// check ends the tour with the error, if there is one. doing describes the failed operation.
 func (p *player) check(err error, doing ...string) {
 	if err != nil && len(doing) > 0 {
 		err = fmt.Errorf("%s: %w", doing[0], err)

@@ -134,7 +134,7 @@ func TestEachSceneEndsWithItsStateAndPath(t *testing.T) {
 		scene    int
 		instance string
 		state    string
-		// path ends the text before the history. history is the last line of the history. end follows it.
+		// The text before the history ends with path. The rest contains history, its last line, and end.
 		path, history, end string
 	}{
 		{1, "job/run-1001-job-1", "success", "Queued → PickedUp? → InProgress → Outcome → Succeeded ", "completed in_progress → success", `SUCCEEDED {"outcome": "success", "output": {"conclusion": "success", "launches": 1`},

@@ -49,7 +49,7 @@ func (p *page) hold() {
 	p.holding = true
 }
 
-// release writes the line of the story, and then the writes since hold.
+// release writes the line of the story, and then the text that was written since hold.
 func (p *page) release(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +63,7 @@ func (p *player) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.out, format+"\n", args...) // The tour continues if the reader has left.
 }
 
-// lead prints the line that do returns before the transitions and log records that do causes.
+// lead calls do, and prints the line that do returns. The line precedes all transitions and log records that do causes.
 func (p *player) lead(do func() string) {
 	p.out.hold()
 	line := ""
@@ -78,17 +78,17 @@ func (p *player) title(title string, lines ...string) {
 	p.say("   %s\n", strings.Join(lines, "\n   "))
 }
 
-// seen prints the transitions of the stack, and notes what the tour awaits.
+// seen prints the transitions of the stack, and records them for await. It also records the attributes of the log.
 type seen struct {
 	console *console.Handler
-	// quiet suppresses the printing of everything below warnings.
+	// quiet suppresses all output except warnings and errors.
 	quiet atomic.Bool
 
-	// logged has the last value of each attribute in the log, such as the code in a mail.
+	// logged has the last value of each log attribute, such as the code in a mail.
 	logged sync.Map
 
 	mu sync.Mutex
-	// transitions are the transitions not awaited yet, by instance.
+	// transitions are the transitions that no call of await has consumed, by instance.
 	transitions map[string][]instances.Transition
 	// states are the current states, by instance.
 	states map[string]string
@@ -102,16 +102,17 @@ func newSeen(next *console.Handler) *seen {
 	}
 }
 
-// watch is the log handler of the stack. It prints records, and notes their attributes.
+// watch is the log handler of the stack. It prints log records, and stores their attributes in seen.
 type watch struct {
 	slog.Handler
 	seen *seen
 }
 
-// unprinted are the messages that the tour does not print, for requests that it prints itself, and for duplicates.
+// unprinted are the log messages that the tour does not print: messages about duplicates, and about requests, which the
+// tour prints itself.
 var unprinted = []string{"event queued", "request refused", "duplicate skipped, an event with its ID was already applied"}
 
-// Handle notes the attributes and prints the record, without the key in a callback address.
+// Handle stores the attributes and prints the record, without the key in a callback address.
 func (w watch) Handle(ctx context.Context, record slog.Record) error {
 	if slices.Contains(unprinted, record.Message) {
 		return nil
@@ -146,7 +147,7 @@ func (s *seen) last(key string) string {
 	return text
 }
 
-// committed prints the transitions of a commit and then notes them.
+// committed prints the transitions of a commit and then records them.
 func (s *seen) committed(ctx context.Context, committed durable.Committed) {
 	if !s.quiet.Load() {
 		s.console.Committed(ctx, committed)
@@ -161,8 +162,8 @@ func (s *seen) committed(ctx context.Context, committed durable.Committed) {
 	s.changed = make(chan struct{})
 }
 
-// await waits for a transition to all of the states, which are separated by commas. It considers only transitions
-// after the one that the previous call returned for.
+// await waits for a transition to all of the states, which are separated by commas. It considers only transitions of
+// the instance after the one at which the previous call returned.
 func (p *player) await(instance, states string) {
 	for s := p.seen; ; {
 		s.mu.Lock()
