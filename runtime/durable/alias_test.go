@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -232,6 +233,26 @@ func TestAnInstanceThatEndsAsItBeginsReleasesItsAliases(t *testing.T) {
 			w.wantParked(t)
 		})
 	}
+}
+
+// An operator keeps an instance, which then ends. Later the operator gives it back to the retention.
+func TestAnAliasOfAnUnkeptInstanceExpiresWithTheItem(t *testing.T) {
+	t.Parallel()
+	inCallerWorld(t, func(t *testing.T, w *world) {
+		w.post("caller/1", event("add", "x-7"))
+		w.run(t)
+		w.operate(t, "caller/1", instances.Operation{Kind: instances.Keep})
+		w.post("caller/1", event("finish", ""))
+		w.run(t)
+		if at := w.load("caller/1").ExpireAt; !at.IsZero() {
+			t.Errorf("the kept instance expires at %v", at)
+		}
+		w.operate(t, "caller/1", instances.Operation{Kind: instances.Unkeep})
+		w.run(t)
+		if got, want := w.released["x-7"], fmt.Sprint("until ", w.load("caller/1").ExpireAt.UnixMilli()); got != want {
+			t.Errorf("the alias is released %q, want %q", got, want)
+		}
+	})
 }
 
 // misfit is a wrong payload for alias.taken: in the loop's event, the alias is a string.

@@ -2,11 +2,14 @@ package durable_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // AWS refuses the start of a child.
@@ -53,21 +56,38 @@ func TestAStartThatIsDeniedReachesTheChildLater(t *testing.T) {
 	})
 }
 
+// byItself stands for a child that ends without an operator.
+const byItself instances.OperationKind = ""
+
+// endVan ends boss/1's courier. It returns the entry that boss/1 will log.
+func (w *world) endVan(t *testing.T, kind instances.OperationKind) (entry string) {
+	t.Helper()
+	van := w.van(t)
+	if kind == byItself {
+		w.post(van, event("finish", ""))
+		return `back "parcel board ok"`
+	}
+	w.operate(t, van, instances.Operation{Kind: kind})
+	return fmt.Sprintf("lost courier: an operator ended %s in [driving] (%s): test", van, kind)
+}
+
 // The report of a child's end is denied for more than an hour.
 func TestAnEndThatIsDeniedReachesTheParentLater(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newFamily(t)
-		w.post(boss1, ship)
-		w.run(t)
-		w.post(boss1, event("finish", ""))
-		w.refuse = refusing(durable.ErrDenied, "Send boss/1")
-		w.runFor(t, 3*time.Hour)
-		w.refuse = nil
-		w.runFor(t, 30*24*time.Hour)
-		w.wantState(t, boss1, "idle")
-		w.wantLog(t, boss1, `back "parcel board ok"`)
-	})
+	for _, kind := range slices.Concat(endings, []instances.OperationKind{byItself}) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newFamily(t)
+			w.post(boss1, ship)
+			w.run(t)
+			entry := w.endVan(t, kind)
+			w.refuse = refusing(durable.ErrDenied, "Send boss/1")
+			w.runFor(t, 3*time.Hour)
+			w.refuse = nil
+			w.runFor(t, 30*24*time.Hour)
+			w.wantState(t, boss1, "idle")
+			w.wantLog(t, boss1, entry)
+		})
+	}
 }
 
 // The stop of a child is denied for more than an hour.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -53,6 +54,37 @@ func TestEachEffectIsRetriedForAnHourOfItsOwn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// AWS denies the first effect of an outbox, a timer, for almost an hour. Then an operator stops the instance: the timer is
+// dropped, and the send of the exit action is denied for some minutes.
+func TestTheDenialOfADroppedEffectCountsForNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		leave := statechart.SendTo("add", func(basket, statechart.Event) (string, any) { return "order/9", map[string]string{"item": "leave"} })
+		w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "lag", Version: 1, Initial: "a", Payloads: payloads(),
+			States: []chartState{
+				{ID: "a", Tags: settled, Exit: do{leave}, On: []on{{Event: "cancel", Target: "b"}}, After: []after{{Delay: 5 * time.Hour, Target: "b"}}},
+				{ID: "b", Tags: settled},
+			},
+		}), durable.MachineConfig{}))
+		w.refuse = refusing(durable.ErrDenied, "Schedule lag/1", "Send order/9")
+		w.post("lag/1", event("add", "x"))
+		w.runFor(t, 58*time.Minute)
+		if w.load("lag/1").DeniedSince.IsZero() {
+			t.Fatal("the timer is not denied: the test proves nothing")
+		}
+		w.operate(t, "lag/1", instances.Operation{Kind: instances.Stop})
+		w.runFor(t, 20*time.Minute)
+		w.refuse = nil
+		w.run(t)
+		if failed := w.load("lag/1").FailedEffects; len(failed) > 0 {
+			t.Errorf("want the send performed, got %+v", failed)
+		}
+		w.wantLog(t, "order/9", "leave")
+	})
 }
 
 // AWS denies a parking. Two hours later another queue delivers an event whose send is denied too. Only a turn that has

@@ -319,6 +319,51 @@ func TestDeferredEventsSurviveTheRuntimeOnce(t *testing.T) {
 	})
 }
 
+// The host fails to take an event. Before the retry, an operator changes or ends the instance.
+func TestAnEmitIsPerformedWhateverTheOperatorDoes(t *testing.T) {
+	t.Parallel()
+	for _, op := range []instances.Operation{{Kind: instances.Keep}, {Kind: instances.Move, State: "idle"}, {Kind: instances.Stop}, {Kind: instances.Terminate}} {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := newTellers(t)
+			w.config.Emit = w.emit
+			w.hook = faults(map[string]fault{"Emit teller/1 #1": failBefore})
+			w.post("teller/1", adds(1)...)
+			w.invoke()
+			w.operate(t, "teller/1", op)
+			w.run(t)
+			if len(w.emitted) != 1 {
+				t.Errorf("%s: emitted %q, want one event", op.Kind, w.emitted)
+			}
+			w.wantSound(t)
+		})
+	}
+}
+
+// The operator's change runs an exit action, which emits an event.
+func TestTheEmitOfAnOperatorsChangeIsPerformed(t *testing.T) {
+	t.Parallel()
+	for _, op := range []instances.Operation{{Kind: instances.Stop}, {Kind: instances.Move, State: "after"}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.config.Emit = w.emit
+			w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+				ID: "leaver", Version: 1, Initial: "before", Payloads: payloads(),
+				States: []chartState{
+					{ID: "before", Tags: settled, Exit: do{show}, On: []on{{Event: "add", Actions: do{keep}}, {Event: "cancel", Target: "after"}}},
+					{ID: "after", Tags: settled},
+				},
+			}), durable.MachineConfig{}))
+			w.post("leaver/1", event("add", "x"))
+			w.run(t)
+			w.operate(t, "leaver/1", op)
+			w.run(t)
+			if len(w.emitted) != 1 {
+				t.Errorf("%s: emitted %q, want one event", op.Kind, w.emitted)
+			}
+		})
+	}
+}
+
 // Emit returns an error of this package. The host's Emit may, for example, return an error of a durable.Store.
 func TestAnErrorOfEmitIsNotAnErrorOfTheStore(t *testing.T) {
 	t.Parallel()

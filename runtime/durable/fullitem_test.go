@@ -51,7 +51,7 @@ func TestARefusedStartOfAChildOfAFullItemReachesTheParent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.bytesMax = len(body) + 60 // The failure needs more than 100 bytes.
+		w.bytesMax = len(body) + 100 // The failure needs more, because it holds the chain.
 		w.refuse = refusing(durable.ErrRefused, "Send courier/")
 		w.runFor(t, time.Minute)
 		if r := w.load(boss1); len(r.FailedEffects) != 1 || len(r.History) > 0 || len(r.Outbox) > 0 {
@@ -185,22 +185,30 @@ func TestAnEndWhoseOutputDoesNotFitIntoTheItemComesWithoutIt(t *testing.T) {
 			})
 		})
 	}
-	t.Run("child", func(t *testing.T) {
-		t.Parallel()
-		inFamily(t, func(t *testing.T, w *world) {
-			w.post(boss1, ship)
-			w.run(t)
-			w.post(w.van(t), growing(5000))
-			w.invoke() // The child ends and reports.
-			w.bytesMax = w.bytesOf(boss1) + 2000
-			w.run(t)
-			w.wantState(t, boss1, "idle")
-			if log := w.logOf(t, boss1); len(log) != 1 || !strings.Contains(log[0], "its output of 5017 bytes does not fit into boss/1: ") {
-				t.Errorf("boss/1 logged %.300q", log)
-			}
-			w.wantParked(t)
+	for name, deaths := range map[string]map[string]fault{
+		"child": nil,
+		// The process dies before it writes the end, at the first delivery and at the second. The third one must run alone.
+		"child, after deaths of the process": {"Commit boss/1 #1": dieBefore, "Commit boss/1 #3": dieBefore},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inFamily(t, func(t *testing.T, w *world) {
+				w.config.AloneAfter = 1
+				w.post(boss1, ship)
+				w.run(t)
+				w.post(w.van(t), growing(5000))
+				w.invoke() // The child ends and reports.
+				w.bytesMax = w.bytesOf(boss1) + 2000
+				w.hook = faults(deaths)
+				w.run(t)
+				w.wantState(t, boss1, "idle")
+				if log := w.logOf(t, boss1); len(log) != 1 || !strings.Contains(log[0], "its output of 5017 bytes does not fit into boss/1: ") {
+					t.Errorf("boss/1 logged %.300q", log)
+				}
+				w.wantParked(t)
+			})
 		})
-	})
+	}
 }
 
 // The end of an execution does not fit into the item, even without the output.

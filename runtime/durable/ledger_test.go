@@ -62,7 +62,7 @@ func (l *ledger) perform(message durable.Message) {
 // commit drops unneeded ones.
 func (l *ledger) unperformed() (ids []string) {
 	for id, kind := range l.committed {
-		isMessage := slices.Contains([]string{string(statechart.Send), string(statechart.EmitEvent), string(statechart.SpawnInstance), string(statechart.StopInstance), "refuse", "end"}, kind)
+		isMessage := slices.Contains([]string{string(statechart.Send), string(statechart.EmitEvent), string(statechart.SpawnInstance), string(statechart.StopInstance), "refuse", "end", "end.stopped"}, kind)
 		if isMessage && l.performed[id] == 0 {
 			ids = append(ids, id)
 		}

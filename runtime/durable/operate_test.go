@@ -35,10 +35,18 @@ func (w *world) operate(t *testing.T, id string, op instances.Operation) []state
 	}); !cmp.Equal(last, want) {
 		t.Errorf("the history of %s ends with %+v, want %+v", id, last, want)
 	}
+	w.wake(record)
+	return steps
+}
+
+// wakeUp is an event that makes a consumer settle an instance and perform its effects.
+const wakeUp = `{"type": "settle.timer", "timer": "resume"}`
+
+// wake stores a record that an operator has changed, and wakes the instance.
+func (w *world) wake(record instances.Record) {
 	w.store(record)
 	w.commit(record)
-	w.post(id, `{"type": "settle.timer", "timer": "resume"}`)
-	return steps
+	w.post(record.Instance.String(), wakeUp)
 }
 
 // wantRefused checks that an operation fails with the error and a part of its text.
@@ -113,9 +121,13 @@ func TestAnInstanceThatCannotBeStoppedIsTerminated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.post("order/1", event("wait", ""))
+		w.third["slow"] = failing(9, errors.New("busy"))
+		w.post("order/1", event("limit", ""))
 		w.invoke()
 		record := w.load("order/1")
+		if snapshot := string(record.Snapshot); !strings.Contains(snapshot, `"services":`) || !strings.Contains(snapshot, `"timers":`) {
+			t.Fatalf("the instance has no service or no timer: %s", snapshot)
+		}
 		record.Snapshot = json.RawMessage(strings.Replace(string(record.Snapshot), `"version":1`, `"version":9`, 1))
 		w.store(record)
 		w.wantRefused(t, "order/1", instances.Operation{Kind: instances.Stop}, statechart.ErrUnreadable, "version 9")
@@ -125,8 +137,11 @@ func TestAnInstanceThatCannotBeStoppedIsTerminated(t *testing.T) {
 		}
 		var got map[string]json.RawMessage
 		decode(t, terminated.Snapshot, &got)
-		if terminated.Status != statechart.Stopped || string(got["status"]) != `"stopped"` || got["timers"] != nil || string(got["version"]) != "9" {
+		if terminated.Status != statechart.Stopped || string(got["status"]) != `"stopped"` || got["timers"] != nil || got["services"] != nil || string(got["version"]) != "9" {
 			t.Errorf("the record is %s with the snapshot %s", terminated.Status, terminated.Snapshot)
+		}
+		if got, want := stepsOf(t, terminated), stepsOf(t, record)+1; got != want {
+			t.Errorf("the count of steps is %d, want %d", got, want)
 		}
 		record.Instance.Machine = "nobody"
 		if _, _, err := durable.Operate(w.machines, record, instances.Operation{Kind: instances.Terminate}); !errors.Is(err, durable.ErrUnknownMachine) {
@@ -169,6 +184,20 @@ func TestAnOperatorMovesAnInstance(t *testing.T) {
 		}
 		w.wantParked(t)
 		w.wantSound(t)
+	})
+}
+
+// The consumer allows larger snapshots than the default.
+func TestALargeInstanceCanBeStopped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.SnapshotBytesMax = 350 << 10
+		w.post("order/1", growing(300_000))
+		w.run(t)
+		w.operate(t, "order/1", instances.Operation{Kind: instances.Stop})
+		w.run(t)
+		w.wantParked(t)
 	})
 }
 

@@ -41,9 +41,7 @@ func (w *world) rearm(t *testing.T, ids ...string) {
 		if record.Revision != stored.Revision+1 {
 			t.Errorf("%s has revision %d once it is rearmed, want %d", id, record.Revision, stored.Revision+1)
 		}
-		w.store(record)
-		w.commit(record)
-		w.post(id, `{"type": "settle.timer", "timer": "resume"}`)
+		w.wake(record)
 	}
 }
 
@@ -125,25 +123,29 @@ func TestATimerThatIsRearmedBeforeItFiresDoesSoOnceAndOnTime(t *testing.T) {
 // The parent is restored from a backup. Its child has ended since then, and the child's message is acknowledged.
 func TestAChildThatHasEndedTellsItsRestoredParentAgainOnceItIsRearmed(t *testing.T) {
 	t.Parallel()
-	inFamily(t, func(t *testing.T, w *world) {
-		w.post(boss1, ship)
-		w.run(t)
-		van := w.van(t)
-		backup := w.backup(boss1)
-		w.post(boss1, event("finish", ""))
-		w.run(t)
-		w.wantState(t, boss1, "idle")
-		for range 2 {
-			w.restore(backup)
+	for _, kind := range slices.Concat(endings, []instances.OperationKind{byItself}) {
+		inFamily(t, func(t *testing.T, w *world) {
+			w.post(boss1, ship)
 			w.run(t)
-			w.wantState(t, boss1, "shipping")
-			w.rearm(t, boss1, van)
+			van, want := w.van(t), `back "parcel board ok"`
+			backup := w.backup(boss1)
+			if w.endVan(t, kind); kind != byItself {
+				want = "lost courier: " + van + " was stopped"
+			}
 			w.run(t)
 			w.wantState(t, boss1, "idle")
-			w.wantLog(t, boss1, `back "parcel board ok"`)
-		}
-		w.wantParked(t)
-	})
+			for range 2 {
+				w.restore(backup)
+				w.run(t)
+				w.wantState(t, boss1, "shipping")
+				w.rearm(t, boss1, van)
+				w.run(t)
+				w.wantState(t, boss1, "idle")
+				w.wantLog(t, boss1, want)
+			}
+			w.wantParked(t)
+		})
+	}
 }
 
 // A restored parent starts a new child under a new name, even though it had started another child after the backup.

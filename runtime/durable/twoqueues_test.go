@@ -150,3 +150,59 @@ func TestAServiceDoesNotWaitForAFailedEventOfAnotherQueue(t *testing.T) {
 		w.wantLog(t, "order/1", "a", "charge ok")
 	})
 }
+
+// An event's service has one attempt. Its redelivery runs after the other groups of its batch, and meanwhile another
+// queue delivers an event of the same instance.
+func TestAServiceThatRunsAfterOtherGroupsIsNotRepeatedForAnotherQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["first"] = lasting(2*time.Second, "first ok")
+		w.post("order/2", event("add", "before"))
+		w.run(t)
+		w.post("order/2", event("devour", ""))
+		w.hook = faults(map[string]fault{"Commit order/2 #1": dieBefore})
+		w.invoke()
+		time.Sleep(visibilityTimeout)
+		w.post("order/1", event("add", "healthy"))
+		w.names, w.served = nil, nil
+		var other sync.WaitGroup
+		w.hook = w.frozenBefore("Load order/2", 2, func() { // The turn after the others.
+			other.Go(func() { w.deliver("another queue", "order/2", [2]string{"1", event("add", "other")}) })
+			time.Sleep(time.Second)
+		})
+		w.invoke()
+		other.Wait()
+		w.hook = nil
+		w.run(t)
+		w.wantServed(t, "first 1", "second 1")
+	})
+}
+
+// The process that runs a service with one attempt dies. After SettlerWaitMax, an event of another queue settles the
+// instance and runs the service. Meanwhile the first queue redelivers its event.
+func TestAServiceThatAnotherQueueTakesOverIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	for _, receives := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.third["first"] = killing(1)
+			w.handle([]durable.Delivery{received("a", "order/1", "1", event("add", "a"), 1)}, functionTimeout)
+			w.handle([]durable.Delivery{received("b", "order/1", "1", event("add", "b"), 1)}, functionTimeout)
+			w.handle([]durable.Delivery{received("a", "order/1", "2", event("devour", ""), 1)}, functionTimeout)
+			w.third["first"] = lasting(20*time.Second, "ok")
+			w.names, w.served = nil, nil
+			time.Sleep(settlerWaitMax + time.Minute)
+			var b sync.WaitGroup
+			b.Go(func() {
+				w.handle([]durable.Delivery{received("b", "order/1", "2", event("add", "x"), receives)}, functionTimeout)
+			})
+			time.Sleep(10 * time.Second)
+			w.handle([]durable.Delivery{received("a", "order/1", "2", event("devour", ""), 2)}, functionTimeout)
+			b.Wait()
+			if calls := len(w.calledFor("first")); calls != 1 {
+				t.Errorf("received %d times: a service with one attempt was called %d times", receives, calls)
+			}
+		})
+	}
+}

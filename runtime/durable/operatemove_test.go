@@ -1,0 +1,115 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// A service has used up the tries of its event, or the services within it. Then an operator moves the instance into a
+// state with another service.
+func TestAMoveGivesTheNextServiceItsTries(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	for name, poll := range map[string]service{
+		"deaths of the process": killing(9),
+		"services": func(context.Context, statechart.Call) (string, error) {
+			if calls++; calls == 5 {
+				return "", errors.New("busy")
+			}
+			return "again", nil
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.config.AbandonedMax, w.config.ServicesMax = 3, 5
+			w.third["poll"] = poll
+			w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+				ID: "poller", Version: 1, Initial: "idle", Payloads: payloads(), States: []chartState{
+					{ID: "idle", Tags: settled, On: []on{{Event: "poll", Target: "polling"}, {Event: "charge", Target: "healing"}}},
+					{ID: "polling", Invoke: []invoke{{Service: w.service("poll"), Retry: statechart.RetryPolicy{Attempts: 100, Interval: time.Hour},
+						OnDone: []on{{Target: "polling", Reenter: true}}, OnError: []on{{Target: "idle"}}}}},
+					{ID: "healing", Invoke: []invoke{{Service: w.service("heal"), OnDone: []on{{Target: "idle", Actions: do{answered}}}, OnError: []on{{Target: "idle", Actions: do{gaveUp}}}}}},
+				},
+			}), durable.MachineConfig{}))
+			w.post("poller/1", event("poll", ""))
+			w.runFor(t, 40*time.Minute)
+			w.operate(t, "poller/1", instances.Operation{Kind: instances.Move, State: "healing"})
+			w.run(t)
+			w.wantLog(t, "poller/1", "heal ok")
+			if shown := w.load("poller/1").Error; shown != nil {
+				t.Errorf("%s: the instance shows %+v", name, shown)
+			}
+			w.wantParked(t)
+		})
+	}
+}
+
+func TestAMoveIntoAFinalStateEndsAChildAndItsTasks(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, ship)
+		w.run(t)
+		van := w.van(t)
+		w.post(van, `{"type":"settle.wait","$task":`+w.wait("task", "Queued", 0, 0)+`}`)
+		w.run(t)
+		w.operate(t, van, instances.Operation{Kind: instances.Move, State: "arrived"})
+		w.run(t)
+		w.wantState(t, boss1, "idle")
+		w.wantFamily(t, "courier done, radio stopped", `back "parcel board ok"`)
+		if got := w.answers("task"); got == "waits" {
+			t.Error("the task still waits")
+		}
+	})
+}
+
+// The state defers two events. The first fits into the item once it is released, the second never does.
+func TestAMoveAppliesDeferredEventsAndParksThoseThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "later", Version: 1, Initial: "busy", Payloads: payloads(),
+			States: []chartState{
+				{ID: "busy", Tags: settled, Defer: []string{"add", "grow"}, On: []on{{Event: "wait", Target: "idle"}}},
+				{ID: "idle", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "grow", Actions: do{grow}}}},
+			},
+		}), durable.MachineConfig{}))
+		w.post("later/1", event("add", "a"), growing(300<<10))
+		w.run(t)
+		w.wantLog(t, "later/1")
+		w.operate(t, "later/1", instances.Operation{Kind: instances.Move, State: "idle"})
+		w.run(t)
+		w.wantLog(t, "later/1", "a")
+		w.wantParked(t, [2]string{`"grow"`, "the limit is 262144"})
+		w.wantSound(t)
+	})
+}
+
+// The change migrates the instance to a version that does not have its child.
+func TestAnOperatorsChangeStopsTheChildThatAMigrationDrops(t *testing.T) {
+	t.Parallel()
+	for _, op := range []instances.Operation{{Kind: instances.Stop}, {Kind: instances.Move, State: "timed"}} {
+		atDesks(t, func(t *testing.T, w *world) {
+			w.post("desk/1", event("ship", ""))
+			w.run(t)
+			w.host(t, w.desk(2, deskFrom1))
+			op.At = time.Now()
+			record, _, err := durable.Operate(w.machines, w.load("desk/1"), op)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.wake(record)
+			w.run(t)
+			if active := w.active("order"); len(w.stored("order")) != 1 || len(active) > 0 {
+				t.Errorf("%s: want one child, stopped, got %q active", op.Kind, active)
+			}
+		})
+	}
+}
