@@ -34,6 +34,7 @@ func TestScripts(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, gateway.Config{Webhooks: github(webhookSecret), EventBytesMax: 200})
 			w.table.put(t, "42", 7)
+			w.table.claim("acme/7", "42")
 			datadriven.RunTest(t, script, func(t *testing.T, d *datadriven.TestData) string {
 				t.Helper()
 				if d.Cmd != "request" {
