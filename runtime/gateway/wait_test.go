@@ -13,6 +13,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/internal/canonicaljson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -133,7 +134,11 @@ func TestRetryOfAWaitFindsTheAppliedEvent(t *testing.T) {
 		wantAnswer(t, "the first request", post(w, path+"&timeout=1s", body, header), http.StatusAccepted, "message-1")
 		w.apply(t, statechart.Event{Type: "VERIFY", At: epoch, Payload: verify{Code: "1234"}}, "1")
 		w.queue.forget() // The retry is a new message, which the consumer skips: the watermark stays.
-		w.table.change("42", func(r *instances.Record) { r.RecentEvents = []string{"verify-1#12345678"} })
+		digest, err := canonicaljson.EventDigest([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.table.change("42", func(r *instances.Record) { r.RecentEvents = []string{"verify-1#" + digest[:8]} })
 		begun := time.Now()
 		answer := post(w, path, body, header)
 		wantAnswer(t, "the retry", answer, http.StatusOK, `"event_ignored":false`)

@@ -159,13 +159,13 @@ func sleep(ctx context.Context, pause time.Duration) error {
 func (s Sent) isApplied(record instances.Record) bool {
 	applied, sent := record.Watermark[s.Place.Queue], s.Place.SequenceNumber
 	return sent != "" && cmp.Or(cmp.Compare(len(applied), len(sent)), cmp.Compare(applied, sent)) >= 0 ||
-		s.ID != "" && durable.Remembers(record, s.ID)
+		s.ID != "" && durable.Remembers(record, s.ID, s.Message.Body)
 }
 
 // isIgnored reports whether the applied event is known to have been ignored: all events of its type in the history
 // since the send were ignored.
 func (s Sent) isIgnored(record instances.Record) bool {
-	if s.Type == "" || s.ID != "" && durable.Remembers(s.before, s.ID) {
+	if s.Type == "" || s.ID != "" && durable.Remembers(s.before, s.ID, s.Message.Body) {
 		return false
 	}
 	transitions, missed := instances.NewTransitions(s.before.History, record.History)
