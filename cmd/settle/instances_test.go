@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/command"
-	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/producer"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"

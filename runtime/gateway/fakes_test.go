@@ -244,7 +244,9 @@ func (s *table) put(t *testing.T, id string, revision int64) {
 
 // world is an API with its queue, table and log.
 type world struct {
+	// Handler is the API. It compares its answers with the OpenAPI document.
 	http.Handler
+	api   http.Handler
 	queue queue
 	table table
 	log   bytes.Buffer
@@ -258,7 +260,7 @@ func newWorld(t *testing.T, config gateway.Config) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Handler = handler
+	w.Handler, w.api = documented(t, handler), handler
 	return w
 }
 

@@ -9,6 +9,7 @@
 //	POST /webhooks/{name}                  receive a signed webhook of a third party
 //	POST /webhooks/{provider}/{id}/{until}/{key}
 //	                                       receive the callback of a third party, once
+//	GET  /openapi.json                     show the OpenAPI document of this API, with the payloads of its machines
 //	GET  /healthz                          200 while the process is running
 //
 // An event is validated before it is queued. An invalid event fails the request with a reason instead of being parked later.
@@ -36,6 +37,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
@@ -115,6 +117,8 @@ type api struct {
 	store    Store
 	config   Config
 	mux      *http.ServeMux
+	// openAPI returns the OpenAPI document. The first request for it builds it, so that the process starts quickly.
+	openAPI func() ([]byte, error)
 }
 
 // New returns the handler of the API. Events go to queue, instances come from store. The handler is safe for
@@ -127,14 +131,10 @@ func New(machines *durable.Machines, queue producer.Queue, store Store, config C
 	a := &api{
 		machines: machines, producer: producer.New(machines, queue, store, config.Now), store: store, config: config, mux: http.NewServeMux(),
 	}
-	a.mux.Handle("POST /instances/{machine}/{id}/events", endpoint{a, a.postEvent})
-	a.mux.Handle("GET /instances/{machine}/{id}", endpoint{a, a.getInstance})
-	a.mux.Handle("GET /aliases/{alias...}", endpoint{a, a.getAlias})
-	a.mux.Handle("POST /aliases/{alias...}", endpoint{a, a.postAliasEvent})
-	a.mux.Handle("GET /machines", endpoint{a, a.getMachines})
-	a.mux.Handle("POST /webhooks/{name}", endpoint{a, a.postWebhook})
-	a.mux.Handle("POST /webhooks/{provider}/{id}/{until}/{key}", endpoint{a, a.postCallback})
-	a.mux.Handle("GET /healthz", endpoint{a, a.getHealth})
+	for _, r := range apiRoutes {
+		a.mux.Handle(r.pattern(), endpoint{a, r.serve})
+	}
+	a.openAPI = sync.OnceValues(a.buildOpenAPI)
 	return a, nil
 }
 
@@ -157,7 +157,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // routes lists the routes for clients.
-const routes = "POST /instances/{machine}/{id}/events, POST /aliases/{alias}/events, GET /instances/{machine}/{id}, GET /aliases/{alias}, GET /machines, GET /healthz or a path below /webhooks/"
+const routes = "POST /instances/{machine}/{id}/events, POST /aliases/{alias}/events, GET /instances/{machine}/{id}, GET /aliases/{alias}, GET /machines, GET /openapi.json, GET /healthz or a path below /webhooks/"
 
 // unrouted returns why a request has no route. The mux's handler distinguishes an unknown path from a wrong method, but
 // answers in plain text. It also redirects unclean paths, and the redirect would drop the stage of an HTTP API.

@@ -60,11 +60,15 @@ func (a *api) show(r *http.Request, id instances.ID) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	etag := entityTag(record.Revision, body)
+	return unlessMatch(r, entityTag(record.Revision, body), body), nil
+}
+
+// unlessMatch returns the reply with a body, or 304 if the client has it already.
+func unlessMatch(r *http.Request, etag string, body json.RawMessage) reply {
 	if isMatch(r.Header.Values("If-None-Match"), etag) {
-		return reply{status: http.StatusNotModified, etag: etag}, nil
+		return reply{status: http.StatusNotModified, etag: etag}
 	}
-	return reply{status: http.StatusOK, etag: etag, body: json.RawMessage(body)}, nil
+	return reply{status: http.StatusOK, etag: etag, body: body}
 }
 
 // entityTag returns the ETag of an answer. The revision is for human readers. It is not unique: an instance may expire

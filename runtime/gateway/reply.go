@@ -26,11 +26,11 @@ type reply struct {
 type endpoint struct {
 	api *api
 	// serve answers a request or returns an error that problems classifies.
-	serve func(r *http.Request) (reply, error)
+	serve func(a *api, r *http.Request) (reply, error)
 }
 
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer, err := e.serve(r)
+	answer, err := e.serve(e.api, r)
 	var body []byte
 	if err == nil && answer.body != nil {
 		body, err = json.Marshal(answer.body)
@@ -136,7 +136,7 @@ func problemOf(err error) problem {
 		}
 		return problem{Title: http.StatusText(known.status), Status: known.status, Code: known.code, Detail: detail}
 	}
-	return problem{Title: http.StatusText(http.StatusInternalServerError), Status: http.StatusInternalServerError, Code: "internal", Detail: errPanic.Error()}
+	return problem{Title: http.StatusText(http.StatusInternalServerError), Status: http.StatusInternalServerError, Code: internalCode, Detail: errPanic.Error()}
 }
 
 // refuse logs the error and answers with its problem. Without Config.LogDetails, the log has the error text only

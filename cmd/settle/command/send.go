@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/settle-run/settle/cmd/settle/internal/payload"
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/payload"
 	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/statechart"
 )
