@@ -128,7 +128,7 @@ func TestDistinctEventsAllCount(t *testing.T) {
 	})
 }
 
-// TestErrorsAreClassified makes each error once, with what it says.
+// TestErrorsAreClassified makes each error once, and compares its class and its text.
 func TestErrorsAreClassified(t *testing.T) {
 	t.Parallel()
 	inWorld(t, false, func(t *testing.T, w *world) {

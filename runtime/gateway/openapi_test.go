@@ -27,7 +27,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// openAPI is an OpenAPI document, as far as the tests read it.
+// openAPI has the parts of an OpenAPI document that the tests read.
 type openAPI struct {
 	Paths      map[string]map[string]operation
 	Components struct{ Schemas map[string]json.RawMessage }

@@ -45,7 +45,7 @@ func waitOf(query string) (time.Duration, error) {
 }
 
 // sendAndWait queues an event and waits until its instance has applied it and is settled. If the time runs out, or the
-// instance cannot be read any more, the reply is that of enqueue: a client must not send the event again.
+// instance cannot be read any more, the answer is 202, as without a wait: a client must not send the event again.
 func (a *api) sendAndWait(ctx context.Context, event producer.Event, wait time.Duration) (reply, error) {
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -41,7 +41,7 @@ func (w *world) apply(t *testing.T, event statechart.Event, sequence string) {
 	})
 }
 
-// TestWaitAnswersWithTheStateThatTheEventLedTo runs in virtual time. after is what happens to the instance 3 seconds after
+// TestWaitAnswersWithTheStateThatTheEventLedTo runs in virtual time. after changes the instance 3 seconds after
 // the request.
 func TestWaitAnswersWithTheStateThatTheEventLedTo(t *testing.T) {
 	t.Parallel()

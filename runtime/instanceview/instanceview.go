@@ -1,5 +1,5 @@
-// Package instanceview has the public view of a stored instance: its JSON form at the HTTP API, and the base of the views
-// of package client and of the command line.
+// Package instanceview has the public view of a stored instance. It is the JSON form at the HTTP API. The views of package
+// client and of the command line are based on it.
 package instanceview
 
 import (

@@ -72,7 +72,7 @@ type Outcome struct {
 	Ignored bool
 }
 
-// CheckCondition fails with ErrUnknownMachine, or with ErrCondition if no hosted version of the machine has the tag.
+// CheckCondition fails with durable.ErrUnknownMachine, or with ErrCondition if no hosted version of the machine has the tag.
 func CheckCondition(machines *durable.Machines, machine string, until Condition) error {
 	if _, err := machines.Lookup(machine); err != nil {
 		return err
@@ -95,11 +95,11 @@ func CheckCondition(machines *durable.Machines, machine string, until Condition)
 	return fmt.Errorf("machine %s has %w %q: expected one of %s", machine, ErrCondition, until, strings.Join(expected, ", "))
 }
 
-// Await polls until the instance has applied the event of SendWatched and reaches the condition. It calls each, if that is
-// not nil, after each poll that does not end the wait. An error of each ends the wait. Each poll is a consistent read.
+// Await polls until the instance has applied the event of SendWatched and reaches the condition. Each poll is a consistent
+// read. If the function each is not nil, Await calls it after each poll that does not end the wait. Its error ends the wait.
 //
-// Await fails with ErrParked, with ErrUnreachable, with the error of the context, and with the errors of Store.Load. An
-// event that was parked before its instance existed leaves no trace in the store: then Await waits until the context ends.
+// Await fails with ErrParked or ErrUnreachable, with the error of the context, or with an error of the store. An event
+// that was parked before its instance existed leaves no trace in the store. Then Await waits until the context ends.
 // If Event.Type is empty, Await does not wait until the event has been applied.
 func (p *Producer) Await(ctx context.Context, sent Sent, until Condition, each func(context.Context, Poll) error) (Outcome, error) {
 	return p.poll(ctx, sent, until, each)

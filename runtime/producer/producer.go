@@ -26,7 +26,7 @@ const (
 	EventIDBytesMax = 256
 )
 
-// Errors of Check, besides those of durable.Machines.Accept and instances.ErrID.
+// Errors of Check. It also returns the errors of durable.Machines.Accept.
 var (
 	// ErrTooLarge is returned if an event with its ID exceeds the limit.
 	ErrTooLarge = errors.New("too large")
@@ -161,7 +161,7 @@ func (p *Producer) Watch(ctx context.Context, event Event) (Sent, error) {
 	return sent, err
 }
 
-// SendWatched queues the event of Watch. Its errors are those of Send.
+// SendWatched queues the event of Watch. It fails as Send does.
 func (p *Producer) SendWatched(ctx context.Context, watched Sent) (Sent, error) {
 	return p.send(ctx, watched)
 }

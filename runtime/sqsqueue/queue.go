@@ -72,7 +72,7 @@ func (q *Queue) Enqueue(ctx context.Context, message durable.Message) (messageID
 }
 
 // ARN returns the ARN of the FIFO queue. The first call reads the queue's attributes, which takes the permission
-// sqs:GetQueueAttributes. Errors are those of Send.
+// sqs:GetQueueAttributes. It fails as Send does.
 func (q *Queue) ARN(ctx context.Context) (string, error) {
 	return q.attribute(ctx, types.QueueAttributeNameQueueArn)
 }
