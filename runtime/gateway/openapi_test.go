@@ -20,6 +20,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/job/webhook"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/instances"
@@ -268,5 +269,26 @@ func TestDocumentedEventsAreAccepted(t *testing.T) {
 				t.Errorf("%s: expected the schema to reject %v", id, wrong)
 			}
 		}
+	}
+}
+
+// TestTemplateHasEachRoute compares the routes of the deployed HTTP API with the routes of the gateway.
+func TestTemplateHasEachRoute(t *testing.T) {
+	t.Parallel()
+	template, err := os.ReadFile("../../infra/template.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var deployed, want []string
+	for _, match := range regexp.MustCompile(`(?m)RouteKey: (.*)$`).FindAllStringSubmatch(string(template), -1) {
+		deployed = append(deployed, match[1])
+	}
+	for _, pattern := range gateway.RoutePatterns() {
+		want = append(want, strings.NewReplacer("{alias...}", "{alias+}", "{name}", webhook.Name).Replace(pattern))
+	}
+	slices.Sort(deployed)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, deployed); diff != "" {
+		t.Errorf("expected the template to have each route of the gateway: %s", diff)
 	}
 }
