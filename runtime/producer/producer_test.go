@@ -19,15 +19,16 @@ const arn = "arn:aws:sqs:eu-west-1:123456789012:settle.fifo"
 
 var lamp1 = instances.ID{Machine: "lamp", ID: "1"}
 
-// ports is a queue and a store. The queue accepts any message, under the sequence number 100.
+// ports is a queue and a store. The queue accepts any message, under one sequence number.
 type ports struct {
 	producer.Store
-	record instances.Record
-	loads  int
+	sequence string
+	record   instances.Record
+	loads    int
 }
 
 func (p *ports) Enqueue(context.Context, durable.Message) (messageID, sequenceNumber string, err error) {
-	return "message-1", "100", nil
+	return "message-1", p.sequence, nil
 }
 func (p *ports) ARN(context.Context) (string, error) { return arn, nil }
 func (p *ports) Load(context.Context, instances.ID) (instances.Record, error) {
@@ -82,6 +83,7 @@ func TestAwaitRecognisesTheOutcomeOfItsEvent(t *testing.T) {
 		"a later event":                {at("7"), at("1000"), producer.Settled, nil, false},
 		// As a text, 99 comes after 100.
 		"an earlier event":        {at("7"), at("99"), producer.Settled, context.DeadlineExceeded, false},
+		"no sequence number":      {at("7"), at("100"), producer.Settled, context.DeadlineExceeded, false},
 		"no event":                {at(""), at(""), producer.Settled, context.DeadlineExceeded, false},
 		"another queue":           {at("7"), with(at(""), func(r *instances.Record) { r.Watermark = map[string]string{arn + "x": "100"} }), producer.Settled, context.DeadlineExceeded, false},
 		"a duplicate":             {at("7", "light-1#"+digest[:8]), at("7", "light-1#"+digest[:8]), producer.Settled, nil, false},
@@ -100,7 +102,10 @@ func TestAwaitRecognisesTheOutcomeOfItsEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				all := &ports{record: c.before}
+				all := &ports{record: c.before, sequence: "100"}
+				if name == "no sequence number" {
+					all.sequence = ""
+				}
 				p := producer.New(machines, all, all, time.Now)
 				event, err := producer.Check(machines, lamp1, []byte(body), "", producer.EventBytesMax)
 				if err != nil {
@@ -111,7 +116,7 @@ func TestAwaitRecognisesTheOutcomeOfItsEvent(t *testing.T) {
 					t.Fatal(err)
 				}
 				sent, err := p.SendWatched(t.Context(), watched)
-				if err != nil || sent.MessageID != "message-1" || sent.Place != (instances.Place{Queue: arn, SequenceNumber: "100"}) {
+				if err != nil || sent.MessageID != "message-1" || sent.Place != (instances.Place{Queue: arn, SequenceNumber: all.sequence}) {
 					t.Errorf("expected message-1 with its place, got %+v, %v", sent, err)
 				}
 				all.record = c.after
