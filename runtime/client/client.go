@@ -27,7 +27,7 @@
 // # Errors
 //
 // All errors wrap one of the errors of this package, or an error of the context, or have no remedy in the program. After
-// ErrUnavailable, call the method again with the same arguments: the event counts once.
+// ErrUnavailable, call the method again with the same arguments. The event counts once, except with Distinct.
 package client
 
 import (

@@ -29,7 +29,7 @@ var (
 	// ErrDenied is returned if a permission is missing, or if the queue or the table does not exist.
 	ErrDenied = durable.ErrDenied
 	// ErrUnavailable is returned if AWS throttles, does not answer or fails. The event may or may not be queued: call the
-	// method again with the same arguments, after a while.
+	// method again with the same arguments, after a while. The event counts once, except with Distinct.
 	ErrUnavailable = errors.New("temporarily unavailable")
 	// ErrUnreadable is returned if these machines cannot read the stored instance.
 	ErrUnreadable = errors.New("unreadable instance")
