@@ -118,6 +118,8 @@ func TestRolesAllowOnlyTheirCalls(t *testing.T) {
 		{"gateway", infra.Call{Action: "dynamodb:PutItem", Resource: table, Context: map[string][]string{"dynamodb:LeadingKeys": {"idempotency/signup/7/ab"}}}, false},
 		{"gateway", infra.Call{Action: "dynamodb:ConditionCheckItem", Resource: table}, false},
 		{"gateway", infra.Call{Action: "sqs:ReceiveMessage", Resource: sqs + "settle.fifo"}, false},
+		{"gateway", infra.Call{Action: "sqs:GetQueueAttributes", Resource: sqs + "settle.fifo"}, true},
+		{"gateway", infra.Call{Action: "sqs:GetQueueAttributes", Resource: sqs + "settle-dlq.fifo"}, false},
 		{"delay", infra.Call{Action: "sqs:SendMessage", Resource: sqs + "settle-delay"}, true},
 		{"delay", infra.Call{Action: "scheduler:CreateSchedule", Resource: timer}, true},
 		{"delay", infra.Call{Action: "scheduler:DeleteSchedule", Resource: timer}, false},

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/command"
-	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/producer"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -153,7 +153,7 @@ func TestSendReadsThePayloadFromStandardInput(t *testing.T) {
 		}
 		contains(u.t, u.must("get", "--local", "signup/42"), `"name": "Ada"`)
 
-		large := u.runWith(`{"name": "`+strings.Repeat("x", gateway.EventBytesMax)+`"}`, "send", "--local", "signup/42", "SIGN_UP", "--json", "-")
+		large := u.runWith(`{"name": "`+strings.Repeat("x", producer.EventBytesMax)+`"}`, "send", "--local", "signup/42", "SIGN_UP", "--json", "-")
 		contains(u.t, large.err, "expected an event of at most 262144 bytes")
 		if large.code != command.ExitRefused {
 			u.t.Errorf("expected exit code 4 for an event that is too large, got %d", large.code)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/command"
 	"github.com/settle-run/settle/cmd/settle/internal/simulation"
-	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/producer"
 )
 
 // TestSimulateScripts runs the scripts in testdata/simulate and compares their output. `go test -rewrite` updates them.
@@ -99,7 +99,7 @@ func TestSimulateAnswersEachLineAsItArrives(t *testing.T) {
 func TestSimulateLimitsLinesAndTimers(t *testing.T) {
 	t.Parallel()
 	path := machineFile(t, `{"a":{"after":{"0":"b"}},"b":{"after":{"0":"a"}}}`)
-	long := fmt.Sprintf(`{"type":"GO","x":"%s"}`, strings.Repeat("x", gateway.EventBytesMax-len(`{"type":"GO","x":""}`)))
+	long := fmt.Sprintf(`{"type":"GO","x":"%s"}`, strings.Repeat("x", producer.EventBytesMax-len(`{"type":"GO","x":""}`)))
 	u := user{t: t}
 	if got := u.runWith("\n"+long+"\r\n", "simulate", path); got.code != command.ExitDone || strings.Count(got.out, "\n") != 2 {
 		t.Errorf("expected the longest line to be accepted, got exit code %d and %.200q", got.code, got.err)

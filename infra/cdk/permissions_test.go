@@ -128,7 +128,7 @@ func permissions() map[string][]string {
 			[]string{send + "${DeadLetterQueue.Arn}", send + "${DelayQueue.Arn}", passRole},
 			on("${Table.Arn}", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"),
 			on(schedules, "scheduler:CreateSchedule", "scheduler:DeleteSchedule"), []string{"events:PutEvents " + arn + "events" + here + "event-bus/${EventBus}"}),
-		"GatewayRole":    {send + "${Queue.Arn}", "dynamodb:GetItem ${Table.Arn}", aliases + "[alias/*]]", aliases + "[idempotency/*]]"},
+		"GatewayRole":    {send + "${Queue.Arn}", "sqs:GetQueueAttributes ${Queue.Arn}", "dynamodb:GetItem ${Table.Arn}", aliases + "[alias/*]]", aliases + "[idempotency/*]]"},
 		"DelayRole":      append(on("${DelayQueue.Arn}", receive...), send+"${Queue.Arn}", send+"${DelayQueue.Arn}", "scheduler:CreateSchedule "+schedules, passRole),
 		"ExecutionsRole": append(on("${ExecutionsQueue.Arn}", receive...), send+"${Queue.Arn}"),
 		"TokentaskRole":  {send + "${Queue.Arn}"},

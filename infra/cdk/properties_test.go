@@ -203,9 +203,10 @@ func routes(t assertions.Template) {
 		return object{"RouteKey": key, "AuthorizationType": authorization}
 	}
 	only(t, "ApiGatewayV2::Route", map[string]object{
-		"PostEventRoute":   route("POST /instances/{machine}/{id}/events", "AWS_IAM"),
-		"GetInstanceRoute": route("GET /instances/{machine}/{id}", "AWS_IAM"),
-		"GetAliasRoute":    route("GET /aliases/{alias+}", "AWS_IAM"),
+		"PostEventRoute":      route("POST /instances/{machine}/{id}/events", "AWS_IAM"),
+		"GetInstanceRoute":    route("GET /instances/{machine}/{id}", "AWS_IAM"),
+		"GetAliasRoute":       route("GET /aliases/{alias+}", "AWS_IAM"),
+		"PostAliasEventRoute": route("POST /aliases/{alias+}", "AWS_IAM"), "GetOpenAPIRoute": route("GET /openapi.json", "AWS_IAM"),
 		"GetMachinesRoute": route("GET /machines", "AWS_IAM"), "GetHealthRoute": route("GET /healthz", "AWS_IAM"),
 		"PostGitHubRoute": route(github, "NONE"), "PostCallbackRoute": route(callback, "NONE"),
 	}, object{"ApiId": "${HttpApi}", "Target": "integrations/${HttpApiIntegration}"})

@@ -27,7 +27,8 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 		}, s.scheduling("scheduler:CreateSchedule", "scheduler:DeleteSchedule"), s.answering(), s.starting(), s.describing(), s.emitting())
 	case Gateway:
 		return []awsiam.PolicyStatement{
-			allow(actions("sqs:SendMessage"), s.Queue.QueueArn()),
+			// To wait for an event, the gateway needs the queue's ARN, under which instances keep their watermark.
+			allow(actions("sqs:SendMessage", "sqs:GetQueueAttributes"), s.Queue.QueueArn()),
 			allow(actions("dynamodb:GetItem"), s.Table.TableArn()),
 			// The gateway stores callbacks with their aliases and reserves event IDs. It cannot write instances.
 			allowIf(actions("dynamodb:UpdateItem"), "ForAllValues:StringLike", "dynamodb:LeadingKeys", "alias/*", s.Table.TableArn()),

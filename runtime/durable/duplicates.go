@@ -162,9 +162,11 @@ func recentEvent(id, body string) string {
 	return id + "#" + digest[:recentHashChars]
 }
 
-// Remembers reports whether an event with the producer's ID is among the last events that the instance has applied.
-func Remembers(record instances.Record, eventID string) bool {
-	return slices.ContainsFunc(record.RecentEvents, func(entry string) bool { return isRecent(entry, eventID) })
+// Remembers reports whether the instance has recently applied an event with the ID: this event, or any if event is nil.
+func Remembers(record instances.Record, eventID string, event []byte) bool {
+	return slices.ContainsFunc(record.RecentEvents, func(entry string) bool {
+		return isRecent(entry, eventID) && (event == nil || entry == recentEvent(eventID, string(event)))
+	})
 }
 
 // isRecent reports whether an entry of RecentEvents belongs to the event with the ID.

@@ -76,18 +76,9 @@ func (m *Machines) Lookup(id string) (Machine, error) {
 	return hosted.current(), nil
 }
 
-// States returns the state paths of all hosted versions of a machine. It returns nil if no machine has the ID.
-func (m *Machines) States(id string) []string {
-	var paths []string
-	for _, machine := range m.byID[id] {
-		for _, state := range machine.Describe().States[1:] { // The first is the chart itself.
-			if !slices.Contains(paths, state.Path) {
-				paths = append(paths, state.Path)
-			}
-		}
-	}
-	return paths
-}
+// Versions returns the hosted versions of a machine, the highest first.
+// It returns nil if no machine has the ID.
+func (m *Machines) Versions(id string) []Machine { return slices.Clone(m.byID[id]) }
 
 // Restore returns a stored instance and the machine that runs it. That is the version that stored the instance. If
 // that version is not hosted, it is the lowest higher version that migrates from it. Its errors wrap

@@ -55,7 +55,7 @@ func (t *turn) hold(token *instances.Token, eventID string) {
 	_, held := t.token(token.Key)
 	_, failed := find(t.draft.Record.FailedEffects, func(f *instances.FailedEffect) bool { return f.ID == "token."+token.Key })
 	id := taskIDPrefix + token.Key // This entry of RecentEvents has no hash, unlike the entry of an event that has this ID.
-	known := Remembers(t.draft.Record, id) || slices.Contains(t.draft.Record.RecentEvents, id)
+	known := Remembers(t.draft.Record, id, nil) || slices.Contains(t.draft.Record.RecentEvents, id)
 	if held || known && !failed {
 		return
 	}

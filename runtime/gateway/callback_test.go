@@ -16,6 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -101,7 +102,7 @@ func TestFirstCallbackIsAcceptedAndOthersGetTheReason(t *testing.T) {
 		"an event that the machine rejects": {nil, acmePath, `{"job":"7","code":""}`, http.StatusBadRequest, `"code":"payload"`, 0},
 		"the store is down":                 {func(w *world) { w.table.down = errors.New("down") }, acmePath, acmeBody, http.StatusServiceUnavailable, `"code":"store"`, 0},
 		"the queue is down":                 {func(w *world) { w.queue.down = errors.New("down") }, acmePath, acmeBody, http.StatusServiceUnavailable, `"code":"queue"`, 0},
-		"the body is too large":             {nil, acmePath, strings.Repeat(" ", gateway.EventBytesMax+1), http.StatusRequestEntityTooLarge, "too_large", 0},
+		"the body is too large":             {nil, acmePath, strings.Repeat(" ", producer.EventBytesMax+1), http.StatusRequestEntityTooLarge, "too_large", 0},
 		"an invalid instance ID":            {nil, "/webhooks/acme/" + strings.Repeat("4", 200) + "/3630/right", acmeBody, http.StatusBadRequest, "instance_id", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,8 +2,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,10 +10,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
-	"github.com/settle-run/settle/runtime/statechart"
+	"github.com/settle-run/settle/runtime/instanceview"
+	"github.com/settle-run/settle/runtime/producer"
 )
 
 // sentView is the response body for a queued event.
@@ -27,8 +25,40 @@ type sentView struct {
 	Type      string `json:"type"`
 }
 
+// appliedView is the response body for an event that was applied: the instance as GET shows it, and the event.
+type appliedView struct {
+	MessageID string `json:"message_id"`
+	Type      string `json:"type"`
+	// EventIgnored is set if the event is known to have had no matching transition.
+	EventIgnored bool `json:"event_ignored"`
+	instanceview.Instance
+}
+
 func (a *api) postEvent(r *http.Request) (reply, error) {
 	id, err := a.instanceID(r)
+	if err != nil {
+		return reply{}, err
+	}
+	return a.receive(r, func() (instances.ID, error) { return id, nil })
+}
+
+// aliasEventSuffix ends the path of an event to an alias. An alias may contain slashes, and API Gateway and http.ServeMux
+// accept a parameter for the rest of a path only at its end. So the suffix is a part of the parameter.
+const aliasEventSuffix = "/events"
+
+// postAliasEvent sends an event to the instance that has an alias.
+func (a *api) postAliasEvent(r *http.Request) (reply, error) {
+	alias, ok := strings.CutSuffix(r.PathValue("alias"), aliasEventSuffix)
+	if !ok {
+		return reply{}, fmt.Errorf("%w: expected POST /aliases/{alias}/events, got POST %q", errNoRoute, r.URL.Path)
+	}
+	return a.receive(r, func() (instances.ID, error) { return a.find(r.Context(), alias) })
+}
+
+// receive reads an event from a request, sends it to the instance that find returns, and waits for its outcome if the
+// request asks for that.
+func (a *api) receive(r *http.Request, find func() (instances.ID, error)) (reply, error) {
+	wait, err := waitOf(r.URL.RawQuery)
 	if err != nil {
 		return reply{}, err
 	}
@@ -43,7 +73,21 @@ func (a *api) postEvent(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return a.send(r.Context(), id, body, key)
+	to, err := find()
+	if err != nil {
+		return reply{}, err
+	}
+	event, err := a.prepare(to, body, key)
+	if err != nil {
+		return reply{}, err
+	}
+	if wait > 0 {
+		return a.sendAndWait(r.Context(), event, wait)
+	}
+	if err := a.reserve(r.Context(), event); err != nil {
+		return reply{}, err
+	}
+	return a.enqueue(r.Context(), event)
 }
 
 // instanceID parses the instance ID from the path. The instance need not exist.
@@ -55,25 +99,14 @@ func (a *api) instanceID(r *http.Request) (instances.ID, error) {
 	return instances.ParseID(machine + "/" + r.PathValue("id"))
 }
 
-// send validates the event, reserves its ID and queues it. The ID is eventID or the event's own $id. If both are given,
-// they must be equal. An event without an ID is never deduplicated.
-func (a *api) send(ctx context.Context, to instances.ID, body []byte, eventID string) (reply, error) {
-	m, err := a.prepare(to, body, eventID)
-	if err != nil {
-		return reply{}, err
-	}
-	if m.eventID != "" {
-		if err := a.reserve(ctx, m); err != nil {
-			return reply{}, err
-		}
-	}
-	return a.enqueue(ctx, m)
+// prepare validates the event and builds its message.
+func (a *api) prepare(to instances.ID, body []byte, eventID string) (producer.Event, error) {
+	return producer.Check(a.machines, to, body, eventID, a.config.EventBytesMax)
 }
 
-// reserve reserves the ID of an event before the event is queued. If the process dies in between, the client's retry
-// reuses the reservation.
-func (a *api) reserve(ctx context.Context, m checked) error {
-	err := a.store.Reserve(ctx, m.message.To, m.eventID, m.message.Body, a.config.Now())
+// reserve reserves the ID of an event before the event is queued.
+func (a *api) reserve(ctx context.Context, event producer.Event) error {
+	err := a.producer.Reserve(ctx, event)
 	switch {
 	case errors.Is(err, dynamostore.ErrIDReused):
 		return fmt.Errorf("%w; nothing was queued: use a new ID, or resend the original event unchanged", err)
@@ -84,55 +117,20 @@ func (a *api) reserve(ctx context.Context, m checked) error {
 	}
 }
 
-// checked is a valid event, ready to be queued.
-type checked struct {
-	message durable.Message
-	typ     string
-	// eventID is the event's ID, empty if it has none.
-	eventID string
+// enqueue queues an event.
+func (a *api) enqueue(ctx context.Context, event producer.Event) (reply, error) {
+	sent, err := a.producer.Send(ctx, event)
+	return a.queued(ctx, sent, err)
 }
 
-// prepare validates the event and builds its message.
-func (a *api) prepare(to instances.ID, body []byte, eventID string) (checked, error) {
-	if !utf8.Valid(body) {
-		// encoding/json accepts invalid UTF-8. SQS does not.
-		return checked{}, fmt.Errorf("%w: expected JSON in UTF-8", statechart.ErrNotAnEvent)
-	}
-	event, err := a.machines.Accept(to, body)
-	if err != nil {
-		return checked{}, err
-	}
-	switch {
-	case eventID == "":
-		eventID = event.ID
-	case event.ID == "":
-		body = withEventID(body, eventID)
-	case event.ID != eventID:
-		return checked{}, fmt.Errorf("%w: the Idempotency-Key is %q but the event's $id is %q: send only one of them, or the same value in both", errEventID, eventID, event.ID)
-	}
-	if len(eventID) > EventIDBytesMax {
-		return checked{}, fmt.Errorf("%w: expected at most %d bytes, got %d", errEventID, EventIDBytesMax, len(eventID))
-	}
-	if len(body) > a.config.EventBytesMax {
-		return checked{}, fmt.Errorf("%w: expected an event of at most %d bytes with its $id, got %d", errTooLarge, a.config.EventBytesMax, len(body))
-	}
-	deduplicationID := rand.Text()
-	if eventID != "" {
-		if deduplicationID, err = durable.DeduplicationID(to, eventID, body); err != nil {
-			return checked{}, fmt.Errorf("%w: %w", statechart.ErrNotAnEvent, err)
-		}
-	}
-	return checked{durable.Message{To: to, Body: body, DeduplicationID: deduplicationID}, event.Type, eventID}, nil
-}
-
-func (a *api) enqueue(ctx context.Context, m checked) (reply, error) {
-	messageID, err := a.sender.Send(ctx, m.message)
+// queued returns the reply for a queued event.
+func (a *api) queued(ctx context.Context, sent producer.Sent, err error) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("%w: %w", errQueue, err)
 	}
-	to := m.message.To.String()
-	a.config.Logger.InfoContext(ctx, "event queued", "instance", to, "type", m.typ, "message_id", messageID)
-	return reply{status: http.StatusAccepted, body: sentView{MessageID: messageID, Instance: to, Type: m.typ}}, nil
+	to := sent.Message.To.String()
+	a.config.Logger.InfoContext(ctx, "event queued", "instance", to, "type", sent.Type, "message_id", sent.MessageID)
+	return reply{status: http.StatusAccepted, body: sentView{MessageID: sent.MessageID, Instance: to, Type: sent.Type}}, nil
 }
 
 // idempotencyKey returns the event ID from the header Idempotency-Key. It accepts a quoted string, as
@@ -148,32 +146,22 @@ func idempotencyKey(header http.Header) (string, error) {
 		key = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(key[1 : len(key)-1])
 	}
 	if key == "" || !utf8.ValidString(key) {
-		return "", fmt.Errorf("%w: expected Idempotency-Key to be non-empty UTF-8 text, got %q", errEventID, key)
+		return "", fmt.Errorf("%w: expected Idempotency-Key to be non-empty UTF-8 text, got %q", producer.ErrEventID, key)
 	}
 	return key, nil
 }
 
-// withEventID appends the ID to the event as its last key. If the event has two keys "$id", decoders use the last one.
-func withEventID(event []byte, id string) []byte {
-	quoted, err := json.Marshal(id)
-	if err != nil {
-		panic(err) // A string always marshals.
-	}
-	object := strings.TrimRight(string(event), " \t\r\n")
-	return []byte(strings.TrimSuffix(object, "}") + `,"$id":` + string(quoted) + "}")
-}
-
-// readBody reads the whole body. It returns errTooLarge if the body exceeds the limit.
+// readBody reads the whole body. It returns producer.ErrTooLarge if the body exceeds the limit.
 func readBody(r *http.Request, bytesMax int) ([]byte, error) {
 	if r.ContentLength > int64(bytesMax) {
-		return nil, fmt.Errorf("%w: expected a body of at most %d bytes, got %d", errTooLarge, bytesMax, r.ContentLength)
+		return nil, fmt.Errorf("%w: expected a body of at most %d bytes, got %d", producer.ErrTooLarge, bytesMax, r.ContentLength)
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, int64(bytesMax)+1))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBody, err)
 	}
 	if len(body) > bytesMax {
-		return nil, fmt.Errorf("%w: expected a body of at most %d bytes", errTooLarge, bytesMax)
+		return nil, fmt.Errorf("%w: expected a body of at most %d bytes", producer.ErrTooLarge, bytesMax)
 	}
 	return body, nil
 }

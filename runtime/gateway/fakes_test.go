@@ -87,30 +87,36 @@ func machines(t *testing.T) *durable.Machines {
 	return set
 }
 
-// queue is a Sender that remembers deduplication IDs until forget. SQS remembers them for five minutes.
+// queueARN is the ARN of the fake queue.
+const queueARN = "arn:aws:sqs:eu-west-1:123456789012:events.fifo"
+
+// queue is a producer.Queue that remembers deduplication IDs until forget. SQS remembers them for five minutes.
 type queue struct {
 	mu   sync.Mutex
 	down error
 	sent []durable.Message
-	ids  map[string]string
+	ids  map[string]int
 }
 
-func (q *queue) Send(_ context.Context, message durable.Message) (string, error) {
+func (q *queue) Enqueue(_ context.Context, message durable.Message) (messageID, sequenceNumber string, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.down != nil {
-		return "", q.down
+		return "", "", q.down
 	}
-	if id, ok := q.ids[message.DeduplicationID]; ok {
-		return id, nil
+	number, ok := q.ids[message.DeduplicationID]
+	if !ok {
+		q.sent = append(q.sent, message)
+		if q.ids == nil {
+			q.ids = map[string]int{}
+		}
+		number = len(q.sent)
+		q.ids[message.DeduplicationID] = number
 	}
-	q.sent = append(q.sent, message)
-	if q.ids == nil {
-		q.ids = map[string]string{}
-	}
-	q.ids[message.DeduplicationID] = fmt.Sprintf("message-%d", len(q.sent))
-	return q.ids[message.DeduplicationID], nil
+	return fmt.Sprintf("message-%d", number), fmt.Sprint(number), nil
 }
+
+func (q *queue) ARN(context.Context) (string, error) { return queueARN, q.down }
 
 // forget drops all deduplication IDs, as SQS does after five minutes.
 func (q *queue) forget() {
@@ -126,6 +132,24 @@ type table struct {
 	records  map[instances.ID]instances.Record
 	aliases  map[string]dynamostore.Redemption
 	reserved map[reservation]string
+	loads    int
+}
+
+// change changes the record of signup/id.
+func (s *table) change(id string, change func(*instances.Record)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := instances.ID{Machine: "signup", ID: id}
+	record := s.records[name]
+	change(&record)
+	s.records[name] = record
+}
+
+// fail makes the table fail with the error, or work again with nil.
+func (s *table) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = err
 }
 
 // reservation is the key of a reserved ID.
@@ -186,6 +210,9 @@ func (s *table) claim(alias, id string) {
 }
 
 func (s *table) Load(_ context.Context, id instances.ID) (instances.Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loads++
 	if record, ok := s.records[id]; ok && s.down == nil {
 		return record, nil
 	}
@@ -214,13 +241,15 @@ func (s *table) put(t *testing.T, id string, revision int64) {
 		CreatedAt: epoch, UpdatedAt: epoch.Add(time.Minute), Outbox: effects, Ignored: 2,
 		History:  []instances.Transition{{At: epoch, Event: "RESEND", From: []string{"verifying"}, To: []string{"verifying"}}},
 		Error:    &instances.Failure{At: epoch, Event: "VERIFY", Message: `wrong payload: "{\"$task\":{\"token\":\"` + taskToken + `"`},
-		Attempts: []instances.Attempt{{Queue: "arn:aws:sqs:eu-west-1:123456789012:events.fifo", SequenceNumber: "1", Count: 1}},
+		Attempts: []instances.Attempt{{Queue: queueARN, SequenceNumber: "1", Count: 1}},
 	}
 }
 
 // world is an API with its queue, table and log.
 type world struct {
+	// Handler is the API. It compares its answers with the OpenAPI document.
 	http.Handler
+	api   http.Handler
 	queue queue
 	table table
 	log   bytes.Buffer
@@ -234,7 +263,7 @@ func newWorld(t *testing.T, config gateway.Config) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Handler = handler
+	w.Handler, w.api = documented(t, handler), handler
 	return w
 }
 

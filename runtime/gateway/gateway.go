@@ -2,16 +2,20 @@
 // callbacks of third parties.
 //
 //	POST /instances/{machine}/{id}/events  send an event; 202 once it is queued
+//	POST /aliases/{alias}/events           send an event to the instance with an alias
 //	GET  /instances/{machine}/{id}         show an instance as last stored
 //	GET  /aliases/{alias}                  show the instance with an alias
 //	GET  /machines                         list the machines and the events they accept
 //	POST /webhooks/{name}                  receive a signed webhook of a third party
 //	POST /webhooks/{provider}/{id}/{until}/{key}
 //	                                       receive the callback of a third party, once
+//	GET  /openapi.json                     show the OpenAPI document of this API, with the payloads of its machines
 //	GET  /healthz                          200 while the process is running
 //
 // An event is validated before it is queued. An invalid event fails the request with a reason instead of being parked later.
-// Status 202 means that the event is queued, not that the instance has applied it.
+// Status 202 means that the event is queued, not that the instance has applied it. With ?wait=settled&timeout=10s, both
+// routes for events wait until the instance has applied the event and is settled. They answer 200 with the instance, or 202
+// if the time runs out. A wait reads the instance once before the event is queued, and then up to about 20 times.
 //
 // An event with an ID is applied once, however often it is sent. The ID is the Idempotency-Key header or the event's key
 // "$id". If the ID was used for a different event, the request fails with 409 and nothing is queued. Events without an ID are
@@ -33,21 +37,19 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/producer"
 )
 
 // Limits on input.
 const (
-	// EventBytesMax is the default of Config.EventBytesMax.
-	EventBytesMax = 256 << 10
 	// QueueBytesMax is the largest message that SQS accepts, and the upper bound of Config.EventBytesMax.
 	QueueBytesMax = 1 << 20
-	// EventIDBytesMax is the length limit of an event ID. Instances store the IDs of their recent events.
-	EventIDBytesMax = 256
 	// WebhookBytesMax limits the body of a webhook. It is the largest body that GitHub delivers. Only a part of the
 	// body is queued.
 	WebhookBytesMax = 25 << 20
@@ -55,18 +57,13 @@ const (
 
 // Store reads instances, redeems aliases and reserves event IDs. *dynamostore.Store implements it.
 type Store interface {
-	// Load returns the record of an instance. If no record is stored, its Revision is 0.
-	Load(ctx context.Context, id instances.ID) (instances.Record, error)
+	producer.Store
 	// Find returns the instance that has the alias or had it last. It returns dynamostore.ErrNoAlias if no instance has
 	// had it.
 	Find(ctx context.Context, alias string) (instances.ID, error)
 	// Redeem stores the event of a callback with the instance's alias, if it is the first callback; see
 	// dynamostore.Redemption. Calling it again with the same by returns the same result.
 	Redeem(ctx context.Context, alias string, id instances.ID, event json.RawMessage, by string) (dynamostore.Redemption, error)
-	// Reserve reserves a client's event ID for this event to the instance. The reservation starts at the given time.
-	// Reserve returns dynamostore.ErrIDReused if the ID is reserved for another event. Reserving the same event again
-	// succeeds.
-	Reserve(ctx context.Context, to instances.ID, eventID string, event json.RawMessage, at time.Time) error
 }
 
 // Config tunes the API. The zero value is useful.
@@ -75,7 +72,7 @@ type Config struct {
 	Webhooks map[string]Webhook
 	// Callbacks are the third parties that may call back, by the provider name in the address.
 	Callbacks map[string]Callback
-	// EventBytesMax limits the size of a queued event, including its ID. Defaults to 256 KiB, at most QueueBytesMax.
+	// EventBytesMax limits the size of a queued event, including its ID. Defaults to producer.EventBytesMax, at most QueueBytesMax.
 	EventBytesMax int
 	// Logger logs one line per event and one per rejected request, without bodies, signatures and headers. Defaults to
 	// slog.Default.
@@ -88,7 +85,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.EventBytesMax = cmp.Or(c.EventBytesMax, EventBytesMax)
+	c.EventBytesMax = cmp.Or(c.EventBytesMax, producer.EventBytesMax)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Now == nil {
 		c.Now = time.Now
@@ -116,27 +113,28 @@ func (c Config) validate(machines *durable.Machines) error {
 // api is the handler that New returns. It has no state between requests.
 type api struct {
 	machines *durable.Machines
-	sender   durable.Sender
+	producer *producer.Producer
 	store    Store
 	config   Config
 	mux      *http.ServeMux
+	// openAPI returns the OpenAPI document. The first request for it builds it, so that the process starts quickly.
+	openAPI func() ([]byte, error)
 }
 
-// New returns the handler of the API. Events go to sender, instances come from store. The handler is safe for
+// New returns the handler of the API. Events go to queue, instances come from store. The handler is safe for
 // concurrent use and runs in a server or in Lambda.
-func New(machines *durable.Machines, sender durable.Sender, store Store, config Config) (http.Handler, error) {
+func New(machines *durable.Machines, queue producer.Queue, store Store, config Config) (http.Handler, error) {
 	config = config.withDefaults()
 	if err := config.validate(machines); err != nil {
 		return nil, err
 	}
-	a := &api{machines: machines, sender: sender, store: store, config: config, mux: http.NewServeMux()}
-	a.mux.Handle("POST /instances/{machine}/{id}/events", endpoint{a, a.postEvent})
-	a.mux.Handle("GET /instances/{machine}/{id}", endpoint{a, a.getInstance})
-	a.mux.Handle("GET /aliases/{alias...}", endpoint{a, a.getAlias})
-	a.mux.Handle("GET /machines", endpoint{a, a.getMachines})
-	a.mux.Handle("POST /webhooks/{name}", endpoint{a, a.postWebhook})
-	a.mux.Handle("POST /webhooks/{provider}/{id}/{until}/{key}", endpoint{a, a.postCallback})
-	a.mux.Handle("GET /healthz", endpoint{a, a.getHealth})
+	a := &api{
+		machines: machines, producer: producer.New(machines, queue, store, config.Now), store: store, config: config, mux: http.NewServeMux(),
+	}
+	for _, r := range apiRoutes {
+		a.mux.Handle(r.pattern(), endpoint{a, r.serve})
+	}
+	a.openAPI = sync.OnceValues(a.buildOpenAPI)
 	return a, nil
 }
 
@@ -159,7 +157,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // routes lists the routes for clients.
-const routes = "POST /instances/{machine}/{id}/events, GET /instances/{machine}/{id}, GET /aliases/{alias}, GET /machines, GET /healthz or a path below /webhooks/"
+const routes = "POST /instances/{machine}/{id}/events, POST /aliases/{alias}/events, GET /instances/{machine}/{id}, GET /aliases/{alias}, GET /machines, GET /openapi.json, GET /healthz or a path below /webhooks/"
 
 // unrouted returns why a request has no route. The mux's handler distinguishes an unknown path from a wrong method, but
 // answers in plain text. It also redirects unclean paths, and the redirect would drop the stage of an HTTP API.
@@ -196,7 +194,7 @@ func (a *api) getMachines(*http.Request) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		views = append(views, machineView{ID: id, Version: machine.Version(), Events: notNil(machine.Events())})
+		views = append(views, machineView{ID: id, Version: machine.Version(), Events: append([]string{}, machine.Events()...)})
 	}
 	return reply{status: http.StatusOK, body: map[string][]machineView{"machines": views}}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/producer"
 )
 
 // post sends a request and returns the response.
@@ -84,8 +85,8 @@ func TestBodiesAreLimited(t *testing.T) {
 		path, body string
 		want       int
 	}{
-		"the largest event":              {eventsPath, event(gateway.EventBytesMax), http.StatusAccepted},
-		"one byte more":                  {eventsPath, event(gateway.EventBytesMax + 1), http.StatusRequestEntityTooLarge},
+		"the largest event":              {eventsPath, event(producer.EventBytesMax), http.StatusAccepted},
+		"one byte more":                  {eventsPath, event(producer.EventBytesMax + 1), http.StatusRequestEntityTooLarge},
 		"the largest webhook":            {"/webhooks/github", hook, http.StatusOK},
 		"one byte more than the largest": {"/webhooks/github", hook + " ", http.StatusRequestEntityTooLarge},
 	} {
@@ -137,7 +138,7 @@ func TestEventThatIsNotUTF8IsRejected(t *testing.T) {
 func TestEventIDsAreLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, gateway.Config{})
-	for length, want := range map[int]int{gateway.EventIDBytesMax: http.StatusAccepted, gateway.EventIDBytesMax + 1: http.StatusBadRequest} {
+	for length, want := range map[int]int{producer.EventIDBytesMax: http.StatusAccepted, producer.EventIDBytesMax + 1: http.StatusBadRequest} {
 		id := strings.Repeat("i", length)
 		for name, answer := range map[string]*httptest.ResponseRecorder{
 			"header": post(w, eventsPath, `{"type":"RESEND"}`, http.Header{"Idempotency-Key": {id}}),

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/instanceview"
 )
 
 // stored returns the record of signup/42 with the test's change.
@@ -23,9 +23,9 @@ func stored(t *testing.T, change func(*instances.Record)) instances.Record {
 	return record
 }
 
-func view(t *testing.T, record instances.Record) gateway.Instance {
+func view(t *testing.T, record instances.Record) instanceview.Instance {
 	t.Helper()
-	v, err := gateway.ViewOf(machines(t), record)
+	v, err := instanceview.Of(machines(t), record)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestWaitsAreShownWithoutTheirTokens(t *testing.T) {
 		// A key "waits" in the snapshot must be ignored.
 		r.Snapshot = json.RawMessage(strings.Replace(string(r.Snapshot), "{", `{"waits":[{"name":"`+taskToken+`"}],`, 1))
 	}))
-	want := []gateway.Wait{{Name: "Queued", Since: epoch, Deadline: epoch.Add(5 * time.Minute)}, {Name: "InProgress", Since: epoch.Add(time.Minute)}}
+	want := []instanceview.Wait{{Name: "Queued", Since: epoch, Deadline: epoch.Add(5 * time.Minute)}, {Name: "InProgress", Since: epoch.Add(time.Minute)}}
 	if !reflect.DeepEqual(v.Waits, want) {
 		t.Errorf("expected %+v, got %+v", want, v.Waits)
 	}
@@ -152,7 +152,7 @@ func TestWaitsAreShownWithoutTheirTokens(t *testing.T) {
 func TestUnreadableSnapshotErrorNamesTheInstance(t *testing.T) {
 	t.Parallel()
 	record := stored(t, func(r *instances.Record) { r.Snapshot = json.RawMessage(`{"timers": 1}`) })
-	_, err := gateway.ViewOf(machines(t), record)
+	_, err := instanceview.Of(machines(t), record)
 	if want := "reading the snapshot of signup/42 at revision 7: "; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("expected an error starting with %q, got %v", want, err)
 	}

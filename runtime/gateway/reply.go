@@ -9,6 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -25,11 +26,11 @@ type reply struct {
 type endpoint struct {
 	api *api
 	// serve answers a request or returns an error that problems classifies.
-	serve func(r *http.Request) (reply, error)
+	serve func(a *api, r *http.Request) (reply, error)
 }
 
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer, err := e.serve(r)
+	answer, err := e.serve(e.api, r)
 	var body []byte
 	if err == nil && answer.body != nil {
 		body, err = json.Marshal(answer.body)
@@ -61,14 +62,15 @@ var (
 	errProcessed       = errors.New("callback already processed")
 	errEarly           = errors.New("the job is not stored yet: retry in a moment")
 	errMediaType       = errors.New("unsupported media type")
-	errTooLarge        = errors.New("too large")
 	errBody            = errors.New("unreadable request")
-	errEventID         = errors.New("bad event ID")
 	errSignature       = errors.New("bad signature")
 	errWebhook         = errors.New("bad webhook")
 	errQueue           = errors.New("the queue did not confirm the event: retry with the same Idempotency-Key")
 	errReserve         = errors.New("the event ID could not be reserved and nothing was queued: retry with the same Idempotency-Key")
 	errStore           = errors.New("the instance could not be read: retry")
+	errQuery           = errors.New("bad query")
+	errParked          = errors.New("the event was parked")
+	errWatch           = errors.New("the gateway cannot wait for this event and nothing was queued: retry, or send it without wait")
 	errPanic           = errors.New("internal error: see the log")
 )
 
@@ -91,9 +93,11 @@ var problems = []struct {
 	{dynamostore.ErrIDReused, http.StatusConflict, "id_reused"},
 	{errEarly, http.StatusServiceUnavailable, "early"},
 	{errMediaType, http.StatusUnsupportedMediaType, "media_type"},
-	{errTooLarge, http.StatusRequestEntityTooLarge, "too_large"},
+	{producer.ErrTooLarge, http.StatusRequestEntityTooLarge, "too_large"},
 	{errBody, http.StatusBadRequest, "unreadable"},
-	{errEventID, http.StatusBadRequest, "event_id"},
+	{producer.ErrEventID, http.StatusBadRequest, "event_id"},
+	{errQuery, http.StatusBadRequest, "query"},
+	{errParked, http.StatusConflict, "parked"},
 	{errSignature, http.StatusUnauthorized, "signature"},
 	{errWebhook, http.StatusBadRequest, "webhook"},
 	{errCallback, http.StatusBadRequest, "callback"},
@@ -101,6 +105,7 @@ var problems = []struct {
 	{statechart.ErrNotAnEvent, http.StatusBadRequest, "not_an_event"},
 	{statechart.ErrUndeclared, http.StatusBadRequest, "undeclared_event"},
 	{statechart.ErrPayload, http.StatusBadRequest, "payload"},
+	{errWatch, http.StatusServiceUnavailable, "wait"},
 	{errQueue, http.StatusServiceUnavailable, "queue"},
 	{errReserve, http.StatusServiceUnavailable, "store"},
 	{errStore, http.StatusServiceUnavailable, "store"},
@@ -131,7 +136,7 @@ func problemOf(err error) problem {
 		}
 		return problem{Title: http.StatusText(known.status), Status: known.status, Code: known.code, Detail: detail}
 	}
-	return problem{Title: http.StatusText(http.StatusInternalServerError), Status: http.StatusInternalServerError, Code: "internal", Detail: errPanic.Error()}
+	return problem{Title: http.StatusText(http.StatusInternalServerError), Status: http.StatusInternalServerError, Code: internalCode, Detail: errPanic.Error()}
 }
 
 // refuse logs the error and answers with its problem. Without Config.LogDetails, the log has the error text only
@@ -147,7 +152,7 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	default:
 		log.InfoContext(r.Context(), "request refused")
 	}
-	if errors.Is(err, errQueue) || errors.Is(err, errReserve) || errors.Is(err, errStore) || errors.Is(err, errEarly) {
+	if errors.Is(err, errQueue) || errors.Is(err, errReserve) || errors.Is(err, errStore) || errors.Is(err, errEarly) || errors.Is(err, errWatch) {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfterSeconds))
 	}
 	p.write(w)

@@ -44,7 +44,7 @@ func TestScripts(t *testing.T) {
 				Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "signup", Verify: consumers["current"].Verify, Read: readAcme}},
 			})
 			w.table.put(t, "42", 7)
-			for _, job := range []string{"1", "2", "3"} {
+			for _, job := range []string{"1", "2", "3", "7"} {
 				w.table.claim("acme/"+job, "42")
 			}
 			datadriven.RunTest(t, script, func(t *testing.T, d *datadriven.TestData) string {

@@ -175,3 +175,18 @@ const (
 type Place struct {
 	Queue, SequenceNumber string
 }
+
+// NewTransitions returns the transitions of a history that an earlier history of the instance does not have. missed is
+// true if the two do not overlap, so that transitions in between may be lost.
+func NewTransitions(before, after []Transition) (fresh []Transition, missed bool) {
+	same := func(a, b Transition) bool {
+		return a.At.Equal(b.At) && a.Event == b.Event && a.Ignored == b.Ignored && slices.Equal(a.From, b.From) && slices.Equal(a.To, b.To)
+	}
+	for n := max(0, len(after)-len(before)); n < len(after); n++ {
+		kept := after[:len(after)-n]
+		if slices.EqualFunc(kept, before[len(before)-len(kept):], same) {
+			return after[len(kept):], false
+		}
+	}
+	return after, len(before) > 0
+}

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/runtime/durable"
 )
@@ -21,14 +23,19 @@ type Client interface {
 	SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
 	SendMessageBatch(context.Context, *sqs.SendMessageBatchInput, ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error)
 	ChangeMessageVisibilityBatch(context.Context, *sqs.ChangeMessageVisibilityBatchInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityBatchOutput, error)
+	GetQueueAttributes(context.Context, *sqs.GetQueueAttributesInput, ...func(*sqs.Options)) (*sqs.GetQueueAttributesOutput, error)
 }
 
-// Queue implements durable.Queue on a FIFO queue and its FIFO dead-letter queue. It is safe
-// for concurrent use.
+// Queue implements durable.Queue on a FIFO queue and its FIFO dead-letter queue, and producer.Queue. It is safe for
+// concurrent use.
 type Queue struct {
 	client        Client
 	url           string
 	deadLetterURL string
+
+	mu sync.Mutex
+	// attributes are nil until they are needed for the first time.
+	attributes map[string]string
 }
 
 var _ durable.Queue = (*Queue)(nil)
@@ -43,10 +50,15 @@ func New(client Client, url, deadLetterURL string) *Queue {
 // DeduplicationID within five minutes. Errors wrap ErrRefused, ErrNoQueue or ErrDenied. After any other error, the
 // message may or may not be sent.
 func (q *Queue) Send(ctx context.Context, message durable.Message) (messageID string, err error) {
+	messageID, _, err = q.Enqueue(ctx, message)
+	return messageID, err
+}
+
+// Enqueue is Send. It also returns the message's sequence number.
+func (q *Queue) Enqueue(ctx context.Context, message durable.Message) (messageID, sequenceNumber string, err error) {
 	body := sendable(message.Body)
 	output, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{
-		QueueUrl:               &q.url,
-		MessageBody:            &body,
+		QueueUrl: &q.url, MessageBody: &body,
 		MessageGroupId:         aws.String(message.To.String()),
 		MessageDeduplicationId: &message.DeduplicationID,
 
@@ -54,9 +66,52 @@ func (q *Queue) Send(ctx context.Context, message durable.Message) (messageID st
 		MessageSystemAttributes: traceSystemAttributes(ctx),
 	})
 	if err != nil {
-		return "", fmt.Errorf("sending %s to %s at %s: %w", message.DeduplicationID, message.To, q.url, classify(err))
+		return "", "", fmt.Errorf("sending %s to %s at %s: %w", message.DeduplicationID, message.To, q.url, classify(err))
 	}
-	return aws.ToString(output.MessageId), nil
+	return aws.ToString(output.MessageId), aws.ToString(output.SequenceNumber), nil
+}
+
+// ARN returns the ARN of the FIFO queue. The first call reads the queue's attributes, which takes the permission
+// sqs:GetQueueAttributes. It fails as Send does.
+func (q *Queue) ARN(ctx context.Context) (string, error) {
+	return q.attribute(ctx, types.QueueAttributeNameQueueArn)
+}
+
+// DeadLetterARN returns the ARN of the dead-letter queue in the FIFO queue's redrive policy, or "" without one. It reads
+// the attributes as ARN does.
+func (q *Queue) DeadLetterARN(ctx context.Context) (string, error) {
+	policy, err := q.attribute(ctx, types.QueueAttributeNameRedrivePolicy)
+	return DeadLetterARN(policy), err
+}
+
+// DeadLetterARN returns the ARN of the dead-letter queue in a RedrivePolicy, or "" if the policy names none.
+func DeadLetterARN(redrivePolicy string) string {
+	var form struct {
+		Target string `json:"deadLetterTargetArn"`
+	}
+	_ = json.Unmarshal([]byte(redrivePolicy), &form) // An invalid policy has no target.
+	return form.Target
+}
+
+// attribute returns an attribute of the FIFO queue. A successful read is kept: neither attribute changes while a
+// process uses the queue.
+func (q *Queue) attribute(ctx context.Context, name types.QueueAttributeName) (string, error) {
+	q.mu.Lock()
+	known := q.attributes
+	q.mu.Unlock()
+	if known != nil {
+		return known[string(name)], nil
+	}
+	output, err := q.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
+		QueueUrl: &q.url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn, types.QueueAttributeNameRedrivePolicy},
+	})
+	if err != nil {
+		return "", fmt.Errorf("reading the attributes of %s: %w", q.url, classify(err))
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.attributes = output.Attributes
+	return output.Attributes[string(name)], nil
 }
 
 // unsendable escapes the characters that JSON allows and SQS refuses.

@@ -233,3 +233,35 @@ func TestDelayOfAnExpiredReceiptIsErrExpired(t *testing.T) {
 		}
 	})
 }
+
+// TestAttributesAreReadOnce also checks the sequence number that Enqueue returns.
+func TestAttributesAreReadOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	dead := strings.Replace(f.arn, "events.fifo", "dead.fifo", 1)
+	for _, want := range []string{"", dead} {
+		queue := sqsqueue.New(f.client, f.url, "")
+		arn, err := queue.ARN(t.Context())
+		if err != nil || arn != f.arn {
+			t.Errorf("expected %s, got %s, %v", f.arn, arn, err)
+		}
+		if got, err := queue.DeadLetterARN(t.Context()); err != nil || got != want {
+			t.Errorf("expected the dead-letter queue %q, got %q, %v", want, got, err)
+		}
+		policy := map[string]string{"RedrivePolicy": `{"deadLetterTargetArn": "` + dead + `", "maxReceiveCount": "3"}`}
+		if _, err := f.client.SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: &f.url, Attributes: policy}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := queue.DeadLetterARN(t.Context()); err != nil || got != want {
+			t.Errorf("expected the attributes as first read, got %q, %v", got, err)
+		}
+	}
+	_, sequence, err := f.queue.Enqueue(t.Context(), durable.Message{To: ada, Body: []byte(`{"type": "RESEND"}`), DeduplicationID: "one"})
+	if received := f.receive(f.url); err != nil || len(received) != 1 || received[0].Attributes["SequenceNumber"] != sequence || sequence == "" {
+		t.Errorf("expected one message with the sequence number %q, got %+v, %v", sequence, received, err)
+	}
+	gone := sqsqueue.New(f.client, f.url+"x", "")
+	if _, err := gone.ARN(t.Context()); !errors.Is(err, sqsqueue.ErrNoQueue) {
+		t.Errorf("expected ErrNoQueue, got %v", err)
+	}
+}

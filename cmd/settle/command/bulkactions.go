@@ -32,7 +32,7 @@ func (c *bulkSendCommand) Run(ctx context.Context, s *session) error {
 		eventID := "bulk/" + strconv.FormatInt(stamp, 10)
 		event["type"], event["$id"] = json.RawMessage(strconv.Quote(c.Event)), json.RawMessage(strconv.Quote(eventID))
 		return bulkAction{
-			isDone: func(record instances.Record) bool { return durable.Remembers(record, eventID) },
+			isDone: func(record instances.Record) bool { return durable.Remembers(record, eventID, nil) },
 			apply: func(ctx context.Context, record instances.Record) error {
 				body, err := json.Marshal(event)
 				if err == nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/settle-run/settle/runtime/producer"
 )
 
 type completionCommand struct {
@@ -208,7 +210,7 @@ func (s *session) valuesOf(line partialLine, value *kong.Value) []string {
 	case "state":
 		for _, id := range machines {
 			if only := line.flags["machine"]; only == "" || only == id {
-				found = append(found, known.States(id)...)
+				found = append(found, statesOf(known.Versions(id))...)
 			}
 		}
 	case "event":
@@ -219,7 +221,7 @@ func (s *session) valuesOf(line partialLine, value *kong.Value) []string {
 			}
 		}
 	case "wait":
-		found = []string{waitSettled, waitDone}
+		found = []string{string(producer.Settled), string(producer.Done)}
 		if len(line.arguments) > 0 {
 			id, _, _ := strings.Cut(line.arguments[0], "/")
 			tags, _ := s.tags(id)

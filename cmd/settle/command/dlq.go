@@ -165,6 +165,9 @@ func queueName(queue string) string {
 	return queue[strings.LastIndexByte(queue, '/')+1:]
 }
 
+// queueOfARN returns the queue's name in an ARN.
+func queueOfARN(arn string) string { return arn[strings.LastIndexByte(arn, ':')+1:] }
+
 // checkQueue refuses a live queue as dead-letter queue: receiving from it delays its events, and dropping loses them.
 // It compares names only. That is enough, because SQS requires a dead-letter queue to be in the account and Region of
 // its queue, where no two queues have the same name.
@@ -183,7 +186,7 @@ func (f dlqFlags) checkQueue() error {
 
 // checkSwapped refuses a queue whose RedrivePolicy names --queue as its dead-letter queue.
 func (f dlqFlags) checkSwapped(policy string) error {
-	if target := deadLetterQueueOf(policy); target != "" && target == queueName(f.Queue) {
+	if target := queueOfARN(sqsqueue.DeadLetterARN(policy)); target != "" && target == queueName(f.Queue) {
 		return fmt.Errorf("%w: --queue and --dead-letter-queue are swapped, or SETTLE_QUEUE_URL and SETTLE_DEAD_LETTER_QUEUE_URL are: "+
 			"%s is the dead-letter queue of %s", errUsage, target, queueName(f.DeadLetterQueue))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -49,6 +50,7 @@ var exitCodes = []struct {
 	{instances.ErrEnded, ExitRefused},
 	{simulation.ErrRefused, ExitRefused},
 	{durable.ErrReserved, ExitRefused},
+	{producer.ErrTooLarge, ExitRefused},
 	{statechart.ErrNotAnEvent, ExitRefused},
 	{statechart.ErrUndeclared, ExitRefused},
 	{statechart.ErrPayload, ExitRefused},

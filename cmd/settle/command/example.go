@@ -10,10 +10,10 @@ import (
 
 	"al.essio.dev/pkg/shellescape"
 
-	"github.com/settle-run/settle/cmd/settle/internal/payload"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/payload"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 

@@ -184,7 +184,7 @@ func (f placeFlags) filter(s *session, known *durable.Machines) (dynamostore.Fil
 		return filter, err
 	}
 	// A state that no version of the machine has is a typo, if the states are known.
-	if states := known.States(f.Machine); f.State != "" && len(states) > 0 && !slices.Contains(states, f.State) {
+	if states := statesOf(known.Versions(f.Machine)); f.State != "" && len(states) > 0 && !slices.Contains(states, f.State) {
 		return filter, fmt.Errorf("%w: machine %s has no state %q: expected one of %s", errNotFound, f.Machine, f.State, strings.Join(states, ", "))
 	}
 	// A tag that no version of the machine has is a typo, too.
@@ -201,7 +201,7 @@ func (f placeFlags) unknownPlace(s *session, known *durable.Machines) string {
 	var states, tags []string
 	for _, id := range known.IDs() {
 		itsTags, listed := s.tags(id)
-		itsStates := known.States(id)
+		itsStates := statesOf(known.Versions(id))
 		if !listed || itsStates == nil {
 			return ""
 		}

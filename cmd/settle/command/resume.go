@@ -9,6 +9,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -50,7 +51,7 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	machine, _, _ := strings.Cut(c.Instance, "/")
-	if err := c.check(s, machine); err != nil {
+	if err := c.check(known, machine); err != nil {
 		return err
 	}
 	record, shown, err := c.read(ctx, s, c.Instance)
@@ -66,11 +67,11 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 		if err != nil {
 			return err
 		}
-		w := &waiter{session: s, flags: c.waitFlags, table: c.tableFlags, machines: known, queue: c.Queue}
-		if err := w.send(ctx, message); err != nil {
+		w := &waiter{session: s, flags: c.waitFlags, machines: known, queueFlag: c.Queue}
+		if err := w.send(ctx, c.tableFlags, producer.Event{Message: message}); err != nil {
 			return c.explain(s, err)
 		}
-		answer.MessageID = w.messageID
+		answer.MessageID = w.sent.MessageID
 		if c.Wait != "" {
 			if shown, _, err = w.await(ctx); err != nil {
 				return c.explain(s, err)

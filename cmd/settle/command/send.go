@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,11 +10,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/settle-run/settle/cmd/settle/internal/payload"
 	"github.com/settle-run/settle/cmd/settle/internal/view"
-	"github.com/settle-run/settle/runtime/durable"
-	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/payload"
+	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -57,38 +55,30 @@ func (c *sendCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if _, err := known.Accept(to, body); err != nil {
+	event, err := producer.Check(known, to, body, "", producer.EventBytesMax)
+	if err != nil {
 		if errors.Is(err, statechart.ErrPayload) { // A misspelled key may be the cause.
 			s.noteIgnoredKeys(to.Machine, c.Event, body)
 		}
 		return withHint(err)
 	}
-	if err := c.check(s, to.Machine); err != nil {
+	if err := c.check(known, to.Machine); err != nil {
 		return err
-	}
-	if len(body) > gateway.EventBytesMax {
-		return fmt.Errorf("%w: expected at most %d bytes, got %d", errRefused, gateway.EventBytesMax, len(body))
 	}
 	s.noteIgnoredKeys(to.Machine, c.Event, body)
 	// Without --id, each send is a new event: sending RESEND twice means two events.
-	deduplicationID := rand.Text()
-	if c.ID != "" {
-		if deduplicationID, err = durable.DeduplicationID(to, c.ID, body); err != nil {
-			return err
-		}
-	}
-	w := &waiter{session: s, flags: c.waitFlags, table: c.tableFlags, machines: known, queue: c.Queue, eventID: c.ID, eventType: c.Event}
-	if err := w.send(ctx, durable.Message{To: to, Body: body, DeduplicationID: deduplicationID}); err != nil {
+	w := &waiter{session: s, flags: c.waitFlags, machines: known, queueFlag: c.Queue}
+	if err := w.send(ctx, c.tableFlags, event); err != nil {
 		return c.explain(s, err)
 	}
 	if c.Wait == "" {
-		return c.print(s, w.messageID, nil, false)
+		return c.print(s, w.sent.MessageID, nil, false)
 	}
 	shown, ignored, err := w.await(ctx)
 	if err != nil {
 		return c.explain(s, err)
 	}
-	return c.print(s, w.messageID, &shown, ignored)
+	return c.print(s, w.sent.MessageID, &shown, ignored)
 }
 
 // resolve finds the instance that has the alias. The first argument is then the event.
@@ -136,8 +126,8 @@ func (c *sendCommand) print(s *session, messageID string, shown *view.Instance, 
 }
 
 func (c *sendCommand) body(ctx context.Context, s *session) (json.RawMessage, error) {
-	if len(c.ID) > gateway.EventIDBytesMax {
-		return nil, fmt.Errorf("%w: --id: expected at most %d bytes, got %d", errUsage, gateway.EventIDBytesMax, len(c.ID))
+	if len(c.ID) > producer.EventIDBytesMax {
+		return nil, fmt.Errorf("%w: --id: expected at most %d bytes, got %d", errUsage, producer.EventIDBytesMax, len(c.ID))
 	}
 	event, err := c.payload(ctx, s)
 	if err != nil {
@@ -171,8 +161,8 @@ func (c *sendCommand) payload(ctx context.Context, s *session) (map[string]json.
 			return nil, fmt.Errorf("reading the payload: %w", err)
 		}
 	}
-	if len(text) > gateway.EventBytesMax {
-		return nil, fmt.Errorf("%w: expected an event of at most %d bytes, got a larger payload", errRefused, gateway.EventBytesMax)
+	if len(text) > producer.EventBytesMax {
+		return nil, fmt.Errorf("%w: expected an event of at most %d bytes, got a larger payload", errRefused, producer.EventBytesMax)
 	}
 	var payload map[string]json.RawMessage
 	if err := json.Unmarshal(text, &payload); err != nil || payload == nil {

@@ -258,6 +258,19 @@ func (s *session) versions(id string) []durable.Machine {
 	return slices.DeleteFunc(slices.Clone(all), func(m durable.Machine) bool { return m.ID() != id }) // Config.Machines may keep the slice.
 }
 
+// statesOf returns the paths of the states of a machine's versions.
+func statesOf(versions []durable.Machine) []string {
+	var paths []string
+	for _, machine := range versions {
+		for _, state := range machine.Describe().States[1:] { // The first is the chart itself.
+			if !slices.Contains(paths, state.Path) {
+				paths = append(paths, state.Path)
+			}
+		}
+	}
+	return paths
+}
+
 // tags returns the sorted tags of the states in all hosted versions of a machine. known is false if no machine has the
 // ID.
 func (s *session) tags(id string) (tags []string, known bool) {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/simulation"
-	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/statechart/xstatejson"
 )
 
@@ -100,7 +100,7 @@ func (c *simulateCommand) read() ([]byte, error) {
 // number.
 func eachLine(ctx context.Context, in io.Reader, fn func([]byte) error) error {
 	scanner := bufio.NewScanner(in)
-	scanner.Buffer(nil, gateway.EventBytesMax+len("\r\n"))
+	scanner.Buffer(nil, producer.EventBytesMax+len("\r\n"))
 	for number := 1; ; number++ {
 		more, err := until(ctx, func() (bool, error) { return scanner.Scan(), scanner.Err() })
 		switch {
@@ -109,7 +109,7 @@ func eachLine(ctx context.Context, in io.Reader, fn func([]byte) error) error {
 		case err == nil && !more:
 			return nil
 		case errors.Is(err, bufio.ErrTooLong):
-			err = fmt.Errorf("%w: expected a line of at most %d bytes", errRefused, gateway.EventBytesMax)
+			err = fmt.Errorf("%w: expected a line of at most %d bytes", errRefused, producer.EventBytesMax)
 		case err == nil:
 			err = fn(scanner.Bytes())
 		}

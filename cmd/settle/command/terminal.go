@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
-	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/producer"
 )
 
 // screen shows progress in the last line of a terminal. Answers and errors go to the same terminal.
@@ -252,7 +252,7 @@ func until[T any](ctx context.Context, do func() (T, error)) (T, error) {
 
 // readInput reads standard input, up to one byte more than an event may have.
 func (s *session) readInput(ctx context.Context) ([]byte, error) {
-	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.In, gateway.EventBytesMax+1)) })
+	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.In, producer.EventBytesMax+1)) })
 }
 
 // canConfirm returns an error if standard input is not a terminal, because confirm needs one.

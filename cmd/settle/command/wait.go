@@ -1,40 +1,21 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
-	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/sqsqueue"
-	"github.com/settle-run/settle/runtime/statechart"
-)
-
-// The polling interval starts at pollFirst and grows to pollMax.
-const (
-	pollFirst = 100 * time.Millisecond
-	pollMax   = 2 * time.Second
-)
-
-func nextPoll(pause time.Duration) time.Duration { return min(pause*3/2, pollMax) }
-
-// The values of --wait that are not tags.
-const (
-	waitSettled = "settled"
-	waitDone    = "done"
 )
 
 // waitFlags are the flags of commands that can wait for the result.
@@ -62,22 +43,12 @@ func (f waitFlags) validate() error {
 	}
 }
 
-// check refuses a tag that no version of the machine has, if the machine's tags are known.
-func (f waitFlags) check(s *session, machine string) error {
-	if f.Wait == "" || f.Wait == waitSettled || f.Wait == waitDone {
-		return nil
+// check refuses a tag that no version of a known machine has.
+func (f waitFlags) check(known *durable.Machines, machine string) error {
+	if err := producer.CheckCondition(known, machine, producer.Condition(f.Wait)); f.Wait != "" && errors.Is(err, producer.ErrCondition) {
+		return fmt.Errorf("%w: --wait: %w", errUsage, err)
 	}
-	tags, known := s.tags(machine)
-	if !known || slices.Contains(tags, f.Wait) {
-		return nil
-	}
-	expected := []string{waitSettled, waitDone}
-	for _, tag := range tags {
-		if tag != statechart.Settled {
-			expected = append(expected, tag)
-		}
-	}
-	return fmt.Errorf("%w: --wait: machine %s has no tag %q: expected one of %s", errUsage, machine, f.Wait, strings.Join(expected, ", "))
+	return nil
 }
 
 func (f waitFlags) timeout() time.Duration {
@@ -87,90 +58,79 @@ func (f waitFlags) timeout() time.Duration {
 	return *f.Timeout
 }
 
-// waiter sends a message to an instance and waits for the result.
+// waiter sends an event to an instance and waits for the result.
 type waiter struct {
 	session  *session
 	flags    waitFlags
-	table    tableFlags
 	machines *durable.Machines
-	// queue is the queue's name or URL.
-	queue string
-	// eventID is the event's idempotency key, eventType its type. If the type is empty, the message is not an event of
-	// the chart, and await does not check whether it was applied.
-	eventID, eventType string
-
-	to        instances.ID
-	store     *dynamostore.Store
-	messageID string
-	// arn is the ARN of the queue, sequence the message's sequence number in it.
-	arn, sequence string
+	// queueFlag is the queue's name or URL, as given.
+	queueFlag string
+	*producer.Producer
+	queue *sqsqueue.Queue
+	sent  producer.Sent
 	// deadLetterQueue is the name of the dead-letter queue. It is empty if unknown or unreadable.
 	deadLetterQueue string
 	settings        aws.Config
-	// before is the instance as stored before the message was sent.
-	before instances.Record
 }
 
-// sequenceRecorder records the sequence number of the sent message.
-type sequenceRecorder struct {
-	*sqs.Client
-	sequence string
-}
-
-// SendMessage implements sqsqueue.Client.
-func (r *sequenceRecorder) SendMessage(ctx context.Context, input *sqs.SendMessageInput, options ...func(*sqs.Options)) (*sqs.SendMessageOutput, error) {
-	output, err := r.Client.SendMessage(ctx, input, options...)
-	if err == nil {
-		r.sequence = aws.ToString(output.SequenceNumber)
-	}
-	return output, err
-}
-
-// send sends the message, and records what await needs to recognise its outcome.
-func (w *waiter) send(ctx context.Context, message durable.Message) error {
-	defer w.session.newTask("sending to " + message.To.String()).end()
+// connect creates the clients for the table and the queue.
+func (w *waiter) connect(ctx context.Context, table tableFlags) error {
 	var err error
-	if w.settings, err = w.table.load(ctx, w.session); err != nil {
+	if w.settings, err = table.load(ctx, w.session); err != nil {
 		return err
 	}
-	client := &sequenceRecorder{Client: sqs.NewFromConfig(w.settings)}
-	url, err := sqsqueue.ResolveURL(ctx, client.Client, w.queue)
+	client := sqs.NewFromConfig(w.settings)
+	url, err := sqsqueue.ResolveURL(ctx, client, w.queueFlag)
 	if err != nil {
 		return err
 	}
-	w.to = message.To
-	if w.eventID != "" {
-		if err := w.reserve(ctx, message); err != nil {
-			return err
-		}
+	store, err := table.store(ctx, w.session)
+	if err != nil {
+		return err
 	}
+	w.queue = sqsqueue.New(client, url, "")
+	w.Producer = producer.New(w.machines, w.queue, store, w.session.Now)
+	return nil
+}
+
+// send reserves the event's ID and queues the event. With --wait, it records what await needs to recognise the outcome.
+func (w *waiter) send(ctx context.Context, table tableFlags, event producer.Event) error {
+	defer w.session.newTask("sending to " + event.Message.To.String()).end()
+	err := w.connect(ctx, table)
+	if err == nil {
+		err = w.reserve(ctx, event)
+	}
+	if err != nil {
+		return err
+	}
+	w.sent = producer.Sent{Event: event}
 	if w.flags.Wait != "" {
-		if err := w.prepare(ctx, client, url); err != nil {
+		if w.sent, err = w.Watch(ctx, event); err != nil {
 			return err
 		}
+		arn, err := w.queue.DeadLetterARN(ctx)
+		if err != nil {
+			return err
+		}
+		w.deadLetterQueue = queueOfARN(arn)
 	}
-	w.messageID, err = sqsqueue.New(client, url, "").Send(ctx, message)
-	w.sequence = client.sequence
+	w.sent, err = w.SendWatched(ctx, w.sent)
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w: the event may or may not be in %s; check with %s", errInterrupted, w.queue, w.session.hint("get", w.to.String()))
+		return fmt.Errorf("%w: the event may or may not be in %s; check with %s", errInterrupted, w.queueFlag, w.session.hint("get", event.Message.To.String()))
 	}
 	return err
 }
 
 // reserve reserves the event's ID. If the table cannot be written, it warns and continues: the queue and the instance
 // still recognise a duplicate by the ID.
-func (w *waiter) reserve(ctx context.Context, message durable.Message) error {
-	store, err := w.table.store(ctx, w.session)
-	if err != nil {
-		return err
-	}
-	err = store.Reserve(ctx, message.To, w.eventID, message.Body, w.session.Now())
+func (w *waiter) reserve(ctx context.Context, event producer.Event) error {
+	err := w.Reserve(ctx, event)
 	switch {
 	case errors.Is(err, dynamostore.ErrIDReused):
 		return fmt.Errorf("%w; nothing was sent: use another --id, or send the first event again unchanged", err)
 	case errors.Is(err, durable.ErrDenied): // dynamostore.ErrNoTable wraps durable.ErrDenied.
 		w.session.note("%s: warning: cannot check whether --id %s was used for another event: %s; sending the event without the check. "+
-			"To enable the check, use --table, and allow dynamodb:UpdateItem on the keys idempotency/*", w.session.name(), w.eventID, oneLine(err))
+			"To enable the check, use --table, and allow dynamodb:UpdateItem on the keys idempotency/*", w.session.name(), event.ID, oneLine(err))
 		return nil
 	case err != nil && ctx.Err() == nil:
 		return fmt.Errorf("%w; nothing was sent", err)
@@ -179,112 +139,50 @@ func (w *waiter) reserve(ctx context.Context, message durable.Message) error {
 	}
 }
 
-// prepare records the queue's attributes and the instance before the message is sent.
-func (w *waiter) prepare(ctx context.Context, client *sequenceRecorder, url string) error {
-	names := []types.QueueAttributeName{types.QueueAttributeNameQueueArn, types.QueueAttributeNameRedrivePolicy}
-	output, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: names})
-	if err != nil {
-		return fmt.Errorf("getting the ARN of %s: %w", url, err)
-	}
-	w.arn = output.Attributes[string(names[0])]
-	w.deadLetterQueue = deadLetterQueueOf(output.Attributes[string(names[1])])
-	if w.store, err = w.table.store(ctx, w.session); err != nil {
-		return err
-	}
-	w.before, err = w.store.Load(ctx, w.to)
-	return err
-}
-
-// await polls until the instance meets the condition of --wait. ignored reports whether the event is known to have been
-// ignored.
+// await polls until the instance reaches the state that --wait names, after it has applied the sent event if that has a
+// type. ignored reports whether the event is known to have been ignored.
 func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool, err error) {
 	ctx, stop := context.WithTimeoutCause(outer, w.flags.timeout(), errTimeUp)
 	defer stop()
-	progress := w.session.newTask("waiting for " + w.to.String())
+	to, until := w.sent.Message.To, producer.Condition(w.flags.Wait)
+	progress := w.session.newTask("waiting for " + to.String())
 	defer progress.end()
-	where := fmt.Sprintf("%s does not exist yet: the event may have been parked, see %s", w.to, w.hintParked())
+	where := fmt.Sprintf("%s does not exist yet: the event may have been parked, see %s", to, w.hintParked())
 	looks := lookTimer{next: lookFirst}
-	for pause := pollFirst; ; pause = nextPoll(pause) {
-		record, err := w.store.Load(ctx, w.to)
-		if err == nil && record.Revision == 0 && looks.due(ctx, pause) {
-			err = w.checkParked(ctx)
-		}
-		if err == nil && record.Revision > 0 {
-			shown, err = view.Of(w.machines, record)
-			where = shown.Summary(console.Style{})
-		}
-		reached := false
-		if err == nil && record.Revision > 0 {
-			if w.eventType != "" && !w.isApplied(record) {
-				where += ", and the event has not been applied yet"
-			} else {
-				reached, err = w.reached(record, shown)
+	each := func(ctx context.Context, poll producer.Poll) error {
+		if poll.Record.Revision == 0 {
+			if looks.due(ctx, poll.Waited) {
+				if err := w.checkParked(ctx); err != nil {
+					return err
+				}
 			}
+		} else if where, err = w.where(poll.Record); err != nil {
+			return err
+		} else if !poll.Applied {
+			where += ", and the event has not been applied yet"
 		}
-		if err == nil && !reached {
-			progress.say("waiting: " + where)
-			err = smithytime.SleepWithContext(ctx, pause)
-		}
-		if reached {
-			return shown, w.isIgnored(record), nil
-		}
-		if err != nil {
-			switch {
-			case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // Keep this error: it explains the end of the wait.
-			case outer.Err() != nil:
-				err = fmt.Errorf("%w while waiting for %s: the event was sent, as message %s; %s", errInterrupted, w.flags.Wait, w.messageID, where)
-			case ctx.Err() != nil:
-				err = fmt.Errorf("%w: waited %v for %s; the event was sent, as message %s; %s", errTimeUp, w.flags.timeout(), w.flags.Wait, w.messageID, where)
-			}
-			return shown, false, err
-		}
+		progress.say("waiting: " + where)
+		return nil
 	}
+	outcome, err := w.Await(ctx, w.sent, until, each)
+	var parked *producer.ParkedError
+	switch {
+	case err == nil:
+		shown, err = view.Of(w.machines, outcome.Record)
+		return shown, outcome.Ignored, err
+	case errors.As(err, &parked):
+		err = w.parked(parked)
+	case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // Keep this error: it explains the end of the wait.
+	case outer.Err() != nil:
+		err = fmt.Errorf("%w while waiting for %s: the event was sent, as message %s; %s", errInterrupted, until, w.sent.MessageID, where)
+	case ctx.Err() != nil:
+		err = fmt.Errorf("%w: waited %v for %s; the event was sent, as message %s; %s", errTimeUp, w.flags.timeout(), until, w.sent.MessageID, where)
+	}
+	return shown, false, err
 }
 
-// isIgnored reports whether the applied event is known to have been ignored: since the send, the history has recorded
-// events of its type, and all of them were ignored.
-func (w *waiter) isIgnored(record instances.Record) bool {
-	transitions, missed := newTransitions(w.before.History, record.History)
-	ignored := false
-	for _, transition := range transitions {
-		if transition.Event == w.eventType {
-			if !transition.Ignored {
-				return false
-			}
-			ignored = true
-		}
-	}
-	repeat := w.eventID != "" && durable.Remembers(w.before, w.eventID)
-	return ignored && !missed && !repeat
-}
-
-// isApplied reports whether the event was applied, ignored or parked. A duplicate leaves no trace but its ID, which the
-// instance remembers from the first delivery.
-func (w *waiter) isApplied(record instances.Record) bool {
-	applied := record.Watermark[w.arn]
-	return cmp.Or(cmp.Compare(len(applied), len(w.sequence)), cmp.Compare(applied, w.sequence)) >= 0 ||
-		w.eventID != "" && durable.Remembers(record, w.eventID)
-}
-
-// reached reports whether the instance meets the condition of --wait. It fails if the instance can no longer meet it.
-func (w *waiter) reached(record instances.Record, shown view.Instance) (bool, error) {
-	if f := record.Error; f != nil && (w.before.Error == nil || *f != *w.before.Error) && (f.Event == w.eventType || f.Event == "") {
-		return false, w.parked(f.Message)
-	}
-	switch over := shown.Status != statechart.Active; {
-	case w.flags.Wait == waitSettled:
-		return shown.Settled, nil
-	case w.flags.Wait == waitDone && shown.Status == statechart.Done:
-		return true, nil
-	case w.flags.Wait != waitDone && slices.Contains(shown.Tags, w.flags.Wait):
-		return true, nil
-	case over:
-		said := ""
-		if w.isIgnored(record) {
-			said = eventIgnored
-		}
-		return false, fmt.Errorf("waited for %s, but %s ended without it: it is %s in %s%s", w.flags.Wait, w.to, shown.Status, strings.Join(shown.State, ", "), said)
-	default:
-		return false, nil
-	}
+// where returns the state of the instance in one line.
+func (w *waiter) where(record instances.Record) (string, error) {
+	shown, err := view.Of(w.machines, record)
+	return shown.Summary(console.Style{}), err
 }

@@ -3,15 +3,14 @@ package command
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/cmd/settle/internal/deadletter"
+	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -31,33 +30,21 @@ const (
 )
 
 // lookTimer decides when to look into the dead-letter queue.
-type lookTimer struct{ waited, next time.Duration }
+type lookTimer struct{ next time.Duration }
 
-// due reports whether to look now. Call it before each pause while the instance does not exist.
-func (l *lookTimer) due(ctx context.Context, pause time.Duration) bool {
-	due := l.waited >= l.next
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < lookTakes {
-		due = false
+// due reports whether to look now, given the time waited so far. Call it before each pause while the instance does not
+// exist.
+func (l *lookTimer) due(ctx context.Context, waited time.Duration) bool {
+	if deadline, ok := ctx.Deadline(); waited < l.next || ok && time.Until(deadline) < lookTakes {
+		return false
 	}
-	if due {
-		l.next = min(2*l.waited, l.waited+lookEvery)
-	}
-	l.waited += pause
-	return due
-}
-
-// deadLetterQueueOf returns the name of the dead-letter queue in a RedrivePolicy, or "".
-func deadLetterQueueOf(policy string) string {
-	var form struct {
-		Target string `json:"deadLetterTargetArn"`
-	}
-	_ = json.Unmarshal([]byte(policy), &form) // An invalid policy has no target.
-	return form.Target[strings.LastIndexByte(form.Target, ':')+1:]
+	l.next = min(2*waited, waited+lookEvery)
+	return true
 }
 
 // parked returns the error for a parked message.
-func (w *waiter) parked(reason string) error {
-	return fmt.Errorf("the event was parked: %s; see %s", reason, w.hintParked("--instance", w.to.String()))
+func (w *waiter) parked(err *producer.ParkedError) error {
+	return fmt.Errorf("%w; see %s", err, w.hintParked("--instance", w.sent.Message.To.String()))
 }
 
 // hintParked returns the command that lists the parked events. If --queue was given, it includes the dead-letter queue.
@@ -86,7 +73,7 @@ func (w *waiter) checkParked(ctx context.Context) error {
 	}
 	switch {
 	case found != nil:
-		return w.parked(cmp.Or(found.Reason, "no reason recorded, SQS moved it after too many receives"))
+		return &producer.ParkedError{Reason: cmp.Or(found.Reason, "no reason recorded, SQS moved it after too many receives")}
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && !isTemporary(err):
@@ -97,7 +84,7 @@ func (w *waiter) checkParked(ctx context.Context) error {
 
 // findParked receives until it finds the message. It returns nil if the queue does not offer the message.
 func (w *waiter) findParked(ctx context.Context, reader *deadletter.Reader) (*deadletter.Message, error) {
-	isOfInstance := func(m *deadletter.Message) bool { return m.Group == w.to.String() }
+	isOfInstance := func(m *deadletter.Message) bool { return m.Group == w.sent.Message.To.String() }
 	isGroupSeen, isGroupBack := false, false
 	for seen := 0; seen < lookMessagesMax; {
 		batch, err := reader.Next(ctx)
@@ -113,7 +100,7 @@ func (w *waiter) findParked(ctx context.Context, reader *deadletter.Reader) (*de
 		}
 		isGroupSeen = isGroupSeen || slices.ContainsFunc(batch, isOfInstance)
 		for _, m := range batch {
-			if m.ID == w.messageID || m.SourceQueue == w.arn && m.Sequence == w.sequence {
+			if m.ID == w.sent.MessageID || m.SourceQueue == w.sent.Place.Queue && m.Sequence == w.sent.Place.SequenceNumber {
 				return m, nil
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -112,7 +112,7 @@ type watch struct {
 // one prints the transitions of one instance until it ends.
 func (w *watch) one(ctx context.Context, id instances.ID) error {
 	seen := instances.Record{Revision: -1}
-	for pause := pollFirst; ctx.Err() == nil; pause = nextPoll(pause) {
+	for pause := producer.PollFirst; ctx.Err() == nil; pause = producer.NextPoll(pause) {
 		record, err := w.store.Load(ctx, id)
 		retry, err := w.handleError(ctx, seen.Revision < 0, err)
 		if err != nil {
@@ -125,7 +125,7 @@ func (w *watch) one(ctx context.Context, id instances.ID) error {
 			if record.Revision > 0 && record.Status != statechart.Active {
 				return nil
 			}
-			seen, pause = record, pollFirst
+			seen, pause = record, producer.PollFirst
 		}
 		if w.flags.Every != nil {
 			pause = *w.flags.Every
@@ -176,7 +176,7 @@ func (w *watch) print(seen, record instances.Record) error {
 
 // fresh returns the transitions since the last read. It prints a note if some may be missing.
 func (w *watch) fresh(seen, record instances.Record) []watched {
-	transitions, missed := newTransitions(seen.History, record.History)
+	transitions, missed := instances.NewTransitions(seen.History, record.History)
 	if missed {
 		w.session.note("Some transitions of %s were missed here.", record.Instance)
 	}
@@ -201,21 +201,6 @@ func (w *watch) writeEnd(record instances.Record) error {
 		return nil
 	}
 	return s.printf("%s", s.style.Fold(fmt.Sprintf("%s is %s in %s\n", s.style.Bold(record.Instance.String()), record.Status, s.style.State(strings.Join(record.State, ", ")))))
-}
-
-// newTransitions returns the transitions in after that are not in before. missed is true if the two histories do not
-// overlap, so that transitions in between may be lost.
-func newTransitions(before, after []instances.Transition) (fresh []instances.Transition, missed bool) {
-	same := func(a, b instances.Transition) bool {
-		return a.At.Equal(b.At) && a.Event == b.Event && a.Ignored == b.Ignored && slices.Equal(a.From, b.From) && slices.Equal(a.To, b.To)
-	}
-	for n := max(0, len(after)-len(before)); n < len(after); n++ {
-		kept := after[:len(after)-n]
-		if slices.EqualFunc(kept, before[len(before)-len(kept):], same) {
-			return after[len(kept):], false
-		}
-	}
-	return after, len(before) > 0
 }
 
 // watchBackoff is the backoff after a read has failed despite the SDK's retries.

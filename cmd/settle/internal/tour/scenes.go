@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/machines/upload"
-	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/instanceview"
 )
 
 // startJob starts the workflow for a GitHub workflow job, and queues the job. hook is the object workflow_job in
@@ -112,7 +112,7 @@ func (p *player) ask(instance, subject string) (execution, jobID, address string
 // findByAlias looks up the instance by the third party's job ID.
 func (p *player) findByAlias(instance, jobID string) {
 	answer := p.request(http.MethodGet, "/aliases/"+enrich.Alias(jobID), "", http.Header{}, nil, http.StatusOK)
-	var view gateway.Instance
+	var view instanceview.Instance
 	p.check(json.Unmarshal(answer, &view), "reading the instance with the alias "+enrich.Alias(jobID))
 	p.say("     %s", p.config.Style.Dim(fmt.Sprintf(`{"instance": %q, "state": %s, "status": %q, "next_events": %s}`,
 		view.Name, oneLine(view.State), view.Status, oneLine(view.NextEvents))))

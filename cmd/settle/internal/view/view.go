@@ -15,15 +15,15 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/runtime/durable"
-	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/instanceview"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // Instance is the operator's view of an instance. It has the keys of the gateway's view, and adds data for operators,
 // such as the failed effects and the reason why an event was parked.
 type Instance struct {
-	gateway.Instance
+	instanceview.Instance
 	// Parked replaces the gateway's field and adds the reason.
 	Parked *Parked `json:"parked,omitempty"`
 	// Failed are the effects that will never be performed, the latest last.
@@ -65,13 +65,13 @@ type Execution struct {
 
 // Parked is an event that was parked, and why.
 type Parked struct {
-	gateway.Parked
+	instanceview.Parked
 	Message string `json:"message"`
 }
 
 // Of returns the view of a stored record. If machines cannot read it, Problem is set.
 func Of(machines *durable.Machines, record instances.Record) (Instance, error) {
-	shown, err := gateway.ViewOf(machines, record)
+	shown, err := instanceview.Of(machines, record)
 	if err != nil {
 		return Instance{}, err
 	}
@@ -97,15 +97,15 @@ func Of(machines *durable.Machines, record instances.Record) (Instance, error) {
 }
 
 // timers returns the timers, ordered by time.
-func (v Instance) timers() []gateway.Timer {
-	return slices.SortedFunc(maps.Values(v.Timers), func(a, b gateway.Timer) int {
+func (v Instance) timers() []instanceview.Timer {
+	return slices.SortedFunc(maps.Values(v.Timers), func(a, b instanceview.Timer) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.State, b.State), cmp.Compare(a.After, b.After))
 	})
 }
 
 // services returns the services, ordered by state.
-func (v Instance) services() []gateway.Service {
-	return slices.SortedFunc(maps.Values(v.Services), func(a, b gateway.Service) int {
+func (v Instance) services() []instanceview.Service {
+	return slices.SortedFunc(maps.Values(v.Services), func(a, b instanceview.Service) int {
 		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.ID, b.ID))
 	})
 }
@@ -220,13 +220,13 @@ func lines[T any](list []T, describe func(T) string) string {
 }
 
 func (v Instance) timersText(now time.Time) string {
-	return lines(v.timers(), func(timer gateway.Timer) string {
+	return lines(v.timers(), func(timer instanceview.Timer) string {
 		return fmt.Sprintf("%s of %s: %s", escaped(timer.After), escaped(timer.State), at(timer.At, now))
 	})
 }
 
 func (v Instance) servicesText() string {
-	return lines(v.services(), func(service gateway.Service) string {
+	return lines(v.services(), func(service instanceview.Service) string {
 		return fmt.Sprintf("%s in %s, attempt %d", escaped(service.Service), escaped(service.State), max(service.Attempt, 1))
 	})
 }
@@ -240,7 +240,7 @@ func (v Instance) childrenText() string {
 
 // waitsText lists the Step Functions tasks that wait for the instance. Their names come from a workflow.
 func (v Instance) waitsText(now time.Time) string {
-	return lines(v.Waits, func(wait gateway.Wait) string {
+	return lines(v.Waits, func(wait instanceview.Wait) string {
 		line := fmt.Sprintf("a task for %s since %s", escaped(wait.Name), at(wait.Since, now))
 		if !wait.Deadline.IsZero() {
 			line += ", until " + at(wait.Deadline, now)

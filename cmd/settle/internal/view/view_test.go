@@ -10,8 +10,8 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/runtime/durable"
-	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/instanceview"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -143,7 +143,7 @@ func TestChildrenAndParentAreShownByTheirNames(t *testing.T) {
 	if got, want := v.settledText(), ", settled: it waits for an event, a timer or the end of a child"; got != want {
 		t.Errorf("want %q, got %q", want, got)
 	}
-	if child := v.Children["radio"]; child != (gateway.Child{Instance: name("3.0", "radio"), Key: "3.0", Machine: "radio", State: "a"}) {
+	if child := v.Children["radio"]; child != (instanceview.Child{Instance: name("3.0", "radio"), Key: "3.0", Machine: "radio", State: "a"}) {
 		t.Errorf("the radio is shown as %+v", child)
 	}
 }
@@ -175,7 +175,7 @@ func TestJSONIsTheGatewaysViewWithTheReasonOfAParkedEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gateway, err := gateway.ViewOf(pipelines(t), record())
+	gateway, err := instanceview.Of(pipelines(t), record())
 	if err != nil {
 		t.Fatal(err)
 	}

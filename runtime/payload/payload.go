@@ -1,4 +1,4 @@
-// Package payload inspects the Go types of payloads as encoding/json sees them: their keys, and sample values.
+// Package payload inspects the Go types of payloads as encoding/json sees them: their keys, sample values and JSON schemas.
 package payload
 
 import (
@@ -21,6 +21,9 @@ func Keys(typ reflect.Type) (keys []string) {
 	}
 	for _, field := range fields(typ) {
 		key, _ := keyOf(field)
+		if isMerged(field) {
+			continue
+		}
 		// If two fields share a key, encoding/json may use neither.
 		if key != "" && !slices.Contains(keys, key) && len(Unknown(typ, map[string]any{key: nil})) == 0 {
 			keys = append(keys, key)
@@ -97,6 +100,12 @@ func keyOf(field reflect.StructField) (key string, optional bool) {
 		optional = optional || option == "omitzero" || option == "omitempty" && field.Type.Kind() != reflect.Struct
 	}
 	return cmp.Or(key, field.Name), optional
+}
+
+// isMerged reports whether encoding/json merges the keys of an embedded struct into the outer object.
+func isMerged(field reflect.StructField) bool {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	return field.Anonymous && name == "" && behind(field.Type).Kind() == reflect.Struct
 }
 
 // behind dereferences pointer types. nil stays nil.

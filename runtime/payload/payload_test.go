@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/settle-run/settle/cmd/settle/internal/payload"
+	"github.com/settle-run/settle/runtime/payload"
 )
 
 type (
