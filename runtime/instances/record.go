@@ -132,16 +132,14 @@ type Parent struct {
 	Child string `json:"child"`
 }
 
-// FailedEffect is an effect that will never be performed: AWS refused it, or denied it for too long.
+// FailedEffect is an effect that AWS refused, or denied for too long.
 type FailedEffect struct {
 	// ID is the effect's ID. For an answer to a task, it is "token." and the token's key.
-	ID   string                `json:"id"`
-	Kind statechart.EffectKind `json:"kind"`
-	// At is when the loop gave up.
-	At time.Time `json:"at"`
-	// Target is as in statechart.CommunicationFailure.
-	Target string `json:"target,omitempty"`
-	Error  string `json:"error"`
+	ID     string                `json:"id"`
+	Kind   statechart.EffectKind `json:"kind"`
+	At     time.Time             `json:"at"`               // when the loop gave up
+	Target string                `json:"target,omitempty"` // as in statechart.CommunicationFailure
+	Error  string                `json:"error"`
 	// Data is the JSON of the event, input or answer, or else the time that the effect asked for. Data is empty if it is
 	// longer than 2 KiB. DataBytes is the full length either way.
 	Data      json.RawMessage `json:"data,omitempty"`

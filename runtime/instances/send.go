@@ -11,8 +11,7 @@ import (
 type LastSend struct {
 	// Sender is the sender's name and its creation, as in the IDs of its sends: "order/1@1767322800000".
 	Sender string `json:"sender"`
-	// ID is the ID of the send: "3.0".
-	ID string `json:"id"`
+	ID     string `json:"id"` // such as "3.0"
 }
 
 // ParseSend parses the ID of a send, which is the ID of its event ($id): "order/1@1767322800000/3.0". ok is false for

@@ -14,9 +14,8 @@ type Execution struct {
 	// Workflow is the chart's name for the workflow.
 	Workflow string `json:"workflow"`
 	// Event is the type of the event that reports the end to the chart.
-	Event string `json:"event"`
-	// StartedAt is when the chart requested the execution.
-	StartedAt time.Time `json:"started_at"`
+	Event     string    `json:"event"`
+	StartedAt time.Time `json:"started_at"` // when the chart requested the execution
 	// ARN is the execution's ARN, empty until the loop knows that it has started, or may have.
 	ARN string `json:"arn,omitempty"`
 	// Refused is set if the execution cannot be started. If ARN is set too, an earlier call may have started it.
