@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// forget stores what is left of an instance that an operator forgets.
+// forget erases an instance as an operator does, and returns the empty record.
 func (w *world) forget(t *testing.T, id string) instances.Record {
 	t.Helper()
 	left, _, err := durable.Operate(w.machines, w.load(id), instances.Operation{Kind: instances.Forget, At: time.Now(), By: "operator", Reason: "request 7"})

@@ -120,7 +120,7 @@ func (*bulkForgetCommand) Help() string {
 The whole table is read once for all instances, and once for each generation of their children. The messages in the
 dead-letter queues are deleted first. The journal names the instances, so delete it afterwards.
 
-` + bulkHelp + `  settle bulk forget --machine signup --context 'email = "ada@example.com"' --reason "request 2026-17"`
+` + bulkHelp + `  settle bulk forget --machine signup --context 'email = "ada@example.com"' --reason "request 17"`
 }
 
 // Run forgets each instance.
