@@ -63,8 +63,8 @@ func (f *forgetting) find(ctx context.Context, ids []instances.ID) error {
 	return nil
 }
 
-// family returns the instance and its descendants, children before their parents. So a run that is interrupted leaves
-// the way to the rest.
+// family returns the instance and its descendants, children before their parents. So the item of an interrupted run's
+// instance is never the first to expire, and the next run finds the rest.
 func (f *forgetting) family(id instances.ID) []instances.ID {
 	var family []instances.ID
 	seen := map[instances.ID]bool{}
