@@ -153,6 +153,7 @@ func (s shapes) checkSignUps(u user) {
 	s.check(u, "send", "send --local signup/2 CANCEL --wait done")
 	u.must("send", "--local", "signup/4", "SIGN_UP", "email=ada@example.com", "name=Ada")
 	s.check(u, "stop", "stop --local signup/4 --reason asked")
+	s.check(u, "forget", "forget --local signup/4 --yes --reason asked")
 	s.check(u, "export", "export --local --status done")
 	u.put("signup/1", "wrong", `{"type": "VERIFY", "$id": "verify-1"}`)
 	time.Sleep(time.Minute)

@@ -18,7 +18,7 @@ import (
 
 // Operate returns the record after an operator's change, to be stored at the next revision, and the chart's microsteps.
 // Then send the instance any event, so that a consumer settles it and performs its effects. Fails with
-// instances.ErrEnded, ErrUnstorable, the chart's errors, or as Machines.Restore does.
+// instances.ErrEnded, instances.ErrInUse, ErrUnstorable, the chart's errors, or as Machines.Restore does.
 func Operate(machines *Machines, record instances.Record, op instances.Operation) (instances.Record, []statechart.Microstep, error) {
 	// Only the consumer knows its limits and whether it emits events, so the change drops no entry and no effect.
 	config := Config{
@@ -50,6 +50,8 @@ func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep))
 		record.Kept = op.Kind == instances.Keep
 		t.addOperation(op, record.State, record.State)
 		return record.Snapshot, nil
+	case op.Kind == instances.Forget:
+		return t.forget(op)
 	case record.Status != statechart.Active:
 		return nil, fmt.Errorf("%w: it is %s in %v", instances.ErrEnded, record.Status, record.State)
 	case op.Kind == instances.Terminate:
@@ -92,6 +94,30 @@ func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep))
 	t.closeWaits()
 	t.endAsChild()
 	t.addOperation(op, from, next.State())
+	return t.storable()
+}
+
+// forget drafts a record without the data of the instance. The record keeps the parts that recognise late messages: the
+// watermark, the creation and the parent.
+func (t *turn) forget(op instances.Operation) (json.RawMessage, error) {
+	was := t.stored.Record
+	switch {
+	case was.Status == statechart.Active:
+		return nil, fmt.Errorf("%w: expected an instance that has ended, got one that is active in %v", instances.ErrInUse, was.State)
+	case was.Kept:
+		return nil, fmt.Errorf("%w: an operator keeps it", instances.ErrInUse)
+	case was.Owes():
+		return nil, fmt.Errorf("%w: it has effects or answers to tasks that are not performed yet", instances.ErrInUse)
+	}
+	stopped, err := t.machine.Stopped()
+	if err != nil {
+		return nil, fmt.Errorf("%w: expected a machine whose data accepts the JSON of its zero value: %w", ErrUnstorable, err)
+	}
+	t.draft = state{Instance: stopped, Record: instances.Record{
+		Instance: was.Instance, Parent: was.Parent, CreatedAt: was.CreatedAt, Watermark: was.Watermark,
+		Forgotten: true, ExpireAt: t.now().Add(t.loop.config.RetentionMin),
+	}}
+	t.addOperation(op, stopped.State(), stopped.State())
 	return t.storable()
 }
 

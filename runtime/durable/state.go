@@ -108,6 +108,9 @@ func (t *turn) next(snapshot json.RawMessage) instances.Record {
 // never.
 func (t *turn) expireAt(record instances.Record) time.Time {
 	retention := t.machine.Retention()
+	if record.Forgotten {
+		retention = t.loop.config.RetentionMin
+	}
 	if retention <= 0 || record.Status == statechart.Active || record.Status == "" {
 		return time.Time{}
 	}

@@ -29,6 +29,7 @@ const (
 	attrUpdatedAt    = "updated_at"
 	attrExpireAt     = "expire_at"
 	attrKept         = "kept"
+	attrForgotten    = "forgotten"
 	attrWatermark    = "watermark"
 	attrRecentEvents = "recent_events"
 	attrLastSends    = "last_sends"
@@ -74,6 +75,9 @@ func encodeItem(record instances.Record) (map[string]types.AttributeValue, error
 	}
 	if record.Kept {
 		item[attrKept] = &types.AttributeValueMemberBOOL{Value: true}
+	}
+	if record.Forgotten {
+		item[attrForgotten] = &types.AttributeValueMemberBOOL{Value: true}
 	}
 	if !record.DeniedSince.IsZero() {
 		item[attrDeniedSince] = text(formatTime(record.DeniedSince))
@@ -148,6 +152,9 @@ func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 	}
 	if kept, ok := item[attrKept].(*types.AttributeValueMemberBOOL); ok {
 		record.Kept = kept.Value
+	}
+	if forgotten, ok := item[attrForgotten].(*types.AttributeValueMemberBOOL); ok {
+		record.Forgotten = forgotten.Value
 	}
 	if _, denied := item[attrDeniedSince]; denied {
 		record.DeniedSince = r.time(attrDeniedSince)

@@ -32,7 +32,12 @@ const (
 	// Keep prevents the deletion of the item after its retention, and Unkeep permits the deletion again.
 	Keep   OperationKind = "keep"
 	Unkeep OperationKind = "unkeep"
+	// Forget replaces the data of an instance that has ended. The item expires after durable.Config.RetentionMin.
+	Forget OperationKind = "forget"
 )
 
-// ErrEnded is wrapped by errors of operations on an instance that has ended.
-var ErrEnded = errors.New("the instance has ended")
+// Errors of operations.
+var (
+	ErrEnded = errors.New("the instance has ended")
+	ErrInUse = errors.New("the instance is in use") // Forget needs an instance that has ended, owes nothing and is not kept.
+)

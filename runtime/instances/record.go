@@ -25,14 +25,15 @@ type Record struct {
 	State  []string
 	Status statechart.Status
 
-	// CreatedAt is when the event that started the instance was sent. It distinguishes the instance from earlier ones
-	// of its name.
+	// CreatedAt is when the first event was sent. It distinguishes the instance from earlier ones of its name.
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	// ExpireAt is when the item may be deleted; zero means never. It is zero while effects are pending.
 	ExpireAt time.Time
 	// Kept says that an operator keeps the item: it has no ExpireAt, even after the instance has ended.
 	Kept bool
+	// Forgotten says that an operator erased the data: only the name, Parent and Watermark are left. See Forget.
+	Forgotten bool
 
 	// Watermark maps a queue's ARN to the sequence number of the last event that was applied or parked.
 	Watermark map[string]string
@@ -51,25 +52,19 @@ type Record struct {
 	Skipped int64
 	// FailedEffects holds the effects that will never be performed, oldest first. See durable.Config.FailedEffectsMax.
 	FailedEffects []FailedEffect
-	// DeniedSince is when AWS first denied the first effect of the outbox or, if the outbox is empty, the next answer to a
-	// task. It is zero if AWS has not denied it.
+	// DeniedSince is when AWS first denied the first effect of the outbox, or else the next answer to a task; zero if not.
 	DeniedSince time.Time
-	// Outbox holds the effects that may not have been performed yet. Effects must be performed in order, and only
-	// after the record is stored.
+	// Outbox holds the effects that may not have been performed yet. Perform them in order, after the record is stored.
 	Outbox []statechart.Effect
-	// Tokens holds the tasks that wait, whose answer may not have been given yet, or whose expiry the chart has yet to
-	// receive, in order of arrival.
+	// Tokens holds the tasks that wait, are owed an answer, or whose expiry the chart has yet to receive, in order of arrival.
 	Tokens []Token
 	// Executions holds the workflow executions that the instance waits for, in the order of their requests.
 	Executions []Execution
-	Chains     []Chain // long chains of messages, the latest last: see durable.Config.HopsMax
-	// Parent is the instance that spawned this one; nil without one.
-	Parent  *Parent
-	Aliases []string // the aliases that the instance has claimed
-	// Attempts holds the counts of events in progress, at most one for each queue.
-	Attempts []Attempt
-	// Error is the last parked event of the instance and the reason; nil without one.
-	Error *Failure
+	Chains     []Chain   // long chains of messages, the latest last: see durable.Config.HopsMax
+	Parent     *Parent   // the instance that spawned this one; nil without one
+	Aliases    []string  // the aliases that the instance has claimed
+	Attempts   []Attempt // the counts of events in progress, at most one for each queue
+	Error      *Failure  // the last parked event of the instance and the reason; nil without one
 }
 
 // Owes reports whether the record has effects, or answers to Step Functions tasks, that may not have been performed

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
@@ -33,6 +34,10 @@ type bulkFlags struct {
 	// status is the status of the instances to process; empty means any. conditions are parsed from Context.
 	status     statechart.Status
 	conditions []condition
+	// ended selects only instances that have ended and are not forgotten yet.
+	ended bool
+	// copies are the copies that the processed data has elsewhere.
+	copies []view.Copy
 }
 
 // bulkCommand groups the commands that change many instances.
@@ -44,6 +49,7 @@ type bulkCommand struct {
 	Resume    bulkResumeCommand    `cmd:"" help:"Resume each stuck instance."`
 	Keep      bulkOperationCommand `cmd:"" help:"Keep each instance beyond its retention."`
 	Unkeep    bulkOperationCommand `cmd:"" help:"End the effect of keep."`
+	Forget    bulkForgetCommand    `cmd:"" help:"Erase the data of each ended instance."`
 }
 
 type (
@@ -111,7 +117,14 @@ func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Statu
 	if err := j.begin(); err != nil {
 		return err
 	}
-	if err := c.process(ctx, o, j, action(o, j.run.Stamp)); err != nil {
+	do := action(o, j.run.Stamp)
+	if do.prepare != nil {
+		err = do.prepare(ctx, j)
+	}
+	if err == nil {
+		err = c.process(ctx, o, j, do)
+	}
+	if err != nil {
 		return fmt.Errorf("%w; repeat the command to continue the run of %s", c.explain(s, stopped(ctx, err)), path)
 	}
 	return c.report(s, j, false)
@@ -142,6 +155,9 @@ func (c *bulkFlags) list(ctx context.Context, o *operator, filter dynamostore.Fi
 // selects reports whether the instance matches the status, the state, the age and the conditions on the context.
 func (c *bulkFlags) selects(record instances.Record, now time.Time) bool {
 	isInState := func(path string) bool { return path == c.State || strings.HasPrefix(path, c.State+".") }
+	if c.ended && (record.Status == statechart.Active || record.Forgotten) {
+		return false
+	}
 	if c.status != "" && record.Status != c.status || c.State != "" && !slices.ContainsFunc(record.State, isInState) || now.Sub(record.UpdatedAt) < c.OlderThan {
 		return false
 	}
@@ -238,11 +254,13 @@ type bulkReport struct {
 	Skipped   int   `json:"skipped"`
 	Failed    int   `json:"failed"`
 	ReadUnits int64 `json:"read_units"`
+	// Copies are the copies that the data of forgotten instances has elsewhere.
+	Copies []view.Copy `json:"copies,omitempty"`
 }
 
 // report prints the outcomes.
 func (c *bulkFlags) report(s *session, j *journal, dryRun bool) error {
-	r := bulkReport{j.listed, dryRun, j.counts[outcomeChanged], j.counts[outcomeSkipped], j.counts[outcomeFailed], s.read.units()}
+	r := bulkReport{j.listed, dryRun, j.counts[outcomeChanged], j.counts[outcomeSkipped], j.counts[outcomeFailed], s.read.units(), c.copies}
 	var err error
 	switch {
 	case c.json(s):
@@ -250,7 +268,7 @@ func (c *bulkFlags) report(s *session, j *journal, dryRun bool) error {
 	case dryRun:
 		err = s.printf("%s would be processed, in about %s. Listing them took %s.\n", counted(r.Instances, "instance", "instances"), console.Span(c.duration(r.Instances)), counted(int(r.ReadUnits), "read unit", "read units"))
 	default:
-		err = s.printf("%s: %d changed, %d skipped, %d failed.\n", counted(r.Instances, "instance", "instances"), r.Changed, r.Skipped, r.Failed)
+		err = s.printf("%s: %d changed, %d skipped, %d failed.\n%s", counted(r.Instances, "instance", "instances"), r.Changed, r.Skipped, r.Failed, view.CopiesText(s.style, c.copies))
 	}
 	if err == nil && r.Failed > 0 {
 		err = fmt.Errorf("%s failed: the journal %s has the reasons", counted(r.Failed, "instance", "instances"), j.path)

@@ -17,6 +17,8 @@ import (
 
 // bulkAction is the action of a bulk command on one instance.
 type bulkAction struct {
+	// prepare, if set, runs before the first instance of each try. The journal has the instances.
+	prepare func(context.Context, *journal) error
 	// isDone reports whether an earlier try, whose process died, has processed the instance.
 	isDone func(instances.Record) bool
 	apply  func(context.Context, instances.Record) error

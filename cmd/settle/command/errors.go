@@ -48,6 +48,7 @@ var exitCodes = []struct {
 	{dynamostore.ErrIDReused, ExitIDReused},
 	{errRefused, ExitRefused},
 	{instances.ErrEnded, ExitRefused},
+	{instances.ErrInUse, ExitRefused},
 	{simulation.ErrRefused, ExitRefused},
 	{durable.ErrReserved, ExitRefused},
 	{producer.ErrTooLarge, ExitRefused},

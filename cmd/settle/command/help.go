@@ -187,6 +187,18 @@ that the machine would not keep is refused.` + operationHelp + `
   settle move order/7 shipped --reason "sent by hand"
   settle move order/7 --set address.city=Bern --set attempts:=0 --dry-run
   settle move order/7 cancelled --patch '{"note": null}' --revision 12`,
+	"forget": `Erase the data of an instance that has ended, for a person's request to be forgotten. An empty item replaces it for 14 days, so
+that late messages cannot start the instance anew. Then DynamoDB deletes the empty item.
+
+The command first finds and erases its ended children and their children, its aliases, its reserved event IDs, its items for
+last sends, and its messages in the dead-letter queues. To find them, it reads the whole table, once for each generation of
+children. If it is interrupted, run it again.
+
+An instance that is active, owes effects or is kept is refused, and so is one with such a child. The output lists the places
+where copies remain. The machines of this program must be those of the consumer.
+
+  settle forget signup/42 --dry-run
+  settle forget signup/42 --reason "request 2026-17"`,
 	"keep": `Keep the item of an instance beyond its retention, as evidence or for a repair. This also works before the instance ends.` + operationHelp + `
 
   settle keep order/7 --reason "dispute 88"`,
@@ -200,6 +212,11 @@ that the machine would not keep is refused.` + operationHelp + `
 	"bulk resume":    bulkHelp + `  settle bulk resume --machine order`,
 	"bulk keep":      bulkHelp + `  settle bulk keep --machine order --older-than 24h --reason audit`,
 	"bulk unkeep":    bulkHelp + `  settle bulk unkeep --machine order --reason audit`,
+	"bulk forget": `Forgets each ended instance that matches, as settle forget does. Instances that are active or already forgotten do not match.
+The whole table is read once for all instances, and once for each generation of their children. The messages in the
+dead-letter queues are deleted first. The journal names the instances, so delete it afterwards.
+
+` + bulkHelp + `  settle bulk forget --machine signup --context 'email = "ada@example.com"' --reason "request 17"`,
 	"resume": `An instance is unsettled while its services run. It stays unsettled if the chart fails on the result of a service, or if SQS
 moves its event to the dead-letter queue after too many receives. An instance can also be left with effects that were
 committed but not performed, or with workflow tasks that were not answered. In all these cases nothing happens until its

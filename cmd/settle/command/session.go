@@ -56,8 +56,9 @@ type commandLine struct {
 	Move      moveCommand      `cmd:"" help:"Move an instance to another state, or change its context."`
 	Keep      operationCommand `cmd:"" help:"Keep an instance beyond its retention."`
 	Unkeep    operationCommand `cmd:"" help:"End the effect of keep."`
+	Forget    forgetCommand    `cmd:"" help:"Erase the data of an ended instance."`
 
-	Bulk bulkCommand `cmd:"" help:"Send to, stop, move or keep many instances."`
+	Bulk bulkCommand `cmd:"" help:"Send to, stop, move, keep or forget many instances."`
 
 	Resume  resumeCommand  `cmd:"" help:"Resume a stuck instance."`
 	Rearm   rearmCommand   `cmd:"" help:"Rearm instances that were restored from a backup."`

@@ -23,8 +23,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sqsqueue"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 const (
@@ -54,8 +56,8 @@ const (
 // Message is a message of the queue. Its JSON form leaves out the body, which may contain a task token.
 type Message struct {
 	ID string `json:"message_id"`
-	// Instance is the name of the instance: the message group or, in a standard queue, the timer's instance. It is
-	// empty if unknown.
+	// Instance is the name of the instance: the message group or, in a standard queue, the instance of the timer or of the
+	// workflow. It is empty if unknown.
 	Instance string `json:"instance"`
 	// Event is the event's type, EventID its idempotency key. Both are empty if the message is not an event. A timer has
 	// the type and the key of the event inside it.
@@ -260,6 +262,8 @@ func read(received types.Message) *Message {
 	m.Instance = m.Group
 	if timer, err := schedule.Read(m.Body); err == nil {
 		body, m.Instance = timer.Body, cmp.Or(m.Group, timer.To.String())
+	} else if m.Group == "" {
+		m.Instance = starterOf(body)
 	}
 	var keys map[string]json.RawMessage
 	_ = json.Unmarshal(body, &keys) // A body that is not a JSON object has neither type nor ID.
@@ -268,6 +272,22 @@ func read(received types.Message) *Message {
 		m.Reason = "EventBridge could not deliver it: " + code + ": " + text(attrErrorMessage)
 	}
 	return m
+}
+
+// starterOf returns the instance that started the execution whose end EventBridge reports. It is empty if no instance
+// did, or if EventBridge left out the input of the execution.
+func starterOf(body []byte) string {
+	var change struct {
+		Detail struct{ Name, Input string }
+	}
+	if json.Unmarshal(body, &change) != nil {
+		return ""
+	}
+	message, ok, err := durable.ExecutionEnd([]byte(change.Detail.Input), statechart.ExecutionEnded{Name: change.Detail.Name})
+	if err != nil || !ok {
+		return ""
+	}
+	return message.To.String()
 }
 
 // Delete deletes a message.
