@@ -31,7 +31,8 @@ import (
 // root is the repository.
 const root = ".."
 
-// stacksFlag runs only the pages that synthesize a stack. They compile CDK, which make infra does anyway.
+// stacksFlag runs only the pages that synthesize a stack. They compile CDK. make infra sets this flag,
+// because it compiles CDK anyway.
 var stacksFlag = flag.Bool("docs.stacks", false, "run the pages that synthesize a stack of their own instead of the others (make infra does)")
 
 // awsFlag replaces the stand-in of this package with another aws CLI, such as the installed one.

@@ -147,7 +147,7 @@ func TestConstructModuleCanBeFetched(t *testing.T) {
 	}
 }
 
-// make deploy-cdk deploys with the administrator's credentials, so its command line and the packages that it loads are pinned.
+// make deploy-cdk uses the administrator's credentials, so the versions of the CDK CLI and its packages are pinned.
 func TestCDKCommandLineHasALockFile(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("cdk/testdata/npm/package-lock.json")

@@ -12,7 +12,7 @@ import (
 type mistake struct {
 	name string
 	make func(*editor)
-	// caughtBy maps the checks that catch the mistake to parts of their reports. Every other check must not catch it,
+	// caughtBy maps the checks that catch the mistake to parts of their reports. No other check may catch it,
 	// except cfn-lint, which runs only if it is listed.
 	caughtBy map[string]string
 }

@@ -13,7 +13,8 @@ import (
 // function reads.
 var environments = func() map[string]object {
 	secret := func(id string) string { return "{{resolve:secretsmanager:${" + id + "}:SecretString:::}}" }
-	// A rotated secret has a second version, and the variable of the former value exists only then.
+	// During a rotation, the variable holds the version AWSPENDING, and NAME_PREVIOUS holds the current version. Otherwise
+	// the variable holds the current version, and NAME_PREVIOUS is not set.
 	rotated := func(variable, id string) object {
 		choice := func(values ...any) object { return object{"Fn::If": append(list{"Rotates" + id}, values...)} }
 		return object{

@@ -209,8 +209,8 @@ func tableStream(stack awscdk.Stack, table awsdynamodb.Table) {
 		awscdk.Fn_ConditionIf(jsii.String("HasTableStream"), map[string]any{"StreamViewType": "NEW_AND_OLD_IMAGES"}, awscdk.Aws_NO_VALUE()))
 }
 
-// rotation adds a parameter that rotates a secret, as Secrets.RotateEnrichCallbackKey does. The functions' variable is
-// then the version AWSPENDING, and a second variable is the version AWSCURRENT.
+// rotation adds a parameter that rotates a secret, as Secrets.RotateEnrichCallbackKey does. During a rotation, the
+// functions' variable holds the version AWSPENDING, and a second variable holds the version AWSCURRENT.
 func rotation(stack awscdk.Stack, settle *cdk.Settle, id, variable string, functions ...string) {
 	rotate := awscdk.NewCfnParameter(stack, jsii.String("Rotate"+id), &awscdk.CfnParameterProps{
 		Default: "off", AllowedValues: jsii.Strings("off", "on"),

@@ -147,8 +147,8 @@ type Secrets struct {
 	// docs/security.md. Each needs the field that it is the previous value of.
 	EnrichCallbackKeyPrevious awscdk.SecretValue
 	GitHubWebhookPrevious     awscdk.SecretValue
-	// RotateEnrichCallbackKey and RotateGitHubWebhook rotate a generated secret. The secret's version AWSPENDING is then
-	// the current value, and its version AWSCURRENT is accepted too.
+	// RotateEnrichCallbackKey and RotateGitHubWebhook rotate a generated secret. While the field is true, the secret's
+	// version AWSPENDING is in use, and the functions accept its version AWSCURRENT too.
 	RotateEnrichCallbackKey bool
 	RotateGitHubWebhook     bool
 }

@@ -95,9 +95,9 @@ func sign(key []byte, instance, until string) string {
 var ErrCallback = errors.New("not a callback of the third party")
 
 // DataBytesMax limits the data of a callback. If the data is larger, the callback counts as a failure: the third
-// party must store the data elsewhere and send its location. An item has at most 400 KB. For a moment, it has the data
-// twice: in the context and in the effect that answers the task. It also stores small numbers in more bytes than JSON
-// does.
+// party must store the data elsewhere and send its location. An item holds at most 400 KB, and for a moment it holds
+// the data twice: in the context and in the effect that answers the task. DynamoDB also stores small numbers in more
+// bytes than JSON does.
 const DataBytesMax = 96 << 10
 
 // unknownFailure is the text of a failure without an explanation.

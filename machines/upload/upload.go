@@ -6,7 +6,7 @@
 // guard on one transition: a sales file that is held continues when the warehouse file is processed, whichever of the
 // two came first.
 //
-// S3 and EventBridge deliver at least once and in any order. S3's sequencer distinguishes a file from the one that it
+// S3 and EventBridge deliver at least once and in any order. S3's sequencer distinguishes a file from the file that it
 // replaces, and the ETag identifies a copy: events without new content do nothing. Until the window closes, a file
 // may be uploaded again, because it could not be processed or because it was wrong. The new file is processed. After
 // a new warehouse file, the sales file is processed again.

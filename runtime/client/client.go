@@ -7,8 +7,8 @@
 //	sent, err := c.Send(ctx, "order/1", order.Place{Item: "book"}, client.Until(client.Settled))
 //	placed, err := client.ContextOf[order.Context](sent.After)
 //
-// The machines are the ones that the consumers host. The client validates events against them and runs none of their code
-// but the methods of payloads and contexts, so their services may be nil.
+// Pass the machines that the consumers host. The client validates events against them. Of their code, it runs only the
+// methods of payloads and contexts, so their services may be nil.
 //
 // # Permissions
 //

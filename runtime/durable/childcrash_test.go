@@ -36,7 +36,7 @@ func playFamily(t *testing.T, plan map[int]fault) (end, calls []string) {
 		for _, events := range [][]string{
 			{ship, `{"type":"tell","item":"fast"}`},          // The parent starts a child and sends it an event.
 			{event("finish", "")},                            // The child ends.
-			{event("ship", "second")}, {event("cancel", "")}, // The parent leaves the child's state.
+			{event("ship", "second")}, {event("cancel", "")}, // The parent leaves the state that started the child.
 			{event("ship", "heavy")},                      // The child rejects the input.
 			{event("ship", "panic")},                      // The child's chart fails at its start.
 			{`{"type":"both","to":"nobody"}`},             // No machine has this name.

@@ -64,7 +64,8 @@ type Config struct {
 	SnapshotBytesMax int
 	// HistoryMax is how many transitions an instance remembers. Defaults to 20.
 	HistoryMax int
-	// RecentEventsMax is how many producers' event IDs an instance remembers. Defaults to 50.
+	// RecentEventsMax is how many events an instance remembers, including sends from other instances. It remembers them
+	// by ID, and some events without an ID by their place in the queue. Defaults to 50.
 	RecentEventsMax int
 	// SendersMax is how many senders an instance remembers in its item, for each queue, each with its last event.
 	// Further senders are stored as items of their own. Defaults to 50.

@@ -73,7 +73,7 @@ func TestASecondServiceCostsOneWriteMore(t *testing.T) {
 	})
 }
 
-// The events before the one that starts a service are stored first, so that their effects need not wait for the
+// If an event starts a service, the loop first stores the events before it. So their effects need not wait for the
 // service.
 func TestAServiceBehindFoldedEventsCostsOneWriteMore(t *testing.T) {
 	t.Parallel()

@@ -174,10 +174,11 @@ func isRecent(entry, id string) bool {
 	return len(entry) == len(id)+1+recentHashChars && strings.HasPrefix(entry, id+"#")
 }
 
-// appliedAt returns the entry of RecentEvents for an applied event without an ID: the place of its message.
+// appliedAt returns the entry of RecentEvents for an applied event without an ID: a key built from the queue and the
+// sequence number of its message.
 func appliedAt(place instances.Place) string { return placePrefix + keyOf(place) }
 
-// placePrefix begins the entries of RecentEvents that are places.
+// placePrefix begins these entries, even if the event was never parked. Stored items contain it, so it must not change.
 const placePrefix = "parked/"
 
 // compareSequence compares two sequence numbers of a queue. They are decimal digits, and SQS guarantees that they

@@ -166,8 +166,8 @@ func (t *turn) cancelTimers(ctx context.Context) {
 	}
 }
 
-// emitError is an error of Config.Emit, reduced to its text and its class. So the loop takes no error of the host for
-// an error of another port.
+// emitError is an error of Config.Emit, reduced to its text and its class. So the loop does not mistake an error of
+// the host for an error of another port.
 type emitError struct {
 	text  string
 	class error // ErrRefused, ErrDenied or nil

@@ -56,7 +56,7 @@ func TestAProducersDeduplicationIDIsReadableWhereSQSAllows(t *testing.T) {
 }
 
 // Two events share a deduplication ID only if they share instance, ID and body. The deduplication ID of a producer's
-// event never equals the event's ID: the loop takes an event with equal IDs for a send of an instance.
+// event never equals the event's ID: the loop would mistake an event with equal IDs for a send of an instance.
 func TestAProducersDeduplicationIDDistinguishesInstancesIDsAndBodies(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -52,14 +52,14 @@ type Applied struct {
 	Duration time.Duration
 	// Settled is false if a service will be retried. A later delivery is then reported with Resumed.
 	Settled bool
-	// Resumed says that the delivery settled an instance that an earlier one left unsettled. Event is "resume" then.
+	// Resumed says that the delivery settled an instance that an earlier one left unsettled. Event is then "resume".
 	Resumed bool
 }
 
 // Parked is a delivery that was parked.
 type Parked struct {
 	Delivery Delivery
-	// Event is the type of the event. It is empty if the body has none, and cut if it is too long for an event type.
+	// Event is the type of the event. It is empty if the body has none, and truncated if it is too long.
 	Event  string
 	Reason error
 }

@@ -18,10 +18,11 @@ import (
 // may be larger than an item.
 const failureMessageBytesMax = 2 << 10
 
-// park decides to move a delivery to the dead-letter queue. It stores the decision first, as an effect. A frozen turn
-// that applies the same event then fails to commit, so an event is never both applied and parked. Without an
-// instance, it can store nothing and parks the delivery at once. It does not park a delivery whose event was applied
-// to an instance that then cannot settle: a redrive would apply the event twice.
+// park decides to move a delivery to the dead-letter queue. It first records the decision as an effect of the instance.
+// If another process applies the same event and is frozen before its commit, that commit later fails. So an event is
+// never both applied and parked. If no instance exists, park cannot record the decision and parks the delivery at once.
+// If the event was already applied and the instance cannot settle, park does not park the delivery: a redrive would
+// apply the event twice.
 func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason error) error {
 	switch {
 	case t.isApplied(d):

@@ -14,8 +14,8 @@ import (
 // errOutOfTime is returned for services that still run at the deadline of the invocation.
 var errOutOfTime = errors.New("the invocation has run out of time")
 
-// A service that starts within promptly of the start of its invocation counts as having the whole time of the
-// invocation.
+// A service that starts within promptly of the start of its invocation counts as having the whole invocation. If the
+// invocation runs out of time, this service loses an attempt. A service that starts later loses none.
 const promptly = time.Second
 
 // services runs the services of one turn.

@@ -201,7 +201,7 @@ func (l *Loop) failParked(ctx context.Context, d Delivery, reason error, held []
 		return nil
 	}
 	if errors.Is(err, ErrRefused) || errors.Is(err, ErrDenied) && d.ReceiveCount >= l.config.AbandonedMax {
-		// The event must be parked anyway. Its task waits until it times out.
+		// Park the event although its task cannot be failed. The task waits until it times out.
 		l.config.Logger.ErrorContext(ctx, "cannot fail the task of a parked event", "instance", d.Group, "message_id", d.MessageID, "error", err)
 		return nil
 	}

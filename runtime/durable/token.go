@@ -75,7 +75,7 @@ func (t *turn) dropToken(key string) {
 	t.changed()
 }
 
-// withoutToken returns a copy of the tokens without the one with the key.
+// withoutToken returns a copy of the tokens that lacks the token with the key.
 func withoutToken(tokens []instances.Token, key string) []instances.Token {
 	return without(tokens, func(token instances.Token) bool { return token.Key == key })
 }

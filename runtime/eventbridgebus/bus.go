@@ -44,7 +44,8 @@ const (
 var (
 	// ErrRefused is returned if EventBridge will never accept the event.
 	ErrRefused = fmt.Errorf("refused by EventBridge: %w", durable.ErrRefused)
-	// ErrDenied is returned if a permission is missing, including the one for the key of an encrypted bus.
+	// ErrDenied is returned if a permission is missing, including the permission for the key of an encrypted
+	// bus.
 	ErrDenied = fmt.Errorf("denied by EventBridge: grant events:PutEvents on the bus, check the policies of role and bus (%w)", durable.ErrDenied)
 )
 

@@ -89,8 +89,8 @@ func playFailures(t *testing.T, payloads string) {
 	}
 }
 
-// checkPanics checks that the log has the panics of actions, guards, services and payloads with their stacks, and their
-// values only if payloads are logged.
+// checkPanics checks that the log has a stack for each panic of an action, guard, service or payload, and the panic's
+// value only if payloads are logged.
 func (w *world) checkPanics(valuesShown bool) {
 	w.t.Helper()
 	for message, want := range map[string]struct {

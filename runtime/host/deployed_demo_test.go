@@ -118,8 +118,8 @@ func (d *deployed) checkRoles() {
 	}
 }
 
-// checkEndsOfExecutions reports the end of an execution whose input names the job. The executions function must send
-// the job an event.
+// checkEndsOfExecutions runs an execution whose input names the job, and checks that the executions function sends the
+// job an event when the execution ends.
 func (d *deployed) checkEndsOfExecutions() {
 	d.t.Helper()
 	const name = durable.ExecutionPrefix + "deployed-1"

@@ -310,8 +310,8 @@ func throughFunction(name string) (string, error) {
 	return string(changed), err
 }
 
-// startWorkflow starts an execution that waits for the instance. If definition is empty, it uses the one in
-// infra/workflows.
+// startWorkflow starts an execution that waits for the instance. If definition is empty, it uses the
+// definition in infra/workflows.
 func (d *deployed) startWorkflow(name, definition, instance string, input map[string]any) (arn string, err error) {
 	if definition == "" {
 		if definition, err = workflows.Definition(name); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 )
 
-// TestPublishEventsPage plays docs/publish-events.md: the action of its Go block is the one of orders, and its rule
-// receives the event that it shows.
+// TestPublishEventsPage checks docs/publish-events.md: emit_test.go contains the page's Go block, the page's pattern
+// matches one of two events, and the first published event equals the page's event.
 func TestPublishEventsPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/publish-events.md")

@@ -22,7 +22,7 @@ func TestAnotherModuleHostsItsMachines(t *testing.T) {
 	if err := os.CopyFS(own, os.DirFS("testdata/own")); err != nil {
 		t.Fatal(err)
 	}
-	// The versions are the ones in this module's go.mod, so no proxy is needed.
+	// The copy requires the versions of this module's go.mod. They are in the module cache, so go needs no proxy.
 	theirs, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
 		t.Fatal(err)

@@ -124,8 +124,8 @@ func (d describer) object(typ reflect.Type) map[string]any {
 	return schema
 }
 
-// fieldOf returns the field that encoding/json uses for a key of Keys: the least nested one and, of several, the one with
-// a tag.
+// fieldOf returns the field that encoding/json uses for a key of Keys: the least nested field. If several fields have
+// this depth, it is the field with a tag.
 func fieldOf(typ reflect.Type, key string) reflect.StructField {
 	for level := []reflect.Type{typ}; len(level) > 0; {
 		var found []reflect.StructField

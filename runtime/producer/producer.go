@@ -1,6 +1,6 @@
 // Package producer is the sending side of the queue. It validates events, reserves their IDs, queues them, and waits until
-// instances have applied them. The gateway, package client and the command line share it. Package client is the one for
-// programs that send events.
+// instances have applied them. The gateway, package client and the command line share it. Programs that send
+// events use package client.
 package producer
 
 import (

@@ -50,9 +50,9 @@ type SchedulerConfig struct {
 	Logger *slog.Logger
 }
 
-// Timers implements durable.Timers. It sends a message that is due within HopMax to the delay queue. For later ones
-// it creates a schedule in EventBridge Scheduler, which costs nothing while it waits. Messages that Scheduler denies
-// or refuses travel in hops through the delay queue. It is safe for concurrent use.
+// Timers implements durable.Timers. It sends a message that is due within HopMax to the delay queue. For a later
+// message, it creates a schedule in EventBridge Scheduler, which costs nothing while it waits. A message that Scheduler
+// denies or refuses travels in hops through the delay queue. Timers is safe for concurrent use.
 type Timers struct {
 	delays *DelayQueue
 	client SchedulerClient

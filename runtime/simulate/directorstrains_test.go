@@ -40,7 +40,7 @@ func (d *director) latencyOf(call *pendingCall) time.Duration {
 	return time.Duration(1+d.rng.IntN(20)) * time.Millisecond
 }
 
-// lagOf draws how old the state is that a call reads.
+// lagOf draws the staleness of a call's read, or returns 0 if the call reads the current state.
 func (d *director) lagOf(call awslocal.Call) time.Duration {
 	if d.plan.lag == 0 || call.Client == "" || call.Service != "states" {
 		return 0

@@ -111,7 +111,7 @@ func (r *replay) consume(message accepted) error {
 		return nil
 	}
 	if reason == nil && len(reasons) > 0 && strings.Contains(reasons[0], noEnd) {
-		// The message used up its tries: see checkInnocents. The instance may have started with it anyway.
+		// The message used up its tries: see checkInnocents. The instance may nevertheless have started with it.
 		if strings.HasPrefix(event.Type, statechart.ReservedPrefix) && event.Type != "settle.start" {
 			return fmt.Errorf("it was parked, and not scheduled again: %s", reasons[0])
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The part of the sequential model about events that only the loop can report to a chart.
+// This file models the events that only the loop can report to a chart.
 
 // loseAlias applies the message with which the loop reports that another instance had the alias when this one claimed
 // it. The loop then claims the alias once more. r.taken means that the other instance still has it.

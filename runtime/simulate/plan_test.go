@@ -36,8 +36,8 @@ type plan struct {
 	hopeless bool
 	// denies means that permissions are missing for a while.
 	denies bool
-	// redriven means that an operator sends parked messages again. attributed means that they then keep their message
-	// attributes.
+	// redriven means that an operator sends parked messages again. attributed means that the resent messages keep their
+	// message attributes.
 	redriven, attributed bool
 	// receivesMax is the number of receives after which a queue gives up a message: it moves the message to the
 	// dead-letter queue. 0 means never. An operator sends the message again.
@@ -75,7 +75,7 @@ type plan struct {
 	config durable.Config
 	// horizon multiplies the waits for a deployment, for duplicates of an event, and for tasks.
 	horizon int
-	// rest is the time in which the runtime must come to rest after the last event.
+	// rest is the wait after the last event. At its end, the runtime must be at rest.
 	rest time.Duration
 }
 

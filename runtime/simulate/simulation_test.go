@@ -59,7 +59,7 @@ type simulation struct {
 	store              *dynamostore.Store
 	plan               plan
 	ledger             ledger
-	arrivals           map[string]string // the receivers of the sends between instances that arrived, by event ID
+	arrivals           map[string]string // by event ID: the receiver of each send between instances that a queue accepted
 
 	// untilStopped ends when an operator stops the consumer. stopped waits for its invocations. restarted is closed
 	// when the consumer starts again.

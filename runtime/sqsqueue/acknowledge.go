@@ -18,8 +18,8 @@ type DeleteClient interface {
 	DeleteMessageBatch(context.Context, *sqs.DeleteMessageBatchInput, ...func(*sqs.Options)) (*sqs.DeleteMessageBatchOutput, error)
 }
 
-// Acknowledger implements durable.Acknowledger on a queue. It needs the permission sqs:DeleteMessage, which an event
-// source mapping needs anyway. It is safe for concurrent use.
+// Acknowledger implements durable.Acknowledger on a queue. It needs the permission sqs:DeleteMessage. The function's
+// role already has this permission, because an event source mapping needs it. Acknowledger is safe for concurrent use.
 type Acknowledger struct {
 	client DeleteClient
 	url    string

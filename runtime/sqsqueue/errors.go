@@ -20,7 +20,8 @@ var (
 	ErrRefused = fmt.Errorf("refused by SQS: %w", durable.ErrRefused)
 	// ErrNoQueue is returned if the queue does not exist.
 	ErrNoQueue = fmt.Errorf("no such queue: check its URL, the Region and the account (%w)", durable.ErrDenied)
-	// ErrDenied is returned if a permission is missing, including the one for the key of an encrypted queue.
+	// ErrDenied is returned if a permission is missing, including the permission for the key of an encrypted
+	// queue.
 	ErrDenied = fmt.Errorf("denied by SQS: check the policies of role, queue and key (%w)", durable.ErrDenied)
 	// ErrExpired is returned by Delay if the receipt is no longer valid: the visibility timeout has passed, and
 	// another consumer may have received the message.

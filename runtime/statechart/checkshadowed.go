@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// checkShadowed finds transitions that are never taken: an earlier transition of the same state has no guard and
-// matches every event that they match. SCXML and XState also take the first transition that matches, so the second one
-// is certainly a mistake. A shadowed transition in a chart of another interpreter is not an error.
+// checkShadowed finds transitions that are never taken, because an earlier transition of the same state has no guard
+// and matches every event that they match. As in SCXML and XState, the first matching transition wins. checkGraph skips
+// this check for charts of other interpreters, which accept such transitions.
 func (c *compiler) checkShadowed(n *node) {
 	for _, transitions := range [][]transition{n.transitions, n.always} {
 		for k := range transitions {

@@ -106,8 +106,8 @@ func (w *storedWalk) collect(typ reflect.Type, outer []reflect.Type, into *[]sto
 	}
 }
 
-// hidden reports whether another field takes the key. The shallowest field wins, then the one with a tag. If several
-// remain, none is encoded.
+// hidden reports whether another field takes the key. The shallowest field wins, and among equally deep fields, the
+// field with a tag. If several remain, none is encoded.
 func (f *storedField) hidden(among []storedField) bool {
 	for i := range among {
 		other := &among[i]

@@ -182,7 +182,7 @@ func TestStepperForgetsTheEntrySetOfEarlierSteps(t *testing.T) {
 	}
 }
 
-// remembering returns a region with a compound state x that has a history state, and a state out.
+// remembering returns a region with two states: x, a compound state with a history state, and out.
 func remembering(id string, typ statechart.Type) S {
 	return S{ID: id, Initial: "x" + id, States: []S{
 		{ID: "x" + id, Initial: "a" + id, On: []On{{Event: "OUT", Target: "out" + id}, {Event: "OUT" + id, Target: "out" + id}, {Event: "IN", Actions: logs("in")}}, States: []S{

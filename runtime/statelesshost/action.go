@@ -48,8 +48,8 @@ func Now(ctx context.Context) (time.Time, error) {
 }
 
 // Fire adds a trigger to the end of the instance's own queue. The same step fires it, after the current transition
-// and the triggers that are already in the queue. If no state handles it then, the machine's OnUnhandledTrigger
-// decides. By default OnUnhandledTrigger returns an error, which fails the step.
+// and the triggers that are already in the queue. If no active state handles the trigger at that point, the
+// machine's OnUnhandledTrigger decides. By default OnUnhandledTrigger returns an error, which fails the step.
 func Fire(ctx context.Context, trigger stateless.Trigger, args ...any) error {
 	s, err := stepOf(ctx)
 	if err != nil {

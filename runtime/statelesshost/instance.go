@@ -47,7 +47,8 @@ func (i *instance[T]) commit(s *step) (*instance[T], []statechart.Effect) {
 	return &next, s.effects
 }
 
-// Apply implements durable.Instance. It runs one transition of the machine, and then the transitions that it fires.
+// Apply implements durable.Instance. It runs one transition of the machine, and then the transitions that the first one
+// fires.
 func (i *instance[T]) Apply(event statechart.Event) (next durable.Instance, effects []statechart.Effect, handled bool, err error) {
 	if i.status != statechart.Active {
 		return i, nil, false, nil

@@ -11,8 +11,8 @@ import (
 )
 
 // transitioned runs after each transition. It ends the timers of the states that were left, starts the timers of the
-// states that were entered, and requests their answers. It fails the step if the transition did not begin in the state
-// in which the last one ended, because one transition then ran during another.
+// states that were entered, and requests their answers. If the transition did not begin in the state in which the last
+// one ended, one transition ran during another, and transitioned fails the step.
 func (m *Machine[T]) transitioned(ctx context.Context, sm *stateless.StateMachine, s *step, t stateless.Transition) {
 	if s.failure != nil {
 		return

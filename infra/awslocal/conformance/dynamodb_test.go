@@ -23,7 +23,7 @@ var dynamodbBehaviours = []behaviour{
 	{name: "projection", test: projection, connection: true, promise: "ProjectionExpression selects nested paths and list elements, also by #name, in GetItem and Query."},
 	{name: "validation_errors", test: validationErrors, promise: "Reserved words, unused or undefined values and names, and missing, empty or wrongly typed keys fail with ValidationException."},
 	{name: "ttl_api", test: ttlAPI, promise: "UpdateTimeToLive enables and disables TTL, and DescribeTimeToLive returns its status."},
-	{name: "ttl_expiry", test: ttlExpiry, takes: 49 * time.Hour, promise: "An expired item can still be read for a while, and is removed within two days, also from indexes. A deadline in milliseconds or of another type has no effect."},
+	{name: "ttl_expiry", test: ttlExpiry, takes: 49 * time.Hour, promise: "An expired item can still be read for a while, and is removed within two days, including from indexes. A deadline in milliseconds or of another type has no effect."},
 	{name: "batch_write_get", test: batchWriteGet, promise: "A batch has up to 25 puts and deletes, or 100 keys to get, without duplicates. A rejected batch writes nothing."},
 	{name: "item_size_limit", test: itemSizeLimit, promise: "An item may have 400 KB, attribute names included. A larger one is rejected in a put, an update and a transaction."},
 	{name: "query_1mb_page", test: query1MBPage, promise: "A page of a query ends at 1 MB, with a LastEvaluatedKey."},

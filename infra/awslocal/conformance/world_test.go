@@ -167,7 +167,7 @@ func must(t *testing.T, what string, err error) {
 	}
 }
 
-// wantCode fails unless err has one of the AWS error codes. Every SQS error has two codes. This checks the code of
+// wantCode fails unless err has one of the AWS error codes. Every SQS error has two codes. wantCode checks the code of
 // the SDK's error type.
 func wantCode(t *testing.T, what string, err error, codes ...string) {
 	t.Helper()

@@ -13,6 +13,6 @@ var codes = []string{
 	"KMS.NotFoundException", "KMS.OptInRequired", "KmsAccessDeniedException", "KmsInvalidStateException",
 }
 
-// Is reports whether the error code means that a permission is missing, including the one for the key of an encrypted
-// resource.
+// Is reports whether the error code means that a permission is missing, including the permission for the key of
+// an encrypted resource.
 func Is(code string) bool { return slices.Contains(codes, code) }

@@ -18,7 +18,7 @@ const (
 )
 
 var (
-	// ErrPathLimit is returned if a chart has more or longer paths than the limits allow. No paths are returned then,
+	// ErrPathLimit is returned if a chart has more or longer paths than the limits allow. No paths are returned with it,
 	// because a caller could mistake some paths for all.
 	ErrPathLimit = errors.New("too many paths")
 	// ErrUnreached is returned by FinalPaths, together with the paths found, if a final state has no path.

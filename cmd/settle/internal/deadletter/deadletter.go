@@ -1,5 +1,5 @@
-// Package deadletter reads the messages of a dead-letter queue without losing or hiding any: it makes messages that it
-// does not delete visible again.
+// Package deadletter reads a dead-letter queue without losing or hiding messages. Every message that it does not delete
+// becomes visible again.
 //
 // A FIFO queue offers at most the first ten messages of a group. While they are in flight, it holds back the rest of
 // the group. Once they are deleted, it offers the next ones.

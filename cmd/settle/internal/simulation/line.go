@@ -71,7 +71,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// reserved are the types of events that the machine creates itself, and the ones that XState and this runtime reserve.
+// reserved lists the types of the events that the machine itself creates, and the types and prefixes that XState and
+// this runtime reserve.
 var reserved = []string{statechart.ReservedPrefix, "xstate.", "done.state.", statechart.ExecutionError}
 
 // event returns the event of a line.

@@ -162,8 +162,8 @@ func (s *seen) committed(ctx context.Context, committed durable.Committed) {
 	s.changed = make(chan struct{})
 }
 
-// await waits for a transition to all of the states, which are separated by commas. It considers only transitions of
-// the instance after the one at which the previous call returned.
+// await waits for a transition to all of the states, which are separated by commas. It ignores the instance's
+// transitions up to the transition at which the previous call returned.
 func (p *player) await(instance, states string) {
 	for s := p.seen; ; {
 		s.mu.Lock()

@@ -44,7 +44,7 @@ func TestSettledFollowsTheEngineNotTheTags(t *testing.T) {
 		Instance: instances.ID{Machine: "order", ID: "1"}, Revision: 2, State: instance.State(), Status: instance.Status(), Snapshot: snapshot,
 		CreatedAt: noon, UpdatedAt: noon,
 	}
-	half := record() // Its snapshot becomes unreadable: a state is not settled, and no service is running.
+	half := record() // Its snapshot is unreadable: it has the tag settled, but its state is not settled and no service runs.
 	half.Snapshot = json.RawMessage(strings.Replace(strings.Replace(string(half.Snapshot), `"tags": ["slow"]`, `"tags": ["settled"]`, 1), `"services": {"9.2"`, `"none": {"9.2"`, 1))
 	hosted, err := durable.NewMachines(machine, pipeline())
 	if err != nil {

@@ -50,7 +50,8 @@ func Open(dir string) (*Store, error) {
 }
 
 // options keeps the list of free pages out of the file. After a purge the list can be long, and each transaction would
-// write it. bbolt rebuilds the list when it opens the file, and awslocal reads the whole file then anyway.
+// write it. bbolt rebuilds the list when it opens the file, by reading all pages. This costs little, because awslocal
+// reads the whole file at that time too.
 func options() *bbolt.Options {
 	return &bbolt.Options{Timeout: lockWait, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType}
 }

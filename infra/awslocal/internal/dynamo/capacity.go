@@ -2,7 +2,7 @@ package dynamo
 
 import "github.com/settle-run/settle/infra/awslocal/internal/dynamo/attribute"
 
-// consumedCapacity is the ConsumedCapacity of an answer.
+// consumedCapacity is the ConsumedCapacity of a response.
 type consumedCapacity struct {
 	TableName              string
 	CapacityUnits          float64

@@ -41,8 +41,8 @@ func (s keySchema) keyOf(item attribute.Map) attribute.Map {
 	return attribute.NewMap(fields...)
 }
 
-// storageKey returns the key of an item in byte order: partitions are ordered by hash, and the items of a partition
-// by sort key.
+// storageKey encodes the key of an item so that byte order sorts partitions by hash, and the items of a partition by
+// sort key.
 func (s keySchema) storageKey(item attribute.Map) []byte {
 	stored := partitionPrefix(item.Get(s[0].name))
 	for _, key := range s[1:] {

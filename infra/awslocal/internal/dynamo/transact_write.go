@@ -121,7 +121,7 @@ func checkDistinctItems(writes []*write) *wire.Error {
 	seen := make(map[string]bool, len(writes))
 	for _, w := range writes {
 		if w.refused != nil {
-			continue // A refused write has no key to compare, and cancels the transaction anyway.
+			continue // A refused write has no key to compare. It cancels the transaction.
 		}
 		item := w.table.name + "/" + string(w.table.schema.storageKey(w.key))
 		if seen[item] {

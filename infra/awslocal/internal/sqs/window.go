@@ -42,7 +42,7 @@ func (w *window[K, V]) get(now time.Time, key K) (V, bool) {
 	return none, false
 }
 
-// put stores value under key, and replaces an existing value.
+// put stores value under key and replaces any existing value.
 func (w *window[K, V]) put(now time.Time, key K, value V) {
 	w.dropExpired(now)
 	if w.entries == nil {

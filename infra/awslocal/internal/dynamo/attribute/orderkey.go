@@ -4,8 +4,8 @@ package attribute
 // is a prefix of another, so encodings can be concatenated. AppendOrderKey panics for values other than strings,
 // numbers and binaries, which cannot be keys.
 //
-// A string or binary ends in 00 00, and each 00 inside it is written as 00 FF. A number is its sign, its exponent and
-// its digits. For negative numbers, the exponent and the digits are inverted.
+// The encoding of a string or binary ends with 00 00, and each 00 inside the value becomes 00 FF. A number is encoded
+// as its sign, exponent and digits. For negative numbers, the exponent and the digits are inverted.
 func AppendOrderKey(dst []byte, value Value) []byte {
 	switch value := value.(type) {
 	case String:

@@ -38,7 +38,7 @@ func Encode(value any) string {
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
-		panic("document: cannot encode a value as JSON: " + err.Error()) // values come from Decode or from code
+		panic("document: cannot encode a value as JSON: " + err.Error()) // cannot happen: values come from Decode or from this program
 	}
 	return strings.TrimSuffix(buffer.String(), "\n")
 }

@@ -1,4 +1,4 @@
-// Package order is a machine of another module.
+// Package order is a machine in another module.
 package order
 
 import (
