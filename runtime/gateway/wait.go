@@ -68,9 +68,9 @@ func (a *api) sendAndWait(ctx context.Context, event producer.Event, wait time.D
 		return reply{}, fmt.Errorf("%w: %s will not apply %s, message %s; operators find the reason in the dead-letter queue", errParked, sent.Message.To, sent.Type, sent.MessageID)
 	case err != nil && waiting.Err() == nil:
 		a.config.Logger.WarnContext(ctx, "cannot read the outcome of an event", "instance", sent.Message.To.String(), "message_id", sent.MessageID, "error", err)
-		return queued, nil //nolint:nilerr // The event is queued, so the client must not send it again.
+		return queued, nil // The event is queued, so the client must not send it again.
 	case err != nil:
-		return queued, nil //nolint:nilerr // As above.
+		return queued, nil
 	}
 	return reply{status: http.StatusOK, body: appliedView{
 		MessageID: sent.MessageID, Type: sent.Type, EventIgnored: outcome.Ignored, Instance: outcome.View,

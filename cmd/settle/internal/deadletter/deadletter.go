@@ -30,8 +30,9 @@ import (
 )
 
 const (
-	// Hidden is the visibility timeout for readers that move or delete messages, HiddenLook for others.
-	Hidden     = 5 * time.Minute
+	// Hidden is the visibility timeout for readers that move or delete messages.
+	Hidden = 5 * time.Minute
+	// HiddenLook is the visibility timeout for other readers.
 	HiddenLook = 20 * time.Second
 	// batchMax is how many messages SQS returns at most.
 	batchMax = 10

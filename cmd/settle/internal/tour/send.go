@@ -62,26 +62,28 @@ const answerBytesMax = 64 << 10
 // request makes a request, and prints it with the response's status before any transition that it causes. The output
 // shows text instead of the body.
 func (p *player) request(method, path, text string, header http.Header, body []byte, want int) (answer []byte) {
-	var got *http.Response
+	var code int
+	var status string
 	shown := shortened(path)
 	p.lead(func() string {
 		request, err := http.NewRequestWithContext(p.ctx, method, p.stack.HTTPURL()+path, bytes.NewReader(body))
 		p.check(err)
 		header.Set("Content-Type", "application/json")
 		request.Header = header
-		got, err = p.stack.HTTPClient().Do(request)
+		got, err := p.stack.HTTPClient().Do(request)
 		p.check(err, method+" "+shown)
+		code, status = got.StatusCode, got.Status
 		defer got.Body.Close()
 		answer, err = io.ReadAll(io.LimitReader(got.Body, answerBytesMax))
 		p.check(err, "reading the answer of "+method+" "+shown)
 		mark := p.config.Style.State
-		if got.StatusCode >= http.StatusBadRequest {
+		if code >= http.StatusBadRequest {
 			mark = p.config.Style.Warning
 		}
-		return strings.TrimSuffix(p.config.Style.Bold(method+" "+shown)+" "+text, " ") + "  " + mark(got.Status)
+		return strings.TrimSuffix(p.config.Style.Bold(method+" "+shown)+" "+text, " ") + "  " + mark(status)
 	})
-	if got.StatusCode != want {
-		p.check(fmt.Errorf("%s %s: expected %d, got %s: %s", method, shown, want, got.Status, bytes.TrimSpace(answer)))
+	if code != want {
+		p.check(fmt.Errorf("%s %s: expected %d, got %s: %s", method, shown, want, status, bytes.TrimSpace(answer)))
 	}
 	return answer
 }

@@ -23,7 +23,7 @@ func operator(name string) func(operand any) (condition, error) {
 	return map[string]func(any) (condition, error){
 		"prefix":             cased(strings.HasPrefix),
 		"suffix":             cased(strings.HasSuffix),
-		"equals-ignore-case": ofText(func(leaf, operand string) bool { return strings.EqualFold(leaf, operand) }),
+		"equals-ignore-case": ofText(strings.EqualFold),
 		"wildcard":           wildcard,
 		"exists":             exists,
 		"numeric":            numeric,
