@@ -163,7 +163,8 @@ func withEventID(event []byte, id string) []byte {
 	return []byte(strings.TrimSuffix(object, "}") + `,"$id":` + string(quoted) + "}")
 }
 
-// readBody reads the whole body. It returns errTooLarge if the body exceeds the limit.
+// readBody reads the whole body. It returns errTooLarge if the body exceeds the limit, and reads nothing of a body whose
+// length is known to exceed it.
 func readBody(r *http.Request, bytesMax int) ([]byte, error) {
 	if r.ContentLength > int64(bytesMax) {
 		return nil, fmt.Errorf("%w: expected a body of at most %d bytes, got %d", errTooLarge, bytesMax, r.ContentLength)
