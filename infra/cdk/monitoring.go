@@ -121,6 +121,11 @@ func (s *Settle) addInstanceAlarms() {
 		id: "Retried", description: "Deliveries keep failing: an instance is stuck, or a third party is unavailable. See the logs of the functions consumer, delay and executions.",
 		metric: s.metric(MetricRetried, "Sum"), datapoints: stuckPeriods, periods: stuckPeriodsOf,
 	})
+	s.addAlarm(alarm{
+		id: "Events", description: "More events are applied than expected: a chart or a producer may run in a loop. Find the instance in the consumer's log " +
+			"or with settle list, and end it with settle stop: see docs/floods.md.",
+		metric: s.metric(MetricEvents, "Sum"), threshold: float64(s.props.EventsPerFiveMinutes), periods: 1,
+	})
 }
 
 func (s *Settle) addFunctionAlarms() {
