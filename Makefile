@@ -290,9 +290,9 @@ COMMA := ,
 CDK ?= testdata/npm/node_modules/.bin/cdk
 
 .PHONY: deploy-cdk
-deploy-cdk: functions $(INFRA)/testdata/npm/node_modules/.package-lock.json ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= BUCKETS= ALARMS= CONCURRENCY= STREAM= ROTATE= BUS=, DRY=1 only synthesizes
+deploy-cdk: functions $(INFRA)/testdata/npm/node_modules/.package-lock.json ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= BUCKETS= ALARMS= EVENTS= CONCURRENCY= RESERVE= STREAM= ROTATE= BUS=, DRY=1 only synthesizes
 	cd $(INFRA) && GOWORK=off $(CDK) $(if $(DRY),synth --quiet,deploy) -c stack='$(STACK)' -c buckets='$(BUCKETS)' \
-		-c alarms='$(ALARMS)' -c concurrency='$(CONCURRENCY)' -c stream='$(STREAM)' -c rotate='$(ROTATE)' -c bus='$(BUS)' \
+		-c alarms='$(ALARMS)' -c events='$(EVENTS)' -c concurrency='$(CONCURRENCY)' -c reserve='$(RESERVE)' -c stream='$(STREAM)' -c rotate='$(ROTATE)' -c bus='$(BUS)' \
 		-c functions='$(if $(OWN),$(abspath $(OWN))$(COMMA))$(CURDIR)/$(DEPLOYED)' -c own='$(if $(OWN),true)'
 
 .PHONY: destroy
@@ -341,8 +341,8 @@ simulate: ## simulate RUNS random runs of the whole runtime with faults, from SE
 COST_FLAGS ?=
 
 .PHONY: cost
-cost: ## measure the cost of an event with the runs of docs/cost.md, 10,000 instances (2 minutes); COST_FLAGS=-cost updates the page
-	$(GO) test -count=1 -timeout=30m -v -run='^(TestRunsEnd|TestADeployed|TestItemsHave|TestACallMakes)' ./runtime/simulate -cost.scale=1 $(COST_FLAGS) | grep -E '^ *\||^ *---|^(ok|FAIL|panic)|_test.go'
+cost: ## measure the cost of an event with the runs of docs/cost.md, 10,000 instances (2 minutes); COST_FLAGS=-cost updates it and docs/floods.md
+	$(GO) test -count=1 -timeout=30m -v -run='^(TestRunsEnd|TestADeployed|TestItemsHave|TestACallMakes|TestAFlood)' ./runtime/simulate -cost.scale=1 $(COST_FLAGS) | grep -E '^ *\||^ *---|^(ok|FAIL|panic)|_test.go'
 
 MUTANTS ?= .
 

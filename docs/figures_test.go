@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -36,5 +37,23 @@ func TestPagesTellTheFiguresOfTheCostPage(t *testing.T) {
 				t.Errorf("%s has %s, which docs/cost.md does not have", page, figure)
 			}
 		}
+	}
+}
+
+// floodRow finds the costs of a day with a flood of one kind of requests, on one open route. A test of runtime/simulate
+// computes the table.
+var floodRow = regexp.MustCompile(`(?m)^\| .* \| \*\*\$\d+\.\d\d\*\* \| (\$\d+) \| \$\d+ \|$`)
+
+// TestTheSecurityPageTellsTheCostOfAFlood compares the security page with the cheapest and the dearest kind of requests.
+func TestTheSecurityPageTellsTheCostOfAFlood(t *testing.T) {
+	t.Parallel()
+	rows := floodRow.FindAllStringSubmatch(read(t, "docs/floods.md"), -1)
+	if len(rows) < 2 {
+		t.Fatalf("expected two kinds of requests or more in docs/floods.md, got %v", rows)
+	}
+	section := sectionOf(t, "docs/security.md", "## Input from outside")
+	want := []string{rows[0][1], rows[len(rows)-1][1]}
+	if told := regexp.MustCompile(`\$\d+`).FindAllString(section, -1); !slices.Equal(told, want) {
+		t.Errorf("docs/security.md: expected the costs of a day %v, as in docs/floods.md, got %v", want, told)
 	}
 }

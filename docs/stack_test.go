@@ -121,7 +121,8 @@ func keysOf(t *testing.T, part string) (keys []string) {
 	return keys
 }
 
-var thresholdPattern = regexp.MustCompile(`(?m)^      Threshold: (\d+)$`)
+// thresholdPattern finds a threshold: a number, or the parameter that sets it.
+var thresholdPattern = regexp.MustCompile(`(?m)^      Threshold: (?:(\d+)|!Ref (\w+))$`)
 
 func TestTheOperationsPageHasEachAlarm(t *testing.T) {
 	t.Parallel()
@@ -136,6 +137,12 @@ func TestTheOperationsPageHasEachAlarm(t *testing.T) {
 		threshold := thresholdPattern.FindStringSubmatch(r.properties)
 		if threshold == nil {
 			t.Fatalf("%s: expected a threshold in\n%s", r.name, r.properties)
+		}
+		if parameter := threshold[2]; parameter != "" {
+			if rows[name] != nil && !slices.Contains(quoted(rows[name][1]), parameter) {
+				t.Errorf("%s rings at the parameter %s, but the page has:%s", name, parameter, rows[name][1])
+			}
+			continue
 		}
 		seconds, err := strconv.Atoi(threshold[1])
 		if err != nil {

@@ -128,6 +128,9 @@ func (s *Settle) addFunction(name string) {
 		// of a chart passes through the other functions twice.
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
+	if name == Consumer && s.props.ReserveConsumerConcurrency {
+		props.ReservedConcurrentExecutions = jsii.Number(s.props.ConsumerConcurrency)
+	}
 	if s.props.EncryptionKey != nil {
 		props.EnvironmentEncryption = s.props.EncryptionKey
 	}

@@ -107,6 +107,9 @@ func (s *Settle) instanceAlarms() []alarm {
 			s.metric(MetricFaults, "Sum"), 0, 1, loopRetryPeriods},
 		{"Retried", "Deliveries keep failing: an instance is stuck, or a third party is unavailable. See the logs of the functions consumer, delay and executions.",
 			s.metric(MetricRetried, "Sum"), 0, stuckPeriods, stuckPeriodsOf},
+		{"Events", "More events are applied than expected: a chart or a producer may run in a loop. Find the instance in the consumer's log " +
+			"or with settle list, and end it with settle stop: see docs/floods.md.",
+			s.metric(MetricEvents, "Sum"), float64(s.props.EventsPerFiveMinutes), 0, 1},
 	}
 }
 

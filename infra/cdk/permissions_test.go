@@ -52,12 +52,19 @@ func functions(t assertions.Template) {
 		expected[id] = object{
 			"Code": object{"S3Bucket": "${CodeBucket}", "S3Key": "${" + id + "Code}"}, "Environment": object{"Variables": exactly(variables)},
 			"LoggingConfig": object{"LogGroup": "${" + id + "Logs}"}, "Role": "${" + id + "Role.Arn}", "Timeout": forwarderTimeout, "RecursiveLoop": absent(),
+			"ReservedConcurrentExecutions": absent(),
 		}
 	}
 	for _, id := range []string{"Consumer", "Delay", "Executions"} { // Intended chains of events pass through these functions.
 		expected[id]["RecursiveLoop"] = "Allow"
 	}
 	expected["Consumer"]["Timeout"] = consumerTimeout
+	// The reservation is off by default, and as large as the mapping's maximum. Lambda throttles the pollers of a smaller one.
+	expected["Consumer"]["ReservedConcurrentExecutions"] = object{"Fn::If": list{"ReservesConsumerConcurrency", "${ConsumerConcurrency}", "${AWS::NoValue}"}}
+	t.TemplateMatches(object{
+		"Conditions": object{"ReservesConsumerConcurrency": object{"Fn::Equals": list{"${ReserveConsumerConcurrency}", "on"}}},
+		"Parameters": object{"ReserveConsumerConcurrency": object{"Default": "off", "AllowedValues": list{"off", "on"}}},
+	})
 	expected["Objects"]["DeadLetterConfig"] = object{"TargetArn": "${ObjectsDeadLetterQueue.Arn}"}
 	only(t, "Lambda::Function", expected, object{"Architectures": list{"arm64"}, "Runtime": "provided.al2023", "Handler": "bootstrap"})
 	has(t, object{"ScheduleGroup": object{"Properties": object{"Name": "${AWS::StackName}"}}})

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
@@ -171,6 +172,10 @@ func plain(stack awscdk.Stack) {
 		ConstraintDescription: jsii.String("must be the name of an event bus, or empty."),
 		Description:           jsii.String("The name of the event bus for the events that charts emit, in this account and Region. It must exist. Empty: they are dropped."),
 	})
+	events := awscdk.NewCfnParameter(stack, jsii.String("EventsPerFiveMinutes"), &awscdk.CfnParameterProps{
+		Type: jsii.String("Number"), Default: 30_000, MinValue: jsii.Number(1), MaxValue: jsii.Number(cdk.EventsPerFiveMinutesMax),
+		Description: jsii.String("The alarm Events rings if more events are applied in five minutes."),
+	})
 	settle := cdk.NewSettle(stack, "Settle", cdk.Props{
 		Name:          awscdk.Aws_STACK_NAME(),
 		Code:          cdk.CodeFromBucket(bucket.ValueAsString(), func(function string) *string { return keys[function].ValueAsString() }),
@@ -182,6 +187,9 @@ func plain(stack awscdk.Stack) {
 		SetState(awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String(hasUploadBuckets), "ENABLED", "DISABLED"), nil))
 	settle.Scope.Node().FindChild(jsii.String("ConsumerMapping")).Node().DefaultChild().(awslambda.CfnEventSourceMapping).
 		AddPropertyOverride(jsii.String("ScalingConfig.MaximumConcurrency"), concurrency.ValueAsNumber())
+	settle.Scope.Node().FindChild(jsii.String("EventsAlarm")).Node().DefaultChild().(awscloudwatch.CfnAlarm).
+		AddPropertyOverride(jsii.String("Threshold"), events.ValueAsNumber())
+	reserve(stack, settle.Functions[cdk.Consumer], concurrency.ValueAsNumber())
 	tableStream(stack, settle.Table)
 	rotation(stack, settle, "EnrichCallbackKey", "SETTLE_ENRICH_CALLBACK_KEY", cdk.Consumer, cdk.Gateway)
 	rotation(stack, settle, "GitHubWebhookSecret", "SETTLE_GITHUB_WEBHOOK_SECRET", cdk.Gateway)
@@ -194,6 +202,19 @@ func plain(stack awscdk.Stack) {
 		})
 	}
 	nameResources(settle)
+}
+
+// reserve adds the parameter ReserveConsumerConcurrency, which reserves the concurrency for the consumer.
+func reserve(stack awscdk.Stack, consumer awslambda.Function, concurrency *float64) {
+	reserve := awscdk.NewCfnParameter(stack, jsii.String("ReserveConsumerConcurrency"), &awscdk.CfnParameterProps{
+		Default: "off", AllowedValues: jsii.Strings("off", "on"),
+		Description: jsii.String("On: ConsumerConcurrency of the account's concurrency is reserved for the consumer. The quota must be at least 100 higher."),
+	})
+	awscdk.NewCfnCondition(stack, jsii.String("ReservesConsumerConcurrency"), &awscdk.CfnConditionProps{
+		Expression: awscdk.Fn_ConditionEquals(reserve.ValueAsString(), "on"),
+	})
+	consumer.Node().DefaultChild().(awslambda.CfnFunction).AddPropertyOverride(jsii.String("ReservedConcurrentExecutions"),
+		awscdk.Fn_ConditionIf(jsii.String("ReservesConsumerConcurrency"), concurrency, awscdk.Aws_NO_VALUE()))
 }
 
 // tableStream adds the parameter TableStream, which sets the table's stream.

@@ -305,6 +305,7 @@ var alarmOf = func() map[string]list {
 		"IndexReadThrottles":  {"AWS/DynamoDB", "ReadThrottleEvents", "Sum", index, 0, 0, 1},
 		"IndexWriteThrottles": {"AWS/DynamoDB", "WriteThrottleEvents", "Sum", index, 0, 0, 1},
 		"SchedulesDropped":    {"AWS/Scheduler", "InvocationDroppedCount", "Sum", "ScheduleGroup=${AWS::StackName}", 0, 0, 1},
+		"Events":              {"Settle", "Events", "Sum", own, "${EventsPerFiveMinutes}", 0, 1},
 		"GatewayFails":        {"AWS/ApiGateway", "5xx", "Sum", "ApiId=${HttpApi}", 0, 0, 1},
 	}
 	for prefix, seconds := range map[string]int{"": 900, "Delay": 1800, "Executions": 900, "Objects": 0} {
@@ -342,6 +343,7 @@ func alarms(t assertions.Template) {
 		"ComparisonOperator": "GreaterThanThreshold", "Period": alarmPeriod, "TreatMissingData": "notBreaching",
 		"AlarmActions": actions, "OKActions": actions, "AlarmDescription": like("^Settle: .{20}"),
 	})
+	t.TemplateMatches(object{"Parameters": object{"EventsPerFiveMinutes": object{"Type": "Number", "Default": 30_000, "MinValue": 1}}})
 }
 
 func dashboard(t assertions.Template) {

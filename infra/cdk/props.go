@@ -45,6 +45,10 @@ const (
 	// WebhooksPerSecondMax is a quarter of the requests that all HTTP APIs of an account can receive (API Gateway
 	// Developer Guide, "Quotas").
 	WebhooksPerSecondMax = 2500
+	// EventsPerFiveMinutesMax is the number of events that a FIFO queue can deliver in five minutes. In the largest
+	// Regions, it delivers ten messages with each of 70,000 requests a second (SQS Developer Guide, "Amazon SQS message
+	// quotas").
+	EventsPerFiveMinutesMax = 5 * 60 * 70_000 * 10
 	// MemoryMiBMin and MemoryMiBMax are Lambda's limits.
 	MemoryMiBMin = 128
 	MemoryMiBMax = 10240
@@ -74,6 +78,10 @@ type Props struct {
 	// ConsumerConcurrency is the maximum number of batches processed at once. ConsumerConcurrencyMin to
 	// ConsumerConcurrencyMax; defaults to 50.
 	ConsumerConcurrency int
+	// ReserveConsumerConcurrency reserves ConsumerConcurrency of the account's concurrency for the consumer. A flood of
+	// other functions then cannot stop it. Lambda rejects the reservation if it leaves less than 100 for all other
+	// functions, so it fails in a new account with a quota of 10. Off by default.
+	ReserveConsumerConcurrency bool
 	// ConsumerBatch is the maximum number of messages in a batch. The consumer processes different instances
 	// concurrently. One to ConsumerBatchMax; defaults to ConsumerBatchMax. Use one if a service can kill the process,
 	// so that its death affects only one instance.
@@ -81,6 +89,9 @@ type Props struct {
 	// WebhooksPerSecond limits each of the two open routes, which authenticate the caller by a signature or a key.
 	// Excess requests get status 429. One to WebhooksPerSecondMax; defaults to 100.
 	WebhooksPerSecond int
+	// EventsPerFiveMinutes is the threshold of the alarm Events: it rings if more events are applied in five minutes. One
+	// to EventsPerFiveMinutesMax; defaults to 30,000.
+	EventsPerFiveMinutes int
 	// MemoryMiB is the memory of each function. Defaults to 256.
 	MemoryMiB int
 
@@ -178,6 +189,7 @@ func (p Props) withDefaults() Props {
 	p.ConsumerConcurrency = cmp.Or(p.ConsumerConcurrency, 50)
 	p.ConsumerBatch = cmp.Or(p.ConsumerBatch, ConsumerBatchMax)
 	p.WebhooksPerSecond = cmp.Or(p.WebhooksPerSecond, 100)
+	p.EventsPerFiveMinutes = cmp.Or(p.EventsPerFiveMinutes, 30_000)
 	p.MemoryMiB = cmp.Or(p.MemoryMiB, 256)
 	p.LogRetention = cmp.Or(p.LogRetention, awslogs.RetentionDays_ONE_MONTH)
 	return p
@@ -200,6 +212,7 @@ func (p Props) validate() error {
 		{"ConsumerConcurrency", p.ConsumerConcurrency, ConsumerConcurrencyMin, ConsumerConcurrencyMax},
 		{"ConsumerBatch", p.ConsumerBatch, 1, ConsumerBatchMax},
 		{"WebhooksPerSecond", p.WebhooksPerSecond, 1, WebhooksPerSecondMax},
+		{"EventsPerFiveMinutes", p.EventsPerFiveMinutes, 1, EventsPerFiveMinutesMax},
 		{"MemoryMiB", p.MemoryMiB, MemoryMiBMin, MemoryMiBMax},
 	} {
 		if prop.value < prop.least || prop.value > prop.most {

@@ -110,6 +110,7 @@ func TestInvalidPropsAreRejected(t *testing.T) {
 		{func(p *cdk.Props) { p.ConsumerConcurrency = 1 }, "from 2 to 1000, got 1"},
 		{func(p *cdk.Props) { p.ConsumerBatch = 11 }, "ConsumerBatch from 1 to 10, got 11"},
 		{func(p *cdk.Props) { p.WebhooksPerSecond = -1 }, "WebhooksPerSecond from 1 to 2500, got -1"},
+		{func(p *cdk.Props) { p.EventsPerFiveMinutes = -1 }, "EventsPerFiveMinutes from 1 to 210000000, got -1"},
 		{func(p *cdk.Props) { p.MemoryMiB = 64 }, "from 128 to 10240, got 64"},
 		{func(p *cdk.Props) { p.Workflows = map[string]awsstepfunctions.IStateMachine{"a=b": nil} }, `got "a=b"`},
 		{func(p *cdk.Props) { p.UploadBuckets = []*string{jsii.String("arn:aws:s3:::sales")} }, `got "arn:aws:s3:::sales"`},

@@ -305,6 +305,24 @@ func TestBatchSizeAndWebhookLimit(t *testing.T) {
 	}
 }
 
+func TestBrakesAgainstFloods(t *testing.T) {
+	t.Parallel()
+	resources := synthesized(t, func(stack awscdk.Stack) {
+		p := props()
+		p.EventsPerFiveMinutes, p.ConsumerConcurrency, p.ReserveConsumerConcurrency = 9, 7, true
+		cdk.NewSettle(stack, "Settle", p)
+	})
+	if _, alarm := find(t, resources, "AWS::CloudWatch::Alarm", "SettleEventsAlarm"); alarm.Properties["Threshold"] != 9. {
+		t.Errorf("alarm on events: expected the threshold 9, got %v", alarm.Properties["Threshold"])
+	}
+	for _, function := range []string{"Consumer", "Gateway", "Delay", "Executions", "Tokentask"} {
+		want := map[string]any{"Consumer": 7.}[function]
+		if got := resources[functionID(t, resources, function)].Properties["ReservedConcurrentExecutions"]; got != want {
+			t.Errorf("%s: expected the reserved concurrency %v, got %v", function, want, got)
+		}
+	}
+}
+
 func TestCustomSecretsAndSettings(t *testing.T) {
 	t.Parallel()
 	resources := synthesized(t, func(stack awscdk.Stack) {

@@ -151,7 +151,8 @@ func idempotencyKey(header http.Header) (string, error) {
 	return key, nil
 }
 
-// readBody reads the whole body. It returns producer.ErrTooLarge if the body exceeds the limit.
+// readBody reads the whole body. It returns producer.ErrTooLarge if the body exceeds the limit, and reads nothing of a body whose
+// length is known to exceed it.
 func readBody(r *http.Request, bytesMax int) ([]byte, error) {
 	if r.ContentLength > int64(bytesMax) {
 		return nil, fmt.Errorf("%w: expected a body of at most %d bytes, got %d", producer.ErrTooLarge, bytesMax, r.ContentLength)

@@ -50,9 +50,9 @@ import (
 const (
 	// QueueBytesMax is the largest message that SQS accepts, and the upper bound of Config.EventBytesMax.
 	QueueBytesMax = 1 << 20
-	// WebhookBytesMax limits the body of a webhook. It is the largest body that GitHub delivers. Only a part of the
-	// body is queued.
-	WebhookBytesMax = 25 << 20
+	// WebhookBytesMax limits the body of a webhook. It is the largest request that Lambda accepts (AWS Lambda Developer
+	// Guide, "Lambda quotas"). Only a part of the body is queued.
+	WebhookBytesMax = 6 << 20
 )
 
 // Store reads instances, redeems aliases and reserves event IDs. *dynamostore.Store implements it.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -25,7 +27,8 @@ const deadlineMargin = 500 * time.Millisecond
 // have the same form:
 // https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
 //
-// It never returns an error: an event that is not an HTTP request gets a 400.
+// It never returns an error: an event that is not an HTTP request gets a 400. It decodes a body in Base64 while the handler
+// reads it.
 func Lambda(handler http.Handler) func(context.Context, events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 	return func(ctx context.Context, event events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 		if deadline, ok := ctx.Deadline(); ok {
@@ -46,13 +49,6 @@ func Lambda(handler http.Handler) func(context.Context, events.APIGatewayV2HTTPR
 
 // lambdaRequest converts the event to a server request.
 func lambdaRequest(ctx context.Context, event events.APIGatewayV2HTTPRequest) (*http.Request, error) {
-	body := []byte(event.Body)
-	if event.IsBase64Encoded {
-		var err error
-		if body, err = base64.StdEncoding.DecodeString(event.Body); err != nil {
-			return nil, fmt.Errorf("%w: expected Base64: %w", errBody, err)
-		}
-	}
 	target, err := lambdaURL(event)
 	if err != nil {
 		return nil, err
@@ -61,9 +57,16 @@ func lambdaRequest(ctx context.Context, event events.APIGatewayV2HTTPRequest) (*
 	if method == "" {
 		return nil, fmt.Errorf("%w: expected an HTTP request in payload format 2.0, got an event without requestContext.http.method", errBody)
 	}
-	r, err := http.NewRequestWithContext(ctx, method, "/", bytes.NewReader(body))
+	var body io.Reader = strings.NewReader(event.Body)
+	if event.IsBase64Encoded {
+		body = encodedBody{base64.NewDecoder(base64.StdEncoding, body)}
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "/", body)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBody, err)
+	}
+	if event.IsBase64Encoded {
+		r.ContentLength = decodedBytes(event.Body)
 	}
 	r.URL, r.RequestURI = target, target.RequestURI()
 	for _, name := range slices.Sorted(maps.Keys(event.Headers)) {
@@ -79,6 +82,24 @@ func lambdaRequest(ctx context.Context, event events.APIGatewayV2HTTPRequest) (*
 	}
 	r.RemoteAddr = net.JoinHostPort(event.RequestContext.HTTP.SourceIP, "0")
 	return r, nil
+}
+
+// encodedBody decodes a body in Base64 while the handler reads it. So a request that the handler refuses by its address or
+// length is never decoded.
+type encodedBody struct{ decoder io.Reader }
+
+func (b encodedBody) Read(p []byte) (int, error) {
+	n, err := b.decoder.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("expected Base64: %w", err)
+	}
+	return n, err
+}
+
+// decodedBytes returns the length of a body in Base64 without decoding it.
+func decodedBytes(body string) int64 {
+	padding := len(body) - len(strings.TrimRight(body, "="))
+	return int64(max(0, base64.StdEncoding.DecodedLen(len(body))-padding))
 }
 
 // lambdaURL returns the request's URL as a server would see it. It removes the stage name that an HTTP API adds to the

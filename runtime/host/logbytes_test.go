@@ -75,13 +75,40 @@ func TestLogBytesMatchTheCostPage(t *testing.T) {
 	}
 }
 
-// wantAbout compares docs/cost.md with the measurement. The measurement may differ by a few bytes, because the number
+// refusedRow matches the rows of docs/floods.md that state the size of a log line.
+var refusedRow = regexp.MustCompile(`(?m)^\| the line (?:"request (refused)"|of its (metrics)).* \| (\d+) \| measured \|$`)
+
+// TestLogBytesOfARefusedRequestMatchTheFloodPage sends a webhook without a signature to the gateway, with the template's
+// settings, and measures its log lines.
+func TestLogBytesOfARefusedRequestMatchTheFloodPage(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/floods.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := map[string]float64{}
+	for _, row := range refusedRow.FindAllStringSubmatch(string(text), -1) {
+		says[row[1]+row[2]], _ = strconv.ParseFloat(row[3], 64)
+	}
+	w := newWorld(t, map[string]string{host.TracesEndpoint: "", host.TracesHeaders: "", samples.GitHubWebhookSecret: "0123456789abcdef"})
+	if status, answer := w.request("POST", "/webhooks/github", map[string]string{"content-type": "application/json"}, "{}"); status != 401 {
+		t.Fatalf("expected 401, got %d %s", status, answer)
+	}
+	log, metrics := w.logs.String(), w.metrics.String()
+	if strings.Count(log, "\n") != 1 || strings.Count(metrics, "\n") != 1 {
+		t.Errorf("expected one line of log and one of metrics, got %s and %s", log, metrics)
+	}
+	wantAbout(t, "the line of a refused request", says["refused"], float64(len(log)))
+	wantAbout(t, "the metrics of a refused request", says["metrics"], float64(len(metrics)))
+}
+
+// wantAbout compares docs/cost.md or docs/floods.md with the measurement. The measurement may differ by a few bytes, because the number
 // of digits in times and durations varies.
 func wantAbout(t *testing.T, what string, says, measured float64) {
 	t.Helper()
 	t.Logf("%s: %.1f bytes", what, measured)
 	if math.IsNaN(measured) || math.Abs(says-measured) > 10 {
-		t.Errorf("%s: got %.1f bytes, but docs/cost.md says %.0f: change it in runtime/simulate/costdeployed_test.go, and run make cost COST_FLAGS=-cost", what, measured, says)
+		t.Errorf("%s: got %.1f bytes, but the page says %.0f: change it in runtime/simulate/costdeployed_test.go or costflood_test.go, and run make cost COST_FLAGS=-cost", what, measured, says)
 	}
 }
 

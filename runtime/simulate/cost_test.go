@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	writeCost     = flag.Bool("cost", false, "write the tables of docs/cost.md")
+	writeCost     = flag.Bool("cost", false, "write the tables of docs/cost.md and docs/floods.md")
 	costScaleFlag = flag.Int("cost.scale", 0, "divide the numbers of events of the cost runs by this (default 10, with -short 100)")
 )
 
@@ -132,9 +132,14 @@ var document sync.Mutex
 // wantInDocument checks that docs/cost.md contains the tables, each under its name, or writes them.
 func wantInDocument(t *testing.T, tables map[string]string) {
 	t.Helper()
+	wantInPage(t, "../../docs/cost.md", tables)
+}
+
+// wantInPage checks that a page contains the tables, each under its name, or writes them.
+func wantInPage(t *testing.T, path string, tables map[string]string) {
+	t.Helper()
 	document.Lock()
 	defer document.Unlock()
-	const path = "../../docs/cost.md"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@
 //	stream       on adds a stream to the table; off by default
 //	rotate       the generated secrets that are rotated, separated by commas: callbacks, github; none by default
 //	concurrency  the maximum number of batches of events processed at once; 50 by default
+//	reserve      on reserves this concurrency for the consumer; off by default
+//	events       the threshold of the alarm on the events of five minutes; 30,000 by default
 //
 // The stack has the outputs of infra/template.yaml, and termination protection: `make destroy` asks before it switches it off.
 package main
@@ -49,13 +51,7 @@ func fill(app awscdk.App) {
 		}
 		props.AlarmActions = []*string{&topic}
 	}
-	switch stream := context(app, "stream", "off"); stream {
-	case "on":
-		props.TableStream = true
-	case "off":
-	default:
-		panic(fmt.Sprintf("expected stream to be on or off, got %q", stream))
-	}
+	props.TableStream, props.ReserveConsumerConcurrency = isOn(app, "stream"), isOn(app, "reserve")
 	for secret := range strings.SplitSeq(context(app, "rotate", ""), ",") {
 		switch secret {
 		case "callbacks":
@@ -73,14 +69,31 @@ func fill(app awscdk.App) {
 	default:
 		props.EventBus = awsevents.EventBus_FromEventBusName(stack, jsii.String("Bus"), &bus)
 	}
-	if text := context(app, "concurrency", ""); text != "" {
-		concurrency, err := strconv.Atoi(text)
-		if err != nil || concurrency == 0 { // 0 would select the default.
-			panic(fmt.Sprintf("expected concurrency to be a number from %d to %d, got %q", cdk.ConsumerConcurrencyMin, cdk.ConsumerConcurrencyMax, text))
-		}
-		props.ConsumerConcurrency = concurrency
-	}
+	props.ConsumerConcurrency = number(app, "concurrency", cdk.ConsumerConcurrencyMin, cdk.ConsumerConcurrencyMax)
+	props.EventsPerFiveMinutes = number(app, "events", 1, cdk.EventsPerFiveMinutesMax)
 	cdk.NewSettle(stack, "Settle", props).AddOutputs()
+}
+
+// isOn reads a value that is on or off. It is off by default.
+func isOn(app awscdk.App, key string) bool {
+	value := context(app, key, "off")
+	if value != "on" && value != "off" {
+		panic(fmt.Sprintf("expected %s to be on or off, got %q", key, value))
+	}
+	return value == "on"
+}
+
+// number reads a number. Without a value, it returns 0, which selects the default of Props.
+func number(app awscdk.App, key string, least, most int) int {
+	text := context(app, key, "")
+	if text == "" {
+		return 0
+	}
+	value, err := strconv.Atoi(text)
+	if err != nil || value == 0 {
+		panic(fmt.Sprintf("expected %s to be a number from %d to %d, got %q", key, least, most, text))
+	}
+	return value
 }
 
 // context returns a value of `cdk -c key=value`. An empty value counts as unset.

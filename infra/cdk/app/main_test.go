@@ -192,7 +192,7 @@ func TestStackIsProtectedAgainstDeletion(t *testing.T) {
 	}
 }
 
-func TestContextSetsAlarmsStreamConcurrencyAndBus(t *testing.T) {
+func TestContextSetsAlarmsStreamLimitsAndBus(t *testing.T) {
 	t.Parallel()
 	const topic = "arn:aws:sns:eu-central-1:123456789012:alarms"
 	folder := built(t, "settle", cdk.Functions...)
@@ -202,17 +202,18 @@ func TestContextSetsAlarmsStreamConcurrencyAndBus(t *testing.T) {
 		concurrency float64
 		bus         any
 	}{
-		{map[string]any{"alarms": topic, "concurrency": "20", "stream": "on", "bus": "orders"}, topic, 20, "orders"},
+		{map[string]any{"alarms": topic, "concurrency": "20", "stream": "on", "reserve": "on", "events": "600", "bus": "orders"}, topic, 20, "orders"},
 		{map[string]any{"alarms": "", "concurrency": "", "bus": ""}, "", 50, "default"},
 		{map[string]any{"bus": "none"}, "", 50, nil},
 	} {
 		c.context["stack"], c.context["functions"] = "blue", folder
 		a := synthesized(t, c.context)
-		alarms, concurrencies := 0, map[any]bool{}
+		alarms, concurrencies, thresholds := 0, map[any]bool{}, map[any]bool{}
 		for id, resource := range a.Resources {
 			switch resource.Type {
 			case "AWS::CloudWatch::Alarm":
 				alarms++
+				thresholds[resource.Properties["Threshold"]] = true
 				actions, _ := resource.Properties["AlarmActions"].([]any)
 				if told := len(actions) == 1 && actions[0] == topic; told != (c.topic != "") {
 					t.Errorf("%s: expected the action %q, got %v", id, c.topic, actions)
@@ -226,18 +227,22 @@ func TestContextSetsAlarmsStreamConcurrencyAndBus(t *testing.T) {
 				if bus := variables["SETTLE_EVENT_BUS"]; resource.Properties["Description"] == "Settle: functions/consumer." && bus != c.bus {
 					t.Errorf("%s: expected the bus %v, got %v", id, c.bus, bus)
 				}
+				if reserved := resource.Properties["ReservedConcurrentExecutions"]; (reserved != nil) != (c.topic != "" && id == a.functions()[cdk.Consumer]) {
+					t.Errorf("%s: expected a reservation only for the consumer, if it is on, got %v", id, reserved)
+				}
 			case "AWS::Lambda::EventSourceMapping":
 				scaling, _ := resource.Properties["ScalingConfig"].(map[string]any)
 				concurrencies[scaling["MaximumConcurrency"]] = true
 			}
 		}
-		if alarms == 0 || !concurrencies[c.concurrency] {
-			t.Errorf("%v: expected alarms, and a concurrency of %v, got %d and %v", c.context, c.concurrency, alarms, concurrencies)
+		if alarms == 0 || !concurrencies[c.concurrency] || thresholds[600.] != (c.topic != "") {
+			t.Errorf("%v: expected alarms, and a concurrency of %v, got %d with the thresholds %v, and %v", c.context, c.concurrency, alarms, thresholds, concurrencies)
 		}
 	}
 	for key, want := range map[string]string{
 		"alarms": `expected alarms to be the ARN of an SNS topic, got "many"`, "concurrency": `expected concurrency to be a number from 2 to 1000, got "many"`,
-		"stream": `expected stream to be on or off, got "many"`, "rotate": `expected rotate to be callbacks, github or both separated by a comma, got "many"`,
+		"stream": `expected stream to be on or off, got "many"`, "reserve": `expected reserve to be on or off, got "many"`,
+		"events": `expected events to be a number from 1 to 210000000, got "many"`, "rotate": `expected rotate to be callbacks, github or both separated by a comma, got "many"`,
 	} {
 		if said := refused(t, map[string]any{"stack": "blue", "functions": folder, key: "many"}); said != want {
 			t.Errorf("%s: expected %q, got %v", key, want, said)

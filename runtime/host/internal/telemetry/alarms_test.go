@@ -28,6 +28,8 @@ type rule struct {
 var (
 	alarmPattern    = regexp.MustCompile(`(?m)^  (\w+)Alarm:\n    Type: AWS::CloudWatch::Alarm\n((?:     ?.*\n)*)`)
 	propertyPattern = regexp.MustCompile(`(?m)^      (\w+): (.+)$`)
+	// defaultPattern finds the parameters of the template that have a number as default.
+	defaultPattern = regexp.MustCompile(`(?m)^  (\w+):\n    Type: Number\n    Default: (\d+)$`)
 )
 
 // rules returns the template's alarms on the functions' metrics, by name.
@@ -36,6 +38,10 @@ func rules(t *testing.T) (found []rule) {
 	text, err := os.ReadFile("../../../../infra/template.yaml")
 	if err != nil {
 		t.Fatal(err)
+	}
+	defaults := map[string]string{}
+	for _, parameter := range defaultPattern.FindAllStringSubmatch(string(text), -1) {
+		defaults["!Ref "+parameter[1]] = parameter[2]
 	}
 	for _, alarm := range alarmPattern.FindAllStringSubmatch(string(text), -1) {
 		properties := map[string]string{}
@@ -49,6 +55,9 @@ func rules(t *testing.T) (found []rule) {
 			value, ok := properties[name]
 			if !ok {
 				value = properties[otherwise]
+			}
+			if otherwise, ok := defaults[value]; ok {
+				value = otherwise
 			}
 			n, err := strconv.Atoi(value)
 			if err != nil {
@@ -164,8 +173,8 @@ func relaunches(answered bool) map[time.Duration]func(*stage) {
 func TestAlarmsRingUntilTheProblemIsSolved(t *testing.T) {
 	t.Parallel()
 	found := rules(t)
-	if len(found) != 6 {
-		t.Fatalf("expected six alarms on the functions' metrics, got %v", found)
+	if len(found) != 7 {
+		t.Fatalf("expected seven alarms on the functions' metrics, got %v", found)
 	}
 	errBusy := errors.New("busy")
 	noted := map[time.Duration]func(*stage){0: posting("NOTE"), time.Hour: posting("NOTE")}
@@ -225,5 +234,23 @@ func TestAlarmsRingUntilTheProblemIsSolved(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestTheAlarmOnEventsRingsWhileAChainLasts measures a busy stack, with a chain of events for 20 minutes.
+func TestTheAlarmOnEventsRingsWhileAChainLasts(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	var measured []measurement
+	for minute := range 60 {
+		events := 6_000. // 100 a second, the threshold by default
+		if minute >= 20 && minute < 40 {
+			events = 6_060
+		}
+		measured = append(measured, measurement{began.Add(time.Duration(minute) * time.Minute), map[string]float64{"Events": events}})
+	}
+	want := []string{"Events from 21m0s to 45m0s"}
+	if diff := cmp.Diff(want, ringing(rules(t), measured, began, time.Hour)); diff != "" {
+		t.Errorf("alarms (-want +got):\n%s", diff)
 	}
 }
