@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/record/recordtest"
 )
 
-// twins holds a model, and a second model that is replaced now and then by one restored from its records. Both must
-// return the same answers.
+// twins holds two models that must return the same answers. Now and then, the test replaces restart with a model
+// restored from its records.
 type twins struct {
 	*rapid.T
 	now            time.Time
@@ -132,7 +132,7 @@ func (w *twins) step() {
 	}
 }
 
-// checkRecordsGo fails if records of deleted items or tables remain.
+// checkRecordsGo deletes both tables and fails if any record remains.
 func (w *twins) checkRecordsGo() {
 	w.now = w.now.Add(time.Hour)
 	w.call("TransactWriteItems", `{"TransactItems": [{"Delete": {"TableName": "sorted", "Key": {"id": {"S": "a"}, "n": {"N": "1"}}}}]}`)

@@ -90,7 +90,7 @@ func keyTerms(n node) ([]KeyTerm, error) {
 	return nil, errors.New("Syntax error; the expression is not a condition")
 }
 
-// mirrored maps each comparator to the equivalent one for swapped operands.
+// mirrored maps each comparator to the comparator that has the same meaning when the operands are swapped.
 var mirrored = map[string]string{"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 func comparisonTerm(n *comparison) ([]KeyTerm, error) {

@@ -168,5 +168,5 @@ func (i *invocation) deadLetter() []byte {
 	})
 }
 
-// executionID returns an ID for each attempt, with as many digits as AWS's.
+// executionID returns an ID for each attempt, with as many digits as the IDs of AWS.
 func (i *invocation) executionID() string { return fmt.Sprintf("%013x%03x", i.serial, i.failed+1) }

@@ -142,7 +142,8 @@ func attributesMD5(attributes map[string]MessageAttribute) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// chosenAttributes returns the requested attributes: by name, by a prefix as in "trace.*", or all with "All" or ".*".
+// chosenAttributes returns the requested attributes. An element of names is the name of an attribute, a prefix such as
+// "trace.*", or "All" or ".*" for all attributes.
 func chosenAttributes(attributes map[string]MessageAttribute, names []string) map[string]MessageAttribute {
 	var chosen map[string]MessageAttribute
 	for name, a := range attributes {
