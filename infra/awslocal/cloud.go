@@ -10,7 +10,7 @@
 //
 // awslocal rejects unsupported features with an error that names them. There is one account and one Region. All
 // credentials are accepted. The data of a Cloud returned by Open survives a kill of the process. The data of a Cloud
-// returned by New does not.
+// returned by New exists only in memory.
 package awslocal
 
 import (

@@ -23,7 +23,7 @@ type twins struct {
 	kept           recordtest.Kept
 }
 
-// Two tables: one with a sort key and indexes, one with neither.
+// The table "sorted" has a sort key and indexes. The table "plain" has no sort key and no indexes.
 const (
 	createSorted = `{"TableName": "sorted", "BillingMode": "PAY_PER_REQUEST", "Tags": [{"Key": "team", "Value": "a"}],
 		"AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}, {"AttributeName": "n", "AttributeType": "N"}, {"AttributeName": "x", "AttributeType": "B"}],

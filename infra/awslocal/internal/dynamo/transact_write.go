@@ -38,7 +38,7 @@ type transactWriteAnswer struct {
 	ConsumedCapacity []*consumedCapacity `json:",omitempty"`
 }
 
-// transactWriteItems performs all of its writes or none.
+// transactWriteItems performs all of its writes. If one write fails, it performs none.
 func (m *Model) transactWriteItems(now time.Time, request *transactWriteRequest) (any, *wire.Error) {
 	if failed := checkReturnConsumedCapacity(request.ReturnConsumedCapacity); failed != nil {
 		return nil, failed

@@ -12,7 +12,7 @@ type KeyTerm struct {
 	Attribute string
 	// Operator is one of = < <= > >= BETWEEN begins_with.
 	Operator string
-	// Operands has two values for BETWEEN, otherwise one.
+	// Operands has two values for BETWEEN, and one value for the other operators.
 	Operands []attribute.Value
 }
 

@@ -106,7 +106,7 @@ func (a *MessageAttribute) value() []byte {
 	return []byte(*a.StringValue)
 }
 
-// messageBytes returns the size that counts towards MessageBytesMax, without system attributes.
+// messageBytes returns the size that counts towards MessageBytesMax. System attributes do not count.
 func messageBytes(in *Message) int {
 	size := len(in.MessageBody)
 	for name, a := range in.MessageAttributes {
