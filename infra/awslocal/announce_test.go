@@ -22,7 +22,8 @@ type listener struct {
 	queues *sqs.Client
 }
 
-// listen creates the queue of a Cloud's StatusChanges if it does not exist yet.
+// listen returns a listener of the queue "changes", which Config.StatusChanges names. It creates the queue if it does
+// not exist yet.
 func listen(t *testing.T, cloud *awslocal.Cloud) listener {
 	t.Helper()
 	queues := sqs.New(sqs.Options{

@@ -10,7 +10,7 @@
 //
 // awslocal rejects unsupported features with an error that names them. There is one account and one Region. All
 // credentials are accepted. The data of a Cloud returned by Open survives a kill of the process. The data of a Cloud
-// returned by New does not.
+// returned by New exists only in memory.
 package awslocal
 
 import (
@@ -56,8 +56,8 @@ type Config struct {
 	// StatusChangeFault, if not nil, decides what goes wrong with each event for StatusChanges. It must not call the
 	// Cloud, because the caller holds the Cloud's lock.
 	StatusChangeFault func(StatusChange) StatusChangeFault
-	// Published, if not nil, receives each event that an event bus receives, as targets receive it. It must not call the
-	// Cloud, because the caller holds the Cloud's lock.
+	// Published, if not nil, is called with each event that reaches an event bus, in the form that targets receive. It
+	// must not call the Cloud, because the caller holds the Cloud's lock.
 	Published func(event json.RawMessage)
 	// TTLDelay is how long an item remains after its expiry time. Defaults to one minute. A negative value deletes
 	// immediately. AWS deletes within a few days (DynamoDB Developer Guide, "Using time to live").
@@ -65,8 +65,8 @@ type Config struct {
 	// Data is the folder in which Open stores the state of all services: messages, items, schedules, executions. It
 	// is created if it does not exist. If empty, nothing survives the process.
 	Data string
-	// AllowHosts are names under which clients reach a server of Listen, without a port, in addition to localhost and the
-	// loopback addresses. A container needs it, for example, with host.docker.internal.
+	// AllowHosts lists more host names, without a port, that clients of a server of Listen may use. The server always
+	// accepts localhost and the loopback addresses. A client in a container needs host.docker.internal, for example.
 	AllowHosts []string
 	// Functions are registered at the start, by name, as with Cloud.Register. Executions restored from a data folder
 	// may invoke them immediately.
@@ -100,7 +100,7 @@ type Cloud struct {
 	scheduler *scheduler.Model
 	states    *states.Model
 	events    *events.Model
-	// alarm fires at alarmAt, the next time at which scheduler or states has work. It is nil if they have none.
+	// alarm fires at alarmAt, the next time at which scheduler or states has work. It is nil if neither has work.
 	alarm   *time.Timer
 	alarmAt time.Time
 	// statusChanges is the queue of Config.StatusChanges.
@@ -154,7 +154,8 @@ func newCloud(config Config) (*Cloud, error) {
 var _ http.Handler = (*Cloud)(nil)
 
 // locked runs work on the models, applies its consequences, and waits until every change that work made or saw is on
-// disk. All calls pass through here. Do not answer a call before locked returns, or if it returns an error.
+// disk. All calls pass through here. Do not answer a call before locked returns. If locked returns an error, answer
+// with that error.
 func (c *Cloud) locked(work func(now time.Time)) *wire.Error {
 	if err := c.change(work).Wait(); err != nil {
 		return notStored(err)

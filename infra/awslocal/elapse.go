@@ -31,7 +31,7 @@ func (c *Cloud) setAlarm(now time.Time) {
 	}
 	if ok {
 		c.alarmAt = next
-		// If the timer fires before next by the clock c.now, the change sets the alarm again.
+		// The timer may fire before the clock c.now reaches next. Then the change sets the alarm again.
 		c.alarm = time.AfterFunc(next.Sub(now), func() { c.change(func(time.Time) { c.alarm = nil }) })
 	}
 }

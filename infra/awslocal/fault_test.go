@@ -302,8 +302,8 @@ func TestFault_frozen_client_continues_with_stale_data(t *testing.T) {
 	})
 }
 
-// deliver polls a queue with two messages for five minutes with a function that calls do. The deliveries have the given
-// faults, in order. deliver returns the function and all deliveries.
+// deliver puts two messages into a queue and polls it for five minutes. The polled function calls do. The deliveries
+// have the given faults, in order. deliver returns the function and all deliveries.
 func deliver(t *testing.T, do func(cloud *awslocal.Cloud, url string) error, faults ...awslocal.DeliveryFault) (*function, []awslocal.Delivery) {
 	t.Helper()
 	var mu sync.Mutex
@@ -353,8 +353,8 @@ func TestDeliveryFault_lost_acknowledgement_reruns_the_function(t *testing.T) {
 	})
 }
 
-// Another function receives the frozen function's batch and processes it. Then the frozen function continues, and its
-// call takes effect last.
+// While the first invocation is frozen, a second invocation receives the same batch and processes it. Then the first
+// invocation continues, and its call takes effect last.
 func TestDeliveryFault_frozen_function_continues_after_its_batch_was_redelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -104,8 +104,8 @@ const (
 // errTimedOut is returned for an invocation that exceeded its timeout.
 var errTimedOut = errors.New("the function timed out")
 
-// environments holds the execution environments of a function. Like Lambda, it starts a new one for an invocation if
-// none is idle. Each handles one invocation at a time.
+// environments holds the execution environments of a function. Like Lambda, it starts a new environment for an
+// invocation if no environment is idle. Each environment handles one invocation at a time.
 type environments struct {
 	start   func() Invoker
 	timeout time.Duration

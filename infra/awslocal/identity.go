@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// callerIdentity is the answer of STS's only operation here (AWS STS API Reference, GetCallerIdentity).
+// callerIdentity is the answer of GetCallerIdentity, the only operation of STS that awslocal supports (AWS STS API
+// Reference).
 type callerIdentity struct {
 	XMLName   xml.Name `xml:"https://sts.amazonaws.com/doc/2011-06-15/ GetCallerIdentityResponse"`
 	ARN       string   `xml:"GetCallerIdentityResult>Arn"`
@@ -17,8 +18,8 @@ type callerIdentity struct {
 	RequestID string   `xml:"ResponseMetadata>RequestId"`
 }
 
-// serveIdentity serves GetCallerIdentity. The caller is the IAM user named after the access key ID, because awslocal has
-// no users. It reports whether the form asks for that operation.
+// serveIdentity serves GetCallerIdentity and reports whether the form asks for that operation. awslocal has no users,
+// so the answer names an IAM user after the access key ID.
 func serveIdentity(w http.ResponseWriter, r *http.Request, id string, form []byte) bool {
 	values, err := url.ParseQuery(string(form))
 	if err != nil || values.Get("Action") != "GetCallerIdentity" {

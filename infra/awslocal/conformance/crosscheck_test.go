@@ -44,9 +44,9 @@ var emulators = []emulator{
 	}},
 }
 
-// TestCrosscheck runs the behaviours in real time against other emulators. It also runs them against awslocal, which
-// shows that failures there are not caused by slowness. Every difference must be listed in differences, and every
-// listed difference must occur.
+// TestCrosscheck runs the behaviours in real time against other emulators. It also runs them against awslocal. If
+// awslocal passes, slow tests are not the cause of another emulator's failures. Every difference must be listed in
+// differences, and every listed difference must occur.
 func TestCrosscheck(t *testing.T) {
 	t.Parallel()
 	if !*crosscheck {

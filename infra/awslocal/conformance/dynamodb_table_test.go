@@ -92,8 +92,8 @@ func (w *world) create(t *testing.T, in *dynamodb.CreateTableInput) table {
 	return table{t, w.dynamodb, in.TableName}
 }
 
-// indexed creates a table with the partition key id and two indexes. by-n has the keys g and the number n and
-// projects only the keys. by-s has the string key s and projects all attributes.
+// indexed creates a table with the partition key id and two indexes. The index by-n has the partition key g and the
+// sort key n, a number. It projects only the keys. The index by-s has the partition key s and projects all attributes.
 func (w *world) indexed(t *testing.T) table {
 	t.Helper()
 	in := tableInput(w.name(), "id")

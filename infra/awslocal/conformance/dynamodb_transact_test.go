@@ -21,7 +21,7 @@ func (tb table) transact(writes ...types.TransactWriteItem) error {
 	return err
 }
 
-// putting returns a transactional put of an item, with a condition unless it is empty.
+// putting returns a transactional put of an item. An empty condition means that the put is unconditional.
 func (tb table) putting(i item, condition string) types.TransactWriteItem {
 	write := &types.Put{TableName: tb.name, Item: i, ReturnValuesOnConditionCheckFailure: returnAllOld}
 	if condition != "" {
@@ -30,7 +30,7 @@ func (tb table) putting(i item, condition string) types.TransactWriteItem {
 	return types.TransactWriteItem{Put: write}
 }
 
-// wantReasons fails unless err is a canceled transaction with these codes. It returns the reasons.
+// wantReasons fails unless err reports a canceled transaction and its reasons have these codes. It returns the reasons.
 func wantReasons(t *testing.T, err error, codes ...string) []types.CancellationReason {
 	t.Helper()
 	var canceled *types.TransactionCanceledException
@@ -160,7 +160,7 @@ func transactGet(t *testing.T, w *world) {
 	wantCode(t, "101 items", err, invalid)
 }
 
-// writers is the number of concurrent writers, and tries the number of attempts of each.
+// writers is the number of concurrent writers. tries is the number of attempts of each writer.
 const (
 	writers = 16
 	tries   = 10
@@ -189,7 +189,7 @@ func race(t *testing.T, attempt func(context.Context) (won bool, err error)) int
 	return int(won.Load())
 }
 
-// version returns the number "version" of an item.
+// version returns the item's attribute "version", a number.
 func (tb table) version(ctx context.Context, id string) (int, error) {
 	out, err := tb.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: tb.name, Key: item{"id": str(id)}, ConsistentRead: aws.Bool(true)})
 	if err != nil {
@@ -236,8 +236,8 @@ func concurrentTransact(t *testing.T, w *world) {
 	}
 	var attempts atomic.Int64
 	won := race(t, func(ctx context.Context) (bool, error) {
-		// Other writers may commit between the two reads, so that often only the first read is stale. Attempts
-		// alternate the order of the reads.
+		// Another writer may commit between the two reads. Then only the first read is stale. Attempts alternate the order of
+		// the reads, so that either item can be the stale one.
 		n := attempts.Add(1)
 		ids := []string{"a", "b"}
 		if n%2 == 0 {

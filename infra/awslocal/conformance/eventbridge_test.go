@@ -31,7 +31,7 @@ func (w *world) bus(t *testing.T) string {
 	return name
 }
 
-// rule creates a rule that sends to the queues.
+// rule creates a rule that sends events to the targets.
 func (w *world) rule(t *testing.T, bus, name, pattern string, targets ...types.Target) {
 	t.Helper()
 	_, err := w.events.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: &name, EventBusName: &bus, EventPattern: &pattern})
@@ -45,7 +45,7 @@ func published(bus, detailType, detail string) types.PutEventsRequestEntry {
 	return types.PutEventsRequestEntry{EventBusName: &bus, Source: aws.String("settle.order"), DetailType: &detailType, Detail: &detail}
 }
 
-// putEvents publishes events and returns the error codes, "" for an accepted event.
+// putEvents publishes events and returns the error code of each event, or "" if the event was accepted.
 func (w *world) putEvents(t *testing.T, entries ...types.PutEventsRequestEntry) (codes []string) {
 	t.Helper()
 	out, err := w.events.PutEvents(t.Context(), &eventbridge.PutEventsInput{Entries: entries})
@@ -63,7 +63,7 @@ func (w *world) putEvents(t *testing.T, entries ...types.PutEventsRequestEntry) 
 	return codes
 }
 
-// received returns the detail types of the events that the queue has received, sorted, and deletes them.
+// received receives and deletes all events in the queue. It returns their detail types, sorted.
 func (q queue) received() (detailTypes []string) {
 	q.t.Helper()
 	for {

@@ -45,7 +45,7 @@ func (q queue) target(group, input string) *types.Target {
 
 const anyRole = "arn:aws:iam::123456789012:role/any"
 
-// schedule returns a schedule that fires once.
+// schedule returns the input that creates a schedule that fires once.
 func schedule(name string, due time.Time, target *types.Target) *scheduler.CreateScheduleInput {
 	return &scheduler.CreateScheduleInput{
 		Name: &name, Target: target, ScheduleExpression: aws.String(due.UTC().Format("at(2006-01-02T15:04:05)")),
@@ -83,8 +83,8 @@ func wantNoSchedule(t *testing.T, what string, err error) {
 	wantAs(t, what, err, new(*types.ResourceNotFoundException))
 }
 
-// wantArrivals fails unless exactly these messages, "[group] body", arrive at due and nothing else arrives for a day.
-// In real time it waits only some seconds.
+// wantArrivals fails unless these messages arrive at due, and no other message arrives for a day. It compares the group
+// and the body of each message, separated by a space. In real time it waits only some seconds.
 func (q queue) wantArrivals(due time.Time, all ...string) {
 	q.t.Helper()
 	var got []string

@@ -2,7 +2,7 @@ package conformance_test
 
 import "time"
 
-// sqsBehaviours lists the behaviours of SQS. They concern FIFO queues unless they say standard.
+// sqsBehaviours lists the behaviours of SQS. A behaviour concerns FIFO queues unless its promise names standard queues.
 var sqsBehaviours = []behaviour{
 	{name: "create_fifo_attrs", test: createFIFOAttrs, promise: "CreateQueue accepts the attributes for FIFO queues, high throughput and redrive, and GetQueueAttributes returns them."},
 	{name: "create_idempotent", test: createIdempotent, promise: "Creating a queue again with the same attributes returns its URL. With other attributes it fails with QueueNameExists."},

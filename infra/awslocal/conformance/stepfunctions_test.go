@@ -37,8 +37,8 @@ type execution struct {
 	arn string
 }
 
-// task returns a Task state that sends its token and input to a group of the queue. fields are appended and must
-// start with a comma.
+// task returns a Task state that sends its token and input to a group of the queue. fields are appended to the state
+// and must start with a comma.
 func (q queue) task(group, fields string) string {
 	return `{"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken", "Parameters": {
 		"QueueUrl": "` + q.url + `", ` + group + `, "MessageDeduplicationId.$": "States.UUID()",
@@ -117,7 +117,7 @@ func (x execution) wantSuccess(output string) {
 	want(x.t, "the output", anyJSON(x.t, output), anyJSON(x.t, aws.ToString(out.Output)))
 }
 
-// wantEnd fails unless the execution ends with a status other than success, with an error and a cause.
+// wantEnd fails unless the execution ends with this status, error and cause.
 func (x execution) wantEnd(status types.ExecutionStatus, name, cause string) {
 	x.t.Helper()
 	out := x.end()

@@ -24,7 +24,7 @@ type behaviour struct {
 	test func(t *testing.T, w *world)
 	// connection is set if the behaviour may depend on the connection. The test then also runs over a connection.
 	connection bool
-	// takes is how long the test takes in real time, if more than some seconds.
+	// takes is the duration of the test in real time. It is set only if the test takes more than some seconds.
 	takes time.Duration
 	// processes is set if the test runs other processes, which do not use virtual time.
 	processes bool
@@ -107,8 +107,8 @@ func (b behaviour) runAt(t *testing.T, endpoint string) {
 	b.test(t, at(t, endpoint))
 }
 
-// TestOverAConnection runs the behaviours for which a connection matters over HTTP. The connections are in process
-// and use virtual time.
+// TestOverAConnection runs each behaviour whose field connection is set, over HTTP. The connections are in process and
+// use virtual time.
 func TestOverAConnection(t *testing.T) {
 	t.Parallel()
 	for _, s := range services {

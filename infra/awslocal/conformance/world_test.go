@@ -36,8 +36,8 @@ type world struct {
 	events    *eventbridge.Client
 	// cloud is awslocal in process. It is nil for other emulators, which run in real time.
 	cloud *awslocal.Cloud
-	// remote is set if the clients use connections. The emulator then notices a closed connection later than its
-	// client.
+	// remote is set if the clients use connections. If a client closes its connection, the emulator notices only some time
+	// later.
 	remote bool
 	// late is the tolerance for delays in real time.
 	late time.Duration
@@ -133,7 +133,7 @@ func (w *world) settle() {
 	time.Sleep(500 * time.Millisecond)
 }
 
-// pass waits for a time in which nothing should happen. In real time it waits two seconds.
+// pass waits for the duration d, in which nothing should happen. In real time it waits at most two seconds.
 func (w *world) pass(d time.Duration) {
 	if !w.virtual() {
 		d = min(d, 2*time.Second)

@@ -1,8 +1,8 @@
 // Package disk stores the records of awslocal's models in a file in a data folder. Acknowledged changes survive a
 // kill of the process and a crash of the machine.
 //
-// One goroutine writes. The changes queued during one transaction form the next one (group commit). A single caller
-// therefore waits for one transaction, and concurrent callers share one.
+// One goroutine writes. The changes queued while it writes a transaction form the next transaction (group commit). A
+// single caller therefore waits for one transaction, and concurrent callers share a transaction.
 package disk
 
 import (
@@ -63,7 +63,7 @@ func (t Ticket) Wait() error {
 }
 
 // Commit queues the changes for one transaction: after a crash, all of them or none exist. Commits are written in
-// order. Without changes, Commit returns a Ticket for the earlier commits.
+// order. If changes is empty, Commit returns a Ticket for the earlier commits.
 //
 // The caller must not modify the changes afterwards. After a failed commit, all later commits fail.
 func (s *Store) Commit(changes []Change) Ticket {
@@ -166,7 +166,8 @@ func put(bucket *bbolt.Bucket, key string, value []byte) error {
 	return bucket.Put([]byte(key), value)
 }
 
-// Load calls restore with the records of a service, in key order. A value is valid only until the next one.
+// Load calls restore with the records of a service, in key order. A value is valid only until restore asks for the next
+// value.
 func (s *Store) Load(service string, restore func(iter.Seq2[string, []byte]) error) error {
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		return restore(func(yield func(string, []byte) bool) {

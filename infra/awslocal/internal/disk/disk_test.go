@@ -311,7 +311,8 @@ func TestOpen_succeeds_after_a_crash_before_the_first_write(t *testing.T) {
 	}
 }
 
-// BenchmarkCommit shows that a single caller waits for its own transaction, while concurrent callers share one:
+// BenchmarkCommit shows that a single caller waits for its own transaction, while concurrent callers share a
+// transaction:
 //
 //	go test -bench Commit ./infra/awslocal/internal/disk
 func BenchmarkCommit(b *testing.B) {

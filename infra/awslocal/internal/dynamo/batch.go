@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// Limits of batches: the API reference of BatchGetItem and BatchWriteItem.
+// Limits of batches (DynamoDB API Reference, BatchGetItem and BatchWriteItem).
 const (
 	BatchGetKeysMax  = 100
 	BatchGetBytesMax = 16 << 20
@@ -41,7 +41,7 @@ type batchGetAnswer struct {
 	ConsumedCapacity []*consumedCapacity `json:",omitempty"`
 }
 
-// batchGetItem reads items up to 16 MB and returns the remaining keys as unprocessed.
+// batchGetItem reads at most 16 MB of items and returns the remaining keys as unprocessed.
 func (m *Model) batchGetItem(now time.Time, request *batchGetRequest) (any, *wire.Error) {
 	if failed := checkReturnConsumedCapacity(request.ReturnConsumedCapacity); failed != nil {
 		return nil, failed

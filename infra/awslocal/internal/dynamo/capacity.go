@@ -39,7 +39,7 @@ type capacity struct {
 	indexes map[string]float64
 }
 
-// addWrite adds the replacement of an item. The larger of the two images counts.
+// addWrite adds the units of a write that replaces the item old with changed. The larger of the two items counts.
 func (c *capacity) addWrite(t *table, old, changed attribute.Map) {
 	c.table += writeUnits(max(old.Size(), changed.Size()))
 	for _, index := range t.indexes {
@@ -57,7 +57,8 @@ func (c *capacity) addIndex(name string, consumed float64) {
 	c.indexes[name] += consumed
 }
 
-// answer returns the units in the form requested by ReturnConsumedCapacity, or nil unless that is TOTAL or INDEXES.
+// answer returns the units in the form that ReturnConsumedCapacity requests: TOTAL or INDEXES. For any other value it
+// returns nil.
 func (c *capacity) answer(returned, tableName string) *consumedCapacity {
 	if returned != "TOTAL" && returned != "INDEXES" {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// IndexesMax is the maximum number of global secondary indexes of a table: the developer guide, "Service, account,
-// and table quotas".
+// IndexesMax is the maximum number of global secondary indexes of a table (DynamoDB Developer Guide, "Service, account,
+// and table quotas").
 const IndexesMax = 20
 
 // createTableRequest holds the supported parameters of CreateTable. Capacity and billing mode appear only in table
@@ -210,7 +210,7 @@ func (r *createTableRequest) newIndexes(tableKey keySchema) ([]*index, *wire.Err
 	return indexes, nil
 }
 
-// checkIndexBilling checks that the index has provisioned capacity if and only if the table has.
+// checkIndexBilling rejects an index that has provisioned capacity although its table has none, or the reverse.
 func (r *createTableRequest) checkIndexBilling(definition globalSecondaryIndex) *wire.Error {
 	perRequest := r.BillingMode == "PAY_PER_REQUEST"
 	switch {
@@ -224,7 +224,7 @@ func (r *createTableRequest) checkIndexBilling(definition globalSecondaryIndex) 
 	return definition.ProvisionedThroughput.check("globalSecondaryIndexes.member.provisionedThroughput")
 }
 
-// attributes returns the attributes that an index projects, or nil for all.
+// attributes returns the attributes that an index projects, or nil if the index projects all attributes.
 func (p projection) attributes(schemas ...keySchema) ([]string, *wire.Error) {
 	switch p.ProjectionType {
 	case "ALL", "KEYS_ONLY", "INCLUDE":

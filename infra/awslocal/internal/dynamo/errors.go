@@ -11,7 +11,7 @@ func validation(format string, args ...any) *wire.Error {
 	return wire.Errorf("ValidationException", format, args...)
 }
 
-// invalidParameter returns a ValidationException with the prefix that most of them share.
+// invalidParameter returns a ValidationException whose message starts with DynamoDB's usual prefix.
 func invalidParameter(format string, args ...any) *wire.Error {
 	return validation("One or more parameter values were invalid: "+format, args...)
 }

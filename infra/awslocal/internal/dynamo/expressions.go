@@ -10,7 +10,7 @@ import (
 )
 
 // expressions parses the expressions of one request, which share their placeholders. It stops at the first error and
-// keeps it.
+// keeps that error.
 type expressions struct {
 	placeholders *expression.Placeholders
 	names        map[string]string
@@ -50,7 +50,7 @@ func parse[E any](e *expressions, parameter string, source *string, read func(st
 	return parsed
 }
 
-// finish returns the first error, including unused placeholders.
+// finish returns the first error. An unused placeholder is an error too.
 func (e *expressions) finish() *wire.Error {
 	if e.names != nil && len(e.given) == 0 {
 		return validation("ExpressionAttributeNames can only be specified when using expressions")

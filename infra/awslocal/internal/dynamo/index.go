@@ -13,10 +13,10 @@ import (
 type index struct {
 	name   string
 	schema keySchema
-	// projected lists the attributes of the entries, or is nil for all.
+	// projected lists the attributes of the entries. It is nil if the entries have all attributes.
 	projected []string
-	// entries holds the projected items by the storage key of the index followed by the storage key of the table.
-	// Entries with equal index keys are therefore in table order.
+	// entries holds the projected items. The key of an entry encodes the item's index key, followed by the item's storage
+	// key in the table. Entries with equal index keys are therefore in table order.
 	entries ordered.Map[attribute.Map]
 	// bytes is the total size of the entries.
 	bytes int
@@ -83,8 +83,8 @@ func (x *index) checkItem(item attribute.Map) *wire.Error {
 	return nil
 }
 
-// writeUnits returns the write capacity that a change of an item costs the index: the developer guide, "Using global
-// secondary indexes", write operations. A moved entry costs a delete and a put. An unchanged entry costs nothing.
+// writeUnits returns the write capacity that a change of an item costs the index (DynamoDB Developer Guide, "Using
+// Global Secondary Indexes"). A moved entry costs a delete and a put. An unchanged entry costs nothing.
 func (x *index) writeUnits(old, changed attribute.Map) float64 {
 	oldKey, wasIn := x.storageKey("", old)
 	newKey, isIn := x.storageKey("", changed)

@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// Limits of key values: the developer guide, "Service, account, and table quotas".
+// Limits of key values (DynamoDB Developer Guide, "Service, account, and table quotas").
 const (
 	PartitionKeyBytesMax = 2048
 	SortKeyBytesMax      = 1024

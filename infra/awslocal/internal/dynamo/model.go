@@ -58,8 +58,8 @@ var operations = map[string]handler{
 	"TransactGetItems":   handle((*Model).transactGetItems),
 }
 
-// Call performs an operation, such as "PutItem", at the time now. body is the request and the result the answer, both
-// as AWS JSON 1.0. Times must not go backwards from call to call.
+// Call performs an operation, such as "PutItem", at the time now. body holds the request. The request and the answer
+// are AWS JSON 1.0. Times must not go backwards from call to call.
 func (m *Model) Call(now time.Time, operation string, body []byte) ([]byte, *wire.Error) {
 	request, failed := Decode(operation, body)
 	if failed != nil {
@@ -94,7 +94,7 @@ func (m *Model) Perform(now time.Time, request Request) ([]byte, *wire.Error) {
 	return encoded, nil
 }
 
-// handle makes a handler from a method that takes a decoded request.
+// handle returns a handler that decodes the request and performs it with the given method.
 func handle[In any](perform func(*Model, time.Time, *In) (any, *wire.Error)) handler {
 	return func(body []byte) (performer, *wire.Error) {
 		var request In

@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// PageBytesMax is the maximum size of a page of Query or Scan: the developer guide, "Querying tables".
+// PageBytesMax is the maximum size of a page of Query or Scan (DynamoDB Developer Guide, "Querying tables").
 const PageBytesMax = 1 << 20
 
 // pageRequest holds the parameters that Query and Scan share.
@@ -184,7 +184,7 @@ func (r *pageRequest) newReader(s *source, filter *expression.Condition, project
 }
 
 // read reads a page. The page ends at Limit, or when the items read, before filter and projection, reach 1 MB.
-// LastEvaluatedKey is then the last item read, even if no items follow.
+// LastEvaluatedKey is then the key of the last item read, even if no items follow.
 func (p *pageReader) read(walk iter.Seq2[string, attribute.Map]) pageAnswer {
 	items := []attribute.Map{}
 	answer := pageAnswer{}

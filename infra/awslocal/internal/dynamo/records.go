@@ -57,7 +57,7 @@ func (m *Model) recordValue(key string) []byte {
 	return e.Value()
 }
 
-// encode writes the part of the table identified by kind and key. It returns false if the part does not exist.
+// encode writes the part of the table that kind and key identify. It returns false if the part does not exist.
 func (t *table) encode(e *record.Encoder, kind, key string) bool {
 	switch kind {
 	case tableKind:
@@ -165,7 +165,7 @@ func (t *table) decode(d *record.Decoder) error {
 	return nil
 }
 
-// The note methods record which records a change affects.
+// The note methods mark the records that a change affects.
 
 func (t *table) noteTable() {
 	if t.kept.Kept() {
@@ -173,7 +173,7 @@ func (t *table) noteTable() {
 	}
 }
 
-// noteItem records a change of an item and of its TTL time.
+// noteItem marks the records of an item and of its TTL time.
 func (t *table) noteItem(storageKey string) {
 	if !t.kept.Kept() {
 		return
@@ -190,14 +190,14 @@ func (t *table) noteDue(storageKey string) {
 	}
 }
 
-// noteAllDue records a change of the TTL times of all items.
+// noteAllDue marks the records of the TTL times of all items.
 func (t *table) noteAllDue() {
 	for _, storageKey := range t.ttl.due.From("") {
 		t.noteDue(storageKey)
 	}
 }
 
-// noteAll records a change of the table and everything in it.
+// noteAll marks the records of the table and of everything in it.
 func (t *table) noteAll() {
 	t.noteTable()
 	for storageKey := range t.items.From("") {

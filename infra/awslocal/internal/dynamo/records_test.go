@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/record/recordtest"
 )
 
-// twins holds a model, and a second model that is replaced now and then by one restored from its records. Both must
-// return the same answers.
+// twins holds two models that must return the same answers. Now and then, the test replaces restart with a model
+// restored from its records.
 type twins struct {
 	*rapid.T
 	now            time.Time
@@ -23,7 +23,7 @@ type twins struct {
 	kept           recordtest.Kept
 }
 
-// Two tables: one with a sort key and indexes, one with neither.
+// The table "sorted" has a sort key and indexes. The table "plain" has no sort key and no indexes.
 const (
 	createSorted = `{"TableName": "sorted", "BillingMode": "PAY_PER_REQUEST", "Tags": [{"Key": "team", "Value": "a"}],
 		"AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}, {"AttributeName": "n", "AttributeType": "N"}, {"AttributeName": "x", "AttributeType": "B"}],
@@ -132,7 +132,7 @@ func (w *twins) step() {
 	}
 }
 
-// checkRecordsGo fails if records of deleted items or tables remain.
+// checkRecordsGo deletes both tables and fails if any record remains.
 func (w *twins) checkRecordsGo() {
 	w.now = w.now.Add(time.Hour)
 	w.call("TransactWriteItems", `{"TransactItems": [{"Delete": {"TableName": "sorted", "Key": {"id": {"S": "a"}, "n": {"N": "1"}}}}]}`)

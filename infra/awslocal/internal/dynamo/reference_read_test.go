@@ -36,8 +36,9 @@ func (p *pair) pages(operation string, request map[string]any) []page {
 	}
 }
 
-// wantScanned fails unless the pages have total items before the filter: limit in each page, and the rest (possibly
-// none) in the last.
+// wantScanned checks the number of items that each page read before the filter. Each page but the last must have read
+// limit items. The last page must have read the rest of total, possibly none. If limit is 0, one page must have read
+// all items.
 func (p *pair) wantScanned(pages []page, total, limit int) {
 	var want, got []int
 	for ; limit > 0 && total >= limit; total -= limit {
@@ -248,7 +249,7 @@ func (p *pair) scan() {
 	p.want("items", sorted(want), sorted(got))
 }
 
-// repeat repeats a transaction with a used token, which must have no effect.
+// repeat sends an earlier transaction again, with the same token. The second request must have no effect.
 func (p *pair) repeat() {
 	if len(p.tokens) > 0 {
 		p.call("TransactWriteItems", rapid.SampledFrom(p.tokens).Draw(p.T, "request"), done)

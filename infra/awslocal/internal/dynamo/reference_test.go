@@ -15,8 +15,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/dynamo"
 )
 
-// reference is a simple, slow table "items": a slice of items, searched in every call. It defines the correct
-// behaviour of the model.
+// reference is a simple, slow implementation of the table "items": each call searches a slice of all items. It defines
+// the correct behaviour of the model.
 type reference struct{ items []plain }
 
 func sameKey(a, b plain) bool { return a["id"] == b["id"] && a["k"] == b["k"] }
@@ -70,14 +70,14 @@ type pair struct {
 	ref   *reference
 	// sort holds the possible values of sort keys, in order.
 	sort []any
-	// projected lists the attributes of the index by-n, or is nil for all.
+	// projected lists the attributes of the index by-n. It is nil if the index has all attributes.
 	projected []string
 	// tokens holds the transactions that were made with a ClientRequestToken.
 	tokens []map[string]any
 }
 
-// TestModel_behaves_like_the_reference compares a model with the reference. -rapid.checks sets the number of
-// sequences of operations.
+// TestModel_behaves_like_the_reference compares a model with the reference, on random sequences of operations. The flag
+// -rapid.checks sets the number of sequences.
 func TestModel_behaves_like_the_reference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -12,7 +12,8 @@ type change struct {
 	apply func(plain) (plain, bool)
 }
 
-// action is one action of an update. Calling do changes the item after. The operands come from the item before.
+// action is one action of an update. do reads the operands from before, the item as it was before the update, and
+// changes the item after.
 type action struct {
 	section, text string
 	do            func(before, after plain) bool

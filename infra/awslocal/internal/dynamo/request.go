@@ -60,7 +60,8 @@ func decodeError(parameter string, err error) *wire.Error {
 	return wire.Errorf("SerializationException", "The value of %s is of the wrong type: %v", parameter, err)
 }
 
-// checkEnum rejects a value that is neither absent nor allowed.
+// checkEnum accepts an empty value, which means that the parameter is absent, and the allowed values. It rejects all
+// others.
 func checkEnum(parameter, value string, allowed ...string) *wire.Error {
 	if value == "" || slices.Contains(allowed, value) {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// ItemBytesMax is the maximum size of an item, including attribute names: the developer guide, "Service, account, and
-// table quotas".
+// ItemBytesMax is the maximum size of an item, including attribute names (DynamoDB Developer Guide, "Service, account,
+// and table quotas").
 const ItemBytesMax = 400 << 10
 
 // table holds a table with its items and indexes.
@@ -42,7 +42,7 @@ func (t *table) define() (failed *wire.Error) {
 	return failed
 }
 
-// tableARNPrefix followed by a table's name is its ARN. Requests may use either.
+// The ARN of a table is tableARNPrefix followed by the table's name. Requests may use the ARN or the name.
 const tableARNPrefix = "arn:aws:dynamodb:" + wire.Region + ":" + wire.Account + ":table/"
 
 // table returns a table, after deleting the items that have expired by now.

@@ -135,7 +135,7 @@ func (m *Model) deleteTable(now time.Time, request *tableRequest) (any, *wire.Er
 	return createTableAnswer{t.describe("DELETING")}, nil
 }
 
-// namedTable is table for table operations, whose errors name the missing table.
+// namedTable is like the method table, but its error names the missing table. Operations on tables use it.
 func (m *Model) namedTable(now time.Time, name *string) (*table, *wire.Error) {
 	t, failed := m.table(now, name)
 	if failed != nil && name != nil {

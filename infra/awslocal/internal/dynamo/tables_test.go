@@ -9,8 +9,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// createIndexed creates the table "table" with the partition key id and two indexes. by-n has the keys g and the
-// number n and projects only the keys. by-s has the string key s and projects all attributes.
+// createIndexed creates the table "table" with the partition key id and two indexes. The index by-n has the partition
+// key g and the sort key n, a number. It projects only the keys. The index by-s has the partition key s, a string, and
+// projects all attributes.
 func createIndexed(t *testing.T, client *dynamodb.Client) {
 	t.Helper()
 	key := func(name string, typ types.KeyType) types.KeySchemaElement {

@@ -41,7 +41,7 @@ func canceled(failures []*wire.Error) *wire.Error {
 	return failed
 }
 
-// cancellationCode returns the code of a reason: the API reference, TransactionCanceledException.
+// cancellationCode returns the code of a reason (DynamoDB API Reference, TransactionCanceledException).
 func cancellationCode(failed *wire.Error) string {
 	if failed.Code == "ConditionalCheckFailedException" {
 		return "ConditionalCheckFailed"
@@ -83,8 +83,8 @@ func (c *transactCapacity) answers(returned string) []*consumedCapacity {
 	return answers
 }
 
-// TokenWindow is how long a repeated request with the same ClientRequestToken has no effect: the API reference of
-// TransactWriteItems.
+// TokenWindow is the time during which a repeated request with the same ClientRequestToken has no effect (DynamoDB API
+// Reference, TransactWriteItems).
 const TokenWindow = 10 * time.Minute
 
 // tokens remembers the ClientRequestTokens of committed transactions.

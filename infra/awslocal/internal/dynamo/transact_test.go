@@ -26,8 +26,8 @@ func transactPut(i item, condition string) types.TransactWriteItem {
 	return types.TransactWriteItem{Put: write}
 }
 
-// wantReasons fails the test unless err is a canceled transaction with these codes, and
-// returns the reasons.
+// wantReasons fails the test unless err reports a canceled transaction and its reasons have these codes. It returns the
+// reasons.
 func wantReasons(t *testing.T, err error, codes ...string) []types.CancellationReason {
 	t.Helper()
 	var canceled *types.TransactionCanceledException

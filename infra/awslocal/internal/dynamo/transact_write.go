@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// Limits of transactions: the developer guide, "Amazon DynamoDB Transactions: How it works".
+// Limits of transactions (DynamoDB Developer Guide, "Amazon DynamoDB Transactions: How it works").
 const (
 	TransactItemsMax = 100
 	TransactBytesMax = 4 << 20
@@ -38,7 +38,7 @@ type transactWriteAnswer struct {
 	ConsumedCapacity []*consumedCapacity `json:",omitempty"`
 }
 
-// transactWriteItems performs all of its writes or none.
+// transactWriteItems performs all of its writes. If one write fails, it performs none.
 func (m *Model) transactWriteItems(now time.Time, request *transactWriteRequest) (any, *wire.Error) {
 	if failed := checkReturnConsumedCapacity(request.ReturnConsumedCapacity); failed != nil {
 		return nil, failed
@@ -132,7 +132,7 @@ func checkDistinctItems(writes []*write) *wire.Error {
 	return nil
 }
 
-// commit evaluates all writes, then performs them unless one has failed.
+// commit evaluates all writes. If all evaluations succeed, it performs the writes.
 func commit(now time.Time, writes []*write) (*transactCapacity, *wire.Error) {
 	type images struct{ old, changed attribute.Map }
 	evaluated := make([]images, len(writes))

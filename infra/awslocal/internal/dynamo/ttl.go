@@ -14,15 +14,15 @@ import (
 // must check the expiry time themselves.
 const TTLDelay = time.Minute
 
-// ttlPast is the maximum age of an expiry time. Items that expired more than five years ago are not deleted: the
-// developer guide, "Using time to live".
+// ttlPast is the maximum age of an expiry time. Items that expired more than five years ago are not deleted (DynamoDB
+// Developer Guide, "Using time to live").
 const ttlPast = 5 * 365 * 24 * time.Hour
 
 // timeToLive schedules the deletion of a table's expired items.
 type timeToLive struct {
 	delay time.Duration
-	// attribute is the name of the attribute with an item's expiry time, in whole seconds since 1970. It is empty
-	// while TTL is disabled. Values of other types, and numbers with a fraction, never expire.
+	// attribute is the name of the attribute with an item's expiry time, in whole seconds since 1970. It is empty while
+	// TTL is disabled. An item whose attribute has another type or is a number with a fraction never expires.
 	attribute string
 	// due holds the storage keys of items by the time of their deletion.
 	due ordered.Map[string]
@@ -30,8 +30,8 @@ type timeToLive struct {
 	dueKeys map[string]string
 }
 
-// replace updates the schedule after a change of the item with a storage key. A nil changed means that the item was
-// deleted.
+// replace updates the schedule after a change of the item whose storage key is key. A nil changed means that the item
+// was deleted.
 func (ttl *timeToLive) replace(now time.Time, key string, changed attribute.Map) {
 	if ttl.attribute == "" {
 		return
@@ -53,7 +53,7 @@ func (ttl *timeToLive) replace(now time.Time, key string, changed attribute.Map)
 // ttlDeadlineMax is the latest valid expiry time: the end of the year 9999. Items with a later time never expire.
 const ttlDeadlineMax = 253402300799
 
-// deadline returns when an item expires. ok is false if it does not expire.
+// deadline returns the time at which an item expires. ok is false if the item does not expire.
 func (ttl *timeToLive) deadline(item attribute.Map) (deadline time.Time, ok bool) {
 	number, ok := item.Get(ttl.attribute).(attribute.Number)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// conditional holds the parameters that all conditional writes share, alone or in a transaction.
+// conditional holds the parameters that all conditional writes share, inside and outside transactions.
 type conditional struct {
 	TableName                           *string
 	ConditionExpression                 *string

@@ -10,8 +10,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/record"
 )
 
-// The keys of records start with a kind, followed by the name of the bus, and of the rule after a colon. Names contain
-// no colon. The default bus has no record of its own.
+// The key of a bus's record is busRecords and the name of the bus. The key of a rule's record is ruleRecords, the name
+// of the bus, a colon and the name of the rule. Names contain no colon. The default bus has no record of its own.
 const (
 	busRecords   = "bus/"
 	ruleRecords  = "rule/"

@@ -90,7 +90,7 @@ var operations = map[string]operation{
 	"PutTargets": of((*Model).putTargets), "ListTargetsByRule": of((*Model).listTargets), "RemoveTargets": of((*Model).removeTargets),
 }
 
-// Call performs an operation. Its input and output are JSON. Afterwards, perform the deliveries.
+// Call performs an operation. Its input and output are JSON. After each call, perform the deliveries of TakeDeliveries.
 func (m *Model) Call(now time.Time, name string, body []byte) ([]byte, *wire.Error) {
 	perform, known := operations[name]
 	if !known {
@@ -135,7 +135,8 @@ func notFound(format string, args ...any) *wire.Error {
 	return wire.Errorf("ResourceNotFoundException", format, args...)
 }
 
-// checkName returns an error unless the name has one to most of the permitted characters.
+// checkName returns an error unless the name has 1 to most characters. Each character must be an ASCII letter, a digit
+// or a character of permitted.
 func checkName(parameter, name string, most int, permitted string) *wire.Error {
 	isOther := func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune(permitted, r)

@@ -16,7 +16,7 @@ import (
 
 const (
 	entriesMax = 10
-	// requestBytesMax limits the entries of a PutEvents together (EventBridge API Reference, PutEvents).
+	// requestBytesMax limits the total size of the entries of a PutEvents (EventBridge API Reference, PutEvents).
 	requestBytesMax = 1 << 20
 	// detailTypeMax limits the characters of a detail type (EventBridge API Reference, PutEventsRequestEntry).
 	detailTypeMax = 128
@@ -36,7 +36,8 @@ func (m *Model) TakeDeliveries() []Delivery {
 	return deliveries
 }
 
-// TakePublished returns the events since the last call that a bus has received, in order, and removes them.
+// TakePublished returns the events that a bus has received since the last call of TakePublished, in order, and removes
+// them.
 func (m *Model) TakePublished() []json.RawMessage {
 	published := m.published
 	m.published = nil
@@ -65,7 +66,7 @@ func (e *entry) size() int {
 	return size
 }
 
-// event is an event as targets receive it: "AWS service events" of the EventBridge User Guide.
+// event is an event in the form that targets receive (EventBridge User Guide, "AWS service events").
 type event struct {
 	Version    string          `json:"version"`
 	ID         string          `json:"id"`

@@ -32,7 +32,7 @@ func (m *Model) createBus(now time.Time, in *busInput) (any, *wire.Error) {
 	return map[string]string{"EventBusArn": busARN(in.Name)}, nil
 }
 
-// busOutput is a bus of DescribeEventBus and ListEventBuses.
+// busOutput is a bus in the answers of DescribeEventBus and ListEventBuses.
 type busOutput struct {
 	Arn, Name   string
 	Description string `json:",omitempty"`
@@ -115,7 +115,7 @@ func (m *Model) putRule(_ time.Time, in *ruleInput) (any, *wire.Error) {
 	return map[string]string{"RuleArn": ruleARN(onBus, in.Name)}, nil
 }
 
-// ruleOutput is a rule of DescribeRule and ListRules.
+// ruleOutput is a rule in the answers of DescribeRule and ListRules.
 type ruleOutput struct {
 	Name, Arn, EventPattern, State string
 	Description                    string `json:",omitempty"`

@@ -6,7 +6,7 @@ package expression
 import "github.com/settle-run/settle/infra/awslocal/internal/dynamo/attribute"
 
 // node is a part of a parsed expression. It is an operand, which has a value, or a condition, which is true or false.
-// For a call, that depends on the function.
+// The function of a call decides whether the call is an operand or a condition.
 type node interface {
 	// children returns the direct parts in source order.
 	children() []node

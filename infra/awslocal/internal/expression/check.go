@@ -17,8 +17,8 @@ type function struct {
 	needsPath bool
 	// value is set if a call is an operand, not a condition.
 	value bool
-	// types lists the allowed types of the arguments (after the path), if they are known before evaluation. Nil
-	// allows any type.
+	// types lists the allowed types of the arguments after the path. An argument whose type is not known before evaluation
+	// is not checked. Nil allows any type.
 	types []attribute.Type
 }
 
@@ -212,7 +212,7 @@ func checkDistinct(operator string, left, right node) error {
 	return nil
 }
 
-// checkBounds rejects BETWEEN with bounds of two types or in the wrong order.
+// checkBounds rejects a BETWEEN whose bounds have different types or are in the wrong order.
 func checkBounds(n *between) error {
 	low, ok1 := n.low.(*valueOperand)
 	high, ok2 := n.high.(*valueOperand)

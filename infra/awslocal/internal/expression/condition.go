@@ -103,7 +103,7 @@ func compares(operator string, left, right attribute.Value) bool {
 	return order >= 0
 }
 
-// operandValue returns the value of an operand of a condition, or nil if it is absent.
+// operandValue returns the value of an operand of a condition, or nil if the item has no such value.
 func operandValue(n node, item attribute.Map) attribute.Value {
 	switch n := n.(type) {
 	case *pathOperand:

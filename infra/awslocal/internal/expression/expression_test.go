@@ -19,7 +19,7 @@ func item(wire string) attribute.Map {
 	return m
 }
 
-// placeholders returns the values and the name #n, for one request.
+// placeholders returns the placeholders of one request: the values, and the names #n and #dotted.
 func placeholders(tb testing.TB) *Placeholders {
 	tb.Helper()
 	p, err := NewPlaceholders(map[string]string{"#n": "n", "#dotted": "a.b"}, values)

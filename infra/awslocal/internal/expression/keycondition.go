@@ -12,7 +12,7 @@ type KeyTerm struct {
 	Attribute string
 	// Operator is one of = < <= > >= BETWEEN begins_with.
 	Operator string
-	// Operands has two values for BETWEEN, otherwise one.
+	// Operands has two values for BETWEEN, and one value for the other operators.
 	Operands []attribute.Value
 }
 
@@ -90,7 +90,7 @@ func keyTerms(n node) ([]KeyTerm, error) {
 	return nil, errors.New("Syntax error; the expression is not a condition")
 }
 
-// mirrored maps each comparator to the equivalent one for swapped operands.
+// mirrored maps each comparator to the comparator that has the same meaning when the operands are swapped.
 var mirrored = map[string]string{"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 func comparisonTerm(n *comparison) ([]KeyTerm, error) {

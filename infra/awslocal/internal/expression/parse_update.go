@@ -21,7 +21,7 @@ type action struct {
 //	set    ::= path = value
 //	value  ::= operand | operand + operand | operand - operand
 //
-// with the operands of conditions. Each section may occur once.
+// where operand is defined as in conditions. Each section may occur once.
 func parseUpdate(source string) ([]action, error) {
 	p, err := newParser(source, updateKeywords...)
 	if err != nil {

@@ -2,8 +2,8 @@ package expression
 
 import "strings"
 
-// reserved holds the words, in upper case, that cannot be attribute names in an expression: the developer guide,
-// "Reserved words in DynamoDB", all 573 of them.
+// reserved holds, in upper case, the 573 words that cannot be attribute names in an expression (DynamoDB Developer
+// Guide, "Reserved words in DynamoDB").
 var reserved = func() map[string]bool {
 	words := make(map[string]bool)
 	for _, word := range strings.Fields(reservedWords) {

@@ -9,8 +9,8 @@
 //	Restore(seq iter.Seq2[string, []byte]) error
 //
 // Restore rebuilds an empty model from the latest version of each record. The sequence is ordered by key, and a value
-// is valid only until the next one. The records must hold all state: a restored model must answer every call as the
-// original would. Call Restore before Keep, so that restored records do not count as changed.
+// is valid only until Restore asks for the next value. The records must hold all state: a restored model must answer
+// every call as the original would. Call Restore before Keep, so that restored records do not count as changed.
 package record
 
 // Record is one part of a model's state.

@@ -75,8 +75,8 @@ func parseTiming(d *definition) (timing, *wire.Error) {
 	return timing{}, invalid
 }
 
-// first returns the first occurrence of a schedule created now. An at() in the past is invoked at once, as in AWS. A
-// rate without StartDate starts now.
+// first returns the first occurrence of a schedule created now. A schedule whose at() lies in the past invokes its
+// target at once, as in AWS. A rate without StartDate starts now.
 func (t timing) first(now time.Time) time.Time {
 	switch {
 	case t.every == 0:
@@ -99,7 +99,7 @@ func (t timing) latest(next, now time.Time) time.Time {
 	return next.Add(now.Sub(next).Truncate(t.every))
 }
 
-// after returns the next occurrence, ignoring the end. Zero means none.
+// after returns the next occurrence, even if it lies after the end. Zero means that no occurrence follows.
 func (t timing) after(occurrence time.Time) time.Time {
 	if t.every == 0 {
 		return time.Time{}

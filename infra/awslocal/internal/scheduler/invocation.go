@@ -156,7 +156,8 @@ func backoff(failed int) time.Duration {
 }
 
 // end removes an invocation. If the schedule has no other invocation in progress and no further occurrence,
-// ActionAfterCompletion applies. DELETE deletes the schedule, unless it has been disabled in the meantime.
+// ActionAfterCompletion applies. Its value DELETE deletes the schedule, unless a caller has disabled the schedule in
+// the meantime.
 func (m *Model) end(i *invocation) {
 	delete(m.invocations, i.serial)
 	m.touch(i)

@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// reference is a simple, slow Scheduler: two lists, searched in every second. It defines the correct behaviour of the
+// reference is a simple, slow Scheduler: it searches two lists every second. It defines the correct behaviour of the
 // model. Times are seconds since the test began.
 type reference struct {
 	schedules   []*referenceSchedule
@@ -183,7 +183,7 @@ func (p *pair) perform() {
 	p.restart()
 }
 
-// restart replaces the model with one restored from its records.
+// restart replaces the model now and then with a model restored from its records.
 func (p *pair) restart() {
 	p.kept.Apply(p.model.TakeRecords())
 	if rapid.IntRange(0, 3).Draw(p.T, "restart") > 0 {
@@ -299,7 +299,7 @@ func (p *pair) list() {
 }
 
 // TestModel_behaves_like_the_reference makes random calls with random failures on a model and on the reference. Now and
-// then it replaces the model by one restored from its records.
+// then it replaces the model with a model restored from the records.
 func TestModel_behaves_like_the_reference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -23,7 +23,8 @@ type schedule struct {
 
 func (s *schedule) key() string { return scheduleKey(s.group, s.name) }
 
-// arrange updates the entry of a schedule in due after a change. wasDue is the result of dueKey before the change.
+// arrange updates the schedule's entry in m.due after a change of the schedule. wasDue is the result of dueKey before
+// the change.
 func (m *Model) arrange(s *schedule, wasDue string) {
 	if wasDue != "" {
 		m.due.Delete(wasDue)
@@ -133,8 +134,9 @@ func (m *Model) createSchedule(now time.Time, r *request) (any, *wire.Error) {
 }
 
 // updateSchedule replaces the whole definition. If expression and StartDate do not change, the schedule keeps its
-// occurrences: a one-time schedule does not invoke its target again. Occurrences of a rate while it was disabled are
-// skipped. A one-time schedule that was disabled at its time is invoked when it is enabled.
+// occurrences: a one-time schedule does not invoke its target again. A rate skips the occurrences that fell into the
+// time when it was disabled. A one-time schedule that was disabled at its time invokes its target when a caller enables
+// it.
 func (m *Model) updateSchedule(now time.Time, r *request) (any, *wire.Error) {
 	in, t, err := m.readSchedule(r)
 	if err != nil {

@@ -121,9 +121,9 @@ type sendMessage struct {
 
 type messageAttribute struct{ DataType, StringValue string }
 
-// request returns the input of SendMessage for the next attempt, with context attributes replaced (User Guide,
-// "Adding context attributes in EventBridge Scheduler"). The replacement works on the text, so an encoder that writes
-// < as \u003c hides the attributes.
+// request returns the input of SendMessage for the next attempt. It replaces the context attributes (User Guide,
+// "Adding context attributes in EventBridge Scheduler"). The replacement works on the text, so an encoder that writes <
+// as \u003c hides the attributes.
 func (i *invocation) request() []byte {
 	input := strings.NewReplacer(
 		"<aws.scheduler.schedule-arn>", scheduleARN(i.key),
@@ -168,5 +168,5 @@ func (i *invocation) deadLetter() []byte {
 	})
 }
 
-// executionID returns an ID for each attempt, with as many digits as AWS's.
+// executionID returns an ID for each attempt, with as many digits as the IDs of AWS.
 func (i *invocation) executionID() string { return fmt.Sprintf("%013x%03x", i.serial, i.failed+1) }

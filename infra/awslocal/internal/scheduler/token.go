@@ -9,8 +9,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// tokenLifetime is how long repeated requests with a ClientToken get the original answer. AWS does not document the
-// time. awslocal uses the time for which DynamoDB remembers a ClientRequestToken.
+// tokenLifetime is the time during which repeated requests with a ClientToken get the original answer. AWS does not
+// document the time. awslocal uses the time for which DynamoDB remembers a ClientRequestToken.
 const tokenLifetime = 10 * time.Minute
 
 // tokens remembers the requests that have succeeded.
@@ -28,8 +28,8 @@ type tokenAnswer struct {
 
 func (a *tokenAnswer) expiryKey(key string) string { return timeKey(a.At.Add(tokenLifetime)) + key }
 
-// once performs a request. For a repeated request with the same token it returns the original answer. It performs
-// requests without a token, and requests that failed before, every time.
+// once performs a request. For a repeated request with the same token it returns the original answer. It always
+// performs a request that has no token, and a request that failed before.
 func (m *Model) once(now time.Time, r *request, token string, perform func() (any, *wire.Error)) (any, *wire.Error) {
 	if token == "" {
 		return perform()

@@ -106,7 +106,7 @@ func (a *MessageAttribute) value() []byte {
 	return []byte(*a.StringValue)
 }
 
-// messageBytes returns the size that counts towards MessageBytesMax, without system attributes.
+// messageBytes returns the size that counts towards MessageBytesMax. System attributes do not count.
 func messageBytes(in *Message) int {
 	size := len(in.MessageBody)
 	for name, a := range in.MessageAttributes {
@@ -142,7 +142,8 @@ func attributesMD5(attributes map[string]MessageAttribute) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// chosenAttributes returns the requested attributes: by name, by a prefix as in "trace.*", or all with "All" or ".*".
+// chosenAttributes returns the requested attributes. An element of names is the name of an attribute, a prefix such as
+// "trace.*", or "All" or ".*" for all attributes.
 func chosenAttributes(attributes map[string]MessageAttribute, names []string) map[string]MessageAttribute {
 	var chosen map[string]MessageAttribute
 	for name, a := range attributes {

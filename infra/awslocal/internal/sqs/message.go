@@ -18,7 +18,7 @@ const (
 type message struct {
 	// serial identifies the message permanently. Its MessageId derives from it.
 	serial uint64
-	// sequence is the position in the queue. A move to a dead-letter queue assigns a new one.
+	// sequence is the position in the queue. A move to a dead-letter queue assigns a new sequence.
 	sequence uint64
 
 	body       string

@@ -29,8 +29,8 @@ func New() *Model {
 }
 
 // NextReceivable returns the earliest time at which ReceiveMessage on a queue may find a message if no other call is
-// made. It is now if a message is available. False means never. A queue that does not exist counts as receivable, so
-// that a waiting receive returns its error.
+// made. The result is now if a message is available. False means never. A queue that does not exist counts as
+// receivable, so that a waiting receive returns its error.
 func (m *Model) NextReceivable(now time.Time, name string) (time.Time, bool) {
 	q, ok := m.queues[name]
 	if !ok {

@@ -12,7 +12,7 @@ const inFlightMax = 120_000
 
 // queue is one queue and its messages.
 //
-// Receiving looks only at ready, and time-driven work only at deadlines and ages. Operations therefore cost at most
+// Receiving looks only at ready. Time-driven work looks only at deadlines and ages. Operations therefore cost at most
 // O(log n) for each message they touch.
 type queue struct {
 	// serial identifies the queue permanently, unlike its name, which can be reused.
@@ -191,7 +191,7 @@ func (q *queue) nextReceivable(now time.Time) (time.Time, bool) {
 		next = m.visibleAt
 	}
 	if m, ok := q.ages.min(); ok {
-		// When a message in flight reaches the retention period, its group is unlocked.
+		// When a message in flight reaches the end of the retention period, its group is unlocked.
 		if end := m.sentAt.Add(q.settings.retention); next.IsZero() || end.Before(next) {
 			next = end
 		}

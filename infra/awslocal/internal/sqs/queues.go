@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// recreationWait is how long the name of a deleted queue cannot be reused. purgeWait is the minimum time between
-	// two purges of a queue (API Reference, DeleteQueue and PurgeQueue).
+	// recreationWait is the time during which a new queue cannot have the name of a deleted queue. purgeWait is the
+	// minimum time between two purges of a queue (API Reference, DeleteQueue and PurgeQueue).
 	recreationWait = 60 * time.Second
 	purgeWait      = 60 * time.Second
 
@@ -24,8 +24,8 @@ const (
 
 var queueNamePattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// CreateQueue creates a queue. If the queue exists, it returns its URL, or QueueNameExists if a given attribute
-// differs from the queue's.
+// CreateQueue creates a queue. If the queue exists, CreateQueue returns the queue's URL. If a given attribute differs
+// from the queue's attribute, it returns QueueNameExists.
 func (m *Model) CreateQueue(now time.Time, in *CreateQueueInput) (CreateQueueOutput, *wire.Error) {
 	changes := maps.Clone(in.Attributes)
 	fifo := changes["FifoQueue"] == "true"

@@ -161,9 +161,9 @@ func (q *queue) remember(now time.Time, id string, taken []*message) {
 	q.attempts.put(now, id, a)
 }
 
-// retry returns the messages of the earlier receive with the same attempt ID and hides them again. It returns false
-// if that receive was more than five minutes ago, or if one of its messages was deleted, redelivered or had its
-// visibility changed since.
+// retry returns the messages of the earlier receive with the same attempt ID and hides them again. It returns false if
+// that receive was more than five minutes ago. It also returns false if one of the messages has since been deleted or
+// redelivered, or has a new visibility timeout.
 func (q *queue) retry(now time.Time, id string, visibility time.Duration) ([]*message, bool) {
 	if id == "" {
 		return nil, false

@@ -63,7 +63,7 @@ func (m *Model) recordValue(key string) []byte {
 	return e.Value()
 }
 
-// encode writes the part of the queue identified by kind and id. It returns false if the part does not exist.
+// encode writes the part of the queue that kind and id identify. It returns false if the part does not exist.
 func (q *queue) encode(e *record.Encoder, kind, id string) bool {
 	switch kind {
 	case queueKind:
@@ -172,7 +172,7 @@ func serialOf(text string) uint64 {
 	return serial
 }
 
-// The note methods record which records a change affects.
+// The note methods mark the records that a change affects.
 
 func (m *Model) noteDeleted(name string) {
 	if m.kept.Kept() {
@@ -198,7 +198,7 @@ func (q *queue) noteMessage(m *message) {
 	}
 }
 
-// noteWhole records that a message was added or removed.
+// noteWhole marks both records of a message that was added or removed.
 func (q *queue) noteWhole(m *message) {
 	if q.kept.Kept() {
 		q.note(bodyKind, serialText(m.serial))

@@ -22,8 +22,8 @@ func restored(t interface{ Fatal(...any) }, k recordtest.Kept) *Model {
 	return m
 }
 
-// twins holds a model, and a second model that is replaced now and then by one restored from its records. Both must
-// return the same answers.
+// twins holds two models that must return the same answers. Now and then, the test replaces restart with a model
+// restored from its records.
 type twins struct {
 	*rapid.T
 	now            time.Time
@@ -140,7 +140,7 @@ func (w *twins) step() {
 	}
 }
 
-// checkRecordsGo fails if records of deleted messages remain.
+// checkRecordsGo advances the time past the longest retention period and fails if records of messages remain.
 func (w *twins) checkRecordsGo() {
 	w.now = w.now.Add(15 * 24 * time.Hour)
 	for _, queue := range []string{"q", "q.fifo", "dead", "dead.fifo"} {
@@ -171,7 +171,7 @@ func (w *twins) checkRecordsGo() {
 	}
 }
 
-// attempts returns how many attempts of the FIFO queue both models remember.
+// attempts returns the number of receive attempts of the FIFO queue that the two models remember together.
 func (w *twins) attempts() int {
 	count := 0
 	for _, m := range []*Model{w.model, w.restart} {

@@ -11,8 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// reference is a simple, slow FIFO queue: one slice, searched in every call. It defines the correct behaviour of the
-// model.
+// reference is a simple, slow FIFO queue: each call searches one slice. It defines the correct behaviour of the model.
 type reference struct {
 	messages []*referenceMessage
 	dead     []string // bodies in the dead-letter queue

@@ -127,7 +127,7 @@ func (q *restoredQueue) decodeQueue(d *record.Decoder) error {
 	return nil
 }
 
-// decodeBody returns the ID of the message's group.
+// decodeBody decodes the constant part of a message and returns the ID of the message's group.
 func (m *message) decodeBody(d *record.Decoder) string {
 	m.body = d.String()
 	m.trace = d.String()

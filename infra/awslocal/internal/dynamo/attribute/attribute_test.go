@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// number generates numbers of every sign, with few exponents, so that sums fit 38 digits.
+// number generates numbers of every sign. Their exponents are small, so that a sum fits 38 digits.
 func number() *rapid.Generator[Number] {
 	return rapid.Custom(func(t *rapid.T) Number {
 		text := rapid.StringMatching(`-?[0-9]{1,12}(\.[0-9]{1,12})?(e[+-]?[0-9])?`).Draw(t, "number")

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// NestingMax is the maximum nesting depth of lists and maps: the developer guide, "Service, account, and table
-// quotas", nested attribute depth.
+// NestingMax is the maximum nesting depth of lists and maps (DynamoDB Developer Guide, "Service, account, and table
+// quotas").
 const NestingMax = 32
 
 // InvalidError reports a value that is well-formed on the wire but that DynamoDB rejects with a ValidationException.

@@ -34,7 +34,7 @@ const (
 	TypeBinarySet Type = "BS"
 )
 
-// ParseType returns the type descriptor in text. ok is false if text is not one.
+// ParseType returns the type descriptor in text. ok is false if text is not a type descriptor.
 func ParseType(text string) (Type, bool) {
 	switch t := Type(text); t {
 	case TypeString, TypeNumber, TypeBinary, TypeBool, TypeNull,

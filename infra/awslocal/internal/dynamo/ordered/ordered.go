@@ -100,8 +100,8 @@ func (m *Map[V]) Before(end string) iter.Seq2[string, V] {
 	}
 }
 
-// seek returns the first node at or after key. If before is not nil, seek sets before[i] to the last node before key
-// on level i, nil for the head.
+// seek returns the first node at or after key. If before is not nil, seek sets before[i] to the last node before key on
+// level i, or to nil if the level has no such node.
 func (m *Map[V]) seek(key string, before *[levelsMax]*node[V]) *node[V] {
 	var last *node[V]
 	prefix := prefixOf(key)

@@ -32,7 +32,7 @@ func operator(name string) func(operand any) (condition, error) {
 	}[name]
 }
 
-// compileConditions compiles the array of a field.
+// compileConditions compiles the array of conditions of a field.
 func compileConditions(path string, values []any) ([]condition, error) {
 	if len(values) == 0 {
 		return nil, fmt.Errorf("%s: expected at least one condition, got an empty array", path)
@@ -137,7 +137,7 @@ func cidr(operand any) (condition, error) {
 	}}, nil
 }
 
-// wildcard compiles a text in which * stands for any characters, and \* and \\ for the characters.
+// wildcard compiles a text in which * stands for any characters, \* for an asterisk and \\ for a backslash.
 func wildcard(operand any) (condition, error) {
 	text, ok := operand.(string)
 	if !ok {
@@ -218,7 +218,8 @@ func numeric(operand any) (condition, error) {
 	}}, nil
 }
 
-// anythingBut compiles a value, a list of strings, a list of numbers, or an operator of strings.
+// anythingBut compiles the operand of anything-but: a value, a list of strings, a list of numbers, or an operator of
+// strings.
 func anythingBut(operand any) (condition, error) {
 	var excluded []condition
 	switch operand := operand.(type) {
@@ -250,7 +251,7 @@ func anythingBut(operand any) (condition, error) {
 	}}, nil
 }
 
-// excludedByOperator compiles an operator within anything-but. Its operand may be a list.
+// excludedByOperator compiles an operator within anything-but. There, the operand of the operator may be a list.
 func excludedByOperator(object map[string]any) (excluded []condition, err error) {
 	for name, operand := range object {
 		if len(object) != 1 || !slices.Contains([]string{"prefix", "suffix", "equals-ignore-case", "wildcard"}, name) {
@@ -272,7 +273,7 @@ func excludedByOperator(object map[string]any) (excluded []condition, err error)
 	return nil, fmt.Errorf("expected one of prefix, suffix, equals-ignore-case and wildcard, got %s", textOf(object))
 }
 
-// equal returns a condition that compares numbers by value.
+// equal returns the condition that a leaf equals value. It compares numbers by value.
 func equal(value any) condition {
 	wanted, isNumber := value.(json.Number)
 	if !isNumber {

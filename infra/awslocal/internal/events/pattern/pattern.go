@@ -2,9 +2,9 @@
 // and "Comparison operators for use in event patterns" of the EventBridge User Guide, and the documentation of Event
 // Ruler, the library with which EventBridge matches.
 //
-// A pattern matches an event if each of its fields matches. A field matches if one of its conditions does. In arrays of
-// objects, all fields of the pattern must match within one element. Numbers of a pattern without an operator match by
-// their text, so 300 does not match 300.0.
+// A pattern matches an event if each of its fields matches. A field matches if one of its conditions matches. In arrays
+// of objects, all fields of the pattern must match within one element. In a pattern, a number without an operator
+// matches by its text, so 300 does not match 300.0.
 package pattern
 
 import (
@@ -18,7 +18,7 @@ import (
 // BytesMax limits a pattern (EventBridge API Reference, PutRule, EventPattern).
 const BytesMax = 4096
 
-// alternativesMax limits the combinations that $or makes: "Event patterns" of the EventBridge User Guide.
+// alternativesMax limits the combinations that $or makes (EventBridge User Guide, "Event patterns").
 const alternativesMax = 1000
 
 // Pattern is a compiled event pattern. It is immutable.
@@ -52,7 +52,7 @@ func Parse(text string) (*Pattern, error) {
 	return &Pattern{alternatives}, nil
 }
 
-// compile returns the alternatives of an object of a pattern at a path.
+// compile returns the alternatives of a pattern's object. path is the path of the object in the pattern.
 func compile(path string, object map[string]any) ([]alternative, error) {
 	all := []alternative{{}}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -110,8 +110,9 @@ func combined(a, b []alternative) ([]alternative, error) {
 	return all, nil
 }
 
-// orBranches returns the branches of $or. Event Ruler takes $or for the name of a field unless it has at least two
-// objects, and no object uses the name of an operator.
+// orBranches returns the branches of $or. Event Ruler treats $or as the name of an ordinary field unless its array has
+// at least two elements. Each element must be an object with fields, and none of these fields may have the name of an
+// operator.
 func orBranches(name string, value []any) (branches []map[string]any, isOr bool) {
 	if name != "$or" || len(value) < 2 {
 		return nil, false
@@ -146,7 +147,8 @@ func compileOr(path string, branches []map[string]any) ([]alternative, error) {
 // field is one leaf of an event: a string, json.Number, bool or nil.
 type field struct {
 	value any
-	// elements holds the index of the field's element in each array around it, by the number of the array.
+	// elements has an entry for each array that encloses the field. It maps the number of the array to the index of the
+	// element that contains the field.
 	elements map[int]int
 }
 
@@ -194,8 +196,8 @@ func (f *flattening) add(path string, value any, elements map[int]int) {
 	}
 }
 
-// matches reports whether the conditions of all paths match. elements holds the elements of arrays in which the
-// conditions so far have matched: two fields in different elements of one array do not match together.
+// matches reports whether the conditions of all paths match. elements holds the array elements in which the earlier
+// conditions matched. Fields in different elements of one array do not match together.
 func matches(a alternative, paths []string, fields map[string][]field, elements map[int]int) bool {
 	if len(paths) == 0 {
 		return true
@@ -218,7 +220,8 @@ func matches(a alternative, paths []string, fields map[string][]field, elements 
 	return false
 }
 
-// agreed returns the union of two sets of elements, or false if they differ in an array.
+// agreed returns the union of two sets of array elements. It returns false if the sets have different elements of one
+// array.
 func agreed(a, b map[int]int) (map[int]int, bool) {
 	if len(b) == 0 {
 		return a, true

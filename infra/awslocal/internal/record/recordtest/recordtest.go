@@ -22,8 +22,8 @@ func (k Kept) Apply(records []record.Record) {
 	}
 }
 
-// Each yields the records in key order, for Restore. A value is valid only until the next one: Each reuses one buffer
-// for all values and clears it at the end.
+// Each yields the records in key order, for Restore. A value is valid only until the next value is yielded: Each reuses
+// one buffer for all values and clears it at the end.
 func (k Kept) Each(yield func(string, []byte) bool) {
 	var buffer []byte
 	defer func() { clear(buffer) }()
