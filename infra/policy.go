@@ -52,7 +52,7 @@ func (f Function) Permissions() []Permission {
 }
 
 // Check returns the permissions of the function's role that allow the call. There may be several if the call has no
-// resource. It returns ErrDenied if no permission does. The function must be resolved.
+// resource. It returns ErrDenied if there is no such permission. The function must be resolved.
 func (f Function) Check(call Call) ([]Permission, error) {
 	var permissions []Permission
 	for _, statement := range f.Statements {
@@ -95,8 +95,8 @@ func (s Statement) holds(context map[string][]string) bool {
 	return true
 }
 
-// holds reports whether a condition holds. An operator that the template does not use never holds, so that a new one is
-// noticed as a denied call.
+// holds reports whether a condition holds. A condition with an operator that the template does not use never holds. A
+// new operator therefore shows up as a denied call.
 func holds(operator string, expected, got []string) bool {
 	matches := func(value string) bool { return slices.Contains(expected, value) }
 	switch strings.TrimPrefix(operator, "ForAllValues:") {

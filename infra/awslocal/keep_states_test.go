@@ -235,7 +235,8 @@ func (f *flows) check(c child) {
 	}
 }
 
-// live runs one life: the Cloud and its clients, until it kills the Cloud. The last life runs until everything is over.
+// live runs the Cloud and its clients for one life. It ends each life but the last by killing the Cloud. The last life
+// ends when all executions and schedules are over.
 func (f *flows) live(t *testing.T, dir string, life int, random *rand.Rand) {
 	t.Helper()
 	ahead := time.Duration(life) * flowLeap
@@ -305,8 +306,8 @@ func TestKeep_kills_lose_no_execution_and_schedules_fire_once(t *testing.T) {
 	t.Logf("%d executions, %d tokens used, %d schedules", len(f.begun), len(f.sent), len(f.arrived))
 }
 
-// If a function of a task was running when its Cloud closed, a new Cloud that has the function in Config.Functions must
-// invoke it again.
+// A Cloud closes while the function of a task runs. A new Cloud that has the function in Config.Functions must invoke
+// it again.
 func TestKeep_functions_of_tasks_are_invoked_again(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// forwarderBatch is the batch size of a forwarder, which sends a batch on in one call.
+	// forwarderBatch is the batch size of a forwarder, a function that forwards a whole batch in one call.
 	forwarderBatch = 10
 	// forwarderConcurrency is the number of batches of a standard queue that are forwarded at once.
 	forwarderConcurrency = 10
@@ -74,7 +74,7 @@ func (s *Settle) setTimers(env map[string]*string) {
 	env["SETTLE_SCHEDULE_GROUP"] = s.ScheduleGroup.ScheduleGroupName()
 }
 
-// setCallbacks sets the variables of enrich's callback addresses, or none.
+// setCallbacks sets the variables of enrich's callback addresses, unless the stack has no key for them.
 func (s *Settle) setCallbacks(env map[string]*string) {
 	if s.secrets.EnrichCallbackKey == nil {
 		return

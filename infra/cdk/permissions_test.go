@@ -109,7 +109,8 @@ func addPermissions(template, read object) {
 	}
 }
 
-// permissions are the permissions of the roles: actions with resources and, if there is one, a condition.
+// permissions returns the permissions of each role. A permission is an action, a resource and, if the statement has
+// one, a condition.
 func permissions() map[string][]string {
 	const (
 		schedules = arn + "scheduler" + here + "schedule/${AWS::StackName}/*"

@@ -77,7 +77,7 @@ func only(t assertions.Template, kind string, resources map[string]object, commo
 // has checks parts of resources, by logical ID.
 func has(t assertions.Template, resources object) { t.TemplateMatches(object{"Resources": resources}) }
 
-// exactly matches a value without additional keys and elements.
+// exactly matches only a value that has no additional keys or elements.
 func exactly(value any) assertions.Matcher { return assertions.Match_Exact(value) }
 
 func absent() assertions.Matcher { return assertions.Match_Absent() }

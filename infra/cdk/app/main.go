@@ -10,7 +10,8 @@
 //	rotate       the generated secrets that are rotated, separated by commas: callbacks, github; none by default
 //	concurrency  the maximum number of batches of events processed at once; 50 by default
 //
-// The stack has the outputs of infra/template.yaml, and termination protection: `make destroy` asks before it switches it off.
+// The stack has the outputs of infra/template.yaml, and termination protection: `make destroy` asks before it switches
+// the protection off.
 package main
 
 import (

@@ -58,7 +58,7 @@ func (r *run) append(e event) {
 	r.m.noteEvent(x.serial, len(x.events))
 }
 
-// detailsName returns the name of the member with the details of an event type.
+// detailsName returns the name of the member that holds the details of an event of this type.
 func detailsName(eventType string) string {
 	switch {
 	case strings.HasSuffix(eventType, "StateEntered"):
