@@ -108,8 +108,8 @@ func (s Stack) Resolve(f Function) (Function, error) {
 	return f, nil
 }
 
-// Statements returns the permissions of the function's role, as Resolve does. Unlike Resolve, it needs values only for
-// the references in the permissions' resources.
+// Statements returns the permissions that Resolve would give the function. Unlike Resolve, it needs values only for the
+// references in the permissions' resources.
 func (s Stack) Statements(f Function) ([]Statement, error) {
 	read, err := read()
 	if err != nil {

@@ -133,7 +133,7 @@ func like(pattern, text string) bool {
 	return text == ""
 }
 
-// batches maps batch operations to the actions that IAM authorizes them as (SQS Developer Guide, "Amazon SQS API
+// batches maps each batch operation to the action that the caller needs for it (SQS Developer Guide, "Amazon SQS API
 // permissions").
 var batches = map[string]string{
 	"sqs:SendMessageBatch": "sqs:SendMessage", "sqs:DeleteMessageBatch": "sqs:DeleteMessage",
@@ -143,7 +143,7 @@ var batches = map[string]string{
 // services maps the SDK's names of services to the prefixes of actions.
 var services = map[string]string{"SQS": "sqs", "DynamoDB": "dynamodb", "SFN": "states", "Scheduler": "scheduler", "EventBridge": "events"}
 
-// itemActions maps the items of a transaction to the actions that IAM authorizes them as (Amazon DynamoDB Developer
+// itemActions maps each kind of transaction item to the action that the caller needs for it (Amazon DynamoDB Developer
 // Guide, "Using IAM with DynamoDB transactions").
 var itemActions = map[string]string{
 	"ConditionCheck": "dynamodb:ConditionCheckItem", "Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem", "Delete": "dynamodb:DeleteItem",

@@ -32,8 +32,8 @@ const (
 	flowLeap   = 40 * time.Second
 )
 
-// flowStates defines the executions: a task that fails once and is retried, a wait, and a task without an answer.
-// Both queues are FIFO.
+// flowStates defines the executions. They have three branches: a task that fails once and is retried, a wait, and a
+// task that gets no answer. Both queues are FIFO.
 const flowStates = `"S": {"Type": "Parallel", "End": true, "Branches": [
 	{"StartAt": "Ask", "States": {"Ask": {"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
 		"Parameters": {"QueueUrl": "tasks.fifo", "MessageGroupId.$": "$.group", "MessageDeduplicationId.$": "States.UUID()",
@@ -65,8 +65,8 @@ type flows struct {
 func waitOf(name string) int   { return int(name[len(name)-1]-'0') * 5 }
 func staysOf(name string) bool { return waitOf(name)%3 == 0 }
 
-// begin starts an execution and creates a schedule with the same name. Both may exist already if the Cloud was killed
-// before it answered.
+// begin starts an execution and creates a schedule with the same name. Both may exist already, if an earlier Cloud
+// accepted them but was killed before it answered.
 func (f *flows) begin(ctx context.Context, c child, name string) error {
 	wait := waitOf(name)
 	input := fmt.Sprintf(`{"group": "g%d", "wait": %d}`, wait%3, wait)

@@ -243,7 +243,8 @@ func added(before, after object) (map[string][]statement, error) {
 }
 
 // extract returns functions.json: the functions' permissions and environments and the table's schema, for programs that
-// do not read templates. options are the additional statements of some stacks, by option and function.
+// do not read templates. options holds the statements that an option of the stack adds to the functions, by option and
+// function.
 func extract(template object, options map[string]map[string][]statement) ([]byte, error) {
 	functions, err := functionsOf(template)
 	if err != nil {

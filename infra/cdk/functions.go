@@ -122,10 +122,10 @@ func (s *Settle) addFunction(name string) {
 	}
 	switch name {
 	case Consumer, Delay, Executions:
-		// A timer armed by a timer's transition, a send that answers a send, or a workflow started at the end of a
-		// workflow passes through these functions in a loop. Lambda would treat the 16th pass as a fault and stop
-		// invoking the functions without a log line (AWS Lambda Developer Guide, "Recursive loop detection"). No chain
-		// of a chart passes through the other functions twice.
+		// A chart can arm a timer when a timer fires, answer a send with a send, and start a workflow at the end of a
+		// workflow. Such a chain passes through these functions in a loop. Lambda would treat the 16th pass as a fault
+		// and stop invoking the functions without a log line (AWS Lambda Developer Guide, "Recursive loop detection").
+		// No chain of a chart passes through the other functions twice.
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if s.props.EncryptionKey != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// environments are the variables that runtime/host reads for each function, in addition to those that every
+// environments are the variables that runtime/host reads for each function, in addition to the variables that every
 // function reads.
 var environments = func() map[string]object {
 	secret := func(id string) string { return "{{resolve:secretsmanager:${" + id + "}:SecretString:::}}" }

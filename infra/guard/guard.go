@@ -34,7 +34,7 @@ type Guard struct {
 // deniedMax limits the denied calls that are stored, because a process may repeat one endlessly.
 const deniedMax = 100
 
-// New returns a guard for a function of a stack, by the name of its folder in functions/.
+// New returns a guard for a function of a stack. name is the name of the function's folder in functions/.
 func New(stack infra.Stack, name string) (*Guard, error) {
 	functions, err := infra.Functions()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 const deduplicationInterval = 5 * time.Minute
 
 // dropsMax is the maximum number of expired entries that a call of get or put drops. Callers call get before put, so
-// two entries can be dropped for each added one. Expired entries therefore do not accumulate.
+// the window can drop two entries for each entry that it adds. Expired entries therefore do not accumulate.
 const dropsMax = 1
 
 // window remembers entries for deduplicationInterval. Time only moves forward, so entries expire in the order they

@@ -9,8 +9,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/states/document"
 )
 
-// eventsMax is the maximum number of events in an execution's history: "Quotas related to state machine executions"
-// of the AWS Step Functions Developer Guide.
+// eventsMax is the maximum number of events in an execution's history (AWS Step Functions Developer Guide, "Quotas
+// related to state machine executions").
 const eventsMax = 25_000
 
 // event is one event of an execution's history. Its ID is its position, starting at one.

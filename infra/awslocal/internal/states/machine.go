@@ -30,7 +30,7 @@ type machine struct {
 }
 
 // revision holds the parts of a state machine that an update changes. An execution keeps the revision with which it
-// started. Its exported fields form its record.
+// started. The exported fields of a revision form its record.
 type revision struct {
 	serial  uint64
 	machine *asl.Machine
