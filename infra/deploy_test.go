@@ -40,8 +40,8 @@ case "$1 $2" in
 esac
 `
 
-// script runs a script with the fake CLI on the PATH and files for its answers. It returns the script's output, the
-// calls of the aws CLI and the exit code.
+// script runs a script with the fake CLI on the PATH. The files hold the answers of the fake CLI. script returns the
+// script's output, the calls of the aws CLI and the exit code.
 func script(t *testing.T, name, input string, files map[string]string, env ...string) (said string, calls []string, code int) {
 	t.Helper()
 	folder := t.TempDir()
@@ -49,7 +49,8 @@ func script(t *testing.T, name, input string, files map[string]string, env ...st
 	return said, noted(t, folder, "calls"), code
 }
 
-// transcript is script for tests that compare all calls with a file of testdata. It returns each call with its Region.
+// transcript is like script, but returns each call with its Region. It is for tests that compare all calls with a file
+// of testdata.
 func transcript(t *testing.T, name, input string, files map[string]string, env ...string) (said, calls string, code int) {
 	t.Helper()
 	folder := t.TempDir()
@@ -145,8 +146,8 @@ func TestScriptsRequireARegion(t *testing.T) {
 	}
 }
 
-// TestDeployUploadsUnlessTheObjectIsTheSame covers objects with another checksum, and objects without one, such as those
-// uploaded by another tool.
+// TestDeployUploadsUnlessTheObjectIsTheSame covers objects with another checksum, and objects without a checksum, such
+// as objects that another tool uploaded.
 func TestDeployUploadsUnlessTheObjectIsTheSame(t *testing.T) {
 	t.Parallel()
 	for stored, uploads := range map[string]int{"SUM=": 0, "OTHER=": 6, "None": 6, "": 6} {
@@ -308,7 +309,7 @@ func TestDestroyDeletesTheTableOnRequest(t *testing.T) {
 	}
 }
 
-// retained are the queue and the schedule group that CloudFormation keeps when it deletes the stack.
+// retained lists the queue, the schedule group and the table that CloudFormation keeps when it deletes the stack.
 const retained = "AWS::SQS::Queue\thttps://sqs.eu-central-1.amazonaws.com/123456789012/settle.fifo\nAWS::Scheduler::ScheduleGroup\tsettle\nAWS::DynamoDB::Table\tsettle-Table-1\n"
 
 func TestDestroyAsksBeforeItEndsTheProtection(t *testing.T) {
@@ -354,8 +355,8 @@ func TestDestroyDeletesRetainedQueuesUnlessMessagesArrived(t *testing.T) {
 	}
 }
 
-// TestDeployReadsItsInputBeforeItFails rejects a stack name while the input exceeds the pipe's buffer. The writer must
-// not get a broken pipe.
+// TestDeployReadsItsInputBeforeItFails runs deploy.sh with an invalid stack name and with more input than the pipe's
+// buffer holds. deploy.sh must read all of the input, so that the writer does not get a broken pipe.
 func TestDeployReadsItsInputBeforeItFails(t *testing.T) {
 	t.Parallel()
 	command := exec.CommandContext(t.Context(), "bash", "-c", `set -o pipefail; yes "consumer consumer-1.zip SUM= zips/consumer.zip" 2>&1 | head -100000 | STACK=a_b bash deploy.sh; echo "${PIPESTATUS[@]:1}"`)

@@ -19,16 +19,17 @@ var extract []byte
 // Function is a function as the template deploys it. Its texts contain references such as ${Queue.Arn}, which Resolve
 // replaces with values.
 type Function struct {
-	// Name is the name of its folder in functions/.
+	// Name is the name of the function's folder in functions/.
 	Name string `json:"name"`
-	// LogicalID is its logical ID in the template.
+	// LogicalID is the function's logical ID in the template.
 	LogicalID      string            `json:"logicalId"`
 	TimeoutSeconds int               `json:"timeoutSeconds"`
 	MemoryMiB      int               `json:"memoryMiB"`
 	Environment    map[string]string `json:"environment"`
-	// Rotations are the variables that differ while a secret is rotated, by the template's condition for it.
+	// Rotations holds the variables that differ while a secret is rotated, by the template's condition for the
+	// rotation.
 	Rotations map[string]map[string]string `json:"rotations"`
-	// Statements are all permissions of its role.
+	// Statements are all permissions of the function's role.
 	Statements []Statement `json:"statements"`
 }
 
@@ -70,13 +71,13 @@ type Stack struct {
 	Values map[string]string
 	// Secrets are the values of the secrets by logical ID, such as SignupCodeKey.
 	Secrets map[string]string
-	// Pending are the values of the secrets' versions AWSPENDING. A secret with one is rotated: its parameter of the
-	// template, such as RotateEnrichCallbackKey, is on.
+	// Pending are the values of the secrets' versions AWSPENDING, by logical ID. A secret that has such a version is
+	// being rotated: its parameter of the template, such as RotateEnrichCallbackKey, is on.
 	Pending map[string]string
 	// QueueURLs is the prefix of queue URLs. Defaults to SQS's endpoint in the Region.
 	QueueURLs string
-	// Workflows are the ARNs of the state machines that charts start, by the charts' names, as in the construct's
-	// Props.Workflows. The template has none.
+	// Workflows are the ARNs of the state machines that charts start, by the names that the charts use, as in the
+	// construct's Props.Workflows. The template has none.
 	Workflows map[string]string
 	// WaitingWorkflows are the ARNs of state machines that wait for instances, in addition to the template's, as in
 	// Props.WaitingWorkflows.
@@ -107,8 +108,8 @@ func (s Stack) Resolve(f Function) (Function, error) {
 	return f, nil
 }
 
-// Statements returns the permissions of the function's role, as Resolve does. Unlike Resolve, it needs values only for
-// the references in the permissions' resources.
+// Statements returns the permissions that Resolve would give the function. Unlike Resolve, it needs values only for the
+// references in the permissions' resources.
 func (s Stack) Statements(f Function) ([]Statement, error) {
 	read, err := read()
 	if err != nil {

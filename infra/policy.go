@@ -52,7 +52,7 @@ func (f Function) Permissions() []Permission {
 }
 
 // Check returns the permissions of the function's role that allow the call. There may be several if the call has no
-// resource. It returns ErrDenied if no permission does. The function must be resolved.
+// resource. It returns ErrDenied if there is no such permission. The function must be resolved.
 func (f Function) Check(call Call) ([]Permission, error) {
 	var permissions []Permission
 	for _, statement := range f.Statements {
@@ -95,8 +95,8 @@ func (s Statement) holds(context map[string][]string) bool {
 	return true
 }
 
-// holds reports whether a condition holds. An operator that the template does not use never holds, so that a new one is
-// noticed as a denied call.
+// holds reports whether a condition holds. A condition with an operator that the template does not use never holds. A
+// new operator therefore shows up as a denied call.
 func holds(operator string, expected, got []string) bool {
 	matches := func(value string) bool { return slices.Contains(expected, value) }
 	switch strings.TrimPrefix(operator, "ForAllValues:") {
@@ -133,7 +133,7 @@ func like(pattern, text string) bool {
 	return text == ""
 }
 
-// batches maps batch operations to the actions that IAM authorizes them as (SQS Developer Guide, "Amazon SQS API
+// batches maps each batch operation to the action that the caller needs for it (SQS Developer Guide, "Amazon SQS API
 // permissions").
 var batches = map[string]string{
 	"sqs:SendMessageBatch": "sqs:SendMessage", "sqs:DeleteMessageBatch": "sqs:DeleteMessage",
@@ -143,7 +143,7 @@ var batches = map[string]string{
 // services maps the SDK's names of services to the prefixes of actions.
 var services = map[string]string{"SQS": "sqs", "DynamoDB": "dynamodb", "SFN": "states", "Scheduler": "scheduler", "EventBridge": "events"}
 
-// itemActions maps the items of a transaction to the actions that IAM authorizes them as (Amazon DynamoDB Developer
+// itemActions maps each kind of transaction item to the action that the caller needs for it (Amazon DynamoDB Developer
 // Guide, "Using IAM with DynamoDB transactions").
 var itemActions = map[string]string{
 	"ConditionCheck": "dynamodb:ConditionCheckItem", "Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem", "Delete": "dynamodb:DeleteItem",

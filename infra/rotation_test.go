@@ -16,8 +16,9 @@ import (
 	"github.com/settle-run/settle/runtime/host/hosttest"
 )
 
-// TestSecretsAreRotatedThroughTheTemplate rotates the callback key and the webhook secret, with the functions'
-// environments of the template. Each function has its environment from before or after each step.
+// TestSecretsAreRotatedThroughTheTemplate rotates the callback key and the webhook secret. The functions have their
+// environments from the template. In the middle of a step, one function has the environment from before the step, and
+// the other has the environment from after it.
 func TestSecretsAreRotatedThroughTheTemplate(t *testing.T) {
 	t.Parallel()
 	at := func(current, pending string) infra.Stack {

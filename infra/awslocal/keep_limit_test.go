@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// limitFiles makes writes that extend a file beyond the given size fail from now on, as on a full disk.
+// limitFiles limits the size of files. From now on, a write that extends a file beyond the limit fails, as on a full
+// disk.
 func limitFiles(bytes string) error {
 	if bytes == "" {
 		return nil

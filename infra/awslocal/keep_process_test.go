@@ -25,7 +25,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/connect"
 )
 
-// If these environment variables are set, the test program runs a Cloud that a test can kill, and no tests.
+// If the environment variable serveData is set, the test program runs no tests. It serves a Cloud that another process,
+// the test, can kill. The other variables configure this Cloud.
 const (
 	serveData     = "AWSLOCAL_TEST_SERVE_DATA"      // data folder
 	serveAhead    = "AWSLOCAL_TEST_SERVE_AHEAD"     // how far the Cloud's clock is ahead of the real time
@@ -44,7 +45,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveChild serves a Cloud until standard input is closed, at the latest when the parent process ends.
+// serveChild serves a Cloud until its standard input is closed. That happens at the latest when the parent process
+// ends.
 func serveChild(dir string) error {
 	over := make(chan struct{})
 	go func() {

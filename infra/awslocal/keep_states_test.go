@@ -32,8 +32,8 @@ const (
 	flowLeap   = 40 * time.Second
 )
 
-// flowStates defines the executions: a task that fails once and is retried, a wait, and a task without an answer.
-// Both queues are FIFO.
+// flowStates defines the executions. They have three branches: a task that fails once and is retried, a wait, and a
+// task that gets no answer. Both queues are FIFO.
 const flowStates = `"S": {"Type": "Parallel", "End": true, "Branches": [
 	{"StartAt": "Ask", "States": {"Ask": {"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
 		"Parameters": {"QueueUrl": "tasks.fifo", "MessageGroupId.$": "$.group", "MessageDeduplicationId.$": "States.UUID()",
@@ -65,8 +65,8 @@ type flows struct {
 func waitOf(name string) int   { return int(name[len(name)-1]-'0') * 5 }
 func staysOf(name string) bool { return waitOf(name)%3 == 0 }
 
-// begin starts an execution and creates a schedule with the same name. Both may exist already if the Cloud was killed
-// before it answered.
+// begin starts an execution and creates a schedule with the same name. Both may exist already, if an earlier Cloud
+// accepted them but was killed before it answered.
 func (f *flows) begin(ctx context.Context, c child, name string) error {
 	wait := waitOf(name)
 	input := fmt.Sprintf(`{"group": "g%d", "wait": %d}`, wait%3, wait)
@@ -235,7 +235,8 @@ func (f *flows) check(c child) {
 	}
 }
 
-// live runs one life: the Cloud and its clients, until it kills the Cloud. The last life runs until everything is over.
+// live runs the Cloud and its clients for one life. It ends each life but the last by killing the Cloud. The last life
+// ends when all executions and schedules are over.
 func (f *flows) live(t *testing.T, dir string, life int, random *rand.Rand) {
 	t.Helper()
 	ahead := time.Duration(life) * flowLeap
@@ -305,8 +306,8 @@ func TestKeep_kills_lose_no_execution_and_schedules_fire_once(t *testing.T) {
 	t.Logf("%d executions, %d tokens used, %d schedules", len(f.begun), len(f.sent), len(f.arrived))
 }
 
-// If a function of a task was running when its Cloud closed, a new Cloud that has the function in Config.Functions must
-// invoke it again.
+// A Cloud closes while the function of a task runs. A new Cloud that has the function in Config.Functions must invoke
+// it again.
 func TestKeep_functions_of_tasks_are_invoked_again(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

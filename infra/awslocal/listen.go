@@ -22,7 +22,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	closing bool
-	// silent holds the connections without a request so far, such as those that clients open in advance.
+	// silent holds the connections on which no request has arrived so far. Clients open such connections in advance.
 	// http.Server.Shutdown would wait five seconds for them.
 	silent map[net.Conn]bool
 }
@@ -73,7 +73,7 @@ func (s *Server) track(connection net.Conn, state http.ConnState) {
 	}
 }
 
-// leaveSilent closes the connections without a request, including new ones.
+// leaveSilent closes each connection that has sent no request. From then on, track closes new connections too.
 func (s *Server) leaveSilent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

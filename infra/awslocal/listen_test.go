@@ -33,8 +33,8 @@ func wantClosed(t *testing.T, server *awslocal.Server) {
 	}
 }
 
-// TestClosingDoesNotWaitForConnectionsWithoutRequests closes a server with two connections: one that never sent a
-// request, and one that did.
+// TestClosingDoesNotWaitForConnectionsWithoutRequests closes a server with two connections. Only one of them has sent a
+// request.
 func TestClosingDoesNotWaitForConnectionsWithoutRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -31,8 +31,8 @@ type EventSource struct {
 	// received them ended with the previous process. Without Resume, such messages are redelivered when their
 	// visibility timeout ends. Set Resume only if no other client receives from the queue.
 	Resume bool
-	// OnFailure is called when a whole batch fails: with the function's error, its panic or timeout, or the reason
-	// why its answer is invalid. It is also called if a batch could not be deleted. Calls may be concurrent.
+	// Poll calls OnFailure when a whole batch fails. err is the function's error, panic or timeout, or the reason why
+	// the function's answer is invalid. Poll also calls OnFailure if it cannot delete a batch. Calls may be concurrent.
 	// Optional.
 	OnFailure func(err error)
 }
@@ -80,7 +80,7 @@ func (s EventSource) validate() error {
 // Each environment handles one invocation at a time. An Invoker of aws-lambda-go requires that, because its next
 // invocation overwrites the returned answer.
 //
-// Lambda lowers its concurrency while invocations fail, for an undocumented time. Poll does not.
+// While invocations fail, Lambda lowers its concurrency for an undocumented time. Poll keeps its concurrency.
 func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invoker) error {
 	source = source.withDefaults()
 	if err := source.validate(); err != nil {

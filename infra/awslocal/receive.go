@@ -12,8 +12,8 @@ import (
 // forever makes a receive wait until its context ends.
 const forever time.Duration = -1
 
-// receive receives messages. It waits for the time set in the request, or else in the queue. A nonzero wait overrides
-// both. It returns no messages if ctx ends first.
+// receive receives messages. It waits for the time that the request sets, or else for the time that the queue sets. If
+// the argument wait is not zero, it overrides both. It returns no messages if ctx ends first.
 func (c *Cloud) receive(ctx context.Context, in *sqs.ReceiveMessageInput, wait time.Duration) (out sqs.ReceiveMessageOutput, err *wire.Error) {
 	queue := sqs.QueueName(in.QueueUrl)
 	var timeout <-chan time.Time
@@ -74,14 +74,14 @@ func (c *Cloud) enter(queue string) *list.Element {
 	return place
 }
 
-// leave removes the caller from the line. If it leaves without a message, the next receive in line gets a turn.
+// leave removes the caller from the line. If the caller leaves without a message, the next receive in line gets a turn.
 func (c *Cloud) leave(queue string, place *list.Element) {
 	c.rooms[queue].waiting.Remove(place)
 	c.arrange(queue)
 }
 
 // arrange lets the first waiting receive retry: now if a message may be available, or else at the time when the next
-// one becomes available.
+// message becomes available.
 func (c *Cloud) arrange(queue string) {
 	room, ok := c.rooms[queue]
 	if !ok {

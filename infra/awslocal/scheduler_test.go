@@ -30,7 +30,8 @@ const universalTarget = "arn:aws:scheduler:::aws-sdk:sqs:sendMessage"
 // the queue.
 func (q queue) schedule(name string, after time.Duration, body string) *scheduler.CreateScheduleInput {
 	q.t.Helper()
-	// The context attribute is replaced as text, which json.Marshal would escape.
+	// The scheduler replaces the context attribute in the text of the input. json.Marshal would escape its angle
+	// brackets.
 	input := fmt.Sprintf(`{"QueueUrl": %q, "MessageBody": %q, "MessageGroupId": "g", "MessageDeduplicationId": %q}`, q.url, body, name)
 	return &scheduler.CreateScheduleInput{
 		Name: &name, ScheduleExpression: atExpression(after), FlexibleTimeWindow: &types.FlexibleTimeWindow{Mode: types.FlexibleTimeWindowModeOff},
@@ -163,7 +164,8 @@ func TestScheduler_repeated_call_returns_the_same_answer(t *testing.T) {
 	})
 }
 
-// Schedules due at the time of a call fire before the call, even if no timer has fired yet, as here.
+// Schedules that are due at the time of a call fire before the call, even if no timer has fired yet. Here, no timer
+// fires.
 func TestScheduler_fires_before_a_call_at_the_same_time(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Truncate(time.Second)

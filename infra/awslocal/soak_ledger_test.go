@@ -95,7 +95,7 @@ func (l *soakLedger) checkGroup(d delivery, answered time.Time, inBatch map[[2]i
 			continue
 		}
 		// If the answer to a deletion is unknown, the message may be deleted. That explains the delivery of the next
-		// message, but not of the message itself.
+		// message, but not another delivery of the message itself.
 		inFlight := e.state == held || e.state == leaving && number == d.number
 		if inFlight && answered.Before(e.until) {
 			l.fault("message %d of group %d was delivered while message %d was in flight, for %v more",

@@ -89,8 +89,8 @@ func (s *soak) client() *sqs.Client {
 // clock returns the wall clock, which the server process also reads. A monotonic clock differs between processes.
 func clock() time.Time { return time.Now().Round(0) }
 
-// run sends and consumes all messages. Meanwhile it calls disturb the given number of times, with an equal number of
-// deletions before each call.
+// run sends and consumes all messages. Meanwhile it calls disturb the given number of times. The calls are spread
+// evenly over the deletions.
 func (s *soak) run(times int, disturb func()) {
 	start := time.Now()
 	ctx, stop := context.WithCancel(s.t.Context())

@@ -18,8 +18,8 @@ import (
 //	}
 func (c *Cloud) HTTPClient() *http.Client { return c.Client("") }
 
-// Client is HTTPClient with a name. Config.Fault receives the name in Call.Client, so that a fault can target the
-// calls of one consumer.
+// Client is like HTTPClient, but gives the client a name. Config.Fault receives the name in Call.Client, so that a
+// fault can target the calls of one consumer.
 func (c *Cloud) Client(name string) *http.Client {
 	return &http.Client{Transport: transport{c, name}}
 }

@@ -14,7 +14,7 @@ type waitingRoom struct {
 	timer   *time.Timer
 }
 
-// enter adds a receive to the end of the line. It may retry whenever its channel gets a value.
+// enter adds a receive to the end of the line. The receive may retry whenever its channel gets a value.
 func (r *waitingRoom) enter() *list.Element {
 	return r.waiting.PushBack(make(chan struct{}, 1))
 }

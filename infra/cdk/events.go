@@ -14,8 +14,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// definitions has copies of infra/workflows. A module cannot embed files of another module, and users of this module need
-// not require the runtime's.
+// definitions has copies of infra/workflows. A module cannot embed files of another module. This module does not
+// require the runtime's module, so its users need not require it either.
 //
 //go:embed examples/*.asl.json
 var definitions embed.FS
@@ -57,8 +57,8 @@ func (s *Settle) addEventBus() {
 	}
 }
 
-// setEventBus sets the variable of the bus. PutEvents looks for a name in the account and the Region of the caller, and
-// accepts and drops an event if there is no such bus. So the ARN names a bus elsewhere.
+// setEventBus sets the variable of the bus. For a bus in another account or Region, the variable holds its ARN.
+// PutEvents would look for a name in the account and Region of the caller, and would accept and drop the events.
 func (s *Settle) setEventBus(env map[string]*string) {
 	if s.EventBus == nil {
 		return
@@ -70,10 +70,10 @@ func (s *Settle) setEventBus(env map[string]*string) {
 	}
 }
 
-// addExecutionEvents sends the ends of executions that charts started to ExecutionsQueue. The rule matches only the
-// state machines in Props.Workflows, because another stack in the account uses the same execution names. Without
-// workflows, the rule is disabled. Undeliverable events go to ExecutionsDeadLetterQueue, a standard queue, because
-// EventBridge does not accept a FIFO dead-letter queue.
+// addExecutionEvents adds a rule for the executions that charts start. When such an execution ends, the rule sends an
+// event to ExecutionsQueue. The rule matches only the state machines in Props.Workflows, because another stack in the
+// account uses the same prefix of execution names. Without workflows, the rule is disabled. Undeliverable events go to
+// ExecutionsDeadLetterQueue, a standard queue, because EventBridge does not accept a FIFO dead-letter queue.
 func (s *Settle) addExecutionEvents() {
 	detail := map[string]any{
 		"name":   []any{map[string]any{"prefix": executionPrefix}},

@@ -55,19 +55,19 @@ type function struct {
 	TimeoutSeconds int               `json:"timeoutSeconds"`
 	MemoryMiB      int               `json:"memoryMiB"`
 	Environment    map[string]string `json:"environment"`
-	// Rotations are the variables that differ while a condition of the template is true, by condition.
+	// Rotations holds, by condition of the template, the variables that differ while the condition is true.
 	Rotations  map[string]map[string]string `json:"rotations,omitempty"`
 	Statements []statement                  `json:"statements"`
 }
 
-// statement is a statement of a role's policies. All statements allow.
+// statement is a statement of a role's policies. Every statement has the effect Allow.
 type statement struct {
 	Actions    texts                       `json:"actions"`
 	Resources  texts                       `json:"resources"`
 	Conditions map[string]map[string]texts `json:"conditions,omitempty"`
 }
 
-// variable is the value of an environment variable: a text, or one of two texts, by a condition.
+// variable is the value of an environment variable: either one text, or two texts between which a condition chooses.
 type variable struct{ condition, text, otherwise string }
 
 func (v *variable) UnmarshalJSON(data []byte) error {
@@ -85,7 +85,8 @@ func (v *variable) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// environmentOf returns the variables while all conditions are false, and the variables that differ by condition.
+// environmentOf returns the variables that apply while all conditions are false. rotations holds, by condition, the
+// variables that differ while the condition is true.
 func environmentOf(variables map[string]variable) (environment map[string]string, rotations map[string]map[string]string) {
 	environment = map[string]string{}
 	for name, value := range variables {
@@ -242,7 +243,8 @@ func added(before, after object) (map[string][]statement, error) {
 }
 
 // extract returns functions.json: the functions' permissions and environments and the table's schema, for programs that
-// do not read templates. options are the additional statements of some stacks, by option and function.
+// do not read templates. options holds the statements that an option of the stack adds to the functions, by option and
+// function.
 func extract(template object, options map[string]map[string][]statement) ([]byte, error) {
 	functions, err := functionsOf(template)
 	if err != nil {

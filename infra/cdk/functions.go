@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// forwarderBatch is the batch size of a forwarder, which sends a batch on in one call.
+	// forwarderBatch is the batch size of a forwarder, a function that forwards a whole batch in one call.
 	forwarderBatch = 10
 	// forwarderConcurrency is the number of batches of a standard queue that are forwarded at once.
 	forwarderConcurrency = 10
@@ -74,7 +74,7 @@ func (s *Settle) setTimers(env map[string]*string) {
 	env["SETTLE_SCHEDULE_GROUP"] = s.ScheduleGroup.ScheduleGroupName()
 }
 
-// setCallbacks sets the variables of enrich's callback addresses, or none.
+// setCallbacks sets the variables of enrich's callback addresses, unless the stack has no key for them.
 func (s *Settle) setCallbacks(env map[string]*string) {
 	if s.secrets.EnrichCallbackKey == nil {
 		return
@@ -122,10 +122,10 @@ func (s *Settle) addFunction(name string) {
 	}
 	switch name {
 	case Consumer, Delay, Executions:
-		// A timer armed by a timer's transition, a send that answers a send, or a workflow started at the end of a
-		// workflow passes through these functions in a loop. Lambda would treat the 16th pass as a fault and stop
-		// invoking the functions without a log line (AWS Lambda Developer Guide, "Recursive loop detection"). No chain
-		// of a chart passes through the other functions twice.
+		// A chart can arm a timer when a timer fires, answer a send with a send, and start a workflow at the end of a
+		// workflow. Such a chain passes through these functions in a loop. Lambda would treat the 16th pass as a fault
+		// and stop invoking the functions without a log line (AWS Lambda Developer Guide, "Recursive loop detection").
+		// No chain of a chart passes through the other functions twice.
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if name == Consumer && s.props.ReserveConsumerConcurrency {

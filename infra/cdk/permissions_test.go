@@ -9,7 +9,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// environments are the variables that runtime/host reads for each function, in addition to those that every
+// environments are the variables that runtime/host reads for each function, in addition to the variables that every
 // function reads.
 var environments = func() map[string]object {
 	secret := func(id string) string { return "{{resolve:secretsmanager:${" + id + "}:SecretString:::}}" }
@@ -116,7 +116,8 @@ func addPermissions(template, read object) {
 	}
 }
 
-// permissions are the permissions of the roles: actions with resources and, if there is one, a condition.
+// permissions returns the permissions of each role. A permission is an action, a resource and, if the statement has
+// one, a condition.
 func permissions() map[string][]string {
 	const (
 		schedules = arn + "scheduler" + here + "schedule/${AWS::StackName}/*"

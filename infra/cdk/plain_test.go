@@ -111,8 +111,8 @@ func firstDifference(got, want []byte) string {
 	return "one has more lines"
 }
 
-// options returns the additional permissions of functions for state machines in Props, by the prop's name in
-// functions.json. In the statements, ${Workflow} stands for the state machine.
+// options returns the permissions that a state machine in Props adds to the functions, by the prop's name in
+// functions.json and by function. In the statements, ${Workflow} stands for the state machine.
 func options(t *testing.T) map[string]map[string][]statement {
 	t.Helper()
 	without := variant(t, func(*cdk.Props, awsstepfunctions.IStateMachine) {})

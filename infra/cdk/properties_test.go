@@ -12,9 +12,9 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// property is a promise of infra/template.yaml. Its check panics if the template does not keep it, as CDK's assertions do.
-// Texts and references have the form of Fn::Sub, such as ${Queue.Arn}. Roles have the additional property Permissions: a
-// list of actions, each with its resource and its conditions.
+// property is a promise of infra/template.yaml. Like CDK's assertions, check panics if the template does not keep the
+// promise. Texts and references have the form of Fn::Sub, such as ${Queue.Arn}. Roles have the additional property
+// Permissions: a list of actions, each with its resource and its conditions.
 type property struct {
 	name  string
 	check func(assertions.Template)
@@ -62,7 +62,8 @@ func broken(template object) string {
 	return said.String()
 }
 
-// only checks that the resources of a type are exactly these, and that they have these properties and the common ones.
+// only checks that the template has exactly these resources of the type. Each must have its own properties and the
+// common properties.
 func only(t assertions.Template, kind string, resources map[string]object, common object) {
 	expected := object{}
 	for id, properties := range resources {
@@ -77,7 +78,7 @@ func only(t assertions.Template, kind string, resources map[string]object, commo
 // has checks parts of resources, by logical ID.
 func has(t assertions.Template, resources object) { t.TemplateMatches(object{"Resources": resources}) }
 
-// exactly matches a value without additional keys and elements.
+// exactly matches only a value that has no additional keys or elements.
 func exactly(value any) assertions.Matcher { return assertions.Match_Exact(value) }
 
 func absent() assertions.Matcher { return assertions.Match_Absent() }
@@ -289,8 +290,8 @@ func workflows(t assertions.Template) {
 	only(t, "StepFunctions::StateMachine", expected, object{"StateMachineType": "STANDARD", "RoleArn": "${WorkflowsRole.Arn}"})
 }
 
-// alarmOf are the alarms: namespace, metric, statistic and dimension, threshold, datapoints and periods. Zero datapoints
-// means all periods.
+// alarmOf holds the values of each alarm: namespace, metric, statistic, dimensions, threshold, datapoints and periods.
+// Zero datapoints means all periods.
 var alarmOf = func() map[string]list {
 	const own, index = "Service=${AWS::StackName}", "GlobalSecondaryIndexName=by_state TableName=${Table}"
 	all := map[string]list{

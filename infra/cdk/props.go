@@ -155,7 +155,7 @@ type Secrets struct {
 	GitHubWebhook awscdk.SecretValue
 
 	// EnrichCallbackKeyPrevious and GitHubWebhookPrevious are accepted too while you rotate a secret of your own: see
-	// docs/security.md. Each needs the field that it is the previous value of.
+	// docs/security.md. Set each only together with the field for its current value.
 	EnrichCallbackKeyPrevious awscdk.SecretValue
 	GitHubWebhookPrevious     awscdk.SecretValue
 	// RotateEnrichCallbackKey and RotateGitHubWebhook rotate a generated secret. While the field is true, the secret's
@@ -164,7 +164,7 @@ type Secrets struct {
 	RotateGitHubWebhook     bool
 }
 
-// validate checks that each previous secret has a current one, and that a rotated secret is generated.
+// validate checks that each previous secret has a current secret, and that a secret to rotate is a generated one.
 func (s Secrets) validate(withoutExamples bool) error {
 	for _, secret := range []struct {
 		name            string
@@ -265,8 +265,8 @@ func checkName(name *string) error {
 // bucketName approximates S3's rule (Amazon S3 User Guide, "Bucket naming rules"). It does not match ARNs and URLs.
 var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
-// CodeFromFolder takes a function's code from <folder>/<function>, in the first folder that contains its bootstrap. To deploy
-// your own functions with this repository's, name your folder first:
+// CodeFromFolder takes a function's code from <folder>/<function>, in the first folder that contains its bootstrap. To
+// deploy your own functions together with this repository's functions, name your folder first:
 //
 //	cdk.CodeFromFolder("build", settle+"/.bin/functions/arm64")
 //

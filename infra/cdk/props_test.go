@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/infra/cdk"
 )
 
-// TestLongestNameIsAccepted checks all names derived from the longest one.
+// TestLongestNameIsAccepted checks all resource names that derive from the longest Props.Name.
 func TestLongestNameIsAccepted(t *testing.T) {
 	t.Parallel()
 	longest := strings.Repeat("a", cdk.NameCharactersMax)
@@ -22,8 +22,8 @@ func TestLongestNameIsAccepted(t *testing.T) {
 		p.Name, p.UploadBuckets = &longest, []*string{jsii.String("sales-uploads")}
 		cdk.NewSettle(stack, "Settle", p)
 	})
-	// The limits are from the SQS Developer Guide, "Queue quotas", and the API References of EventBridge Scheduler and
-	// API Gateway, Name.
+	// The limits are from the SQS Developer Guide, "Queue quotas", and from the field Name in the API References of
+	// EventBridge Scheduler and API Gateway.
 	limits := map[string]int{"QueueName": 80, "AWS::Scheduler::ScheduleGroup": 64, "AWS::ApiGatewayV2::Api": 128}
 	seen := 0
 	for id, resource := range resources {

@@ -61,7 +61,8 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 // receive are the calls that Lambda makes on a queue with the role of the queue's function.
 var receive = actions("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
 
-// scheduling allows calls on the schedules of timers, which send to the delay queue with their own role.
+// scheduling allows calls on the schedules of timers. A schedule sends to the delay queue with SchedulerRole, which the
+// creator of the schedule passes to EventBridge Scheduler.
 func (s *Settle) scheduling(calls ...string) []awsiam.PolicyStatement {
 	return []awsiam.PolicyStatement{
 		allow(actions(calls...), arn("scheduler", "schedule/"+*s.ScheduleGroup.ScheduleGroupName()+"/*")),

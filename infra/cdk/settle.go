@@ -40,7 +40,7 @@ type Settle struct {
 	ExecutionsDeadLetterQueue awssqs.Queue
 	// ObjectsDeadLetterQueue contains uploads that could not be forwarded. Nil without Props.UploadBuckets.
 	ObjectsDeadLetterQueue awssqs.Queue
-	// Table contains the instances. It has a stream with Props.TableStream.
+	// Table contains the instances. It has a stream if Props.TableStream is set.
 	Table awsdynamodb.Table
 	// EventBus receives the events that charts emit. Nil with Props.WithoutEventBus.
 	EventBus      awsevents.IEventBus

@@ -171,7 +171,8 @@ func TestKeyPermissionsEqualCDKsGrants(t *testing.T) {
 	}
 }
 
-// actionsOn returns the actions on a key that the policies of CDK's grants allow a function's role.
+// actionsOn returns the actions on a key that a function's role may perform. It reads only the separate policies that
+// CDK's grants create.
 func actionsOn(t *testing.T, resources map[string]resource, function, key string) []string {
 	t.Helper()
 	role, _ := find(t, resources, "AWS::IAM::Role", "Settle"+function+"Role")

@@ -29,8 +29,9 @@ const (
 )
 
 // addQueues adds the queues and their dead-letter queues. They have explicit names, because a dead-letter queue and its
-// source need each other's ARN, and CloudFormation rejects the circular reference. A queue with another name is another
-// queue. CloudFormation keeps the old one with its messages, unless the deployment that created it has failed.
+// source need each other's ARN, and CloudFormation rejects the circular reference. If a name changes, CloudFormation
+// creates a new queue. It keeps the old queue with its messages, unless the deployment that created the old queue
+// failed.
 func (s *Settle) addQueues() {
 	fifo := awssqs.QueueProps{
 		Fifo:                jsii.Bool(true),
@@ -178,8 +179,8 @@ func (s *Settle) addKeyPolicy() {
 	}), nil)
 }
 
-// The permissions on the customer's key for users of encrypted queues and for users of the table. The latter are CDK's
-// grants to read and write a table (Amazon DynamoDB Developer Guide, "DynamoDB encryption at rest: usage notes",
+// The permissions on the customer's key for users of encrypted queues and for users of the table. The latter equal
+// CDK's grants to read and write a table (Amazon DynamoDB Developer Guide, "DynamoDB encryption at rest: usage notes",
 // "Authorizing use of a customer managed key").
 var (
 	queueKey = actions("kms:Decrypt", "kms:GenerateDataKey")

@@ -34,7 +34,7 @@ type Guard struct {
 // deniedMax limits the denied calls that are stored, because a process may repeat one endlessly.
 const deniedMax = 100
 
-// New returns a guard for a function of a stack, by the name of its folder in functions/.
+// New returns a guard for a function of a stack. name is the name of the function's folder in functions/.
 func New(stack infra.Stack, name string) (*Guard, error) {
 	functions, err := infra.Functions()
 	if err != nil {
@@ -107,7 +107,7 @@ func (g *Guard) Unused() []infra.Permission {
 // ofLambda are the actions that Lambda performs with a function's role.
 var ofLambda = []string{"sqs:ReceiveMessage", "sqs:GetQueueAttributes", "sqs:DeleteMessage", "logs:CreateLogStream", "logs:PutLogEvents"}
 
-// check reads a serialized request. It returns an error if the role does not allow it.
+// check reads a serialized request. It returns an error if the role does not allow the request.
 func (g *Guard) check(serialized any) error {
 	request, ok := serialized.(*smithyhttp.Request)
 	if !ok {
@@ -147,7 +147,8 @@ func (g *Guard) decide(o operation) error {
 	return err
 }
 
-// allow records the permissions that allow the call. It returns an error if no permission does. The caller holds g.mu.
+// allow records the permissions that allow the call. It returns an error if there is no such permission. The caller
+// holds g.mu.
 func (g *Guard) allow(call infra.Call) error {
 	permissions, err := g.function.Check(call)
 	for _, permission := range permissions {
@@ -157,8 +158,8 @@ func (g *Guard) allow(call infra.Call) error {
 }
 
 // callsOf returns the calls that IAM authorizes for an operation: the call itself and, if it passes a role,
-// iam:PassRole. For a transaction these are the calls of its items, and for
-// PutEvents one call for each entry.
+// iam:PassRole. For a transaction, callsOf returns the calls of the items. For PutEvents, it returns one call for each
+// entry.
 func (g *Guard) callsOf(o operation) ([]infra.Call, error) {
 	if len(o.items) > 0 {
 		return g.callsOfItems(o.items)

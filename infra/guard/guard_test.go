@@ -246,7 +246,7 @@ func TestEachCallIsDecidedAnew(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// Updating an alias is allowed. Updating an instance is not, although action and table are the same.
+	// The gateway may update an alias. It may not update an instance, although the action and the table are the same.
 	if _, err := store.Redeem(t.Context(), "enricher/7", job, []byte(`{}`), "me"); err != nil {
 		t.Error(err)
 	}

@@ -103,8 +103,8 @@ func (r *Roles) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// callerOf returns the caller's access key ID, "" if the request is not signed:
-// Credential=ID/date/region/service/aws4_request.
+// callerOf returns the caller's access key ID. A signed request has it in
+// Credential=ID/date/region/service/aws4_request. For a request without a signature, callerOf returns "".
 func callerOf(request *http.Request) string {
 	_, credential, _ := strings.Cut(request.Header.Get("Authorization"), "Credential=")
 	id, _, _ := strings.Cut(credential, "/")

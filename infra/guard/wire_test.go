@@ -45,7 +45,7 @@ func putInstance(ctx context.Context, config aws.Config) error {
 	return err
 }
 
-// claim claims an alias for an instance without an item, which the table rejects.
+// claim claims an alias for an instance that has no item. The table rejects the claim.
 func claim(ctx context.Context, config aws.Config) error {
 	return dynamostore.New(dynamodb.NewFromConfig(config), "settle").Claim(ctx, "enricher/7", job, time.Now(), 1)
 }

@@ -1,5 +1,5 @@
 // Package workflows has the Step Functions workflows that wait for this repository's machines, in Amazon States
-// Language. The same definitions are deployed and run locally.
+// Language. The same definitions run on AWS and locally.
 package workflows
 
 import (

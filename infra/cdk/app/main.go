@@ -12,7 +12,8 @@
 //	reserve      on reserves this concurrency for the consumer; off by default
 //	events       the threshold of the alarm on the events of five minutes; 30,000 by default
 //
-// The stack has the outputs of infra/template.yaml, and termination protection: `make destroy` asks before it switches it off.
+// The stack has the outputs of infra/template.yaml, and termination protection: `make destroy` asks before it switches
+// the protection off.
 package main
 
 import (

@@ -21,7 +21,7 @@ type dedupKey struct {
 	id    string
 }
 
-// sendResult identifies a message in the answers to its send and to duplicates of it.
+// sendResult identifies a message in the answer to its send, and in the answers to duplicates of the message.
 type sendResult struct {
 	serial, sequence uint64
 }

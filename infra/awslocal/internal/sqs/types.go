@@ -2,8 +2,8 @@ package sqs
 
 import "time"
 
-// The inputs and outputs below have the members of SQS's JSON protocol. A member is a pointer if its absence differs
-// from its zero value.
+// The inputs and outputs below have the members of SQS's JSON protocol. A member is a pointer if its absence and its
+// zero value have different meanings.
 
 type (
 	CreateQueueInput struct {
@@ -178,6 +178,6 @@ type (
 		Message     string
 		SenderFault bool
 	}
-	// BatchID reports a successful entry without further output.
+	// BatchID reports a successful entry of an operation that returns nothing else.
 	BatchID struct{ Id string }
 )

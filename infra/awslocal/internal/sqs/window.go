@@ -10,7 +10,7 @@ import (
 const deduplicationInterval = 5 * time.Minute
 
 // dropsMax is the maximum number of expired entries that a call of get or put drops. Callers call get before put, so
-// two entries can be dropped for each added one. Expired entries therefore do not accumulate.
+// the window can drop two entries for each entry that it adds. Expired entries therefore do not accumulate.
 const dropsMax = 1
 
 // window remembers entries for deduplicationInterval. Time only moves forward, so entries expire in the order they
@@ -58,7 +58,7 @@ func (w *window[K, V]) put(now time.Time, key K, value V) {
 func (w *window[K, V]) dropExpired(now time.Time) {
 	gone := 0
 	for ; gone < min(len(w.order), dropsMax) && !now.Before(w.order[gone].expires); gone++ {
-		// A key that was put again has a later entry in the order.
+		// If a caller has put the key again, the entry expires later. The order contains the key a second time.
 		if e, ok := w.entries[w.order[gone].key]; ok && !now.Before(e.expires) {
 			delete(w.entries, w.order[gone].key)
 			w.notify(w.order[gone].key)

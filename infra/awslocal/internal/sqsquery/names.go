@@ -63,8 +63,8 @@ var attributeMembers = members{
 // element for the key and one for the value.
 type element struct{ name, key, value string }
 
-// elements holds the lists and maps in answers, by their JSON names. It omits Successful, whose element name depends on
-// the operation. Any other member is written as an element of the same name.
+// elements names the XML elements of the lists and maps in answers, by JSON name. It omits Successful, whose element
+// name depends on the operation. Any other member is written as an element of the same name.
 var elements = map[string]element{
 	"Attributes":        {"Attribute", "Name", "Value"},
 	"Failed":            {name: "BatchResultErrorEntry"},

@@ -8,9 +8,9 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// announcedBytesMax limits the escaped input and output in an event. If both together are longer, the input is
-// omitted. If the output alone is longer, it is omitted too: "Automating Step Functions event delivery with
-// EventBridge" of the AWS Step Functions Developer Guide.
+// announcedBytesMax limits the escaped input and output in an event. If both together are longer, the event omits the
+// input. If the output alone is longer, the event omits the output too (AWS Step Functions Developer Guide, "Automating
+// Step Functions event delivery with EventBridge").
 const announcedBytesMax = 248 << 10
 
 // StatusChange is what Step Functions reports to EventBridge when an execution starts or ends.

@@ -16,8 +16,8 @@ type (
 	sendTaskHeartbeatInput struct{ TaskToken string }
 )
 
-// findToken returns the flow whose task waits for a token. For a token that was used, timed out or aborted it returns
-// TaskTimedOut.
+// findToken returns the flow whose task waits for a token. If the token was used, or its task has timed out or was
+// aborted, findToken returns TaskTimedOut.
 func (m *Model) findToken(token string) (*flow, *wire.Error) {
 	if err := required("taskToken", token); err != nil {
 		return nil, err

@@ -149,8 +149,8 @@ func (f *flow) scope(data any) asl.Scope {
 	return asl.Scope{Data: data, Context: f.context(), Random: f.x.draw}
 }
 
-// context returns the context object: "Accessing execution data from the Context object in
-// Step Functions" of the AWS Step Functions Developer Guide.
+// context returns the context object (AWS Step Functions Developer Guide, "Accessing execution data from the Context
+// object in Step Functions").
 func (f *flow) context() map[string]any {
 	x := f.x
 	context := map[string]any{

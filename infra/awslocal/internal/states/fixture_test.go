@@ -33,7 +33,7 @@ type world struct {
 	held      []states.Task
 	// noQueue makes every send fail.
 	noQueue bool
-	// kept holds the model's records if it is restored after each step, and is nil otherwise.
+	// kept holds the model's records if the world restores the model at each step. Otherwise it is nil.
 	kept recordtest.Kept
 }
 
@@ -51,7 +51,7 @@ func newWorld(tb tester) *world {
 	return &world{t: tb, m: states.New(), now: begin, functions: make(map[string]func(string) (string, *states.Failure))}
 }
 
-// restoring makes the world replace its model after each step by one restored from its records.
+// restoring makes the world replace its model at each step by a model restored from its records.
 func (w *world) restoring() *world {
 	w.kept = make(recordtest.Kept)
 	w.m.Keep()
@@ -97,7 +97,7 @@ func (w *world) perform(task states.Task) {
 	}
 }
 
-// restore takes the changed records and replaces the model by one restored from all records.
+// restore takes the changed records and replaces the model by a new one, which it restores from all records.
 func (w *world) restore() {
 	w.t.Helper()
 	if w.kept == nil {
@@ -178,7 +178,7 @@ func (w *world) run(definition, input string) string {
 	return w.start(name, "x", input)
 }
 
-// advance lets time pass and performs everything at its time.
+// advance lets time pass and performs each piece of work when it is due.
 func (w *world) advance(d time.Duration) {
 	w.t.Helper()
 	until := w.now.Add(d)
@@ -235,8 +235,8 @@ func (w *world) history(arn string) []map[string]any {
 	}
 }
 
-// types returns the history in short form: ID, type, the state's name, the seconds since the start and, after <, the
-// previous event.
+// types returns one line for each event of the history. A line has the event's ID and type, the name of the state or
+// iteration and, after the sign <, the ID of the previous event.
 func (w *world) types(arn string) []string {
 	w.t.Helper()
 	var lines []string

@@ -8,8 +8,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/states/document"
 )
 
-// iterationsMax is the maximum number of concurrent iterations of an inline Map state, regardless of MaxConcurrency:
-// "Using Map state in Inline mode in Step Functions workflows".
+// iterationsMax is the maximum number of concurrent iterations of an inline Map state. MaxConcurrency cannot raise it
+// (AWS Step Functions Developer Guide, "Using Map state in Inline mode in Step Functions workflows").
 const iterationsMax = 40
 
 // fork starts the flows of a Parallel or Map state.

@@ -9,8 +9,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/states/document"
 )
 
-// eventsMax is the maximum number of events in an execution's history: "Quotas related to state machine executions"
-// of the AWS Step Functions Developer Guide.
+// eventsMax is the maximum number of events in an execution's history (AWS Step Functions Developer Guide, "Quotas
+// related to state machine executions").
 const eventsMax = 25_000
 
 // event is one event of an execution's history. Its ID is its position, starting at one.
@@ -58,7 +58,7 @@ func (r *run) append(e event) {
 	r.m.noteEvent(x.serial, len(x.events))
 }
 
-// detailsName returns the name of the member with the details of an event type.
+// detailsName returns the name of the member that holds the details of an event of this type.
 func detailsName(eventType string) string {
 	switch {
 	case strings.HasSuffix(eventType, "StateEntered"):

@@ -17,7 +17,8 @@ const (
 type machine struct {
 	serial   uint64
 	revision *revision
-	// executions holds the serial numbers of its executions by status, ascending. The key "" holds all.
+	// executions holds the serial numbers of the machine's executions by status, in ascending order. The list under the
+	// key "" holds the executions of every status.
 	executions map[string][]uint64
 
 	Name     string
@@ -29,7 +30,7 @@ type machine struct {
 }
 
 // revision holds the parts of a state machine that an update changes. An execution keeps the revision with which it
-// started. Its exported fields form its record.
+// started. The exported fields of a revision form its record.
 type revision struct {
 	serial  uint64
 	machine *asl.Machine

@@ -167,7 +167,8 @@ func (m *Model) findMachine(arn string) (*machine, *wire.Error) {
 	return x, nil
 }
 
-// updateStateMachine changes the definition, the role or both. Running executions keep those with which they started.
+// updateStateMachine changes the definition, the role or both. Running executions keep the definition and the role with
+// which they started.
 func (m *Model) updateStateMachine(now time.Time, in *updateStateMachineInput) (any, *wire.Error) {
 	x, err := m.findMachine(in.StateMachineArn)
 	if err == nil {

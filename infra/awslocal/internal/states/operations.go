@@ -41,8 +41,8 @@ var operations = map[string]operation{
 	"SendTaskHeartbeat":                handle((*Model).sendTaskHeartbeat),
 }
 
-// Call performs an operation, such as "StartExecution". body is the request and the result the answer, both as AWS
-// JSON 1.0. It first performs all work that is due.
+// Call performs all work that is due, and then an operation, such as "StartExecution". body contains the request, and
+// the result contains the answer, both as AWS JSON 1.0.
 func (m *Model) Call(now time.Time, name string, body []byte) ([]byte, *wire.Error) {
 	call, ok := operations[name]
 	if !ok {

@@ -6,8 +6,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/states/document"
 )
 
-// payloadBytesMax is the maximum size of the input and output of states and tasks: "Quotas related to task
-// executions" of the AWS Step Functions Developer Guide.
+// payloadBytesMax is the maximum size of the input and output of states and tasks (AWS Step Functions Developer Guide,
+// "Quotas related to task executions").
 const payloadBytesMax = 256 << 10
 
 // payload is a JSON value together with its text. It keeps a caller's text unchanged.

@@ -200,7 +200,8 @@ func tooLarge(s *asl.State) *Failure {
 	return &Failure{Error: asl.ErrorDataLimitExceeded, Cause: "The state/task '" + s.Name + "' returned a result with a size exceeding the maximum number of bytes service limit."}
 }
 
-// filterOutput applies OutputPath. For a state that passes its input on as its output, it first applies InputPath.
+// filterOutput applies OutputPath. If the state passes its input on as its output, filterOutput first applies
+// InputPath.
 func (r *run) filterOutput(f *flow, output payload) (payload, *Failure) {
 	s, value := f.state, output.value
 	var failure *Failure

@@ -88,7 +88,7 @@ type Resource struct {
 	Callback bool
 }
 
-// Name returns the resource as in execution histories, without its service.
+// Name returns the name of the resource in execution histories. The name does not contain the service.
 func (r Resource) Name() string {
 	if r.Callback {
 		return r.Action + ".waitForTaskToken"

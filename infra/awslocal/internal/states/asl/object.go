@@ -56,7 +56,7 @@ func (o *object) comment() {
 	}
 }
 
-// unsupportedFields lists fields that Step Functions supports and this package does not, and why.
+// unsupportedFields lists the fields that Step Functions supports but this package does not support, and the reasons.
 var unsupportedFields = map[string]string{
 	"Assign":                         "awslocal does not support variables",
 	"Arguments":                      "awslocal does not support JSONata: write Parameters",
@@ -109,8 +109,8 @@ func (o *object) required(name string) string {
 	return o.text(name)
 }
 
-// number returns an integer between lowest and highest from a field. If the field is absent, it returns the default,
-// which is the argument without.
+// number returns an integer between lowest and highest from a field. If the field is absent, number returns the
+// default, the argument named without.
 func (o *object) number(name string, lowest, highest, without int) int {
 	value, ok := o.take(name)
 	if !ok {

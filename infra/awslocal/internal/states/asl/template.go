@@ -28,7 +28,8 @@ type templateMember struct {
 // Fill evaluates the template in a scope.
 func (t *Template) Fill(scope Scope) (any, *Failure) { return t.node.fill(scope, "") }
 
-// Member reports whether the template's object has a member, and returns its value if it is a literal, otherwise nil.
+// Member reports whether the template's object has a member. It also returns the member's value if the value is a
+// literal, and nil otherwise.
 func (t *Template) Member(name string) (literal any, there bool) {
 	for _, member := range t.node.members {
 		if member.name == name {
