@@ -35,12 +35,12 @@ var unstable = []struct {
 	{regexp.MustCompile(`\s+`), " "},
 }
 
-// shown returns printed text with the page's addresses and folder.
+// shown returns printed text as the page shows it: with the page's addresses and folder in place of the real ones.
 func (s *session) shown(text string) string {
 	return strings.NewReplacer("AWS_ENDPOINT_URL=http://"+s.aws+" ", "", s.aws, shownAWS, s.gateway, shownGateway, s.folder, "~/settle").Replace(text)
 }
 
-// waitPattern finds how long a command waits for an event to be applied.
+// waitPattern finds the options of a command that waits for an event to be applied: --wait and --timeout.
 var waitPattern = regexp.MustCompile(`( --wait \w+)(?: --timeout \w+)?`)
 
 // typed returns the command of a page as the test types it. Modules are built with -trimpath like everything else, so that shared

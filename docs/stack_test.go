@@ -72,7 +72,7 @@ func rowsOf(t *testing.T, table [][]string) map[string][]string {
 	return rows
 }
 
-// sameNames fails the test unless the page has exactly the names in there.
+// sameNames fails the test unless the page has exactly the names in the list there.
 func sameNames(t *testing.T, what string, page, there []string) {
 	t.Helper()
 	for _, name := range there {
@@ -215,8 +215,8 @@ func functions(t *testing.T) map[string]infra.Function {
 	return deployed
 }
 
-// actionPattern finds the actions in a row. In a list of actions of one service, only the first one has the service's
-// prefix.
+// actionPattern matches an action in a row. In a list of actions of one service, only the first action has the
+// service's prefix.
 var actionPattern = regexp.MustCompile(`^(?:([a-z]+):)?([A-Z]\w+)$`)
 
 func TestTheSecurityPageSaysWhatFunctionsMay(t *testing.T) {
@@ -249,7 +249,7 @@ func TestTheSecurityPageSaysWhatFunctionsMay(t *testing.T) {
 	sameNames(t, "function", named, slices.Sorted(maps.Keys(deployed)))
 }
 
-// prefixes maps CloudFormation's names of services to IAM's, if these are not the same in lower case.
+// prefixes maps CloudFormation's names of services to IAM's prefixes, where the prefix is not the name in lower case.
 var prefixes = map[string]string{"ApiGatewayV2": "apigateway", "StepFunctions": "states"}
 
 func TestTheDeployPageSaysWhatIsInTheStack(t *testing.T) {

@@ -60,14 +60,14 @@ var services = map[string]struct{ target, version string }{
 	"stepfunctions": {"AWSStepFunctions", "1.0"},
 }
 
-// awsCall is the call of a command line.
+// awsCall is the call to AWS that a command line describes.
 type awsCall struct {
 	endpoint, query, output string
 	service, operation      string
 	input                   map[string]any
 }
 
-// lists lists the options that accept several values.
+// lists contains the parameters that accept several values.
 var lists = []string{"AttributeNames", "MessageAttributeNames", "MessageSystemAttributeNames"}
 
 // parseAWS reads a command line of the aws CLI.

@@ -35,8 +35,8 @@ type sending struct {
 	sequence        string // decimal digits of fixed length, set once the queue has accepted the event
 }
 
-// eventID returns the $id of the event. Every other producer sends none, so only the queue's deduplication recognises
-// its retries.
+// eventID returns the $id of the event. Every other producer sends its events without an $id, so only the queue's
+// deduplication recognises its retries.
 func (s sending) eventID() string {
 	if s.Producer%2 == 0 {
 		return ""

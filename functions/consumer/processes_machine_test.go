@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// consume is the consumer's main with the machines below. The process ends when the test does.
+// consume is the consumer's main with the machines below. The process ends when the test ends.
 func consume(address string) {
 	signal.Ignore(syscall.SIGPIPE) // A write to the closed pipe must not end a process that outlives settle dev.
 	report, err := net.Dial("tcp", address)

@@ -26,7 +26,7 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// make processes sets these variables to run TestProcessesAreKilledUnderLoad at another size than go test does.
+// make processes sets these variables to run TestProcessesAreKilledUnderLoad at a larger size than go test does.
 const (
 	processesInstances = "PROCESSES_INSTANCES"
 	processesEvents    = "PROCESSES_EVENTS"
@@ -37,13 +37,13 @@ const (
 const (
 	// consumers is the number of consumer processes behind the queue.
 	consumers = 3
-	// functionTimeout is long enough for a batch. A killed consumer's messages become visible again after six times as
-	// long. An event is parked only if ten batches with it are killed, for example because they exceed this time
-	// (durable.Config.AbandonedMax).
+	// functionTimeout is long enough for a batch. A killed consumer's messages become visible again after six times
+	// functionTimeout. An event is parked only if consumers are killed in ten batches that contain it, for example
+	// because a batch exceeds functionTimeout (durable.Config.AbandonedMax).
 	functionTimeout = 20 * time.Second
 )
 
-// local is settle dev with its consumers. It is restarted whenever it ends.
+// local is settle dev with its consumers. keepRunning restarts settle dev whenever it ends.
 type local struct {
 	t       *testing.T
 	command []string
@@ -197,7 +197,7 @@ func (l *local) join(process *os.Process) bool {
 	return !l.over
 }
 
-// kill kills settle dev or one of its consumers, selected by victim, as soon as one is running.
+// kill kills one process as soon as it can: settle dev if victim is 0, otherwise a random consumer.
 func (l *local) kill(ctx context.Context, random *rand.Rand, victim int) {
 	for ; ctx.Err() == nil; pause(ctx, time.Millisecond) {
 		l.mu.Lock()
@@ -222,7 +222,7 @@ func (l *local) kill(ctx context.Context, random *rand.Rand, victim int) {
 	}
 }
 
-// killAll kills processes at random moments of the load, kills times in all. The last one is settle dev: its restart
+// killAll kills as many processes as kills says, at random moments of the load. The last one is settle dev. Its restart
 // makes messages in flight visible again, so the final check does not wait for the messages of a killed consumer.
 func (l *local) killAll(ctx context.Context, random *rand.Rand, load *load, kills, events int) {
 	moments := make([]int64, kills)

@@ -1,4 +1,5 @@
-// Package client sends events to instances, and reads instances, from a Go program with access to the queue and the table:
+// Package client sends events to instances, and reads instances, from a Go program with access to the queue and the
+// table:
 //
 //	queue := sqsqueue.New(sqs.NewFromConfig(config), queueURL, "")
 //	store := dynamostore.New(dynamodb.NewFromConfig(config), "settle")
@@ -26,8 +27,9 @@
 //
 // # Errors
 //
-// All errors wrap one of the errors of this package, or an error of the context, or have no remedy in the program. After
-// ErrUnavailable, call the method again with the same arguments. The event counts once, except with Distinct.
+// An error wraps one of the errors of this package or an error of the context. Any other error has no remedy in the
+// program. After ErrUnavailable, call the method again with the same arguments. The event counts once, except with
+// Distinct.
 package client
 
 import (
@@ -71,7 +73,7 @@ func New(machines *durable.Machines, queue Queue, store Store) *Client {
 	return &Client{machines: machines, producer: producer.New(machines, queue, store, time.Now), store: store}
 }
 
-// Condition is a condition to wait for: Settled, Done, or any other text for a tag of the machine.
+// Condition is a condition to wait for. It is Settled, Done or, with any other text, a tag of the machine.
 type Condition = producer.Condition
 
 const (
@@ -89,8 +91,9 @@ type Instance struct {
 	unreadable error
 }
 
-// ContextOf returns the context of an instance, whose machine has the context type C. If a newer version of the machine is
-// hosted, it is the migrated context. It fails with ErrUnreadable if the machines cannot read the instance.
+// ContextOf returns the context of an instance, whose machine has the context type C. If a newer version of the machine
+// is hosted, ContextOf returns the migrated context. It fails with ErrUnreadable if the machines cannot read the
+// instance.
 func ContextOf[C any](instance Instance) (C, error) {
 	var c C
 	if instance.unreadable != nil {
@@ -128,7 +131,7 @@ func (c *Client) instanceOf(record instances.Record) (Instance, error) {
 	return shown, nil
 }
 
-// Get returns an instance as last stored, such as order/1. It fails with ErrNotFound.
+// Get returns the last stored state of an instance, such as order/1. It fails with ErrNotFound.
 func (c *Client) Get(ctx context.Context, id string) (Instance, error) {
 	name, err := instances.ParseID(id)
 	if err != nil {

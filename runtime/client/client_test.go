@@ -39,7 +39,7 @@ func (w *world) send(c *client.Client, event any, options ...client.Option) clie
 	return sent
 }
 
-// TestSendWaitsForTheOutcomeOfItsEvent sends PLACE. Its service takes three seconds.
+// TestSendWaitsForTheOutcomeOfItsEvent sends the event PLACE, which starts a service that takes three seconds.
 func TestSendWaitsForTheOutcomeOfItsEvent(t *testing.T) {
 	t.Parallel()
 	inWorld(t, false, func(t *testing.T, w *world) {
@@ -90,7 +90,8 @@ func TestRetriesCountOnce(t *testing.T) {
 			"raw JSON": {json.RawMessage(`{"type": "ADD", "item": "raw JSON"}`), nil},
 			"an $id":   {json.RawMessage(`{"type": "ADD", "item": "an $id", "$id": "add-2"}`), nil},
 		} {
-			// The second call follows at once, the third one when SQS has forgotten the first.
+			// SQS's answer to a first call is lost. The second call follows at once, or when SQS has forgotten the
+			// first.
 			for _, wait := range []time.Duration{0, 10 * time.Minute} {
 				w.fail(func(operation string) awslocal.Fault { return awslocal.Fault{AnswerLost: operation == "SendMessage"} })
 				if _, err := c.Send(t.Context(), "order/1", test.event, test.options...); !errors.Is(err, client.ErrUnavailable) {
@@ -128,7 +129,7 @@ func TestDistinctEventsAllCount(t *testing.T) {
 	})
 }
 
-// TestErrorsAreClassified makes each error once, and compares its class and its text.
+// TestErrorsAreClassified causes each error once, and compares its class and its text.
 func TestErrorsAreClassified(t *testing.T) {
 	t.Parallel()
 	inWorld(t, false, func(t *testing.T, w *world) {
@@ -201,7 +202,7 @@ func TestErrorsAreClassified(t *testing.T) {
 	})
 }
 
-// TestWaitAfterSendFails parks an event, and ends an instance without the condition.
+// TestWaitAfterSendFails sends an event that is parked, and ends an instance that has not reached the condition.
 func TestWaitAfterSendFails(t *testing.T) {
 	t.Parallel()
 	inWorld(t, false, func(t *testing.T, w *world) {
@@ -213,7 +214,7 @@ func TestWaitAfterSendFails(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || sent.MessageID == "" {
 			t.Errorf("expected a timeout and the message, got %+v, %v", sent, err)
 		}
-		// Another process sends with its own SDK. The event's ID was used before.
+		// A second event has the ID of an earlier event, whose reservation has expired.
 		w.send(c, Add{Item: "pen"}, client.ID("pen"))
 		time.Sleep(20 * 24 * time.Hour) // The reservation expires, but the instance remembers the ID.
 		sent, err = c.Send(t.Context(), "order/1", Add{Item: "ink"}, client.ID("pen"), client.Until(client.Settled))

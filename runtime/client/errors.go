@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The errors to decide by. Each wraps its cause.
+// A program can distinguish these errors with errors.Is. Each returned error also wraps its cause.
 var (
 	// ErrNotFound is returned if the instance has no record.
 	ErrNotFound = errors.New("no such instance")
@@ -31,7 +31,7 @@ var (
 	// ErrUnavailable is returned if AWS throttles, does not answer or fails. The event may or may not be queued: call the
 	// method again with the same arguments, after a while. The event counts once, except with Distinct.
 	ErrUnavailable = errors.New("temporarily unavailable")
-	// ErrUnreadable is returned if these machines cannot read the stored instance.
+	// ErrUnreadable is returned if the client's machines cannot read the stored instance.
 	ErrUnreadable = errors.New("unreadable instance")
 	// ErrParked is returned if the consumer has moved the event to the dead-letter queue. The error contains the reason,
 	// which may quote the event.
@@ -52,7 +52,8 @@ var invalid = []error{
 // unreadable are the causes of ErrUnreadable.
 var unreadable = []error{durable.ErrUnreadable, statechart.ErrUnreadable}
 
-// classified wraps an error in one of this package's. An error of AWS that a retry cannot help remains as it is.
+// classified wraps an error in one of this package's errors. If a retry cannot help after an error of AWS, classified
+// returns that error unchanged.
 func classified(err error) error {
 	var refusal smithy.APIError
 	switch {
@@ -69,7 +70,7 @@ func classified(err error) error {
 	}
 }
 
-// ofWait classifies the error of a wait. If the context has ended, it keeps the context's error.
+// ofWait classifies the error of a wait. If the context has ended, it returns the error unchanged.
 func ofWait(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Event is an event with its type, for events without a payload, and for payload types that several events share. Payload
-// is nil or marshals to a JSON object.
+// Event is an event with its type. Use it for an event without a payload, or if several events share the payload's
+// type. Payload is nil or marshals to a JSON object.
 type Event struct {
 	Type    string
 	Payload any
@@ -30,8 +30,9 @@ type options struct {
 	until    Condition
 }
 
-// ID gives the event an ID in place of the derived one: a key of the caller, such as the ID of a payment. The event counts
-// once, however often it is sent. A different event with the same ID to the same instance fails with ErrIDReused.
+// ID gives the event an ID in place of the derived ID. Use a key of the caller, such as the ID of a payment. The event
+// counts once, however often it is sent. A different event with the same ID to the same instance fails with
+// ErrIDReused.
 func ID(id string) Option { return func(o *options) { o.id = id } }
 
 // Distinct makes each call of Send an event of its own, even if an equal event was sent before. Use it for events that may
@@ -39,8 +40,9 @@ func ID(id string) Option { return func(o *options) { o.id = id } }
 // it twice.
 func Distinct() Option { return func(o *options) { o.distinct = true } }
 
-// Until makes Send wait until the instance has applied the event and reaches the condition. Set a deadline in the context.
-// Waiting reads the instance once before the event is queued, then every 100 ms at first, and down to every two seconds.
+// Until makes Send wait until the instance has applied the event and reaches the condition. Set a deadline in the
+// context. While it waits, Send reads the instance at growing intervals, from 100 ms to two seconds. It also reads the
+// instance once before it queues the event.
 func Until(condition Condition) Option { return func(o *options) { o.until = condition } }
 
 // Sent is a queued event.
@@ -53,9 +55,10 @@ type Sent struct {
 	ID string
 	// MessageID is the queue's ID of the message. If SQS drops the event as a duplicate, it is the ID of the first message.
 	MessageID string
-	// After is the instance after the event, with Until. It is the zero value without Until, and after an error.
+	// After is the instance after the event, if Send was called with Until. Otherwise, and after an error, it is the
+	// zero value.
 	After Instance
-	// Ignored reports, with Until, whether the event is known to have had no matching transition.
+	// Ignored reports whether the event is known to have had no matching transition. It is set only with Until.
 	Ignored bool
 }
 
@@ -132,11 +135,11 @@ func (c *Client) send(ctx context.Context, to instances.ID, event any, chosen []
 }
 
 // Wait waits until an instance, such as order/1, reaches the condition, and returns it. It waits for no event: if the
-// condition holds, it returns at once. To wait for the outcome of an event, use Until. The instance need not exist yet. Set
-// a deadline in the context. Wait reads the instance every 100 ms at first, and down to every two seconds.
+// condition holds, it returns at once. To wait for the outcome of an event, use Until. The instance need not exist yet.
+// Set a deadline in the context. Wait reads the instance at growing intervals, from 100 ms to two seconds.
 //
-// Wait fails with ErrUnreachable if the instance ends without reaching the condition, and with the error of the context.
-// That error also wraps ErrNotFound if the instance does not exist by then.
+// Wait fails with ErrUnreachable if the instance ends without reaching the condition, and with the error of the
+// context. That error also wraps ErrNotFound if the instance does not exist by then.
 func (c *Client) Wait(ctx context.Context, id string, until Condition) (Instance, error) {
 	name, err := instances.ParseID(id)
 	if err == nil {

@@ -190,7 +190,7 @@ type role struct {
 // updatedKey matches the key of an item in a request.
 var updatedKey = regexp.MustCompile(`"Key":\{"instance":\{"S":"(\w+)/`)
 
-// permission returns the permission that a request needs, in the words of the package's documentation.
+// permission returns the permission that a request needs, as the package's documentation spells it.
 func permission(r *http.Request) (string, error) {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	service := "sqs:"

@@ -46,7 +46,7 @@ type Row struct {
 	Fit     int `json:"fit"`
 	Migrate int `json:"migrate"`
 	Break   int `json:"break"`
-	// Example is the first instance that breaks, Error the reason.
+	// Example names the first instance that breaks, and Error is the reason.
 	Example string `json:"example,omitempty"`
 	Error   string `json:"error,omitempty"`
 }

@@ -145,9 +145,9 @@ func (s *Store) Release(ctx context.Context, alias string, id instances.ID, crea
 type Redemption struct {
 	// Instance has the alias or was the last to have it. Zero if no instance has had it.
 	Instance instances.ID
-	// First reports that this callback redeemed the alias. It is false if an earlier callback did.
+	// First reports that this callback redeemed the alias. It is false if an earlier callback redeemed it.
 	First bool
-	// Event is the event of the callback that redeemed the alias; nil if none has.
+	// Event is the event of the callback that redeemed the alias; nil if no callback has redeemed it.
 	Event json.RawMessage
 	// By identifies the callback that redeemed the alias. After a new claim of the alias, another callback can redeem
 	// it.

@@ -27,7 +27,7 @@ const (
 	Alias BelongingKind = "alias"
 	// EventID is an event ID that Reserve has reserved for the instance.
 	EventID BelongingKind = "event_id"
-	// Send is the last send of a sender to the instance, which KeepSends has stored.
+	// Send is a sender's last send to the instance. KeepSends stores it.
 	Send BelongingKind = "send"
 )
 
@@ -39,8 +39,8 @@ type Belonging struct {
 	Key string
 }
 
-// filteredOwnersMax is for how many owners DynamoDB itself filters the items. DynamoDB limits a filter to 300 operators
-// (Amazon DynamoDB Developer Guide, "Quotas").
+// filteredOwnersMax is the maximum number of owners for which DynamoDB itself filters the items. DynamoDB limits a
+// filter to 300 operators (Amazon DynamoDB Developer Guide, "Quotas").
 const filteredOwnersMax = 16
 
 // Belongings yields the items that belong to the owners, in no order. It does not yield the children of their children.

@@ -31,14 +31,15 @@ const deduplicationPeriod = 5 * time.Minute
 var aims = []aim{
 	// A process that has read an instance writes much later.
 	{kinds: map[string]fault{"dynamodb.PutItem": freeze}, about: `{"S":"` + kidMachine + "/", family: true},
-	// A child should start, but the queue gives up the message. When an operator sends the message again, the parent no
+	// The queue gives up the message that should start a child. When an operator sends the message again, the parent no
 	// longer waits for the child.
 	{kinds: map[string]fault{"dynamodb.GetItem": failBefore, "dynamodb.PutItem": failBefore}, about: `{"S":"` + kidMachine + "/", family: true, givesUp: true},
 	// A process sends a message again after SQS has forgotten the first one. In the first aim, the message was parked
 	// but is still in the outbox. In the second, an effect was performed but not cleared.
 	{kinds: map[string]fault{"dynamodb.PutItem": outage, "dynamodb.UpdateItem": outage}, outage: deduplicationPeriod, afterParking: true, parking: true},
 	{kinds: map[string]fault{"dynamodb.UpdateItem": outage}, outage: deduplicationPeriod},
-	// The task no longer waits when its answer arrives, and the event that reports this to the chart is sent again.
+	// The task no longer waits when its answer arrives. A process sends the event that reports this to the chart a
+	// second time.
 	{kinds: map[string]fault{"states.SendTaskSuccess": outage, "states.SendTaskFailure": outage, "dynamodb.UpdateItem": outage}, outage: deduplicationPeriod, tasks: true},
 }
 

@@ -18,8 +18,8 @@ import (
 type end struct {
 	// kind is parked, ignored (counted and in the history), skipped (counted) or applied.
 	kind string
-	// text is exact. For a parked message it is the reason, for an ignored one the event in the history, and for an
-	// applied one the chart's note, if any.
+	// text is the exact text of the result. It is the reason of a parked message, the event in the history for an
+	// ignored message, or the chart's note, if any, for an applied message.
 	text string
 	// receives is the receive count of a parked message; 0 means 1.
 	receives int
@@ -39,11 +39,12 @@ type badMessage struct {
 	name string
 	// group is the message's group; empty means probe/1.
 	group string
-	// body is the message's body. CREATED stands for the instance's creation time, as in the loop's own events.
+	// body is the message's body. The test replaces CREATED with the instance's creation time, which identifies the
+	// instance in the loop's own events.
 	body       string
 	attributes map[string]types.MessageAttributeValue
-	// before lists events that probe/1 receives before the message and after a first note. none means that probe/1
-	// receives nothing before the message, and does not exist yet.
+	// before lists the events that probe/1 receives after a first note and before the message. none means that probe/1
+	// receives nothing before the message, not even the first note, and does not exist yet.
 	before []string
 	none   bool
 	// ended means that the good event of the same group is ignored, because the instance is done.
@@ -55,8 +56,8 @@ type badMessage struct {
 	want  end
 }
 
-// runBadMessages sends each bad message in one batch, followed by a good message of the same group and one of another
-// group. It checks the result of all three.
+// For each row, runBadMessages sends one batch: the bad message, a good message of the same group, and a good message
+// of another group. It checks the results of all three.
 func runBadMessages(t *testing.T, rows []badMessage) {
 	t.Helper()
 	names := map[string]bool{}

@@ -43,10 +43,10 @@ func (w *world) putItem(stored item) {
 	}
 }
 
-// badItem is one row of a table of items that a person or another version wrote.
+// badItem is one row of a table of items that a person or another version of the runtime wrote.
 type badItem struct {
 	name string
-	// before lists events that probe/1 receives before the change and after a first note.
+	// before lists the events that probe/1 receives after a first note and before the change.
 	before []string
 	// spoil changes the item.
 	spoil func(item)
@@ -56,7 +56,7 @@ type badItem struct {
 	gone string
 }
 
-// hour is how long a spoilt item stays as it is.
+// hour is how long an item stays spoilt before run repairs it.
 const hour = time.Hour
 
 // run spoils the item, sends an event to this instance and one to another, and repairs the item after an hour. Until

@@ -40,8 +40,8 @@ func TestBadAttributes(t *testing.T) {
 	t.Parallel()
 	binary := types.MessageAttributeValue{DataType: aws.String("Binary"), BinaryValue: []byte{0xff}}
 	told := `{"type": "note", "text": "told"}`
-	// The event starts its instance and has no ID. So the instance remembers it by its place, which is the first in the
-	// queue.
+	// The event starts its instance and has no ID. So the instance remembers the event by its place: the queue and the
+	// sequence number, which is the first in the queue.
 	queue := sha256.Sum256([]byte(arnOfQueues + queueName))
 	place := fmt.Sprintf("parked/%x/10000000000000001024", queue[:8])
 	nothingKept := func(w *world, after instances.Record) {
@@ -61,7 +61,7 @@ func TestBadAttributes(t *testing.T) {
 	})
 }
 
-// TestFabricatedEventsOfTheLoop is the table of the loop's own events, sent by a producer.
+// TestFabricatedEventsOfTheLoop is the table of events that a producer sends although only the loop sends such events.
 func TestFabricatedEventsOfTheLoop(t *testing.T) {
 	t.Parallel()
 	const foreign = `, "$parent": {"instance": "harbour/9", "incarnation": 1, "child": "1.0"}}`

@@ -122,7 +122,8 @@ func TestATaskWithAWrongEntryTimeIsStillAnswered(t *testing.T) {
 }
 
 // TestATaskThatNamesAnotherExecutionBlocksForAnHour sends a task whose event names another execution, which runs for a
-// day. The task is over before the answer, and the history of the other execution never shows the task.
+// day. The task is over before the instance answers it. The history of the other execution never shows the task, so the
+// loop retries the answer for an hour.
 func TestATaskThatNamesAnotherExecutionBlocksForAnHour(t *testing.T) {
 	t.Parallel()
 	inProbeWorld(t, func(w *world, log *lines) {
@@ -204,8 +205,8 @@ func TestRecordsThatSQSNeverSendsDoNotBlock(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		group, body string
-		// reason is the reason for parking. refused means that parking failed, because SQS refuses the message there
-		// too.
+		// reason is the reason for parking. refused means that parking fails, because SQS refuses the message in the
+		// dead-letter queue too.
 		reason  string
 		refused bool
 	}{

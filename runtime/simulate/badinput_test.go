@@ -108,7 +108,7 @@ func probing() durable.Machine {
 	}), durable.MachineConfig{StartedBy: []string{"note", "keep", "measure", "grow", "crash", "fail", durable.WaitEvent}})
 }
 
-// lines is the output of a slog.Handler. It keeps each line.
+// lines is the destination of a slog.Handler. It keeps each line.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -44,7 +44,8 @@ func (w *world) queues() *sqs.Client {
 	return sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true))
 }
 
-// calls counts the calls by consumer and forwarder that a batch may need.
+// calls counts the calls that consumer and forwarder made, by operation. It includes only the operations that a batch
+// may need.
 func (w *world) calls() map[string]int {
 	synctest.Wait()
 	counts := map[string]int{}

@@ -16,7 +16,8 @@ import (
 // workflows returns a world's Step Functions client without faults.
 func (w *world) workflows() *sfn.Client { return sfn.NewFromConfig(w.aws(w.cloud.HTTPClient(), true)) }
 
-// startWorkflow starts an execution of a workflow file that waits for the instance. It merges more into the input.
+// startWorkflow creates the workflow of a file and starts an execution that waits for the instance. It adds the keys of
+// more to the execution's input.
 func (w *world) startWorkflow(file, name, instance string, more ...map[string]string) (execution string) {
 	w.t.Helper()
 	input := map[string]string{"instance": instance, "queue_url": w.queueURL}
@@ -132,8 +133,8 @@ func TestAWorkflowWithOneWaitEndsInManyWays(t *testing.T) {
 	}
 }
 
-// TestABridgeSurvivesAFaultAtEveryCall plays a job with a workflow that waits for it twice. It repeats that for each
-// AWS call of consumer and forwarder, and each kind of fault.
+// TestABridgeSurvivesAFaultAtEveryCall plays a job with a workflow that waits for it twice. It repeats that with each
+// kind of fault at each AWS call of consumer and forwarder.
 func TestABridgeSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	play := func(w *world) string {

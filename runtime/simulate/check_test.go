@@ -99,8 +99,9 @@ const (
 	abandonedMax = 10
 )
 
-// checkInnocents checks the events that were parked because processes died in too many of their tries. Either the
-// instance killed processes, or at least as many processes died or froze as an event may have tries.
+// checkInnocents checks the events that were parked because processes died in too many of their tries. Such a parking
+// is correct if the instance kills processes. It is also correct if at least as many processes died or froze as an
+// event may have tries.
 func (s *simulation) checkInnocents() {
 	died, triesMax := s.died(), cmp.Or(s.plan.config.AbandonedMax, abandonedMax)
 	for _, name := range s.names() {
@@ -120,7 +121,7 @@ func (s *simulation) checkInnocents() {
 	}
 }
 
-// countEnds counts events of a run other than faults.
+// countEnds adds the outcomes of a run, such as tasks that timed out, to the counts. The director counts the faults.
 func (s *simulation) countEnds(replays []*replay, ends map[string]*sfn.DescribeExecutionOutput) {
 	for _, end := range ends {
 		if timedOut(end) {
@@ -155,7 +156,7 @@ func (s *simulation) countEnds(replays []*replay, ends map[string]*sfn.DescribeE
 	}
 }
 
-// names returns the instances of the plan and their children, which also received messages.
+// names returns the instances of the plan, and all others that received messages: their children.
 func (s *simulation) names() []string {
 	names := slices.Concat(s.plan.instances, s.ledger.groups())
 	slices.Sort(names)

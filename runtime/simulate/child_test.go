@@ -125,8 +125,7 @@ ship stopped salt [], children 0, outbox 0, ignored 0, expires true, <nil>
 ship stopped wine [], children 0, outbox 0, ignored 0, expires true, <nil>
 parked 0`
 
-// TestChildrenSurviveAFaultAtEveryCall plays sail once for each AWS call of consumer and forwarder, and each kind of
-// fault.
+// TestChildrenSurviveAFaultAtEveryCall plays sail with each kind of fault at each AWS call of consumer and forwarder.
 func TestChildrenSurviveAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	quiet := &faults{}

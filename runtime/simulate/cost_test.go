@@ -48,7 +48,7 @@ const (
 	idlePolls = 5 * 3 * 60 * 24 * 30
 )
 
-// callCost is the cost of one call in AWS calls and units.
+// callCost counts the AWS calls and the units that one call of the scenario costs.
 type callCost struct {
 	// calls counts the calls of consumer, forwarder and gateway, by service and operation.
 	calls       map[string]int
@@ -92,7 +92,7 @@ func (w *world) writeUnits(instance string) int {
 	return int(*written.ConsumedCapacity.CapacityUnits)
 }
 
-// madeFor explains the calls of one scenario: the caller and the purpose.
+// madeFor lists the AWS calls of one scenario, each with its caller and its purpose.
 var madeFor = []struct {
 	call  string
 	times int
@@ -129,7 +129,8 @@ func TestACallMakesTheAWSCallsInTheDocument(t *testing.T) {
 // document guards docs/cost.md, which tests write concurrently.
 var document sync.Mutex
 
-// wantInDocument checks that docs/cost.md contains the tables, each under its name, or writes them.
+// wantInDocument checks that docs/cost.md contains the tables, each under its name. With writeCost, it writes them
+// instead.
 func wantInDocument(t *testing.T, tables map[string]string) {
 	t.Helper()
 	wantInPage(t, "../../docs/cost.md", tables)
@@ -194,9 +195,9 @@ func bill(c callCost) []line {
 	}
 	sent := 1 + c.calls["sqs.SendMessage"] // Step Functions sends one too
 	received := c.invocations["consumer"]
-	// Commits and clearings write the instance, with room for one unit of outbox. The other writes are for the alias.
-	// The claim is a transaction that writes the alias and checks the instance, both at twice the units (DynamoDB
-	// Developer Guide, "DynamoDB read and write operations").
+	// Commits and clearings of the outbox write the instance. Each is counted with one more unit, for the outbox. The
+	// other writes are for the alias. The claim is a transaction that writes the alias and checks the instance, both at
+	// twice the units (DynamoDB Developer Guide, "DynamoDB read and write operations").
 	const aliasWrites = 2
 	instanceWrites, claims := c.calls["dynamodb.PutItem"]+c.calls["dynamodb.UpdateItem"]-aliasWrites, c.calls["dynamodb.TransactWriteItems"]
 	writes := instanceWrites*(c.instanceUnits+1) + aliasWrites*c.aliasUnits + claims*2*(c.instanceUnits+1+c.aliasUnits)
@@ -232,8 +233,8 @@ func billTable(c callCost) string {
 	return b.String()
 }
 
-// comparisonTable bills ways to wait by the same rules. A run of a function takes half of the estimate's two seconds.
-// Each state of a workflow costs a transition, and so does the workflow's start.
+// comparisonTable compares the costs of several ways to wait, by the same rules. A run of a function takes half of the
+// estimate's two seconds. Each state of a workflow costs a transition, and so does the workflow's start.
 func comparisonTable(c callCost) string {
 	const x86, transition = gigabyteSecondX86 * gigabytes, millionTransitions / 1e6
 	var b strings.Builder

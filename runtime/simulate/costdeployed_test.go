@@ -8,15 +8,16 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// The bytes in the consumer's log at level info for an event that logs only the line "event applied". A test of
-// runtime/host measures the first two, and compares them with the table in docs/cost.md.
+// These are the sizes of the lines that the consumer logs at level info, for an event that logs only the line "event
+// applied". A test of runtime/host measures the first two sizes, and compares them with the table in docs/cost.md.
 const (
 	eventLineBytes   = 290 // "event applied"
 	metricsLineBytes = 280 // of an invocation
 	lambdaLinesBytes = 260 // START, END and REPORT of an invocation, which Lambda writes; an assumption
 )
 
-// deployedRun is a run of single events on a stack of infra/template.yaml, or with other settings.
+// deployedRun is a run whose invocations each receive one event. It has the settings of infra/template.yaml, except
+// where its fields change them.
 type deployedRun struct {
 	name string
 	// typ is the events' type.
@@ -35,7 +36,7 @@ var deployedRuns = []deployedRun{
 	{name: "with all three", typ: "hop", withoutIndex: true, historyMax: 3, warning: true},
 }
 
-// logBytes returns how many bytes an event logs in its own invocation.
+// logBytes returns the size of the log of an invocation that receives one event.
 func (r deployedRun) logBytes() int {
 	if r.warning {
 		return metricsLineBytes + lambdaLinesBytes

@@ -57,7 +57,7 @@ func attributeBytes(value types.AttributeValue) int {
 	}
 }
 
-// itemParts groups the attributes of items. All others belong to the runtime.
+// itemParts groups the attributes of items. The attributes that it does not list belong to the runtime.
 var itemParts = []struct {
 	name       string
 	attributes []string

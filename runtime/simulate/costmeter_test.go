@@ -88,8 +88,8 @@ func (m *meter) delivered(batch awslocal.Delivery) awslocal.DeliveryFault {
 			m.batch(batch.Bodies)
 		}
 	case delayName:
-		// Schedules sent the messages that the runtime did not send itself. So the method sent subtracts the messages
-		// of the runtime.
+		// Count each message of the delay queue as one that a schedule sent. The method sent subtracts the messages
+		// that the runtime itself sent.
 		m.used.firings += len(batch.Bodies)
 		m.used.standard += len(batch.Bodies)
 	}

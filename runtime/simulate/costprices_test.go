@@ -16,7 +16,7 @@ type eventBill struct{ sqs, dynamodb, lambda, scheduler float64 }
 
 func (b eventBill) total() float64 { return b.sqs + b.dynamodb + b.lambda + b.scheduler }
 
-// dollars returns the price of a million events with the average usage of these events.
+// dollars returns the price of a million events that have the average usage of the measured events.
 func (u usage) dollars() eventBill {
 	events := float64(u.events)
 	return eventBill{

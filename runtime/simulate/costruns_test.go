@@ -96,7 +96,8 @@ func wantCallsPerEvent(t *testing.T, used []usage) {
 		0: {gets: 10, puts: 10, read: 10, write: 10, fifo: 30, invocations: 10},
 		// Ten events are applied in one turn.
 		2: {gets: 1, puts: 1, read: 1, write: 1, fifo: 3, invocations: 1},
-		// Every event with an effect needs one more write. The item with the IDs of 50 sends takes three units.
+		// Every event with an effect needs one more write, which clears the outbox. The receiver's item contains the
+		// IDs of 50 sends, so writing it takes three units.
 		3: {gets: 10, puts: 10, updates: 5, read: 10, write: 25, fifo: 30, invocations: 10},
 		6: {gets: 10, puts: 10, read: 10, write: 20, fifo: 50, invocations: 10},
 		8: {gets: 1, puts: 1, read: 1, write: 2, fifo: 3, invocations: 1},
@@ -141,7 +142,7 @@ func (w *world) wantItemOf1KB(instance string) {
 	}
 }
 
-// playAlone sends events of a type one by one, so that no call, poll or turn contains two.
+// playAlone sends events of a type one by one, so that no call, poll or turn contains two of them.
 func (w *world) playAlone(n, bytes int, typ string) {
 	const instance = "tally/1"
 	events := w.fill(bytes, instance)
@@ -173,7 +174,8 @@ func (w *world) playFolded(n, bytes int) {
 	}
 }
 
-// playSends makes one instance send to another for every event. First it fills the receiver's list of remembered IDs.
+// playSends sends events to one instance, which sends an event to another instance for each of them. First it fills the
+// receiver's list of remembered IDs.
 func (w *world) playSends(n int) {
 	const sender, receiver = "tally/1", "tally/2"
 	events := w.fill(effectTextBytes, sender, receiver)

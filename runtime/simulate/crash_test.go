@@ -124,8 +124,8 @@ func outcomeOf(w *world, r instances.Record) outcome {
 	}
 }
 
-// TestDemoSurvivesAFaultAtEveryCall plays the demo once for each AWS call of consumer and forwarder, and each kind of
-// fault. It expects the same outcomes.
+// TestDemoSurvivesAFaultAtEveryCall plays the demo with each kind of fault at each AWS call of consumer and forwarder.
+// It expects the same outcomes.
 func TestDemoSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	quiet := &faults{}
@@ -186,8 +186,8 @@ func checkDemo(t *testing.T, outcomes map[string]outcome) {
 	}
 }
 
-// checkServices checks that no fault made a service run under a second key (four runners, two mails, one account),
-// and that nothing was parked.
+// checkServices checks that no fault made a service run with a second idempotency key (four runners, two mails, one
+// account). It also checks that nothing was parked.
 func checkServices(w *world, fault string) {
 	w.t.Helper()
 	for service, want := range map[string]int{"launch": 4, "mail": 2, "provision": 1} {

@@ -58,8 +58,8 @@ type director struct {
 	// denied maps operations to the time until which consumers lack the permission for them.
 	denied map[string]time.Time
 	counts map[string]int // of faults, by kind
-	// calls counts the calls. trace lists what happened. unsorted lists messages since the last call, which are sorted
-	// before they enter the trace: their order within one instant is random.
+	// calls counts the calls. trace lists what happened. unsorted holds the lines since the last call. They are sorted
+	// before they enter the trace, because their order within one instant is random.
 	calls           int
 	trace, unsorted []string
 }
@@ -215,7 +215,7 @@ func (d *director) chooseAgain(now time.Time) (*pendingCall, fault, time.Time) {
 	return d.choose(now)
 }
 
-// hits reports whether a fault hits, with the given share of the usual probability.
+// hits draws whether a fault hits. Its probability is the run's rate times share.
 func (d *director) hits(share float64) bool {
 	return d.left > 0 && d.rng.Float64() < d.rate*share
 }
@@ -252,8 +252,8 @@ func (d *director) note(now time.Time, call *pendingCall, what string) {
 	d.say(now, fmt.Sprintf("%-12s %-24s %08x %s", call.process, call.target, call.about&0xffffffff, what))
 }
 
-// callsMax limits the calls of a run, so that a run that never comes to rest ends. Seed 282717, whose hundred children
-// have a failing service, makes 16,400.
+// callsMax limits the calls of a run, so that a run that never comes to rest ends. The run of seed 282717 has a hundred
+// children with a failing service, and makes 16,400 calls.
 const callsMax = 100_000
 
 // say adds a line to the trace. The caller holds d.mu.

@@ -16,8 +16,8 @@ import (
 // latencyMax is the longest latency of a call in a run with latencies.
 const latencyMax = 3 * time.Second
 
-// killerMachine is the machine whose services kill their processes many times in a row. killers is the prefix of its
-// instances' items.
+// killerMachine is the machine whose services kill their processes many times in a row. killers is the text that a call
+// contains if it names an item of this machine.
 const (
 	killerMachine = "drawn0"
 	killers       = `{"S":"` + killerMachine + "/"
@@ -73,7 +73,8 @@ func (d *director) last(now time.Time, call *pendingCall, kind fault) {
 	}
 }
 
-// lasting returns the fault that hits a call because of a lasting fault, or 0. The caller holds d.mu.
+// lasting returns the fault that hits a call while a lasting fault, such as an outage, is in effect. It returns 0 if
+// none hits. The caller holds d.mu.
 func (d *director) lasting(now time.Time, call *pendingCall) fault {
 	switch {
 	case d.outages[call.service()].After(now):

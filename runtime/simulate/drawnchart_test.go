@@ -13,9 +13,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The random charts of a simulation. A seed draws them with every feature that reaches the outside, but without
-// endless behaviour. A chart's actions leave a trace in its context, so instances with equal contexts have taken the
-// same path.
+// The random charts of a simulation. A seed draws charts that use every feature with effects outside an instance, but
+// that never run endlessly. A chart's actions leave a trace in its context, so instances with equal contexts have taken
+// the same path.
 
 type (
 	chartState  = statechart.State[trail]
@@ -107,7 +107,7 @@ type drawer struct {
 	lab   *lab
 	id    string
 	peers []string
-	// family means that the chart has children, and kid that it is a child.
+	// family means that the chart has children. kid means that the chart itself is the chart of children.
 	family, kid bool
 	// flows means that the chart starts workflows.
 	flows bool
@@ -120,8 +120,8 @@ type drawer struct {
 	paths, all []string
 	// dropped are the services that the new version removes. In their states, the new version waits for events.
 	dropped []string
-	// retreats maps the path of a state with services to a sibling state, where a new version may make its instances
-	// wait.
+	// retreats maps the path of a state with services to a sibling state. A new version may make the instances in the
+	// first state wait in the second.
 	retreats map[string]string
 }
 
@@ -252,8 +252,8 @@ func join(parent, id string) string {
 	return parent + "." + id
 }
 
-// retreat records, for each of the states with a service, where its instances could wait in the new version: in the
-// first of the states, if that has no substates.
+// retreat records, for each state with a service, where its instances could wait in the new version. They could wait in
+// the first of the given states, if that state has no substates.
 func (d *drawer) retreat(parent string, states []chartState) {
 	for _, s := range states {
 		if len(states[0].States) == 0 && (len(s.Invoke) > 0 || isSequence(s)) {

@@ -64,7 +64,8 @@ func (d *drawer) child(id string) chartChild {
 	}
 }
 
-// input returns the inputs of children. One in eight is wrong, and one in eight makes the child's chart fail.
+// input draws a function that returns the input of children. One in eight functions returns a wrong input, and one in
+// eight an input that makes the child's chart fail.
 func (d *drawer) input() func(trail, statechart.Event) any {
 	kind := d.IntN(8)
 	return func(c trail, _ statechart.Event) any {

@@ -132,8 +132,8 @@ var realMachines = []realMachine{
 	},
 }
 
-// outside implements the services of the shipped machines. Its results depend only on the request. observed decides
-// whether a call fails.
+// outside implements the services of the shipped machines. Its results depend only on the request. The type observed
+// decides whether a call fails.
 type outside struct{}
 
 func (outside) Launch(_ context.Context, r job.Request) (job.Runner, error) {
@@ -251,7 +251,8 @@ func (o observedInstance) Prepare(invocation statechart.Invocation, call statech
 	return work, nil
 }
 
-// returned stores the result of a service. If it has returned before, returned returns the first result.
+// returned stores the result of a service under the key of its call, and returns it. If the service has already
+// returned a result for the key, returned returns that first result.
 func (l *lab) returned(key string, output any) any {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -241,8 +241,8 @@ func TestACallbackBeforeTheJobIsStoredIsNotLost(t *testing.T) {
 	})
 }
 
-// TestNothingRunsWhileAWorkflowWaits counts calls during a wait until shortly before its end, when EventBridge
-// Scheduler sends the timer to the delay queue.
+// TestNothingRunsWhileAWorkflowWaits counts the calls during a wait. It stops shortly before the wait ends, when
+// EventBridge Scheduler sends the timer to the delay queue.
 func TestNothingRunsWhileAWorkflowWaits(t *testing.T) {
 	t.Parallel()
 	inWorld(t, options{}, func(w *world) {
@@ -267,8 +267,8 @@ func (f *faults) totals() (calls, invocations int) {
 	return len(f.calls), invocations
 }
 
-// TestACallbackSurvivesAFaultAtEveryCall plays a success once for each AWS call of consumer, forwarder and gateway,
-// and each kind of fault. The third party retries its callback while it gets an error.
+// TestACallbackSurvivesAFaultAtEveryCall plays a successful callback with each kind of fault at each AWS call of
+// consumer, forwarder and gateway. The third party retries its callback while it gets an error.
 func TestACallbackSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	play := func(w *world) string {

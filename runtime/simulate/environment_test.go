@@ -110,7 +110,7 @@ func (s *simulation) timers(config aws.Config, now func() time.Time) (*schedule.
 	return delays, newTimers(s.t, delays, config)
 }
 
-// newTimers returns the timers of a function with the delay queue.
+// newTimers returns the timers of a function, which use the delay queue.
 func newTimers(t *testing.T, delays *schedule.DelayQueue, config aws.Config) *schedule.Timers {
 	t.Helper()
 	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(config),

@@ -15,7 +15,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// report is the context of a chart that starts a workflow to write a report, and records its end.
+// report is the context of a chart that starts a workflow to write a report, and records how the workflow ends.
 type report struct {
 	Month string   `json:"month"`
 	How   string   `json:"how"`
@@ -102,7 +102,7 @@ func (w *world) reported() string {
 		r.State, snapshot.Context.Ends, len(r.Executions), len(r.Outbox), r.Error, r.Ignored, w.deadLetters())
 }
 
-// written returns the summary of an instance after one end.
+// written returns the summary of an instance whose chart has received one end of the workflow.
 func written(end string) string {
 	return "[written] [" + end + "], left: 0 executions, 0 effects, <nil>, ignored 0, parked 0"
 }
@@ -174,8 +174,8 @@ func TestAWorkflowsEndArrivesAtOnceUnlessItsEventIsLost(t *testing.T) {
 	}
 }
 
-// TestAWorkflowStartsOnceAndEndsOnceWithAnyFault orders a report once for each AWS call of the functions and each kind
-// of fault.
+// TestAWorkflowStartsOnceAndEndsOnceWithAnyFault orders a report with each kind of fault at each AWS call of the
+// functions.
 func TestAWorkflowStartsOnceAndEndsOnceWithAnyFault(t *testing.T) {
 	t.Parallel()
 	play := func(w *world, how string) string {

@@ -84,8 +84,8 @@ const (
 	throttle
 	// duplicate makes the call take effect twice. The client gets the second response.
 	duplicate
-	// freeze stops the process before the call takes effect. It continues when its messages are visible to others
-	// again.
+	// freeze stops the process before the call takes effect. The process continues when its messages are visible to
+	// others again.
 	freeze
 	// dieBefore and dieAfter end the process before or after the call takes effect.
 	dieBefore
@@ -96,7 +96,7 @@ func (f fault) String() string {
 	return [...]string{"none", "fail before", "lose answer", "throttle", "duplicate", "freeze", "die before", "die after"}[f]
 }
 
-// faults counts the AWS calls of processes and hits one of them.
+// faults counts the AWS calls of processes and hits one of the calls with a fault.
 type faults struct {
 	// at is the number of the call to hit, from 1; 0 hits none.
 	at   int

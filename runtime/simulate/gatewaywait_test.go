@@ -35,7 +35,8 @@ func TestTheGatewayWaitsForTheStateAfterAnEvent(t *testing.T) {
 		if state := w.postAndWait(byAlias+"?wait=settled", `{"type": "FAILED", "error": "lost"}`, http.StatusOK); state != "failed" || time.Since(begun) > 5*time.Second {
 			t.Errorf("want failed after FAILED, within 5 seconds, got %q after %v", state, time.Since(begun))
 		}
-		// A first event that starts no instance is parked without a trace in the table.
+		// If the first event of an instance does not start the instance, the loop parks the event and writes nothing to
+		// the table.
 		if state := w.postAndWait("/instances/enrich/demo-8/events?wait=settled&timeout=1s", `{"type": "FAILED", "error": "lost"}`, http.StatusAccepted); state != "" {
 			t.Errorf("want no state, got %q", state)
 		}

@@ -97,8 +97,8 @@ func (c *commits) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// inWard runs a test in a world with the ward, where each call has a latency. since returns the latencies of events
-// that were sent at the given times.
+// inWard runs a test in a world with the ward, where each call has a latency. since is a function for the test: it
+// returns the latencies of the events that the test sent at the given times.
 func inWard(t *testing.T, o options, test func(w *world, since func(sent map[string][]time.Time) latencies)) {
 	t.Helper()
 	var w *world
@@ -130,9 +130,9 @@ func inWard(t *testing.T, o options, test func(w *world, since func(sent map[str
 	})
 }
 
-// steadily sends an event to each good instance at the same instant, every 700 ms. Every five seconds it also sends the
-// bad event, if any, to the sick instance. The bad event is sent at the same instant as the others, so that all are in
-// one batch, or 50 ms later if it is apart. It returns the latencies of the good events.
+// Every 700 ms, steadily sends one event to each good instance, all at the same instant. Every five seconds it also
+// sends the bad event, if any, to the sick instance. It sends the bad event together with the others, in one batch, or
+// 50 ms later if the trouble is apart. It returns the latencies of the good events.
 func steadily(t *testing.T, batchSize int, bad trouble) (found latencies) {
 	t.Helper()
 	mixed := 0
@@ -172,8 +172,8 @@ func steadily(t *testing.T, batchSize int, bad trouble) (found latencies) {
 // trouble is an event that makes an instance fail.
 type trouble struct {
 	event string
-	// apart means that the trouble lasts, or ends the process. Such an event delays the rest of its batch, as
-	// TestTroubleDelaysItsBatchWithinLimits shows.
+	// apart means that the trouble lasts, or ends the process. In a batch with other events, such an event delays them,
+	// as TestTroubleDelaysItsBatchWithinLimits shows.
 	apart bool
 }
 
@@ -187,8 +187,8 @@ var troubles = map[string]trouble{
 	"events that are not declared": {`{"type": "vanish"}`, false},
 }
 
-// TestAFailingInstanceDelaysNoOther compares the latencies of good instances, event by event, with a run without the
-// bad instance. The latencies are equal to the nanosecond: each event is stored after its own read and write.
+// TestAFailingInstanceDelaysNoOther runs good instances with and without the bad instance, and compares their latencies
+// event by event. The latencies are equal to the nanosecond: each event is stored after its own read and write.
 func TestAFailingInstanceDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	quiet := latencies{}
@@ -210,8 +210,8 @@ func TestAFailingInstanceDelaysNoOther(t *testing.T) {
 }
 
 // TestTroubleDelaysItsBatchWithinLimits sends a bad event and good ones in one batch, and then another good event to
-// each good instance. A good event that is stored before the bad one ends is not delayed. The next event of its
-// instance waits until the group is acknowledged.
+// each good instance. The first good event of an instance is not delayed if it is stored before the bad event ends. The
+// second one waits until the first one is acknowledged.
 func TestTroubleDelaysItsBatchWithinLimits(t *testing.T) {
 	t.Parallel()
 	const second = time.Second
@@ -228,8 +228,8 @@ func TestTroubleDelaysItsBatchWithinLimits(t *testing.T) {
 		{"an action that panics", `{"type": "crash"}`, false, 2 * callLatency, 2 * callLatency},
 		{"an event that is no event", `{"type": "tick"`, false, 2 * callLatency, 2 * callLatency},
 		{"an effect that is denied", `{"type": "write"}`, false, 2 * callLatency, 2 * callLatency},
-		// The process dies before anything is stored. The messages become visible after the visibility timeout of 60
-		// s. They may share a batch with the killer again, until it has used up its attempts.
+		// The process dies before anything is stored. The messages become visible after the visibility timeout of 60 s.
+		// They may share a batch with the killing event again, until that event has used up its attempts.
 		{"a service that kills", `{"type": "kill"}`, false, 4*60*second + 2*callLatency, 4*60*second + 2*callLatency},
 		{"a service that kills, in batches of one", `{"type": "kill"}`, false, 2 * callLatency, 2 * callLatency},
 	} {

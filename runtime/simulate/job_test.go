@@ -283,7 +283,8 @@ func TestAWorkflowAlsoLimitsTheTimeInProgress(t *testing.T) {
 	})
 }
 
-// TestTwoRelaunchingWorkflowsLaunchOneRunner makes both workflows miss the same runner.
+// TestTwoRelaunchingWorkflowsLaunchOneRunner starts two workflows that find at the same time that no runner has picked
+// up the job. Together they launch one more runner.
 func TestTwoRelaunchingWorkflowsLaunchOneRunner(t *testing.T) {
 	t.Parallel()
 	inWorld(t, options{job: job.Config{PickUpTimeout: time.Hour}}, func(w *world) {
@@ -303,8 +304,8 @@ func TestTwoRelaunchingWorkflowsLaunchOneRunner(t *testing.T) {
 	})
 }
 
-// TestARelaunchSurvivesAFaultAtEveryCall plays the life of a job whose first runner never picks it up. It repeats
-// that for each AWS call of consumer and forwarder, and each kind of fault.
+// TestARelaunchSurvivesAFaultAtEveryCall plays the life of a job whose first runner never picks it up. It repeats that
+// with each kind of fault at each AWS call of consumer and forwarder.
 func TestARelaunchSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	config := job.Config{PickUpTimeout: time.Hour}

@@ -35,8 +35,8 @@ type lab struct {
 	problem  func(format string, args ...any)
 	mu       sync.Mutex
 	tries    map[string]int
-	// finished lists the keys of services that returned, by instance. sealed contains those that must never run
-	// again, because another service has started since.
+	// finished lists the keys of services that returned, by instance. sealed contains the keys of services that must
+	// never run again, because the instance has started another service since.
 	finished map[string][]string
 	sealed   map[string]bool
 	// killers contains the instances whose services killed processes.

@@ -64,9 +64,10 @@ type stored struct {
 // accepted is a message that the FIFO queue has accepted.
 type accepted struct {
 	id, queue, sequence, body, sent string
-	// from is the place from which the message was first parked, if an operator sent it again with its attributes.
+	// from is the place (queue and sequence number) at which the message was first parked. It is empty unless an
+	// operator sent the message again with its attributes.
 	from string
-	// redriven means that an operator sent it.
+	// redriven means that an operator sent the message again.
 	redriven bool
 	// delivered is the time of the last delivery.
 	delivered time.Time
@@ -84,7 +85,7 @@ func acceptedOf(message events.SQSMessage) accepted {
 	return a
 }
 
-// place returns the place from which the message was first parked, or its own place if it was not parked before.
+// place returns the place at which the message was first parked, or its own place if it was not parked before.
 func (a accepted) place() string { return cmp.Or(a.from, a.queue+" "+a.sequence) }
 
 // parkingID returns the deduplication ID under which a message is parked.
@@ -175,7 +176,7 @@ func (l *ledger) of(instance string) (queues [][]accepted) {
 	return queues
 }
 
-// sent returns the IDs of the events that instances sent to one another, with the receiving instance.
+// sent maps the IDs of the events that instances sent to one another to the instances that received them.
 func (l *ledger) sent(instances []string) map[string]string {
 	arrived := map[string]string{}
 	for _, name := range instances {

@@ -32,9 +32,9 @@ func (l *ledger) had(alias string, begin, end time.Time, matches func(tenure) bo
 	})
 }
 
-// recordClaim records a claim of an alias: a transaction that puts the alias. A transaction that updates the alias
-// releases it. recordClaim checks that no other instance has the alias, and that the claim fails if the instance has
-// a newer revision.
+// recordClaim records a transaction about an alias: a claim if the transaction puts the alias, a release if it updates
+// the alias. For a claim, recordClaim checks that no other instance has the alias. It also checks that the claim fails
+// if the instance has a newer revision.
 func (s *simulation) recordClaim(call takenCall) {
 	var transaction struct {
 		ClientRequestToken string

@@ -73,7 +73,7 @@ func (s *simulation) read(text []byte, into any) {
 	}
 }
 
-// scheduledID matches the deduplication ID in JSON text that is a JSON string.
+// scheduledID matches the deduplication ID in a JSON text that is encoded as a JSON string.
 var scheduledID = regexp.MustCompile(`deduplication_id\\":\\"([^\\]+)\\"`)
 
 // isCommitted checks that a commit has stored the effect with the derived ID, if the sent text belongs to an effect.

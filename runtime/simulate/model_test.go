@@ -44,8 +44,8 @@ type replay struct {
 	tokens    map[string]wait            // by token
 	spawned   map[string]json.RawMessage // by name, the input of each child that was requested
 	left      map[string]time.Time       // by name, when the instance stopped waiting for the child
-	// awaited has the workflows that the instance waits for, and asked all that it has requested. The keys are suffixes
-	// of the executions' names.
+	// awaited has the workflows whose ends the instance awaits, and asked has all workflows that it has requested. The
+	// keys are suffixes of the executions' names.
 	awaited, asked                            map[string]string
 	aliases                                   map[string]bool // claimed, and neither lost nor released
 	failures                                  map[string]bool // the effects whose failure the chart received
@@ -56,7 +56,7 @@ type replay struct {
 	expired, looked, taken, again, unmigrated bool // see choice
 }
 
-// finish compares the ends of the history and the model.
+// finish compares the end of the history with the final state of the model.
 func (r *replay) finish() error {
 	if r.at != len(r.record.History) {
 		return fmt.Errorf("the history has %d steps without a message, from %+v on", len(r.record.History)-r.at, r.record.History[r.at])
@@ -130,8 +130,8 @@ func (r *replay) consume(message accepted) error {
 		reason = r.apply(event, message)
 	}
 	if reason == nil {
-		// An event that was parked before the instance existed may be redelivered once it exists, or once a version
-		// that accepts it is deployed. Then it can be applied, unless a commit asks to park it.
+		// An event that was parked may be delivered again once its instance exists, or once a version that accepts it
+		// is deployed. That delivery can be applied, unless a commit asked to park the event.
 		isStopped := r.record.Parent != nil && r.instance.Status() != statechart.Active // A late start stores such a child.
 		if len(reasons) > 0 && (r.isParkedByCommit(message) || r.simulation.plan.queues == 1 && !r.isMended(message) && !isStopped) {
 			return fmt.Errorf("it was parked, but can be applied: %s", reasons[0])

@@ -187,9 +187,9 @@ func (s *simulation) output(name string) json.RawMessage {
 	return snapshot.Output
 }
 
-// commitWithin is longer than a step's commit may take. A process may freeze again each time it continues, as often as
-// a run has faults. The limit is much shorter than operatorsRound, the interval at which an operator resends messages
-// that a queue gave up.
+// commitWithin is more time than the commit of any step takes. A process may freeze again each time it continues, as
+// often as a run has faults. commitWithin is much shorter than operatorsRound, the interval at which an operator
+// resends messages that a queue gave up.
 const commitWithin = 2 * time.Hour
 
 // checkFamily checks that parents and children agree about active children: no start, end or stop was lost.

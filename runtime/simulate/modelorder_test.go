@@ -16,8 +16,8 @@ import (
 
 // The order in which the sequential model takes the messages of several queues.
 
-// linearize tries the remaining messages in every order that the queues allow, until one agrees with the history. Its
-// error shows where the longest attempt differs.
+// linearize tries the remaining messages in every order that the queues allow, until one order agrees with the history.
+// Its error shows where the longest attempt differs from the history.
 func (r *replay) linearize() (*replay, error) {
 	var choices []choice
 	for i, queue := range r.queues {
@@ -159,8 +159,8 @@ func (r *replay) follow(c choice) (_ *replay, err error) {
 	return r.linearize()
 }
 
-// position is a digest of everything that decides about the possible choices. Many orders of two queues lead to the
-// same position.
+// position is a digest of everything that determines the possible choices. Many orders of two queues lead to the same
+// position.
 func (r *replay) position() uint64 {
 	left := 0
 	for _, queue := range r.queues {
@@ -203,14 +203,14 @@ func (r *replay) restored(snapshot json.RawMessage) durable.Instance {
 	return limited(instance)
 }
 
-// limited sets the same limit as the loop.
+// limited gives the instance the limit on snapshots that the loop gives it.
 func limited(instance durable.Instance) durable.Instance {
 	instance.(interface{ Limit(int) }).Limit(snapshotBytesMax)
 	return instance
 }
 
-// play calls linearize for each possible start time of the instance. Several processes may have started it, and the
-// history does not say which of them stored it.
+// play calls linearize for each possible start time of the instance. Several processes may have started the instance,
+// and the history does not say which start was stored.
 func (r *replay) play() (end *replay, err error) {
 	beginnings := r.simulation.lab.beginningsOf(r.name)
 	for _, at := range beginnings {
@@ -227,9 +227,9 @@ func (r *replay) play() (end *replay, err error) {
 }
 
 const (
-	// recentMax is how many events an instance remembers by default. Of those, recentSlack may be places that the model
-	// does not know. An event without an ID is remembered by its place if the first commit of its instance applies the
-	// event.
+	// recentMax is how many events an instance remembers by default. Up to recentSlack of them may be places that the
+	// model does not know. The instance remembers an event without an ID by its place if the instance's first commit
+	// applies the event.
 	recentMax   = 50
 	recentSlack = 10
 )

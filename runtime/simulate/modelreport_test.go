@@ -13,8 +13,9 @@ import (
 
 // This file models the events that only the loop can report to a chart.
 
-// loseAlias applies the message with which the loop reports that another instance had the alias when this one claimed
-// it. The loop then claims the alias once more. r.taken means that the other instance still has it.
+// loseAlias applies the message with which the loop reports that another instance had the alias when this instance
+// claimed it. The loop then claims the alias once more. r.taken means that the other instance still has the alias at
+// that second claim.
 func (r *replay) loseAlias(alias string) error {
 	if !r.aliases[alias] || !r.declaresAliasTaken() {
 		if r.taken {
@@ -116,7 +117,7 @@ func (s *simulation) checkAliases(replays []*replay) {
 	}
 }
 
-// isScheduledAgain reports whether the loop scheduled a message of the runtime again, because the message had killed
+// isScheduledAgain reports whether the loop scheduled a message of the runtime again because the message had killed
 // processes.
 func (r *replay) isScheduledAgain(message accepted) bool {
 	if len(r.rescheduled) == 0 || !strings.HasPrefix(message.head().Type, statechart.ReservedPrefix) {

@@ -58,8 +58,9 @@ func (r *replay) inside(was instances.Transition) (statechart.Event, bool) {
 	return statechart.Event{Type: statechart.TimerEvent, Timer: next.ID}, true
 }
 
-// hasUsedUp reports whether a service may have used up its attempts. Each started attempt counts. So does each process
-// that died or froze, because its attempt may have been counted without a start. Failures of AWS use up no attempts.
+// hasUsedUp reports whether a service may have used up its attempts. Each started attempt counts. Each process that
+// died or froze counts too, because the loop may have counted an attempt that did not start. Failures of AWS use up no
+// attempts.
 func (r *replay) hasUsedUp(invocation statechart.Invocation) bool {
 	s := r.simulation
 	if realMachineOf(r.name) != nil || s.plan.config.ServicesMax > 0 { // Attempts of shipped machines are not counted. Beyond ServicesMax, services fail without an attempt.
@@ -74,8 +75,8 @@ func (r *replay) hasUsedUp(invocation statechart.Invocation) bool {
 	return s.lab.tries[derivedID(r.name, r.record.CreatedAt, invocation.Key)]+s.died() >= work.Retry.Attempts
 }
 
-// died returns how many processes died or froze, except those that their services killed. A try that the loop could not
-// take back counts as a death.
+// died returns how many processes died or froze, except those that their services killed. A try whose count the loop
+// could not take back counts as a death.
 func (s *simulation) died() (died int) {
 	for _, kind := range []string{nameOf(dieBefore), nameOf(dieAfter), nameOf(freeze), countTimeOut, countNotTakenBack} {
 		died += s.director.counts[kind]

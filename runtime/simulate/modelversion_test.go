@@ -68,7 +68,8 @@ func (r *replay) migrate() {
 	if err != nil {
 		panic(err)
 	}
-	// Several steps may have the same count. The names of the states at the next step distinguish them.
+	// At several steps the context may have the same Count. The names of the states at the next step show whether the
+	// migration happened before it.
 	if r.at == len(r.record.History) || slices.Equal(r.record.History[r.at].From, instance.State()) {
 		r.machine, r.instance = migrated, limited(instance)
 	}

@@ -16,7 +16,7 @@ var simulateMutants = flag.String("simulate.mutants", "", "build the runtime wit
 
 // mutant is a deliberate defect of the runtime: a text in a file, and its replacement.
 type mutant struct {
-	// name describes the defect, and breaks the promise that it breaks.
+	// name describes the defect. breaks names the promise that the defect breaks.
 	name, breaks   string
 	file, old, new string
 }
@@ -218,8 +218,8 @@ var mutantStrains = map[string]string{
 	"rearming does not claim aliases again":      "restores",
 }
 
-// simulationFailed matches the failed run in the output of TestSimulation, with the first problem, or a run that
-// never came to rest.
+// simulationFailed matches a failure in the output of TestSimulation: a failed run with its first problem, or a run
+// that never came to rest.
 var simulationFailed = regexp.MustCompile(`run (\d+), seed (\d+) .*:\n\s+(.*)|the run of seed (\d+) has made`)
 
 // TestMutants builds the runtime with each defect, and expects TestSimulation to find it. It prints the table for

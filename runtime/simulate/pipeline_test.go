@@ -245,8 +245,8 @@ func TestTwoWorkflowsWaitForOneRun(t *testing.T) {
 	})
 }
 
-// TestAPipelineSurvivesAFaultAtEveryCall plays a pipeline with late data and a job that is hard to start and ends
-// after the warning. It repeats that for each AWS call, and each kind of fault.
+// TestAPipelineSurvivesAFaultAtEveryCall plays a pipeline whose data is late and whose job is hard to start. The job
+// ends after the warning. The test repeats that with each kind of fault at each AWS call.
 func TestAPipelineSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	play := func(t *testing.T, hit *faults) (got string) {

@@ -31,8 +31,8 @@ type plan struct {
 	// queues is the number of FIFO queues for the events.
 	queues     int
 	executions []waiting
-	// hopeless makes the first event of each instance fail: its snapshot becomes too large. In runs without retries,
-	// where parking often fails, the chart fails on the event instead.
+	// hopeless makes the first event of each instance fail, because the event makes the snapshot too large. In runs
+	// without retries, where parking often fails, the chart fails on the event instead.
 	hopeless bool
 	// denies means that permissions are missing for a while.
 	denies bool
@@ -55,8 +55,8 @@ type plan struct {
 	lag time.Duration
 	// latencies means that calls take up to latencyMax.
 	latencies bool
-	// hangs means that calls may never get a response. attemptTimeout is how long a client waits for each; 0 means
-	// until its context ends.
+	// hangs means that calls may never get a response. attemptTimeout is how long a client waits for a response; 0
+	// means until its context ends.
 	hangs          bool
 	attemptTimeout time.Duration
 	// sieges means that faults may last for hours.
@@ -298,8 +298,8 @@ func (s *simulation) waitFor(number int, one waiting) {
 // redrivenPrefix is the prefix of an operator's deduplication IDs.
 const redrivenPrefix = "redriven-"
 
-// redrive empties the dead-letter queue as an operator does: it resends each message that the queue gave up. It does
-// the same with parked messages if parkedToo is set.
+// redrive empties the dead-letter queue as an operator does: it resends each message that the queue gave up. If
+// parkedToo is set, it also resends parked messages.
 func (s *simulation) redrive(parkedToo bool) {
 	client := sqs.NewFromConfig(s.truth())
 	for {
@@ -315,8 +315,8 @@ func (s *simulation) redrive(parkedToo bool) {
 			return
 		}
 		message := got.Messages[0]
-		// Do not decide by the message attributes. The queue may have given up a copy of a parked message that has
-		// them.
+		// Do not decide by the message attributes. A parked message has them. An operator may have resent it with them,
+		// and then the queue may have given up that copy.
 		wasParked := strings.HasPrefix(message.Attributes["MessageDeduplicationId"], "parked-")
 		if !wasParked {
 			s.ledger.abandon(*message.MessageId)

@@ -91,7 +91,7 @@ func (r refuser) doBatch(request *http.Request, body []byte) (*http.Response, er
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(text))}, err
 }
 
-// post is the context of a chart that sends letters, and records which cannot be sent.
+// post is the context of a chart that sends letters, and records the letters that cannot be sent.
 type post struct {
 	Letters []string `json:"letters"`
 	Failed  []string `json:"failed"`

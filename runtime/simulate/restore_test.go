@@ -209,7 +209,7 @@ func (l *ledger) isParkedBefore(instance string, effect statechart.Effect) bool 
 }
 
 // isOvertaken reports whether a send from the outbox of a restored sender counts as a duplicate: see docs/backups.md.
-// It does if the receiver has already applied a later send of this sender, which the restore undid.
+// The send is a duplicate if the receiver has already applied a later send of this sender, which the restore undid.
 func (r *replay) isOvertaken(message accepted) bool {
 	l := &r.simulation.ledger
 	l.mu.Lock()

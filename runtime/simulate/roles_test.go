@@ -17,7 +17,7 @@ import (
 )
 
 // Each function of each run calls AWS with the role that infra/template.yaml gives it. A call that the role does not
-// allow is denied, as in AWS. It fails the tests of the package, in TestMain if not before.
+// allow is denied, as in AWS. Such a call makes the tests of the package fail, at the latest in TestMain.
 
 // The stacks with the functions' roles.
 var (
@@ -36,7 +36,8 @@ var unneeded = []string{
 	"objects: sqs:SendMessage on ${DeadLetterQueue.Arn}",
 	// Lambda puts failed messages there, with the function's role.
 	"objects: sqs:SendMessage on ${ObjectsDeadLetterQueue.Arn}",
-	// No world here runs the tokentask function. Its own test does, and so do the tests of cmd/settle/internal/stack.
+	// No world here runs the tokentask function. The function's own test and the tests of cmd/settle/internal/stack
+	// cover this permission.
 	"tokentask: sqs:SendMessage on ${Queue.Arn}",
 }
 

@@ -31,7 +31,8 @@ var (
 	simulationRepeats = flag.Int("simulate.repeats", 6, "number of runs that TestASeedRepeatsItsRun repeats")
 )
 
-// stride is the distance between the calls that a test with a fault at every call hits.
+// stride returns the distance between two calls that a test with a fault at every call hits. With a stride of 1, the
+// test hits each call.
 func stride() int { return depth(8, 1) }
 
 // costScale divides the number of events in the cost runs. The figures per event do not depend on it.

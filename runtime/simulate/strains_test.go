@@ -9,8 +9,8 @@ import (
 
 var simulateStrain = flag.String("simulate.strain", "", "give each run exactly the strains whose kinds match this regular `expression`")
 
-// strain makes a whole run harder than faults of single calls do. It uses behaviour that an AWS document allows, even
-// if it is rare.
+// strain is a condition that makes a whole run harder than faults of single calls do. It uses behaviour that an AWS
+// document allows, even if it is rare.
 type strain struct {
 	// kind and text are for the tally. document is the AWS document.
 	kind, text, document string

@@ -245,8 +245,8 @@ func TestAFileAfterTheWindowIsIgnoredUntilTheMonthIsForgotten(t *testing.T) {
 	})
 }
 
-// TestWorkflowsWaitLongerThanTheWindowButNotForever plays a month without uploads, as in production, and workflows
-// whose instance no consumer handles.
+// TestWorkflowsWaitLongerThanTheWindowButNotForever plays a month without uploads, with the window of production. It
+// also starts workflows whose instance no consumer handles.
 func TestWorkflowsWaitLongerThanTheWindowButNotForever(t *testing.T) {
 	t.Parallel()
 	machine := durable.Host(upload.New(&files{}, upload.Config{}), durable.MachineConfig{StartedBy: upload.StartedBy, Retention: upload.Retention})
@@ -268,9 +268,9 @@ func TestWorkflowsWaitLongerThanTheWindowButNotForever(t *testing.T) {
 	})
 }
 
-// TestAMonthSurvivesAFaultAtEveryCall plays a month whose sales file is reported twice, before its warehouse file, with
-// an execution that waits for each file. It repeats that for each AWS call of consumer and forwarder, and each kind of
-// fault.
+// TestAMonthSurvivesAFaultAtEveryCall plays a month with an execution that waits for each file. The sales file is
+// reported twice, before the warehouse file. The test repeats that with each kind of fault at each AWS call of consumer
+// and forwarder.
 func TestAMonthSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	play := func(w *world, processor *files) string {

@@ -68,12 +68,13 @@ type world struct {
 	batches int
 }
 
-// options tunes a world. The zero value is the world as in production.
+// options tunes a world. The zero value is the world as in production, except that the SDK clients of the functions do
+// not retry.
 type options struct {
 	faults *faults
 	// sdkRetries lets the SDK clients of consumer and forwarder retry failed calls, as in production.
 	sdkRetries bool
-	// more are machines to host besides job and signup.
+	// more are machines to host besides job, signup and enrich.
 	more []durable.Machine
 	// job configures the machine job.
 	job job.Config
@@ -120,7 +121,8 @@ func inWorld(t *testing.T, o options, test func(w *world)) {
 	})
 }
 
-// statusChanges returns the name of the queue that receives the ends of executions; empty if no function does.
+// statusChanges returns the name of the queue that receives the ends of executions. It is empty if no function receives
+// them.
 func (o options) statusChanges() string {
 	if o.workflows == nil {
 		return ""
@@ -235,7 +237,7 @@ func (w *world) consumer(o options) awslocal.Invoker {
 	}, cloud: w.cloud}
 }
 
-// timers returns the timers over clients with the configuration.
+// timers returns timers whose clients have the configuration.
 func (w *world) timers(config aws.Config) durable.Timers {
 	return newTimers(w.t, schedule.NewDelayQueue(sqs.NewFromConfig(config), w.delayURL, time.Now), config)
 }
