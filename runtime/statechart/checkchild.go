@@ -115,7 +115,8 @@ func (c *compiler) enqueues() bool {
 	return found
 }
 
-// checkChildIDs checks that two children with the same ID can never be active at once. The second could not be started.
+// checkChildIDs checks that two children with the same ID can never be active at once, because the second could not
+// start.
 func (c *compiler) checkChildIDs() {
 	holders := map[string][]int{}
 	for i := range c.chart.nodes {

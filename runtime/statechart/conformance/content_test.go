@@ -375,7 +375,7 @@ type message struct {
 	OriginType string          `json:"origintype,omitempty"`
 	InvokeID   string          `json:"invokeid,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty"`
-	// XML is the source of an element used as data.
+	// XML is the source text of an XML element that the event carries as its data.
 	XML string `json:"xml,omitempty"`
 }
 
