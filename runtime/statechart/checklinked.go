@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// check runs the checks of a state that need the linked chart.
+// check runs the checks that need the linked chart.
 func (c *compiler) check() {
 	if c.chart.foreign {
 		for i := range c.chart.nodes {

@@ -37,7 +37,7 @@ type interpreter struct {
 	parked int
 	// accept is Stepper.Accept.
 	accept func([]Effect) error
-	// fits calls Stepper.Fits. It is nil if that is not set.
+	// fits calls Stepper.Fits. It is nil if Stepper.Fits is nil.
 	fits interface{ fitsNow() error }
 	// position numbers the IDs derived in this step.
 	position int64

@@ -75,7 +75,7 @@ func TestRegionThatStaysPreemptsALaterOneThatLeaves(t *testing.T) {
 
 func TestTransitionAcrossRegionsReentersThemAll(t *testing.T) {
 	t.Parallel()
-	// The domain is the parallel state itself, as in XState v5. SCXML would leave it too.
+	// The domain is the parallel state itself, as in XState v5. SCXML would leave the parallel state too.
 	r := begin(t, regions(nil, []On{{Event: "GO", Target: "#r2.b"}}, nil))
 	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
 	r.send("GO").is("p.r1.a p.r2.b", "-a -r2 -a -r1 +r1 +a +r2 +b")

@@ -180,7 +180,8 @@ func play(def statechart.Definition[counter], events []any, restoring bool) (got
 	return got
 }
 
-// firstDue returns the timer with the earliest deadline, and among equal deadlines the one started first.
+// firstDue returns the timer with the earliest deadline. If several timers have this deadline, it returns the timer
+// that was started first.
 func firstDue(timers []statechart.Timer, until time.Time) (first statechart.Timer, found bool) {
 	for _, t := range timers {
 		if !t.At.After(until) && (!found || t.At.Before(first.At)) {

@@ -16,7 +16,7 @@ const (
 	xstate    = "xstate"
 )
 
-// key is one engine in one case.
+// key identifies the measurements of one engine in one case.
 type key struct{ name, engine string }
 
 func (k key) String() string { return k.name + "/" + k.engine }
