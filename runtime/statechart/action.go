@@ -120,7 +120,8 @@ func RaiseWith[C, P any](typ string, payload func(C, Event) P) Action[C] {
 	return Action[C]{Name: "raise " + typ, actionBody: actionBody{raises: typ, carries: reflect.TypeFor[P](), made: outline.Made{By: outline.RaiseWith, Event: typ}, run: run}}
 }
 
-// raiseJSON raises an event with a payload in JSON form. Undeclared events of a foreign chart keep that form.
+// raiseJSON raises an event with a payload in JSON form. It decodes the payload as the type that the chart declares for
+// the event. The payload of an undeclared event, which only a foreign chart may raise, stays JSON.
 func (x *interpreter) raiseJSON(typ string, body json.RawMessage) error {
 	event := Event{Type: typ, Payload: body}
 	if declared, ok := x.chart.payloads[typ]; ok && declared.typ != reflect.TypeFor[json.RawMessage]() {
@@ -145,7 +146,7 @@ func SendTo[C any](typ string, fn func(C, Event) (instance string, payload any))
 }
 
 // SendAfter returns an action that sends the chart itself an event after a delay (SCXML 6.2). Leaving a state does not
-// cancel it. Cancel with its ID does. Events may share an ID. An event with the ID "" cannot be cancelled.
+// cancel the event, but Cancel does. Events may share an ID. An event with the ID "" cannot be cancelled.
 func SendAfter[C any](id, typ string, fn func(C, Event) (delay time.Duration, payload any)) Action[C] {
 	return Action[C]{Name: "send " + typ, actionBody: actionBody{sends: typ, made: outline.Made{By: outline.SendAfter, Event: typ, ID: id}, run: func(x *interpreter) error {
 		delay, payload := fn(*contextOf[C](x), *x.event)
@@ -194,14 +195,14 @@ type Guard[C any] struct {
 type guardBody struct {
 	test    func(*interpreter) (bool, error)
 	payload reflect.Type
-	// in is the state that an In guard tests, resolved at compile time.
+	// in is the path of the state that an In guard tests. checkCode checks that the state exists.
 	in string
 	// made names the constructor.
 	made outline.Constructor
 }
 
-// When returns a guard that tests the context and the event, where E is as in Assign. The function must not change data
-// that the context refers to.
+// When returns a guard that tests the context and the event. For E see Assign. The function must not change data that
+// the context refers to.
 func When[C, E any](name string, fn func(C, E) bool) Guard[C] {
 	if fn == nil {
 		return Guard[C]{Name: name}
@@ -238,7 +239,7 @@ func TryWhen[C, E any](name string, fn func(C, E) (bool, error)) Guard[C] {
 	}}}
 }
 
-// And returns a guard that holds if all operands do, evaluated in order.
+// And returns a guard that holds if all operands hold, evaluated in order.
 func And[C any](guards ...Guard[C]) Guard[C] {
 	return Guard[C]{Name: joinGuards("and", guards), of: guards, guardBody: guardBody{made: outline.And, test: func(x *interpreter) (bool, error) {
 		for i := range guards {
@@ -250,7 +251,7 @@ func And[C any](guards ...Guard[C]) Guard[C] {
 	}}}
 }
 
-// Or returns a guard that holds if any operand does, evaluated in order.
+// Or returns a guard that holds if any operand holds, evaluated in order.
 func Or[C any](guards ...Guard[C]) Guard[C] {
 	return Guard[C]{Name: joinGuards("or", guards), of: guards, guardBody: guardBody{made: outline.Or, test: func(x *interpreter) (bool, error) {
 		for i := range guards {
@@ -262,7 +263,7 @@ func Or[C any](guards ...Guard[C]) Guard[C] {
 	}}}
 }
 
-// Not returns a guard that holds if the operand does not.
+// Not returns a guard that holds if the operand does not hold.
 func Not[C any](guard Guard[C]) Guard[C] {
 	return Guard[C]{Name: "not " + guard.Name, of: []Guard[C]{guard}, guardBody: guardBody{made: outline.Not, test: func(x *interpreter) (bool, error) {
 		holds, err := guard.holds(x)

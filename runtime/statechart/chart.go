@@ -10,7 +10,7 @@ type Chart[C any] struct {
 	clone func(C) C
 }
 
-// Must is Compile for charts of the program. It panics with all findings.
+// Must is Compile for the program's own charts. It panics with all findings.
 func Must[C any](def Definition[C]) *Chart[C] {
 	chart, err := Compile(def)
 	if err != nil {
@@ -35,7 +35,7 @@ func Compile[C any](def Definition[C]) (*Chart[C], error) {
 	return made, nil
 }
 
-// root returns the root state, built from the definition's fields from Initial on.
+// root builds the root state from the definition's field Initial and the fields after it.
 func (d *Definition[C]) root() State[C] {
 	root := State[C]{
 		ID: d.ID, Initial: d.Initial, DefaultEntry: d.DefaultEntry, States: d.States,

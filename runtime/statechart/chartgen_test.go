@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// generator draws charts that compile. For each state, an event to.ID leads to it from anywhere.
+// generator draws charts that compile. For each state ID, the event to.ID leads from anywhere to that state.
 type generator struct {
 	t *rapid.T
 	// all holds the IDs of the states, which are unique within the chart.
@@ -200,7 +200,8 @@ func (g *generator) target() string {
 	}
 }
 
-// below draws the state or a descendant. It draws no history state, because that may stand for both targets.
+// below draws the state or a descendant. It draws no history state, because one history state may stand for the targets
+// in both regions.
 func (g *generator) below(s S) string {
 	if len(s.States) == 0 || g.one(2, "here") {
 		return s.ID

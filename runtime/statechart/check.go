@@ -67,7 +67,7 @@ func (c *compiler) checkHead(def erasedDefinition) {
 	}
 }
 
-// checkShape checks a state on its own, without its surroundings.
+// checkShape checks a state without regard to other states.
 func (c *compiler) checkShape(n *node) {
 	def := n.def
 	if n.depth > NestingDepthMax {

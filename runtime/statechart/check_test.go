@@ -10,7 +10,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// flawed returns a valid chart with the states wait and next, changed by the test. GO leads from wait to next.
+// flawed builds a valid chart with the states wait and next, in which GO leads from wait to next. It returns the chart
+// after the test's change.
 func flawed(change func(d *Def, wait, next *S)) Def {
 	def := Def{ID: "c", Version: 1, Initial: "wait", Payloads: statechart.Payloads{"GO": statechart.NoPayload()}, States: []S{
 		{ID: "wait", Tags: settled, On: []On{{Event: "GO", Target: "next"}}},
@@ -148,7 +149,8 @@ func TestTargetsAreChecked(t *testing.T) {
 	to := func(target string) func(*Def, *S, *S) {
 		return func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "GO", Target: target}) }
 	}
-	// twins returns two regions whose children have the same IDs. Each has a history state.
+	// twins returns a change that makes next a parallel state with two regions. The children of both regions have the same
+	// IDs, and each region has a history state.
 	twins := func(target string) func(*Def, *S, *S) {
 		return func(_ *Def, wait, next *S) {
 			region := func(id string) S {

@@ -56,7 +56,7 @@ func (c *compiler) madeByChildren(n *node, made map[string]bool) {
 	})
 }
 
-// eachAction calls fn with every action of a state and its place in the definition.
+// eachAction calls fn with every action of a state and with the action's place in the definition.
 func eachAction(n *node, fn func(place string, action Action[erased])) {
 	each := func(place string, actions []Action[erased]) {
 		for _, action := range actions {
@@ -115,7 +115,8 @@ func (c *compiler) enqueues() bool {
 	return found
 }
 
-// checkChildIDs checks that two children with the same ID can never be active at once. The second could not be started.
+// checkChildIDs checks that two children with the same ID can never be active at once, because the second could not
+// start.
 func (c *compiler) checkChildIDs() {
 	holders := map[string][]int{}
 	for i := range c.chart.nodes {

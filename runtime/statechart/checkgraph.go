@@ -51,7 +51,7 @@ func (c *compiler) madeEvents() map[string]bool {
 	return made
 }
 
-// completes reports whether a state can be in a final state: see isInFinalState.
+// completes reports whether isInFinalState can ever hold for a state.
 func (c *compiler) completes(n *node) bool {
 	completes := n.kind == final || n.kind == parallel
 	for _, i := range n.children {
@@ -172,9 +172,9 @@ func (c *compiler) checkAlwaysCycles() {
 	}
 }
 
-// alwaysNext returns the state that unguarded eventless transitions are certain to enter after state i. It searches as
-// selectEventlessTransitions does: from the default atomic descendant upwards. It reports false if regions or guards
-// decide.
+// alwaysNext returns the state that unguarded eventless transitions are certain to enter after state i. It searches
+// like selectEventlessTransitions: from the default atomic descendant upwards. It reports false if the next state
+// depends on regions or guards.
 func (c *compiler) alwaysNext(i int) (int, bool) {
 	leaf := &c.chart.nodes[i]
 	for leaf.kind == compound {

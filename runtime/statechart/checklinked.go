@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// check runs the checks of a state that need the linked chart.
+// check runs the checks that need the linked chart.
 func (c *compiler) check() {
 	if c.chart.foreign {
 		for i := range c.chart.nodes {
@@ -126,7 +126,8 @@ func (c *compiler) checkEvents(n *node, made map[string]bool) {
 	}
 }
 
-// checkSettled checks that only the outside world can move a settled state.
+// checkSettled checks that a settled state invokes no service and has no unguarded eventless transition, and neither do
+// its ancestors. Only the outside world can then move the state.
 func (c *compiler) checkSettled(n *node) {
 	for i := n.index; i >= 0; i = c.chart.nodes[i].parent {
 		at := &c.chart.nodes[i]
@@ -173,8 +174,8 @@ func (c *compiler) checkUnsettled(n *node, raised map[string]bool) {
 	}
 }
 
-// internalEvent reports whether a descriptor matches the done and error events of states and services. One region of a
-// parallel state can move another with them.
+// internalEvent reports whether a descriptor matches the done and error events of states and services. With such an
+// event, one region of a parallel state can move another.
 func internalEvent(descriptor string) bool {
 	for _, prefix := range []string{doneStatePrefix, doneInvokePrefix, errorInvokePrefix} {
 		if strings.HasPrefix(descriptor, prefix) {
@@ -201,8 +202,8 @@ func (c *compiler) checkHandled(n *node) {
 	}
 }
 
-// checkInvocations checks that two invocations with the same ID can never run at once. Each would handle the other's
-// end event.
+// checkInvocations checks that two invocations with the same ID can never run at once. Otherwise each would handle the
+// other's end event.
 func (c *compiler) checkInvocations() {
 	holders := map[string][]int{}
 	for i := range c.chart.nodes {

@@ -37,8 +37,8 @@ type ChildError struct {
 type ChildRef struct {
 	// ID names the child in done.child.ID and error.child.ID. It is unique among the running children.
 	ID string
-	// Key is unique among all children that the instance ever starts. The host derives the child's name from it. The
-	// end of a child with an older key is ignored.
+	// Key is unique among all children that the instance ever starts. The host derives the child's name from it. The chart
+	// ignores the end of a child with an older key.
 	Key     string
 	Machine string
 	// State is the path of the invoking state. It is "" for the root state and for a child spawned by an action.

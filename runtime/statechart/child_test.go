@@ -21,7 +21,8 @@ var (
 // inputN returns the counter as the input of a child.
 func inputN(c trace, _ Event) any { return map[string]int{"n": c.N} }
 
-// parenting returns a chart with a child bound to state p, and actions on a child w.
+// parenting returns a chart with two children. The state p invokes one, and actions of the root spawn, stop and message
+// the other, w.
 func parenting() Def {
 	hello := statechart.SendToChild("w", "HELLO", func(trace, Event) any { return map[string]int{"n": 1} })
 	return Def{Initial: "a", States: []S{
@@ -114,13 +115,13 @@ func TestChildStoppedInItsFirstStepHasNoEffects(t *testing.T) {
 	r := begin(t, parenting()).send("BRIEF")
 	equal(t, "effects", len(r.step.Effects), 0)
 	equal(t, "children", len(r.step.Next.Children), 0)
-	// A state that is entered and left in one macrostep does not spawn its child.
+	// A state that is entered and left in one macrostep does not start its child.
 	def := parenting()
 	def.States[1].Entry = Do{raise("AWAY")}
 	def.States[1].On = append(def.States[1].On, On{Event: "AWAY", Target: "a"})
 	r = begin(t, def).send("GO")
 	equal(t, "effects of a state left at once", len(r.step.Effects), 0)
-	// A state that a replayed event leaves in the same step does not spawn its child either.
+	// GO enters p, and the replay of the deferred BACK leaves p in the same step. The child of p does not start either.
 	def = parenting()
 	def.States[0].Defer = []string{"BACK"}
 	r = begin(t, def).send("BACK", "GO").is("a", "+a -a +p -p +a")
@@ -138,7 +139,7 @@ func TestEndOfAnInstanceStopsItsChildren(t *testing.T) {
 	equal(t, "effects of Stop", text(t, stopped.Effects), stops)
 	r.send("END")
 	equal(t, "children", len(r.step.Next.Children)+len(stopped.Next.Children), 0)
-	// The state with the child is left before the instance ends.
+	// END first leaves p, which stops the job. The end of the instance then stops the worker.
 	equal(t, "effects of END", effects(r), `[{"id":"4.0","kind":"stop","child":"3.0","machine":"job"},{"id":"4.1","kind":"stop","child":"2.0","machine":"worker"}]`)
 }
 

@@ -26,7 +26,7 @@ func TestFailedSpawnIsHandledLikeAFailedAction(t *testing.T) {
 	r = begin(t, def).send("GO").is("a", `+a -a +p -p child c in "p" on GO: false +a`)
 	equal(t, "effects of the other child, stopped in the same step", len(r.step.Effects), 0)
 
-	// A handler that retries forever fails the step with ErrEndless.
+	// If the handler of the failed spawn re-enters p, the spawn fails again and again, and the step fails with ErrEndless.
 	def.States[1].On[1].Target, def.States[1].On[1].Reenter = "p", true
 	if _, err := begin(t, def).chart.Step(begin(t, def).step.Next, Event{Type: "GO", At: epoch}); !errors.Is(err, statechart.ErrUnreadable) {
 		t.Errorf("got the error %v, want the error for another chart's snapshot", err)

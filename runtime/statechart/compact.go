@@ -14,7 +14,7 @@ type compact struct {
 	at   int
 }
 
-// next consumes the byte if it comes next.
+// next consumes b if it is the next byte.
 func (c *compact) next(b byte) bool {
 	if c.at < len(c.text) && c.text[c.at] == b {
 		c.at++
@@ -249,7 +249,7 @@ func (c *chart) appendValue(b []byte, configuration *configuration, state int) [
 	return append(b, '}')
 }
 
-// appendTags appends the tags of all active states as a JSON array, sorted, each once.
+// appendTags appends the tags of all active states as a JSON array, sorted and without duplicates.
 func (c *chart) appendTags(b []byte, configuration *configuration) []byte {
 	var memory [8]string
 	tags := c.tags(configuration, memory[:0])
@@ -263,7 +263,7 @@ func (c *chart) appendTags(b []byte, configuration *configuration) []byte {
 	return append(b, ']')
 }
 
-// tags appends the tags of all active states, sorted, each once.
+// tags appends the tags of all active states, sorted and without duplicates.
 func (c *chart) tags(configuration *configuration, tags []string) []string {
 	previous := -1
 	for _, leaf := range configuration.leaves() {

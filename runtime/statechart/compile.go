@@ -17,7 +17,7 @@ const (
 	afterPrefix       = ReservedPrefix + "after."
 )
 
-// erasedDefinition is a Definition with the root as a state and with erased contexts.
+// erasedDefinition is a Definition whose root is a State and whose contexts are erased.
 type erasedDefinition struct {
 	id         string
 	version    int
@@ -210,7 +210,7 @@ func (c *compiler) initial(n *node) []int {
 	return initial
 }
 
-// defaultID returns the ID of an invocation or child that does not set one.
+// defaultID returns the ID of an invocation or a child for which the definition sets no ID.
 func (c *chart) defaultID(n *node, position int) string {
 	id := n.path
 	if n.index == 0 {

@@ -47,8 +47,8 @@ func (c *configuration) clone() configuration {
 	return copied
 }
 
-// lastWithin returns the last leaf between low and high inclusive, or -1. With the index of a state and of its last
-// descendant, it tests whether the state is active.
+// lastWithin returns the last leaf between low and high inclusive, or -1. Called with the index of a state and of its
+// last descendant, it tests whether the state is active.
 func (c *configuration) lastWithin(low, high int) int {
 	leaves := c.leaves()
 	if len(leaves) > leavesInline {

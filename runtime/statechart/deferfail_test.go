@@ -135,7 +135,7 @@ func TestRolledBackReplayIsNotTraced(t *testing.T) {
 	equal(t, "entered", strings.Join(entered, " "), " a b")
 }
 
-// moody is a payload that decodes until the test changes that.
+// moody is a payload that decodes until the test sets sour.
 type moody struct{}
 
 func (moody) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }

@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/internal/foreign"
 )
 
-// Exceeding a limit is an error that names the limit. A reason is cut.
+// Exceeding a limit is an error that names the limit. Long reasons are cut.
 const (
 	MicrostepsMax        = 1000    // microsteps per event
 	NestingDepthMax      = 32      // nesting depth of states, where the root has depth 0
@@ -106,7 +106,7 @@ type State[C any] struct {
 	// Resolve holds answers for callers that wait for the instance. Waiting callers get them on entry, after Entry.
 	// Callers that arrive while the state is active get them at once.
 	Resolve []Resolution[C]
-	// OnDone is taken when a child of a compound state is final, or when all regions of a parallel state are.
+	// OnDone is taken when a child of a compound state is final, or when all regions of a parallel state are done.
 	OnDone []Transition[C]
 	Target string // the default of a history state without a record; empty means the initial state of the parent
 	// Output returns the output of a final state. It becomes the payload of the parent's done event or, at the top
@@ -128,13 +128,13 @@ type Transition[C any] struct {
 	Target  string
 	Guard   Guard[C]
 	Actions []Action[C]
-	// If Reenter is set, a transition to its source or to a descendant leaves and re-enters the source.
+	// If Reenter is set, a transition to its own source or to a descendant of it leaves and re-enters the source.
 	Reenter bool
 	Doc     string // one sentence
 }
 
-// After describes a delayed transition, taken once the delay since entry has passed. Entries of one state with the same
-// ID share one timer and are tried in order when it fires.
+// After describes a delayed transition, taken once the delay since the state's entry has passed. Elements of a state's
+// After list with the same ID share one timer, and are tried in order when the timer fires.
 type After[C any] struct {
 	// ID names the timer within its state and in stored snapshots. It defaults to Delay as text, such as "5m0s". Set an
 	// ID if the delay may change, so that existing snapshots stay readable. Required with DelayFunc and At.

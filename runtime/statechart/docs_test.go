@@ -33,7 +33,7 @@ var drawn = map[string]func() *statechart.Chart[nothing]{"turnstile": turnstile,
 //	<!-- findings -->           all findings of Compile
 //	<!-- excerpt: path -->      a part of a file
 //
-// TestChartsGuideMatchesTheCode fails if a block differs from its source, or if no page shows an example. go test
+// TestChartsGuideMatchesTheCode fails if a block differs from its source, or if some example is on no page. go test
 // -update writes the blocks, except excerpts. The tests of docs run blocks below <!-- file: path -->.
 func TestChartsGuideMatchesTheCode(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,8 @@ func (x *interpreter) enterStates() error {
 	return nil
 }
 
-// computeEntrySet returns the states that a transition enters if its entry set depends on history.
+// computeEntrySet returns the states that a transition enters. Call it only if they depend on history: plan has
+// computed the others.
 func (x *interpreter) computeEntrySet(t *enabledTransition) []entering {
 	if x.entrySet == nil {
 		x.entrySet = newEntrySet(x.chart)

@@ -182,8 +182,8 @@ func (e *entrySet) addDescendantStatesToEnter(state int) {
 	}
 }
 
-// addAncestorStatesToEnter adds the proper ancestors of a state that lie below the given one. For parallel ancestors it
-// adds the missing regions too. If state equals below, it adds nothing.
+// addAncestorStatesToEnter adds the states between a state and its ancestor below, excluding both. For each parallel
+// state among them it adds the missing regions too. If state equals below, it adds nothing.
 func (e *entrySet) addAncestorStatesToEnter(state, below int) {
 	if state == below {
 		return

@@ -15,7 +15,7 @@ func contextOf[C any](x *interpreter) *C { return x.context.(*C) }
 // contexts holds the operations on a chart's contexts.
 type contexts struct {
 	typ reflect.Type
-	// own replaces the context by a copy that may be changed. Nil if plain assignment is a full copy.
+	// own replaces the context by a copy that may be changed. It is nil if plain assignment is a full copy.
 	own func(erased)
 	// keep saves the value of a context and returns a function that restores it.
 	keep func(erased) (restore func())
@@ -39,9 +39,9 @@ func contextsOf[C any](clone func(C) C, problem error) contexts {
 	return made
 }
 
-// The functions below convert parts of a definition over C to parts over erased contexts. They share everything that
-// does not depend on the context type. Nil lists become empty lists, except lists of states and guards. The engine
-// treats a nil list like an empty list.
+// The functions below convert parts of a definition over C to parts over erased contexts. The results share everything
+// that does not depend on the context type with the originals. Nil lists become empty lists, except lists of states and
+// guards. The engine treats a nil list like an empty list.
 
 // stateList identifies a list of states.
 type stateList struct {

@@ -13,7 +13,7 @@ var errBroken = errors.New("broken")
 
 func fails(c *trace, _ Event) error { c.N = 999; return errBroken }
 
-// breaking returns a chart that fails on GO, changed by the test.
+// breaking returns a chart in which GO leads from a to b. The test's change to a and b makes GO fail.
 func breaking(change func(a, b *S)) Def {
 	def := Def{Initial: "p", Payloads: statechart.Payloads{"R": statechart.NoPayload()}, States: []S{{ID: "p", Initial: "a", States: []S{
 		{ID: "a", On: []On{{Event: "GO", Target: "b", Actions: append(logs("lost"), raise("R"))}}},
@@ -154,7 +154,8 @@ func TestPanicOfTheContextsCloneIsAnError(t *testing.T) {
 
 func TestEndlessMacrostepIsRefused(t *testing.T) {
 	t.Parallel()
-	// GO takes 1 microstep, and each Always another one. MicrostepsMax in total is allowed.
+	// GO takes one microstep. Each time that the Always transition is taken, it takes another. In total, MicrostepsMax
+	// microsteps are allowed.
 	looping := func(bound int) Def {
 		return Def{Initial: "a", States: []S{{ID: "a", Tags: settled,
 			On:     []On{{Event: "GO", Actions: Do{add(-bound)}}},

@@ -38,7 +38,7 @@ const (
 // Event is the input of a step. The zero value starts a chart.
 type Event struct {
 	Type string
-	// ID is the producer's event ID ("$id"), or empty. Duplicate events with the same ID are applied once per instance.
+	// ID is the producer's event ID ("$id"), or empty. An instance applies only the first of several events with one ID.
 	ID string
 	At time.Time // when the event is applied; charts have no other clock
 	// Payload is a value of the declared type. For an event from outside, Payloads declares the type. The payload of

@@ -109,7 +109,8 @@ func TestProgramsFailLikeTheGeneralAlgorithm(t *testing.T) {
 	}
 }
 
-// TestFailedProgramNamesStateAndAction pins the messages. The other tests only check that all ways give the same one.
+// TestFailedProgramNamesStateAndAction checks the exact error messages. The other tests only check that all ways to
+// step a chart give the same message.
 func TestFailedProgramNamesStateAndAction(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{
@@ -238,7 +239,8 @@ func rich(tb testing.TB) *statechart.Chart[trace] {
 	return chart
 }
 
-// walkRich steps rich in every way with events chosen by the bytes. It writes and restores each snapshot.
+// walkRich steps the chart of rich in every way, with events that the bytes choose. It writes and restores each
+// snapshot.
 func walkRich(t fataler, ways *ways, choices []byte) (steps int, wrong error) {
 	chart := ways.chart
 	started, err := chart.Start(statechart.Start{Instance: "c/1", At: epoch})

@@ -73,7 +73,7 @@ func TestTopLevelFinalStateEndsTheInstance(t *testing.T) {
 	def.After = []After{{Delay: 1, Target: ".f"}}
 	r := begin(t, def)
 	r.is("a", "+a")
-	// The exit actions of active states run. The queue is dropped.
+	// END ends the instance. The exit actions of the active states still run, but the queued event LATE is dropped.
 	r.send("END").is("f", "-a +f -f -root")
 	equal(t, "status", r.step.Next.Status, statechart.Done)
 	equal(t, "output", string(r.step.Next.Output), "42")

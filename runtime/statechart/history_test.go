@@ -7,8 +7,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// playing returns a chart with a compound state p with two levels, a history state h, and a state out. BACK leads from
-// out to the history.
+// playing returns a chart with the states p and out. The compound state p has two levels of states below it, and the
+// history state h. BACK leads from out to h.
 func playing(h S) Def {
 	h.ID = "h"
 	return Def{Initial: "p", States: []S{

@@ -18,7 +18,8 @@ func (t ticket) Validate() error {
 	return nil
 }
 
-// seating returns a chart with the given input declaration. It counts the seats of a ticket.
+// seating returns a chart with the given input declaration. If the input is a ticket, the counter starts with the
+// number of its seats.
 func seating(t *testing.T, input statechart.Payload) *statechart.Chart[trace] {
 	t.Helper()
 	return compile(t, traced(Def{Initial: "a", Input: input, States: []S{{ID: "a"}}, Context: func(s statechart.Start) trace {

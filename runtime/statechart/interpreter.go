@@ -37,7 +37,7 @@ type interpreter struct {
 	parked int
 	// accept is Stepper.Accept.
 	accept func([]Effect) error
-	// fits calls Stepper.Fits. It is nil if that is not set.
+	// fits calls Stepper.Fits. It is nil if Stepper.Fits is nil.
 	fits interface{ fitsNow() error }
 	// position numbers the IDs derived in this step.
 	position int64
@@ -168,7 +168,8 @@ func (x *interpreter) exitInterpreter() error {
 	return x.stopChildren(func(ChildRef) bool { return true })
 }
 
-// failure returns the error that an ExecutionError event reports. SCXML may lose it, but here it must fail the step.
+// failure returns the error that an ExecutionError event reports. If no transition takes the event, SCXML drops the
+// error, but here the error must fail the step.
 func (x *interpreter) failure(event Event) (*StepError, bool) {
 	failure, ok := event.Payload.(StepError)
 	return &failure, ok && event.Type == ExecutionError && !x.chart.foreign

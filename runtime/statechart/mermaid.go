@@ -104,8 +104,8 @@ func (c *chart) writeTransition(b *strings.Builder, t *transition) {
 	for _, target := range targets {
 		from, to, text := mermaidID(c.nodes[t.source].path), mermaidID(c.nodes[target].path), mermaidText(label)
 		if c.nodes[0].kind != parallel {
-			// Mermaid draws no arrows from or to the diagram itself, which is the root. Draw them from its start and to
-			// its initial state.
+			// Mermaid draws no arrows from or to the diagram itself, which stands for the root. An arrow from the root begins at
+			// the diagram's start, and an arrow to the root ends at its initial state.
 			if len(t.targets) == 0 && t.source == 0 {
 				continue
 			}

@@ -15,7 +15,7 @@ import (
 // because the same snapshot may be migrated many times before the result is stored.
 //
 // A migration enters and leaves no state, and starts nothing. If the new version adds timers or services to an active
-// state, they do not start. If a migration moves the instance to a state, its Entry and Resolve do not run.
+// state, they do not start. If a migration moves an instance, the new state's Entry and Resolve do not run.
 type Migration struct {
 	From    int      // the version that stored the snapshot; the result has version From+1
 	Changes []Change // applied in order; none means that the next version reads the snapshot as it is

@@ -138,7 +138,7 @@ func TestMigrationsChainFromTheOldestVersion(t *testing.T) {
 	}
 	equal(t, "after the timer", text(t, step.Next.State())+string(step.Effects[0].Kind)+step.Effects[0].Child, `["out"]stop4.2`)
 
-	// Two builds with one migration each give the same result.
+	// Two builds that run one migration each give the same result as one build that runs both.
 	middle, err := versioned(t, 2, wordsV2, guestV2{}, fromV1).Restore(stored)
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +171,8 @@ func TestDescribeReportsTheOldestVersion(t *testing.T) {
 	equal(t, "in the definition", len(versioned(t, 3, wordsV3, guestV3{}, fromV2, fromV1).Definition().Migrations), 2)
 }
 
-// rewritten restores storedByV1 with version 2. It adds changes before and after the changes of the migration.
+// rewritten restores the snapshot of storedByV1 with a chart of version 2. The chart's migration has the changes of
+// fromV1, and additional changes before and after them.
 func rewritten(t *testing.T, before, after []statechart.Change) (statechart.Snapshot[guestV2], error) {
 	t.Helper()
 	changes := slices.Concat(before, fromV1.Changes, after)

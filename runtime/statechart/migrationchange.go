@@ -131,7 +131,7 @@ func DropTimer(state, after string) Change {
 	}}
 }
 
-// RenameService returns a change for a new invocation ID. Key and attempts stay.
+// RenameService returns a change for a new invocation ID. The invocation keeps its key and attempts.
 func RenameService(state, from, to string) Change {
 	return Change{name: fmt.Sprintf("rename service %q of state %q to %q", from, state, to), run: func(s *Stored) error {
 		each(s.Services, func(i *Invocation) {
@@ -202,7 +202,7 @@ func within(path, state string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || rest[0] == '.')
 }
 
-// moved returns the paths, with those within from replaced by a single to.
+// moved returns the paths. A single path, to, replaces all paths within from.
 func moved(paths []string, from, to string) []string {
 	var out []string
 	for _, path := range paths {

@@ -38,7 +38,7 @@ func by(changes ...statechart.Change) []statechart.Migration {
 	return []statechart.Migration{{From: 1, Changes: changes}}
 }
 
-// besideWork returns a chart with a region l of the given states. In its other region r, a service runs.
+// besideWork returns a chart with two regions. Region l has the given states. In region r, a service runs.
 func besideWork(migrations []statechart.Migration, states ...S) Def {
 	over := []On{{Target: "over"}}
 	return Def{Parallel: true, Migrations: migrations, States: []S{

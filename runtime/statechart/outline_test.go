@@ -113,7 +113,7 @@ func TestRaiseWithDecodesJSON(t *testing.T) {
 	}
 }
 
-// A computed delay can have several transitions: later entries refer to the timer by ID alone.
+// A computed delay can have several transitions: later After elements refer to its timer by the ID alone.
 func TestEntriesWithOnlyAnIDShareTheTimer(t *testing.T) {
 	t.Parallel()
 	minute := func(trace, Event) time.Duration { return time.Minute }
@@ -137,8 +137,8 @@ func TestEntriesWithOnlyAnIDShareTheTimer(t *testing.T) {
 	}
 }
 
-// A self-transition of one region does not enter another region by default. The initial transition of r is not taken,
-// because its child is the target.
+// The self-transition of the region q does not enter the region r by default. The transition of r re-enters r with its
+// child s as the target, so the initial transition of r is not taken.
 func TestSelfTransitionDoesNotAffectOtherRegions(t *testing.T) {
 	t.Parallel()
 	chart := statechart.Must(Def{ID: "c", Version: 1, Initial: "p", States: []S{{ID: "p", Type: statechart.Parallel, States: []S{

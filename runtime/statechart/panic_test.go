@@ -15,7 +15,8 @@ type pretended struct{ error }
 // RuntimeError implements runtime.Error.
 func (pretended) RuntimeError() {}
 
-// TestPanicErrorNamesTheType shows that the error quotes the Go runtime, but only the type of a program's own value.
+// TestPanicErrorNamesTheType shows that the error quotes a panic of the Go runtime. For a program's own panic value,
+// the error names only the type.
 func TestPanicErrorNamesTheType(t *testing.T) {
 	t.Parallel()
 	var none []string

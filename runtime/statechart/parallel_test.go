@@ -75,7 +75,7 @@ func TestRegionThatStaysPreemptsALaterOneThatLeaves(t *testing.T) {
 
 func TestTransitionAcrossRegionsReentersThemAll(t *testing.T) {
 	t.Parallel()
-	// The domain is the parallel state itself, as in XState v5. SCXML would leave it too.
+	// The domain is the parallel state itself, as in XState v5. SCXML would leave the parallel state too.
 	r := begin(t, regions(nil, []On{{Event: "GO", Target: "#r2.b"}}, nil))
 	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
 	r.send("GO").is("p.r1.a p.r2.b", "-a -r2 -a -r1 +r1 +a +r2 +b")
@@ -143,8 +143,8 @@ func TestInternalTransitionToOwnHistoryOfARegionThatIsLeftEntersNothing(t *testi
 
 func TestHistoryRecordedInTheSameMicrostepDoesNotMoveADomain(t *testing.T) {
 	t.Parallel()
-	// h has no record yet, so region a's transition leads to the default, a itself. In the same microstep, r2's transition
-	// leaves p, and h records. The first transition keeps its domain.
+	// h has no record yet, so the transition of a leads to the default of h: a itself. In the same microstep, the
+	// transition of r2 leaves p, and h gets a record. The transition of a keeps the domain from before the record.
 	r := begin(t, Def{Parallel: true, States: []S{
 		{ID: "p", Type: statechart.Parallel, States: []S{
 			{ID: "h", Type: statechart.ShallowHistory, Target: "a"}, {ID: "a", On: []On{{Event: "GO", Target: "h"}}}, {ID: "b"}}},
@@ -158,7 +158,7 @@ func TestHistoryRecordedInTheSameMicrostepDoesNotMoveADomain(t *testing.T) {
 func TestTargetsInSeveralRegionsActWithinTheirCommonAncestorInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for _, targets := range []string{"#r1.b #r2.b", "#r2.b #r1.b"} {
-		// The sources lie within a target's region, or are that region itself.
+		// The source of each transition lies within the region of a target, or is that region.
 		def := regions(nil, []On{{Event: "LEAF", Target: targets}}, nil)
 		for i := range def.States[0].States {
 			region := &def.States[0].States[i]

@@ -2,15 +2,15 @@ package statechart
 
 import "slices"
 
-// program is a microstep of one transition, computed at compile time: exitStates, the transition's actions and
-// enterStates, reduced to states with actions. The source is atomic, and the domain is not parallel. The states that
-// are left or entered are neither parallel nor final, and have no timers, services or children. The states that are
-// left have no history state as a child.
+// program is a microstep of one transition, computed at compile time. It does the work of exitStates, the transition's
+// actions and enterStates, but visits only states with actions. The source is atomic, and the domain is not parallel.
+// The states that are left or entered are neither parallel nor final, and have no timers, services or children. The
+// states that are left have no history state as a child.
 type program struct {
 	// actions holds exit actions, then the transition's actions (from left on), then entry actions (from entered on).
 	actions       []programmed
 	left, entered int
-	// from is the leaf that is left, to the leaf that is entered.
+	// from is the leaf that the program leaves. to is the leaf that it enters.
 	from, to uint16
 	// fastPath is set if the program covers the whole macrostep: no action can fail or request effects, and the chart
 	// is settled in the leaf to.

@@ -34,7 +34,7 @@ func resolve(r Resolution[erased]) Action[erased] {
 	}}}
 }
 
-// answerOf returns the answer of a resolution, still without State and Tags.
+// answerOf returns the answer of a resolution. completeAnswers or answer adds State and Tags.
 func answerOf(r *Resolution[erased], context erased, event Event) (Effect, error) {
 	effect := Effect{Kind: ResolveWaits, Name: r.Name, Outcome: r.Outcome, Error: r.Error}
 	if r.Error != "" {

@@ -52,7 +52,7 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	return snapshot, nil
 }
 
-// read is Restore. It decodes the context into the given one.
+// read implements Restore. It decodes the context into the given one.
 func (c *chart) read(data []byte, context erased) (bareSnapshot, error) {
 	form, ok := readCompact(data)
 	if !ok {
@@ -111,7 +111,7 @@ func (c *chart) restore(form snapshotJSON, compactForm bool, context erased) (ba
 			return bareSnapshot{}, err
 		}
 	}
-	// An instance may be stopped before it starts, in an initial state that is final.
+	// A stopped instance may be in a final state: it may be stopped before it starts, and its initial state may be final.
 	if ended := c.isInFinalState(0, &s.configuration); s.Status != Stopped && ended != (s.Status == Done) || s.Status != Active && len(form.Timers)+len(form.Services)+len(form.Children) > 0 {
 		return bareSnapshot{}, c.unreadable("the status %q does not fit the state %s, its timers, services and children", s.Status, strings.Join(c.state(&s.configuration), ", "))
 	}

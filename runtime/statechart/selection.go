@@ -20,8 +20,8 @@ func (x *interpreter) selectTransitions() error {
 	return x.selectWhere(x.event.Type)
 }
 
-// selectWhere selects a transition for each active atomic state in document order. It takes the first one, in the state
-// or its nearest ancestor, that matches the event type and whose guard holds. The type "" selects eventless
+// selectWhere selects a transition for each active atomic state in document order. It takes the first transition, in
+// the state or its nearest ancestor, that matches the event type and whose guard holds. The type "" selects eventless
 // transitions.
 func (x *interpreter) selectWhere(typ string) error {
 	for _, leaf := range x.snapshot.configuration.leaves() {
@@ -39,7 +39,7 @@ func (x *interpreter) selectWhere(typ string) error {
 	return nil
 }
 
-// isEnabled reports whether a transition is already enabled by another leaf below the same source.
+// isEnabled reports whether selectWhere has already enabled the transition for another leaf below the same source.
 func (x *interpreter) isEnabled(t *transition) bool {
 	for k := range x.enabled {
 		if x.enabled[k].transition == t {

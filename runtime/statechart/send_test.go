@@ -13,7 +13,7 @@ type reminder struct {
 	Text string `json:"text"`
 }
 
-// reminding returns a chart that sends itself REMIND after a minute on ASK, with the ID r. STOP cancels it.
+// reminding returns a chart that, on ASK, sends itself REMIND with the ID r after the delay. STOP cancels REMIND.
 func reminding(payload any, delay time.Duration) Def {
 	remind := statechart.SendAfter("r", "REMIND", func(trace, Event) (time.Duration, any) { return delay, payload })
 	keep := statechart.Assign("keep", func(c *trace, e reminder) { c.Log = append(c.Log, e.Text) })

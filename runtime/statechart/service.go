@@ -14,8 +14,8 @@ import (
 type Service[C any] struct {
 	Name   string          // for errors, traces and graphs
 	Params json.RawMessage // as Action.Params
-	// Run performs one attempt. It must return soon after ctx is done. Its result is the payload of done.invoke.ID. It
-	// may run more than once for one Call.Key.
+	// Run performs one attempt. It must return soon after ctx is done. Its result is the payload of done.invoke.ID. The
+	// host may call Run more than once for one Call.Key.
 	Run func(ctx context.Context, c C, call Call) (any, error)
 	// result is the type of the payload of done.invoke.ID.
 	result reflect.Type

@@ -121,7 +121,7 @@ func TestStepperForgetsFailedSteps(t *testing.T) {
 	}
 }
 
-// nine returns a state with nine regions, more than a configuration stores inline, and a state out.
+// nine returns a chart with a state out and a state of nine regions, more than a configuration stores inline.
 func nine() Def {
 	var regions []S
 	for i := range 9 {

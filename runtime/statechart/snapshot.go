@@ -23,11 +23,11 @@ const (
 type Timer struct {
 	// ID is unique among all timers of the instance, past and future. A firing with an older ID is stale.
 	ID string
-	// State is the path of the state that started the timer, and After the timer's ID in it. For a sent event, State is
-	// "" and After is the event type.
+	// State is the path of the state that started the timer, and After is the timer's ID in that state. For a sent event,
+	// State is "" and After is the event type.
 	State, After string
 	At           time.Time // the deadline in UTC, to the millisecond
-	// Event is the JSON form of a sent event, and Send the ID for Cancel. Both are empty for a state's timer.
+	// Event is the JSON form of a sent event, and Send is its ID for Cancel. Both are empty for a state's timer.
 	Event json.RawMessage `json:",omitempty"`
 	Send  string          `json:",omitempty"`
 
@@ -106,8 +106,8 @@ func (s Snapshot[C]) Matches(path string) bool {
 	return ok && s.chart.isActive(i, &s.configuration)
 }
 
-// Settled reports whether every active atomic state is final or tagged Settled and no service runs, or the instance is
-// done or stopped.
+// Settled reports whether the instance is done or stopped, or no service runs and every active atomic state is final or
+// tagged Settled.
 func (s Snapshot[C]) Settled() bool {
 	var bare bareSnapshot
 	s.toBare(&bare)
@@ -212,7 +212,7 @@ func (s Snapshot[C]) AppendJSON(b []byte) ([]byte, error) {
 	return bare.appendJSON(b, text)
 }
 
-// appendJSON is AppendJSON, with the JSON of the context.
+// appendJSON is AppendJSON, but takes the context as JSON.
 func (s *bareSnapshot) appendJSON(b, context []byte) ([]byte, error) {
 	if b == nil {
 		b = make([]byte, 0, 256+len(context))

@@ -60,8 +60,8 @@ func (c *Chart[C]) Stopped() Snapshot[C] {
 type Stepper[C any] struct {
 	// OnMicrostep, if set, receives every completed microstep, even if a later error rolls it back.
 	OnMicrostep func(Microstep)
-	// Accept, if set, checks whether the host can perform the effects of a macrostep. Fits, if set, checks whether it
-	// can store the snapshot after a replayed event. An error fails the replayed event or, without one, the step.
+	// Accept, if set, checks whether the host can perform the effects of a macrostep. Fits, if set, checks whether it can
+	// store the snapshot after a replayed event. An error fails the replayed event or, without a replay, the step.
 	Accept func([]Effect) error
 	Fits   func(Snapshot[C]) error
 

@@ -20,9 +20,8 @@ func didYouMean(names ...string) string {
 	return " (did you mean " + strings.Join(quoted, " or ") + "?)"
 }
 
-// closest returns the candidate that is most similar to the name. It returns none if no candidate is within an edit
-// distance of 2 and of half the length of the shorter name. Case does not count. The first of equally similar
-// candidates wins.
+// closest returns the candidate that is most similar to the name. It returns none if every edit distance exceeds 2 or
+// half the length of the shorter name. Case does not count. The first of equally similar candidates wins.
 func closest(name string, candidates []string) []string {
 	var best []string
 	least := 3

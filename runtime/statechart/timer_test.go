@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// waiting returns a chart with a state p with the given timers. AGAIN re-enters it and OUT leaves it.
+// waiting returns a chart whose state p has the given timers. AGAIN re-enters p, and OUT leaves p.
 func waiting(after ...After) Def {
 	return Def{Initial: "p", States: []S{
 		{ID: "p", After: after, On: []On{{Event: "AGAIN", Target: "p", Reenter: true}, {Event: "OUT", Target: "q"}, {Event: "ADD", Actions: Do{add(1)}}}},

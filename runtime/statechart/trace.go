@@ -2,7 +2,7 @@ package statechart
 
 // Microstep describes transitions taken together, or the exit actions of an end.
 type Microstep struct {
-	// Event is the event type: the previous one for an eventless transition, and "" at the start of the instance.
+	// Event is the event type. An eventless transition has the previous event's type. The start of an instance has "".
 	Event           string
 	Transitions     []int    // indexes into Chart.Transitions, none at the start and at the end of the instance
 	Exited, Entered []string // the paths of the states left and entered, in order

@@ -34,7 +34,8 @@ func TestEntryActionsSeeTheEventThatLedToThem(t *testing.T) {
 	r.send("GO").is("c", "-a exit=GO +b -b always=GO +c entry=GO internal=R")
 }
 
-// selfTargets returns a compound state with all ways to name itself and its children.
+// selfTargets returns a chart with a compound state whose transitions name the state itself and its children in all
+// ways.
 func selfTargets(reenter bool) Def {
 	return Def{Initial: "a", States: []S{{ID: "a", Initial: "x",
 		On: []On{

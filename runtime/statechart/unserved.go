@@ -32,8 +32,8 @@ func (c *chart) unserved(s *bareSnapshot) (leaf *node, service string, ok bool) 
 	return nil, "", false
 }
 
-// alwaysLeft reports whether the event always leaves an active state. The state's own transitions must leave it,
-// regardless of their guards. No states except its ancestors may handle the event or preempt the transition.
+// alwaysLeft reports whether the event always makes the chart leave an active state. The state's own transitions must
+// leave it, regardless of their guards. No states except its ancestors may handle the event or preempt the transition.
 func (c *chart) alwaysLeft(n *node, typ string) bool {
 	for i := range c.nodes {
 		if i == n.index || c.isDescendant(n.index, i) {

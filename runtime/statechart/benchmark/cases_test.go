@@ -27,7 +27,7 @@ type counts struct {
 // seen is the observed work of one engine.
 type seen struct {
 	counts
-	// Guards counts guard calls. It is not part of a context, which guards must not change.
+	// Guards counts guard calls. It is not part of the context, because guards must not change the context.
 	Guards int `json:"guards"`
 	// State holds the IDs of the active atomic states, sorted.
 	State []string `json:"state"`
@@ -63,7 +63,7 @@ var cases = []benchmarkCase{
 		engines: []engine{{settle, settleFlat}, {stateless, statelessFlat}, {host, hostedFlat}, {looplab, looplabFlat}, {kit, kitFlat}},
 	},
 	{
-		// As flat, but the event carries a payload of a custom type, which the action reads.
+		// Like the case flat, but the event carries a payload of a custom type, which the action reads.
 		name: "payload", each: seen{counts: counts{Actions: 1}}, state: toggled("off", "on"),
 		engines: []engine{{settle, settlePayload}, {stateless, statelessPayload}, {host, hostedPayload}, {looplab, looplabPayload}, {kit, kitPayload}},
 	},
@@ -96,7 +96,7 @@ var cases = []benchmarkCase{
 	ringCase("deep1000", nestedRing()),
 }
 
-// nestedCounts is the work of the event of nested3: seven callbacks.
+// nestedCounts is the work of one event in the case nested3: seven callbacks.
 var nestedCounts = counts{Exits: 3, Actions: 1, Entries: 3}
 
 // guards is the number of guarded transitions in the case guards.

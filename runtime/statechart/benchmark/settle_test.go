@@ -27,7 +27,7 @@ var (
 	countBy     = statechart.Assign("action", func(c *counts, p added) { c.Actions += p.N })
 )
 
-// added is the payload of the case payload.
+// added is the payload of the event in the case "payload".
 type added struct {
 	N int `json:"n"`
 }

@@ -112,7 +112,7 @@ func kitSubject(b *statekit.MachineBuilder[counts], event statekit.Event, asked 
 	}, nil
 }
 
-// kitPersist restores into a new interpreter, like a process that handles one event.
+// kitPersist restores each stored snapshot into a new interpreter, like a process that handles one event.
 func kitPersist() (subject, error) {
 	machine, err := kitNestedMachine().Build()
 	if err != nil {

@@ -8,10 +8,12 @@ import (
 )
 
 // stateless has no context, so its callbacks count in a variable. It has no transition actions either. The closest
-// equivalent is an exit action for one trigger on the outermost state that is left. It runs after that state's exit
-// action: after all exits and before all entries, like a transition action.
+// equivalent is a second exit action on the outermost state that the event leaves. It runs only for that event's
+// trigger, and after the state's own exit action. It therefore runs after all exits and before all entries, like a
+// transition action.
 
-// firing is the cheaper mode. The default mode adds a queue for events that callbacks fire.
+// firing is the cheaper of the two firing modes of stateless. The default mode adds a queue for events that callbacks
+// fire.
 const firing = sm.FiringImmediate
 
 func act(count *int) sm.ActionFunc {

@@ -12,8 +12,8 @@ import (
 	"github.com/settle-run/settle/runtime/statelesshost"
 )
 
-// These machines of stateless are hosted by runtime/statelesshost. The difference from the cost of plain stateless is
-// the cost of the adapter. The counts are the instance's data, which is copied before each event.
+// In these cases, runtime/statelesshost hosts machines of stateless. The difference from the cost of plain stateless is
+// the cost of the adapter. The counts are the instance's data, which the adapter copies before each event.
 
 // hostedAct returns an action that increments a count of the current instance.
 func hostedAct(count func(*counts) *int) sm.ActionFunc {

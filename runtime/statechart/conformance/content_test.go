@@ -76,7 +76,8 @@ func dataBelow(e *element, deep bool) []*element {
 	return data
 }
 
-// entryAction performs the entry of a state: late data, then each block separately, then the data of a final state.
+// entryAction performs the entry of a state. It initialises late-bound data, then runs each <onentry> block separately,
+// and stores the data of a final state.
 func entryAction(d *document, e *element) action {
 	late := d.root.attrs["binding"] == "late"
 	return statechart.EnqueueActions("onentry", func(env *env, event statechart.Event, enqueue statechart.Enqueue) error {
@@ -200,7 +201,7 @@ func (s *sessionData) choose(e *element, enqueue *statechart.Enqueue) error {
 
 var variable = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 
-// foreach runs its content for each item of a copy of an array.
+// foreach runs the content of a <foreach> for each item of a copy of the array.
 func (s *sessionData) foreach(e *element, enqueue *statechart.Enqueue) error {
 	array, err := s.evaluate(e.attrs["array"])
 	if err != nil {
@@ -375,7 +376,7 @@ type message struct {
 	OriginType string          `json:"origintype,omitempty"`
 	InvokeID   string          `json:"invokeid,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty"`
-	// XML is the source of an element used as data.
+	// XML is the source text of an XML element that the event carries as its data.
 	XML string `json:"xml,omitempty"`
 }
 

@@ -25,7 +25,7 @@ type sessionData struct {
 	// active holds the IDs of the active states, for In. entered holds the elements of all states ever entered.
 	active  map[string]bool
 	entered map[*element]bool
-	// event is the value of _event. bound is the chart's event that bind converted to it.
+	// event is the value of _event. bound is the chart's event from which bind made this value.
 	event goja.Value
 	bound *statechart.Event
 	// output is the data of the last entered final state.
@@ -59,7 +59,7 @@ func newData(h *host, d *document, passed map[string]json.RawMessage) (*sessionD
 // location is the address of the session for <send>.
 func (s *sessionData) location() string { return "#_scxml_" + s.host.name }
 
-// bind sets _event to an event. The same event gives the same object.
+// bind sets _event to an event. Binding the same event again keeps the same object.
 func (s *sessionData) bind(event statechart.Event) {
 	if event.Type == "" && event.Payload == nil || s.bound != nil && sameEvent(*s.bound, event) {
 		return

@@ -36,7 +36,7 @@ type delivery struct {
 	at    time.Time
 	to    *host
 	event statechart.Event
-	// from and id identify a delayed <send> to another session, for its cancellation.
+	// from and id identify a delayed <send> to another session, so that the sender can cancel it.
 	from *host
 	id   string
 }
@@ -106,7 +106,7 @@ func (h *host) awaits(key string) bool {
 }
 
 // receive processes an event before transitions are selected. It runs the <finalize> of the invocation that sent the
-// event, and forwards the event.
+// event, and forwards the event to invoked sessions that ask for it.
 func (h *host) receive(event statechart.Event) error {
 	told, external := event.Payload.(*message)
 	if external && told.Kind != "external" {
@@ -146,8 +146,8 @@ func sentEvent(body json.RawMessage) statechart.Event {
 	return statechart.Event{Type: head.Type, Payload: told}
 }
 
-// take stores and restores the snapshot after a step, and performs its effects. It starts and cancels invoked sessions,
-// and reports the end to the parent.
+// take stores and restores the snapshot after a step, and performs the effects of the step. It starts and cancels
+// invoked sessions. If the session has ended, take reports its end to the parent.
 func (h *host) take(step statechart.Step[env]) error {
 	stored, err := json.Marshal(step.Next)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// attempt calls the service once. Its context is done once the timeout has passed on the virtual clock, or the instance
-// no longer waits for the invocation. A later result does not count. As on a host, a panic is a failure.
+// attempt calls the service once. The call's context is done once the timeout has passed on the virtual clock, or the
+// instance no longer waits for the invocation. A result after that does not count. As on a host, a panic is a failure.
 //
-// failure is the service's error. err is the chart's error if it fails on a timer that fires meanwhile.
+// failure is the service's error. err is the chart's error if the chart fails on a timer that fires during the call.
 func (p *Player[C]) attempt(invocation statechart.Invocation, service statechart.Service[C], timeout time.Duration) (result any, failure, err error) {
 	p.t.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -36,11 +36,11 @@ func (p *Player[C]) attempt(invocation statechart.Invocation, service statechart
 type sleeper[C any] struct {
 	player *Player[C]
 	key    string
-	// deadline is the end of the timeout, if there is one.
+	// deadline is the end of the timeout, if there is a timeout.
 	timeout  time.Duration
 	deadline time.Time
 	cancel   context.CancelCauseFunc
-	// err is the error of a timer that fired meanwhile.
+	// err is the chart's error on a timer that fired during the attempt.
 	err error
 }
 

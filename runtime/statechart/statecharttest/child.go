@@ -13,8 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// ChildDone ends the child instance with the ID and settles the instance. The output must be nil or marshal to JSON.
-// The test fails if the child is not running.
+// ChildDone ends the child instance that has the ID, and settles the player's instance. The output must be nil or
+// marshal to JSON. The test fails if the child is not running.
 func (p *Player[C]) ChildDone(id string, output any) {
 	p.t.Helper()
 	if err := p.endChild(id, output, nil); err != nil {
@@ -22,7 +22,7 @@ func (p *Player[C]) ChildDone(id string, output any) {
 	}
 }
 
-// ChildFailed ends the child instance with the ID with an error and settles the instance. The test fails if the child
+// ChildFailed fails the child instance that has the ID, and settles the player's instance. The test fails if the child
 // is not running.
 func (p *Player[C]) ChildFailed(id string, failure error) {
 	p.t.Helper()

@@ -23,7 +23,7 @@ type Coverage struct {
 	// entered maps a state's path to the index of its item. taken is the index of the first transition.
 	entered map[string]int
 	taken   int
-	// scripts counts the planned scripts, played the completed ones.
+	// scripts counts the planned scripts, and played counts the completed scripts.
 	scripts, played int
 }
 
@@ -108,9 +108,9 @@ type AllowedMiss struct {
 // Require fails the test, once it and its subtests have ended, unless the coverage is full except for the allowed
 // misses. It also fails if an allowed miss has no reason, is not in the chart, or is covered.
 //
-// Require does not check a test that failed otherwise, for example because FinalPaths returned an error, or that did
-// not play all its scripts, as with -run TestScripts/codes. For a failed test, it logs that it did not check the
-// coverage.
+// Require does not check the coverage of a test that failed for another reason, such as an error of FinalPaths. It then
+// logs that it did not check the coverage. Nor does it check a test that did not play all its scripts, as with
+// -run TestScripts/codes.
 func (c *Coverage) Require(tb testing.TB, allowed ...AllowedMiss) {
 	tb.Helper()
 	tb.Cleanup(func() {

@@ -17,7 +17,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
-// demanding is a test that requires a coverage.
+// demanding is a fake testing.TB for Require. It records messages and cleanup functions.
 type demanding struct {
 	testing.TB
 	failed   bool

@@ -39,9 +39,9 @@ type Event struct {
 type Outcome struct {
 	// Name distinguishes outcomes of one service or child: "done.invoke.launching, no capacity".
 	Name string
-	// Result, if set, is the result of the service, which is not called, or the output of the child.
+	// Result, if set, is the result of the service or the output of the child. The service is not called.
 	Result any
-	// Err, if set, is the permanent error of the service, which is not called, or the error of the child.
+	// Err, if set, is the permanent error of the service or the error of the child. The service is not called.
 	Err error
 }
 
@@ -145,7 +145,7 @@ func (s PathStep[C]) String() string {
 // paths of equal length by the order of exploration.
 //
 // In an unsettled state, the exploration tries the outcomes of each service. In a settled state, it tries the events,
-// then the outcomes of each child. In both, it then advances the clock to the next timer. Nothing else takes time.
+// then the outcomes of each child. In both cases it then advances the clock to the next timer. Nothing else takes time.
 func ShortestPaths[C any](chart *statechart.Chart[C], config PathConfig[C]) ([]Path[C], error) {
 	x := newExplorer(chart, config)
 	found, err := x.shortest(nil)
@@ -204,7 +204,7 @@ func FinalPaths[C any](chart *statechart.Chart[C], config PathConfig[C]) ([]Path
 
 // visit is the end of a path during the exploration.
 type visit[C any] struct {
-	// previous is the visit before, or nil at the start.
+	// previous is the visit before this one, or nil at the start.
 	previous *visit[C]
 	step     PathStep[C]
 	steps    int

@@ -313,8 +313,8 @@ func TestErrorContainsThePath(t *testing.T) {
 	}
 }
 
-// shop returns a chart with hidden outcomes: nested final states that are left immediately, one of them to a known
-// state, and an unreachable one.
+// shop returns a chart with final states that are easy to miss. The chart leaves its nested final states as soon as it
+// enters them. From trial.tried, it returns to a known state. The final state stolen is unreachable.
 func shop() *statechart.Chart[int] {
 	settled := []string{statechart.Settled}
 	never := statechart.When("never", func(int, statechart.Event) bool { return false })

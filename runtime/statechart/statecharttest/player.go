@@ -96,8 +96,7 @@ func open[C any](t TB, chart *statechart.Chart[C], config Config) *Player[C] {
 	return p
 }
 
-// Send sends an event with a payload that marshals to a JSON object, or nil, and settles the
-// instance.
+// Send sends an event whose payload is nil or marshals to a JSON object, and settles the instance.
 func (p *Player[C]) Send(typ string, payload any) {
 	p.t.Helper()
 	body, err := encode(typ, payload)
@@ -115,8 +114,8 @@ func (p *Player[C]) SendJSON(body string) {
 	}
 }
 
-// Try is SendJSON that returns a rejection or a failed step as an error and does not fail the test. The errors come
-// from the chart's Decode and Step.
+// Try is like SendJSON, but returns a rejection or a failed step as an error instead of failing the test. The errors
+// come from the chart's Decode and Step.
 func (p *Player[C]) Try(body string) error {
 	p.t.Helper()
 	p.begin("")
@@ -130,8 +129,9 @@ func (p *Player[C]) Try(body string) error {
 	return p.rest()
 }
 
-// Advance lets time pass. Due timers fire in the order of their deadlines, then of their start. The instance is settled
-// after each. Retries of services may take longer than d. The clock then stops at their end.
+// Advance lets time pass. Due timers fire in the order of their deadlines. Timers with the same deadline fire in the
+// order of their start. The instance is settled after each timer. If retries of services take longer than d, the clock
+// stops at their end.
 func (p *Player[C]) Advance(d time.Duration) {
 	p.t.Helper()
 	if err := p.advance(d); err != nil {

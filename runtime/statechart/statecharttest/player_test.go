@@ -186,7 +186,8 @@ func TestEffectsReturnsEffectsOfTheLastCall(t *testing.T) {
 	}
 }
 
-// TestStoredJSONIsComparedByMeaning has a context whose JSON changes its spelling, or its meaning, in storage.
+// TestStoredJSONIsComparedByMeaning stores contexts whose JSON changes its spelling, and one whose JSON changes its
+// meaning.
 func TestStoredJSONIsComparedByMeaning(t *testing.T) {
 	t.Parallel()
 	type parcel struct {

@@ -28,7 +28,7 @@ type Setup struct {
 }
 
 // Words returns the words of an argument, for a fake with more outcomes than success and failure: `start job=(running,
-// success)` has two under "job".
+// success)` has two words under "job".
 func (s *Setup) Words(name string) []string {
 	s.used[name] = true
 	return s.words[name]

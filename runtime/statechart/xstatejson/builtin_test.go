@@ -57,8 +57,8 @@ func TestEffectsMatchXState(t *testing.T) {
 	}
 }
 
-// TestFeaturesWithoutAnXStateKeySurviveARoundTrip adds features to random machines that their generator does not draw.
-// After a round trip they must be equal and run the same.
+// TestFeaturesWithoutAnXStateKeySurviveARoundTrip adds features that the generator does not draw to random machines.
+// After a round trip, the machines must be equal and run the same.
 func TestFeaturesWithoutAnXStateKeySurviveARoundTrip(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
@@ -91,7 +91,7 @@ func TestFeaturesWithoutAnXStateKeySurviveARoundTrip(t *testing.T) {
 	}
 }
 
-// adder adds features to states that only Go charts have.
+// adder adds to states the features that only Go charts have.
 type adder struct {
 	*rand.Rand
 	count int

@@ -101,7 +101,7 @@ type answer struct {
 	limited bool
 }
 
-// engine runs a machine on this runtime. With restoring, it restores every snapshot from JSON.
+// engine runs a machine on this runtime. If restoring is set, it restores every snapshot from JSON.
 func engine(d *drawn, restoring bool) answer {
 	def, err := xstatejson.Read(d.config(), implementations())
 	if err != nil {
@@ -180,7 +180,8 @@ func play(def statechart.Definition[counter], events []any, restoring bool) (got
 	return got
 }
 
-// firstDue returns the timer with the earliest deadline, and among equal deadlines the one started first.
+// firstDue returns the timer with the earliest deadline. If several timers have this deadline, it returns the timer
+// that was started first.
 func firstDue(timers []statechart.Timer, until time.Time) (first statechart.Timer, found bool) {
 	for _, t := range timers {
 		if !t.At.After(until) && (!found || t.At.Before(first.At)) {
@@ -292,7 +293,7 @@ const (
 	several = "several"
 )
 
-// compare runs a machine on XState, first unmodified and then with known differences patched.
+// compare runs a machine on XState, first unmodified, and then with patches for the known differences.
 func compare(oracle *xstate, config []byte, events []any, ours answer) (verdict, difference string, err error) {
 	theirs, err := oracle.run(config, events, nil)
 	if err != nil {

@@ -12,7 +12,7 @@ type field struct {
 
 func (d doc) MarshalJSON() ([]byte, error) { return appendJSON(nil, d), nil }
 
-// appendJSON encodes the values that machines are drawn from.
+// appendJSON encodes a value of a drawn machine and preserves the order of keys.
 func appendJSON(to []byte, v any) []byte {
 	switch v := v.(type) {
 	case doc:

@@ -139,7 +139,7 @@ func (g *drawer) children(of *drawnState, depth int) {
 	}
 }
 
-// completing adds a final state to every region. The event "c" leads to it.
+// completing adds a final state to every region. The event "c" leads to that final state.
 func (g *drawer) completing(of *drawnState, depth int) {
 	for _, region := range of.children {
 		if region.kind == "atomic" && depth < 3 {
@@ -243,7 +243,8 @@ func (g *drawer) delayed() []any {
 	}
 }
 
-// transition draws a transition. A bounded transition increments the counter, and its guard ends it at a limit.
+// transition draws a transition. A bounded transition increments the counter, and its guard fails once the counter
+// reaches a limit.
 func (g *drawer) transition(from *drawnState, event string, bounded bool) *drawnTransition {
 	t := &drawnTransition{reenter: g.one(4), actions: logged(from.key + " " + event)}
 	if g.one(3) {
@@ -313,7 +314,7 @@ func (g *drawer) absolute(s *drawnState) string {
 	return "#" + path
 }
 
-// targets draws no state, one state, or one in each of two regions.
+// targets draws no state, one state, or two states in different regions.
 func (g *drawer) targets(from *drawnState) []string {
 	switch k := g.IntN(10); {
 	case k == 0 && g.silence():

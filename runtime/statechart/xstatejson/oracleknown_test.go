@@ -1,7 +1,7 @@
 package xstatejson_test
 
-// difference is a known deviation of XState 5.33 from SCXML's algorithm. compare recognises it if XState agrees with
-// this runtime after only the patches of this deviation.
+// difference is a known deviation of XState 5.33 from SCXML's algorithm. compare recognises the deviation if XState
+// agrees with this runtime once it has this deviation's patches, and no others.
 type difference struct {
 	name, why string
 	patches   []patch
@@ -74,7 +74,7 @@ var knownDifferences = []difference{
 	},
 }
 
-// domainBefore makes XState keep the domains computed before states are left.
+// domainBefore makes XState keep the domains of transitions that it computed before it left any state.
 var domainBefore = []patch{
 	{"  const statesToExit = computeExitSet(transitions, mutStateNodeSet, historyValue);\n",
 		"  for (const t of transitions) domains.set(t, getTransitionDomain(t, historyValue));\n  const statesToExit = computeExitSet(transitions, mutStateNodeSet, historyValue);\n"},

@@ -46,7 +46,7 @@ type Otherwise[C any] struct {
 const reading = "reading an XState machine"
 
 // Read reads a machine config of XState v5 in JSON. The error is an *Error with all problems found. Read does not check
-// the chart as a whole: statechart.Compile and Foreign do.
+// the chart as a whole. Compile it with statechart.Compile or Foreign for these checks.
 func Read[C any](data []byte, impl Implementations[C]) (statechart.Definition[C], error) {
 	config, err := parse(data)
 	if err != nil {
@@ -86,7 +86,7 @@ type reader[C any] struct {
 // stateNode is a state of the document.
 type stateNode struct {
 	config *value
-	// at is the JSON path, path the path in the chart.
+	// at is the JSON path. path is the path in the chart.
 	at, path string
 	key, id  string
 	parent   *stateNode
@@ -168,7 +168,7 @@ func (r *reader[C]) context(v *value, def *statechart.Definition[C]) {
 	def.ContextParams = text
 }
 
-// literal returns a function that returns the JSON value of the document, and that value.
+// literal returns a function that always returns the JSON of the document's value, and that JSON itself.
 func literal[C any](v *value) (func(C, statechart.Event) any, json.RawMessage) {
 	made := v.raw()
 	return func(C, statechart.Event) any { return made }, made

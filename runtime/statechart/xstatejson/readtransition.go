@@ -26,8 +26,8 @@ const (
 // on reads a state's transitions on events, including the ends of the state itself, its services and its children.
 //
 // XState tries transitions on the event's own type first, then prefixes from long to short, then "*". A chart tries
-// them in document order, so on sorts them into XState's order. If a wildcard also matches one of these ends, on puts
-// the transitions on that end before the wildcard's.
+// them in document order, and this function sorts them into XState's order. If a wildcard also matches one of these
+// ends, the transitions on that end come before the transitions of the wildcard.
 func (r *reader[C]) on(n *stateNode, s *statechart.State[C]) {
 	type group struct {
 		descriptor  string

@@ -160,7 +160,7 @@ func (w *writer) literal(v *value, key, path string, result json.RawMessage) {
 }
 
 // meta writes a state's own meta, with this package's data under the key settle. If the state's meta cannot hold that
-// key, it moves below settle.
+// key, the state's meta is written below settle.
 func (w *writer) meta(v, settle *value, own any, path string) {
 	meta := value{kind: object}
 	if own != nil {
@@ -267,7 +267,7 @@ func (w *writer) strings(v *value, key string, texts []string) {
 	}
 }
 
-// events lists the event types that Read would not declare and the children that it would not find.
+// events lists the event types and the children that Read would not find elsewhere in the config.
 func (w *writer) events(meta *value) {
 	for id := range w.spawned {
 		delete(w.children, id)

@@ -37,9 +37,9 @@ func written(t *testing.T, def statechart.Definition[counter]) (statechart.Defin
 	return def, texts[1]
 }
 
-// TestWrittenMachinesRunTheSame writes random machines and reads them back. Their transitions are shuffled, so that
-// wildcards may be anywhere: a chart tries transitions in document order, XState does not. The output runs on XState
-// too.
+// TestWrittenMachinesRunTheSame writes random machines and reads them back. It shuffles their transitions, so that
+// wildcards may be anywhere: a chart tries transitions in document order, but XState does not. The output runs on
+// XState too.
 func TestWrittenMachinesRunTheSame(t *testing.T) {
 	t.Parallel()
 	oracle := startXState(t)

@@ -22,8 +22,8 @@ type candidate struct {
 // end.
 //
 // A chart tries transitions in document order. XState tries the event's own type first, then prefixes from long to
-// short, then "*". If a wildcard precedes a descriptor that XState would try earlier, on writes a copy of the
-// wildcard's transition with that descriptor.
+// short, then "*". If a wildcard precedes a descriptor that XState would try earlier, the function writes a copy of
+// the wildcard's transition with that descriptor.
 func (w *writer) on(v, meta *value, s *outline.State, path string) (onDone []value) {
 	var candidates []candidate
 	for i := range s.On {
@@ -101,7 +101,8 @@ var ends = []struct {
 	{doneChild, xstateDoneActor, true}, {errorChild, xstateError, true},
 }
 
-// twin returns the descriptor that Read adds to a wildcard for the ends of services or of children.
+// twin returns the descriptor that Read adds to a wildcard. XState has one wildcard for the ends of services and of
+// children, and a chart has two. twin reports false if Read adds none.
 func (w *writer) twin(descriptor string) (string, bool) {
 	for i, end := range ends {
 		if descriptor == end.prefix+"*" {

@@ -86,7 +86,7 @@ func run(ctx context.Context, out, progress io.Writer, rounds int, each time.Dur
 	return err
 }
 
-// versions returns the versions of the benchmarked modules, without this module and Settle.
+// versions returns the versions of the modules that the benchmarks use, except this module and Settle.
 func versions(ctx context.Context) (string, error) {
 	text, err := output(ctx, "go", "list", "-test", "-deps",
 		"-f", "{{with .Module}}{{if not (or .Main .Replace)}}{{.Path}} {{.Version}}{{end}}{{end}}", ".")

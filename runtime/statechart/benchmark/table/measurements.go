@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The engines with requirements, by their names in the benchmarks.
+// Names of the engines that the requirements mention, as in the benchmarks.
 const (
 	settle    = "settle"
 	stateless = "stateless"
@@ -16,7 +16,7 @@ const (
 	xstate    = "xstate"
 )
 
-// key is one engine in one case.
+// key identifies the measurements of one engine in one case.
 type key struct{ name, engine string }
 
 func (k key) String() string { return k.name + "/" + k.engine }
@@ -24,7 +24,7 @@ func (k key) String() string { return k.name + "/" + k.engine }
 // measurements holds the results of all rounds.
 type measurements struct {
 	cpu string
-	// order lists each key once: in the order of the cases, and of the engines in each case.
+	// order lists each key once, in the order in which the benchmarks ran.
 	order []key
 	// nanoseconds and allocations have one entry per round. Allocations in Node are unknown.
 	nanoseconds, allocations map[key][]float64
@@ -62,8 +62,8 @@ func (m *measurements) addGo(text string) error {
 	return nil
 }
 
-// addNode adds the results of one run of the Node benchmarks and returns the versions. Call it after addGo, which
-// determines the order of the cases.
+// addNode adds the results of one run of the Node benchmarks. It returns the versions of XState and Node. Call it after
+// addGo, which determines the order of the cases.
 func (m *measurements) addNode(text string) (string, error) {
 	report, err := parseNode(text)
 	if err != nil {

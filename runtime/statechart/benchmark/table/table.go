@@ -27,8 +27,8 @@ var bars = []bar{
 	{name: "large1000", against: key{"large10", settle}, ratio: 2},
 }
 
-// table returns the table in Markdown: a row for each peer of each case, and for each requirement that compares Settle
-// with itself.
+// table returns the table in Markdown. It has a row for each other engine of each case, and a row for each requirement
+// that compares Settle with itself.
 func (m *measurements) table(rounds int) (string, error) {
 	if err := m.complete(rounds); err != nil {
 		return "", err
