@@ -29,7 +29,7 @@ type sentView struct {
 type appliedView struct {
 	MessageID string `json:"message_id"`
 	Type      string `json:"type"`
-	// EventIgnored is set if the event is known to have had no matching transition.
+	// EventIgnored is set if the instance is known to have ignored the event, because no transition matched.
 	EventIgnored bool `json:"event_ignored"`
 	instanceview.Instance
 }

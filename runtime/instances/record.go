@@ -139,8 +139,8 @@ type FailedEffect struct {
 	// longer than 2 KiB. DataBytes is the full length either way.
 	Data      json.RawMessage `json:"data,omitempty"`
 	DataBytes int             `json:"data_bytes,omitempty"`
-	// Report says whether the chart has received the failure. It is empty if the chart does not declare
-	// statechart.CommunicationError, unless the effect starts a child.
+	// Report says whether the chart has received the failure. If the chart does not declare
+	// statechart.CommunicationError, Report is empty, except for an effect that starts a child.
 	Report Report          `json:"report,omitempty"`
 	Chain  json.RawMessage `json:"chain,omitempty"` // of the effect, for the report
 }

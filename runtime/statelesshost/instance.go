@@ -25,7 +25,7 @@ type instance[T any] struct {
 	output  json.RawMessage
 }
 
-// step begins a macrostep. The caller sets its data.
+// step begins a macrostep. The caller sets the data of the step.
 func (i *instance[T]) step(event statechart.Event) *step {
 	return &step{
 		of: i.machine, event: event, state: i.machine.states[i.at].value, at: i.at,
