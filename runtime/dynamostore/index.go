@@ -54,8 +54,9 @@ func putIndex(item map[string]types.AttributeValue, record instances.Record) {
 func shardName(group string, shard int) string { return group + "/" + strconv.Itoa(shard) }
 
 // indexHead returns the innermost state that contains all active states, or the only active state. An item has one
-// entry in the index, but an instance may be in several states at once. indexHead returns "" if the states have no
-// common ancestor, and an outer state if the path is too long.
+// entry in the index, but an instance may be in several states at once. If the states have no common ancestor,
+// indexHead returns "". If the state's path is too long for the index, indexHead returns the nearest outer state whose
+// path fits.
 func indexHead(state []string) string {
 	if len(state) == 0 {
 		return ""
@@ -141,8 +142,8 @@ func (f Filter) indexEntryOf(item map[string]types.AttributeValue) (entry indexE
 	return entry, f.mayBeInState(item), nil
 }
 
-// mayBeInState is inState for an entry. It returns true for an entry that cannot be decoded: reading its instance
-// reports the error.
+// mayBeInState calls inState for the states in an entry of the index. It returns true for an entry that cannot be
+// decoded. The caller then reads the instance's item and reports the error.
 func (f Filter) mayBeInState(entry map[string]types.AttributeValue) bool {
 	if f.State == "" {
 		return true

@@ -190,8 +190,8 @@ func TestIndexReadsOnlyItsPart(t *testing.T) {
 	byIndex := counter.units
 	counter.units = 0
 	listed(t, store, dynamostore.Filter{Machine: "job", State: "queued", Status: statechart.Active})
-	// Half a unit for each shard of active instances, twice: once for the state and once for the root above it. One
-	// unit for each instance.
+	// ListPage queries each of the 16 shards of active instances twice, once for the state and once for the root above
+	// it. Each query takes half a unit. Then ListPage reads two instances, which takes one unit each.
 	if byIndex != 16+2 || counter.units != 44.5 {
 		t.Errorf("got %v read units by the index and %v by a scan, want 18 and 44.5", byIndex, counter.units)
 	}

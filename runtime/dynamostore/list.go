@@ -76,7 +76,8 @@ func (s *Store) List(ctx context.Context, filter Filter) iter.Seq2[instances.Rec
 	}
 }
 
-// decodeListed decodes an item, or returns an error that names the item and a record with at most Instance set.
+// decodeListed decodes an item. If that fails, it returns an error that names the item. The record then has at most
+// Instance set.
 func (s *Store) decodeListed(item map[string]types.AttributeValue) (instances.Record, *ItemError) {
 	record, err := decodeItem(item)
 	if err == nil {

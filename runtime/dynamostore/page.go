@@ -24,7 +24,8 @@ import (
 const (
 	// pageReadsMax is how many concurrent requests a page makes.
 	pageReadsMax = 16
-	// shardEntriesMin is the smallest page size of a shard: the filter may exclude most entries.
+	// shardEntriesMin is the smallest page size for a query of a shard. It is larger than a small limit of ListPage,
+	// because the filter may exclude most entries that a query reads.
 	shardEntriesMin = 100
 
 	// PageInstancesMax is the largest limit that ListPage accepts.
@@ -98,7 +99,7 @@ func (s *Store) ListPage(ctx context.Context, filter Filter, limit int, cursor s
 	return page, nil
 }
 
-// findEntries returns the first entries behind the key after that the filter selects, up to limit, in key order.
+// findEntries returns up to limit entries that the filter selects, in key order. It starts behind the given key.
 func (s *Store) findEntries(ctx context.Context, filter Filter, after string, limit int) ([]indexEntry, error) {
 	var found []indexEntry
 	for _, keys := range filter.indexRanges() {
@@ -126,7 +127,8 @@ func (s *Store) findEntries(ctx context.Context, filter Filter, after string, li
 // shardReader reads a range of one shard, page by page.
 type shardReader struct {
 	input *dynamodb.QueryInput
-	// entries are read but not yet taken. ended is set after the last page.
+	// entries holds the entries that fill has read and mergeShards has not taken yet. ended is set once fill has read
+	// the last page.
 	entries []indexEntry
 	ended   bool
 	err     error
@@ -181,8 +183,8 @@ func (r *shardReader) fill(ctx context.Context, client Client, filter Filter) {
 	}
 }
 
-// query returns the request for the first page of a shard. It includes every condition that the index can evaluate.
-// It cannot match an instance's states.
+// query returns the request for the first page of a shard. The request includes every condition that DynamoDB can
+// evaluate. DynamoDB cannot match an instance's states.
 func (f Filter) query(table, shard string, keys indexRange, limit int) *dynamodb.QueryInput {
 	input := &dynamodb.QueryInput{
 		TableName: &table, IndexName: aws.String(IndexName), Limit: aws.Int32(int32(max(limit, shardEntriesMin))),
@@ -205,7 +207,8 @@ func (f Filter) query(table, shard string, keys indexRange, limit int) *dynamodb
 	return input
 }
 
-// readItems reads the items of entries consistently, in their order. A deleted item is empty.
+// readItems reads the items of the entries consistently, and returns them in the order of the entries. It returns an
+// empty item for an instance that has been deleted.
 func (s *Store) readItems(ctx context.Context, entries []indexEntry) ([]map[string]types.AttributeValue, error) {
 	items, errs := make([]map[string]types.AttributeValue, len(entries)), make([]error, len(entries))
 	atOnce(len(entries), func(i int) {

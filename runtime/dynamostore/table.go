@@ -14,10 +14,10 @@ import (
 // tableReadyWait is how long CreateTable waits until the table is ready.
 const tableReadyWait = 2 * time.Minute
 
-// CreateTable creates the table that a Store needs, billed per request, with expire_at as its TTL, and waits until it
-// is ready. It keeps an existing table of that name.
+// CreateTable creates the table that a Store needs, and waits until the table is ready. AWS bills the table per request,
+// and expire_at is its TTL attribute. CreateTable keeps an existing table of that name.
 //
-// It is for local stacks and tests. In your own account, define the table in your infrastructure code, with backups
+// CreateTable is for local stacks and tests. In your own account, define the table in your infrastructure code, with backups
 // and encryption as you need them.
 func CreateTable(ctx context.Context, client *dynamodb.Client, table string) error {
 	return createTable(ctx, client, tableSchema(table))

@@ -31,8 +31,8 @@ const SourcePrefix = "settle."
 const (
 	// entriesMax is how many entries a PutEvents accepts (EventBridge API Reference, PutEvents).
 	entriesMax = 10
-	// requestBytesMax limits the sizes of all entries of a PutEvents together (EventBridge API Reference, PutEvents). An
-	// entry fits, because durable.EventBytesMax limits its event.
+	// requestBytesMax limits the sizes of all entries of a PutEvents together (EventBridge API Reference, PutEvents). One
+	// entry alone always fits, because durable.EventBytesMax limits its event.
 	requestBytesMax = 1 << 20
 	// detailTypeMax limits the characters of a detail type (EventBridge API Reference, PutEventsRequestEntry).
 	// EventBridge accepts a longer one, and then drops the event without an error.
@@ -78,8 +78,8 @@ type Detail struct {
 }
 
 // Emit publishes events of an instance: up to ten in one request, or in several requests if they are too large
-// together. It returns an error for each, nil if EventBridge accepted it. Errors wrap ErrRefused or ErrDenied. It
-// implements durable.Config.Emit.
+// together. It returns one error for each event: nil if EventBridge accepted the event. An error may wrap ErrRefused or
+// ErrDenied. Emit implements durable.Config.Emit.
 func (b *Bus) Emit(ctx context.Context, from instances.ID, events []statechart.Effect) []error {
 	errs := make([]error, len(events))
 	var entries []types.PutEventsRequestEntry

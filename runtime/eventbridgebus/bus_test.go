@@ -24,7 +24,7 @@ import (
 
 var order7 = instances.ID{Machine: "order", ID: "7"}
 
-// emitted returns n effects with the event shown and its number.
+// emitted returns n effects that emit events of the type "shown". Each event contains its number.
 func emitted(n int) (events []statechart.Effect) {
 	for i := range n {
 		events = append(events, effect(i, fmt.Sprintf(`{"type": "shown", "n": %d, "<": "&"}`, i)))
@@ -127,7 +127,8 @@ func TestLargeEventsAreSplit(t *testing.T) {
 	}
 }
 
-// TestUnacceptableEventsFailAlone: EventBridge drops an event with a long detail type without an error.
+// TestUnacceptableEventsFailAlone sends an event whose detail type is too long. EventBridge would drop such an event and
+// report no error.
 func TestUnacceptableEventsFailAlone(t *testing.T) {
 	t.Parallel()
 	client, published := local(t)
@@ -204,7 +205,8 @@ func TestAResponseThatOmitsEntriesIsRetried(t *testing.T) {
 	wantClass(t, "no entries", errs[0], nil)
 }
 
-// wantClass fails unless the error wraps class, or neither class if that is nil.
+// wantClass fails the test unless the error wraps class, which is ErrRefused or ErrDenied. If class is nil, the error
+// must wrap neither.
 func wantClass(t *testing.T, what string, err, class error) {
 	t.Helper()
 	isRefused, isDenied := errors.Is(err, durable.ErrRefused), errors.Is(err, durable.ErrDenied)

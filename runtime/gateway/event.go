@@ -29,7 +29,7 @@ type sentView struct {
 type appliedView struct {
 	MessageID string `json:"message_id"`
 	Type      string `json:"type"`
-	// EventIgnored is set if the event is known to have had no matching transition.
+	// EventIgnored is set if the instance is known to have ignored the event, because no transition matched.
 	EventIgnored bool `json:"event_ignored"`
 	instanceview.Instance
 }
@@ -42,8 +42,9 @@ func (a *api) postEvent(r *http.Request) (reply, error) {
 	return a.receive(r, func() (instances.ID, error) { return id, nil })
 }
 
-// aliasEventSuffix ends the path of an event to an alias. An alias may contain slashes, and API Gateway and http.ServeMux
-// accept a parameter for the rest of a path only at its end. So the suffix is a part of the parameter.
+// aliasEventSuffix is the end of the path to which a client posts an event for an alias. An alias may contain slashes, and
+// API Gateway and http.ServeMux accept a parameter with slashes only at the end of a path. So the suffix is a part of the
+// parameter.
 const aliasEventSuffix = "/events"
 
 // postAliasEvent sends an event to the instance that has an alias.
@@ -167,8 +168,8 @@ func readBody(r *http.Request, bytesMax int) ([]byte, error) {
 	return body, nil
 }
 
-// checkJSON checks that the body is JSON that is not compressed. No Content-Type, and media types that end in +json, count
-// as application/json.
+// checkJSON checks, by the headers, that the body is JSON that is not compressed. A missing Content-Type counts as
+// application/json, and so does a media type that ends in +json.
 func checkJSON(header http.Header) error {
 	if encoding := header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return fmt.Errorf("%w: expected a body without Content-Encoding, got %q", errMediaType, encoding)

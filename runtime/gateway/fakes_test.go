@@ -42,7 +42,7 @@ type verify struct {
 	Code json.Number `json:"code"`
 }
 
-// Validate rejects a verification without a code, and panics for one code.
+// Validate rejects a verification without a code, and panics for the code 666.
 func (v verify) Validate() error {
 	switch v.Code {
 	case "":
@@ -145,7 +145,7 @@ func (s *table) change(id string, change func(*instances.Record)) {
 	s.records[name] = record
 }
 
-// fail makes the table fail with the error, or work again with nil.
+// fail makes each call of the table return the error. If the error is nil, the table works again.
 func (s *table) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +187,8 @@ func (s *table) Find(_ context.Context, alias string) (instances.ID, error) {
 	return redemption.Instance, s.down
 }
 
-// Redeem returns the first redemption with First set. It stores the redemption without First, as later callers see it.
+// Redeem returns the first redemption of an alias with First set. It stores that redemption without First, and returns
+// the stored one to later callers.
 func (s *table) Redeem(_ context.Context, alias string, id instances.ID, event json.RawMessage, by string) (dynamostore.Redemption, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +286,8 @@ func sign(secret string, body []byte) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// github is the webhook of GitHub. Only webhookSecret has a previous secret.
+// github returns the webhook of GitHub, which accepts the given secret. If that is webhookSecret, the webhook accepts
+// previousSecret too.
 func github(secret string) map[string]gateway.Webhook {
 	secrets := gateway.Secrets{Current: []byte(secret)}
 	if secret == webhookSecret {
@@ -302,7 +304,8 @@ func webhookHeader(body []byte) http.Header {
 	}
 }
 
-// withHeader returns a copy of the header with one field set, or without it if value is "".
+// withHeader returns a copy of the header in which the named field has the value. If the value is "", the copy lacks the
+// field.
 func withHeader(header http.Header, name, value string) http.Header {
 	header = maps.Clone(header)
 	header.Del(name)

@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/runtime/gateway"
 )
 
-// checkAnswer checks the promises for every request. The answer is not a 5xx and is JSON that repeats its status. The
-// queue has exactly the accepted events, each valid for SQS and for its machine.
+// checkAnswer checks the promises for every request. The answer must be JSON that repeats its status, and must not be a
+// 5xx. The queue must have exactly the accepted events, each valid for SQS and for its machine.
 func checkAnswer(t *testing.T, w *world, answer *httptest.ResponseRecorder, eventID string) {
 	t.Helper()
 	if answer.Code >= http.StatusInternalServerError {

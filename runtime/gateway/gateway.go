@@ -68,9 +68,9 @@ type Store interface {
 
 // Config tunes the API. The zero value is useful.
 type Config struct {
-	// Webhooks are the third parties that send signed requests, by the name in the address.
+	// Webhooks are the third parties that send signed requests. The keys are the names in their addresses.
 	Webhooks map[string]Webhook
-	// Callbacks are the third parties that may call back, by the provider name in the address.
+	// Callbacks are the third parties that may call back. The keys are the provider names in their addresses.
 	Callbacks map[string]Callback
 	// EventBytesMax limits the size of a queued event, including its ID. Defaults to producer.EventBytesMax, at most QueueBytesMax.
 	EventBytesMax int

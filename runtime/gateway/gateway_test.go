@@ -163,7 +163,7 @@ func TestKeyInSeveralHeaderLinesIsOneKey(t *testing.T) {
 	}
 }
 
-// brokenLoader is a Store that panics with the instance ID in the panic's value.
+// brokenLoader is a Store whose Load panics. The panic's value contains the instance ID.
 type brokenLoader struct{ table }
 
 func (*brokenLoader) Load(_ context.Context, id instances.ID) (instances.Record, error) {

@@ -32,7 +32,7 @@ func view(t *testing.T, record instances.Record) instanceview.Instance {
 	return v
 }
 
-// New keys of a record or its snapshot stay hidden until Instance has a key for them.
+// New keys of a record or its snapshot stay hidden until instanceview.Instance has a field for them.
 func TestOnlyListedKeysAreShown(t *testing.T) {
 	t.Parallel()
 	record := stored(t, func(r *instances.Record) {

@@ -207,7 +207,7 @@ func (a *api) body(r route, v variant) object {
 	}
 }
 
-// eventsOf returns the schema of the events that a hosted version of a machine accepts.
+// eventsOf returns the schema of the events that at least one hosted version of the machine accepts.
 func (a *api) eventsOf(machine string) object {
 	types := map[string][]object{}
 	for _, version := range a.machines.Versions(machine) {
@@ -231,13 +231,14 @@ func (a *api) eventsOf(machine string) object {
 	return object{"anyOf": all}
 }
 
-// isOfRuntime reports whether only the runtime sends an event that the machine declares. Machines.Accept rejects it.
+// isOfRuntime reports whether only the runtime may send events of the type, even if the machine declares the type.
+// Machines.Accept rejects such events.
 func isOfRuntime(machine durable.Machine, typ string) bool {
 	own := []string{durable.TokenExpired, durable.AliasTaken, statechart.CommunicationError}
 	return slices.Contains(own, typ) || slices.Contains(machine.Describe().WorkflowEnds, typ) || strings.HasPrefix(typ, statechart.ReservedPrefix)
 }
 
-// eventOf returns the schema of an event with a payload type, which is nil for no payload.
+// eventOf returns the schema of an event of type typ. of is the Go type of its payload, or nil if the event has none.
 func eventOf(typ string, of reflect.Type) object {
 	schema := object{}
 	if of != nil {

@@ -229,7 +229,7 @@ func TestDocumentAndRoutesAgree(t *testing.T) {
 func TestDocumentedEventsAreAccepted(t *testing.T) {
 	t.Parallel()
 	settled := []string{statechart.Settled}
-	// Only the runtime may send two of these events.
+	// Only the runtime may send AliasTaken and TokenExpired.
 	lodger := durable.Host(statechart.Must(statechart.Definition[struct{}]{
 		ID: "lodger", Version: 1, Initial: "in", States: []statechart.State[struct{}]{{ID: "in", Tags: settled}},
 		Payloads: statechart.Payloads{durable.AliasTaken: statechart.NoPayload(), durable.TokenExpired: statechart.NoPayload(), "VERIFY": statechart.PayloadOf[map[string]any]()},

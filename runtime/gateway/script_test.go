@@ -58,8 +58,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// consumers are the callback keys of a consumer at each stage of two rotations, by name. The gateway of the scripts has
-// the keys of current.
+// consumers holds consumers by name, with their callback keys. The key is rotated several times: each consumer has the
+// keys of one stage. In the scripts, the gateway has the keys of the consumer "current".
 var consumers = func() map[string]enrich.Callbacks {
 	key := func(name string) []byte { return []byte("the callback key " + name) }
 	return map[string]enrich.Callbacks{

@@ -16,11 +16,12 @@ const (
 	// WaitMax is the longest wait for the outcome of an event. An HTTP API ends a request after 30 seconds (Amazon API
 	// Gateway Developer Guide, "Quotas for configuring and running an HTTP API").
 	WaitMax = 29 * time.Second
-	// WaitDefault is how long a request waits that has no timeout.
+	// WaitDefault is the longest wait of a request that sets no timeout.
 	WaitDefault = 10 * time.Second
 )
 
-// waitOf returns how long the query of a request asks to wait, 0 if it does not ask: ?wait=settled&timeout=10s.
+// waitOf returns how long a request wants to wait, by its query, such as ?wait=settled&timeout=10s. It returns 0 if the
+// query does not ask for a wait.
 func waitOf(query string) (time.Duration, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {

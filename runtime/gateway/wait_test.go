@@ -41,8 +41,8 @@ func (w *world) apply(t *testing.T, event statechart.Event, sequence string) {
 	})
 }
 
-// TestWaitAnswersWithTheStateThatTheEventLedTo runs in virtual time. after changes the instance 3 seconds after
-// the request.
+// TestWaitAnswersWithTheStateThatTheEventLedTo runs in virtual time. In each case, the function after changes the
+// instance 3 seconds after the request.
 func TestWaitAnswersWithTheStateThatTheEventLedTo(t *testing.T) {
 	t.Parallel()
 	verify := statechart.Event{Type: "VERIFY", At: epoch, Payload: verify{Code: "1234"}}
@@ -102,7 +102,7 @@ func TestWaitAnswersWithTheStateThatTheEventLedTo(t *testing.T) {
 	}
 }
 
-// TestWaitReadsSeldom counts the reads of the longest wait. They are the cost of a wait.
+// TestWaitReadsSeldom counts the reads of waits that time out. The reads are the cost of a wait.
 func TestWaitReadsSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +123,8 @@ func TestWaitReadsSeldom(t *testing.T) {
 	})
 }
 
-// TestRetryOfAWaitFindsTheAppliedEvent sends an event again that the instance has applied, after a lost answer.
+// TestRetryOfAWaitFindsTheAppliedEvent sends the same event twice. The first wait ends before the instance applies the
+// event. The second request finds that the instance has applied it.
 func TestRetryOfAWaitFindsTheAppliedEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -47,8 +47,8 @@ type Secrets struct {
 	Previous []byte
 }
 
-// errNoSecret rejects a request as a wrong signature does, and not with a 5xx. Anybody can send such a request, and a
-// 5xx sets off an alarm.
+// errNoSecret rejects a request with the status for a wrong signature, and not with a 5xx. Anybody can send a request to
+// a webhook, and a 5xx sets off an alarm.
 var errNoSecret = errors.New("webhooks are rejected because no secret is configured: set one here and at the sender")
 
 // HMAC returns a Verify function for the most common form of a signature. The header holds the prefix and the
@@ -95,7 +95,7 @@ func SignedBy(secrets Secrets, signature string, parts ...[]byte) error {
 
 func (s Secrets) empty() bool { return len(s.Current) == 0 && len(s.Previous) == 0 }
 
-// postWebhook queues the event of a webhook. It uses no other part of the request before the signature is verified.
+// postWebhook queues the event of a webhook. It verifies the signature before it converts the request to an event.
 func (a *api) postWebhook(r *http.Request) (reply, error) {
 	webhook, known := a.config.Webhooks[r.PathValue("name")]
 	if !known {
@@ -122,7 +122,7 @@ func (a *api) postWebhook(r *http.Request) (reply, error) {
 	return a.enqueue(r.Context(), m)
 }
 
-// bodyID returns the ID of a webhook's event that has no other ID. A redelivery has the same body, and so the same ID.
+// bodyID returns the ID of a webhook's event if Read returned none. A redelivery has the same body, and so the same ID.
 func bodyID(body []byte) string {
 	sum := sha256.Sum256(body)
 	return "body/" + hex.EncodeToString(sum[:16])

@@ -45,8 +45,8 @@ func ParseID(text string) (ID, error) {
 	return ID{Machine: machine, ID: id}, nil
 }
 
-// ChildName returns the name of the child that an instance, created at the given time, has under a key. The name is a
-// readable prefix and a hash. It never changes, and no other child has it.
+// ChildName returns the name of the parent's child with the given key. createdAt is when the parent was created. The name
+// is a readable prefix and a hash. It never changes, and no other child has it.
 func ChildName(parent ID, createdAt time.Time, key, machine string) ID {
 	hash := sha256.Sum256(fmt.Appendf(nil, "%s@%d/%s", parent, createdAt.UnixMilli(), key))
 	suffix := "-" + hex.EncodeToString(hash[:16])

@@ -32,7 +32,7 @@ const (
 	// Keep prevents the deletion of the item after its retention, and Unkeep permits the deletion again.
 	Keep   OperationKind = "keep"
 	Unkeep OperationKind = "unkeep"
-	// Forget replaces the data of an instance that has ended. The item expires after durable.Config.RetentionMin.
+	// Forget erases the data of an instance that has ended. The item expires after durable.Config.RetentionMin.
 	Forget OperationKind = "forget"
 )
 

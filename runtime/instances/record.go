@@ -52,11 +52,11 @@ type Record struct {
 	Skipped int64
 	// FailedEffects holds the effects that will never be performed, oldest first. See durable.Config.FailedEffectsMax.
 	FailedEffects []FailedEffect
-	// DeniedSince is when AWS first denied the first effect of the outbox, or else the next answer to a task; zero if not.
+	// DeniedSince is when AWS first denied the first effect of Outbox, or else the next answer to a task; zero if neither.
 	DeniedSince time.Time
 	// Outbox holds the effects that may not have been performed yet. Perform them in order, after the record is stored.
 	Outbox []statechart.Effect
-	// Tokens holds the tasks that wait, are owed an answer, or whose expiry the chart has yet to receive, in order of arrival.
+	// Tokens holds each task, in order of arrival, until the loop has answered it or the chart has received its expiry.
 	Tokens []Token
 	// Executions holds the workflow executions that the instance waits for, in the order of their requests.
 	Executions []Execution
@@ -104,7 +104,7 @@ type Attempt struct {
 	// Queue and SequenceNumber identify the event.
 	Queue          string `json:"queue"`
 	SequenceNumber string `json:"sequence_number"`
-	// Count is stored before each retry, and taken back if the try fails through no fault of the chart.
+	// Count is raised and stored before each retry, and lowered again if the try fails through no fault of the chart.
 	Count int `json:"count"`
 	// Services counts the services that began or were refused, each once regardless of retries.
 	Services int `json:"services,omitempty"`
@@ -139,8 +139,8 @@ type FailedEffect struct {
 	// longer than 2 KiB. DataBytes is the full length either way.
 	Data      json.RawMessage `json:"data,omitempty"`
 	DataBytes int             `json:"data_bytes,omitempty"`
-	// Report says whether the chart has received the failure. It is empty if the chart does not declare
-	// statechart.CommunicationError, unless the effect starts a child.
+	// Report says whether the chart has received the failure. If the chart does not declare
+	// statechart.CommunicationError, Report is empty, except for an effect that starts a child.
 	Report Report          `json:"report,omitempty"`
 	Chain  json.RawMessage `json:"chain,omitempty"` // of the effect, for the report
 }
@@ -159,7 +159,7 @@ type Report string
 const (
 	// ReportUnsent means that the queue refused the report too. With each event of the instance, the loop tries again.
 	ReportUnsent Report = "unsent"
-	// ReportSent means that the report is in the queue. If it stays so, the report was parked.
+	// ReportSent means that the report is in the queue. If Report keeps this value, the report was parked.
 	ReportSent     Report = "sent"
 	ReportReceived Report = "received"
 )

@@ -9,7 +9,7 @@ import (
 // LastSend is the last applied event from another instance. A queue delivers the sends of a sender in the order of
 // their IDs, so a send with an earlier ID is a duplicate.
 type LastSend struct {
-	// Sender is the sender's name and its creation, as in the IDs of its sends: "order/1@1767322800000".
+	// Sender is the sender's name and time of creation, as in the IDs of its sends: "order/1@1767322800000".
 	Sender string `json:"sender"`
 	ID     string `json:"id"` // such as "3.0"
 }

@@ -16,7 +16,7 @@ type Execution struct {
 	// Event is the type of the event that reports the end to the chart.
 	Event     string    `json:"event"`
 	StartedAt time.Time `json:"started_at"` // when the chart requested the execution
-	// ARN is the execution's ARN, empty until the loop knows that it has started, or may have.
+	// ARN is the execution's ARN, empty until the loop knows that the execution has started or may have started.
 	ARN string `json:"arn,omitempty"`
 	// Refused is set if the execution cannot be started. If ARN is set too, an earlier call may have started it.
 	Refused *Refusal `json:"refused,omitempty"`

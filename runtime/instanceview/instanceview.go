@@ -39,7 +39,7 @@ type Instance struct {
 	Context      json.RawMessage `json:"context"`
 	Output       json.RawMessage `json:"output,omitempty"`
 	HistoryValue json.RawMessage `json:"historyValue,omitempty"`
-	// Timers are by timer ID, Services by service key.
+	// Timers has the timers by their IDs, and Services has the services by their keys.
 	Timers   map[string]Timer   `json:"timers,omitempty"`
 	Services map[string]Service `json:"services,omitempty"`
 	// Children are the live child instances, by ID. Parent is the instance that spawned this one.
@@ -78,7 +78,7 @@ type Service struct {
 
 // Child is a live child instance.
 type Child struct {
-	// Instance is the ID of the child, Key the value that the ID is derived from.
+	// Instance is the ID of the child. Key is the value that the ID is derived from.
 	Instance string `json:"instance"`
 	Key      string `json:"key"`
 	Machine  string `json:"machine"`
@@ -172,7 +172,7 @@ func since(record instances.Record) time.Time {
 	var snapshot struct {
 		Steps int64 `json:"steps"`
 	}
-	// The first step is the start. Each later step has a transition in the history, unless it was dropped.
+	// The first step is the start. Each later step has a transition in the history, unless the history has dropped it.
 	if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil || snapshot.Steps < 1 || snapshot.Steps-1 > handled {
 		return time.Time{}
 	}

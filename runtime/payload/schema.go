@@ -88,7 +88,7 @@ func (d describer) described(typ reflect.Type) map[string]any {
 	}
 }
 
-// doubleBits is the largest size of integers whose limits a JSON number of double precision holds.
+// doubleBits is the largest size of an integer type, in bits, whose limits a double-precision number holds exactly.
 const doubleBits = 32
 
 // integer returns the schema of an integer. Limits that a reader might round are left out, except the limit 0.
@@ -151,7 +151,7 @@ func fieldOf(typ reflect.Type, key string) reflect.StructField {
 	return reflect.StructField{}
 }
 
-// isQuoted reports whether a field has the option string and a type that it applies to.
+// isQuoted reports whether a field has the option string and a type to which the option applies.
 func isQuoted(field reflect.StructField) bool {
 	_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 	switch behind(field.Type).Kind() {

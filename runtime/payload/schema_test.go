@@ -49,7 +49,7 @@ func TestSchemasDescribeWhatEncodingJSONDoes(t *testing.T) {
 		{reflect.TypeFor[*shadowed2](), payload.Output, `{"type": ["object", "null"], "required": ["Inside", "shadow", "Raw", "bytes", "list"], "properties": {"Inside": ` + int8s + `, "shadow": {"type": "string"},
 			"quoted": {"type": "string"}, "Raw": {}, "bytes": {"type": ["string", "null"], "contentEncoding": "base64"},
 			"list": {"type": ["array", "null"], "items": {"type": "integer", "minimum": 0, "maximum": 65535}}}}`},
-		// A tag wins over a less nested field of an embedded struct, and City is only in Outer.
+		// The key of the outer field City is "town". So the key "City" comes from the embedded struct Outer.
 		{reflect.TypeFor[shadowed](), payload.Input, `{"type": "object", "properties": {"town": {"type": "string"}, "City": {"type": "string"}}}`},
 	} {
 		var got, want any

@@ -60,7 +60,7 @@ type Poll struct {
 	Record instances.Record
 	// Applied reports whether the event has been applied, ignored or parked.
 	Applied bool
-	// Waited is the sum of the pauses so far, and Pause the next one.
+	// Waited is the sum of the pauses so far. Pause is the next pause.
 	Waited, Pause time.Duration
 }
 
@@ -96,7 +96,8 @@ func CheckCondition(machines *durable.Machines, machine string, until Condition)
 }
 
 // Await polls until the instance has applied the event of SendWatched and reaches the condition. Each poll is a consistent
-// read. If the function each is not nil, Await calls it after each poll that does not end the wait. Its error ends the wait.
+// read. If the function each is not nil, Await calls it after each poll that does not end the wait. If the function
+// returns an error, the wait ends.
 //
 // Await fails with ErrParked or ErrUnreachable, with the error of the context, or with an error of the store. An event
 // that was parked before its instance existed leaves no trace in the store. Then Await waits until the context ends.
@@ -105,12 +106,13 @@ func (p *Producer) Await(ctx context.Context, sent Sent, until Condition, each f
 	return p.poll(ctx, sent, until, each)
 }
 
-// Wait is Await for an instance in any state, without an event. It returns at once if the condition holds.
+// Wait is Await without an event: it polls until the instance reaches the condition. It returns at once if the condition
+// holds already.
 func (p *Producer) Wait(ctx context.Context, id instances.ID, until Condition, each func(context.Context, Poll) error) (Outcome, error) {
 	return p.poll(ctx, Sent{Event: Event{Message: durable.Message{To: id}}}, until, each)
 }
 
-// poll polls for an event, or without one if its type is empty.
+// poll implements Await and Wait. If sent.Type is empty, it waits for no event, only for the condition.
 func (p *Producer) poll(ctx context.Context, sent Sent, until Condition, each func(context.Context, Poll) error) (Outcome, error) {
 	poll := Poll{Pause: PollFirst}
 	for {
@@ -142,7 +144,7 @@ func (p *Producer) poll(ctx context.Context, sent Sent, until Condition, each fu
 	}
 }
 
-// sleep returns the error of the context if that ends first.
+// sleep pauses. If the context ends first, sleep returns the error of the context.
 func sleep(ctx context.Context, pause time.Duration) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

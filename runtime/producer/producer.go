@@ -149,8 +149,8 @@ func (p *Producer) send(ctx context.Context, sent Sent) (Sent, error) {
 	return sent, err
 }
 
-// Watch is the start of a send that Await waits for. It reads the queue's ARN and the instance, so that Await can
-// distinguish the outcome of the event from earlier ones. It queues nothing. Then call SendWatched.
+// Watch prepares to send an event whose outcome Await will wait for. It reads the queue's ARN and the instance, so that
+// Await can distinguish this outcome from earlier outcomes. Watch queues nothing: call SendWatched with its result.
 func (p *Producer) Watch(ctx context.Context, event Event) (Sent, error) {
 	sent := Sent{Event: event}
 	var err error
@@ -161,7 +161,7 @@ func (p *Producer) Watch(ctx context.Context, event Event) (Sent, error) {
 	return sent, err
 }
 
-// SendWatched queues the event of Watch. It fails as Send does.
+// SendWatched queues the event that Watch has prepared. It fails as Send does.
 func (p *Producer) SendWatched(ctx context.Context, watched Sent) (Sent, error) {
 	return p.send(ctx, watched)
 }

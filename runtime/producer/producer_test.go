@@ -36,8 +36,8 @@ func (p *ports) Load(context.Context, instances.ID) (instances.Record, error) {
 	return p.record, nil
 }
 
-// TestAwaitRecognisesTheOutcomeOfItsEvent awaits LIGHT, with the ID light-1, for ten seconds. before is the record when it
-// is queued, after is the record from then on.
+// TestAwaitRecognisesTheOutcomeOfItsEvent waits ten seconds for the outcome of the event LIGHT with the ID light-1. before
+// is the record when the event is queued. after is the record from then on.
 func TestAwaitRecognisesTheOutcomeOfItsEvent(t *testing.T) {
 	t.Parallel()
 	machine := durable.Host(statechart.Must(statechart.Definition[struct{}]{

@@ -75,8 +75,8 @@ func TestATimerThatSchedulerCannotDeliverIsKept(t *testing.T) {
 	})
 }
 
-// A dead letter that an operator returns to the delay queue before its timer is due waits there like the timer's own
-// message.
+// An operator returns a dead letter to the delay queue before its timer is due. The dead letter waits there like the
+// timer's own message.
 func TestAnEarlyDeadLetterWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

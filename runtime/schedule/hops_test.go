@@ -41,7 +41,7 @@ func (f *fixture) withScheduler(http aws.HTTPClient) (*schedule.Timers, *bytes.B
 	return timers, &log
 }
 
-// TestATimerThatSchedulerDeniesTravelsInHops denies or refuses a timer of 40 minutes.
+// TestATimerThatSchedulerDeniesTravelsInHops uses a timer of 40 minutes, which EventBridge Scheduler denies or refuses.
 func TestATimerThatSchedulerDeniesTravelsInHops(t *testing.T) {
 	t.Parallel()
 	for _, c := range []answer{
@@ -147,7 +147,7 @@ func TestCopiesOfADeniedTimerBecomeOneSchedule(t *testing.T) {
 	})
 }
 
-// TestEachDeniedScheduleLogsOneWarning also shows that a call without fallback logs none.
+// TestEachDeniedScheduleLogsOneWarning also shows that Schedule logs no warning if Scheduler accepts the timer.
 func TestEachDeniedScheduleLogsOneWarning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

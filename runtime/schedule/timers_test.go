@@ -44,7 +44,7 @@ func schedules(t *testing.T, client *scheduler.Client) int {
 	return len(listed.Schedules)
 }
 
-// TestTimersFireOnTimeAfterAnyDelay sends each message once, at most a second late.
+// TestTimersFireOnTimeAfterAnyDelay checks that the timers send each message once, at most a second late.
 func TestTimersFireOnTimeAfterAnyDelay(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

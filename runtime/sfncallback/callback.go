@@ -66,7 +66,7 @@ func (c *Callback) send(ctx context.Context, token instances.Token, answer insta
 	return err
 }
 
-// Heartbeat reports that the task is still in progress. Fails with durable.ErrExpired.
+// Heartbeat reports that the task is still in progress. It fails with durable.ErrExpired if the task no longer waits.
 func (c *Callback) Heartbeat(ctx context.Context, token instances.Token) error {
 	_, err := c.client.SendTaskHeartbeat(ctx, &sfn.SendTaskHeartbeatInput{TaskToken: aws.String(token.Value.Reveal())})
 	switch {

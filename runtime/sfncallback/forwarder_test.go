@@ -107,7 +107,7 @@ func TestAnUnknownExecutionIsNotRetriedForever(t *testing.T) {
 	}
 }
 
-// EventBridge's rule matches all executions of an account.
+// EventBridge's rule matches all executions of an account. The forwarder must skip most of them without a call.
 func TestForeignExecutionsCostNoCall(t *testing.T) {
 	t.Parallel()
 	clerk := &clerk{described: described(types.ExecutionStatusSucceeded, "1", "")}

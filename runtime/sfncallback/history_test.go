@@ -40,8 +40,8 @@ func (a answered) GetExecutionHistory(context.Context, *sfn.GetExecutionHistoryI
 	return &sfn.GetExecutionHistoryOutput{Events: events}, nil
 }
 
-// TestAHistoryThatLagsDecidesNothing answers a task that is over. Only an event that ends the task or the execution
-// may decide why.
+// TestAHistoryThatLagsDecidesNothing answers a task that is over. Answer may decide how the task ended only by an event
+// that ends the task or the execution.
 func TestAHistoryThatLagsDecidesNothing(t *testing.T) {
 	t.Parallel()
 	const (

@@ -23,7 +23,7 @@ var ada = instances.ID{Machine: "signup", ID: "ada"}
 // visibility is the queues' visibility timeout.
 const visibility = 60 * time.Second
 
-// fixture is the local queues, and the queue under test on top of them.
+// fixture holds the local queues, and the queue under test, which uses them.
 type fixture struct {
 	t                         *testing.T
 	cloud                     *awslocal.Cloud

@@ -77,7 +77,7 @@ func parkingID(delivery durable.Delivery) string {
 	return fmt.Sprintf("parked-%x-%s", queue[:8], delivery.SequenceNumber)
 }
 
-// parkingAttributes returns as many of the attributes as fit, with the body, into a message of bytesMax.
+// parkingAttributes returns as many of the attributes as fit into a message of bytesMax bytes together with the body.
 func parkingAttributes(delivery durable.Delivery, reason string, bytesMax int) map[string]types.MessageAttributeValue {
 	attributes := map[string]types.MessageAttributeValue{}
 	room := bytesMax - len(delivery.Body)

@@ -93,7 +93,7 @@ func DeadLetterARN(redrivePolicy string) string {
 	return form.Target
 }
 
-// attribute returns an attribute of the FIFO queue. A successful read is kept: neither attribute changes while a
+// attribute returns the queue's ARN or redrive policy. It reads both once and keeps them, because neither changes while a
 // process uses the queue.
 func (q *Queue) attribute(ctx context.Context, name types.QueueAttributeName) (string, error) {
 	q.mu.Lock()
@@ -117,8 +117,8 @@ func (q *Queue) attribute(ctx context.Context, name types.QueueAttributeName) (s
 // unsendable escapes the characters that JSON allows and SQS refuses.
 var unsendable = strings.NewReplacer("\ufffe", `\ufffe`, "\uffff", `\uffff`)
 
-// sendable returns an event with only characters that SQS accepts. In JSON, the others occur only in strings, where
-// their escapes mean the same.
+// sendable escapes the characters of an event that SQS refuses. In JSON, they occur only in strings, where an escape
+// means the same as the character.
 func sendable[T json.RawMessage | string](event T) string {
 	return unsendable.Replace(string(event))
 }

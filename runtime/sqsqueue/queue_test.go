@@ -163,7 +163,7 @@ func TestDelayNamesTheFailedMessagesAndDelaysTheOthers(t *testing.T) {
 			f.send(body, "d-"+body)
 		}
 		received := f.deliveries()
-		// SQS does not know eleven of the fourteen deliveries. They need two calls.
+		// SQS does not know eleven of the fourteen deliveries. Fourteen deliveries need two calls.
 		deliveries := slices.Clone(received[:2])
 		for range 11 {
 			deliveries = append(deliveries, durable.Delivery{MessageID: "unknown", ReceiptHandle: "?"})

@@ -31,8 +31,8 @@ const (
 	TaskNotSent = "Settle.TaskNotSent"
 )
 
-// TaskHandler returns the Lambda handler of the function that such a task invokes. It validates the event and sends it
-// to the FIFO queue. Its errors fail the task.
+// TaskHandler returns the Lambda handler of the function that a Task invokes. The handler validates the task's event and
+// sends it to the FIFO queue. If the handler returns an error, the task fails.
 func TaskHandler(machines *durable.Machines, queue durable.Sender) func(context.Context, Task) error {
 	return func(ctx context.Context, task Task) error {
 		id, err := instances.ParseID(task.Instance)

@@ -76,8 +76,8 @@ func SendTo(ctx context.Context, instance, typ string, payload any) error {
 	return s.effect(statechart.Effect{Kind: statechart.Send, To: instance, Event: body})
 }
 
-// SendAfter sends the instance itself an event of Config.Events after the delay. It uses a durable timer, which ends
-// with the instance or with a call of Cancel for the ID.
+// SendAfter sends the instance itself an event of Config.Events after the delay. It uses a durable timer, which ends when
+// the instance ends or when an action calls Cancel with the ID.
 func SendAfter(ctx context.Context, id, typ string, delay time.Duration, payload any) error {
 	s, err := stepOf(ctx)
 	if err != nil {
@@ -133,8 +133,8 @@ func Log(ctx context.Context, message string) error {
 // an outcome, or an error.
 type Answer struct {
 	Name string
-	// Outcome is the value that a workflow branches on. Output is the data with it and must marshal to JSON; nil
-	// means none.
+	// Outcome is the value that a workflow branches on. Output is the data that belongs to the outcome. It must marshal
+	// to JSON; nil means none.
 	Outcome string
 	Output  any
 	// Error, if set, makes the answer a failure with this error code, instead of an outcome. Cause explains it.

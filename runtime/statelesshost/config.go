@@ -11,8 +11,8 @@ import (
 // Config describes how a stateless machine is hosted. T is the data of one instance, stored with it as its context.
 // All instances share any other data that an action keeps, and the data is lost when the process ends.
 //
-// T is copied before each step, so that a failed step changes nothing. T's method Clone() T makes the copy if it
-// exists. Otherwise reflection does, as for the context of a chart.
+// The data is copied before each step, so that a failed step changes nothing. If T has a method Clone() T, that method
+// makes the copy. Otherwise reflection makes the copy, as for the context of a chart.
 type Config[T any] struct {
 	// ID and Version are as in a chart: see statechart.Definition.
 	ID      string
@@ -49,14 +49,14 @@ type State[T any] struct {
 	// Tags apply to an instance that is in the state or in a substate. An instance may wait for events only in states
 	// that are tagged statechart.Settled themselves.
 	Tags []string
-	// Final ends the instance in this state once no trigger is left. Output returns its output, which must marshal to
-	// JSON; nil means none.
+	// Final ends the instance in this state once no trigger is left. Output returns the instance's output, which must
+	// marshal to JSON; nil means none.
 	Final  bool
 	Output func(T) any
 	// After lists the timers that start when the state is entered and end when it is left.
 	After []After
-	// Resolve lists the answers to tasks that wait for the instance, as in a chart's state. They are given when the
-	// state is entered, after its entry actions, and to tasks that start to wait later.
+	// Resolve lists the answers to tasks that wait for the instance, as in a chart's state. The instance answers the
+	// tasks when it has entered the state, after the entry actions. It also answers tasks that start to wait later.
 	Resolve []statechart.Resolution[T]
 }
 

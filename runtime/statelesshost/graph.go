@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// graph is a machine's graph, parsed from its diagram in the DOT language, which is stateless's only way to list
-// transitions. If a version of stateless draws differently from what this package expects, the diagram has states but
-// no arrows.
+// graph is a machine's graph. This package parses it from the diagram in the DOT language, because stateless has no other
+// way to list transitions. If a version of stateless draws in another form than this package expects, the graph has
+// states but no edges.
 type graph struct {
 	states []graphState
 	edges  []edge
@@ -37,7 +37,7 @@ type edge struct {
 var (
 	graphNode = regexp.MustCompile(`^\t+("[^"]*"|[^\s"]+) \[label="`)
 	graphEdge = regexp.MustCompile(`^\t("[^"]*"|[^\s"]+) -> ("[^"]*"|[^\s"]+) \[label=(.*)\];$`)
-	// A function literal has a meaningless name.
+	// A function literal has a meaningless name, such as func1.
 	unnamedAction = regexp.MustCompile(` / (?:func)?\d+(?:, (?:func)?\d+)*`)
 	unnamedGuard  = regexp.MustCompile(`\[(?:func)?\d+\]`)
 
@@ -69,7 +69,7 @@ func readGraph[T any](m *Machine[T], dot string) *graph {
 		line = strings.TrimSuffix(line, "\n")
 		found := graphEdge.FindStringSubmatch(line)
 		if found == nil {
-			// The start points of initial transitions have names that stateless generates.
+			// A point is the start of an initial transition, and no state. stateless generates its name.
 			if node := graphNode.FindStringSubmatch(line); node != nil && !isCluster(node[1]) && !strings.Contains(line, "shape=point") {
 				find(node[1])
 			}

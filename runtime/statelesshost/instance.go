@@ -25,7 +25,7 @@ type instance[T any] struct {
 	output  json.RawMessage
 }
 
-// step begins a macrostep. The caller sets its data.
+// step begins a macrostep. The caller sets the data of the step.
 func (i *instance[T]) step(event statechart.Event) *step {
 	return &step{
 		of: i.machine, event: event, state: i.machine.states[i.at].value, at: i.at,
@@ -296,8 +296,8 @@ func (i *instance[T]) Stop(time.Time) (next durable.Instance, effects []statecha
 	return &ended, nil, true, nil
 }
 
-// Move implements durable.Instance. It fires no trigger, so no entry or exit action runs. Timers and answers of the
-// states apply.
+// Move implements durable.Instance. It fires no trigger, so no entry or exit action runs. The timers and answers of the
+// states apply as in a transition.
 func (i *instance[T]) Move(path string, at time.Time) (next durable.Instance, effects []statechart.Effect, err error) {
 	to, known := i.machine.byName[path]
 	if !known {

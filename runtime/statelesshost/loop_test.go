@@ -121,7 +121,7 @@ func (w *world) Answer(_ context.Context, token instances.Token, answer instance
 // Heartbeat implements durable.Tokens.
 func (w *world) Heartbeat(context.Context, instances.Token) error { return nil }
 
-// send sends an event to an instance, and waits ten seconds until it is handled.
+// send sends an event to an instance. It waits ten seconds, so that the consumer has handled the event.
 func (w *world) send(instance, body string) instances.Record {
 	w.t.Helper()
 	id, err := instances.ParseID(instance)

@@ -30,7 +30,7 @@ type entry struct {
 
 var errCrossTalk = errors.New("an action received another instance's data")
 
-// newLedgers is a machine whose actions yield the processor, fire triggers, fail and panic.
+// newLedgers returns a machine whose actions yield the processor, fire triggers, fail and panic.
 func newLedgers() *statelesshost.Machine[ledger] {
 	sm := statelesshost.NewStateMachine()
 	note := func(ctx context.Context, text string) *ledger {

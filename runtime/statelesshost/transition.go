@@ -50,7 +50,8 @@ func (m *Machine[T]) follow(ctx context.Context, sm *stateless.StateMachine, s *
 	return m.change(s, to, left, entered)
 }
 
-// change sets the state, ends the timers of the states left, and enters the others.
+// change sets the state to the one at index to. It ends the timers of the states in left, and enters the states in
+// entered.
 func (m *Machine[T]) change(s *step, to int, left, entered []int) error {
 	s.drop(func(timer statechart.Timer) bool {
 		return timer.Event == nil && slices.ContainsFunc(left, func(k int) bool { return m.states[k].Name == timer.State })

@@ -43,8 +43,8 @@ func EventDigest(event []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// readValue reads one value and returns its canonical form. If the value is an object, it leaves out the key that
-// omitted names, but not in the values inside.
+// readValue reads one value and returns its canonical form. If the value is an object, readValue leaves out the key that
+// omitted names. Objects inside the value keep this key.
 func readValue(decoder *json.Decoder, omitted string) ([]byte, error) {
 	token, err := decoder.Token()
 	if err != nil {

@@ -165,8 +165,8 @@ func (p place) mismatch() *Error {
 	return &Error{Key: p.key, Expected: expected, Got: got}
 }
 
-// expectation describes the JSON for a type, and its kind as Kind does. The kind is "" if only the type's own
-// methods know it.
+// expectation describes the JSON that decodes into the type, and names its kind as Kind does. The kind is "" if only
+// the type's own methods know which kind they accept.
 func expectation(typ reflect.Type) (expected, kind string) {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()

@@ -72,7 +72,7 @@ func TestUnmarshalNamesTheMismatchedValue(t *testing.T) {
 	}
 }
 
-// stubborn has an UnmarshalJSON that always fails, with the value in its error.
+// stubborn has an UnmarshalJSON that always fails. Its error quotes the value.
 type stubborn struct{ N int }
 
 func (*stubborn) UnmarshalJSON(text []byte) error { return errors.New("cannot take " + string(text)) }

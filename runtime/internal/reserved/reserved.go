@@ -1,12 +1,14 @@
-// Package reserved contains the IDs that no machine may have. Stores keep items under them that are not instances.
+// Package reserved contains the IDs that no machine may have. With these IDs, stores begin the keys of items that are not
+// instances.
 package reserved
 
 // The reserved IDs.
 const (
-	// Alias begins the keys of aliases.
+	// Alias is the key prefix of the items that map aliases to instances.
 	Alias = "alias"
-	// Idempotency begins the keys of event IDs that callers have used.
+	// Idempotency is the key prefix of the items that reserve event IDs.
 	Idempotency = "idempotency"
-	// Sends begins the keys of last sends that do not fit into a record.
+	// Sends is the key prefix of the items that hold a sender's last send when it does not fit into the receiver's
+	// record.
 	Sends = "sends"
 )

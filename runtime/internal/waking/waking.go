@@ -1,5 +1,5 @@
-// Package waking states what wakes a stored instance. The tests of the loop, the search and the simulation check it, so
-// that no instance waits forever.
+// Package waking states what wakes a stored instance. The tests of the loop, the search and the simulation call
+// Stored.Check, which finds an instance that would wait forever.
 package waking
 
 import (
@@ -27,7 +27,7 @@ const (
 	ByTimer Cause = "timer"
 )
 
-// Stored is a stored instance. Settled and Timers, the IDs of its timers, come from the snapshot.
+// Stored is a stored instance. Timers holds the IDs of its timers. Settled and Timers come from the snapshot.
 type Stored struct {
 	Record  instances.Record
 	Settled bool
@@ -59,8 +59,8 @@ func (s Stored) Cause() Cause {
 	}
 }
 
-// awaited returns the timers, tasks and executions that need a scheduled message. It omits those whose schedule
-// failed permanently: the record keeps them as failed effects.
+// awaited returns the timers, tasks and executions that need a scheduled message. It omits a timer, task or execution if
+// its Schedule effect failed permanently: the record then has that effect in FailedEffects.
 func (s Stored) awaited() (names []string) {
 	wait := func(name, effect string) {
 		isOf := func(f instances.FailedEffect) bool { return f.ID == effect || strings.HasPrefix(f.ID, effect+".") }
