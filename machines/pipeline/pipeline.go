@@ -6,7 +6,7 @@
 // The region run does the work, the region sla watches the deadline. An alert is sent when it is due, regardless of the
 // state of the work. An alert that cannot be sent only increments a count. With the defaults, its attempts delay the
 // next step of the work by less than a minute. When the work ends, the region sla leaves its state, which also cancels
-// the state's timer. The instance is done when both regions are.
+// the state's timer. The instance is done when both regions are done.
 //
 // # Properties
 //
@@ -78,7 +78,7 @@ type Context struct {
 	SLA     string `json:"sla,omitempty"`
 }
 
-// Output is the output of an instance, also for waiting workflows.
+// Output is the output of an instance. The workflows that wait for it receive it too.
 type Output struct {
 	// Outcome is the final state of the region run.
 	Outcome string `json:"outcome"`

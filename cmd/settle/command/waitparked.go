@@ -55,7 +55,8 @@ func (w *waiter) hintParked(args ...string) string {
 	return w.session.hint("dlq list", args...)
 }
 
-// checkParked fails if the message is in the dead-letter queue. If it may not read that queue, it does not try again.
+// checkParked fails if the message is in the dead-letter queue. If the queue cannot be read for a lasting reason, such
+// as a missing permission, later calls do nothing.
 func (w *waiter) checkParked(ctx context.Context) error {
 	if w.deadLetterQueue == "" {
 		return nil

@@ -95,7 +95,7 @@ func Fold(text string, columns int) string {
 	return b.String()
 }
 
-// lastSpace returns the end of the last word that fits, or 0 if none does.
+// lastSpace returns the end of the last word that fits, or 0 if no word fits.
 func lastSpace(line string, columns int) (end int) {
 	for at := len(line) - len(strings.TrimLeft(line, " ")); ; at++ {
 		space := strings.IndexByte(line[at:], ' ')

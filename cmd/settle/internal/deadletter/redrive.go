@@ -84,7 +84,7 @@ func (r *Reader) move(ctx context.Context, to string, m *Message) error {
 	return nil
 }
 
-// Drop deletes the chosen messages, and returns how many there were.
+// Drop deletes the chosen messages, and returns how many it deleted.
 func (r *Reader) Drop(ctx context.Context, chosen func(*Message) bool, each func()) (dropped int, err error) {
 	for m, err := range r.All(ctx) {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
