@@ -200,8 +200,8 @@ func TestAChildInUsePreventsForgetting(t *testing.T) {
 	})
 }
 
-// The nth AWS call of the command fails, before or after it takes effect, and so do all later calls. Then the command
-// runs again.
+// One AWS call of the command fails, before or after it takes effect. All later calls fail too. Then the command runs
+// again.
 func TestAnInterruptedForgetIsCompletedByTheNextOne(t *testing.T) {
 	t.Parallel()
 	play := func(nth int64, after bool) (calls int64) {

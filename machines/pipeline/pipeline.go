@@ -62,13 +62,13 @@ type Context struct {
 	JobTimeIsUpAt time.Time `json:"job_time_is_up_at,omitzero"`
 	// Checks counts the completed checks of the job.
 	Checks int `json:"checks"`
-	// Failure is why a service failed permanently; empty if none did.
+	// Failure is why a service failed permanently; empty if no service failed.
 	Failure string `json:"failure,omitempty"`
 
 	// WarningAt and BreachAt are zero for a run without a service level.
 	WarningAt time.Time `json:"warning_at,omitzero"`
 	BreachAt  time.Time `json:"breach_at,omitzero"`
-	// Reached is the last alert that became due; empty if none did.
+	// Reached is the last alert that became due; empty before the first.
 	Reached AlertType `json:"reached,omitempty"`
 	// AlertsLost counts the alerts that could not be sent.
 	AlertsLost int `json:"alerts_lost"`

@@ -187,7 +187,8 @@ func tellWarehouse(c Context, _ statechart.Event) any { return c.Warehouse }
 func tellSales(c Context, _ statechart.Event) any { return c.Sales }
 
 // A newer upload is changed if its content is new, and repeated if its content is the same. A changed file is
-// processed, a repeated one only after a failure. If neither holds, the upload is already known or not the newest.
+// processed. A repeated file is processed only after a failure. If neither holds, the upload is already known or not
+// the newest.
 var (
 	warehouseChanged  = statechart.When("warehouseChanged", func(c Context, e WarehouseFile) bool { return c.Warehouse.changed(e.File) })
 	warehouseRepeated = statechart.When("warehouseRepeated", func(c Context, e WarehouseFile) bool { return c.Warehouse.repeated(e.File) })

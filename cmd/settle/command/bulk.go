@@ -226,7 +226,7 @@ func (c *bulkFlags) processOne(ctx context.Context, o *operator, j *journal, nex
 	}
 }
 
-// apply processes an instance unless an earlier try has done so, or the instance no longer matches.
+// apply processes an instance, unless the run has already processed it or the instance no longer matches.
 func (c *bulkFlags) apply(ctx context.Context, o *operator, instance string, action bulkAction) (outcome, error) {
 	id, err := instances.ParseID(instance)
 	if err != nil {

@@ -105,7 +105,7 @@ func (f *forgetting) left(ctx context.Context, id instances.ID, op instances.Ope
 	return stored, left, err
 }
 
-// isEmpty reports whether the record is as an operator left it, without traces of later events.
+// isEmpty reports whether an operator has erased the record and no later event has changed it.
 func isEmpty(record instances.Record) bool {
 	return record.Forgotten && len(record.History) == 1 && len(record.RecentEvents) == 0 && len(record.Tokens) == 0 && record.Error == nil
 }

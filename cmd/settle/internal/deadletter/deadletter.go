@@ -47,8 +47,9 @@ const (
 	holdMargin = time.Minute
 )
 
-// Attributes of EventBridge's dead letters, of Scheduler and of rules (EventBridge Scheduler User Guide, "Configuring a
-// schedule's dead-letter queue"; EventBridge User Guide, "Using dead-letter queues to process undelivered events").
+// The attributes that EventBridge Scheduler and EventBridge rules add to dead letters. See EventBridge Scheduler User
+// Guide, "Configuring a schedule's dead-letter queue", and EventBridge User Guide, "Using dead-letter queues to process
+// undelivered events".
 const (
 	attrErrorCode    = "ERROR_CODE"
 	attrErrorMessage = "ERROR_MESSAGE"
@@ -66,8 +67,8 @@ type Message struct {
 	EventID string `json:"event_id,omitempty"`
 	// Sent is when the message was sent to this queue. If SQS moved it here, Sent is when it was first sent.
 	Sent time.Time `json:"since"`
-	// Reason is why the runtime parked the message, or why EventBridge could not deliver it. It is empty if SQS moved it
-	// after too many receives.
+	// Reason is why the runtime parked the message, or why EventBridge could not deliver it. It is empty if SQS moved
+	// the message after too many receives.
 	Reason string `json:"reason,omitempty"`
 	// SourceQueue is the ARN of the queue from which the message was first parked, Sequence its sequence number there.
 	SourceQueue string `json:"source_queue,omitempty"`

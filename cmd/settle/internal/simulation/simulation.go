@@ -1,5 +1,5 @@
-// Package simulation runs an XState v5 machine config in virtual time, without the code that it names. Actions do
-// nothing. The user sets guards and delays, and ends services and child instances.
+// Package simulation runs an XState v5 machine config in virtual time, without the code that the config names. Actions
+// do nothing. The user sets guards and delays, and ends services and child instances.
 package simulation
 
 import (

@@ -275,7 +275,8 @@ func TestPortsAreServedAndReleased(t *testing.T) {
 	if want := s.AWSURL() + "/000000000000/settle.fifo"; s.QueueURL() != want {
 		t.Errorf("expected the queue at %s, got %s", want, s.QueueURL())
 	}
-	// The second stack tries to take the AWS port of the first one. When that fails, it must release its own resources.
+	// The second stack tries to take the AWS port of the first one. When that fails, the second stack must release its
+	// own resources.
 	aws := strings.TrimPrefix(s.AWSURL(), "http://")
 	if _, err := Start(t.Context(), hosted, Config{AWSAddr: aws}); err == nil || !strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("expected the port to be in use, got %v", err)

@@ -30,7 +30,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// host returns all machines. A non-nil mailer or launcher replaces the simulated one.
+// host returns all machines. A mailer or launcher that is not nil replaces the simulated service.
 func host(mailer signup.Mailer, runners job.RunnerLauncher) Host {
 	return func(logger *slog.Logger, settings machines.Settings) []durable.Machine {
 		services := demo.Services(logger)
