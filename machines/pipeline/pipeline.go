@@ -62,7 +62,7 @@ type Context struct {
 	JobTimeIsUpAt time.Time `json:"job_time_is_up_at,omitzero"`
 	// Checks counts the completed checks of the job.
 	Checks int `json:"checks"`
-	// Failure is why a service failed permanently; empty if no service failed.
+	// Failure is the cause of a permanent failure of a service, or empty.
 	Failure string `json:"failure,omitempty"`
 
 	// WarningAt and BreachAt are zero for a run without a service level.

@@ -194,8 +194,8 @@ func (f placeFlags) filter(s *session, known *durable.Machines) (dynamostore.Fil
 	return filter, nil
 }
 
-// If no machine was given, unknownPlace returns the given state or tag that no hosted machine has. It returns "" if
-// every value is known or if a machine does not list its states and tags. An unknown value is no error: the table may
+// unknownPlace returns the given state or tag that no hosted machine has. It returns "" if a machine was given, if
+// every value is known, or if a machine does not list its states and tags. An unknown value is no error: the table may
 // have instances of machines that are not hosted here.
 func (f placeFlags) unknownPlace(s *session, known *durable.Machines) string {
 	var states, tags []string
