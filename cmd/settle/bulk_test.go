@@ -53,7 +53,7 @@ func TestBulkChangesTheInstancesThatMatch(t *testing.T) {
 	})
 }
 
-// The network fails after some calls, again and again, and the same command continues each time.
+// Again and again, the network fails after some calls of the command. Each time, the same command continues the run.
 func TestAnInterruptedBulkRunProcessesEachInstanceOnce(t *testing.T) {
 	t.Parallel()
 	for _, action := range []string{"move", "send"} {

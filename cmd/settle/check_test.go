@@ -49,7 +49,7 @@ func (u user) edit(instance, attribute string, value types.AttributeValue) {
 	}
 }
 
-// populate creates four instances of signup, one of them done, one instance of job, and an alias.
+// populate creates four instances of signup and ends one of them. It also creates an instance of job and an alias.
 func (u user) populate() {
 	u.t.Helper()
 	for _, id := range []string{"1", "2", "3", "4"} {
@@ -135,7 +135,7 @@ func TestCheckReportsBreakingInstancesAndExitsWithOne(t *testing.T) {
 	})
 }
 
-// movedSignUp returns the command of a build with another chart for sign-ups and a migration to it.
+// movedSignUp returns the command of a new build: it has another chart for sign-ups, and a migration to that chart.
 func movedSignUp() command.Config {
 	type (
 		none  struct{}

@@ -79,7 +79,7 @@ func inBash(t *testing.T, script string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestBashCompletes completes lines in bash with the script, called as bash's completion does.
+// TestBashCompletes completes lines in bash: it calls the script's function as bash does when the user presses Tab.
 func TestBashCompletes(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "settle.bash")

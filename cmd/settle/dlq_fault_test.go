@@ -53,7 +53,7 @@ func (u user) checkRedriven(counted, parked []string) {
 	}
 }
 
-// withParked runs the test with four parked events of work/1 and two of work/2, and with the chart repaired.
+// withParked parks four events of work/1 and two of work/2, repairs the chart, and runs the test.
 func withParked(t *testing.T, test func(user)) {
 	t.Helper()
 	w := &work{}
@@ -132,9 +132,10 @@ func TestRedriveDoesNotSendMessagesWhoseVisibilityTimeoutIsEnding(t *testing.T) 
 		parked []string
 		said   string
 	}{
-		// 30 seconds later, e4 reappears. Another consumer could receive it before it is deleted.
+		// 30 seconds after this sleep, e4 reappears. Another consumer could then receive e4 before the redrive deletes
+		// it.
 		270 * time.Second: {[]string{"e4", "e6"}, " was not sent: its visibility timeout is about to end, as after a sleep of this machine; run the command again"},
-		// By then, e2 itself has reappeared, so its deletion fails.
+		// At the end of this sleep, e2 itself has reappeared, so its deletion fails.
 		400 * time.Second: {[]string{"e2", "e4", "e6"}, ", but is still parked: "},
 	} {
 		withParked(t, func(u user) {

@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 )
 
-// misdirect points the only schedule at a queue that does not exist, with one attempt. It returns the schedule's
-// dead-letter queue.
+// misdirect points the only schedule at a queue that does not exist, and allows one delivery attempt. It returns the
+// schedule's dead-letter queue.
 func (u user) misdirect() string {
 	u.t.Helper()
 	client := scheduler.NewFromConfig(u.stack.AWS())

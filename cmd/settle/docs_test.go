@@ -152,7 +152,7 @@ var (
 	variablesNamed = regexp.MustCompile(`= "(SETTLE_\w+)"`)
 )
 
-// variables returns the environment variables that functions read, by their Go constants.
+// variables returns the environment variables that functions read. It finds them in the Go constants that name them.
 func variables(t *testing.T) map[string]bool {
 	t.Helper()
 	read := map[string]bool{}

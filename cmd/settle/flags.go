@@ -61,7 +61,7 @@ func (f devFlags) validate() error {
 type hosted struct {
 	flags     devFlags
 	callbacks enrich.Callbacks
-	// codeKey is the key for the hashes of signup's codes, for --consumer.
+	// codeKey is the key for the hashes of signup's codes. The executable of --consumer gets it.
 	codeKey string
 }
 

@@ -24,8 +24,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// persons hosts three machines: a person starts a clerk, and the clerk starts a scribe. Each keeps the name that a KNOW
-// event or its parent passes on.
+// persons hosts three machines: a person starts a clerk, and the clerk starts a scribe. Each keeps a name: the person
+// gets it from the event KNOW, the others from their parents.
 func persons() command.Config {
 	type (
 		state = statechart.State[count]
@@ -102,7 +102,8 @@ func (u user) traces(text string) (found []string) {
 	return found
 }
 
-// wantTraces checks how many items and parked messages have the name, with the three instances of a person.
+// wantTraces checks how many items and parked messages contain the name. The items of the person, the clerk and the
+// scribe count too.
 func (u user) wantTraces(name string, want int) {
 	u.t.Helper()
 	if got := u.traces(name); len(got) != want {
@@ -199,7 +200,8 @@ func TestAChildInUsePreventsForgetting(t *testing.T) {
 	})
 }
 
-// From one AWS call on, all calls of the command fail. That call itself may take effect. Then the command runs again.
+// One AWS call of the command fails, before or after it takes effect. All later calls fail too. Then the command runs
+// again.
 func TestAnInterruptedForgetIsCompletedByTheNextOne(t *testing.T) {
 	t.Parallel()
 	play := func(nth int64, after bool) (calls int64) {

@@ -159,7 +159,7 @@ func (u user) fill(instance string) {
 	}
 }
 
-// The item has room for the end of the instance only without its earlier history.
+// The item is full. It has room for the end of the instance only if the command drops the earlier history.
 func TestAnInstanceWithAFullItemCanBeEnded(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"stop", "terminate"} {

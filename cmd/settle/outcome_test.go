@@ -70,7 +70,8 @@ func TestSendKeepsWaitingIfItMayNotReadTheDeadLetterQueue(t *testing.T) {
 	})
 }
 
-// TestSendRetriesAFailedReadOfTheDeadLetterQueue makes all three tries of the first look fail.
+// TestSendRetriesAFailedReadOfTheDeadLetterQueue makes the first read of the queue fail, with the SDK's retries. The
+// second read succeeds.
 func TestSendRetriesAFailedReadOfTheDeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {

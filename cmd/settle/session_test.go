@@ -40,7 +40,7 @@ func withStack(t *testing.T, test func(user)) {
 	withMachines(t, settle(), test)
 }
 
-// withMachines is withStack with another command and its machines.
+// withMachines runs the test as withStack does, but with the command and the machines of config.
 func withMachines(t *testing.T, config command.Config, test func(user)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,13 +74,13 @@ func (u user) runWith(stdin string, args ...string) answer {
 	return u.runAs(command.Process{In: strings.NewReader(stdin), StdoutTTY: true}, args...)
 }
 
-// runAs is run with another process.
+// runAs runs a command line as run does, but in the given process.
 func (u user) runAs(process command.Process, args ...string) answer {
 	u.t.Helper()
 	return u.runUntil(u.t.Context(), process, args...)
 }
 
-// runUntil is runAs with a context that stops the process.
+// runUntil runs a command line as runAs does. The end of ctx stops the process.
 func (u user) runUntil(ctx context.Context, process command.Process, args ...string) answer {
 	u.t.Helper()
 	var out, errOut bytes.Buffer
@@ -102,7 +102,7 @@ func (u user) runUntil(ctx context.Context, process command.Process, args ...str
 	return answer{out.String(), errOut.String(), code}
 }
 
-// must is run for a command that has to succeed without output on standard error.
+// must runs a command line and returns its output. The command must succeed and write nothing to standard error.
 func (u user) must(args ...string) string {
 	u.t.Helper()
 	got := u.run(args...)

@@ -172,7 +172,7 @@ func TestDumbTerminalGetsNoEscapeSequences(t *testing.T) {
 	}
 }
 
-// withoutCredentials returns a process that lists on AWS without credentials.
+// withoutCredentials returns a process of settle list that has no credentials for AWS.
 func withoutCredentials(t *testing.T, environment ...string) *exec.Cmd {
 	t.Helper()
 	process := asSettle(t, actOnTerminal, "", "list")
@@ -182,7 +182,7 @@ func withoutCredentials(t *testing.T, environment ...string) *exec.Cmd {
 	return process
 }
 
-// If an instance metadata service has no tokens, the SDK logs warnings by default.
+// The metadata service here has no tokens. By default, the SDK would log warnings about that.
 func TestSDKPrintsNoWarnings(t *testing.T) {
 	t.Parallel()
 	metadata := httptest.NewServer(http.NotFoundHandler())

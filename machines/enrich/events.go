@@ -50,7 +50,7 @@ func (f Failure) Validate() error {
 	return nil
 }
 
-// AliasTaken is the type of the host's event when another instance has the alias.
+// AliasTaken is the type of the event that the runtime sends if another instance already has the alias.
 const AliasTaken = "alias.taken"
 
 // TakenAlias is the payload of AliasTaken.

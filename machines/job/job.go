@@ -53,7 +53,7 @@ type Output struct {
 // The names under which Step Functions tasks wait for an instance.
 const (
 	// WaitQueued is answered once a runner has the job, with the outcome "in_progress", or when the job has ended
-	// without one.
+	// without a runner.
 	WaitQueued = "Queued"
 	// WaitInProgress is answered when the job has ended, with the final state as the outcome.
 	WaitInProgress = "InProgress"

@@ -6,7 +6,7 @@
 // The region run does the work, the region sla watches the deadline. An alert is sent when it is due, regardless of the
 // state of the work. An alert that cannot be sent only increments a count. With the defaults, its attempts delay the
 // next step of the work by less than a minute. When the work ends, the region sla leaves its state, which also cancels
-// the state's timer. The instance is done when both regions are.
+// the state's timer. The instance is done when both regions are done.
 //
 // # Properties
 //
@@ -62,13 +62,13 @@ type Context struct {
 	JobTimeIsUpAt time.Time `json:"job_time_is_up_at,omitzero"`
 	// Checks counts the completed checks of the job.
 	Checks int `json:"checks"`
-	// Failure is why a service failed permanently; empty if none did.
+	// Failure is the cause of a permanent failure of a service, or empty.
 	Failure string `json:"failure,omitempty"`
 
 	// WarningAt and BreachAt are zero for a run without a service level.
 	WarningAt time.Time `json:"warning_at,omitzero"`
 	BreachAt  time.Time `json:"breach_at,omitzero"`
-	// Reached is the last alert that became due; empty if none did.
+	// Reached is the last alert that became due; empty before the first.
 	Reached AlertType `json:"reached,omitempty"`
 	// AlertsLost counts the alerts that could not be sent.
 	AlertsLost int `json:"alerts_lost"`
@@ -78,7 +78,7 @@ type Context struct {
 	SLA     string `json:"sla,omitempty"`
 }
 
-// Output is the output of an instance, also for waiting workflows.
+// Output is the output of an instance. The workflows that wait for it receive it too.
 type Output struct {
 	// Outcome is the final state of the region run.
 	Outcome string `json:"outcome"`

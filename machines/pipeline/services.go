@@ -34,7 +34,7 @@ type Readiness struct {
 // Jobs starts, checks and stops jobs.
 type Jobs interface {
 	// Trigger starts the slot's job and returns without waiting for it. Two calls with the same IdempotencyKey must
-	// start one job and return the same.
+	// start one job, and both return it.
 	Trigger(ctx context.Context, request TriggerRequest) (Job, error)
 	// Check returns the job's status.
 	Check(ctx context.Context, slot Slot, job Job) (Progress, error)
@@ -76,7 +76,7 @@ type Progress struct {
 
 // Alerts publishes alerts to people or systems.
 type Alerts interface {
-	// Publish sends an alert. Calls with the same IdempotencyKey are one alert.
+	// Publish sends an alert. Calls with the same IdempotencyKey are attempts to send one alert.
 	Publish(ctx context.Context, alert Alert) error
 }
 

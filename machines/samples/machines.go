@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/runtime/host"
 )
 
-// Machines returns the machines, with services that log the calls they would make. The details of a call are logged
-// only if payloads are.
+// Machines returns the machines, with services that log the calls they would make. They log the details of a call only
+// if the function logs payloads.
 func Machines(p *host.Process) ([]durable.Machine, error) {
 	tuned := settings(p.Env)
 	logger := p.Logger

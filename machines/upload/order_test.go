@@ -56,8 +56,8 @@ func last(deliveries []delivery, kind string) string {
 	return newest.content
 }
 
-// check returns an error if a month's processor got wrong requests. Every sales file must be processed with the
-// newest warehouse dataset, and only once with each dataset, unless it is bad. In the end, the newest files must be
+// check returns an error if a month's processor got wrong requests. Every sales file must be processed with the newest
+// warehouse dataset, and only once with each dataset, unless the file is bad. In the end, the newest files must be
 // processed.
 func check(requests []string, warehouse, sales string) error {
 	stock, done := "", map[string]bool{}

@@ -11,7 +11,7 @@
 // may be uploaded again, because it could not be processed or because it was wrong. The new file is processed. After
 // a new warehouse file, the sales file is processed again.
 //
-// Every outcome is a separate final state. Outcomes without both files processed have the tag [Failed].
+// Every outcome is a separate final state. An outcome has the tag [Failed] unless both files were processed.
 package upload
 
 import (
@@ -153,7 +153,7 @@ func sales(processor Processor, config Config) state {
 		}}
 }
 
-// closing returns the transitions at the end of the window. The first that holds decides the outcome.
+// closing returns the transitions at the end of the window. The first transition whose guard holds decides the outcome.
 func closing(window time.Duration) []after {
 	in := func(path, outcome string, actions ...statechart.Action[Context]) after {
 		return after{ID: "window", Delay: window, Target: outcome, Guard: statechart.In[Context](path), Actions: actions}
@@ -187,7 +187,8 @@ func tellWarehouse(c Context, _ statechart.Event) any { return c.Warehouse }
 func tellSales(c Context, _ statechart.Event) any { return c.Sales }
 
 // A newer upload is changed if its content is new, and repeated if its content is the same. A changed file is
-// processed, a repeated one only after a failure. If neither holds, the upload is already known or not the newest.
+// processed. A repeated file is processed only after a failure. If neither holds, the upload is already known or not
+// the newest.
 var (
 	warehouseChanged  = statechart.When("warehouseChanged", func(c Context, e WarehouseFile) bool { return c.Warehouse.changed(e.File) })
 	warehouseRepeated = statechart.When("warehouseRepeated", func(c Context, e WarehouseFile) bool { return c.Warehouse.repeated(e.File) })

@@ -20,7 +20,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// throttling fails the functions' first call of each operation, while it is on.
+// throttling throttles the first call of each AWS operation that the functions make while on is true.
 type throttling struct {
 	on    atomic.Bool
 	mu    sync.Mutex
@@ -28,7 +28,8 @@ type throttling struct {
 }
 
 func (f *throttling) fault(call awslocal.Call) awslocal.Fault {
-	// ChangeMessageVisibilityBatch is spared: if it failed, the delivery would only reappear after half a minute.
+	// ChangeMessageVisibilityBatch is never throttled. Without it, the delivery would reappear only after half a
+	// minute.
 	if call.Client == testClient || call.Operation == "ChangeMessageVisibilityBatch" || !f.on.Load() {
 		return awslocal.Fault{}
 	}

@@ -36,9 +36,9 @@ type ended struct{ Workflow, Status, Outcome string }
 // scene plays the demonstration's scene of the instance and returns its outcome.
 type scene func(d *deployed, instance string) (outcome, error)
 
-// scenes maps instances of settle demo to their scenes. Two scenes would take too long here. The job without a runner
-// is omitted: with the template's settings, each launch takes five minutes. The upload scene returns while the month's
-// window is still open.
+// scenes maps instances of settle demo to their scenes. Two scenes would take too long here. So the job without a
+// runner is left out: with the template's settings, each launch takes five minutes. And the upload scene returns before
+// the month's window closes.
 var scenes = map[string]scene{
 	"job/run-1001-job-1": pickedUp, "signup/ada": signUp,
 	"enrich/demo-7": found, "enrich/demo-8": missed,
@@ -357,7 +357,8 @@ func (d *deployed) holds(instance, task string) error {
 	return err
 }
 
-// ended waits until the executions, given as workflow and ARN, have ended, and returns the scene's outcome.
+// ended waits until the executions have ended, and returns the scene's outcome. executions has a workflow and an ARN
+// for each execution.
 func (d *deployed) ended(states string, executions ...string) (outcome, error) {
 	end := outcome{States: states}
 	for execution := range slices.Chunk(executions, 2) {

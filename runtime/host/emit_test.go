@@ -132,7 +132,7 @@ func (e *emitting) send(d time.Duration, bodies ...string) {
 	e.must(e.cloud.Poll(ctx, awslocal.EventSource{Queue: fifo, ReportBatchItemFailures: true, Timeout: 30 * time.Second}, func() awslocal.Invoker { return e.handler }))
 }
 
-// published returns the details that the queue of the rule has received, in order, and deletes them.
+// published returns the details of the events in the queue of the rule, in order. It deletes the messages.
 func (e *emitting) published() (details []string) {
 	e.t.Helper()
 	url := aws.String("http://aws.local/" + awslocal.Account + "/published")

@@ -88,9 +88,9 @@ func TestExecutablesAreSmall(t *testing.T) {
 // cost is the cost of a start, from exec to the first request for an event.
 type cost struct{ wall, cpu time.Duration }
 
-// TestFunctionsStartFast starts each function as Lambda does, alternating with a bare handler and with one that
-// only creates the SDK's clients. It compares their CPU times, which depend little on the load of the machine. It prints
-// the wall times too.
+// TestFunctionsStartFast starts each function as Lambda does, alternating with a bare handler and with a handler that
+// only creates the SDK's clients. It compares their CPU times, which depend little on the load of the machine. It
+// prints the wall times too.
 //
 //nolint:paralleltest // It measures.
 func TestFunctionsStartFast(t *testing.T) {

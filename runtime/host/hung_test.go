@@ -130,7 +130,8 @@ func TestHungCallIsRetriedWithinTheInvocation(t *testing.T) {
 	}
 }
 
-// TestHungSchedulerCallIsRetried also shows that a timeout is not treated as a denial, so no timer falls back to hops.
+// TestHungSchedulerCallIsRetried also shows that a timeout is not treated as a denial, so no timer falls back to hops
+// through the delay queue.
 func TestHungSchedulerCallIsRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -88,8 +88,8 @@ func Start(function Function, lookup func(name string) (string, bool), load Load
 	return p.Telemetry.Handler(lambda.NewHandler(handler)), p.Logger, nil
 }
 
-// recovered converts a panic to an error, because charts, services and handlers may panic on invalid variables, which
-// are reported separately. Defer it.
+// recovered converts a panic to an error. Charts, services and handlers may panic on invalid variables, which the Env
+// reports separately. Defer it.
 func recovered(building string, err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("building the %s: panic: %v", building, r)
@@ -141,9 +141,9 @@ func (r *Env) awsConfig(load LoadAWS) aws.Config {
 	return loaded
 }
 
-// AttemptTimeout limits each attempt of a call that the runtime makes. The runtime never polls a queue, so its calls
-// are all shorter. The SDK's client has no timeout: a call on a dead connection would hold its batch until the
-// function's timeout. Three attempts, the SDK's default, fit into the timeout of every function.
+// AttemptTimeout limits each attempt of a call that the runtime makes. The runtime never polls a queue, so all its
+// calls normally take less time. The SDK's client has no timeout: a call on a dead connection would hold its batch
+// until the function's timeout. Three attempts, the SDK's default, fit into the timeout of every function.
 const AttemptTimeout = 5 * time.Second
 
 // RuntimeAWS returns the configuration of the runtime's clients: AWS with AttemptTimeout for each attempt (AWS SDK for

@@ -15,8 +15,8 @@ import (
 	"github.com/settle-run/settle/runtime/host/hosttest"
 )
 
-// TestEachFunctionNamesItsMissingVariables starts the functions with only the AWS settings that Lambda sets, and without
-// any.
+// TestEachFunctionNamesItsMissingVariables starts each function twice without variables: with the AWS settings that
+// Lambda sets, and without AWS settings.
 func TestEachFunctionNamesItsMissingVariables(t *testing.T) {
 	t.Parallel()
 	none := func(context.Context) (aws.Config, error) {

@@ -89,7 +89,7 @@ func newWorldOf(t *testing.T, cloud awslocal.Config, machines, consumes host.Mac
 	t.Helper()
 	roles, err := guard.NewRoles(infra.Stack{
 		Name: "settle", Account: awslocal.Account, Region: awslocal.Region, Values: map[string]string{"Table": "settle"},
-		// This state machine stands for one that charts start, as in cdk.Props.Workflows.
+		// This state machine stands for the state machines that charts start, as in cdk.Props.Workflows.
 		Workflows: map[string]string{"m": "arn:aws:states:" + awslocal.Region + ":" + awslocal.Account + ":stateMachine:m"},
 	})
 	if err != nil {

@@ -36,7 +36,7 @@ type bulkFlags struct {
 	conditions []condition
 	// ended selects only instances that have ended and are not forgotten yet.
 	ended bool
-	// copies are the copies that the processed data has elsewhere.
+	// copies are the places outside the table that also have the data of the processed instances.
 	copies []view.Copy
 }
 
@@ -67,7 +67,7 @@ type (
 	}
 )
 
-// run lists the instances with the status, or with any status if it is empty, and processes each.
+// run lists the instances with the status and processes each of them. An empty status means any status.
 func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Status, command []string, action func(o *operator, stamp int64) bulkAction) error {
 	if c.Machine == "" || c.Rate < 1 {
 		return fmt.Errorf("%w: expected --machine, and a --rate of at least 1, got %q and %d", errUsage, c.Machine, c.Rate)
@@ -226,7 +226,7 @@ func (c *bulkFlags) processOne(ctx context.Context, o *operator, j *journal, nex
 	}
 }
 
-// apply processes an instance unless an earlier try has done so, or the instance no longer matches.
+// apply processes an instance, unless the run has already processed it or the instance no longer matches.
 func (c *bulkFlags) apply(ctx context.Context, o *operator, instance string, action bulkAction) (outcome, error) {
 	id, err := instances.ParseID(instance)
 	if err != nil {
@@ -254,7 +254,7 @@ type bulkReport struct {
 	Skipped   int   `json:"skipped"`
 	Failed    int   `json:"failed"`
 	ReadUnits int64 `json:"read_units"`
-	// Copies are the copies that the data of forgotten instances has elsewhere.
+	// Copies are the places outside the table that also have the data of the forgotten instances.
 	Copies []view.Copy `json:"copies,omitempty"`
 }
 

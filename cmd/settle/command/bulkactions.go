@@ -17,9 +17,11 @@ import (
 
 // bulkAction is the action of a bulk command on one instance.
 type bulkAction struct {
-	// prepare, if set, runs before the first instance of each try. The journal has the instances.
+	// prepare, if set, runs each time the run is begun or continued, before any instance is processed. The journal has
+	// the instances.
 	prepare func(context.Context, *journal) error
-	// isDone reports whether an earlier try, whose process died, has processed the instance.
+	// isDone reports whether the run has already processed the instance, in an earlier process that died before it
+	// wrote the outcome.
 	isDone func(instances.Record) bool
 	apply  func(context.Context, instances.Record) error
 }

@@ -111,8 +111,8 @@ type Process struct {
 	// StdinTTY, StdoutTTY and StderrTTY report whether In, Out and Err are terminals. On a terminal, Out gets tables
 	// instead of JSON, and Err shows progress.
 	StdinTTY, StdoutTTY, StderrTTY bool
-	// Color reports whether Out understands escape sequences. Plain reports that Err does not: progress is then shown
-	// as separate lines.
+	// Color reports whether Out understands escape sequences. Plain reports that Err does not understand them: progress
+	// is then shown as separate lines.
 	Color, Plain bool
 	// StdoutClosed reports whether the reader of Out has closed it, so that a long-running command can end. Nil means
 	// that this is unknown until a write fails.
@@ -126,7 +126,7 @@ type Process struct {
 	Endpoint string
 	// HTTP is the client for Endpoint. Nil means the network.
 	HTTP aws.HTTPClient
-	// User is the name of the local user, for changes to the stack of dev.
+	// User is the name of the local user. The history of dev's instances records it for changes by this user.
 	User string
 	// Now is the clock for ages and deadlines. Its zone is used to print times. Defaults to time.Now.
 	Now func() time.Time

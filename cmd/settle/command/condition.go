@@ -37,8 +37,8 @@ func conditions(texts []string) ([]condition, error) {
 	return parsed, nil
 }
 
-// holds reports whether the condition holds for the context. A missing value is null. Numbers and strings have an order;
-// no other values do.
+// holds reports whether the condition holds for the context. A missing value is null. Only numbers and strings have an
+// order.
 func (c condition) holds(value any) bool {
 	for _, key := range c.path {
 		object, _ := value.(map[string]any)

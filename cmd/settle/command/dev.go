@@ -100,7 +100,8 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	}
 	handler := console.NewHandler(s.raw, s.style, "")
 	logger := slog.New(durable.LogPanics(handler, true))
-	// The environment of the consumer's executable has the machines' variables and --consumer-env.
+	// The environment of the consumer's executable has the variables of the machines and the variables of
+	// --consumer-env.
 	consumerEnv := func(gatewayURL string) []string {
 		if s.config.Dev.ConsumerEnv == nil {
 			return c.ConsumerEnv

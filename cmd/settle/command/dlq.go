@@ -118,7 +118,8 @@ func (c *dlqListCommand) Run(ctx context.Context, s *session) error {
 	return err
 }
 
-// nothingParked returns the text for an empty list, of one instance or, if instance is empty, of all instances.
+// nothingParked returns the text for an empty list of parked events. If instance is empty, the list was of all
+// instances.
 func nothingParked(instance string) string {
 	if instance != "" {
 		return fmt.Sprintf("No parked events of %s.\n", console.Escape(instance))

@@ -25,7 +25,7 @@ type choice struct {
 	// name describes the selection in questions and answers.
 	name   string
 	chosen func(*deadletter.Message) bool
-	// named are the given message IDs, and unseen the ones not received yet.
+	// named are the given message IDs, and unseen the given IDs whose messages were not received yet.
 	named, unseen []string
 }
 
@@ -138,7 +138,7 @@ func noteOthers(ctx context.Context, s *session, r *deadletter.Reader, moved int
 	return err
 }
 
-// checkQueues refuses a queue of another kind than the dead-letter queue, before anything is received.
+// checkQueues returns an error if only one of the two queues is a FIFO queue. It runs before anything is received.
 func (c *dlqRedriveCommand) checkQueues(from, to string) error {
 	if deadletter.IsFIFO(from) == deadletter.IsFIFO(to) {
 		return nil
@@ -186,7 +186,8 @@ func (c *dlqDropCommand) Run(ctx context.Context, s *session) error {
 	return c.answerPartly(s, answer, answer.Dropped == 0, counted(answer.Dropped, "event", "events")+" dropped\n", err)
 }
 
-// ask asks for confirmation. If the queue is empty, it prints that instead, and some is false.
+// ask asks for confirmation and returns true. If the queue is empty, it does not ask: it prints that there is nothing
+// to drop, and returns false.
 func (c *dlqDropCommand) ask(ctx context.Context, s *session, choice *choice) (some bool, err error) {
 	if err := s.canConfirm(); err != nil {
 		return false, err

@@ -93,8 +93,8 @@ func brief(err error) string {
 	return text
 }
 
-// calls returns the failed SDK calls in an error. If one call failed because of another one, for example while fetching
-// credentials, calls returns only the inner one.
+// calls returns the failed SDK calls in an error. If a call failed because an inner call failed, for example the call
+// for credentials, calls returns only the inner call.
 func calls(err error) []*smithy.OperationError {
 	var found []*smithy.OperationError
 	switch wrapping := err.(type) { //nolint:errorlint // The function looks at each error of the tree.

@@ -20,7 +20,7 @@ import (
 // awsVariables are the settings that the aws CLI requires before any call.
 const awsVariables = "AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=us-east-1"
 
-// trial is an event that dev suggests to send. Without a machine there is no suggestion.
+// trial is an event that dev suggests to send. If machine is empty, there is no suggestion.
 type trial struct {
 	machine, event string
 	payload        []payload.Field
@@ -141,7 +141,7 @@ func (t trial) body() string {
 	return body + "}"
 }
 
-// plainKey matches keys that need no --json.
+// plainKey matches keys that send accepts as key=value, without --json.
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 // arguments returns the payload as arguments of send, each after a space.

@@ -64,7 +64,7 @@ func (c *forgetCommand) Run(ctx context.Context, s *session) error {
 	return s.printf("%s", shown.Text(s.style, s.Now()))
 }
 
-// forget finds everything that belongs to the instance, asks, and erases it.
+// forget finds everything that belongs to the instance, asks for confirmation, and erases it all.
 func (c *forgetCommand) forget(ctx context.Context, s *session, f *forgetting, id instances.ID, op instances.Operation) (view.Forgotten, error) {
 	var none view.Forgotten
 	if _, _, err := f.left(ctx, id, op); err != nil { // A wrong name need not read the whole table.

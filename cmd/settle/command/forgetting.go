@@ -63,8 +63,9 @@ func (f *forgetting) find(ctx context.Context, ids []instances.ID) error {
 	return nil
 }
 
-// family returns the instance and its descendants, children before their parents. So the item of an interrupted run's
-// instance is never the first to expire, and the next run finds the rest.
+// family returns the instance and its descendants, children before their parents. erase replaces their items in this
+// order, so the instance's own item is the last to expire. If a run is interrupted, the next run still finds the
+// instance, and erases the rest.
 func (f *forgetting) family(id instances.ID) []instances.ID {
 	var family []instances.ID
 	seen := map[instances.ID]bool{}
@@ -104,7 +105,7 @@ func (f *forgetting) left(ctx context.Context, id instances.ID, op instances.Ope
 	return stored, left, err
 }
 
-// isEmpty reports whether the record is as an operator left it, without traces of later events.
+// isEmpty reports whether an operator has erased the record and no later event has changed it.
 func isEmpty(record instances.Record) bool {
 	return record.Forgotten && len(record.History) == 1 && len(record.RecentEvents) == 0 && len(record.Tokens) == 0 && record.Error == nil
 }
@@ -122,8 +123,8 @@ func (f *forgetting) advice(record instances.Record) string {
 	}
 }
 
-// check returns what will be erased. It fails if the instance or one of its descendants cannot be forgotten, and then
-// names all of these.
+// check returns what will be erased. It fails if the instance or one of its descendants cannot be forgotten. The error
+// names each such instance.
 func (f *forgetting) check(ctx context.Context, id instances.ID, op instances.Operation) (view.Forgotten, error) {
 	shown := view.Forgotten{Instance: id.String(), By: op.By, Reason: op.Reason, Children: []string{}, Copies: view.Copies()}
 	var refused []error
@@ -206,8 +207,8 @@ func (f *forgetting) parked(ctx context.Context, family []instances.ID, countOnl
 	return count, nil
 }
 
-// erase deletes the belongings of the family, and then replaces the items of its members. It leaves an empty item as it
-// is.
+// erase deletes the belongings of the family, and then replaces the item of each member by an empty one. It does not
+// write an item that is already empty.
 func (f *forgetting) erase(ctx context.Context, id instances.ID, op instances.Operation) error {
 	progress := f.session.newTask("erasing " + id.String())
 	defer progress.end()
@@ -234,8 +235,8 @@ func (f *forgetting) erase(ctx context.Context, id instances.ID, op instances.Op
 	return nil
 }
 
-// prepare finds the belongings of the instances of a bulk run that have no outcome yet, and deletes their messages in the
-// dead-letter queues. It skips an instance with a descendant that cannot be forgotten: see check.
+// prepare finds the belongings of the bulk run's instances that have no outcome yet. It also deletes the messages of
+// these instances in the dead-letter queues, except for instances that check refuses.
 func (f *forgetting) prepare(ctx context.Context, j *journal, op instances.Operation) error {
 	var ids, all []instances.ID
 	for left, err := range j.rest() {

@@ -52,7 +52,7 @@ type bulkRun struct {
 	Stamp int64 `json:"stamp"`
 }
 
-// journalLine is any other line of a journal: an instance, the end of the list, the start of the changes, or an
+// journalLine is a line of a journal after the first: an instance, the end of the list, the start of the changes, or an
 // outcome.
 type journalLine struct {
 	Instance string  `json:"instance,omitempty"`
@@ -63,8 +63,8 @@ type journalLine struct {
 	Error    string  `json:"error,omitempty"`
 }
 
-// openJournal creates the journal of a run, or opens one to continue. If isNew is true, the instances must be listed
-// first.
+// openJournal creates the journal of a run, or opens the journal of a run to continue. If isNew is true, the instances
+// must be listed first.
 func openJournal(path string, run bulkRun) (j *journal, isNew bool, err error) {
 	j = &journal{path: path, run: run, listed: -1, counts: map[outcome]int{}, ahead: map[int]bool{}}
 	if j.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {

@@ -34,7 +34,7 @@ const (
 // listing is the result of a list command, and its JSON form.
 type listing struct {
 	Instances []view.Instance `json:"instances"`
-	// Source is sourceIndex, which is eventually consistent, or sourceTable.
+	// Source is sourceIndex or sourceTable. Only the index is eventually consistent.
 	Source string `json:"source"`
 	// Cursor is the start of the next page, if there is one.
 	Cursor string `json:"cursor,omitempty"`
@@ -99,7 +99,7 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	return errors.Join(append(found.failures, err)...)
 }
 
-// find lists by the index if the table has it and --consistent is not set.
+// find reads the index. If the table has no index, or if --consistent is set, it reads the table instead.
 func (c *listCommand) find(ctx context.Context, s *session, store *dynamostore.Store, filter dynamostore.Filter, known *durable.Machines) (*listing, error) {
 	found := &listing{Instances: []view.Instance{}, machines: known, progress: s.newProgress("instance found", "instances found")}
 	defer found.progress.end()
@@ -187,15 +187,15 @@ func (f placeFlags) filter(s *session, known *durable.Machines) (dynamostore.Fil
 	if states := statesOf(known.Versions(f.Machine)); f.State != "" && len(states) > 0 && !slices.Contains(states, f.State) {
 		return filter, fmt.Errorf("%w: machine %s has no state %q: expected one of %s", errNotFound, f.Machine, f.State, strings.Join(states, ", "))
 	}
-	// A tag that no version of the machine has is a typo, too.
+	// A tag that no version of the machine has is a typo too, if the tags are known.
 	if tags, listed := s.tags(f.Machine); f.Tag != "" && listed && !slices.Contains(tags, f.Tag) {
 		return filter, fmt.Errorf("%w: machine %s has no tag %q: expected one of %s", errNotFound, f.Machine, f.Tag, strings.Join(tags, ", "))
 	}
 	return filter, nil
 }
 
-// unknownPlace returns the state or tag that none of the hosted machines has, if no machine was given. It returns "" if
-// every value is known or if a machine does not list its states and tags. An unknown value is no error: the table may
+// unknownPlace returns the given state or tag that no hosted machine has. It returns "" if a machine was given, if
+// every value is known, or if a machine does not list its states and tags. An unknown value is no error: the table may
 // have instances of machines that are not hosted here.
 func (f placeFlags) unknownPlace(s *session, known *durable.Machines) string {
 	var states, tags []string

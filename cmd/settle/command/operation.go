@@ -87,8 +87,8 @@ func (c *moveFlags) patches(ctx context.Context, s *session) (patches []any, err
 	return patches, nil
 }
 
-// merge applies a merge patch (RFC 7396, section 2). The libraries for merge patches also bring JSON Patch and a
-// command line.
+// merge applies a merge patch (RFC 7396, section 2). No library replaces it: the libraries for merge patches also bring
+// JSON Patch and a command line.
 func merge(target, patch any) any {
 	changes, isObject := patch.(map[string]any)
 	if !isObject {

@@ -184,7 +184,7 @@ func (o *operator) try(ctx context.Context, id instances.ID, op instances.Operat
 		err = o.store.Commit(ctx, record)
 	}
 	if errors.Is(err, durable.ErrConflict) {
-		// The SDK may have repeated a write whose answer was lost.
+		// The conflict may be with this operation's own write: the SDK repeats a write whose response was lost.
 		stored, loadErr := o.store.Load(ctx, id)
 		isOwn := func(t instances.Transition) bool { return t.At.Equal(op.At.Truncate(time.Millisecond)) && isOf(t, op) }
 		if loadErr == nil && slices.ContainsFunc(stored.History, isOwn) {

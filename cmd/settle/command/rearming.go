@@ -68,7 +68,8 @@ func (r *rearming) rearm(ctx context.Context, record instances.Record) error {
 	return err
 }
 
-// tryRearm rearms the instance of a record once. Its error wraps durable.ErrConflict if the instance has changed since.
+// tryRearm rearms the instance of a record once. Its error wraps durable.ErrConflict if the instance has changed since
+// the record was read.
 func (r *rearming) tryRearm(ctx context.Context, record instances.Record) error {
 	_, instance, err := r.machines.Restore(record)
 	if err != nil {

@@ -34,8 +34,8 @@ type resumed struct {
 // resumeTimer is not the ID of any timer, because the IDs of timers begin with a number.
 const resumeTimer = "resume"
 
-// nudge returns the firing of a timer that the instance does not have. The loop settles the instance, performs its
-// effects, and then skips the firing.
+// nudge returns a message that reports a fired timer, but the instance has no such timer. The loop settles the
+// instance, performs its effects, and then skips the message.
 func nudge(to instances.ID) (durable.Message, error) {
 	body, err := json.Marshal(map[string]string{"type": statechart.TimerEvent, "timer": resumeTimer})
 	return durable.Message{To: to, Body: body, DeduplicationID: rand.Text()}, err

@@ -323,8 +323,8 @@ func (s *session) remember(line *kong.Context) {
 	}
 }
 
-// hint returns a command line to paste, such as "settle dlq list --local --instance signup/42". It repeats those
-// stackFlags of this command that the suggested command also has, and then appends args.
+// hint returns a command line to paste, such as "settle dlq list --local --instance signup/42". It repeats the given
+// stackFlags that the suggested command also has, and then appends args.
 func (s *session) hint(command string, args ...string) string {
 	words := append([]string{s.name()}, strings.Fields(command)...)
 	for _, name := range stackFlags {

@@ -75,7 +75,7 @@ func (c *simulateCommand) machine(s *session) ([]byte, error) {
 	return c.read()
 }
 
-// isPath reports whether an argument can only be a file: it has a path, or the extension of a config.
+// isPath reports whether an argument can only be a file: it contains a folder, begins with a dot, or ends with .json.
 func isPath(name string) bool {
 	return strings.HasPrefix(name, ".") || filepath.Base(name) != name || filepath.Ext(name) == ".json"
 }

@@ -221,7 +221,8 @@ func (s *session) note(format string, args ...any) {
 // errInterrupted is wrapped when the command was stopped before it was done.
 var errInterrupted = errors.New("interrupted")
 
-// stopped returns errInterrupted for the error of a call that failed because ctx ended, and other errors unchanged.
+// stopped returns errInterrupted if err is from a call that failed because ctx ended. It returns any other err
+// unchanged.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil || errors.Is(err, errInterrupted) || !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
 		return err

@@ -18,8 +18,8 @@ import (
 // queue. A look into that queue hides its messages from other readers for a moment. So looks are rare, and only happen
 // while the instance does not exist.
 const (
-	// lookFirst is the time from the send to the first look. Each look doubles the time from the send to the next one. Two
-	// looks are at most lookEvery apart.
+	// lookFirst is the time from the send to the first look. Each look doubles the time from the send to the next look.
+	// Two looks are at most lookEvery apart.
 	lookFirst = 400 * time.Millisecond
 	lookEvery = 30 * time.Second
 	// lookTakes is the longest duration of a look, including SQS's long poll of a second. If less time is left, there
@@ -55,7 +55,8 @@ func (w *waiter) hintParked(args ...string) string {
 	return w.session.hint("dlq list", args...)
 }
 
-// checkParked fails if the message is in the dead-letter queue. If it may not read that queue, it does not try again.
+// checkParked fails if the message is in the dead-letter queue. If the queue cannot be read for a lasting reason, such
+// as a missing permission, later calls do nothing.
 func (w *waiter) checkParked(ctx context.Context) error {
 	if w.deadLetterQueue == "" {
 		return nil

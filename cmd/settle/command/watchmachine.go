@@ -159,7 +159,7 @@ func (c *machineWatch) printLook(fresh []watched, over []instances.Record) error
 	return nil
 }
 
-// list reads the instances, by the index if the table has it.
+// list reads the instances from the index, or from the table if it has no index.
 func (c *machineWatch) list(ctx context.Context, first *progress) ([]instances.Record, error) {
 	report := func(item *dynamostore.ItemError) {
 		if !c.unreadable[item.Instance] {
@@ -182,8 +182,8 @@ func (c *machineWatch) list(ctx context.Context, first *progress) ([]instances.R
 	return records, nil
 }
 
-// listed yields the instances like Store.List, by the index unless byTable is set. It sets byTable if the table has no
-// index.
+// listed yields the instances as Store.List does. It reads the index, unless byTable is set. If the table has no index,
+// it sets byTable and reads the table.
 func listed(ctx context.Context, store *dynamostore.Store, filter dynamostore.Filter, byTable *bool) iter.Seq2[instances.Record, error] {
 	return func(yield func(instances.Record, error) bool) {
 		for cursor := ""; !*byTable; {

@@ -24,7 +24,8 @@ const (
 )
 
 // Handler prints a loop's work for people: transitions in columns and, as a slog.Handler, log records with message and
-// attributes. It prints each one as a line, folded at the style's width, in one write. It is safe for concurrent use.
+// attributes. It prints each transition or record as a line, folded at the style's width, in one write. It is safe for
+// concurrent use.
 type Handler struct {
 	slog.Handler
 	out   *output
@@ -57,7 +58,7 @@ func NewHandler(out io.Writer, style Style, indent string) *Handler {
 	})}
 }
 
-// Brief returns a handler that prints transitions without the revision, and changes as BriefChange does.
+// Brief returns a handler that leaves out the revision of a transition and describes its change with BriefChange.
 func (h *Handler) Brief() *Handler {
 	derived := *h
 	derived.brief = true
@@ -123,7 +124,8 @@ func Change(style Style, from, to []string, ignored bool) string {
 	}
 }
 
-// BriefChange is Change without redundant parts: unchanged parallel states, and the common parent of siblings.
+// BriefChange describes a change as Change does, but leaves out redundant parts: unchanged parallel states, and the
+// common parent of siblings.
 func BriefChange(style Style, from, to []string, ignored bool) string {
 	if ignored || slices.Equal(from, to) {
 		return Change(style, from, to, ignored)

@@ -53,9 +53,10 @@ func (s Style) mark(code, text string) string {
 }
 
 const (
-	// hangMax is the rightmost column in which the second field may start if Fold is to align further fields below it.
+	// hangMax limits the column of the second field. If the second field starts further right, Fold does not align
+	// further fields below it.
 	hangMax = 20
-	// hangDefault is the additional indentation of further fields if the second field starts further right.
+	// hangDefault is how far Fold indents further fields in that case, in addition to the line's indentation.
 	hangDefault = 3
 )
 
@@ -95,7 +96,7 @@ func Fold(text string, columns int) string {
 	return b.String()
 }
 
-// lastSpace returns the end of the last word that fits, or 0 if none does.
+// lastSpace returns the end of the last word that fits, or 0 if no word fits.
 func lastSpace(line string, columns int) (end int) {
 	for at := len(line) - len(strings.TrimLeft(line, " ")); ; at++ {
 		space := strings.IndexByte(line[at:], ' ')

@@ -47,8 +47,9 @@ const (
 	holdMargin = time.Minute
 )
 
-// Attributes of EventBridge's dead letters, of Scheduler and of rules (EventBridge Scheduler User Guide, "Configuring a
-// schedule's dead-letter queue"; EventBridge User Guide, "Using dead-letter queues to process undelivered events").
+// The attributes that EventBridge Scheduler and EventBridge rules add to dead letters. See EventBridge Scheduler User
+// Guide, "Configuring a schedule's dead-letter queue", and EventBridge User Guide, "Using dead-letter queues to process
+// undelivered events".
 const (
 	attrErrorCode    = "ERROR_CODE"
 	attrErrorMessage = "ERROR_MESSAGE"
@@ -66,8 +67,8 @@ type Message struct {
 	EventID string `json:"event_id,omitempty"`
 	// Sent is when the message was sent to this queue. If SQS moved it here, Sent is when it was first sent.
 	Sent time.Time `json:"since"`
-	// Reason is why the runtime parked the message, or why EventBridge could not deliver it. It is empty if SQS moved it
-	// after too many receives.
+	// Reason is why the runtime parked the message, or why EventBridge could not deliver it. It is empty if SQS moved
+	// the message after too many receives.
 	Reason string `json:"reason,omitempty"`
 	// SourceQueue is the ARN of the queue from which the message was first parked, Sequence its sequence number there.
 	SourceQueue string `json:"source_queue,omitempty"`
@@ -83,7 +84,8 @@ type Message struct {
 	attributes map[string]types.MessageAttributeValue
 	trace      string
 	receipt    string
-	// until is the end of the visibility timeout by the wall clock, because the machine may have slept.
+	// until is the end of the visibility timeout by the wall clock. The monotonic clock may stop while the machine
+	// sleeps.
 	until time.Time
 }
 
@@ -132,7 +134,7 @@ type Reader struct {
 	url    string
 	hidden time.Duration
 	// inHand has the received messages that were neither deleted nor returned, by ID. seen has the IDs of all received
-	// ones.
+	// messages.
 	inHand map[string]*Message
 	seen   map[string]bool
 }
@@ -276,7 +278,7 @@ func read(received types.Message) *Message {
 }
 
 // starterOf returns the instance that started the execution whose end EventBridge reports. It is empty if no instance
-// did, or if EventBridge left out the input of the execution.
+// started the execution, or if EventBridge left out the execution's input.
 func starterOf(body []byte) string {
 	var change struct {
 		Detail struct{ Name, Input string }
@@ -307,8 +309,8 @@ func (r *Reader) Close(ctx context.Context) error {
 	return r.PutBack(ctx, func(*Message) bool { return true })
 }
 
-// PutBack is Close for the chosen messages. A FIFO queue offers the later messages of a group only together with the
-// earlier ones, or once those are deleted.
+// PutBack makes the chosen messages in hand visible again, even if ctx has ended. A FIFO queue offers the later
+// messages of a group only together with the earlier ones, or once those are deleted.
 func (r *Reader) PutBack(ctx context.Context, chosen func(*Message) bool) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer stop()

@@ -22,8 +22,8 @@ type Outcome struct {
 
 // Redrive sends the chosen messages to the queue with the URL to, each with its body, group and attributes, and then
 // deletes them. If a message is parked again meanwhile, Redrive does not send it a second time. If a message cannot be
-// sent or deleted, the later ones of its group stay. When ctx ends, Redrive finishes the current message and leaves the
-// others.
+// sent or deleted, the later messages of its group stay. When ctx ends, Redrive finishes the current message and leaves
+// the others.
 //
 // If the response to a send or delete is lost, a later redrive sends the message a second time. It is recognised as a
 // duplicate: within five minutes by its deduplication ID, later by the attributes that the runtime added when it parked
@@ -84,7 +84,7 @@ func (r *Reader) move(ctx context.Context, to string, m *Message) error {
 	return nil
 }
 
-// Drop deletes the chosen messages, and returns how many there were.
+// Drop deletes the chosen messages, and returns how many it deleted.
 func (r *Reader) Drop(ctx context.Context, chosen func(*Message) bool, each func()) (dropped int, err error) {
 	for m, err := range r.All(ctx) {
 		if err = cmp.Or(err, ctx.Err()); err != nil {

@@ -20,8 +20,8 @@ type (
 	state = statechart.State[data]
 )
 
-// ErrName is returned by New if Config names a guard or a delay that the machine does not have, or lacks one of its
-// delays.
+// ErrName is returned by New if Config names a guard or a delay that the machine does not have, or if Config lacks a
+// delay that the machine has.
 var ErrName = errors.New("wrong guards or delays")
 
 // names are the names of guards and delays in a machine.

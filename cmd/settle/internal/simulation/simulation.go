@@ -1,5 +1,5 @@
-// Package simulation runs an XState v5 machine config in virtual time, without the code that it names. Actions do
-// nothing. The user sets guards and delays, and ends services and child instances.
+// Package simulation runs an XState v5 machine config in virtual time, without the code that the config names. Actions
+// do nothing. The user sets guards and delays, and ends services and child instances.
 package simulation
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// FiringsMax limits how many timers may fire in one advance of the clock. A cycle of timers without delay would never
-// end.
+// FiringsMax limits how many timers may fire in one advance of the clock. Without the limit, a cycle of timers that
+// have no delay would never end.
 const FiringsMax = 10_000
 
 // ErrRefused is returned by Send for an event that the machine would never receive.
@@ -199,7 +199,7 @@ type Step struct {
 	Effects []statechart.Effect `json:"effects"`
 	// Timers are the pending timers, the next one first.
 	Timers []Timer `json:"timers"`
-	// Services and Children are the running ones.
+	// Services and Children are the running services and child instances.
 	Services []Service `json:"services,omitempty"`
 	Children []Child   `json:"children,omitempty"`
 	// Deferred are the deferred events.

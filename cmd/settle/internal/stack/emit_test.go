@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// TestAnEmittedEventIsLogged also runs the consumer with its role.
+// TestAnEmittedEventIsLogged enforces the roles, so it also checks that the consumer may publish events.
 func TestAnEmittedEventIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

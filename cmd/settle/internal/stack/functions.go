@@ -47,7 +47,7 @@ func inProcess(handler any) function {
 	return func() awslocal.Invoker { return lambda.NewHandler(handler) }
 }
 
-// timers returns the delay queue and the timers for a function.
+// timers returns the delay queue and the timers for the function with the settings.
 func (s *Stack) timers(settings aws.Config, queues queueURLs) (*schedule.DelayQueue, *schedule.Timers, error) {
 	delays := schedule.NewDelayQueue(sqs.NewFromConfig(settings), queues.delay, s.config.Now)
 	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(settings), schedule.SchedulerConfig{
@@ -118,7 +118,7 @@ func arn(service, name string) string {
 // schedulerRole is the role with which Scheduler sends to the delay queue.
 const schedulerRole = "settle-scheduler"
 
-// consumerInProcess returns the function that applies events, in this process.
+// consumerInProcess returns the consumer, the function that applies events. It runs in this process.
 func (s *Stack) consumerInProcess(queues queueURLs) (function, error) {
 	settings := s.role("consumer")
 	client, states := sqs.NewFromConfig(settings), sfn.NewFromConfig(settings)
@@ -143,8 +143,8 @@ func (s *Stack) consumerInProcess(queues queueURLs) (function, error) {
 	return inProcess(sqsqueue.Handler(loop)), nil
 }
 
-// consumerProcesses returns the consumer as processes of its executable. They read their settings from environment
-// variables, as on AWS.
+// consumerProcesses returns the consumer as a function that runs in processes of Config.Consumer. They read their
+// settings from environment variables, as on AWS.
 func (s *Stack) consumerProcesses(queueURLs) (function, error) {
 	if s.aws == nil {
 		return nil, errors.New("the consumer's processes need an AWS endpoint that listens: set Config.AWSAddr")

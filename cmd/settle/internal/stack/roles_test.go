@@ -26,7 +26,7 @@ func byRoles(t *testing.T, config Config) Config {
 			"Table": Table, "SchedulerRole.Arn": (*Stack)(nil).RoleARN(schedulerRole),
 			"AWS::StackName": "default", // It names the schedule group.
 		},
-		// The workflows that the tests' charts start, and the executions that wait for them.
+		// The workflows that the tests' charts start, and the workflows that wait for instances.
 		Workflows: map[string]string{"nap": arn("states", "stateMachine:nap")}, WaitingWorkflows: []string{arn("states", "stateMachine:wait")},
 	})
 	if err != nil {

@@ -81,8 +81,9 @@ type Config struct {
 	// FunctionTimeout is the timeout of an invocation, 1 second to 15 minutes. The visibility timeout of the queues is
 	// six times as long, as AWS advises. Defaults to 45 seconds.
 	FunctionTimeout time.Duration
-	// Role, unless nil, may change the settings of the clients of each function that runs in this process, before they
-	// are used. function is the name of its folder in functions/. Tests use it to enforce the function's IAM role.
+	// Role, unless nil, is called for each function that runs in this process, before the function's clients are
+	// created. It may change their settings. function is the name of the function's folder in functions/. Tests use it
+	// to enforce the function's IAM role.
 	Role func(function string, settings *aws.Config)
 	// Now is the clock of all parts. Defaults to time.Now.
 	Now func() time.Time
@@ -206,7 +207,7 @@ func (s *Stack) AWS() aws.Config {
 	}
 }
 
-// role returns the settings of the SDK clients of a function, after Config.Role.
+// role returns the settings of the SDK clients of a function, as changed by Config.Role.
 func (s *Stack) role(function string) aws.Config {
 	settings := s.AWS()
 	s.config.Role(function, &settings)

@@ -65,7 +65,8 @@ func TestTimersReachTheInstanceThroughTheDelayQueue(t *testing.T) {
 		s := start(t, Config{})
 		defer stop(t, s)
 		send(t, s, "job/run-1-job-2", "1", `{"type": "queued", "run_id": 1, "job_id": 2, "labels": ["self-hosted"]}`)
-		// Each of two runners gets 20 minutes to pick up the job: two hops of the delay queue.
+		// Each of two runners gets 20 minutes to pick up the job. A timer of 20 minutes passes through the delay queue
+		// twice.
 		time.Sleep(40*time.Minute - time.Second)
 		synctest.Wait()
 		if got := stateOf(t, s, "run-1-job-2"); got != "queued" {
@@ -274,7 +275,8 @@ func TestPortsAreServedAndReleased(t *testing.T) {
 	if want := s.AWSURL() + "/000000000000/settle.fifo"; s.QueueURL() != want {
 		t.Errorf("expected the queue at %s, got %s", want, s.QueueURL())
 	}
-	// The second stack tries to take the AWS port of the first one. When that fails, it must release its own resources.
+	// The second stack tries to take the AWS port of the first one. When that fails, the second stack must release its
+	// own resources.
 	aws := strings.TrimPrefix(s.AWSURL(), "http://")
 	if _, err := Start(t.Context(), hosted, Config{AWSAddr: aws}); err == nil || !strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("expected the port to be in use, got %v", err)

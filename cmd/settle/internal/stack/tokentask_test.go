@@ -40,7 +40,7 @@ func TestTaskWaitsThroughTheFunction(t *testing.T) {
 	}
 }
 
-// waitThrough makes an execution wait for an instance, and returns its result after two minutes.
+// waitThrough makes an execution wait for an instance. It returns the execution's result after two minutes.
 func waitThrough(ctx context.Context, t *testing.T, s *Stack, instance string) string {
 	t.Helper()
 	client := sfn.NewFromConfig(s.AWS())

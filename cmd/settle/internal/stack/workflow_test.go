@@ -15,7 +15,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// TestMachineStartsAWorkflowAndReceivesItsEnd hosts a machine that starts the named state machine.
+// TestMachineStartsAWorkflowAndReceivesItsEnd hosts a machine that starts the state machine "nap".
 func TestMachineStartsAWorkflowAndReceivesItsEnd(t *testing.T) {
 	t.Parallel()
 	type context struct{}

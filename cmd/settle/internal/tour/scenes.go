@@ -77,7 +77,7 @@ func (p *player) signUp() {
 	p.showEnd(end{instance, "active"})
 }
 
-// calledBack plays a third party that finds a result, and then one that does not.
+// calledBack plays a third party that finds a result, and then a third party that finds nothing.
 func (p *player) calledBack() {
 	p.title("A third party that calls back, once",
 		"It gets a callback address for this instance only. While it works, nothing runs: the instance is",

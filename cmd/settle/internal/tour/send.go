@@ -50,7 +50,7 @@ func (p *player) callBack(address string, body map[string]any, want int) {
 	p.request(http.MethodPost, path, fmt.Sprintf(`{"success": %v, ...}`, body["success"]), http.Header{}, p.json(body), want)
 }
 
-// callbackKey matches the key at the end of a callback address, in two parts.
+// callbackKey matches the key at the end of a callback address. Its group is the part of the key that may be shown.
 var callbackKey = regexp.MustCompile(`(/[\w-]{6})[\w-]{26,}$`)
 
 // shortened returns an address without most of its callback key, because the key authorizes a callback.
@@ -59,8 +59,8 @@ func shortened(address string) string { return callbackKey.ReplaceAllString(addr
 // answerBytesMax limits the part of a response that is read.
 const answerBytesMax = 64 << 10
 
-// request makes a request, and prints it with the response's status before any transition that it causes. The output
-// shows text instead of the body.
+// request makes a request. It prints the request and the response's status before any transition that the request
+// causes. The output shows text instead of the body.
 func (p *player) request(method, path, text string, header http.Header, body []byte, want int) (answer []byte) {
 	var code int
 	var status string

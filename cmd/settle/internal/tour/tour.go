@@ -35,7 +35,7 @@ type Config struct {
 	UploadWindow time.Duration
 	// TimeLimit limits the whole tour. Defaults to 10 minutes. The tour takes 20 seconds on an idle machine.
 	TimeLimit time.Duration
-	// Style marks the output. Lines are folded at its width, or at 100 columns if that is less.
+	// Style marks the output. Lines are folded at its width, but at 100 columns at most.
 	Style console.Style
 }
 

@@ -30,7 +30,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// host returns all machines. A non-nil mailer or launcher replaces the simulated one.
+// host returns all machines. A mailer or launcher that is not nil replaces the simulated service.
 func host(mailer signup.Mailer, runners job.RunnerLauncher) Host {
 	return func(logger *slog.Logger, settings machines.Settings) []durable.Machine {
 		services := demo.Services(logger)
@@ -134,7 +134,8 @@ func TestEachSceneEndsWithItsStateAndPath(t *testing.T) {
 		scene    int
 		instance string
 		state    string
-		// The text before the history ends with path. The rest contains history, its last line, and end.
+		// path is the end of the text before the history. The text after that contains history, the last line of the
+		// history, and end.
 		path, history, end string
 	}{
 		{1, "job/run-1001-job-1", "success", "Queued → PickedUp? → InProgress → Outcome → Succeeded ", "completed in_progress → success", `SUCCEEDED {"outcome": "success", "output": {"conclusion": "success", "launches": 1`},

@@ -79,10 +79,10 @@ func (p *player) performed(instance string) {
 
 // execution is an ended execution.
 type execution struct {
-	// workflow is the name of its definition.
+	// workflow is the name of the execution's definition.
 	workflow string
 	status   types.ExecutionStatus
-	// path has the states that it entered, with arrows between them.
+	// path has the states that the execution entered, with arrows between them.
 	path string
 	// output is the output as JSON. If the execution failed, failure is its error and output its cause.
 	failure, output string

@@ -17,14 +17,14 @@ type Forgotten struct {
 	// Revision is the revision of the empty item, and ExpireAt the time after which DynamoDB deletes it.
 	Revision int64     `json:"revision"`
 	ExpireAt time.Time `json:"expire_at"`
-	// Children are the names of the children and their children. They are forgotten too.
+	// Children are the names of all descendants. They are forgotten too.
 	Children []string `json:"children"`
 	// Aliases, EventIDs and Sends count the deleted items, Parked the messages deleted from dead-letter queues.
 	Aliases  int `json:"aliases"`
 	EventIDs int `json:"event_ids"`
 	Sends    int `json:"sends"`
 	Parked   int `json:"parked"`
-	// ReadUnits are the read units that finding all this has consumed.
+	// ReadUnits are the read units that the command consumed to find the data.
 	ReadUnits int64 `json:"read_units"`
 	// Copies are the places where copies of the data remain.
 	Copies []Copy `json:"copies"`

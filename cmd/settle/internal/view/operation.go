@@ -35,7 +35,7 @@ type Operation struct {
 	MessageID string `json:"message_id,omitempty"`
 }
 
-// OperationOf describes a change from one record to the next, with the microsteps that it took.
+// OperationOf describes a change from one record to the next. steps are the microsteps of the change.
 func OperationOf(op instances.Operation, before, after instances.Record, steps []statechart.Microstep) (Operation, error) {
 	o := Operation{
 		Instance: before.Instance.String(), Kind: op.Kind, By: op.By, Reason: op.Reason, Revision: before.Revision,

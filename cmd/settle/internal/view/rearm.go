@@ -9,12 +9,13 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 )
 
-// RearmRow counts the instances of a machine by outcome, and what the rearmed ones wait for.
+// RearmRow counts the instances of a machine by outcome. It also counts the timers, aliases, open tasks and executions
+// of the rearmed instances.
 type RearmRow struct {
 	Machine string `json:"machine"`
 	// Rearmed counts instances that were rearmed or, in a dry run, would be.
 	Rearmed int `json:"rearmed"`
-	// Already counts instances that this run or a later one had already rearmed.
+	// Already counts instances that were not rearmed, because this run or a later run had already rearmed them.
 	Already int `json:"already"`
 	// Ended counts instances that have ended and owe nothing. They are not changed.
 	Ended  int `json:"ended"`

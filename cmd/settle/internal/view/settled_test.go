@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// orders returns a machine whose last state is final inside a state without transitions. The instance stays active
-// there, without a tag.
+// orders returns a machine whose last state, shipped, is a final state inside the state open. Since open has no
+// transitions, the instance stays active in shipped. Neither state has a tag.
 func orders(t *testing.T) durable.Machine {
 	t.Helper()
 	type state = statechart.State[map[string]int]

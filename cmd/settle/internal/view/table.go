@@ -110,7 +110,7 @@ func (l *Log) line(instance string, t instances.Transition) string {
 }
 
 // Table has rows in columns of equal width, two spaces apart, below a header. On a narrow terminal, a row takes several
-// lines. No text is cut, so that names can be copied. Table libraries cut or break cells there.
+// lines. No text is cut, so that names can be copied. Table libraries cut or break cells on narrow terminals.
 type Table struct {
 	style console.Style
 	rows  [][]Cell
@@ -164,7 +164,8 @@ func (t *Table) Write(w io.Writer) error {
 		}
 	}
 	columns, last := t.style.Columns(), len(widths)-1
-	// starts has the indentation of each column that begins a line. As many lines are used as the terminal needs.
+	// starts maps each column that begins a line to the indentation of that line. A row takes as many lines as it needs
+	// on this terminal.
 	starts, used := map[int]int{0: 0}, 0
 	for i, width := range widths {
 		room := columns - used
@@ -193,7 +194,8 @@ func (t *Table) Write(w io.Writer) error {
 	return err
 }
 
-// writeLine writes cells of a row, indented. If the last one is the last column, it may be folded.
+// writeLine writes cells of a row, indented by at columns. If folded is true, the last cell is in the last column of
+// the table, and writeLine folds it.
 func (t *Table) writeLine(b *strings.Builder, cells []Cell, widths []int, at int, folded bool) {
 	b.WriteString(strings.Repeat(" ", at))
 	for i, c := range cells[:len(cells)-1] {

@@ -47,8 +47,8 @@ func pipeline() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// record is an instance with a value in every field. SECRET marks values that must not be shown. One is in the
-// snapshot, under a key that this version does not know.
+// record is an instance with a value in every field. SECRET marks values that must not be shown. One such value is in
+// the snapshot, under a key that this version does not know.
 func record() instances.Record {
 	return instances.Record{
 		Instance: instances.ID{Machine: "pipeline", ID: "7"}, Revision: 9,

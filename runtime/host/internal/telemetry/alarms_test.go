@@ -130,7 +130,8 @@ func ringing(rules []rule, measured []measurement, began time.Time, length time.
 // scene is a failure of an instance and the alarms that it must raise.
 type scene struct {
 	script map[time.Duration]func(*stage)
-	// calls and service return the errors of calls and services, given the time since the start. Nil means no errors.
+	// calls returns the error of a call, and service the error of the service, at a time since the start. A nil
+	// function means no errors.
 	calls   func(name string, at time.Duration) error
 	service func(at time.Duration) error
 	length  time.Duration

@@ -56,7 +56,8 @@ func (t *Telemetry) parked(ctx context.Context, event durable.Parked) {
 	}
 }
 
-// retried counts the failed delivery and the deliveries behind it, as Each does. The loop logs the reason.
+// retried counts the failed delivery and the deliveries behind it. For a standard queue, Each counts failed messages
+// instead. The loop logs the reason.
 func (t *Telemetry) retried(ctx context.Context, event durable.Retried) {
 	invocation := invocationOf(ctx)
 	invocation.add(retried, 1+event.Behind)

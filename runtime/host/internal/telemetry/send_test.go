@@ -40,8 +40,8 @@ func (q *queue) Send(ctx context.Context, _ durable.Message) (string, error) {
 	return "m-1", q.err
 }
 
-// withTraces returns a Telemetry that logs to the writer and whose collector does not respond, with an invocation and
-// its context.
+// withTraces returns a Telemetry, a context with an invocation, and that invocation. The Telemetry logs to the writer.
+// Nothing listens at the address of its collector.
 func withTraces(t *testing.T, log io.Writer) (*Telemetry, context.Context, *invocation) {
 	t.Helper()
 	config := quiet(io.Discard, log)
@@ -136,7 +136,7 @@ func TestXRayIsUsedWithoutATraceparent(t *testing.T) {
 		if got := durable.TraceOf(within).Parent; !strings.HasPrefix(got, want) {
 			t.Errorf("%+v: got %s, want %s", trace, got, want)
 		}
-		// An event without a trace, or of the same trace, stays within the turn's span.
+		// The span of an event without a trace, or of the same trace, belongs to the trace of the turn's span.
 		for _, same := range []durable.Trace{{}, trace} {
 			event, end := tele.begin(within, durable.Activity{Kind: durable.EventActivity, Instance: "order/1", Trace: same})
 			end(nil)
@@ -144,7 +144,7 @@ func TestXRayIsUsedWithoutATraceparent(t *testing.T) {
 				t.Errorf("%+v: the event is in %s, want %s", same, got, want)
 			}
 		}
-		// An event of another trace starts in its own trace.
+		// The span of an event of another trace belongs to that trace.
 		const third = "1234567812345678aaaabbbbccccdddd"
 		event, end := tele.begin(within, durable.Activity{Kind: durable.EventActivity, Instance: "order/1", Trace: durable.Trace{
 			AWS: "Root=1-12345678-12345678aaaabbbbccccdddd;Parent=00f067aa0ba902b7;Sampled=1",

@@ -108,7 +108,7 @@ func invocationOf(ctx context.Context) *invocation {
 	return current
 }
 
-// The metrics that count, and their names.
+// The metrics that are counts, and their names.
 const (
 	events = iota
 	parked

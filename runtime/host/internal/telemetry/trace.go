@@ -119,8 +119,8 @@ func (t *Telemetry) begin(ctx context.Context, activity durable.Activity) (conte
 	return t.start(ctx, name, kind, attributes...)
 }
 
-// sameTrace reports whether the delivery's trace is the context's trace. If so, new spans stay within the context's
-// span.
+// sameTrace reports whether a delivery's trace a is the trace b of the context. It also returns true if only b
+// identifies a span. Then new spans stay within the context's span.
 func sameTrace(a, b durable.Trace) bool {
 	first, known := placeOf(a)
 	second, ok := placeOf(b)
