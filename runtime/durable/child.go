@@ -85,8 +85,8 @@ func (t *turn) self(key string) instances.Parent {
 	return instances.Parent{Instance: t.draft.Record.Instance.String(), Incarnation: t.incarnation(), Child: key}
 }
 
-// spawnable returns the effect. If the effect spawns a child that this process cannot host, it returns a refuseChild
-// effect instead. The refusal is stored before the instance receives it.
+// spawnable returns the effect. If the effect spawns a child that this process cannot host, spawnable returns a
+// refuseChild effect instead. The refusal is stored before the instance receives it.
 func (t *turn) spawnable(effect statechart.Effect) statechart.Effect {
 	if effect.Kind != statechart.SpawnInstance {
 		return effect

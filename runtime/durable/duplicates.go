@@ -162,7 +162,7 @@ func recentEvent(id, body string) string {
 	return id + "#" + digest[:recentHashChars]
 }
 
-// Remembers reports whether the instance has recently applied an event with the ID: this event, or any if event is nil.
+// Remembers reports whether the instance recently applied the event, or, if event is nil, any event with the ID.
 func Remembers(record instances.Record, eventID string, event []byte) bool {
 	return slices.ContainsFunc(record.RecentEvents, func(entry string) bool {
 		return isRecent(entry, eventID) && (event == nil || entry == recentEvent(eventID, string(event)))
@@ -178,7 +178,8 @@ func isRecent(entry, id string) bool {
 // sequence number of its message.
 func appliedAt(place instances.Place) string { return placePrefix + keyOf(place) }
 
-// placePrefix begins these entries, even if the event was never parked. Stored items contain it, so it must not change.
+// placePrefix is the prefix of the entries of appliedAt, even of events that were never parked. Stored items contain
+// it, so it must not change.
 const placePrefix = "parked/"
 
 // compareSequence compares two sequence numbers of a queue. They are decimal digits, and SQS guarantees that they

@@ -168,7 +168,7 @@ func TestAPermanentFailureOfAnEndedInstanceIsKept(t *testing.T) {
 	})
 }
 
-// The chart fails on a deferred event. The dead-letter queue first denies and then refuses its parking.
+// The chart fails on a deferred event. The dead-letter queue first denies and then refuses the event's parking.
 func TestADeferredEventIsKeptUntilItsParkingSucceeds(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {

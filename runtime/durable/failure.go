@@ -102,7 +102,8 @@ const unsuspected = -1
 func (e *suspectError) Error() string { return "it must run in another slot" }
 
 // suspicion returns how often the process died during a delivery of the turn, or 0 if the turn need not run alone. The
-// turn runs alone after Config.AloneAfter deaths, or if the next try of an event or attempt of a service is the last.
+// turn runs alone after Config.AloneAfter deaths, or if the next try of an event, or the next attempt of a service, is
+// the last one.
 func (t *turn) suspicion() (most int) {
 	config := &t.loop.config
 	for _, d := range t.deliveries {
@@ -336,8 +337,8 @@ func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, reason error) (wh
 	return t.giveUpEvent(ctx, d, event, reason)
 }
 
-// giveUpEvent parks an event, or postpones a message of the runtime that must not be parked. If the event must be
-// parked once the draft is stored, why is the reason. Otherwise why is nil.
+// giveUpEvent parks an event, or postpones a message of the runtime that must not be parked. If the draft turns out
+// unstorable, the caller must park the event for the reason why, or nothing if why is nil.
 func (t *turn) giveUpEvent(ctx context.Context, d Delivery, event statechart.Event, reason error) (why, err error) {
 	if t.stopStuck(d) {
 		return reason, nil

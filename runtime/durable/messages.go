@@ -30,8 +30,8 @@ const (
 	failedEvent     = statechart.ReservedPrefix + "effect.failed"
 )
 
-// ownMessage is a message of the runtime itself. Each may be late or a duplicate, so apply checks the instance, not
-// the message, to decide whether it still counts.
+// ownMessage is a message of the runtime itself. Each may be late or a duplicate, so apply checks the instance, not the
+// message, to decide whether the message still counts.
 type ownMessage struct {
 	// check returns the verdict on a delivery of the message.
 	check func(t *turn, d Delivery) (verdict, error)

@@ -78,7 +78,7 @@ func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep))
 		next, effects, _, err = next.Stop(op.At)
 	case op.State != "":
 		next, effects, err = next.Move(op.State, op.At)
-		// The tries of the state that the instance leaves do not count for the next one.
+		// The tries in the state that the instance leaves do not count for the next state.
 		record.Attempts = replaced(record.Attempts, func(*instances.Attempt) bool { return true }, func(a *instances.Attempt) { a.Count, a.Services = 0, min(a.Services, 1) })
 	}
 	if err != nil {
@@ -140,7 +140,7 @@ func (t *turn) endByOperator(op instances.Operation, state []string) {
 	}
 }
 
-// terminate ends the instance by its stored snapshot alone, and stops its children.
+// terminate ends the instance without running its chart: it edits the stored snapshot. It also stops the children.
 func (t *turn) terminate(op instances.Operation) (json.RawMessage, error) {
 	record := &t.draft.Record
 	var keys map[string]json.RawMessage

@@ -15,8 +15,8 @@ import (
 // earlier write of this process succeeded but its answer was lost.
 var ErrConflict = errors.New("revision conflict")
 
-// ErrUnstorable is wrapped by errors of Store.Commit that a retry cannot fix. The event that led to the record is
-// parked. *TooLargeError is one.
+// ErrUnstorable is wrapped by errors of Store.Commit that a retry cannot fix, such as *TooLargeError. The event that
+// led to the record is parked.
 var ErrUnstorable = errors.New("the record cannot be stored")
 
 // ErrUnreadable is wrapped by errors of Store.Load when the stored item does not have the format that Commit writes.

@@ -214,7 +214,7 @@ func (w *world) run(t *testing.T) {
 	w.runUntil(t, time.Time{})
 }
 
-// runFor is run for at most the given time. Later timers stay scheduled.
+// runFor does the same as run, but for at most the given time. Timers that are due later stay scheduled.
 func (w *world) runFor(t *testing.T, d time.Duration) {
 	t.Helper()
 	w.runUntil(t, time.Now().Add(d))
@@ -227,7 +227,7 @@ func (w *world) runUntil(t *testing.T, end time.Time) {
 	}
 }
 
-// live is runUntil, but returns its problem.
+// live does the work of runUntil, and returns the problem.
 func (w *world) live(end time.Time) (problem string) {
 	for range invocationsMax {
 		at := w.next()

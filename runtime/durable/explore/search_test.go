@@ -18,7 +18,7 @@ type search struct {
 	hosts []*durable.Machines
 	seen  map[[16]byte]int32
 	nodes []node
-	// edges lead from a world to its successors without a further fault.
+	// edges lead from each world to the successors that it reaches without a further fault.
 	edges [][2]int32
 	// todo holds the worlds that are not yet expanded, by their number of faults and their depth.
 	todo       [][][]found
@@ -99,7 +99,7 @@ func (x *search) from(start *world) bool {
 	return true
 }
 
-// add adds the successor of a world, unless the successor is known and the new path to it is no shorter.
+// add adds the successor of a world to the worlds to expand, if it is new or if the new path to it is shorter.
 func (x *search) add(w *world, parent int32, s step, depth int) {
 	key, faults := w.key(), x.faults-w.left.Faults
 	id, known := x.seen[key]
