@@ -130,8 +130,8 @@ func TestAServiceThatATimerStartsHasAllItsAttempts(t *testing.T) {
 	})
 }
 
-// A batch holds an event that has killed the process twice, and events of other instances. The loop tries the suspect
-// last.
+// A batch holds an event that has killed the process twice, and events of other instances. The loop tries this suspect
+// event last.
 func TestSuspectsComeAfterTheRestOfTheirBatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

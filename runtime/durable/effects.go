@@ -45,9 +45,9 @@ const (
 	parkDelivery statechart.EffectKind = "park.delivery"
 )
 
-// effectKind says how to perform the effects of one kind. Exactly one of the first three functions is set. message is for
-// effects that send a message to an instance. publish performs several effects of the kind together. perform is for all
-// others.
+// effectKind says how to perform the effects of one kind. Exactly one of the first three functions is set. message is
+// for effects that send a message to an instance. publish performs several effects of the kind together. perform is for
+// all other effects.
 type effectKind struct {
 	message func(t *turn, effect statechart.Effect) (Message, error)
 	// publish returns an error for each effect.

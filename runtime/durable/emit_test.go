@@ -364,7 +364,7 @@ func TestTheEmitOfAnOperatorsChangeIsPerformed(t *testing.T) {
 	}
 }
 
-// Emit returns an error of this package. The host's Emit may, for example, return an error of a durable.Store.
+// Emit returns an error of this package. The host's Emit may, for example, pass on an error of its own durable.Store.
 func TestAnErrorOfEmitIsNotAnErrorOfTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -120,7 +120,7 @@ func TestATaskIsNotToldExpiredAfterItsAnswer(t *testing.T) {
 }
 
 // A process freezes between its two commits of one event. Meanwhile a second process drains and clears the outbox of
-// the first commit. When the first process wakes up, its commit conflicts, and it dies.
+// the first commit. When the first process wakes up, its commit conflicts, and the process dies.
 func TestAClearedOutboxDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,8 @@ import (
 // Then send the instance any event, so that a consumer settles it and performs its effects. Fails with
 // instances.ErrEnded, instances.ErrInUse, ErrUnstorable, the chart's errors, or as Machines.Restore does.
 func Operate(machines *Machines, record instances.Record, op instances.Operation) (instances.Record, []statechart.Microstep, error) {
-	// Only the consumer knows its limits and whether it emits events, so the change drops no entry and no effect.
+	// Only the consumer knows its limits and whether it emits events, so the change drops no entry of the history and
+	// no effect.
 	config := Config{
 		Now: func() time.Time { return op.At }, HistoryMax: len(record.History) + 1, SnapshotBytesMax: max(instances.SnapshotBytesMax, len(record.Snapshot)+1<<10),
 		Emit: func(_ context.Context, _ instances.ID, events []statechart.Effect) []error {
@@ -209,8 +210,8 @@ func withContext(machine Machine, instance Instance, context json.RawMessage) (I
 	return instance, nil
 }
 
-// lostIn returns the path of the first value that is missing or different in kept. A value that Go's omitempty leaves out
-// is not lost.
+// lostIn returns the path of the first value that is missing or different in kept. A value that Go's omitempty leaves
+// out does not count as lost.
 func lostIn(wanted, kept any, path string) (string, bool) {
 	fields, isObject := wanted.(map[string]any)
 	others, isKept := kept.(map[string]any)

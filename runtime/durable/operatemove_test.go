@@ -92,7 +92,7 @@ func TestAMoveAppliesDeferredEventsAndParksThoseThatDoNotFit(t *testing.T) {
 	})
 }
 
-// The change migrates the instance to a version that does not have its child.
+// An operator's change migrates the instance to a version of the machine that has no child.
 func TestAnOperatorsChangeStopsTheChildThatAMigrationDrops(t *testing.T) {
 	t.Parallel()
 	for _, op := range []instances.Operation{{Kind: instances.Stop}, {Kind: instances.Move, State: "timed"}} {

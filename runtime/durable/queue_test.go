@@ -146,8 +146,8 @@ func (q *queue) enqueueRaw(group, body string) {
 	}
 }
 
-// invoke receives a batch and runs one Lambda invocation on it. It returns the bodies of the failed deliveries, or of all
-// if the process died.
+// invoke receives a batch and runs one Lambda invocation on it. It returns the bodies of the failed deliveries, or of
+// all deliveries if the process died.
 func (w *world) invoke() (failed []string) {
 	w.mu.Lock()
 	batch := w.receive(batchSize)

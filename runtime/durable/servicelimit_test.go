@@ -33,8 +33,8 @@ func (w *world) circle(onDone, onError string) durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// atCircles runs a test in a world that hosts a circle. After callsMax calls the service fails permanently, so that a test
-// without a limit ends too.
+// atCircles runs a test in a world that hosts a circle. After callsMax calls the service fails permanently, so that the
+// test ends even if the loop has no limit.
 func atCircles(t *testing.T, onError string, callsMax int, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

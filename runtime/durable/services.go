@@ -316,8 +316,8 @@ func (s *services) take(r result) error {
 	return nil
 }
 
-// retry returns the error that ends the turn if an attempt will be retried, else nil. Its wait is the longest of the
-// failed attempts, so that no service is called too soon. The wait does not exceed the time until the next timer,
+// retry returns the error that ends the turn if an attempt will be retried, else nil. Its wait is the longest wait of
+// the failed attempts, so that no service is called too soon. The wait does not exceed the time until the next timer,
 // because timers of an unsettled instance are served only during a turn.
 func (s *services) retry() error {
 	var retry *retryError
@@ -336,7 +336,7 @@ func (s *services) retry() error {
 	return retry
 }
 
-// end applies the end of a service. It resets the count of the delivery's tries, but not of its services.
+// end applies the end of a service. It resets the count of the delivery's tries, but not the count of its services.
 func (s *services) end(event statechart.Event) error {
 	if err := s.turn.applyNow(event); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 type state struct {
 	Record   instances.Record
 	Instance Instance // nil before the first event
-	// changes counts the changes that are worth a write. Some are not: see Record.Skipped.
+	// changes counts the changes that are worth a write. Some changes are not: see Record.Skipped.
 	changes int
 	// transitions holds the transitions since the last commit.
 	transitions []instances.Transition

@@ -43,7 +43,7 @@ type Tokens interface {
 // errNoTokens is the error of a loop that cannot answer tasks.
 var errNoTokens = errors.New("this consumer has no client that answers tasks: set Ports.Tokens")
 
-// taskIDPrefix begins the ID of an event with a token but no ID of its own. The token's key follows.
+// taskIDPrefix is the prefix of the ID of an event that has a token but no ID of its own. The token's key follows.
 const taskIDPrefix = "task/"
 
 // hold keeps the token of an event and remembers its key. If an earlier event has brought the same token, hold ignores

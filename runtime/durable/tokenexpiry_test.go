@@ -31,7 +31,7 @@ func TestHeartbeatsKeepATaskWaiting(t *testing.T) {
 	})
 }
 
-// Step Functions is unavailable for longer than an event is retried.
+// Step Functions is unavailable for longer than the loop retries an event.
 func TestAFailedCheckOfATaskDelaysNoEvent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -79,8 +79,8 @@ func isEvent(line string) bool {
 	return !strings.HasSuffix(line, " ok") && !strings.Contains(line, " failed: ") && line != "limit" && line != "over"
 }
 
-// performed checks a message. "An effect is performed only after the commit that contains it." The loop's own messages have
-// IDs of their own.
+// performed checks a message. "An effect is performed only after the commit that contains it." The loop's own messages
+// have other IDs, and performed does not check them.
 func (w *world) performed(m durable.Message) {
 	if w.facts["may "+m.DeduplicationID] == 0 && !strings.Contains(string(m.Body), `"type":"settle.`) {
 		w.wrong("performed before its commit: %s", m.DeduplicationID)
@@ -227,7 +227,8 @@ func (w *world) exactly(id, item string) (n int) {
 	return n
 }
 
-// copies returns how often an item of an instance was parked, and how many of the parked copies nobody has redriven.
+// copies returns how often an item of an instance was parked, and how many of the parked copies no operator has
+// redriven.
 func (w *world) copies(id, item string) (all, left int) {
 	for _, p := range w.parked {
 		if p.Group == id && strings.Contains(p.Body, `"item":"`+item+`"`) {

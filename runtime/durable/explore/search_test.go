@@ -35,7 +35,7 @@ type scope struct {
 	faults, pauses, nested int
 }
 
-// worldsMax bounds a search. It is more than any scenario needs, so a scenario with more worlds does not end.
+// worldsMax bounds a search. It is more than any scenario needs, so a search that finds more worlds would never end.
 const worldsMax = 400_000
 
 // receivesMax is more receives of one message than all limits and faults together can cause.
