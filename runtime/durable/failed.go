@@ -58,7 +58,7 @@ func (t *turn) isPermanent(kind statechart.EffectKind, err error) bool {
 	return !since.IsZero() && t.loop.config.Now().Sub(since) >= t.loop.config.DeniedWaitMax && t.deliveries[0].ReceiveCount >= t.loop.config.AttemptsMax
 }
 
-// endsByDenial reports whether the loop gives up effects of the kind that AWS denies for DeniedWaitMax.
+// endsByDenial reports whether the loop gives up an effect of the kind once AWS has denied it for DeniedWaitMax.
 func endsByDenial(kind statechart.EffectKind) bool {
 	return !slices.Contains(neverGivenUp, kind) && !slices.Contains(ofFamilies, kind)
 }

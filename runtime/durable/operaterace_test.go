@@ -15,7 +15,7 @@ import (
 
 // race is one run in which an operator changes an instance while a consumer works on it.
 type race struct {
-	// on is the machine whose instance is changed: boss/1, or its active courier.
+	// on is the machine of the instance that the operator changes: boss/1, or its active courier.
 	on, op, state string
 	// script holds the events of boss/1. At "", the run waits for rest and lets the courier hold a task.
 	script []string

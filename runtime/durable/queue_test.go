@@ -137,7 +137,7 @@ func (w *world) post(group string, bodies ...string) {
 	}
 }
 
-// enqueueRaw is enqueue for groups that need not be instance IDs.
+// enqueueRaw does the same as enqueue, for a group that need not be an instance ID.
 func (q *queue) enqueueRaw(group, body string) {
 	id, err := instances.ParseID(group)
 	q.enqueue(durable.Message{To: id, Body: json.RawMessage(body), DeduplicationID: fmt.Sprintf("post %d", q.sequence)})

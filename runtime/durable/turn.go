@@ -193,7 +193,7 @@ func (t *turn) admit(ctx context.Context, d Delivery) (event statechart.Event, v
 	return event, v, err
 }
 
-// admitEvent is admit for the chart's own events. event and err are the result of Decode.
+// admitEvent does the work of admit for the chart's own events. event and err are the result of Decode.
 func (t *turn) admitEvent(d Delivery, event statechart.Event, err error) (verdict, error) {
 	switch {
 	case err != nil:

@@ -38,7 +38,7 @@ type scope struct {
 // worldsMax bounds a search. It is more than any scenario needs, so a search that finds more worlds would never end.
 const worldsMax = 400_000
 
-// receivesMax is more receives of one message than all limits and faults together can cause.
+// receivesMax exceeds the number of receives of one message that all limits and faults together can cause.
 const receivesMax = 9
 
 // node is a visited world, stored as a step from its parent.
