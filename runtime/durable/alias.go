@@ -12,8 +12,8 @@ import (
 // ErrAliasTaken is returned by Store.Claim if another instance has the alias.
 var ErrAliasTaken = errors.New("the alias belongs to another instance")
 
-// AliasTaken is the type of the event {"alias"}. A chart that declares it receives it when an alias that it claimed
-// belongs to another instance.
+// AliasTaken is the type of the event {"alias"}. A chart that declares the event receives it when another instance has
+// an alias that the chart claimed.
 const AliasTaken = "alias.taken"
 
 // aliasTaken is the body of aliasTakenEvent and of AliasTaken.
@@ -39,16 +39,16 @@ func (t *turn) claim(ctx context.Context, effect statechart.Effect) error {
 	return t.loop.send(ctx, t.draft.Record.Instance, aliasTaken{Type: aliasTakenEvent, ID: id, Alias: effect.Name, Incarnation: t.incarnation()}, id, effect.Chain)
 }
 
-// claimNow claims an alias, on condition that the stored revision has not changed. So a turn that was frozen while the
-// instance moved on claims nothing.
+// claimNow claims an alias, on condition that the stored revision has not changed. So a turn that was frozen while
+// another turn wrote the instance claims nothing.
 func (t *turn) claimNow(ctx context.Context, alias string) error {
 	r := &t.stored.Record
 	return t.loop.ports.Store.Claim(ctx, alias, r.Instance, r.CreatedAt, r.Revision)
 }
 
 // applyAliasTaken reports to the chart, if it declares the event, that an alias belongs to another instance. First it
-// tries the claim again: since the message was sent, the other instance may have released the alias, and this one may
-// have claimed it.
+// tries the claim again: since the message was sent, the other instance may have released the alias, and this instance
+// may have claimed it.
 func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {
 	if !slices.Contains(t.draft.Record.Aliases, form.Alias) || !t.exists() {
 		return nil

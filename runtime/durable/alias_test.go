@@ -235,7 +235,8 @@ func TestAnInstanceThatEndsAsItBeginsReleasesItsAliases(t *testing.T) {
 	}
 }
 
-// An operator keeps an instance, which then ends. Later the operator gives it back to the retention.
+// An operator keeps an instance, which then ends. Later the operator no longer keeps it, so the retention applies
+// again.
 func TestAnAliasOfAnUnkeptInstanceExpiresWithTheItem(t *testing.T) {
 	t.Parallel()
 	inCallerWorld(t, func(t *testing.T, w *world) {

@@ -37,7 +37,7 @@ func (s *services) run(invocation statechart.Invocation, work Work) {
 	}()
 }
 
-// attempt calls a service. It returns when ctx is done, even if the service does not.
+// attempt calls a service. It returns when ctx is done, even if the service has not returned.
 func attempt(ctx context.Context, run func(context.Context) (any, error)) (any, error) {
 	type answer struct {
 		value any

@@ -58,7 +58,7 @@ func TestAServiceDoesNotLoseItsOnlyAttemptToANeighbour(t *testing.T) {
 	})
 }
 
-// As above, but actions kill the process instead of services. The process dies at the write that follows the action.
+// As above, but an action of order/1 kills the process. The process dies at the write that follows the action.
 func TestAnEventIsNotParkedForANeighbourThatKillsTheProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAnEventIsNotParkedForANeighbourThatKillsTheProcess(t *testing.T) {
 			if attempts := w.load("order/1").Attempts; len(attempts) > 0 {
 				counted = attempts[0].Count
 			}
-			// A redelivery is counted before its try. The last redelivery parks the event without a try.
+			// The loop counts a redelivery before its try. At the last redelivery, it parks the event without a try.
 			isTried := w.messages[0].ReceiveCount == 1 || counted == w.messages[0].ReceiveCount-1 && counted <= 10
 			if call == "Commit order/1" && isTried {
 				kills++
@@ -96,7 +96,7 @@ func TestAnEventIsNotParkedForANeighbourThatKillsTheProcess(t *testing.T) {
 	})
 }
 
-// A service kills the process until a timer leaves its state. The service of the next state kills the process too.
+// A service kills the process until a timer ends its state. The service of the next state kills the process too.
 func TestAServiceThatATimerStartsHasAllItsAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,8 +130,8 @@ func TestAServiceThatATimerStartsHasAllItsAttempts(t *testing.T) {
 	})
 }
 
-// A batch holds an event that has killed the process twice, and events of other instances. The loop tries the suspect
-// last.
+// A batch holds an event that has killed the process twice, and events of other instances. The loop tries this suspect
+// event last.
 func TestSuspectsComeAfterTheRestOfTheirBatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,8 +167,8 @@ func TestSuspectsComeAfterTheRestOfTheirBatch(t *testing.T) {
 	})
 }
 
-// The end of a service resets the count of its event. Then the write for the start of the next service takes effect,
-// but its response is lost.
+// When a service ends, the loop resets the count of tries of its event. Here, the write before the next service's first
+// attempt takes effect, but the loop does not get the response.
 func TestATakenBackTryIsNotCountedBelowZero(t *testing.T) {
 	t.Parallel()
 	for n := 2; n <= 3; n++ {
@@ -189,8 +189,8 @@ func TestATakenBackTryIsNotCountedBelowZero(t *testing.T) {
 	}
 }
 
-// The last attempt of a service runs alone, after the rest of its batch. Each time, another group leaves it too little
-// time.
+// The last attempt of a service runs alone, after the rest of its batch. Each time, another group of the batch leaves
+// this attempt too little time.
 func TestALastAttemptIsNotStarvedByItsNeighbours(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

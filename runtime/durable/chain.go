@@ -25,9 +25,9 @@ import (
 // Source: Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System", 1978.
 
 const (
-	// chainKey is the key of a message for its chain.
+	// chainKey is the key under which a message holds its chain.
 	chainKey = "$chain"
-	// hopsKeptMin is the count from which an instance stores the count of a chain. Most chains are shorter.
+	// hopsKeptMin is the number of hops from which an instance stores a chain. Most chains are shorter.
 	hopsKeptMin = 4
 	// chainsMax is how many chains an instance remembers.
 	chainsMax = 8
@@ -38,7 +38,7 @@ const (
 // errCycle is wrapped by the reason for parking a message of a chain that is too long.
 var errCycle = errors.New("endless cycle of messages")
 
-// chainOf returns the chain of a delivery, with the delivery as its last message.
+// chainOf returns the chain that ends with a delivery: its hops include the delivery.
 func (t *turn) chainOf(d Delivery) instances.Chain {
 	var form struct {
 		Chain instances.Chain `json:"$chain"`
@@ -54,7 +54,7 @@ func (t *turn) chainOf(d Delivery) instances.Chain {
 	return chain
 }
 
-// keepChain stores the count of the chain of an event that was applied.
+// keepChain records the chain of an applied event and its number of hops.
 func (t *turn) keepChain() {
 	if t.chain.Hops < hopsKeptMin {
 		return
@@ -92,7 +92,7 @@ func withChain(body, chain json.RawMessage) json.RawMessage {
 	return slices.Concat([]byte(`{"`+chainKey+`":`), chain, []byte(","), body[1:])
 }
 
-// withoutChain removes the chain from a message. A redrive is an event from outside.
+// withoutChain removes the chain from a message to park: the redriven message counts as an event from outside.
 func withoutChain(body string) string {
 	var keys map[string]json.RawMessage
 	if !strings.Contains(body, chainKey) || json.Unmarshal([]byte(body), &keys) != nil || keys[chainKey] == nil {

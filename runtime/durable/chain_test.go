@@ -11,7 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// echo is a machine that answers each "add" with more: to itself, or around a ring of echo/0, echo/1 and echo/2.
+// echo is a machine that answers each "add" with more events "add": to itself, or around a ring of echo/0, echo/1 and
+// echo/2.
 func echo() durable.Machine {
 	pass := statechart.EnqueueActions("pass", func(b *basket, i item, enqueue statechart.Enqueue) error {
 		b.Log = append(b.Log, i.Item)
@@ -115,7 +116,7 @@ func TestARedrivenMessageOfACycleCountsAnew(t *testing.T) {
 	})
 }
 
-// Neither timers nor events from outside, nor messages to which different events have led, form a chain.
+// Timers and events from outside form no chain. Messages to which different events have led belong to different chains.
 func TestMessagesThatOthersCauseAreNotParked(t *testing.T) {
 	t.Parallel()
 	inChains(t, func(t *testing.T, w *world) {

@@ -181,8 +181,8 @@ func TestAnEventThatKillsTheProcessEveryTimeIsParkedAtLast(t *testing.T) {
 func TestTheEndOfAServiceThatKillsTheProcessEveryTimeBlocksTheGroupOnlySoLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// The process dies at the write after the service's end. When no attempt is left, it dies at the write after the
-		// chart's error event.
+		// The process dies at the write that follows the service's end. Once no attempt is left, the chart receives an
+		// error event, and the process dies at the write that follows this event.
 		w := newWorld(t)
 		w.config.AbandonedMax = 4
 		w.post("order/1", event("add", "before"))
@@ -291,14 +291,15 @@ func TestAnErrorOfAServiceIsNeverTakenForOneOfTheLoop(t *testing.T) {
 	})
 }
 
-// After "some deaths", the first deliveries have ended before any try. Such deliveries do not count as tries.
+// In the case "after some deaths", the process dies in the first deliveries before any try. Such deliveries do not
+// count as tries.
 func TestAServiceThatExhaustsItsAttemptsBeforeTheFirstEventParksIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		plan   map[string]fault
 		served []string
 	}{
-		// The service runs once per try, because the chart fails on its end each time.
+		// The service runs once per try, because the chart fails each time the service ends.
 		"at once":           {served: []string{"boot 1", "boot 2", "boot 3"}},
 		"after some deaths": {map[string]fault{"Load boot/1 #1": dieBefore, "Load boot/1 #2": dieBefore, "Load boot/1 #3": dieBefore}, []string{"boot 1", "boot 2", "boot 3", "boot 4"}},
 	} {

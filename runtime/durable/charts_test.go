@@ -265,7 +265,7 @@ func (w *world) wantServed(t *testing.T, want ...string) {
 	}
 }
 
-// wantParked checks the parked events: for each event a part of its body and a part of the reason.
+// wantParked checks the parked events. For each event, want has a part of its body and a part of the reason.
 func (w *world) wantParked(t *testing.T, want ...[2]string) {
 	t.Helper()
 	if len(w.parked) != len(want) {

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// parentKey is the key under which a message to a child holds the parent's instance and its key for the child.
+// parentKey is the key under which a message to a child holds the parent's instance and the parent's key for the child.
 const parentKey = "$parent"
 
 // toChild is the body of startEvent and stopEvent.
@@ -85,8 +85,8 @@ func (t *turn) self(key string) instances.Parent {
 	return instances.Parent{Instance: t.draft.Record.Instance.String(), Incarnation: t.incarnation(), Child: key}
 }
 
-// spawnable returns the effect. If the effect spawns a child that this process cannot host, it returns a refuseChild
-// effect instead. The refusal is stored before the instance receives it.
+// spawnable returns the effect. If the effect spawns a child that this process cannot host, spawnable returns a
+// refuseChild effect instead. The refusal is stored before the instance receives it.
 func (t *turn) spawnable(effect statechart.Effect) statechart.Effect {
 	if effect.Kind != statechart.SpawnInstance {
 		return effect

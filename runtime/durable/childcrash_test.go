@@ -18,8 +18,9 @@ import (
 
 var childHash = regexp.MustCompile("-[0-9a-f]{32}")
 
-// playFamily plays starts, ends and failures of children in a world of its own. Fault plan[n] hits the nth call, including
-// calls of services and of Lambda's poller. It returns the final state of every instance, and the calls.
+// playFamily plays starts, ends and failures of children in a world of its own. Fault plan[n] hits the nth call,
+// including calls of services and of Lambda's poller. playFamily returns the final state of every instance, and the
+// calls.
 func playFamily(t *testing.T, plan map[int]fault) (end, calls []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

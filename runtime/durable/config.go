@@ -21,8 +21,8 @@ type Config struct {
 	// Observer receives the events of the loop for logs, metrics and traces. By default, nothing is called.
 	Observer Observer
 	// Emit publishes the events that an instance emits (statechart.Emit), at least once, after the commit that contains
-	// them. It receives one to ten effects at a time, in order. Their IDs are globally unique, and a repeat has the same
-	// ID. It returns an error for each, as a port does: see ErrRefused. If Emit is nil, events are dropped at no cost.
+	// them. It receives one to ten effects at a time, in order. Their IDs are globally unique, and a repeat has the
+	// same ID. Emit returns an error for each effect, as a port does: see ErrRefused. A nil Emit drops all events.
 	Emit func(ctx context.Context, from instances.ID, events []statechart.Effect) []error
 	// AttemptsMax is how often an event is tried if the chart's own code fails on it. Then the event is parked.
 	// Defaults to 3. A service has its own RetryPolicy.
@@ -67,8 +67,8 @@ type Config struct {
 	// RecentEventsMax is how many events an instance remembers, including sends from other instances. It remembers them
 	// by ID, and some events without an ID by their place in the queue. Defaults to 50.
 	RecentEventsMax int
-	// SendersMax is how many senders an instance remembers in its item, for each queue, each with its last event.
-	// Further senders are stored as items of their own. Defaults to 50.
+	// SendersMax is how many senders of a queue an instance remembers in its item, each with its last event. Further
+	// senders are stored as items of their own. Defaults to 50.
 	SendersMax int
 	// FailedEffectsMax is how many failed effects an instance keeps, besides those not yet reported. Defaults to 10.
 	FailedEffectsMax int

@@ -119,7 +119,7 @@ func TestALostAnswerThatTheClientRetriedLooksLikeAConflictAndIsRecognised(t *tes
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.hook = w.rival("order/1", 1, func() {
-			// The client retries, so the same write arrives twice.
+			// The AWS client retries the write, so the same write arrives twice.
 			w.hook = nil
 			batch := slices.Clone(w.messages)
 			w.deliver(queueARN, "order/1", [2]string{batch[0].SequenceNumber, batch[0].Body})
@@ -183,7 +183,8 @@ func TestAConflictInClearingTheOutboxLosesNothing(t *testing.T) {
 	})
 }
 
-// The count of a try is stored, but not its result. Another writer stores the instance before the loop takes the count back.
+// The loop stores the count of a try, but fails to store the result. Before the loop takes the count back, another
+// writer stores the instance.
 func TestACountThatAnotherWriterStoredIsNotTakenBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ func TestTenFoldedEventsCostOneReadAndOneWrite(t *testing.T) {
 		w.wantCalls(t, "Load order/1", "Commit order/1")
 		w.wantLog(t, "order/1", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
 
-		// The same for an instance that exists.
+		// Events to an instance that exists cost the same.
 		w.post("order/1", adds(10)...)
 		w.invoke()
 		w.wantCalls(t, "Load order/1", "Commit order/1")
@@ -129,7 +129,7 @@ func TestAnAttemptOnARedeliveryCostsOneWrite(t *testing.T) {
 		w.invoke()
 		w.wantCalls(t, "Load order/1", "Commit order/1", "Delay order/1")
 		w.run(t)
-		// The writes: the start of the attempt, its end.
+		// The two writes store the start of the attempt and its end.
 		w.wantCalls(t, "Load order/1", "Commit order/1", "Commit order/1")
 		w.wantLog(t, "order/1", "charge ok")
 		w.wantServed(t, "charge 1", "charge 2")

@@ -85,7 +85,7 @@ func TestADeferredEventWhoseEffectsCannotBePerformedIsParkedAlone(t *testing.T) 
 	}
 }
 
-// The event that releases the deferred event is not at fault, so it is applied.
+// The event that releases the deferred event is not at fault, so the loop applies it.
 func TestADeferredEventThatWouldMakeTheItemTooLargeIsParkedAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

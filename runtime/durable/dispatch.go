@@ -31,7 +31,7 @@ func (t *turn) pending() []statechart.Effect {
 	})
 }
 
-// left returns the pending work of the record, with the given outbox.
+// left returns the pending work of the record, with the given effects as its outbox.
 func (t *turn) left(outbox []statechart.Effect) Left {
 	r := &t.draft.Record
 	return Left{Outbox: outbox, Tokens: t.stored.Record.Tokens, Executions: r.Executions, FailedEffects: r.FailedEffects, DeniedSince: r.DeniedSince}
@@ -43,7 +43,7 @@ func (t *turn) hasProgress(left Left) bool {
 	return len(left.Outbox) < len(was.Outbox) || len(owed(left.Tokens)) < len(owed(was.Tokens)) || !left.DeniedSince.Equal(was.DeniedSince)
 }
 
-// performAll performs the effects of the stored outbox until one fails or one is given up. A given-up effect must be
+// performAll performs the effects of the stored outbox until an effect fails or is given up. A given-up effect must be
 // stored as failed before a later send to the same receiver. Otherwise another turn might perform the given-up send
 // after the later one, and the receiver would skip it as a duplicate. rest holds the effects that were not performed.
 // kept holds parkings that wait for another delivery.
@@ -89,10 +89,10 @@ func (t *turn) gaveUp() bool {
 	return len(failed) > 0 && !isStored(failed[len(failed)-1])
 }
 
-// batch returns the effects to perform together. That is one effect, or as many messages or emitted events of one trace
-// as one call accepts. No two messages go to the same instance: SQS may accept some messages of a batch and refuse
-// others, and the order within an instance must hold. messages is empty if the first effect is not a message. err is
-// the error of the first effect.
+// batch returns the effects to perform together. A batch is one effect, or several messages or emitted events: as many
+// of one trace as one call accepts. No two messages go to the same instance: SQS may accept some messages of a batch
+// and refuse others, and the order within an instance must hold. messages is empty if the first effect is not a
+// message. err is the error of the first effect.
 func (t *turn) batch(effects []statechart.Effect) (batch []statechart.Effect, messages []Message, err error) {
 	trace := t.notes.traces[effects[0].ID]
 	if effectKinds[effects[0].Kind].publish != nil {

@@ -19,14 +19,14 @@ import (
 // milliseconds since 1970.
 const askedKey = "$asked"
 
-// A send that SQS accepts within sentPromptly of its step is certain to be the first copy. SQS accepts the first copy
-// after the step, and drops further copies for five minutes (SQS Developer Guide, "Exactly-once processing in Amazon
-// SQS"). The remaining two minutes allow for clock skew.
+// If SQS accepts a send within sentPromptly of the step that requested it, the send is certain to be the first copy.
+// SQS accepts the first copy after the step, and drops further copies for five minutes (SQS Developer Guide,
+// "Exactly-once processing in Amazon SQS"). The remaining two minutes allow for clock skew.
 const sentPromptly = 3 * time.Minute
 
 // sendOf returns the send of a delivery. ok is false unless the sender itself sent the message. A redriven message has
-// another deduplication ID. It must not be compared with the sender's last applied send: it may be older and still not
-// applied.
+// another deduplication ID. It must not be compared with the sender's last applied send: the redriven send may be
+// older, although it was never applied.
 func sendOf(d Delivery, eventID string) (send instances.LastSend, ok bool) {
 	if eventID == "" || d.DeduplicationID != shortened(eventID) {
 		return send, false
@@ -34,8 +34,8 @@ func sendOf(d Delivery, eventID string) (send instances.LastSend, ok bool) {
 	return instances.ParseSend(eventID)
 }
 
-// isDuplicate returns skipped if the delivery's event was applied before, and poisoned if its ID was used for another
-// event.
+// isDuplicate returns skipped if the delivery's event was applied before, and poisoned if the event's ID was used for
+// another event.
 func (t *turn) isDuplicate(ctx context.Context, d Delivery, eventID string) (verdict, error) {
 	if eventID != "" {
 		for _, known := range t.draft.Record.RecentEvents {
@@ -97,7 +97,7 @@ func (t *turn) remember(d Delivery, event statechart.Event, isUnstored bool) {
 		t.rememberEvent(appliedAt(d.ParkedFrom))
 	case isUnstored || d.ReceiveCount > 1:
 		// Another turn may have parked this event before an instance existed that could record the parking. A redrive
-		// is then a duplicate.
+		// of the parked event is then a duplicate.
 		t.rememberEvent(appliedAt(d.place()))
 	}
 	send, ok := sendOf(d, event.ID)
@@ -162,7 +162,7 @@ func recentEvent(id, body string) string {
 	return id + "#" + digest[:recentHashChars]
 }
 
-// Remembers reports whether the instance has recently applied an event with the ID: this event, or any if event is nil.
+// Remembers reports whether the instance recently applied the event, or, if event is nil, any event with the ID.
 func Remembers(record instances.Record, eventID string, event []byte) bool {
 	return slices.ContainsFunc(record.RecentEvents, func(entry string) bool {
 		return isRecent(entry, eventID) && (event == nil || entry == recentEvent(eventID, string(event)))
@@ -178,7 +178,8 @@ func isRecent(entry, id string) bool {
 // sequence number of its message.
 func appliedAt(place instances.Place) string { return placePrefix + keyOf(place) }
 
-// placePrefix begins these entries, even if the event was never parked. Stored items contain it, so it must not change.
+// placePrefix is the prefix of the entries of appliedAt, even of events that were never parked. Stored items contain
+// it, so it must not change.
 const placePrefix = "parked/"
 
 // compareSequence compares two sequence numbers of a queue. They are decimal digits, and SQS guarantees that they

@@ -23,8 +23,8 @@ const (
 	batchMax = 10
 	// messageBytesMax limits a chart's log message. Longer messages are cut.
 	messageBytesMax = 16 << 10
-	// cancelAhead is how far in the future a timer must be to be worth a call that cancels it. A nearer one fires and does
-	// nothing.
+	// cancelAhead is how far in the future a timer must be to be worth a call that cancels it. A nearer timer is left
+	// to fire, and its firing does nothing.
 	cancelAhead = 15 * time.Minute
 )
 
@@ -45,9 +45,9 @@ const (
 	parkDelivery statechart.EffectKind = "park.delivery"
 )
 
-// effectKind says how to perform the effects of one kind. Exactly one of the first three functions is set. message is for
-// effects that send a message to an instance. publish performs several effects of the kind together. perform is for all
-// others.
+// effectKind says how to perform the effects of one kind. Exactly one of the first three functions is set. message is
+// for effects that send a message to an instance. publish performs several effects of the kind together. perform is for
+// all other effects.
 type effectKind struct {
 	message func(t *turn, effect statechart.Effect) (Message, error)
 	// publish returns an error for each effect.
@@ -150,9 +150,9 @@ func (t *turn) unneededTimers() (unneeded []statechart.Timer) {
 	return unneeded
 }
 
-// cancelTimers cancels timers that are no longer needed. If a cancel fails, it only logs a warning, because the firing
-// will do nothing. If the invocation runs out of time, it leaves the other timers scheduled, so that the deliveries can
-// still be acknowledged.
+// cancelTimers cancels timers that are no longer needed. If a cancel fails, cancelTimers only logs a warning, because
+// the firing will do nothing. If the invocation runs out of time, cancelTimers leaves the other timers scheduled, so
+// that the deliveries can still be acknowledged.
 func (t *turn) cancelTimers(ctx context.Context) {
 	limited, cancel := t.loop.withMargin(ctx)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// teller is a machine that emits the item of "add", and logs every event and its start.
+// teller is a machine that emits the item of each "add". It logs its own start and every event.
 func teller() durable.Machine {
 	say := func(text string) statechart.Action[basket] {
 		return statechart.Log(func(b basket, _ statechart.Event) string { return fmt.Sprint(text, " ", len(b.Log)) })
@@ -91,7 +91,7 @@ func (w *world) emit(ctx context.Context, from instances.ID, events []statechart
 	return errs
 }
 
-// refuseEmit returns the error of w.refuse for an emitted event: its call is Emit and the ID of the effect.
+// refuseEmit returns the error that w.refuse gives for an emitted event. The call is "Emit" and the ID of the effect.
 func (w *world) refuseEmit(event statechart.Effect) error {
 	if w.refuse == nil {
 		return nil
@@ -164,7 +164,7 @@ func TestOnlyTheFailedEventsOfABatchArePublishedAgain(t *testing.T) {
 	})
 }
 
-// A host that returns another number of errors has not said which events it published.
+// If Emit does not return one error per event, the loop cannot know which events the host has published.
 func TestAWrongNumberOfErrorsOfEmitIsRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -364,7 +364,7 @@ func TestTheEmitOfAnOperatorsChangeIsPerformed(t *testing.T) {
 	}
 }
 
-// Emit returns an error of this package. The host's Emit may, for example, return an error of a durable.Store.
+// Emit returns an error of this package. The host's Emit may, for example, pass on an error of its own durable.Store.
 func TestAnErrorOfEmitIsNotAnErrorOfTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -37,10 +37,10 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Executions starts executions of workflows.
 type Executions interface {
-	// Start starts the execution with the input, at most 256 KiB, and returns its ARN. It also succeeds if an earlier call
-	// started the execution under this name. Fails with a *RefusedError if this call started nothing. arn is then the ARN
-	// that the execution has if an earlier call did start it. After any other error, the execution may or may not have
-	// started.
+	// Start starts the execution with the input, at most 256 KiB, and returns its ARN. It also succeeds if an earlier
+	// call started the execution under this name. Fails with a *RefusedError if this call started nothing. arn is set
+	// even then, because an earlier call may have started the execution. After any other error, the execution may or
+	// may not have started.
 	Start(ctx context.Context, execution instances.Execution, input json.RawMessage) (arn string, err error)
 	// Describe returns how the execution with the ARN has ended: Status, Output, Error and Cause. It returns nil
 	// while the execution runs. Fails with ErrNoExecution, ErrRefused or ErrDenied.
@@ -50,8 +50,7 @@ type Executions interface {
 // origin identifies the instance that started an execution. It is part of the input, under statechart.WorkflowKey.
 type origin struct {
 	Instance string `json:"instance"`
-	// Execution is the execution's name. If an execution with another name has this name in its input, its input was
-	// copied.
+	// Execution is the execution's name. If another execution has this name in its input, it got a copy of the input.
 	Execution   string `json:"execution"`
 	Incarnation int64  `json:"incarnation"`
 }
@@ -79,7 +78,8 @@ func ExecutionEnd(input []byte, end statechart.ExecutionEnded) (message Message,
 	return Message{To: to, Body: body, DeduplicationID: shortened(end.Name + ".ended")}, true, err
 }
 
-// originOf returns the instance that started the execution with this input; zero if no instance did.
+// originOf returns the instance that started the execution with this input, or the zero value if no instance started
+// it.
 func originOf(input []byte) (from origin) {
 	var keys map[string]json.RawMessage
 	if json.Unmarshal(input, &keys) != nil || json.Unmarshal(keys[statechart.WorkflowKey], &from) != nil {
@@ -88,7 +88,7 @@ func originOf(input []byte) (from origin) {
 	return from
 }
 
-// ExecutionPrefix begins the names of all executions that instances start.
+// ExecutionPrefix is the prefix of the names of all executions of instances.
 const ExecutionPrefix = "settle-"
 
 // executionNameBytesMax is the longest name of an execution (Step Functions API Reference, StartExecution).

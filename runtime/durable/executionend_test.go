@@ -70,7 +70,8 @@ func TestAnOutputThatItsInstanceCannotHoldIsLeftOut(t *testing.T) {
 	})
 }
 
-// The output does not fit and is left out. An event deferred until then does not fit either.
+// The execution's output does not fit into the snapshot, so the loop leaves it out. The event that the chart has
+// deferred until the end does not fit either.
 func TestAnEndIsHeardOfBesideADeferredEventThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	inPrinterWorld(t, func(t *testing.T, w *world) {

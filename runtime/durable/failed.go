@@ -58,7 +58,7 @@ func (t *turn) isPermanent(kind statechart.EffectKind, err error) bool {
 	return !since.IsZero() && t.loop.config.Now().Sub(since) >= t.loop.config.DeniedWaitMax && t.deliveries[0].ReceiveCount >= t.loop.config.AttemptsMax
 }
 
-// endsByDenial reports whether the loop gives up effects of the kind that AWS denies for DeniedWaitMax.
+// endsByDenial reports whether the loop gives up an effect of the kind once AWS has denied it for DeniedWaitMax.
 func endsByDenial(kind statechart.EffectKind) bool {
 	return !slices.Contains(neverGivenUp, kind) && !slices.Contains(ofFamilies, kind)
 }
@@ -127,9 +127,9 @@ func (t *turn) sendReport(ctx context.Context, failed instances.FailedEffect) er
 	return t.loop.send(ctx, t.draft.Record.Instance, form, t.derivedID(failed.ID+".failed"), failed.Chain)
 }
 
-// resendReports sends the unsent reports again, and tries at least one in each call. If a send fails, it logs a
-// warning, and the turn continues without the remaining reports. The next commit stores the progress. If the invocation
-// runs out of time, resendReports commits the progress itself and fails.
+// resendReports sends the unsent reports again, and tries at least one in each call. If a send fails, resendReports
+// logs a warning, and the turn continues without the remaining reports. The next commit stores the progress. If the
+// invocation runs out of time, resendReports commits the progress itself and fails.
 func (t *turn) resendReports(ctx context.Context) error {
 	begun := false
 	for _, failed := range t.draft.Record.FailedEffects {

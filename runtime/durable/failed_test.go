@@ -296,7 +296,7 @@ func TestAPermanentFailureIsReportedOnceWhateverCallFails(t *testing.T) {
 	}
 }
 
-// wantSoundBut is wantSound for a world in which the effect failed permanently.
+// wantSoundBut does the checks of wantSound for a world in which the effect failed permanently.
 func (w *world) wantSoundBut(t *testing.T, f failure) {
 	t.Helper()
 	for _, problem := range w.problems() {

@@ -168,7 +168,7 @@ func TestAPermanentFailureOfAnEndedInstanceIsKept(t *testing.T) {
 	})
 }
 
-// The chart fails on a deferred event. The dead-letter queue first denies and then refuses its parking.
+// The chart fails on a deferred event. The dead-letter queue first denies and then refuses the event's parking.
 func TestADeferredEventIsKeptUntilItsParkingSucceeds(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {
@@ -263,7 +263,8 @@ func TestAForgedCommunicationErrorIsRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "only the loop itself sends it") {
 			t.Errorf("want the event refused, got %v", err)
 		}
-		// A report has no effect if the item has no such failure, or if it belongs to an earlier instance of the same name.
+		// A report has no effect if the item has no such failure, or if the report belongs to an earlier instance of
+		// the same name.
 		w.refuse = refusing(durable.ErrRefused, "Send order/2")
 		w.post(courier1, `{"type":"settle.effect.failed","effect":"1.0","$incarnation":946684800000}`, event("add", "a"),
 			`{"type":"settle.effect.failed","effect":"9.9","$incarnation":946684800000}`, telling("order/2", "b"))

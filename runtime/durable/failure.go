@@ -21,7 +21,8 @@ const (
 	retryIt fate = iota
 	// retryAtOnce starts the turn again: another writer was faster.
 	retryAtOnce
-	// retryOneByOne starts the turn again with the first delivery alone: together, the deliveries do not fit.
+	// retryOneByOne starts the turn again with the first delivery alone, because the item cannot hold the outcome of
+	// all deliveries together.
 	retryOneByOne
 	// retryAlone retries the delivery after the other groups of its batch, because it may kill the process.
 	retryAlone
@@ -80,7 +81,7 @@ func isChartError(err error) bool {
 // errAbandoned is wrapped by the error of a delivery whose tries ended too often with the death of the process.
 var errAbandoned = errors.New("the process died during the attempt")
 
-// abandonedAdvice ends the message of an error that wraps errAbandoned.
+// abandonedAdvice is the end of the message of an error that wraps errAbandoned.
 const abandonedAdvice = "; find the cause in the log, fix it, then send the event again"
 
 // retryError ends a turn. Its delivery is retried after the wait, and its group stays locked. It does not unwrap, so
@@ -92,8 +93,8 @@ type retryError struct {
 
 func (e *retryError) Error() string { return fmt.Sprintf("retrying in %v: %v", e.wait, e.err) }
 
-// suspectError ends a turn before it begins, because it must run in another slot: alone if a delivery may kill the
-// process, together with others if none may.
+// suspectError ends a turn before it begins, because the turn must run in another slot: alone if a delivery may kill
+// the process, together with others if none may.
 type suspectError struct{ suspicion int }
 
 // unsuspected is the suspicion of a turn that need not run alone.
@@ -102,7 +103,8 @@ const unsuspected = -1
 func (e *suspectError) Error() string { return "it must run in another slot" }
 
 // suspicion returns how often the process died during a delivery of the turn, or 0 if the turn need not run alone. The
-// turn runs alone after Config.AloneAfter deaths, or if the next try of an event or attempt of a service is the last.
+// turn runs alone after Config.AloneAfter deaths, or if the next try of an event, or the next attempt of a service, is
+// the last one.
 func (t *turn) suspicion() (most int) {
 	config := &t.loop.config
 	for _, d := range t.deliveries {
@@ -125,8 +127,8 @@ func (t *turn) suspicion() (most int) {
 	return most
 }
 
-// settler returns the event of another queue that has yet to settle the instance. Its services may run at this moment,
-// in another process.
+// settler returns the event of another queue that has yet to settle the instance. The event's services may run at this
+// moment, in another process.
 func (t *turn) settler(d Delivery) (instances.Attempt, bool) {
 	r := &t.draft.Record
 	return find(r.Attempts, func(a *instances.Attempt) bool {
@@ -201,8 +203,8 @@ func (t *turn) isServiceNext(d Delivery) bool {
 	return len(invocations) > 0
 }
 
-// serviceAttempts returns how many attempts the running services have had. A service may use up its attempts before its
-// event is given up.
+// serviceAttempts returns how many attempts the running services have had. The loop lets a service use up its attempts
+// before it gives up the event.
 func (t *turn) serviceAttempts() (attempts int) {
 	for _, invocation := range t.draft.Instance.Invocations() {
 		attempts += invocation.Attempt
@@ -336,8 +338,8 @@ func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, reason error) (wh
 	return t.giveUpEvent(ctx, d, event, reason)
 }
 
-// giveUpEvent parks an event, or postpones a message of the runtime that must not be parked. If the event must be
-// parked once the draft is stored, why is the reason. Otherwise why is nil.
+// giveUpEvent parks an event, or postpones a message of the runtime that must not be parked. If the draft turns out
+// unstorable, the caller must park the event for the reason why, or nothing if why is nil.
 func (t *turn) giveUpEvent(ctx context.Context, d Delivery, event statechart.Event, reason error) (why, err error) {
 	if t.stopStuck(d) {
 		return reason, nil

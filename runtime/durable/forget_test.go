@@ -81,7 +81,7 @@ func TestAForgottenInstanceKeepsNoData(t *testing.T) {
 	})
 }
 
-// Each message starts the instance anew, or changes it, if the item is deleted and not replaced.
+// If the item were deleted and not replaced, each of these messages would start the instance anew or change it.
 func TestALateMessageToAForgottenInstanceStartsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,7 +116,8 @@ func TestALateMessageToAForgottenInstanceStartsNothing(t *testing.T) {
 	})
 }
 
-// The answer to a task holds back the expiry. The retention of the machine must not replace it then.
+// An item that owes the answer to a task has no expiry. Once the answer is given, the item must expire by
+// Config.RetentionMin, and not by the retention of the machine.
 func TestAForgottenInstanceExpires(t *testing.T) {
 	t.Parallel()
 	for _, answers := range []bool{false, true} {

@@ -120,7 +120,7 @@ func TestATaskIsNotToldExpiredAfterItsAnswer(t *testing.T) {
 }
 
 // A process freezes between its two commits of one event. Meanwhile a second process drains and clears the outbox of
-// the first commit. When the first process wakes up, its commit conflicts, and it dies.
+// the first commit. When the first process wakes up, its commit conflicts, and the process dies.
 func TestAClearedOutboxDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -158,8 +158,8 @@ func TestAClearedOutboxDoesNotComeBack(t *testing.T) {
 	})
 }
 
-// An instance is refused an alias, which its owner then releases. The instance gets the alias by a second claim or by
-// the retry of the first, so its chart receives no alias.taken.
+// The store refuses an alias to an instance, and then the owner of the alias releases it. The instance gets the alias
+// by a second claim or by the retry of the first, so its chart receives no alias.taken.
 func TestARefusedAliasThatIsGrantedLaterIsNotLost(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"claimed again": true, "the claim is repeated": false} {

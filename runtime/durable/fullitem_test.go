@@ -132,7 +132,7 @@ func TestAServiceOfAFullItemIsCalledForARedelivery(t *testing.T) {
 	}
 }
 
-// Two events of one batch: the first has an effect or is too large, the second calls a service. The item cannot hold
+// A batch has two events: the first has an effect or is too large, and the second calls a service. The item cannot hold
 // both outcomes.
 func TestAServiceBehindAFoldedEventOfAFullItemIsCalledOnce(t *testing.T) {
 	t.Parallel()

@@ -176,7 +176,7 @@ func refused(err error, call string) spoiler {
 	return func(w *world) { w.refuse = refusing(err, call) }
 }
 
-// A delivery fails and is retried. Each case is one reason.
+// A delivery fails and is retried. Each case is one reason for the failure.
 func TestWhatCannotBeReadIsToldOf(t *testing.T) {
 	t.Parallel()
 	const unreadableItem, triedAgain = `level=ERROR msg="stored item is unreadable, nothing was changed"`, `level=WARN msg="delivery failed, will retry"`

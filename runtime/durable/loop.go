@@ -63,7 +63,8 @@ const (
 	together slot = iota
 	// alone runs the only group of a batch.
 	alone
-	// first runs a group by itself, before the others, if the group may kill the process. It skips any other group.
+	// first runs a group by itself, before the others, if the group may kill the process. Otherwise the group runs
+	// later.
 	first
 	// afterOthers runs a group by itself, after the others, which may have used up the time.
 	afterOthers
@@ -170,9 +171,9 @@ func suspects(suspicions []int) (order []int) {
 	return order
 }
 
-// handleGroup processes the deliveries of one group. It returns the first failed delivery and all deliveries behind
-// it. It has already delayed their retry. A suspicion other than 0 means that these deliveries were not tried: they must
-// run in another slot.
+// handleGroup processes the deliveries of one group. It returns the first failed delivery and all deliveries behind it.
+// handleGroup has already delayed their retry. A suspicion other than 0 means that these deliveries were not tried:
+// they must run in another slot.
 func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, under conditions) (rest []Delivery, suspicion int) {
 	rest = deliveries
 	if under.slot == afterOthers && !l.hasTime(ctx) {

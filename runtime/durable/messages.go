@@ -15,8 +15,8 @@ import (
 const (
 	// WaitEvent is the type of an event that does nothing but hand over a task's token.
 	WaitEvent = statechart.ReservedPrefix + "wait"
-	// TokenExpired is the type of the event {"name", "execution"}. A chart that declares it receives it when a
-	// waiting task has timed out or its execution has ended.
+	// TokenExpired is the type of the event {"name", "execution"}. A chart that declares the event receives it when a
+	// waiting task has timed out or the execution of the task has ended.
 	TokenExpired = "token.expired"
 
 	heartbeatEvent  = statechart.ReservedPrefix + "token"
@@ -30,8 +30,8 @@ const (
 	failedEvent     = statechart.ReservedPrefix + "effect.failed"
 )
 
-// ownMessage is a message of the runtime itself. Each may be late or a duplicate, so apply checks the instance, not
-// the message, to decide whether it still counts.
+// ownMessage is a message of the runtime itself. A message may be late or a duplicate, so apply checks the instance,
+// not the message, to decide whether the message still counts.
 type ownMessage struct {
 	// check returns the verdict on a delivery of the message.
 	check func(t *turn, d Delivery) (verdict, error)

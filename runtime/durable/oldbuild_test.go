@@ -80,7 +80,7 @@ func TestAStopThatReachesTheOldBuildIsRetried(t *testing.T) {
 	})
 }
 
-// During an earlier outage, the start was received many times.
+// During an earlier outage, consumers received the child's start message many times.
 func TestAStartThatReachesTheOldBuildAfterAnOutageIsRetried(t *testing.T) {
 	t.Parallel()
 	inFamily(t, func(t *testing.T, w *world) {

@@ -20,7 +20,8 @@ import (
 // Then send the instance any event, so that a consumer settles it and performs its effects. Fails with
 // instances.ErrEnded, instances.ErrInUse, ErrUnstorable, the chart's errors, or as Machines.Restore does.
 func Operate(machines *Machines, record instances.Record, op instances.Operation) (instances.Record, []statechart.Microstep, error) {
-	// Only the consumer knows its limits and whether it emits events, so the change drops no entry and no effect.
+	// Only the consumer knows its limits and whether it emits events, so the change drops no entry of the history and
+	// no effect.
 	config := Config{
 		Now: func() time.Time { return op.At }, HistoryMax: len(record.History) + 1, SnapshotBytesMax: max(instances.SnapshotBytesMax, len(record.Snapshot)+1<<10),
 		Emit: func(_ context.Context, _ instances.ID, events []statechart.Effect) []error {
@@ -78,7 +79,7 @@ func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep))
 		next, effects, _, err = next.Stop(op.At)
 	case op.State != "":
 		next, effects, err = next.Move(op.State, op.At)
-		// The tries of the state that the instance leaves do not count for the next one.
+		// The tries in the state that the instance leaves do not count for the next state.
 		record.Attempts = replaced(record.Attempts, func(*instances.Attempt) bool { return true }, func(a *instances.Attempt) { a.Count, a.Services = 0, min(a.Services, 1) })
 	}
 	if err != nil {
@@ -140,7 +141,7 @@ func (t *turn) endByOperator(op instances.Operation, state []string) {
 	}
 }
 
-// terminate ends the instance by its stored snapshot alone, and stops its children.
+// terminate ends the instance without running its chart: it edits the stored snapshot. It also stops the children.
 func (t *turn) terminate(op instances.Operation) (json.RawMessage, error) {
 	record := &t.draft.Record
 	var keys map[string]json.RawMessage
@@ -209,8 +210,8 @@ func withContext(machine Machine, instance Instance, context json.RawMessage) (I
 	return instance, nil
 }
 
-// lostIn returns the path of the first value that is missing or different in kept. A value that Go's omitempty leaves out
-// is not lost.
+// lostIn returns the path of the first value that is missing or different in kept. A value that Go's omitempty leaves
+// out does not count as lost.
 func lostIn(wanted, kept any, path string) (string, bool) {
 	fields, isObject := wanted.(map[string]any)
 	others, isKept := kept.(map[string]any)

@@ -12,8 +12,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// A service has used up the tries of its event, or the services within it. Then an operator moves the instance into a
-// state with another service.
+// An event has used up its tries, because its service kills the process, or it has used up the services that one event
+// may call. Then an operator moves the instance into a state with another service.
 func TestAMoveGivesTheNextServiceItsTries(t *testing.T) {
 	t.Parallel()
 	calls := 0
@@ -69,7 +69,7 @@ func TestAMoveIntoAFinalStateEndsAChildAndItsTasks(t *testing.T) {
 	})
 }
 
-// The state defers two events. The first fits into the item once it is released, the second never does.
+// The state defers two events. Once they are released, the first event fits into the item, and the second does not.
 func TestAMoveAppliesDeferredEventsAndParksThoseThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestAMoveAppliesDeferredEventsAndParksThoseThatDoNotFit(t *testing.T) {
 	})
 }
 
-// The change migrates the instance to a version that does not have its child.
+// An operator's change migrates the instance to a version of the machine that has no child.
 func TestAnOperatorsChangeStopsTheChildThatAMigrationDrops(t *testing.T) {
 	t.Parallel()
 	for _, op := range []instances.Operation{{Kind: instances.Stop}, {Kind: instances.Move, State: "timed"}} {

@@ -15,7 +15,7 @@ import (
 
 // race is one run in which an operator changes an instance while a consumer works on it.
 type race struct {
-	// on is the machine whose instance is changed: boss/1, or its active courier.
+	// on is the machine of the instance that the operator changes: boss/1, or its active courier.
 	on, op, state string
 	// script holds the events of boss/1. At "", the run waits for rest and lets the courier hold a task.
 	script []string
@@ -25,11 +25,12 @@ type race struct {
 	freezes bool
 }
 
-// racesEvery is the distance of the calls that are tried in each combination. The first call differs between combinations.
+// racesEvery is the distance between the calls at which the test tries a combination. The first of these calls differs
+// between combinations.
 const racesEvery = 7
 
-// Move into shipping is left out for scripts that send the courier an event: the operator gives no input, so the new
-// courier cannot start, and the event is parked.
+// The test leaves out the move into shipping for scripts that send the courier an event. The operator gives no input,
+// so the new courier cannot start, and its event would be parked.
 func TestAnOperatorsChangeDuringAnyCallLeavesASoundFamily(t *testing.T) {
 	t.Parallel()
 	changes := []race{

@@ -160,7 +160,7 @@ func TestTheStopOfAChildThatCannotGoOnIsTold(t *testing.T) {
 	})
 }
 
-// A loop without an observer logs transitions at INFO, a loop with one at DEBUG.
+// A loop without an observer logs transitions at level INFO. A loop with an observer logs them at level DEBUG.
 func TestTransitionsAreInTheLogOfWhoHearsOfNoEvents(t *testing.T) {
 	t.Parallel()
 	for name, observed := range map[string]bool{"unobserved": false, "observed": true} {

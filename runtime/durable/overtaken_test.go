@@ -77,7 +77,7 @@ func TestAnAnswerThatWaitsForTheNextCommitMayHaveBeenGiven(t *testing.T) {
 		overtaken := make(chan []string)
 		go func() { overtaken <- w.handle(batch, time.Hour) }()
 		time.Sleep(time.Minute)
-		// Meanwhile a process of another queue gives the answer, clears the outbox and dies.
+		// Meanwhile a process that serves another queue gives the answer, clears the outbox and dies.
 		w.deliver("another.fifo", "route/1", [2]string{"1", event("add", "x")})
 		if told := w.answers("t1"); !strings.Contains(told, "first") {
 			t.Errorf("the task received %s; calls %q", told, w.calls)

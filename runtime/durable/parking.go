@@ -137,7 +137,7 @@ func (t *turn) mayBringOutput(d Delivery) bool {
 	}
 }
 
-// retriesKey counts how often a message of the runtime was postponed.
+// retriesKey is the key under which a message of the runtime counts how often it was postponed.
 const retriesKey = "$retries"
 
 // againID is the ID under which a delivery is scheduled again. Under the delivery's own ID, SQS would drop the message

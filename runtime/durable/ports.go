@@ -15,8 +15,8 @@ import (
 // earlier write of this process succeeded but its answer was lost.
 var ErrConflict = errors.New("revision conflict")
 
-// ErrUnstorable is wrapped by errors of Store.Commit that a retry cannot fix. The event that led to the record is
-// parked. *TooLargeError is one.
+// ErrUnstorable is wrapped by errors of Store.Commit that a retry cannot fix, such as *TooLargeError. The event that
+// led to the record is parked.
 var ErrUnstorable = errors.New("the record cannot be stored")
 
 // ErrUnreadable is wrapped by errors of Store.Load when the stored item does not have the format that Commit writes.
@@ -51,9 +51,9 @@ type Store interface {
 	// Load reads the record with a consistent read. If the instance has none, it returns a Record with only Instance
 	// set and Revision 0. Fails with ErrUnreadable or ErrDenied.
 	Load(ctx context.Context, id instances.ID) (instances.Record, error)
-	// Commit stores the record in one write, on condition that the stored revision is record.Revision-1 (no record,
-	// if that is 0). Fails with ErrConflict or ErrUnstorable. After any other error, the record may or may not be
-	// stored.
+	// Commit stores the record in one write, on condition that the stored revision is record.Revision-1, or that no
+	// record is stored if that is 0. Fails with ErrConflict or ErrUnstorable. After any other error, the record may or
+	// may not be stored.
 	Commit(ctx context.Context, record instances.Record) error
 	// ClearOutbox replaces the fields in left and raises the revision by one, on condition that the stored revision
 	// is the given one. Fails with ErrConflict or ErrUnstorable.

@@ -137,7 +137,7 @@ func (w *world) post(group string, bodies ...string) {
 	}
 }
 
-// enqueueRaw is enqueue for groups that need not be instance IDs.
+// enqueueRaw does the same as enqueue, for a group that need not be an instance ID.
 func (q *queue) enqueueRaw(group, body string) {
 	id, err := instances.ParseID(group)
 	q.enqueue(durable.Message{To: id, Body: json.RawMessage(body), DeduplicationID: fmt.Sprintf("post %d", q.sequence)})
@@ -146,8 +146,8 @@ func (q *queue) enqueueRaw(group, body string) {
 	}
 }
 
-// invoke receives a batch and runs one Lambda invocation on it. It returns the bodies of the failed deliveries, or of all
-// if the process died.
+// invoke receives a batch and runs one Lambda invocation on it. It returns the bodies of the failed deliveries, or of
+// all deliveries if the process died.
 func (w *world) invoke() (failed []string) {
 	w.mu.Lock()
 	batch := w.receive(batchSize)
@@ -214,7 +214,7 @@ func (w *world) run(t *testing.T) {
 	w.runUntil(t, time.Time{})
 }
 
-// runFor is run for at most the given time. Later timers stay scheduled.
+// runFor does the same as run, but for at most the given time. Timers that are due later stay scheduled.
 func (w *world) runFor(t *testing.T, d time.Duration) {
 	t.Helper()
 	w.runUntil(t, time.Now().Add(d))
@@ -227,7 +227,7 @@ func (w *world) runUntil(t *testing.T, end time.Time) {
 	}
 }
 
-// live is runUntil, but returns its problem.
+// live does the work of runUntil, and returns the problem.
 func (w *world) live(end time.Time) (problem string) {
 	for range invocationsMax {
 		at := w.next()

@@ -50,8 +50,8 @@ func greeting(text string) string {
 	return fmt.Sprintf(`{"type": "tell", "item": %q, "to": "order/2"}`, text)
 }
 
-// Without rearming, the restored sender reuses the IDs of the lost sends, and the receiver skips its next sends as
-// duplicates.
+// Without rearming, the restored sender would give its next sends the IDs of its sends after the backup. The receiver
+// would skip them as duplicates.
 func TestTheSendsOfARestoredInstanceAreAppliedOnceItIsRearmed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -75,8 +75,8 @@ func TestAnUnstorableEventFoldedBehindAServiceDoesNotRepeatIt(t *testing.T) {
 func TestAServiceIsNotCutOffForTheTimeThatAnotherTook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// The process has a minute. The first service takes 35 seconds. The second may take 40, so it is left to the next
-		// delivery.
+		// The process has a minute. The first service takes 35 seconds. The second may take 40, so the loop leaves it
+		// to the next delivery.
 		w := newWorld(t)
 		w.third["charge"] = lasting(35*time.Second, "charged")
 		kept := statechart.Assign("kept", func(b *basket, a string) { b.Log = append(b.Log, a) })

@@ -238,7 +238,7 @@ func TestAServiceOfOneAttemptIsNotGivenUpBeforeItRan(t *testing.T) {
 		{"Commit order/1 #1": failAfter},
 		{"Commit order/1 #1": dieBefore},
 		{"Commit order/1 #1": dieAfter},
-		// The writes of a redelivery: the count, the first attempt, its end, the second attempt.
+		// The writes of a redelivery store the count of the try, the first attempt, its end, and the second attempt.
 		{"Commit order/1 #1": dieBefore, "Commit order/1 #2": failBefore},
 		{"Commit order/1 #1": dieBefore, "Commit order/1 #3": failBefore},
 		{"Commit order/1 #1": dieBefore, "Commit order/1 #4": failBefore},

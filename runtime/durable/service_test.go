@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// lasting returns a service that takes the given time, or ends when its context does.
+// lasting returns a service that takes the given time, but ends early if its context ends.
 func lasting(d time.Duration, answer string) service {
 	return func(ctx context.Context, _ statechart.Call) (string, error) {
 		select {
@@ -270,7 +270,7 @@ func TestATimerThatIsAlwaysDueDoesNotKeepTheProcessForEver(t *testing.T) {
 	})
 }
 
-// shop is a machine whose services may take 40 seconds and have one attempt.
+// shop is a machine whose services each have one attempt, of at most 40 seconds.
 func (w *world) shop() durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[basket]{
 		ID: "shop", Version: 1, Initial: "idle", Payloads: payloads(),

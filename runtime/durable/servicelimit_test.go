@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// refusal begins the error that a chart receives for a service above the limit.
+// refusal is the beginning of the error that a chart receives for a service above the limit.
 const refusal = "not called: expected at most "
 
 // circle is a machine whose two services lead to each other. If one fails, the machine enters the state onError.
@@ -33,8 +33,8 @@ func (w *world) circle(onDone, onError string) durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// atCircles runs a test in a world that hosts a circle. After callsMax calls the service fails permanently, so that a test
-// without a limit ends too.
+// atCircles runs a test in a world that hosts a circle. After callsMax calls the service fails permanently, so that the
+// test ends even if the loop has no limit.
 func atCircles(t *testing.T, onError string, callsMax int, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -72,8 +72,8 @@ func TestAChartWhoseServicesLeadToOneAnotherHearsOfTheLimitAndEachEventHasAllOfI
 		if want := "ask: " + refusal + "1000 services within one event"; len(log) != 2 || !strings.HasPrefix(log[0], want) || log[1] != log[0] {
 			t.Errorf("the chart logged %q, want twice %q", log, want)
 		}
-		// The loop commits before each service except the first. That commit holds the end of the service before it, or the
-		// new event. One last commit stores the end.
+		// The loop commits before each service except the first. That commit stores the end of the service before it,
+		// or the new event. One last commit stores the end of the last service.
 		if n := w.counted("Commit "); n != 2000 {
 			t.Errorf("%d writes, want 2000", n)
 		}
@@ -286,7 +286,7 @@ func TestAServiceThatBeginsAgainAfterAFailedWriteCountsOnce(t *testing.T) {
 		w.config.ServicesMax = 1
 		w.post("order/1", event("add", "before"))
 		w.invoke()
-		// The writes of the redelivery: the count of the try, the attempt, its end.
+		// The three writes of the redelivery store the count of the try, the attempt, and its end.
 		w.hook = faults(map[string]fault{"Load order/1 #1": dieBefore, "Commit order/1 #3": failBefore})
 		w.post("order/1", event("charge", ""))
 		w.run(t)

@@ -29,8 +29,8 @@ type services struct {
 	// failed holds the invocations whose attempt failed in this turn and will be retried.
 	failed  map[string]*retryError
 	results chan result
-	// unstored is set when a service has ended, or its timer has fired, since the last commit. Commit before the next
-	// service starts. Otherwise a crash would run the finished one again.
+	// unstored is set when a service has ended, or a timer has fired, since the last commit. start then commits before
+	// it calls another service. Otherwise a crash would run the finished service again.
 	unstored bool
 }
 
@@ -111,10 +111,10 @@ func (l *Loop) withMargin(ctx context.Context) (context.Context, context.CancelF
 //
 // start first stores the end of an earlier service, so that this service never runs again. For a redelivery, it then
 // stores the count of the next attempt, so that a service that kills the process uses up its attempts. These are two
-// writes: if one write did both and failed, the end could be lost, or an attempt counted that never begins. A new
-// instance is stored before its first attempt is counted: takeBack can correct only an instance that exists. No service
-// begins in an instance that cannot be stored. If another queue feeds the instance too, start also writes at a first
-// delivery: the consumer of that queue must see that this event is settling the instance.
+// writes: if one write did both and failed, the end could be lost, or the count could include an attempt that never
+// begins. A new instance is stored before its first attempt is counted: takeBack can correct only an instance that
+// exists. No service begins in an instance that cannot be stored. If another queue feeds the instance too, start also
+// writes at a first delivery: the consumer of that queue must see that this event is settling the instance.
 func (s *services) start(ctx context.Context) (moved bool, err error) {
 	t := s.turn
 	type ready struct {
@@ -154,7 +154,8 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	if err := s.ctx.Err(); err != nil && (len(next) > 0 || held != nil) {
 		return false, fmt.Errorf("no time left to run services: %w", err)
 	}
-	// A held service ends the turn once no other service runs, but not before an attempt that failed may be retried.
+	// A held service ends the turn once no other service runs. If another service has a failed attempt to retry, its
+	// wait decides when the turn is retried.
 	isOver := held != nil && len(next) == 0 && len(s.running) == 0
 	if retry := s.retry(); isOver && retry != nil {
 		return false, retry
@@ -315,8 +316,8 @@ func (s *services) take(r result) error {
 	return nil
 }
 
-// retry returns the error that ends the turn if an attempt will be retried, else nil. Its wait is the longest of the
-// failed attempts, so that no service is called too soon. The wait does not exceed the time until the next timer,
+// retry returns the error that ends the turn if an attempt will be retried, else nil. Its wait is the longest wait of
+// the failed attempts, so that no service is called too soon. The wait does not exceed the time until the next timer,
 // because timers of an unsettled instance are served only during a turn.
 func (s *services) retry() error {
 	var retry *retryError
@@ -335,7 +336,7 @@ func (s *services) retry() error {
 	return retry
 }
 
-// end applies the end of a service. It resets the count of the delivery's tries, but not of its services.
+// end applies the end of a service. It resets the count of the delivery's tries, but not the count of its services.
 func (s *services) end(event statechart.Event) error {
 	if err := s.turn.applyNow(event); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 type state struct {
 	Record   instances.Record
 	Instance Instance // nil before the first event
-	// changes counts the changes that are worth a write. Some are not: see Record.Skipped.
+	// changes counts the changes that are worth a write. Some changes are not: see Record.Skipped.
 	changes int
 	// transitions holds the transitions since the last commit.
 	transitions []instances.Transition
@@ -143,7 +143,7 @@ func without[E any](elements []E, matches func(E) bool) []E {
 	return slices.DeleteFunc(slices.Clone(elements), matches)
 }
 
-// appended returns a copy of the elements with one more, without the oldest beyond countMax.
+// appended returns a copy of the elements with one more at the end. It leaves out the oldest beyond countMax.
 func appended[E any](elements []E, element E, countMax int) []E {
 	return slices.Concat(elements[max(0, len(elements)+1-countMax):], []E{element})
 }

@@ -122,8 +122,8 @@ func (t *turn) owe(effect statechart.Effect) {
 	t.changed()
 }
 
-// rollBack resets the draft to before, or to the last commit if there was one since. It keeps an instance whose
-// services have run during its start.
+// rollBack resets the draft to before, or to the last commit if the turn has committed since then. It keeps an instance
+// whose services have run during its start.
 func (t *turn) rollBack(d Delivery, before state) {
 	if before.Instance == nil && attemptOf(t.draft.Record, d).Services > 0 {
 		return
@@ -135,7 +135,7 @@ func (t *turn) rollBack(d Delivery, before state) {
 	}
 }
 
-// errUnfold ends the fold before a delivery. The turn commits the deliveries before it, and then receives it again.
+// errUnfold ends the fold before a delivery. The turn commits the earlier deliveries, and then receives this one again.
 var errUnfold = errors.New("a service waits until the events before it are stored")
 
 // mustUnfold reports whether a service is about to start behind earlier events of the fold that are not done. Those
@@ -159,7 +159,7 @@ func (t *turn) storable() (json.RawMessage, error) {
 	return snapshot, nil
 }
 
-// storably makes a change only if the result can be stored. Otherwise it restores the draft, and the error wraps
+// storably makes a change only if the result can be stored. Otherwise storably restores the draft, and the error wraps
 // ErrUnstorable.
 func (t *turn) storably(change func() error) error {
 	_, err := t.storable()

@@ -147,8 +147,8 @@ func (f *task) check(sentAt time.Time) error {
 	}
 }
 
-// checkWaitName returns an error if a chart answers tasks, but none under the name. The task would wait until its timeout
-// or the end of the instance. A chart without answers, or with answers chosen at run time, accepts every name.
+// checkWaitName returns an error if a chart answers tasks, but no task of that name. The task would wait until its
+// timeout or the end of the instance. A chart without answers, or with answers chosen at run time, accepts every name.
 func checkWaitName(name string, machines ...Machine) error {
 	var names []string
 	for _, machine := range machines {

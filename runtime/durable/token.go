@@ -32,9 +32,9 @@ var ErrExpired = errors.New("the task no longer waits")
 
 // Tokens answers Step Functions tasks, by the tokens that instances hold.
 type Tokens interface {
-	// Answer ends the wait of the task. repeat says that an earlier call may have taken effect. Then ErrExpired means that
-	// no call has. After any other error, the call may or may not have taken effect. ErrDenied is also returned while Step
-	// Functions does not show how the task ended.
+	// Answer ends the wait of the task. repeat says that an earlier call may have taken effect. ErrExpired then means
+	// that no call took effect. After any other error, the call may or may not have taken effect. ErrDenied is also
+	// returned while Step Functions does not show how the task ended.
 	Answer(ctx context.Context, token instances.Token, answer instances.Answer, repeat bool) error
 	// Heartbeat reports that the task is still in progress. Fails with ErrExpired.
 	Heartbeat(ctx context.Context, token instances.Token) error
@@ -43,7 +43,7 @@ type Tokens interface {
 // errNoTokens is the error of a loop that cannot answer tasks.
 var errNoTokens = errors.New("this consumer has no client that answers tasks: set Ports.Tokens")
 
-// taskIDPrefix begins the ID of an event with a token but no ID of its own. The token's key follows.
+// taskIDPrefix is the prefix of the ID of an event that has a token but no ID of its own. The token's key follows.
 const taskIDPrefix = "task/"
 
 // hold keeps the token of an event and remembers its key. If an earlier event has brought the same token, hold ignores
@@ -80,7 +80,7 @@ func withoutToken(tokens []instances.Token, key string) []instances.Token {
 	return without(tokens, func(token instances.Token) bool { return token.Key == key })
 }
 
-// answer gives an effect's answer to all waiting tokens of its name.
+// answer gives an effect's answer to all waiting tokens that have the name of the effect.
 func (t *turn) answer(effect statechart.Effect) {
 	t.answerAll(answerOf(effect), func(token *instances.Token) bool { return waits(*token) && token.Name == effect.Name })
 }
@@ -155,9 +155,9 @@ func owed(tokens []instances.Token) []instances.Token {
 // causeBytesMax limits the cause of a failure (Step Functions API Reference, SendTaskFailure: 32,768 characters).
 const causeBytesMax = 32 << 10
 
-// giveAnswers gives the stored answers to their tasks and returns the remaining tokens. If a task no longer waits, it
-// sends a message that reports this to the chart, and keeps the token as expired: see applyExpired. If the invocation
-// runs out of time, it leaves the other answers.
+// giveAnswers gives the stored answers to their tasks and returns the remaining tokens. If a task no longer waits,
+// giveAnswers sends a message that reports this to the chart, and keeps the token as expired: see applyExpired. If the
+// invocation runs out of time, giveAnswers leaves the other answers to the next invocation.
 func (t *turn) giveAnswers(ctx context.Context) (left []instances.Token, err error) {
 	left = t.stored.Record.Tokens
 	begun := false
@@ -194,10 +194,10 @@ func (t *turn) giveAnswers(ctx context.Context) (left []instances.Token, err err
 	return left, nil
 }
 
-// notifyExpired sends the instance the message that an answer came too late. Step Functions reports the same error
-// for a task that was answered before and for a task that has timed out. If the task came with its execution, the
-// execution's history distinguishes the two. Otherwise the item does: a turn that repeats an answer raises the revision
-// first (see takeOver), so another turn cannot mark the token as expired.
+// notifyExpired sends the instance the message that an answer came too late. Step Functions reports the same error for
+// a task that was answered before and for a task that has timed out. If the task came with its execution, the
+// execution's history distinguishes the two. Otherwise the item distinguishes them: a turn that repeats an answer
+// raises the revision first (see takeOver), so another turn cannot mark the token as expired.
 func (t *turn) notifyExpired(ctx context.Context, token instances.Token) error {
 	form := expired{Type: expiredEvent, Token: token.Key, Name: token.Name, Execution: token.Execution, Incarnation: t.incarnation()}
 	return t.loop.send(ctx, t.stored.Record.Instance, form, t.derivedID("token."+token.Key+".expired"), nil)

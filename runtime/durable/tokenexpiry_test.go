@@ -31,7 +31,7 @@ func TestHeartbeatsKeepATaskWaiting(t *testing.T) {
 	})
 }
 
-// Step Functions is unavailable for longer than an event is retried.
+// Step Functions is unavailable for longer than the loop retries an event.
 func TestAFailedCheckOfATaskDelaysNoEvent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -158,7 +158,8 @@ func TestAnAnswerThatComesTooLateIsToldToTheChart(t *testing.T) {
 	})
 }
 
-// SQS forgets the first copy of the expiry. Between the copies, a producer may send more IDs than the instance remembers.
+// SQS forgets the first copy of the message that reports the expiry. Before the second copy, a producer may send more
+// event IDs than the instance remembers.
 func TestAnExpiryIsToldOnceHoweverLongTheOutboxIsStuck(t *testing.T) {
 	t.Parallel()
 	for _, between := range []int{0, 60} {
@@ -254,7 +255,7 @@ func TestATaskWhoseAnswerFailedForGoodIsAnsweredToASecondEvent(t *testing.T) {
 	})
 }
 
-// A heartbeat kills the process once. Its redelivery is counted.
+// The process dies once while it handles a heartbeat. The loop counts the try of the heartbeat's redelivery.
 func TestARedeliveredHeartbeatLeavesNoCount(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

@@ -144,8 +144,8 @@ func TestAnAppliedEventIsNotParkedThoughItsRecordIsTooFullForTheReason(t *testin
 	})
 }
 
-// The outcome of two redelivered events does not fit, with and without the history. The loop tries the second event again in
-// the same process.
+// The outcome of two redelivered events does not fit into the item, not even without its history. The loop tries the
+// second event again in the same process.
 func TestARetryOneByOneIsNotAnotherTry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -193,7 +193,7 @@ func (t *turn) admit(ctx context.Context, d Delivery) (event statechart.Event, v
 	return event, v, err
 }
 
-// admitEvent is admit for the chart's own events. event and err are the result of Decode.
+// admitEvent does the work of admit for the chart's own events. event and err are the result of Decode.
 func (t *turn) admitEvent(d Delivery, event statechart.Event, err error) (verdict, error) {
 	switch {
 	case err != nil:
@@ -259,7 +259,7 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event, fold
 	counted, err := t.applyCounted(ctx, d, event, start)
 	// ReceiveCount is not the number of tries: Lambda may receive a message and throttle the function (Lambda Developer
 	// Guide, "Using Lambda with Amazon SQS"). The loop cannot store a count for an instance that does not exist yet. So
-	// it tries an event that starts an instance AttemptsMax times here before it parks it.
+	// it tries an event that starts an instance AttemptsMax times here before it parks the event.
 	for tries := 1; begins && isChartError(err) && attemptOf(t.draft.Record, d).Services == 0 && d.ReceiveCount >= t.loop.config.AttemptsMax && tries < t.loop.config.AttemptsMax; tries++ {
 		t.rollBack(d, before)
 		counted, err = t.applyCounted(ctx, d, event, start)

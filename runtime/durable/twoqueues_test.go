@@ -151,8 +151,8 @@ func TestAServiceDoesNotWaitForAFailedEventOfAnotherQueue(t *testing.T) {
 	})
 }
 
-// An event's service has one attempt. Its redelivery runs after the other groups of its batch, and meanwhile another
-// queue delivers an event of the same instance.
+// An event's service has one attempt. The event's redelivery runs after the other groups of its batch. Meanwhile
+// another queue delivers an event of the same instance.
 func TestAServiceThatRunsAfterOtherGroupsIsNotRepeatedForAnotherQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -55,7 +55,7 @@ var (
 	deskFrom2 = statechart.Migration{From: 2}
 )
 
-// host makes later processes host the given machines and order.
+// host makes later processes host the given machines and the machine order.
 func (w *world) host(t *testing.T, machines ...durable.Machine) {
 	t.Helper()
 	hosted, err := durable.NewMachines(append(machines, w.order())...)

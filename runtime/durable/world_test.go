@@ -31,7 +31,7 @@ type fault int
 
 const (
 	none fault = iota
-	// failBefore fails the call before it takes effect. failAfter loses the answer.
+	// failBefore fails the call before it takes effect. failAfter lets the call take effect, but loses the answer.
 	failBefore
 	failAfter
 	// dieBefore and dieAfter end the process. All its later calls fail, and its batch is not acknowledged.
@@ -82,7 +82,7 @@ type world struct {
 	// refusal is the error of each attempt to start an execution. noExecutions gives the loop no client for executions.
 	refusal      error
 	noExecutions bool
-	// acknowledger is the loop's. If it is nil, all deliveries are acknowledged with their batch.
+	// acknowledger is the Acknowledger of the loop. If it is nil, all deliveries are acknowledged with their batch.
 	acknowledger durable.Acknowledger
 	queue
 	ledger

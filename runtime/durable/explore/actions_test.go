@@ -16,7 +16,7 @@ import (
 // action is something that may happen to the world while no call proceeds.
 type action struct {
 	name string
-	// at is the earliest time of the action. lanes names the lanes from which it receives messages.
+	// at is the earliest time of the action. lanes names the lanes from which the action receives messages.
 	at    time.Time
 	lanes []string
 	do    func(w *world, d *decisions)
@@ -104,9 +104,9 @@ func (w *world) isRunning() bool {
 // forgetting returns the effects of time: TTL deletes items, and SQS forgets deduplication IDs.
 func forgetting(w *world, depth int) (actions []action) {
 	for _, id := range slices.Sorted(maps.Keys(w.records)) {
-		// An event that arrives after the item has expired starts a new instance, as documented. Therefore TTL deletes an
-		// item only if no event for it is in flight, no other instance owes one, and no process is frozen for as long as the
-		// retention.
+		// An event that arrives after the item has expired starts a new instance, as documented. Therefore TTL deletes
+		// an item only if no event for it is in flight and no other instance owes it an event. It deletes nothing while
+		// a process is frozen, because no process is frozen for as long as the retention.
 		if r := w.records[id]; depth == 0 && !r.expireAt.IsZero() && (w.record(id).Owes() || !w.expects(id) && !w.inDebt()) {
 			actions = append(actions, action{name: "TTL deletes " + id, at: r.expireAt, do: func(w *world, _ *decisions) {
 				w.clock = later(w.clock, r.expireAt)

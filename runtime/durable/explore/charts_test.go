@@ -52,7 +52,8 @@ var (
 		i, _ := e.Payload.(item)
 		return i.To, item{Item: i.Item}
 	})
-	// ring passes the event on to the first instance in To, which receives the others in To and then the first again.
+	// ring passes the event on to the first instance in the list To. In the event that it sends, this instance is the
+	// last one in To.
 	ring = statechart.SendTo("ring", func(_ book, e statechart.Event) (string, any) {
 		i, _ := e.Payload.(item)
 		first, others, _ := strings.Cut(i.To, ",")
@@ -69,7 +70,7 @@ func service(name string) statechart.Service[book] {
 	})
 }
 
-// invoked returns a service that leads to target or, if it fails, to failed.
+// invoked returns the invocation of a service. If the service succeeds, the chart enters target, otherwise failed.
 func invoked(name, target, failed string) []invoke {
 	attempts := attemptsMax
 	if name == "hurry" {

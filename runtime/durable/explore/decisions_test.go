@@ -5,7 +5,7 @@ package explore_test
 type decisions struct {
 	// list holds the decisions to make. After its end, each decision is 0, the default.
 	list []int
-	// made holds the decisions so far, with their numbers of options. said names the ones other than the default.
+	// made holds the decisions so far, with their numbers of options. said names those other than the default.
 	made []decision
 	said []string
 	// script holds the remaining names of a script. It replaces list if isScript is set.

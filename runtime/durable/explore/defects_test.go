@@ -159,7 +159,7 @@ var simulated = []mutant{
 		t.changed()`},
 }
 
-// fixed are defects that the loop has had. Each is put back.
+// fixed are defects that the loop once had. The test puts each of them back.
 var fixed = []mutant{
 	{name: "last sends forgotten", scenario: "aggregator", finds: "applied twice", file: duplicatesFile,
 		old: `		if err := t.loop.ports.Store.KeepSends(ctx, t.draft.Record.Instance, queue, sends[:n], t.now().Add(sendsKeptFor)); err != nil {`,

@@ -5,9 +5,9 @@
 //
 // The search runs the real [durable.Loop] over ports in memory. All state that outlives a process is one value, the
 // world. While no process runs, the search tries each thing that can happen next: SQS delivers a batch, a timer fires,
-// DynamoDB deletes an expired item. Within an invocation, a list of decisions gives each call of a port its outcome: it
-// proceeds, has no effect, loses its answer, or the process dies or freezes there. The search repeats an invocation
-// from a copy of the world for each list of decisions, and expands each distinct world once.
+// DynamoDB deletes an expired item. Within an invocation, a list of decisions gives each call of a port its outcome.
+// The call proceeds, has no effect or loses its answer, or the process dies or freezes at the call. The search repeats
+// an invocation from a copy of the world for each list of decisions, and expands each distinct world once.
 //
 // The properties are the promises of docs/guarantees.md. A violation prints the shortest schedule that leads to it, as a
 // script. A script in testdata is a regression test: it names the violation that the schedule leads to, or nothing.

@@ -27,7 +27,7 @@ const (
 	freezes fault = "finds the process frozen"
 )
 
-// killer is the call of a service that always kills its process.
+// killer is the name of the call of the service that always kills its process.
 const killer = "Kill"
 
 // faultsOf returns the possible outcomes of a call.

@@ -53,7 +53,7 @@ func TestMutants(t *testing.T) {
 	t.Log("\n" + table.String())
 }
 
-// TestTheTextsOfMutantsAreThere checks that the files still have the texts that make explore-mutants replaces.
+// TestTheTextsOfMutantsAreThere checks that the files still have the texts that "make explore-mutants" replaces.
 func TestTheTextsOfMutantsAreThere(t *testing.T) {
 	t.Parallel()
 	for _, m := range mutants {

@@ -28,7 +28,7 @@ func (x *search) awake(w *world) {
 	}
 }
 
-// bodies returns the bodies of the messages to an instance: in the queue, and scheduled.
+// bodies returns the bodies of the messages to an instance: those in the queue, and those scheduled for later.
 func (w *world) bodies(id string) (queued, later []string) {
 	for _, m := range w.messages {
 		if m.Group == id {

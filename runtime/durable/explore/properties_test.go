@@ -12,8 +12,8 @@ import (
 
 // The properties that the search checks at each call. The quotes are the promises of docs/guarantees.md.
 
-// committed checks a commit. "Applied exactly once", "no event is applied to an unsettled configuration", "a service that
-// has finished never runs again".
+// committed checks a commit: "applied exactly once", "no event is applied to an unsettled configuration", "a service
+// that has finished never runs again".
 func (w *world) committed(was, is stored, record instances.Record) {
 	id := record.Instance.String()
 	if len(is.log) < len(was.log) {
@@ -66,8 +66,8 @@ func (w *world) keptFailures(record instances.Record) {
 	}
 }
 
-// blamed checks the failure that the item records for its last parked or postponed event. It may say that processes
-// died only if one did: failures of AWS do not count.
+// blamed checks the failure that the item records for its last parked or postponed event. The failure may say that
+// processes died only if a process did die: failures of AWS do not count.
 func (w *world) blamed(was, is stored, record instances.Record) {
 	if id := record.Instance.String(); is.isAbandoned && !was.isAbandoned && w.facts["blame "+id] == 0 {
 		w.wrong("innocent event blamed: the item of %s says that processes died with %q, and none has", id, record.Error.Event)
@@ -79,8 +79,8 @@ func isEvent(line string) bool {
 	return !strings.HasSuffix(line, " ok") && !strings.Contains(line, " failed: ") && line != "limit" && line != "over"
 }
 
-// performed checks a message. "An effect is performed only after the commit that contains it." The loop's own messages have
-// IDs of their own.
+// performed checks a message. "An effect is performed only after the commit that contains it." The loop's own messages
+// have other IDs, and performed does not check them.
 func (w *world) performed(m durable.Message) {
 	if w.facts["may "+m.DeduplicationID] == 0 && !strings.Contains(string(m.Body), `"type":"settle.`) {
 		w.wrong("performed before its commit: %s", m.DeduplicationID)
@@ -88,8 +88,8 @@ func (w *world) performed(m durable.Message) {
 	w.facts["performed "+m.DeduplicationID] = 1
 }
 
-// served checks an attempt of a service. The first attempt of a service that kills its process is not counted, nor is one
-// whose end AWS fails to store.
+// served checks an attempt of a service. There may be more attempts than attemptsMax: the loop does not count a first
+// attempt that kills the process, or an attempt whose end AWS fails to store.
 func (w *world) served(name string, call statechart.Call) {
 	_, key, _ := strings.Cut(call.Key, "/")
 	_, key, _ = strings.Cut(key, "/")
@@ -227,7 +227,8 @@ func (w *world) exactly(id, item string) (n int) {
 	return n
 }
 
-// copies returns how often an item of an instance was parked, and how many of the copies are not redriven.
+// copies returns how often an item of an instance was parked, and how many of the parked copies no operator has
+// redriven.
 func (w *world) copies(id, item string) (all, left int) {
 	for _, p := range w.parked {
 		if p.Group == id && strings.Contains(p.Body, `"item":"`+item+`"`) {

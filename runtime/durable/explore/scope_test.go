@@ -66,8 +66,8 @@ type scenario struct {
 	versions string
 	// early makes the loop acknowledge early. refused makes Step Functions refuse to start executions.
 	early, refused bool
-	// faults is the number of faults in the full scope, 1 by default. make test always allows one. nested is as in scope, 1
-	// by default. isLong excludes the scenario from the short scope, and from searches with pauses.
+	// faults is the number of faults in the full scope, 1 by default. "make test" always allows one fault. nested is as
+	// in scope, 1 by default. isLong excludes the scenario from the short scope, and from searches with pauses.
 	faults, nested int
 	isLong         bool
 }

@@ -13,9 +13,10 @@ import (
 	"testing/synctest"
 )
 
-// script is the text form of a schedule: a scenario, the number of things that may happen while a process waits, and one
-// line per step. Indented lines below a step are its decisions other than the default. The last line names the violation
-// found at the end of the schedule or in a continuation without faults, or nothing.
+// script is the text form of a schedule: a scenario, the number of things that may happen while a process waits, and
+// one line per step. Indented lines below a step are its decisions other than the default. The last line names the
+// violation that the search finds at the end of the schedule or in a continuation without faults. If it finds none, the
+// line is "finds nothing".
 //
 //	scenario plain
 //	nested 1
@@ -29,7 +30,7 @@ type script struct {
 	finds    string
 }
 
-// foundNothing ends the script of a fixed defect.
+// foundNothing is the last word in the script of a fixed defect.
 const foundNothing = "nothing"
 
 func scriptOf(s scope, v violation) *script {

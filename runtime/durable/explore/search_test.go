@@ -18,7 +18,7 @@ type search struct {
 	hosts []*durable.Machines
 	seen  map[[16]byte]int32
 	nodes []node
-	// edges lead from a world to its successors without a further fault.
+	// edges lead from each world to the successors that it reaches without a further fault.
 	edges [][2]int32
 	// todo holds the worlds that are not yet expanded, by their number of faults and their depth.
 	todo       [][][]found
@@ -35,10 +35,10 @@ type scope struct {
 	faults, pauses, nested int
 }
 
-// worldsMax bounds a search. It is more than any scenario needs, so a scenario with more worlds does not end.
+// worldsMax bounds a search. It is more than any scenario needs, so a search that finds more worlds would never end.
 const worldsMax = 400_000
 
-// receivesMax is more receives of one message than all limits and faults together can cause.
+// receivesMax exceeds the number of receives of one message that all limits and faults together can cause.
 const receivesMax = 9
 
 // node is a visited world, stored as a step from its parent.
@@ -99,7 +99,7 @@ func (x *search) from(start *world) bool {
 	return true
 }
 
-// add adds the successor of a world, unless the successor is known and the new path to it is no shorter.
+// add adds the successor of a world to the worlds to expand, if it is new or if the new path to it is shorter.
 func (x *search) add(w *world, parent int32, s step, depth int) {
 	key, faults := w.key(), x.faults-w.left.Faults
 	id, known := x.seen[key]

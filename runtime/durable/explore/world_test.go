@@ -37,7 +37,7 @@ type world struct {
 	records, backups map[string]stored
 	messages         []message
 	scheduled        []scheduled
-	// sent maps deduplication IDs to the time when SQS saw them. serial counts the messages of a lane.
+	// sent maps deduplication IDs to the time when SQS saw them. serial counts the messages of each lane.
 	sent       map[string]time.Time
 	serial     map[string]int
 	parked     []parked
@@ -87,7 +87,7 @@ type parked struct {
 	redriven bool
 }
 
-// alias is an item of the store. Others may claim it once it is released.
+// alias is the item of an alias in the store. Another instance may claim the alias once it is released.
 type alias struct {
 	owner    string
 	created  int64
@@ -153,7 +153,8 @@ func (w *world) send(m durable.Message) (messageID string) {
 	return w.enqueue(queueARN, m.To.String(), string(m.Body), m.DeduplicationID, instances.Place{})
 }
 
-// deniedReceivesMax bounds the retries while sending is denied: some would go on until sending is allowed.
+// deniedReceivesMax bounds the retries while sending is denied. Without it, some retries would go on until sending is
+// allowed.
 const deniedReceivesMax = 4
 
 // lanes returns the number of messages in each lane, and when each lane is unlocked. A FIFO group is locked while one of
@@ -328,7 +329,7 @@ func mustUnmarshal(data []byte, into any) {
 	}
 }
 
-// count returns how many lines of an instance have the prefix.
+// count returns how many lines of an instance's log have the prefix.
 func (w *world) count(id, prefix string) (n int) {
 	for _, line := range w.applied[id] {
 		if strings.HasPrefix(line, prefix) {
