@@ -35,7 +35,7 @@ const (
 	viaMax = 8
 )
 
-// errCycle is wrapped by the reason for parking a message of a chain that is too long.
+// errCycle is wrapped by the error that parks a message because its chain is too long.
 var errCycle = errors.New("endless cycle of messages")
 
 // chainOf returns the chain that ends with a delivery: its hops include the delivery.

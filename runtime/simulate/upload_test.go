@@ -77,8 +77,8 @@ func withFiles(f *faults) (options, *files) {
 	)}}, processor
 }
 
-// uploaded sends an upload's event like functions/objects, in EventBridge's form. Each call has its own EventBridge
-// event ID.
+// uploaded does the work of functions/objects for an upload: it builds S3's event in EventBridge's form, and sends
+// the event of the machine to the queue. Each call has a new EventBridge event ID.
 func (w *world) uploaded(kind, etag, sequencer string) {
 	w.t.Helper()
 	created := fmt.Sprintf(`{

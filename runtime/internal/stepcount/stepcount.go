@@ -1,4 +1,4 @@
-// Package stepcount raises the step count of a stored snapshot, from which a chart derives the IDs of its effects.
+// Package stepcount raises the step count of a stored snapshot. A chart derives the IDs of its effects from this count.
 package stepcount
 
 import (

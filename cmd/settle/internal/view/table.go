@@ -194,8 +194,8 @@ func (t *Table) Write(w io.Writer) error {
 	return err
 }
 
-// writeLine writes cells of a row, indented by at columns. If folded is true, the last cell is in the last column of
-// the table, and writeLine folds it.
+// writeLine writes the cells of a row after an indentation of `at` columns. If folded is true, the last cell is in the
+// last column of the table, and writeLine folds that cell.
 func (t *Table) writeLine(b *strings.Builder, cells []Cell, widths []int, at int, folded bool) {
 	b.WriteString(strings.Repeat(" ", at))
 	for i, c := range cells[:len(cells)-1] {
