@@ -30,7 +30,7 @@ var mistakes = []mistake{
 		map[string]string{byProperties: "DeadLetterQueue/Properties/MessageRetentionPeriod", byGuard: "queues_keep_messages_for_14_days"}},
 	{"any queue may use the dead-letter queue", func(e *editor) { e.drop("DeadLetterQueue", "RedriveAllowPolicy") },
 		map[string]string{byProperties: "DeadLetterQueue/Properties/RedriveAllowPolicy", byGuard: "queues_have_or_are_dead_letter_queues"}},
-	{"a message is redelivered while it is processed", func(e *editor) { e.set(60, "Queue", "VisibilityTimeout") },
+	{"SQS redelivers a message while a consumer still processes it", func(e *editor) { e.set(60, "Queue", "VisibilityTimeout") },
 		map[string]string{byProperties: "Expected 270 but received 60 at /Resources/Queue/Properties/VisibilityTimeout"}},
 	{"a consumer retries a send after the deduplication window", func(e *editor) { e.set(360, "Queue", "VisibilityTimeout") },
 		map[string]string{byProperties: "Expected 270 but received 360 at /Resources/Queue/Properties/VisibilityTimeout"}},
@@ -106,9 +106,9 @@ var mistakes = []mistake{
 		map[string]string{byProperties: "PostEventRoute/Properties/AuthorizationType", byGuard: "routes_require_iam"}},
 	{"addresses contain the name of a stage", func(e *editor) { e.set("prod", "HttpApiStage", "StageName") },
 		map[string]string{byProperties: "HttpApiStage/Properties/StageName"}},
-	{"routes are changed and not deployed", func(e *editor) { e.set(false, "HttpApiStage", "AutoDeploy") },
+	{"changed routes are not deployed", func(e *editor) { e.set(false, "HttpApiStage", "AutoDeploy") },
 		map[string]string{byProperties: "HttpApiStage/Properties/AutoDeploy"}},
-	{"each event is an invocation of its own", func(e *editor) { e.set(1, "ConsumerMapping", "BatchSize") },
+	{"each event causes a separate invocation", func(e *editor) { e.set(1, "ConsumerMapping", "BatchSize") },
 		map[string]string{byProperties: "ConsumerMapping/Properties/BatchSize"}},
 	{"the output of the queue is the dead-letter queue", func(e *editor) { e.output("QueueUrl")["Value"] = reference("DeadLetterQueue") },
 		map[string]string{byProperties: "/Outputs/QueueUrl/Value"}},
@@ -138,7 +138,7 @@ var mistakes = []mistake{
 	{"Scheduler may not send undeliverable timers to the dead-letter queue", func(e *editor) {
 		e.set(object{"Fn::GetAtt": []any{"DelayQueue", "Arn"}}, "SchedulerRole", "Policies", 0, "PolicyDocument", "Statement", 0, "Resource")
 	}, map[string]string{byProperties: "SchedulerRole/Properties/Permissions"}},
-	{"executions of unrelated workflows send events", func(e *editor) { e.set("ENABLED", "ExecutionsRule", "State") },
+	{"executions of workflows that are not in `Props.Workflows` send events", func(e *editor) { e.set("ENABLED", "ExecutionsRule", "State") },
 		map[string]string{byProperties: "Expected DISABLED but received ENABLED at /Resources/ExecutionsRule/Properties/State"}},
 	{"uploads to all buckets send events", func(e *editor) { e.drop("UploadsRule", "EventPattern", "detail") },
 		map[string]string{byProperties: "UploadsRule/Properties/EventPattern"}},
@@ -146,7 +146,7 @@ var mistakes = []mistake{
 		map[string]string{byProperties: "UploadsRule/Properties/State"}},
 	{"an upload that Lambda rejects is lost", func(e *editor) { e.drop("UploadsRule", "Targets", 0, "DeadLetterConfig") },
 		map[string]string{byProperties: "UploadsRule/Properties/Targets/0/DeadLetterConfig", byGuard: "event_targets_have_dead_letter_queues"}},
-	{"an upload that the function fails on is lost", func(e *editor) { e.drop("Objects", "DeadLetterConfig") },
+	{"an upload is lost if the function fails on it", func(e *editor) { e.drop("Objects", "DeadLetterConfig") },
 		map[string]string{byProperties: "Objects/Properties/DeadLetterConfig"}},
 	{"any rule may invoke the function for uploads", func(e *editor) { e.drop("UploadsInvokeObjects", "SourceArn") },
 		map[string]string{byProperties: "UploadsInvokeObjects/Properties/SourceArn", byGuard: "permissions_name_their_source"}},
@@ -174,13 +174,13 @@ var mistakes = []mistake{
 		map[string]string{byProperties: "EventsAlarm/Properties/Threshold"}},
 	{"the consumer's concurrency is always reserved", func(e *editor) { e.set(50, "Consumer", "ReservedConcurrentExecutions") },
 		map[string]string{byProperties: "Consumer/Properties/ReservedConcurrentExecutions"}},
-	{"a single failed delivery rings", func(e *editor) { e.set(1, "RetriedAlarm", "DatapointsToAlarm") },
+	{"a single failed delivery rings an alarm", func(e *editor) { e.set(1, "RetriedAlarm", "DatapointsToAlarm") },
 		map[string]string{byProperties: "RetriedAlarm/Properties/DatapointsToAlarm"}},
 	{"an alarm stops between two retries", func(e *editor) { e.set(1, "UnsettledAlarm", "EvaluationPeriods") },
 		map[string]string{byProperties: "UnsettledAlarm/Properties/EvaluationPeriods"}},
-	{"an unreadable item rings only at the second delivery", func(e *editor) { e.set(1, "UnreadableAlarm", "Threshold") },
+	{"an unreadable item rings an alarm only at the second delivery", func(e *editor) { e.set(1, "UnreadableAlarm", "Threshold") },
 		map[string]string{byProperties: "UnreadableAlarm/Properties/Threshold"}},
-	{"one line of level ERROR rings no alarm", func(e *editor) { e.set(2, "FaultsAlarm", "DatapointsToAlarm") },
+	{"a single log line of level ERROR rings no alarm", func(e *editor) { e.set(2, "FaultsAlarm", "DatapointsToAlarm") },
 		map[string]string{byProperties: "FaultsAlarm/Properties/DatapointsToAlarm"}},
 	{"the alarm for tasks never rings", func(e *editor) {
 		e.set("LessThanThreshold", "TokenDeadlineAlarm", "ComparisonOperator")
@@ -196,7 +196,7 @@ var mistakes = []mistake{
 	{"a property has another name", func(e *editor) {
 		e.resource("HttpApi")["Properties"].(object)["Nam"] = "settle"
 	}, map[string]string{byLint: "'Nam' was unexpected"}},
-	{"two resources wait for each other", func(e *editor) { e.resource("HttpApi")["DependsOn"] = "Gateway" },
+	{"two resources depend on each other", func(e *editor) { e.resource("HttpApi")["DependsOn"] = "Gateway" },
 		map[string]string{byProperties: "dependency cycle", byLint: "Circular Dependencies"}},
 }
 
