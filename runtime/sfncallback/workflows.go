@@ -132,8 +132,12 @@ func executionARN(machine, name string) string {
 }
 
 // Describe returns how the execution ended; nil while it runs. Fails with durable.ErrNoExecution, durable.ErrRefused or
-// durable.ErrDenied.
+// durable.ErrDenied. An execution in another Region or account than all workflows does not exist: its instance was
+// imported from there, and no role permits to read it.
 func (w *Workflows) Describe(ctx context.Context, arn string) (*statechart.ExecutionEnded, error) {
+	if len(w.arns) > 0 && !w.isNear(arn) {
+		return nil, fmt.Errorf("%w: expected one in the Region and the account of the workflows, got %s", durable.ErrNoExecution, arn)
+	}
 	described, err := describe(ctx, w.client, arn)
 	if err != nil {
 		return nil, classify(err)
@@ -143,6 +147,19 @@ func (w *Workflows) Describe(ctx context.Context, arn string) (*statechart.Execu
 		return nil, nil
 	}
 	return &end, nil
+}
+
+// isNear reports whether the execution is in the Region and the account of a workflow.
+func (w *Workflows) isNear(execution string) bool {
+	place := func(arn string) string {
+		return strings.Join(strings.SplitN(arn, ":", 6)[:min(5, strings.Count(arn, ":")+1)], ":")
+	}
+	for _, machine := range w.arns {
+		if place(machine) == place(execution) {
+			return true
+		}
+	}
+	return false
 }
 
 func describe(ctx context.Context, client DescribeClient, arn string) (*sfn.DescribeExecutionOutput, error) {
