@@ -50,7 +50,7 @@ type drill struct {
 const (
 	drillLoad = time.Hour
 	// drillEnd is how long all claims take after the recovery.
-	drillEnd = 4 * time.Hour
+	drillEnd = 2 * time.Hour
 )
 
 // drillHTTP blocks calls of the consumer.
@@ -145,19 +145,18 @@ func (d *drill) must(args ...string) string {
 	return got.out + got.err
 }
 
-// note sends each waiting claim a NOTE, which it forwards to a tally.
+// note sends each waiting claim a NOTE, which it forwards to the tally.
 func (d *drill) note(when string, from int) {
 	d.t.Helper()
 	for n := from; n < d.claims; n++ {
-		d.send(n, fmt.Sprintf(`{"type": "NOTE", "what": "%s-%d"}`, when, n), when)
+		d.send(fmt.Sprintf("claim/%d", n), fmt.Sprintf(`{"type": "NOTE", "what": "%s-%d"}`, when, n), fmt.Sprint(when, "-", n))
 	}
 }
 
-func (d *drill) send(n int, body, id string) {
+func (d *drill) send(instance, body, id string) {
 	d.t.Helper()
-	name := fmt.Sprintf("claim/%d", n)
 	_, err := sqs.NewFromConfig(d.aws()).SendMessage(d.t.Context(), &sqs.SendMessageInput{
-		QueueUrl: aws.String(stack.Queue), MessageGroupId: &name, MessageDeduplicationId: aws.String(id + "-" + name), MessageBody: &body,
+		QueueUrl: aws.String(stack.Queue), MessageGroupId: &instance, MessageDeduplicationId: &id, MessageBody: &body,
 	})
 	if err != nil {
 		d.t.Fatal(err)
@@ -169,7 +168,7 @@ func (d *drill) load() {
 	d.t.Helper()
 	d.workflows()
 	for n := range d.claims {
-		d.send(n, fmt.Sprintf(`{"type": "OPEN", "what": "ref-%d"}`, n), "open")
+		d.send(fmt.Sprintf("claim/%d", n), fmt.Sprintf(`{"type": "OPEN", "what": "ref-%d"}`, n), fmt.Sprint("open-", n))
 		if time.Sleep(drillLoad / time.Duration(d.claims)); n%10 == 0 {
 			_, err := sfn.NewFromConfig(d.aws()).StartExecution(d.t.Context(), &sfn.StartExecutionInput{
 				StateMachineArn: aws.String("arn:aws:states:us-east-1:000000000000:stateMachine:wait"), Name: aws.String(fmt.Sprint("wait-", n)),
@@ -282,8 +281,8 @@ func (d *drill) moveParents(rearmed string) {
 	}
 }
 
-// problems returns how the stack differs from the model hours after the recovery. each says how often each tally has counted
-// the notes.
+// problems returns how the stack differs from the model hours after the recovery. each says how often the tally has counted each
+// note.
 func (d *drill) problems(each map[string]int) (problems []string) {
 	d.t.Helper()
 	time.Sleep(drillEnd)
