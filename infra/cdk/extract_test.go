@@ -106,15 +106,22 @@ func environmentOf(variables map[string]variable) (environment map[string]string
 	return environment, rotations
 }
 
-// texts is one text or a list of texts.
+// texts is one text or a list of texts. A text that depends on a condition is the one while the condition is false.
 type texts []string
 
 func (t *texts) UnmarshalJSON(data []byte) error {
+	values := make([]variable, 1)
+	var err error
 	if data[0] == '[' {
-		return json.Unmarshal(data, (*[]string)(t))
+		err = json.Unmarshal(data, &values)
+	} else {
+		err = json.Unmarshal(data, &values[0])
 	}
-	*t = texts{""}
-	return json.Unmarshal(data, &(*t)[0])
+	*t = texts{}
+	for _, value := range values {
+		*t = append(*t, value.otherwise)
+	}
+	return err
 }
 
 type document struct {

@@ -166,11 +166,13 @@ func plain(stack awscdk.Stack) {
 		Type: jsii.String("Number"), Default: 50, MinValue: jsii.Number(cdk.ConsumerConcurrencyMin), MaxValue: jsii.Number(cdk.ConsumerConcurrencyMax),
 		Description: jsii.String("The maximum number of batches of events processed at once."),
 	})
+	existing := parameter(stack, "ExistingTable", "The name of a table to use in place of a new one, such as a restored table. Empty: the stack has a table of its own.", jsii.String(""))
 	settle := cdk.NewSettle(stack, "Settle", cdk.Props{
 		Name:          awscdk.Aws_STACK_NAME(),
 		Code:          cdk.CodeFromBucket(bucket.ValueAsString(), func(function string) *string { return keys[function].ValueAsString() }),
 		AlarmActions:  []*string{awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String("HasAlarmTopic"), topic.ValueAsString(), awscdk.Aws_NO_VALUE()), nil)},
 		UploadBuckets: *buckets,
+		ExistingTable: existing.ValueAsString(),
 	})
 	settle.Scope.Node().FindChild(jsii.String("UploadsRule")).(awsevents.CfnRule).
 		SetState(awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String(hasUploadBuckets), "ENABLED", "DISABLED"), nil))

@@ -5,6 +5,7 @@
 //	buckets      the S3 buckets whose uploads become events of the machine upload, separated by commas; none by default
 //	own          true if the consumer hosts your own machines; the stack then has no examples
 //	alarms       the ARN of an SNS topic for alarms; by default, alarms are only shown in the console
+//	table        the name of an existing table to use, such as a restored one; the stack has a table of its own by default
 //	stream       on adds a stream to the table; off by default
 //	rotate       the generated secrets that are rotated, separated by commas: callbacks, github; none by default
 //	concurrency  the maximum number of batches of events processed at once; 50 by default
@@ -46,6 +47,9 @@ func fill(app awscdk.App) {
 			panic(fmt.Sprintf("expected alarms to be the ARN of an SNS topic, got %q", topic))
 		}
 		props.AlarmActions = []*string{&topic}
+	}
+	if table := context(app, "table", ""); table != "" {
+		props.ExistingTable = &table
 	}
 	switch stream := context(app, "stream", "off"); stream {
 	case "on":
