@@ -106,7 +106,7 @@ func environmentOf(variables map[string]variable) (environment map[string]string
 	return environment, rotations
 }
 
-// texts is one text or a list of texts. Only the table may depend on a condition: the text is then that of the stack's own
+// texts is one text or a list of texts. Only the table may depend on a condition: the text then names the stack's own
 // table.
 type texts []string
 
@@ -121,7 +121,7 @@ func (t *texts) UnmarshalJSON(data []byte) error {
 	*t = texts{}
 	for _, value := range values {
 		if value.condition != "" && (value.condition != "HasExistingTable" || !strings.HasSuffix(value.text, ":table/${ExistingTable}") || value.otherwise != "${Table.Arn}") {
-			return fmt.Errorf("expected no condition but that of the table, got %s", data)
+			return fmt.Errorf("expected a condition only for the table, got %s", data)
 		}
 		*t = append(*t, value.otherwise)
 	}
@@ -347,7 +347,7 @@ func TestHiddenPermissionsAreRejected(t *testing.T) {
 		"a statement that denies": {`"Effect": "Allow", "Action": "sqs:SendMessage"`, `"Effect": "Deny", "Action": "sqs:SendMessage"`, "expected a statement that allows"},
 		"all but some actions":    {`"Action": "sqs:SendMessage"`, `"NotAction": "sqs:SendMessage"`, "expected a statement that allows"},
 		"all but some resources":  {`"Resource": {"Fn::GetAtt"`, `"NotResource": {"Fn::GetAtt"`, "expected a statement that allows"},
-		"a conditional resource":  {`{"Fn::GetAtt": ["Queue", "Arn"]}`, `{"Fn::If": ["Has", "a", "b"]}`, "expected no condition but that of the table"},
+		"a conditional resource":  {`{"Fn::GetAtt": ["Queue", "Arn"]}`, `{"Fn::If": ["Has", "a", "b"]}`, "expected a condition only for the table"},
 		"a role from elsewhere":   {`"Role": {"Fn::GetAtt": ["Role", "Arn"]}`, `"Role": "arn:aws:iam::1:role/admin"`, "expected a role of the template"},
 	} {
 		if _, err := functionsOf(parsed(t, strings.Replace(small, c.from, c.to, 1))); err == nil || !strings.Contains(err.Error(), c.want) {

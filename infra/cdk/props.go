@@ -87,9 +87,9 @@ type Props struct {
 	WithoutIndex bool
 	// WithoutDeletionProtection allows deletion of the table.
 	WithoutDeletionProtection bool
-	// ExistingTable is the name of a table of the account and Region to use instead of a new one, such as a restored table:
-	// docs/recovery.md. Set its TTL, stream and protection yourself. The stack then forgets the table that it created, which
-	// stays. It may be a parameter of the template, which is empty for a new table.
+	// ExistingTable is the name of a table to use instead of a new one, such as a restored table: see docs/recovery.md. Set
+	// its TTL, stream and protection yourself. The stack then forgets the table that it created. CloudFormation keeps that
+	// table. The name may be a parameter of the template, and is then empty for a new table.
 	ExistingTable *string
 	// TableStream adds a stream with old and new images of the items, for consumers of your own. Settle reads no stream.
 	TableStream bool

@@ -55,7 +55,7 @@ type Settle struct {
 
 	props Props
 	name  *string
-	// tableName and tableARN are those of the table in use: Table, or an existing one.
+	// tableName and tableARN identify the table in use: Table, or an existing one.
 	tableName, tableARN *string
 	roles               map[string]awsiam.Role
 	secrets             Secrets

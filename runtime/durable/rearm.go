@@ -84,8 +84,8 @@ func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue 
 }
 
 // onNewQueue returns the record without the sequence numbers of earlier queues. The numbers of a new queue begin anew, even
-// if the queue has the name of a lost one. The last sends of all queues become those of the new queue, because a sender
-// repeats a pending send there. Events that were to be parked are lost with their queue.
+// if the queue has the name of a lost one. The last sends move to the new queue, because a sender repeats a pending
+// send there. The decisions to park events end with their queue.
 func onNewQueue(record instances.Record, queue string) instances.Record {
 	record.Watermark, record.Attempts = nil, nil
 	record.Outbox = without(record.Outbox, func(effect statechart.Effect) bool { return effect.Kind == parkDelivery })

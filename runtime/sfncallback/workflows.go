@@ -132,8 +132,8 @@ func executionARN(machine, name string) string {
 }
 
 // Describe returns how the execution ended; nil while it runs. Fails with durable.ErrNoExecution, durable.ErrRefused or
-// durable.ErrDenied. An execution in another Region or account than all workflows does not exist: its instance was
-// imported from there, and no role permits to read it.
+// durable.ErrDenied. An instance may be imported from another Region or account, and the role may not read executions
+// there. So Describe returns durable.ErrNoExecution for them.
 func (w *Workflows) Describe(ctx context.Context, arn string) (*statechart.ExecutionEnded, error) {
 	if len(w.arns) > 0 && !w.isNear(arn) {
 		return nil, fmt.Errorf("%w: expected one in the Region and the account of the workflows, got %s", durable.ErrNoExecution, arn)
@@ -151,11 +151,8 @@ func (w *Workflows) Describe(ctx context.Context, arn string) (*statechart.Execu
 
 // isNear reports whether the execution is in the Region and the account of a workflow.
 func (w *Workflows) isNear(execution string) bool {
-	place := func(arn string) string {
-		return strings.Join(strings.SplitN(arn, ":", 6)[:min(5, strings.Count(arn, ":")+1)], ":")
-	}
 	for _, machine := range w.arns {
-		if place(machine) == place(execution) {
+		if place := strings.Join(strings.Split(machine, ":")[:5], ":"); strings.HasPrefix(execution, place+":") {
 			return true
 		}
 	}

@@ -52,7 +52,7 @@ func (c *backupCommand) Run(ctx context.Context, s *session) error {
 		begun := time.Now()
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return c.explain(s, fmt.Errorf("reading the items of table %s: the backup is incomplete: %w", c.Table, stopped(ctx, err)))
+			return c.explain(s, fmt.Errorf("reading the items of table %s: the backup is incomplete: %w", c.Table, err))
 		}
 		for _, item := range page.Items {
 			line, err := itemjson.Marshal(item)

@@ -37,7 +37,7 @@ type importReport struct {
 	Written int64 `json:"written"`
 	// Present counts the items that the table has unchanged.
 	Present int64 `json:"present"`
-	// Different counts the items that the table has with other attributes, Overwritten those of them that were replaced.
+	// Different counts the items that the table has with other attributes. Overwritten counts the replaced ones among them.
 	Different   int64 `json:"different"`
 	Overwritten int64 `json:"overwritten"`
 	// Unreadable counts the lines without an item.
@@ -113,6 +113,9 @@ func (c *importCommand) size() (bytes int64, err error) {
 	return bytes, nil
 }
 
+// unreadableMax is how many lines without an item a run accepts.
+const unreadableMax = 100
+
 // lines yields the items of the files, at a bounded rate.
 func (r *importing) lines(ctx context.Context) iter.Seq2[itemjson.Item, error] {
 	return func(yield func(itemjson.Item, error) bool) {
@@ -120,6 +123,12 @@ func (r *importing) lines(ctx context.Context) iter.Seq2[itemjson.Item, error] {
 		defer ticker.Stop()
 		for _, name := range r.Files {
 			for line, err := range r.read(name) {
+				if ctx.Err() != nil {
+					return
+				}
+				if err == nil && r.unreadable.Load() > unreadableMax {
+					err = fmt.Errorf("line %d: more than %d lines have no item: expected a backup", line.Number, unreadableMax)
+				}
 				if err != nil {
 					yield(nil, fmt.Errorf("reading %s: %w", name, err))
 					return

@@ -84,7 +84,9 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 	} else if !c.DryRun {
 		s.note("Stamp %d: if this run is interrupted, continue it with %s", r.stamp, c.continuation(s, r.stamp))
 	}
-	err = r.all(ctx, records)
+	if err = r.all(ctx, records); err == nil && c.NewQueue && !c.DryRun {
+		err = r.store.MoveSends(ctx, c.receivers(), r.newQueue)
+	}
 	switch failed := r.found.Failed(); {
 	case err != nil && c.Instance == "" && !c.DryRun:
 		err = fmt.Errorf("%w; continue with %s", c.explain(s, stopped(ctx, err)), c.continuation(s, r.stamp))
@@ -100,6 +102,18 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	return errors.Join(c.answer(s, report, func() error { return r.found.Write(s.Out, s.style, c.DryRun) }), err)
+}
+
+// receivers returns the beginning of the names of the chosen instances.
+func (c *rearmCommand) receivers() string {
+	switch {
+	case c.Instance != "":
+		return c.Instance + " "
+	case c.Machine != "":
+		return c.Machine + "/"
+	default:
+		return ""
+	}
 }
 
 // ask asks for confirmation, unless one instance is named.
