@@ -201,7 +201,7 @@ func TestBackupReadsAllPagesAtItsRate(t *testing.T) {
 		}
 		begun := time.Now()
 		got := u.run("backup", "--local", "--rate", "10")
-		if took := time.Now().Sub(begun).Seconds(); strings.Count(got.out, "\n") != 41 || took < 3.9 || took > 5 {
+		if took := time.Since(begun).Seconds(); strings.Count(got.out, "\n") != 41 || took < 3.9 || took > 5 {
 			u.t.Errorf("expected 41 lines in four seconds, got %d in %v", strings.Count(got.out, "\n"), took)
 		}
 		if got.err != "41 items of table settle, complete.\n" {

@@ -27,7 +27,7 @@ var completionScripts = map[string]string{
 	COMPREPLY=($("$program" ` + completeWord + ` "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
 	if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == */ ]]; then
 		compopt -o nospace 2>/dev/null
-	elif [[ ${COMP_WORDS[1]} == simulate || ${COMP_WORDS[1]} == import || ${COMP_WORDS[1]} == dev ]]; then
+	elif [[ ${COMP_WORDS[1]} =~ ^(simulate|import|dev)$ ]]; then
 		compopt -o default 2>/dev/null
 	fi
 }
