@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,9 +172,10 @@ func TestImportContinuesWhereItStopped(t *testing.T) {
 			u.must("send", "--local", fmt.Sprintf("relay/%d", n), "PASS", "what=a")
 		}
 		u.otherTable()
-		file, calls := u.saved("settle.jsonl"), 0
+		var calls atomic.Int64
+		file := u.saved("settle.jsonl")
 		failing := u.faultily(func(operation, _ string) error {
-			if calls++; strings.HasSuffix(operation, "PutItem") && calls > 20 {
+			if strings.HasSuffix(operation, "PutItem") && calls.Add(1) > 20 {
 				return errors.New("the network is down")
 			}
 			return nil
