@@ -22,6 +22,7 @@ func TestANewQueueDeliversToRearmedInstances(t *testing.T) {
 			deliver := func(number, typ, item string) {
 				w.handle([]durable.Delivery{received("a", id, number, event(typ, item), 1)}, functionTimeout)
 			}
+			deliver("7", "add", "start") // The instance remembers its first event by its number.
 			deliver("500", "add", "before")
 			if id == "order/ended" {
 				deliver("600", "finish", "")
@@ -39,7 +40,7 @@ func TestANewQueueDeliversToRearmedInstances(t *testing.T) {
 				t.Errorf("got the watermark %v, want that the event of the new queue is applied", got.Watermark)
 			}
 			if id == "order/1" {
-				w.wantLog(t, id, "before", "after")
+				w.wantLog(t, id, "start", "before", "after")
 			}
 		})
 	}

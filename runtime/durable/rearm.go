@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
@@ -88,6 +89,7 @@ func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue 
 // send there. The decisions to park events end with their queue.
 func onNewQueue(record instances.Record, queue string) instances.Record {
 	record.Watermark, record.Attempts = nil, nil
+	record.RecentEvents = without(record.RecentEvents, func(known string) bool { return strings.HasPrefix(known, placePrefix) })
 	record.Outbox = without(record.Outbox, func(effect statechart.Effect) bool { return effect.Kind == parkDelivery })
 	var sends []instances.LastSend
 	for _, earlier := range slices.Sorted(maps.Keys(record.LastSends)) {
