@@ -46,7 +46,7 @@ help: ## print this help
 	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s SEED=%s RUNS=%s STRAIN=%s MUTANTS=%s\n' \
 		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)' '$(SEED)' '$(RUNS)' '$(STRAIN)' '$(MUTANTS)'
 	@printf '           SCENARIO= FAULTS=%s\n' '$(FAULTS)'
-	@printf '           STACK=%s OWN= BUCKET= BUCKET_OWNER= PARAMETERS= BUCKETS= ALARMS= CONCURRENCY= STREAM= BUS= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s VULN_DB=%s\n' \
+	@printf '           STACK=%s OWN= BUCKET= BUCKET_OWNER= PARAMETERS= BUCKETS= ALARMS= CONCURRENCY= STREAM= TABLE= BUS= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s VULN_DB=%s\n' \
 		'$(STACK)' '$(INFRA_FLAGS)' '$(CDK)' '$(VULN_DB)'
 	@printf '           DEV_KILLS=%s ORACLE_MACHINES=%s ORACLE_SEED=%s COST_FLAGS=%s AWS_CLI_PORT=%s BENCH_AWS_FLAGS=%s\n' \
 		'$(DEV_KILLS)' '$(ORACLE_MACHINES)' '$(ORACLE_SEED)' '$(COST_FLAGS)' '$(AWS_CLI_PORT)' '$(BENCH_AWS_FLAGS)'
@@ -290,9 +290,9 @@ COMMA := ,
 CDK ?= testdata/npm/node_modules/.bin/cdk
 
 .PHONY: deploy-cdk
-deploy-cdk: functions $(INFRA)/testdata/npm/node_modules/.package-lock.json ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= BUCKETS= ALARMS= EVENTS= CONCURRENCY= RESERVE= STREAM= ROTATE= BUS=, DRY=1 only synthesizes
+deploy-cdk: functions $(INFRA)/testdata/npm/node_modules/.package-lock.json ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= BUCKETS= ALARMS= EVENTS= CONCURRENCY= RESERVE= STREAM= TABLE= ROTATE= BUS=, DRY=1 only synthesizes
 	cd $(INFRA) && GOWORK=off $(CDK) $(if $(DRY),synth --quiet,deploy) -c stack='$(STACK)' -c buckets='$(BUCKETS)' \
-		-c alarms='$(ALARMS)' -c events='$(EVENTS)' -c concurrency='$(CONCURRENCY)' -c reserve='$(RESERVE)' -c stream='$(STREAM)' -c rotate='$(ROTATE)' -c bus='$(BUS)' \
+		-c alarms='$(ALARMS)' -c events='$(EVENTS)' -c concurrency='$(CONCURRENCY)' -c reserve='$(RESERVE)' -c stream='$(STREAM)' -c table='$(TABLE)' -c rotate='$(ROTATE)' -c bus='$(BUS)' \
 		-c functions='$(if $(OWN),$(abspath $(OWN))$(COMMA))$(CURDIR)/$(DEPLOYED)' -c own='$(if $(OWN),true)'
 
 .PHONY: destroy

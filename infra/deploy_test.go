@@ -193,7 +193,7 @@ func TestDeployRejectsInvalidInput(t *testing.T) {
 		{keys, "STACK=" + strings.Repeat("a", 65), "expected STACK to be a name"},
 		{"consumer consumer-1.zip SUM= zips/consumer.zip\n", "DRY=1", "expected six functions"},
 		{strings.ReplaceAll(keys, " SUM=", ""), "DRY=1", "expected lines with a function, a key, a checksum and a path, got: delay"},
-		{keys, "PARAMETERS=ConsumerConcurrency=20 AlarmTopics=arn:aws:sns:eu-central-1:123456789012:alarms", "with one of the names UploadBuckets AlarmTopic ConsumerConcurrency EventBus EventsPerFiveMinutes ReserveConsumerConcurrency TableStream RotateEnrichCallbackKey RotateGitHubWebhookSecret, got 'AlarmTopics=arn:"},
+		{keys, "PARAMETERS=ConsumerConcurrency=20 AlarmTopics=arn:aws:sns:eu-central-1:123456789012:alarms", "with one of the names UploadBuckets AlarmTopic ConsumerConcurrency EventBus EventsPerFiveMinutes ExistingTable ReserveConsumerConcurrency TableStream RotateEnrichCallbackKey RotateGitHubWebhookSecret, got 'AlarmTopics=arn:"},
 		{keys, "PARAMETERS=AlarmTopic", "got 'AlarmTopic'"},
 		{keys, "PARAMETERS=AlarmTopi.=x", "got 'AlarmTopi.=x'"},
 		{keys, "PARAMETERS=-V=x", "got '-V=x'"},

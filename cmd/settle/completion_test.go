@@ -115,7 +115,7 @@ func TestCompletionScriptsCallThisProgram(t *testing.T) {
 	// When the script is sourced, it must only register the completion function.
 	contains(t, u.must("completion", "zsh"), "#compdef settle\n", `"$program" __complete "${(@Q)words[2,CURRENT]}"`,
 		"if [[ $funcstack[1] == _settle ]]; then\n\t_settle \"$@\"", "else\n\tcompdef _settle settle\nfi\n")
-	contains(t, u.must("completion", "fish"), "set -l last (commandline -ct)\n\tsettle __complete (commandline -opc)[2..-1] \"$last\"", "complete -c settle -f -a '(__settle_complete)'\n", "from simulate dev' -F\n")
+	contains(t, u.must("completion", "fish"), "set -l last (commandline -ct)\n\tsettle __complete (commandline -opc)[2..-1] \"$last\"", "complete -c settle -f -a '(__settle_complete)'\n", "from simulate import dev' -F\n")
 	if got := u.run("completion", "tcsh"); got.code != 2 || !strings.Contains(got.err, `must be one of "bash","zsh","fish"`) {
 		t.Errorf("expected exit code 2 for an unknown shell, got %+v", got)
 	}

@@ -58,7 +58,7 @@ func TestInterruptedReadsReportOnlyTheInterruption(t *testing.T) {
 	withStack(t, func(u user) {
 		u.populate()
 		for _, line := range []string{
-			"check", "export", "list", "list --consistent", "migrate --dry-run", "get signup/1", "history signup/1", "resume signup/1", "dlq list", "dlq show x", "graph signup/1",
+			"check", "export", "backup", "import import_test.go --dry-run", "list", "list --consistent", "migrate --dry-run", "get signup/1", "history signup/1", "resume signup/1", "dlq list", "dlq show x", "graph signup/1",
 		} {
 			ctx, stop := context.WithCancel(u.t.Context())
 			stop()

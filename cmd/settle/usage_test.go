@@ -106,6 +106,7 @@ var wrongLines = []struct {
 	{"list --local --table nope", command.ExitFailed, "in table nope: no such table"},
 	{"check --local --table nope", command.ExitFailed, "in table nope: no such table"},
 	{"export --local --table nope", command.ExitFailed, "in table nope: no such table"},
+	{"backup --local --table nope", command.ExitFailed, "reading the items of table nope: the backup is incomplete: ResourceNotFoundException: Requested resource not found"},
 	{"watch --local --table nope signup/42", command.ExitFailed, "in table nope: no such table"},
 	{"dlq list --local --dead-letter-queue nope.fifo", command.ExitFailed, "no such queue"},
 	{"dlq redrive --local --all --queue nope.fifo", command.ExitFailed, "no such queue"},
@@ -160,7 +161,7 @@ func TestHelpListsCommandsAndExitCodes(t *testing.T) {
 		contains(t, strings.Join(strings.Fields(help), " "),
 			"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 timed out, 6 event ID used for another event, 130 interrupted.")
 	}
-	for _, command := range []string{"dev", "demo", "send", "get", "list", "history", "watch", "resume", "check", "migrate", "export", "graph", "completion", "simulate", "version"} {
+	for _, command := range []string{"dev", "demo", "send", "get", "list", "history", "watch", "resume", "check", "migrate", "export", "backup", "import", "rearm", "graph", "completion", "simulate", "version"} {
 		contains(t, u.must(command, "--help"), "Usage: settle "+command)
 	}
 	contains(t, u.must("send", "--help"), "http://127.0.0.1:7389", "(settle.fifo)", "$SETTLE_QUEUE_URL")

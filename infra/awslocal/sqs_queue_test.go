@@ -145,3 +145,32 @@ func TestSQS_all_attributes(t *testing.T) {
 		t.Errorf("chosen attributes (-want +got):\n%s", diff)
 	}
 }
+
+// AWS promises increasing numbers only within a queue. A reader must not compare them with the numbers of a deleted queue.
+func TestSQS_recreated_queue_numbers_its_messages_anew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(awslocal.New(awslocal.Config{}))
+		var numbers []string
+		for range 2 {
+			queue, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("q.fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, body := range []string{"a", "b"} {
+				sent, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: queue.QueueUrl, MessageBody: &body, MessageGroupId: aws.String("g"), MessageDeduplicationId: &body})
+				if err != nil {
+					t.Fatal(err)
+				}
+				numbers = append(numbers, *sent.SequenceNumber)
+			}
+			if _, err := client.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: queue.QueueUrl}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute + time.Second)
+		}
+		if numbers[0] != numbers[2] || numbers[1] != numbers[3] || numbers[0] >= numbers[1] {
+			t.Errorf("got %v, want the same increasing numbers twice", numbers)
+		}
+	})
+}

@@ -107,15 +107,26 @@ func environmentOf(variables map[string]variable) (environment map[string]string
 	return environment, rotations
 }
 
-// texts is one text or a list of texts.
+// texts is one text or a list of texts. Only the table may depend on a condition: the text then names the stack's own
+// table.
 type texts []string
 
 func (t *texts) UnmarshalJSON(data []byte) error {
+	values := make([]variable, 1)
+	var err error
 	if data[0] == '[' {
-		return json.Unmarshal(data, (*[]string)(t))
+		err = json.Unmarshal(data, &values)
+	} else {
+		err = json.Unmarshal(data, &values[0])
 	}
-	*t = texts{""}
-	return json.Unmarshal(data, &(*t)[0])
+	*t = texts{}
+	for _, value := range values {
+		if value.condition != "" && (value.condition != "HasExistingTable" || !strings.HasSuffix(value.text, ":table/${ExistingTable}") || value.otherwise != "${Table.Arn}") {
+			return fmt.Errorf("expected a condition only for the table, got %s", data)
+		}
+		*t = append(*t, value.otherwise)
+	}
+	return err
 }
 
 type document struct {
@@ -338,7 +349,7 @@ func TestHiddenPermissionsAreRejected(t *testing.T) {
 		"a statement that denies": {`"Effect": "Allow", "Action": "sqs:SendMessage"`, `"Effect": "Deny", "Action": "sqs:SendMessage"`, "expected a statement that allows"},
 		"all but some actions":    {`"Action": "sqs:SendMessage"`, `"NotAction": "sqs:SendMessage"`, "expected a statement that allows"},
 		"all but some resources":  {`"Resource": {"Fn::GetAtt"`, `"NotResource": {"Fn::GetAtt"`, "expected a statement that allows"},
-		"a conditional resource":  {`{"Fn::GetAtt": ["Queue", "Arn"]}`, `{"Fn::If": ["Has", "a", "b"]}`, "cannot unmarshal object"},
+		"a conditional resource":  {`{"Fn::GetAtt": ["Queue", "Arn"]}`, `{"Fn::If": ["Has", "a", "b"]}`, "expected a condition only for the table"},
 		"a role from elsewhere":   {`"Role": {"Fn::GetAtt": ["Role", "Arn"]}`, `"Role": "arn:aws:iam::1:role/admin"`, "expected a role of the template"},
 	} {
 		if _, err := functionsOf(parsed(t, strings.Replace(small, c.from, c.to, 1))); err == nil || !strings.Contains(err.Error(), c.want) {

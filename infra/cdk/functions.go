@@ -28,7 +28,7 @@ func (s *Settle) environment(function string) map[string]*string {
 	env := map[string]*string{"SETTLE_SERVICE": s.name, "SETTLE_QUEUE_URL": s.Queue.QueueUrl()}
 	switch function {
 	case Consumer:
-		env["SETTLE_TABLE"] = s.Table.TableName()
+		env["SETTLE_TABLE"] = s.tableName
 		env["SETTLE_TABLE_INDEX"] = jsii.String("on")
 		if s.props.WithoutIndex {
 			env["SETTLE_TABLE_INDEX"] = jsii.String("off")
@@ -46,7 +46,7 @@ func (s *Settle) environment(function string) map[string]*string {
 			env["SETTLE_WORKFLOWS"] = jsii.String(strings.Join(workflows, ","))
 		}
 	case Gateway:
-		env["SETTLE_TABLE"] = s.Table.TableName()
+		env["SETTLE_TABLE"] = s.tableName
 		setSecret(env, "SETTLE_GITHUB_WEBHOOK_SECRET", s.secrets.GitHubWebhook)
 		setSecret(env, "SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS", s.secrets.GitHubWebhookPrevious)
 		s.setCallbacks(env)

@@ -125,8 +125,8 @@ func (s *Settle) functionAlarms() (alarms []alarm) {
 }
 
 func (s *Settle) serviceAlarms() (alarms []alarm) {
-	table := map[string]*string{"TableName": s.Table.TableName()}
-	index := map[string]*string{"TableName": s.Table.TableName(), "GlobalSecondaryIndexName": jsii.String(indexName)}
+	table := map[string]*string{"TableName": s.tableName}
+	index := map[string]*string{"TableName": s.tableName, "GlobalSecondaryIndexName": jsii.String(indexName)}
 	for _, throttle := range []struct{ id, metric, what string }{
 		{"ReadThrottles", "ReadThrottleEvents", "reads"}, {"WriteThrottles", "WriteThrottleEvents", "writes"},
 	} {

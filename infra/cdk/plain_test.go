@@ -176,12 +176,14 @@ func plain(stack awscdk.Stack) {
 		Type: jsii.String("Number"), Default: 30_000, MinValue: jsii.Number(1), MaxValue: jsii.Number(cdk.EventsPerFiveMinutesMax),
 		Description: jsii.String("The alarm Events rings if more events are applied in five minutes."),
 	})
+	existing := parameter(stack, "ExistingTable", "The name of a table to use in place of a new one, such as a restored table. Empty: the stack has a table of its own.", jsii.String(""))
 	settle := cdk.NewSettle(stack, "Settle", cdk.Props{
 		Name:          awscdk.Aws_STACK_NAME(),
 		Code:          cdk.CodeFromBucket(bucket.ValueAsString(), func(function string) *string { return keys[function].ValueAsString() }),
 		AlarmActions:  []*string{awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String("HasAlarmTopic"), topic.ValueAsString(), awscdk.Aws_NO_VALUE()), nil)},
 		UploadBuckets: *buckets,
 		EventBus:      awsevents.EventBus_FromEventBusName(stack, jsii.String("Bus"), bus.ValueAsString()),
+		ExistingTable: existing.ValueAsString(),
 	})
 	settle.Scope.Node().FindChild(jsii.String("UploadsRule")).(awsevents.CfnRule).
 		SetState(awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String(hasUploadBuckets), "ENABLED", "DISABLED"), nil))

@@ -171,7 +171,7 @@ func mappings(t assertions.Template) {
 
 func table(t assertions.Template) {
 	key := func(name, kind string) object { return object{"AttributeName": name, "KeyType": kind} }
-	has(t, object{"Table": object{"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain", "Properties": object{
+	has(t, object{"Table": object{"Condition": "CreatesTable", "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain", "Properties": object{
 		"KeySchema": exactly(list{key("instance", "HASH")}),
 		"GlobalSecondaryIndexes": exactly(list{object{
 			"IndexName": "by_state", "KeySchema": list{key("index_shard", "HASH"), key("index_key", "RANGE")},
@@ -183,8 +183,11 @@ func table(t assertions.Template) {
 		"BillingMode":                      "PAY_PER_REQUEST", "DeletionProtectionEnabled": true,
 	}}})
 	t.TemplateMatches(object{
-		"Conditions": object{"HasTableStream": object{"Fn::Equals": list{"${TableStream}", "on"}}},
-		"Parameters": object{"TableStream": object{"Default": "off", "AllowedValues": list{"off", "on"}}},
+		"Conditions": object{
+			"HasTableStream": object{"Fn::Equals": list{"${TableStream}", "on"}},
+			"CreatesTable":   object{"Fn::Equals": list{"${ExistingTable}", ""}}, "HasExistingTable": object{"Fn::Not": list{object{"Fn::Equals": list{"${ExistingTable}", ""}}}},
+		},
+		"Parameters": object{"TableStream": object{"Default": "off", "AllowedValues": list{"off", "on"}}, "ExistingTable": object{"Default": ""}},
 	})
 }
 

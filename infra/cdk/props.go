@@ -99,6 +99,10 @@ type Props struct {
 	WithoutIndex bool
 	// WithoutDeletionProtection allows deletion of the table.
 	WithoutDeletionProtection bool
+	// ExistingTable is the name of a table to use instead of a new one, such as a restored table: see docs/recovery.md. Set
+	// its TTL, stream and protection yourself. The stack then forgets the table that it created. CloudFormation keeps that
+	// table. The name may be a parameter of the template, and is then empty for a new table.
+	ExistingTable *string
 	// TableStream adds a stream with old and new images of the items, for consumers of your own. Settle reads no stream.
 	TableStream bool
 	// Removal is the removal policy of the table, the queues and the schedule group, and applies when the stack is deleted
@@ -195,6 +199,9 @@ func (p Props) withDefaults() Props {
 	return p
 }
 
+// tableName matches the names of tables (Amazon DynamoDB Developer Guide, "Naming rules").
+var tableName = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
+
 // workflowName matches names that fit into host.Workflows, a list with commas and equals signs.
 var workflowName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
@@ -224,6 +231,14 @@ func (p Props) validate() error {
 	}
 	if p.EventBus != nil && p.WithoutEventBus {
 		return fmt.Errorf("cdk: expected Props.EventBus or Props.WithoutEventBus, got both: remove one")
+	}
+	if table := p.ExistingTable; table != nil && !*awscdk.Token_IsUnresolved(table) {
+		if !tableName.MatchString(*table) {
+			return fmt.Errorf("cdk: expected Props.ExistingTable to be the name of a table, not its ARN, and to match %s, got %q", tableName, *table)
+		}
+		if p.TableStream {
+			return fmt.Errorf("cdk: expected no Props.TableStream with Props.ExistingTable, got both: add the stream to the table %s with the aws CLI", *table)
+		}
 	}
 	for name := range p.Workflows {
 		if !workflowName.MatchString(name) {

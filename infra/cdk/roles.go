@@ -23,16 +23,16 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 			// The consumer claims an alias in a transaction, on the condition that the instance has not changed. IAM
 			// authorizes the items of a transaction as PutItem and ConditionCheckItem (Amazon DynamoDB Developer Guide,
 			// "Using IAM with DynamoDB transactions").
-			allow(actions("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"), s.Table.TableArn()),
+			allow(actions("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"), s.tableARN),
 		}, s.scheduling("scheduler:CreateSchedule", "scheduler:DeleteSchedule"), s.answering(), s.starting(), s.describing(), s.emitting())
 	case Gateway:
 		return []awsiam.PolicyStatement{
 			// To wait for an event, the gateway needs the queue's ARN, under which instances keep their watermark.
 			allow(actions("sqs:SendMessage", "sqs:GetQueueAttributes"), s.Queue.QueueArn()),
-			allow(actions("dynamodb:GetItem"), s.Table.TableArn()),
+			allow(actions("dynamodb:GetItem"), s.tableARN),
 			// The gateway stores callbacks with their aliases and reserves event IDs. It cannot write instances.
-			allowIf(actions("dynamodb:UpdateItem"), "ForAllValues:StringLike", "dynamodb:LeadingKeys", "alias/*", s.Table.TableArn()),
-			allowIf(actions("dynamodb:UpdateItem"), "ForAllValues:StringLike", "dynamodb:LeadingKeys", "idempotency/*", s.Table.TableArn()),
+			allowIf(actions("dynamodb:UpdateItem"), "ForAllValues:StringLike", "dynamodb:LeadingKeys", "alias/*", s.tableARN),
+			allowIf(actions("dynamodb:UpdateItem"), "ForAllValues:StringLike", "dynamodb:LeadingKeys", "idempotency/*", s.tableARN),
 		}
 	case Delay:
 		return append([]awsiam.PolicyStatement{

@@ -40,7 +40,7 @@ type Settle struct {
 	ExecutionsDeadLetterQueue awssqs.Queue
 	// ObjectsDeadLetterQueue contains uploads that could not be forwarded. Nil without Props.UploadBuckets.
 	ObjectsDeadLetterQueue awssqs.Queue
-	// Table contains the instances. It has a stream if Props.TableStream is set.
+	// Table contains the instances. It has a stream if Props.TableStream is set. Nil if Props.ExistingTable names the table.
 	Table awsdynamodb.Table
 	// EventBus receives the events that charts emit. Nil with Props.WithoutEventBus.
 	EventBus      awsevents.IEventBus
@@ -56,10 +56,12 @@ type Settle struct {
 	Alarms    []awscloudwatch.Alarm
 	Dashboard awscloudwatch.Dashboard
 
-	props   Props
-	name    *string
-	roles   map[string]awsiam.Role
-	secrets Secrets
+	props Props
+	name  *string
+	// tableName and tableARN identify the table in use: Table, or an existing one.
+	tableName, tableARN *string
+	roles               map[string]awsiam.Role
+	secrets             Secrets
 }
 
 // visibilityTimeouts is the ratio of a queue's visibility timeout to its function's timeout, as AWS recommends
@@ -115,7 +117,7 @@ func (s *Settle) AddOutputs() {
 		{"Url", "The address of the HTTP API.", s.URL},
 		{"QueueUrl", "The FIFO queue for events.", s.Queue.QueueUrl()},
 		{"DeadLetterQueueUrl", "The dead-letter queue with the parked events.", s.DeadLetterQueue.QueueUrl()},
-		{"TableName", "The table with the instances.", s.Table.TableName()},
+		{"TableName", "The table with the instances.", s.tableName},
 		{"DashboardName", "The dashboard.", s.Dashboard.DashboardName()},
 		{"TokenTaskArn", "The function that Step Functions tasks invoke to wait for an instance.", s.Functions[TokenTask].FunctionArn()},
 	} {

@@ -232,6 +232,22 @@ func TestWithoutIndexAndProtection(t *testing.T) {
 	}
 }
 
+func TestExistingTableReplacesTheTable(t *testing.T) {
+	t.Parallel()
+	text := string(synthesize(t, func(stack awscdk.Stack) {
+		p := props()
+		p.ExistingTable = jsii.String("settle-restored")
+		cdk.NewSettle(stack, "Settle", p).AddOutputs()
+	}))
+	for part, want := range map[string]int{
+		`"AWS::DynamoDB::Table"`: 0, `"SETTLE_TABLE": "settle-restored"`: 2, `:table/settle-restored"`: 4, `"Value": "settle-restored"`: 5,
+	} {
+		if got := strings.Count(text, part); got != want {
+			t.Errorf("expected %s %d times, in the functions, their roles, four alarms and an output, got %d", part, want, got)
+		}
+	}
+}
+
 func TestWorkflowsThatChartsStart(t *testing.T) {
 	t.Parallel()
 	resources := synthesized(t, func(stack awscdk.Stack) {

@@ -83,7 +83,31 @@ func allowRedrive(deadLetter awssqs.Queue, policy map[string]any) {
 	deadLetter.Node().DefaultChild().(awssqs.CfnQueue).SetRedriveAllowPolicy(policy)
 }
 
+// addTable adds the table, unless Props.ExistingTable names one. If only CloudFormation knows whether it does, the template
+// decides by a condition.
 func (s *Settle) addTable() {
+	existing := s.props.ExistingTable
+	if existing != nil && !*awscdk.Token_IsUnresolved(existing) {
+		s.tableName, s.tableARN = existing, arn("dynamodb", "table/"+*existing)
+		return
+	}
+	s.createTable()
+	s.tableName, s.tableARN = s.Table.TableName(), s.Table.TableArn()
+	if existing == nil {
+		return
+	}
+	isNew := awscdk.Fn_ConditionEquals(existing, "")
+	creates := awscdk.NewCfnCondition(s.Scope, jsii.String("CreatesTable"), &awscdk.CfnConditionProps{Expression: isNew})
+	has := awscdk.NewCfnCondition(s.Scope, jsii.String("HasExistingTable"), &awscdk.CfnConditionProps{Expression: awscdk.Fn_ConditionNot(isNew)})
+	s.Table.Node().DefaultChild().(awsdynamodb.CfnTable).CfnOptions().SetCondition(creates)
+	choose := func(existing, created *string) *string {
+		return awscdk.Token_AsString(awscdk.Fn_ConditionIf(has.LogicalId(), existing, created), nil)
+	}
+	s.tableName, s.tableARN = choose(existing, s.tableName), choose(arn("dynamodb", "table/"+*existing), s.tableARN)
+}
+
+// createTable adds the table.
+func (s *Settle) createTable() {
 	props := awsdynamodb.TableProps{
 		PartitionKey:                     &awsdynamodb.Attribute{Name: jsii.String("instance"), Type: awsdynamodb.AttributeType_STRING},
 		BillingMode:                      awsdynamodb.BillingMode_PAY_PER_REQUEST,

@@ -115,7 +115,7 @@ type Performed struct {
 // ActivityKind is the kind of an Activity.
 type ActivityKind string
 
-// The kinds of activities. Turns contain events and effects. Events contain services.
+// The kinds of activities. A turn contains events and effects, an event services.
 const (
 	// TurnActivity is one turn of an instance. Its Trace is the trace of the first delivery.
 	TurnActivity ActivityKind = "turn"

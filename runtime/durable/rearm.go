@@ -2,7 +2,9 @@ package durable
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
@@ -13,18 +15,26 @@ import (
 // Rearm prepares the record of an instance that was restored from a backup. Store the result as the next revision:
 //
 //   - The count of steps is raised to the time in microseconds, so every ID that derives from it is new.
-//   - The outbox asks again for everything the instance waits for: its timers, aliases, tasks and executions. An instance
-//     that has ended notifies its parent again. Asking twice is harmless.
+//   - The outbox asks again for everything the instance waits for: its timers, aliases, tasks and executions. If it
+//     has ended, it notifies its parent again.
+//   - newQueue is the ARN of a queue that replaces lost ones, or else empty.
 //
-// If an instance has ended and has no parent to notify, Rearm returns its record unchanged, at the same revision. Rearm
-// migrates nothing, and fails as Machines.Restore does. Call it after each restore, with a later now.
-func Rearm(machines *Machines, record instances.Record, now time.Time) (instances.Record, error) {
+// Rearm returns the record of an ended instance unchanged if nothing is left to ask or to forget. Rearm migrates nothing,
+// and fails as Machines.Restore does. Call it after each restore, with a later now.
+func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue string) (instances.Record, error) {
 	_, instance, err := machines.Restore(record)
 	if err != nil {
 		return instances.Record{}, err
 	}
+	isOnEarlier := newQueue != "" && len(record.Watermark) > 0
+	if isOnEarlier {
+		record = onNewQueue(record, newQueue)
+	}
 	notifies := record.Parent != nil && instance.Status() != statechart.Active
 	if instance.Status() != statechart.Active && !notifies {
+		if isOnEarlier {
+			record.Revision++
+		}
 		return record, nil
 	}
 	// An instance takes less than a million steps a second, so the new count is above every earlier one.
@@ -75,4 +85,26 @@ func Rearm(machines *Machines, record instances.Record, now time.Time) (instance
 		}
 	}
 	return record, nil
+}
+
+// onNewQueue returns the record without the sequence numbers of earlier queues. The numbers of a new queue begin anew, even
+// if the queue has the name of a lost one. The last sends move to the new queue, because a sender repeats a pending
+// send there. The decisions to park events end with their queue.
+func onNewQueue(record instances.Record, queue string) instances.Record {
+	record.Watermark, record.Attempts = nil, nil
+	record.RecentEvents = without(record.RecentEvents, func(known string) bool { return strings.HasPrefix(known, placePrefix) })
+	record.Outbox = without(record.Outbox, func(effect statechart.Effect) bool { return effect.Kind == parkDelivery })
+	var sends []instances.LastSend
+	for _, earlier := range slices.Sorted(maps.Keys(record.LastSends)) {
+		for _, send := range record.LastSends[earlier] {
+			isOfSender := func(s *instances.LastSend) bool { return s.Sender == send.Sender }
+			if last, known := find(sends, isOfSender); !known || send.After(last) {
+				sends = append(without(sends, func(s instances.LastSend) bool { return isOfSender(&s) }), send)
+			}
+		}
+	}
+	if record.LastSends = nil; len(sends) > 0 {
+		record.LastSends = map[string][]instances.LastSend{queue: sends}
+	}
+	return record
 }

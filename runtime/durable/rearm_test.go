@@ -34,7 +34,7 @@ func (w *world) rearm(t *testing.T, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
 		stored := w.load(id)
-		record, err := durable.Rearm(w.machines, stored, time.Now())
+		record, err := durable.Rearm(w.machines, stored, time.Now(), "")
 		if err != nil {
 			t.Fatalf("rearming %s: %v", id, err)
 		}
@@ -253,14 +253,14 @@ func TestRearmingRaisesTheCountAboveAllThatWereUsed(t *testing.T) {
 		w.invoke()
 		stored := w.load("order/1")
 		now := time.Date(2026, 11, 20, 9, 0, 0, 123_456_789, time.UTC)
-		record, err := durable.Rearm(w.machines, stored, now)
+		record, err := durable.Rearm(w.machines, stored, now, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got, want := stepsOf(t, record), now.UnixMicro(); got != want {
 			t.Errorf("the count of steps is %d, want %d", got, want)
 		}
-		again, err := durable.Rearm(w.machines, record, now) // The clock has not advanced.
+		again, err := durable.Rearm(w.machines, record, now, "") // The clock has not advanced.
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +288,7 @@ func TestWhatCannotBeReadIsNotRearmed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	record := instances.Record{Instance: instances.ID{Machine: "order", ID: "1"}, Revision: 3, Snapshot: json.RawMessage(`{"version": 7}`)}
-	if _, err := durable.Rearm(w.machines, record, time.Unix(1, 0)); err == nil || !strings.Contains(err.Error(), "version 7") {
+	if _, err := durable.Rearm(w.machines, record, time.Unix(1, 0), ""); err == nil || !strings.Contains(err.Error(), "version 7") {
 		t.Errorf("got %v, want that version 7 cannot be read", err)
 	}
 }
@@ -301,7 +301,7 @@ func TestRearmingMigratesNothing(t *testing.T) {
 		w.post("desk/1", event("ship", ""))
 		w.run(t)
 		w.host(t, w.desk(2, deskFrom1))
-		record, err := durable.Rearm(w.machines, w.load("desk/1"), time.Now())
+		record, err := durable.Rearm(w.machines, w.load("desk/1"), time.Now(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +326,7 @@ func TestAnInstanceThatHasEndedStaysAsItIs(t *testing.T) {
 		w.post("order/1", event("finish", ""))
 		w.run(t)
 		stored := w.load("order/1")
-		record, err := durable.Rearm(w.machines, stored, time.Now())
+		record, err := durable.Rearm(w.machines, stored, time.Now(), "")
 		if err != nil || record.Revision != stored.Revision || stored.Status != statechart.Done {
 			t.Errorf("got revision %d and %v, want %d", record.Revision, err, stored.Revision)
 		}

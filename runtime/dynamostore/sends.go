@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -76,6 +77,39 @@ func (s *Store) LastSend(ctx context.Context, receiver instances.ID, queue, send
 		return instances.LastSend{}, false, s.failed(doing, fmt.Errorf("%w: %w", durable.ErrUnreadable, r.err))
 	}
 	return last, true, nil
+}
+
+// MoveSends copies the sends that KeepSends stored to a new queue, after earlier queues are lost. The prefix
+// selects receivers by their names; empty means all. Copying twice changes nothing.
+func (s *Store) MoveSends(ctx context.Context, prefix, queue string) error {
+	doing := "moving the last sends to " + queue
+	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
+		TableName: &s.table, ConsistentRead: aws.Bool(true), FilterExpression: aws.String("begins_with(#instance, :prefix)"),
+		ExpressionAttributeNames:  map[string]string{"#instance": attrInstance},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":prefix": text(sendsPrefix + prefix)},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return s.failed(doing, err)
+		}
+		for _, item := range page.Items {
+			r := reader{item: item}
+			key, id, expire := strings.TrimPrefix(r.text(attrInstance), sendsPrefix), r.text(attrSend), r.integer(attrExpireAt)
+			parts := strings.Split(key, " ")
+			if r.err != nil || len(parts) != 3 || parts[1] == queue {
+				continue // The item is damaged, or is of the new queue.
+			}
+			receiver, err := instances.ParseID(parts[0])
+			if err == nil {
+				err = s.keepSend(ctx, receiver, queue, instances.LastSend{Sender: parts[2], ID: id}, time.Unix(expire, 0))
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func sendKey(receiver instances.ID, queue, sender string) map[string]types.AttributeValue {

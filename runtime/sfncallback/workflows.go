@@ -132,8 +132,12 @@ func executionARN(machine, name string) string {
 }
 
 // Describe returns how the execution ended; nil while it runs. Fails with durable.ErrNoExecution, durable.ErrRefused or
-// durable.ErrDenied.
+// durable.ErrDenied. An instance may be imported from another Region or account, and the role may not read executions
+// there. So Describe returns durable.ErrNoExecution for them.
 func (w *Workflows) Describe(ctx context.Context, arn string) (*statechart.ExecutionEnded, error) {
+	if len(w.arns) > 0 && !w.isNear(arn) {
+		return nil, fmt.Errorf("%w: expected one in the Region and the account of the workflows, got %s", durable.ErrNoExecution, arn)
+	}
 	described, err := describe(ctx, w.client, arn)
 	if err != nil {
 		return nil, classify(err)
@@ -143,6 +147,16 @@ func (w *Workflows) Describe(ctx context.Context, arn string) (*statechart.Execu
 		return nil, nil
 	}
 	return &end, nil
+}
+
+// isNear reports whether the execution is in the Region and the account of a workflow.
+func (w *Workflows) isNear(execution string) bool {
+	for _, machine := range w.arns {
+		if place := strings.Join(strings.Split(machine, ":")[:5], ":"); strings.HasPrefix(execution, place+":") {
+			return true
+		}
+	}
+	return false
 }
 
 func describe(ctx context.Context, client DescribeClient, arn string) (*sfn.DescribeExecutionOutput, error) {

@@ -377,3 +377,20 @@ func TestAForeignMessageIsLeftToTheQueue(t *testing.T) {
 		}
 	}
 }
+
+// The instance was imported from another Region. The consumer's role does not permit to read that execution.
+func TestAnExecutionOfAnotherRegionDoesNotExist(t *testing.T) {
+	t.Parallel()
+	atDesk(t, func(d *desk) {
+		d.refuser.codes["DescribeExecution"] = "AccessDeniedException"
+		for execution, want := range map[string]error{
+			"arn:aws:states:eu-west-1:000000000000:execution:echo:one": durable.ErrNoExecution,
+			"arn:aws:states:us-east-1:111122223333:execution:echo:one": durable.ErrNoExecution,
+			"arn:aws:states:us-east-1:000000000000:execution:echo:one": durable.ErrDenied,
+		} {
+			if _, err := d.workflows.Describe(d.t.Context(), execution); !errors.Is(err, want) {
+				d.t.Errorf("%s: got %v, want %v", execution, err, want)
+			}
+		}
+	})
+}

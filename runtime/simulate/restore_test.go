@@ -135,7 +135,7 @@ func (s *simulation) restoreOne(name string, item map[string]types.AttributeValu
 	if s.rolledOut(0, now) {
 		machines = s.deployed
 	}
-	rearmed, err := durable.Rearm(machines, record, now)
+	rearmed, err := durable.Rearm(machines, record, now, "")
 	if err == nil && rearmed.Revision != record.Revision {
 		one.steps = now.UnixMicro()
 		if err = s.store.Commit(ctx, rearmed); err == nil {

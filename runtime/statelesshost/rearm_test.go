@@ -22,7 +22,7 @@ func TestAnInstanceIsRearmed(t *testing.T) {
 	record := instances.Record{
 		Instance: instances.ID{Machine: "m", ID: "1"}, Revision: 2, Status: statechart.Active, Snapshot: json.RawMessage(snapshotOf(t, instance)),
 	}
-	rearmed, err := durable.Rearm(machines, record, epoch)
+	rearmed, err := durable.Rearm(machines, record, epoch, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ var completionScripts = map[string]string{
 	COMPREPLY=($("$program" ` + completeWord + ` "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
 	if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == */ ]]; then
 		compopt -o nospace 2>/dev/null
-	elif [[ ${COMP_WORDS[1]} == simulate || ${COMP_WORDS[1]} == dev ]]; then
+	elif [[ ${COMP_WORDS[1]} =~ ^(simulate|import|dev)$ ]]; then
 		compopt -o default 2>/dev/null
 	fi
 }
@@ -44,7 +44,7 @@ complete -F {function} {name}
 	found=("${(@)found:#}")
 	open=("${(@M)found:#*/}")
 	found=("${(@)found:#*/}")
-	if [[ $words[2] == (simulate|dev) ]] && (( ! ${#open} + ${#found} )); then
+	if [[ $words[2] == (simulate|import|dev) ]] && (( ! ${#open} + ${#found} )); then
 		_files
 		return
 	fi
@@ -63,7 +63,7 @@ function _{function}_complete
 	{name} ` + completeWord + ` (commandline -opc)[2..-1] "$last" # The quotes keep an empty word.
 end
 complete -c {name} -f -a '(_{function}_complete)'
-complete -c {name} -n '__fish_seen_subcommand_from simulate dev' -F
+complete -c {name} -n '__fish_seen_subcommand_from simulate import dev' -F
 `,
 }
 

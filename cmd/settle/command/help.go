@@ -243,6 +243,9 @@ harmless.
 Name one instance, or use --machine or --all. These two ask for confirmation, and without a terminal they need --yes. Naming
 one instance also rearms its finished children.
 
+If the FIFO queue is new, because the old one was deleted or is in a lost Region, pass --new-queue while the consumer is
+stopped. A new queue numbers its messages anew. Without the flag, instances skip its events as duplicates.
+
 The run reports items that it cannot read or store, continues, and ends with exit code 1. A run prints its stamp. If it is
 interrupted, --resume continues it. The clock of this machine must be right.
 
@@ -250,6 +253,7 @@ docs/backups.md has the whole procedure.
 
   settle rearm signup/42
   settle rearm --machine signup --dry-run
+  settle rearm --all --new-queue
   settle rearm --all --yes
   settle rearm --all --resume 1795165200000000`,
 	"check": `Run check with a new build before you deploy it. It reads each stored snapshot with the machines of this build, and counts
@@ -286,6 +290,25 @@ export reports it on standard error, continues, and ends with exit code 1.
 
   settle export > all.jsonl
   settle export --status done | jq -r '[.instance, .snapshot.output.outcome] | @tsv'`,
+	"backup": `Writes each item of the table as one line of JSON, in the form of a full export of DynamoDB to S3 (DYNAMODB_JSON):
+instances, aliases, reserved event IDs and last sends. The lines contain task tokens. Protect them like the table.
+
+backup reads the table consistently, page by page, in no order. It is no snapshot of one moment: stop the consumer first, or
+use an export to S3. The backup is complete if the exit code is 0.
+
+  settle backup | gzip > settle.jsonl.gz
+  settle backup --rate 500 > settle.jsonl`,
+	"import": `Writes the items of a backup into a table, such as the empty table of a new stack. It reads the files of settle backup and of
+a full export of DynamoDB to S3, also compressed with gzip.
+
+import never changes an item that the table has, unless you pass --overwrite. If a run is interrupted, repeat it: items that
+are already there are skipped. Items that differ are reported, and the exit code is 1. --dry-run compares and writes nothing.
+
+Stop the consumer first, and rearm the instances afterwards. docs/recovery.md has the whole procedure.
+
+  settle import settle.jsonl.gz --dry-run
+  settle import AWSDynamoDB/*/data/*.json.gz --rate 1000
+  aws s3 cp s3://backups/settle.jsonl.gz - | settle import - --yes`,
 	"simulate": `Write one JSON object a line to standard input. Blank lines are skipped:
 
   {"type": "VERIFY", "code": "123456"}                 an event

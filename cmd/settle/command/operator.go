@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
@@ -80,6 +81,24 @@ func connect(ctx context.Context, s *session, table tableFlags, queue string, dr
 	url, err := sqsqueue.ResolveURL(ctx, client, queue)
 	o.queue = sqsqueue.New(client, url, "")
 	return o, err
+}
+
+// queueARN returns the ARN of the queue. In a dry run, which does not use the queue, it returns the given name or URL.
+func (o *operator) queueARN(ctx context.Context, queue string) (string, error) {
+	if o.queue == nil {
+		return queue, nil
+	}
+	client := sqs.NewFromConfig(o.settings)
+	url, err := sqsqueue.ResolveURL(ctx, client, queue)
+	if err != nil {
+		return "", err
+	}
+	name := types.QueueAttributeNameQueueArn
+	output, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: []types.QueueAttributeName{name}})
+	if err != nil {
+		return "", fmt.Errorf("reading the ARN of the queue %s: %w", queue, err)
+	}
+	return output.Attributes[string(name)], nil
 }
 
 // workersMax is how many instances are processed at a time.

@@ -18,6 +18,7 @@ type rearmCommand struct {
 	Instance string `arg:"" optional:"" help:"The instance, such as signup/42."`
 	Machine  string `help:"All instances of this machine."`
 	All      bool   `help:"All instances of the table."`
+	NewQueue bool   `help:"The FIFO queue is new, and all earlier ones are lost. Stop the consumer first."`
 	Resume   int64  `placeholder:"STAMP" help:"Continue an interrupted run, by the stamp that it printed at its start."`
 	DryRun   bool   `help:"Show what would be rearmed, and write nothing."`
 	Yes      bool   `short:"y" help:"Do not ask for confirmation."`
@@ -60,6 +61,11 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 		return c.explain(s, err)
 	}
 	r := &rearming{operator: o, stamp: cmp.Or(c.Resume, now), family: c.Instance != "", found: view.Rearms{}}
+	if c.NewQueue {
+		if r.newQueue, err = o.queueARN(ctx, c.Queue); err != nil {
+			return c.explain(s, err)
+		}
+	}
 	if c.Machine != "" {
 		if _, err := r.machines.Lookup(c.Machine); err != nil {
 			return err
@@ -78,7 +84,9 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 	} else if !c.DryRun {
 		s.note("Stamp %d: if this run is interrupted, continue it with %s", r.stamp, c.continuation(s, r.stamp))
 	}
-	err = r.all(ctx, records)
+	if err = r.all(ctx, records); err == nil && c.NewQueue && !c.DryRun {
+		err = r.store.MoveSends(ctx, c.receivers(), r.newQueue)
+	}
 	switch failed := r.found.Failed(); {
 	case err != nil && c.Instance == "" && !c.DryRun:
 		err = fmt.Errorf("%w; continue with %s", c.explain(s, stopped(ctx, err)), c.continuation(s, r.stamp))
@@ -94,6 +102,18 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	return errors.Join(c.answer(s, report, func() error { return r.found.Write(s.Out, s.style, c.DryRun) }), err)
+}
+
+// receivers returns the beginning of the names of the chosen instances.
+func (c *rearmCommand) receivers() string {
+	switch {
+	case c.Instance != "":
+		return c.Instance + " "
+	case c.Machine != "":
+		return c.Machine + "/"
+	default:
+		return ""
+	}
 }
 
 // ask asks for confirmation, unless one instance is named.
@@ -126,6 +146,9 @@ func (c *rearmCommand) continuation(s *session, stamp int64) string {
 	args := []string{"--all"}
 	if c.Machine != "" {
 		args = []string{"--machine", c.Machine}
+	}
+	if c.NewQueue {
+		args = append(args, "--new-queue")
 	}
 	return s.hint("rearm", append(args, "--resume", strconv.FormatInt(stamp, 10))...)
 }

@@ -24,8 +24,10 @@ type rearming struct {
 	// stamp is the start of the run, in microseconds since 1970. An instance whose step count is at least the stamp counts
 	// as rearmed.
 	stamp int64
-	// If family is set, the run also rearms the finished children of an instance.
+	// If family is set, the run also rearms the finished children of an instance. Otherwise the listing has them.
 	family bool
+	// newQueue is the ARN of the queue that replaces all earlier ones, which are lost; empty keeps them.
+	newQueue string
 
 	mu    sync.Mutex
 	found view.Rearms
@@ -84,7 +86,7 @@ func (r *rearming) tryRearm(ctx context.Context, record instances.Record) error 
 	rearmed := record
 	isAlready := stored.Steps >= r.stamp
 	if !isAlready {
-		if rearmed, err = durable.Rearm(r.machines, record, r.session.Now()); err != nil {
+		if rearmed, err = durable.Rearm(r.machines, record, r.session.Now(), r.newQueue); err != nil {
 			return fmt.Errorf("rearming %s: %w", record.Instance, err)
 		}
 	}
@@ -98,10 +100,7 @@ func (r *rearming) tryRearm(ctx context.Context, record instances.Record) error 
 		return fmt.Errorf("sending to %s: %w", record.Instance, err)
 	}
 	r.count(rearmed, instance, changed, isAlready)
-	if r.family {
-		return r.children(ctx, rearmed, instance)
-	}
-	return nil
+	return r.children(ctx, rearmed, instance)
 }
 
 // count counts a processed instance.
@@ -137,8 +136,8 @@ func (r *rearming) fail(name string, err error) {
 	r.note("%s: %s", r.session.name(), oneLine(err))
 }
 
-// children rearms the finished children of a restored parent, so that they notify the parent again. It prints a note
-// about each child that is deleted or stopped.
+// children reports the children that a restored parent waits for in vain: they are missing or stopped. With family, it
+// rearms the finished ones, so that they notify the parent again.
 func (r *rearming) children(ctx context.Context, parent instances.Record, instance durable.Instance) error {
 	for _, ref := range instance.Children() {
 		isAskedFor := func(e statechart.Effect) bool { return e.Kind == statechart.SpawnInstance && e.Child == ref.Key }
@@ -149,12 +148,14 @@ func (r *rearming) children(ctx context.Context, parent instances.Record, instan
 		child, err := r.store.Load(ctx, name)
 		switch {
 		case errors.Is(err, durable.ErrUnreadable):
-			r.fail(name.String(), err)
+			if r.family {
+				r.fail(name.String(), err)
+			}
 		case err != nil:
 			return err
 		case child.Revision == 0 || child.Status == statechart.Stopped:
-			r.note("%s waits for its child %s, which is deleted or stopped and will not report its end.", parent.Instance, name)
-		case child.Status == statechart.Done:
+			r.note("%s waits for its child %s, which is missing or stopped. Unless the queue still has its start, it will not report its end.", parent.Instance, name)
+		case child.Status == statechart.Done && r.family:
 			if err := r.rearm(ctx, child); err != nil {
 				return err
 			}

@@ -65,6 +65,8 @@ type commandLine struct {
 	Check   checkCommand   `cmd:"" help:"Check before a deployment that this build can run the stored instances."`
 	Migrate migrateCommand `cmd:"" help:"Show how this build's migrations would change the stored instances."`
 	Export  exportCommand  `cmd:"" help:"Write the snapshots of instances as JSON lines."`
+	Backup  backupCommand  `cmd:"" help:"Write all items of the table as JSON lines, for import."`
+	Import  importCommand  `cmd:"" help:"Write the items of a backup into a table."`
 
 	Simulate   simulateCommand   `cmd:"" help:"Simulate an XState machine config on events from standard input, in virtual time."`
 	Completion completionCommand `cmd:"" help:"Print the completion script for bash, zsh or fish."`

@@ -6,6 +6,7 @@
 //	own          true if the consumer hosts your own machines; the stack then has no examples
 //	alarms       the ARN of an SNS topic for alarms; by default, alarms are only shown in the console
 //	bus          the name of the event bus for the events that charts emit; default by default. none drops them
+//	table        the name of an existing table to use, such as a restored one; the stack has a table of its own by default
 //	stream       on adds a stream to the table; off by default
 //	rotate       the generated secrets that are rotated, separated by commas: callbacks, github; none by default
 //	concurrency  the maximum number of batches of events processed at once; 50 by default
@@ -51,6 +52,9 @@ func fill(app awscdk.App) {
 			panic(fmt.Sprintf("expected alarms to be the ARN of an SNS topic, got %q", topic))
 		}
 		props.AlarmActions = []*string{&topic}
+	}
+	if table := context(app, "table", ""); table != "" {
+		props.ExistingTable = &table
 	}
 	props.TableStream, props.ReserveConsumerConcurrency = isOn(app, "stream"), isOn(app, "reserve")
 	for secret := range strings.SplitSeq(context(app, "rotate", ""), ",") {

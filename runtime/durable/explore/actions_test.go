@@ -189,7 +189,7 @@ func (x *search) operating(w *world, depth int) (actions []action) {
 
 // rearm rearms a restored instance and sends it a message, so that a consumer performs its outbox.
 func (w *world) rearm(machines *durable.Machines, id string) {
-	record, err := durable.Rearm(machines, w.record(id), w.clock)
+	record, err := durable.Rearm(machines, w.record(id), w.clock, "")
 	if err != nil {
 		panic(err)
 	}

@@ -64,10 +64,11 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// sequenceNumber formats a sequence as SQS does: 20 digits, so that text order equals numeric order.
-func sequenceNumber(sequence uint64) string {
+// sequenceNumber formats a sequence as SQS does: 20 digits, so that text order equals numeric order. The numbers of each
+// queue begin anew, also under the name of a deleted queue.
+func (q *queue) sequenceNumber(sequence uint64) string {
 	const first, step = 10_000_000_000_000_000_000, 256
-	return fmt.Sprintf("%020d", first+step*sequence)
+	return fmt.Sprintf("%020d", first+step*(sequence-q.serial))
 }
 
 // group holds the messages of one MessageGroupId of a FIFO queue, in the order they were sent. A standard queue puts

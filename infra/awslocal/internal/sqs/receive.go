@@ -204,7 +204,7 @@ func received(q *queue, msg *message, systemNames, names []string) ReceivedMessa
 	}
 	if q.fifo {
 		system["MessageDeduplicationId"] = msg.dedupID
-		system["SequenceNumber"] = sequenceNumber(msg.sequence)
+		system["SequenceNumber"] = q.sequenceNumber(msg.sequence)
 	}
 	for name, value := range map[string]string{
 		traceHeader: msg.trace, "DeadLetterQueueSourceArn": msg.source, "MessageGroupId": msg.group.id,

@@ -100,7 +100,7 @@ func (m *Model) send(now time.Time, q *queue, in *Message) (SendMessageOutput, *
 		MD5OfMessageSystemAttributes: attributesMD5(in.MessageSystemAttributes),
 	}
 	if q.fifo {
-		out.SequenceNumber = sequenceNumber(first.sequence)
+		out.SequenceNumber = q.sequenceNumber(first.sequence)
 	}
 	return out, nil
 }
