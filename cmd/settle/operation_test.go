@@ -25,7 +25,7 @@ func TestAnOperatorStopsAnInstance(t *testing.T) {
 		withMachines(t, relay(), func(u user) {
 			u.must("send", "--local", "relay/1", "KNOW", "what=x-7", "--wait", "settled")
 			before := u.items()
-			dry := u.must(kind, "--local", "relay/1", "--dry-run")
+			dry := u.must(kind, "--local", "--alias", "x-7", "--dry-run")
 			contains(u.t, dry, kind+" of relay/1: dry run, nothing was changed\n", "effect    release the alias x-7\n", `change    status: "active" → "stopped"`, `change    timers: {"1.0":{`, "state     open, stopped\n")
 			if after := u.items(); !maps.Equal(before, after) {
 				u.t.Errorf("%s --dry-run changed\n%v\nto\n%v", kind, before, after)
@@ -87,6 +87,25 @@ func TestAKeptInstanceHasNoTimeToExpire(t *testing.T) {
 		u.must("unkeep", "--local", "signup/1")
 		if text := u.must("get", "--local", "signup/1"); !strings.Contains(text, "expires") || strings.Contains(text, "kept") {
 			u.t.Errorf("got %s", text)
+		}
+	})
+}
+
+func TestAnInstanceIsMovedByAlias(t *testing.T) {
+	t.Parallel()
+	withMachines(t, relay(), func(u user) {
+		u.must("send", "--local", "relay/1", "KNOW", "what=x-7", "--wait", "settled")
+		contains(u.t, u.must("move", "--local", "--alias", "x-7", "rung"), "move of relay/1: done, revision ", "state     rung, active\n")
+		for line, want := range map[string]string{
+			"move --local --alias x-8 open":         `no instance has the alias "x-8"`,
+			"move --local --alias x-7 relay/1 open": "expected either an instance, such as signup/42, or --alias",
+			"move --local --alias x-7":              "expected a state, --set or --patch, got none",
+			"keep --local --alias x-7 relay/1":      "expected either an instance, such as signup/42, or --alias",
+			"keep --local":                          "expected either an instance, such as signup/42, or --alias",
+		} {
+			if got := u.run(strings.Fields(line)...); got.code == command.ExitDone || !strings.Contains(got.err, want) {
+				u.t.Errorf("%s: expected %q, got %+v", line, want, got)
+			}
 		}
 	})
 }

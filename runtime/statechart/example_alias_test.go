@@ -39,7 +39,7 @@ func ExampleAlias() {
 	}))
 	p.sendWith("LABEL", label{"N-1"})
 	p.sendWith("RELABEL", label{"N-2"})
-	p.sendWith("alias.taken", taken{"carrier/N-2"}) // The loop sends this if another parcel has the alias.
+	p.sendWith("alias.taken", taken{"carrier/N-2"}) // The runtime sends this if another parcel has the alias.
 	p.sendWith("RELABEL", label{"N-3"})
 	// Output:
 	// starts in packed

@@ -63,6 +63,58 @@ func ExampleInvoke() {
 	// {"total":230,"receipt":"receipt for order/1/1.0","refusal":"limit exceeded"}
 }
 
+func ExampleServiceError() {
+	type ticket struct {
+		Seats int    `json:"seats"`
+		Why   string `json:"why,omitempty"`
+	}
+	type (
+		state = statechart.State[ticket]
+		on    = statechart.Transition[ticket]
+		do    = []statechart.Action[ticket]
+	)
+	book := statechart.ServiceFunc("book", func(_ context.Context, t ticket, _ statechart.Call) (string, error) {
+		if t.Seats > 4 {
+			return "", statechart.Permanent(errors.New("too many seats"))
+		}
+		return "", errors.New("theatre out of reach")
+	})
+	refused := statechart.When("refused", func(_ ticket, e statechart.ServiceError) bool { return e.Permanent })
+	keepWhy := statechart.Assign("keepWhy", func(t *ticket, e statechart.ServiceError) {
+		t.Why = fmt.Sprintf("%s, attempt %d: %s", e.Service, e.Attempts, e.Message)
+	})
+	for _, seats := range []int{6, 2} {
+		p := play(statechart.Must(statechart.Definition[ticket]{
+			ID: "ticket", Version: 1, Initial: "booking",
+			Context: func(statechart.Start) ticket { return ticket{Seats: seats} },
+			States: []state{
+				{ID: "booking", Invoke: []statechart.Invoke[ticket]{{
+					Service: book, Retry: statechart.RetryPolicy{Attempts: 2},
+					OnDone: []on{{Target: "booked"}},
+					OnError: []on{
+						{Guard: refused, Target: "refused", Actions: do{keepWhy}},
+						{Target: "unbooked", Actions: do{keepWhy}},
+					},
+				}}},
+				{ID: "booked", Type: statechart.Final},
+				{ID: "refused", Type: statechart.Final},
+				{ID: "unbooked", Type: statechart.Final},
+			},
+		}))
+		show(p.Snapshot().Context)
+	}
+	// Output:
+	// starts in booking -> refused
+	//   service 1.0 book attempt 1 failed permanently: too many seats
+	//   done
+	// {"seats":6,"why":"book, attempt 1: too many seats"}
+	// starts in booking -> unbooked
+	//   service 1.0 book attempt 1 failed: theatre out of reach, again in 1s
+	//   service 1.0 book attempt 2 failed permanently: theatre out of reach
+	//   done
+	// {"seats":2,"why":"book, attempt 2: theatre out of reach"}
+}
+
 func ExampleInvoke_timeout() {
 	launch := statechart.ServiceFunc("launch", func(ctx context.Context, _ nothing, _ statechart.Call) (string, error) {
 		return "", statecharttest.Sleep(ctx, time.Hour) // a fake call that takes an hour of virtual time
@@ -109,9 +161,12 @@ func ExampleRetryPolicy() {
 
 func ExampleChild() {
 	type parcel struct {
-		Weight int             `json:"weight"`
-		Signed json.RawMessage `json:"signed,omitempty"`
-		Lost   string          `json:"lost,omitempty"`
+		Weight   int    `json:"weight"`
+		SignedBy string `json:"signed_by,omitempty"`
+		Lost     string `json:"lost,omitempty"`
+	}
+	type receipt struct { // the output of a delivery
+		Name string `json:"name"`
 	}
 	type (
 		state = statechart.State[parcel]
@@ -120,7 +175,12 @@ func ExampleChild() {
 		child = statechart.Child[parcel]
 	)
 	blame := statechart.Assign("blame", func(p *parcel, e statechart.ChildError) { p.Lost = e.Machine + ": " + e.Message })
-	keep := statechart.Assign("keep", func(p *parcel, output json.RawMessage) { p.Signed = output })
+	keep := statechart.TryAssign("keep", func(p *parcel, output json.RawMessage) error {
+		var r receipt
+		err := json.Unmarshal(output, &r)
+		p.SignedBy = r.Name
+		return err
+	})
 	chart := statechart.Must(statechart.Definition[parcel]{
 		ID: "parcel", Version: 1, Initial: "travelling",
 		Context: func(statechart.Start) parcel { return parcel{Weight: 3} },
@@ -136,7 +196,7 @@ func ExampleChild() {
 	})
 	p := play(chart)
 	fmt.Println("settled:", p.Snapshot().Settled())
-	p.ChildDone("van", "Ada")
+	p.ChildDone("van", receipt{Name: "Ada"})
 	fmt.Print(p.Trace())
 	show(p.Snapshot().Context)
 
@@ -150,7 +210,7 @@ func ExampleChild() {
 	// settled: true
 	// travelling -> delivered
 	//   done
-	// {"weight":3,"signed":"Ada"}
+	// {"weight":3,"signed_by":"Ada"}
 	// starts in travelling
 	//   effect 1.0 spawn delivery {"weight":3}
 	// travelling -> lost

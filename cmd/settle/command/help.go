@@ -174,7 +174,8 @@ wait for it fail with Settle.Stopped. Its parent receives error.child.ID. Its la
 If the chart's code fails at the stop, use terminate.` + operationHelp + `
 
   settle stop order/7 --reason "ordered twice"
-  settle stop order/7 --dry-run`,
+  settle stop order/7 --dry-run
+  settle stop --alias enricher/job-7 --reason "job lost"`,
 	"terminate": `Terminate an active instance without running any code of its chart, even if this program cannot read its version. Everything
 else is as with stop. While no consumer can read the instance, its effects wait.` + operationHelp + `
 

@@ -19,7 +19,8 @@ import (
 type operationCommand struct {
 	tableFlags
 	Queue    string `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue (${default})."`
-	Instance string `arg:"" help:"The instance, such as signup/42."`
+	Instance string `arg:"" optional:"" help:"The instance, such as signup/42. Left out with --alias."`
+	Alias    string `placeholder:"KEY" help:"Change the instance that has this alias, or had it last, such as a third party's job ID."`
 	Reason   string `placeholder:"TEXT" help:"The reason. The history of the instance keeps it with your AWS identity."`
 	DryRun   bool   `help:"Show the change, and write nothing."`
 	Revision int64  `placeholder:"N" help:"Change the instance only at this revision, which a dry run prints."`
@@ -43,8 +44,11 @@ func (c *operationCommand) Run(ctx context.Context, s *session, line *kong.Conte
 	return c.operate(ctx, s, instances.Operation{Kind: instances.OperationKind(line.Selected().Name)}, nil)
 }
 
-// Run moves the instance.
+// Run moves the instance. With an alias, the first argument is the new state.
 func (c *moveCommand) Run(ctx context.Context, s *session) error {
+	if c.Alias != "" && c.Place == "" {
+		c.Instance, c.Place = "", c.Instance
+	}
 	patches, err := c.patches(ctx, s)
 	if err != nil {
 		return err
@@ -111,6 +115,16 @@ func merge(target, patch any) any {
 
 // operate computes the change, commits it, and wakes the instance.
 func (c *operationCommand) operate(ctx context.Context, s *session, op instances.Operation, patches []any) error {
+	if (c.Instance == "") == (c.Alias == "") {
+		return fmt.Errorf("%w: expected either an instance, such as signup/42, or --alias", errUsage)
+	}
+	if c.Alias != "" {
+		found, err := c.find(ctx, s, c.Alias)
+		if err != nil {
+			return err
+		}
+		c.Instance = found.String()
+	}
 	id, err := instances.ParseID(c.Instance)
 	if err != nil {
 		return err

@@ -41,7 +41,8 @@ type Outcome struct {
 	Name string
 	// Result, if set, is the result of the service or the output of the child. The service is not called.
 	Result any
-	// Err, if set, is the permanent error of the service or the error of the child. The service is not called.
+	// Err, if set, is the error of the service's last attempt or the error of the child. The service is not called. To set
+	// ServiceError.Permanent, wrap the error with [statechart.Permanent].
 	Err error
 }
 
@@ -51,7 +52,8 @@ type PathConfig[C any] struct {
 	Events []Event
 	// EventsIn returns additional events for a settled state, tried after Events.
 	EventsIn func(statechart.Snapshot[C]) []Event
-	// Outcomes returns the possible ends of a service. Nil means two: the end of a real call, and a permanent failure.
+	// Outcomes returns the possible ends of a service. Nil means two: the end of a real call, and the failure of the last
+	// attempt, whose ServiceError.Permanent is false. Add an outcome with [statechart.Permanent] if the chart tests Permanent.
 	// The result of a called service must depend only on its input and not on the number of calls, because the
 	// exploration tries each path independently.
 	Outcomes func(statechart.Invocation) []Outcome

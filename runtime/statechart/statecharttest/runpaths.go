@@ -21,7 +21,8 @@ import (
 //     PathConfig.Identity is equal. Shortest paths may not take every transition. Simple paths take more.
 //   - A path tries only PathConfig.Events and EventsIn. By default these are all events of the chart without payloads, so
 //     a guard that needs a payload does not hold.
-//   - A service ends in each of PathConfig.Outcomes: by default it is called, or it fails permanently.
+//   - A service ends in each of PathConfig.Outcomes: by default it is called, or its last attempt fails. Then
+//     ServiceError.Permanent is false. Add an outcome with [statechart.Permanent] if the chart tests Permanent.
 //   - A child ends only in the outcomes that PathConfig.ChildOutcomes returns. Without this function no child ends, and
 //     no path takes a transition on the end of a child.
 //
