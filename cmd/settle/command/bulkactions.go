@@ -21,7 +21,8 @@ type bulkAction struct {
 	prepare func(context.Context, *journal) error
 	// isDone reports whether an earlier try, whose process died, has processed the instance.
 	isDone func(instances.Record) bool
-	apply  func(context.Context, instances.Record) error
+	// apply returns durable.ErrConflict if the instance has changed since the record was read.
+	apply func(context.Context, instances.Record) error
 }
 
 // Run sends an event to each instance. The stamp of the run is the event's ID, so a repeated send changes nothing.
@@ -96,7 +97,7 @@ func (c *bulkFlags) operate(ctx context.Context, s *session, op instances.Operat
 			apply: func(ctx context.Context, record instances.Record) error {
 				own := op
 				own.At = s.Now()
-				_, err := o.change(ctx, record.Instance, own, patches, 0)
+				_, err := o.change(ctx, record.Instance, own, patches, record.Revision)
 				return err
 			},
 		}
