@@ -134,10 +134,14 @@ func TestABulkRunRecognisesALateWriteOfItsFormerProcess(t *testing.T) {
 				request.Header.Set("Content-Type", "application/x-amz-json-1.0")
 				late = ""
 				answer, err := u.stack.AWS().HTTPClient.Do(request)
-				if err == nil && answer.StatusCode != http.StatusOK {
-					err = errors.New("the late write: " + answer.Status)
+				if err != nil {
+					return err
 				}
-				return err
+				defer answer.Body.Close()
+				if answer.StatusCode != http.StatusOK {
+					return errors.New("the late write: " + answer.Status)
+				}
+				return nil
 			}, nil)
 			got := u.runAs(second, args...)
 			contains(u.t, got.out, "1 instance: 1 changed, 0 skipped, 0 failed.\n")
