@@ -48,6 +48,7 @@ help: ## print this help
 	@printf '           SCENARIO= FAULTS=%s\n' '$(FAULTS)'
 	@printf '           STACK=%s OWN= BUCKET= BUCKET_OWNER= PARAMETERS= BUCKETS= ALARMS= CONCURRENCY= STREAM= TABLE= BUS= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s VULN_DB=%s\n' \
 		'$(STACK)' '$(INFRA_FLAGS)' '$(CDK)' '$(VULN_DB)'
+	@printf '           BULK_INSTANCES=%s BULK_KILLS=%s BULK_SEED=%s\n' '$(BULK_INSTANCES)' '$(BULK_KILLS)' '$(BULK_SEED)'
 	@printf '           DEV_KILLS=%s ORACLE_MACHINES=%s ORACLE_SEED=%s COST_FLAGS=%s AWS_CLI_PORT=%s BENCH_AWS_FLAGS=%s\n' \
 		'$(DEV_KILLS)' '$(ORACLE_MACHINES)' '$(ORACLE_SEED)' '$(COST_FLAGS)' '$(AWS_CLI_PORT)' '$(BENCH_AWS_FLAGS)'
 
@@ -409,6 +410,15 @@ PROCESSES_SEED      ?=
 processes: ## kill settle dev --data and its 3 consumers at random, PROCESSES_KILLS times under load (4 minutes)
 	PROCESSES_INSTANCES=$(PROCESSES_INSTANCES) PROCESSES_EVENTS=$(PROCESSES_EVENTS) PROCESSES_KILLS=$(PROCESSES_KILLS) \
 		PROCESSES_SEED=$(PROCESSES_SEED) $(GO) test -count=1 -timeout=1h -v -run='^TestProcessesAreKilledUnderLoad$$' ./functions/consumer
+
+BULK_INSTANCES ?= 100000
+BULK_KILLS     ?= 20
+BULK_SEED      ?=
+
+.PHONY: bulk-kills
+bulk-kills: ## kill settle bulk BULK_KILLS times while it stops BULK_INSTANCES, and measure its memory (15 minutes on 2 busy cores)
+	SETTLE_TEST_BULK_INSTANCES=$(BULK_INSTANCES) SETTLE_TEST_BULK_KILLS=$(BULK_KILLS) SETTLE_TEST_BULK_SEED=$(BULK_SEED) \
+		$(GO) test -count=1 -timeout=2h -parallel=1 -v -run='^TestBulk(StopsEachInstanceOnce|MemoryDoesNotGrow)$$' ./cmd/settle
 
 .PHONY: crosscheck
 crosscheck: $(CROSSCHECK)/testdata/npm/node_modules/.package-lock.json ## compare awslocal with other emulators, test by test (3 minutes)

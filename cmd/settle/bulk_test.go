@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,6 +102,57 @@ func TestAnInterruptedBulkRunProcessesEachInstanceOnce(t *testing.T) {
 	}
 }
 
+// The first process dies after it sent a write. DynamoDB stores the write only after the next process has read the
+// instance.
+func TestABulkRunRecognisesALateWriteOfItsFormerProcess(t *testing.T) {
+	t.Parallel()
+	for _, action := range []struct{ kind, argument string }{{"move", "unverified.registering"}, {"stop", ""}} {
+		withStack(t, func(u user) {
+			u.signUps("ada")
+			args := strings.Fields("bulk " + action.kind + " --local --machine signup --yes --journal " + filepath.Join(u.t.TempDir(), "journal") + " " + action.argument)
+			var late string
+			first := u.faultily(func(operation, body string) error {
+				if operation != "PutItem" {
+					return nil
+				}
+				late = body
+				return errors.New("the process was killed")
+			}, nil)
+			if got := u.runAs(first, args...); got.code == command.ExitDone || late == "" {
+				u.t.Fatalf("expected a write and a failure, got %+v", got)
+			}
+			time.Sleep(time.Second)
+			second := u.faultily(func(operation, _ string) error {
+				if operation != "PutItem" || late == "" {
+					return nil
+				}
+				request, err := http.NewRequestWithContext(u.t.Context(), http.MethodPost, "http://aws.local", strings.NewReader(late))
+				if err != nil {
+					return err
+				}
+				request.Header.Set("X-Amz-Target", "DynamoDB_20120810.PutItem")
+				request.Header.Set("Content-Type", "application/x-amz-json-1.0")
+				late = ""
+				answer, err := u.stack.AWS().HTTPClient.Do(request)
+				if err != nil {
+					return err
+				}
+				defer answer.Body.Close()
+				if answer.StatusCode != http.StatusOK {
+					return errors.New("the late write: " + answer.Status)
+				}
+				return nil
+			}, nil)
+			got := u.runAs(second, args...)
+			contains(u.t, got.out, "1 instance: 1 changed, 0 skipped, 0 failed.\n")
+			time.Sleep(time.Hour)
+			if text := u.must("history", "--local", "signup/0"); late != "" || strings.Count(text, "settle."+action.kind) != 1 {
+				u.t.Errorf("%s: expected one change, got\n%s", action.kind, text)
+			}
+		})
+	}
+}
+
 func TestAJournalBelongsToOneRun(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
@@ -145,5 +197,6 @@ func TestConditionsOnTheContext(t *testing.T) {
 		}
 		contains(u.t, u.run("bulk", "keep", "--local", "--machine", "signup", "--dry-run", "--context", "name").err, "--context: expected 'path op value'")
 		contains(u.t, u.run("bulk", "keep", "--local", "--dry-run").err, "expected --machine")
+		contains(u.t, u.run("bulk", "keep", "--local", "--machine", "signup", "--yes", "--rate", "2000000000").err, "a --rate of 1 to 1000000, got \"signup\" and 2000000000")
 	})
 }

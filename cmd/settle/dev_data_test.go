@@ -34,6 +34,9 @@ const actAsSettle = "SETTLE_TEST_ACT_AS_SETTLE"
 // actOnTerminal is the variable's value for a process that reads its input itself.
 const actOnTerminal = "terminal"
 
+// actOnLamps is the variable's value for a process with the machine of lamps.
+const actOnLamps = "lamps"
+
 // devKills is how often TestDevGoesOnAfterKills kills settle dev. make kills sets it.
 const devKills = "SETTLE_TEST_DEV_KILLS"
 
@@ -43,14 +46,20 @@ func TestMain(m *testing.M) {
 		forgetSettings()
 	case actOnTerminal: // The process ends with the terminal.
 		main()
+	case actOnLamps:
+		go endWithTest()
+		command.Main(lamps())
 	default:
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin) // The process ends with the test, even if that crashes.
-			os.Exit(command.ExitFailed)
-		}()
+		go endWithTest()
 		main()
 	}
 	os.Exit(m.Run())
+}
+
+// endWithTest ends the process when the test ends, even if that crashes.
+func endWithTest() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(command.ExitFailed)
 }
 
 // forgetSettings removes the environment variables that this program and the SDK read, because the developer may have

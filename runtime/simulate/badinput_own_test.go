@@ -41,11 +41,11 @@ func TestBadAttributes(t *testing.T) {
 	binary := types.MessageAttributeValue{DataType: aws.String("Binary"), BinaryValue: []byte{0xff}}
 	told := `{"type": "note", "text": "told"}`
 	// The event starts its instance and has no ID. So the instance remembers the event by its place: the queue and the
-	// sequence number, which is the first in the queue.
+	// sequence number.
 	queue := sha256.Sum256([]byte(arnOfQueues + queueName))
-	place := fmt.Sprintf("parked/%x/10000000000000001024", queue[:8])
 	nothingKept := func(w *world, after instances.Record) {
-		if !slices.Equal(after.RecentEvents, []string{place}) {
+		place := fmt.Sprintf("parked/%x/1000000000000000", queue[:8]) // awslocal numbers the messages of a queue from here.
+		if len(after.RecentEvents) != 1 || !strings.HasPrefix(after.RecentEvents[0], place) {
 			w.t.Errorf("want only the place %s remembered, and no attributes, got %.100q", place, after.RecentEvents)
 		}
 	}

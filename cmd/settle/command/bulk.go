@@ -40,6 +40,9 @@ type bulkFlags struct {
 	copies []view.Copy
 }
 
+// rateMax is the largest --rate. It is more than a process achieves.
+const rateMax = 1_000_000
+
 // bulkCommand groups the commands that change many instances.
 type bulkCommand struct {
 	Send      bulkSendCommand      `cmd:"" help:"Send an event to each instance."`
@@ -69,8 +72,8 @@ type (
 
 // run lists the instances with the status and processes each of them. An empty status means any status.
 func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Status, command []string, action func(o *operator, stamp int64) bulkAction) error {
-	if c.Machine == "" || c.Rate < 1 {
-		return fmt.Errorf("%w: expected --machine, and a --rate of at least 1, got %q and %d", errUsage, c.Machine, c.Rate)
+	if c.Machine == "" || c.Rate < 1 || c.Rate > rateMax {
+		return fmt.Errorf("%w: expected --machine, and a --rate of 1 to %d, got %q and %d", errUsage, rateMax, c.Machine, c.Rate)
 	}
 	var err error
 	if c.conditions, err = conditions(c.Context); err != nil {
@@ -226,12 +229,23 @@ func (c *bulkFlags) processOne(ctx context.Context, o *operator, j *journal, nex
 	}
 }
 
-// apply processes an instance, unless the run has already processed it or the instance no longer matches.
-func (c *bulkFlags) apply(ctx context.Context, o *operator, instance string, action bulkAction) (outcome, error) {
+// apply processes an instance. It reads the instance again after each conflict: the other writer may be a former process
+// of this run, whose last write arrives late.
+func (c *bulkFlags) apply(ctx context.Context, o *operator, instance string, action bulkAction) (result outcome, err error) {
 	id, err := instances.ParseID(instance)
 	if err != nil {
 		return "", err
 	}
+	for tries := 1; ; tries++ {
+		result, err = c.try(ctx, o, id, action)
+		if !errors.Is(err, durable.ErrConflict) || tries == operationConflictsMax {
+			return result, err
+		}
+	}
+}
+
+// try processes an instance unless an earlier try has done so, or the instance no longer matches.
+func (c *bulkFlags) try(ctx context.Context, o *operator, id instances.ID, action bulkAction) (outcome, error) {
 	record, err := o.store.Load(ctx, id)
 	switch {
 	case err != nil:

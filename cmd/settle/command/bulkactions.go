@@ -23,7 +23,8 @@ type bulkAction struct {
 	// isDone reports whether the run has already processed the instance, in an earlier process that died before it
 	// wrote the outcome.
 	isDone func(instances.Record) bool
-	apply  func(context.Context, instances.Record) error
+	// apply returns durable.ErrConflict if the instance has changed since the record was read.
+	apply func(context.Context, instances.Record) error
 }
 
 // Run sends an event to each instance. The stamp of the run is the event's ID, so a repeated send changes nothing.
@@ -98,7 +99,7 @@ func (c *bulkFlags) operate(ctx context.Context, s *session, op instances.Operat
 			apply: func(ctx context.Context, record instances.Record) error {
 				own := op
 				own.At = s.Now()
-				_, err := o.change(ctx, record.Instance, own, patches, 0)
+				_, err := o.change(ctx, record.Instance, own, patches, record.Revision)
 				return err
 			},
 		}

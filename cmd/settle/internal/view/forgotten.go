@@ -50,7 +50,7 @@ func Copies() []Copy {
 		{"logs: names, and payloads with SETTLE_LOG_PAYLOADS=on", "30 days in the template"},
 		{"traces: names", "30 days"},
 		{"executions of workflows: input, output and history", "90 days after their end"},
-		{"other instances that received its data, such as its parent", "until you forget them"},
+		{"other instances that received data of the instance, such as its parent", "until you forget them"},
 		{"your consumers of events, streams and logs", "you decide"},
 	}
 }
