@@ -3,7 +3,6 @@ package simulate_test
 import (
 	"crypto/sha256"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
