@@ -129,11 +129,13 @@ func TestInvalidPropsAreRejected(t *testing.T) {
 		{func(p *cdk.Props) { p.Secrets.RotateEnrichCallbackKey, p.Secrets.EnrichCallbackKey = true, mine() }, "expected Secrets.RotateEnrichCallbackKey only for a generated secret"},
 		{func(p *cdk.Props) { p.Code = cdk.CodeFromFolder("nowhere", "neither") }, `expected consumer/bootstrap in one of the folders ["nowhere" "neither"]`},
 	} {
-		p := props()
-		c.change(&p)
 		said := func() (said any) {
 			defer func() { said = recover() }()
-			synthesized(t, func(stack awscdk.Stack) { cdk.NewSettle(stack, "Settle", p) })
+			synthesized(t, func(stack awscdk.Stack) {
+				p := props()
+				c.change(&p)
+				cdk.NewSettle(stack, "Settle", p)
+			})
 			return nil
 		}()
 		if !strings.Contains(fmt.Sprint(said), c.want) {
