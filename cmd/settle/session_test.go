@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -84,7 +85,7 @@ func (u user) runAs(process command.Process, args ...string) answer {
 func (u user) runUntil(ctx context.Context, process command.Process, args ...string) answer {
 	u.t.Helper()
 	var out, errOut bytes.Buffer
-	process.Out, process.Err, process.Program, process.Endpoint, process.User = &out, &errOut, "settle", "http://aws.local", "alice"
+	process.Out, process.Err, process.Program, process.Endpoint, process.User = &out, &errOut, "settle", "http://aws.local", cmp.Or(process.User, "alice")
 	if process.Now == nil {
 		process.Now = func() time.Time { return time.Now().UTC() }
 	}

@@ -38,16 +38,29 @@ const (
 // errCycle is wrapped by the error that parks a message because its chain is too long.
 var errCycle = errors.New("endless cycle of messages")
 
-// chainOf returns the chain that ends with a delivery: its hops include the delivery.
-func (t *turn) chainOf(d Delivery) instances.Chain {
+// chainFrom returns a new chain.
+func chainFrom(id string) instances.Chain {
+	origin := sha256.Sum256([]byte(id))
+	return instances.Chain{Origin: hex.EncodeToString(origin[:6])}
+}
+
+// chainIn returns the chain that a message carries. ok is false for messages of other senders and for timers.
+func chainIn(body string) (chain instances.Chain, ok bool) {
 	var form struct {
 		Chain instances.Chain `json:"$chain"`
 	}
-	if !strings.Contains(d.Body, chainKey) || json.Unmarshal([]byte(d.Body), &form) != nil || form.Chain.Hops < 1 {
-		origin := sha256.Sum256([]byte(d.MessageID))
-		return instances.Chain{Origin: hex.EncodeToString(origin[:6])}
+	if !strings.Contains(body, chainKey) || json.Unmarshal([]byte(body), &form) != nil {
+		return chain, false
 	}
-	chain := form.Chain
+	return form.Chain, form.Chain.Origin != "" && form.Chain.Hops > 0
+}
+
+// chainOf returns the chain of a delivery, with the delivery as its last message.
+func (t *turn) chainOf(d Delivery) instances.Chain {
+	chain, ok := chainIn(d.Body)
+	if !ok {
+		return chainFrom(d.MessageID)
+	}
 	if known, ok := find(t.draft.Record.Chains, func(c *instances.Chain) bool { return c.Origin == chain.Origin }); ok {
 		chain.Hops = max(chain.Hops, known.Hops+1)
 	}

@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -49,6 +50,28 @@ func nest() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
+// phoenix is a machine that starts a child again whenever its start fails. No start succeeds.
+func phoenix() durable.Machine {
+	heavy := func(basket, statechart.Event) any { return errand{Item: "heavy"} }
+	return durable.Host(statechart.Must(statechart.Definition[basket]{
+		ID: "phoenix", Version: 1, Initial: "on", Payloads: payloads(),
+		States: []chartState{{ID: "on", Tags: settled, On: []on{{Event: "add"}},
+			Children: []statechart.Child[basket]{{ID: "x", Machine: "courier", Input: heavy, OnError: []on{{Target: "on", Reenter: true}}}}}},
+	}), durable.MachineConfig{})
+}
+
+// pulse is a machine whose timer fires while its service runs, and sends the next message.
+func (w *world) pulse() durable.Machine {
+	next := statechart.SendTo("add", func(basket, statechart.Event) (string, any) { return "pulse/1", item{} })
+	return durable.Host(statechart.Must(statechart.Definition[basket]{
+		ID: "pulse", Version: 1, Initial: "idle", Payloads: payloads(),
+		States: []chartState{
+			{ID: "idle", Tags: settled, On: []on{{Event: "add", Target: "busy", Actions: do{keep}}}},
+			{ID: "busy", Invoke: []invoke{{Service: w.service("hang"), OnDone: []on{{Target: "idle"}}, OnError: []on{{Target: "idle"}}}}, After: []after{{Delay: 10 * time.Second, Target: "idle", Actions: do{next}}}},
+		},
+	}), durable.MachineConfig{})
+}
+
 // hopsMax is the limit in the tests here.
 const hopsMax = 50
 
@@ -57,7 +80,7 @@ func inChains(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		machines, err := durable.NewMachines(echo(), nest())
+		machines, err := durable.NewMachines(echo(), nest(), phoenix(), w.pulse(), w.sender(), radio(), w.order())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,6 +171,64 @@ func TestChildrenThatNeverEndAreParkedAndStopped(t *testing.T) {
 		}
 		if n := len(w.records); n != hopsMax+2 { // The last stop stores the child whose start is parked.
 			t.Errorf("there are %d instances, want %d", n, hopsMax+2)
+		}
+	})
+}
+
+func TestAChildThatNeverStartsIsParked(t *testing.T) {
+	t.Parallel()
+	inChains(t, func(t *testing.T, w *world) {
+		w.post("phoenix/0", `{"type": "add"}`)
+		w.run(t)
+		if len(w.parked) != 1 || !strings.Contains(w.parked[0].Reason, "(HopsMax)") {
+			t.Errorf("got %+v, want one message of the cycle", w.parked)
+		}
+	})
+}
+
+func TestATimerThatFiresWhileAServiceRunsBeginsAChain(t *testing.T) {
+	t.Parallel()
+	inChains(t, func(t *testing.T, w *world) {
+		w.third["hang"] = lasting(20*time.Second, "too late")
+		w.post("pulse/1", `{"type": "add"}`)
+		w.runFor(t, 2*hopsMax*10*time.Second)
+		w.wantParked(t)
+		if got := len(w.logOf(t, "pulse/1")); got <= hopsMax {
+			t.Errorf("%d events were applied, want more than %d", got, hopsMax)
+		}
+	})
+}
+
+// A parked copy has no chain, and the applied event had one.
+func TestAnAppliedMessageOfAChainIsRemembered(t *testing.T) {
+	t.Parallel()
+	inChains(t, func(t *testing.T, w *world) {
+		w.post("echo/0", `{"$chain": {"origin": "x", "hops": 3}, "type": "add", "$id": "e"}`)
+		w.run(t)
+		if !durable.Remembers(w.load("echo/0"), "e", []byte(`{"type": "add", "$id": "e"}`)) {
+			t.Errorf("got %q, want an entry of the event without its chain", w.load("echo/0").RecentEvents)
+		}
+	})
+}
+
+// The second effect cannot be built, because the instance has no parent.
+func TestADamagedEffectDoesNotBlockTheOneBefore(t *testing.T) {
+	t.Parallel()
+	inChains(t, func(t *testing.T, w *world) {
+		w.post("echo/0", `{"type": "add"}`)
+		w.run(t)
+		record, chain := w.load("echo/0"), json.RawMessage(`{"origin": "x", "hops": 1}`)
+		record.Outbox = []statechart.Effect{
+			{ID: "7.0", Kind: statechart.Send, To: "echo/1", Event: json.RawMessage(`{"type": "add"}`), Chain: chain}, {ID: "7.1", Kind: "end", Chain: chain},
+		}
+		record.Revision++
+		w.store(record)
+		w.commit(record)
+		w.post("echo/0", `{"type": "add"}`)
+		w.invoke()
+		w.invoke()
+		if got := w.load("echo/1"); got.Revision == 0 {
+			t.Error("the message before the damaged effect was not sent")
 		}
 	})
 }

@@ -111,11 +111,11 @@ func (t *turn) batch(effects []statechart.Effect) (batch []statechart.Effect, me
 		if err != nil && i == 0 {
 			return effects[:1], nil, err
 		}
-		message.Body = withChain(message.Body, effect.Chain)
 		isAnother := func(other Message) bool { return other.To == message.To }
 		if err != nil || slices.ContainsFunc(messages, isAnother) {
 			return effects[:i], messages, nil //nolint:nilerr // The error is returned when the effect is the first.
 		}
+		message.Body = withChain(message.Body, effect.Chain)
 		messages = append(messages, message)
 	}
 	return effects[:max(len(messages), 1)], messages, nil

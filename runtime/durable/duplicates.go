@@ -155,7 +155,7 @@ const recentHashChars = 8
 
 // recentEvent returns the entry of RecentEvents for an event with an ID: the ID and a prefix of the body's digest.
 func recentEvent(id, body string) string {
-	digest, err := canonicaljson.EventDigest([]byte(body))
+	digest, err := canonicaljson.EventDigest([]byte(withoutChain(body)))
 	if err != nil { // It was decoded before, so it is an event.
 		digest = strings.Repeat("0", recentHashChars)
 	}

@@ -88,3 +88,19 @@ func TestANewQueueWaitsForNoEventOfALostOne(t *testing.T) {
 		}
 	})
 }
+
+// The instance was stored between two services of its start, so it has no watermark yet.
+func TestANewQueueEndsTheWaitForAnEventOfTheLostOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("add", "a"))
+		w.run(t)
+		record := w.load("order/1")
+		record.Watermark, record.Attempts = nil, []instances.Attempt{{Queue: "lost", SequenceNumber: "7", Services: 1}}
+		rearmed, err := durable.Rearm(w.machines, record, time.Now(), "new")
+		if err != nil || len(rearmed.Attempts) != 0 {
+			t.Errorf("got %+v and %v, want no attempts", rearmed.Attempts, err)
+		}
+	})
+}

@@ -35,7 +35,9 @@ func Operate(machines *Machines, record instances.Record, op instances.Operation
 		return instances.Record{}, nil, fmt.Errorf("%s %s: %w", op.Kind, record.Instance, err)
 	}
 	next := t.next(snapshot)
-	next.DeniedSince = time.Time{} // The first effect may be another one now. See Config.DeniedWaitMax.
+	if op.Kind != instances.Keep && op.Kind != instances.Unkeep {
+		next.DeniedSince = time.Time{} // The first effect may be another one now. See Config.DeniedWaitMax.
+	}
 	return next, steps, nil
 }
 

@@ -29,6 +29,9 @@ func (w *world) operate(t *testing.T, id string, op instances.Operation) []state
 	if record.Revision != stored.Revision+1 {
 		t.Errorf("%s has revision %d, want %d", id, record.Revision, stored.Revision+1)
 	}
+	if len(stored.Outbox) == 0 && slices.ContainsFunc(record.Outbox, func(e statechart.Effect) bool { return len(e.Chain) > 0 }) {
+		t.Errorf("the effects of the operation on %s belong to a chain: %+v", id, record.Outbox)
+	}
 	last := record.History[len(record.History)-1]
 	if want := (instances.Transition{
 		At: op.At.UTC().Truncate(time.Millisecond), Event: "settle." + string(op.Kind), From: stored.State, To: record.State, By: "operator", Reason: "test",

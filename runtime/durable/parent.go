@@ -182,7 +182,12 @@ func (l *Loop) failStart(ctx context.Context, d Delivery, parent instances.Paren
 		Type: childEvent, Incarnation: parent.Incarnation, Child: parent.Child, Status: childFailed,
 		Message: cut(reason.Error(), failureMessageBytesMax),
 	}
-	return l.send(ctx, to, end, fmt.Sprintf("%s@%d/%s.failed", to, parent.Incarnation, parent.Child), nil)
+	var next json.RawMessage
+	if chain, ok := chainIn(d.Body); ok {
+		chain.Hops++
+		next, _ = json.Marshal(chain) // Strings and numbers always marshal.
+	}
+	return l.send(ctx, to, end, fmt.Sprintf("%s@%d/%s.failed", to, parent.Incarnation, parent.Child), next)
 }
 
 // stopStuck stops an instance that cannot settle, if the delivery is its parent's stop.

@@ -104,6 +104,7 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, under conditions,
 			return 0, err
 		}
 	}
+	t.chain = t.chainOf(d)
 	if err := t.drain(ctx); err != nil {
 		return 0, err
 	}

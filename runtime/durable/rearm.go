@@ -26,7 +26,7 @@ func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue 
 	if err != nil {
 		return instances.Record{}, err
 	}
-	isOnEarlier := newQueue != "" && len(record.Watermark) > 0
+	isOnEarlier := newQueue != "" && len(record.Watermark)+len(record.Attempts) > 0
 	if isOnEarlier {
 		record = onNewQueue(record, newQueue)
 	}

@@ -115,7 +115,7 @@ func (t *turn) ask(effect statechart.Effect) {
 
 // owe puts an effect into the outbox.
 func (t *turn) owe(effect statechart.Effect) {
-	if kind := effectKinds[effect.Kind]; kind.message != nil || kind.reports {
+	if kind := effectKinds[effect.Kind]; t.chain.Origin != "" && (kind.message != nil || kind.reports) {
 		effect.Chain = t.nextHop()
 	}
 	t.draft.Record.Outbox = append(slices.Clip(t.draft.Record.Outbox), effect)

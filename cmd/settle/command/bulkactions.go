@@ -94,7 +94,7 @@ func (c *bulkFlags) operate(ctx context.Context, s *session, op instances.Operat
 		op.By, op.Reason = o.by, strings.TrimSpace(fmt.Sprintf("%s (bulk %d)", c.Reason, stamp))
 		return bulkAction{
 			isDone: func(record instances.Record) bool {
-				return slices.ContainsFunc(record.History, func(t instances.Transition) bool { return isOf(t, op) })
+				return slices.ContainsFunc(record.History, func(t instances.Transition) bool { return isOfRun(t, op) })
 			},
 			apply: func(ctx context.Context, record instances.Record) error {
 				own := op

@@ -107,7 +107,7 @@ func (c *bulkForgetCommand) Run(ctx context.Context, s *session) error {
 		return bulkAction{
 			prepare: func(ctx context.Context, j *journal) error { return f.prepare(ctx, j, op) },
 			isDone: func(record instances.Record) bool {
-				return slices.ContainsFunc(record.History, func(t instances.Transition) bool { return isOf(t, op) })
+				return slices.ContainsFunc(record.History, func(t instances.Transition) bool { return isOfRun(t, op) })
 			},
 			apply: func(ctx context.Context, record instances.Record) error {
 				own := op

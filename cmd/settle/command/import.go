@@ -202,11 +202,16 @@ func (r *importing) write(ctx context.Context, item itemjson.Item) error {
 	case itemjson.Equal(stored, item):
 		r.present.Add(1)
 	case r.Overwrite && !r.DryRun:
-		if _, err := r.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &r.Table, Item: item}); err != nil {
+		isDone, err := r.overwrite(ctx, item, stored)
+		if err != nil {
 			return fmt.Errorf("overwriting %s in table %s: %w", name, r.Table, err)
 		}
 		r.different.Add(1)
-		r.overwritten.Add(1)
+		if isDone {
+			r.overwritten.Add(1)
+		} else {
+			r.note("%s: %s was written meanwhile, and stays: stop the consumer, then import again", r.session.name(), name)
+		}
 	default:
 		r.different.Add(1)
 		r.note("%s: the table has another item %s", r.session.name(), name)
@@ -238,6 +243,24 @@ func (r *importing) put(ctx context.Context, item itemjson.Item) (stored itemjso
 		return exists.Item, nil
 	}
 	return nil, err
+}
+
+// overwrite replaces the stored item. It does not replace an instance that was written since it was read: a request of
+// the SDK may arrive after its repeat, and after the instance has moved on.
+func (r *importing) overwrite(ctx context.Context, item, stored itemjson.Item) (isDone bool, err error) {
+	input := &dynamodb.PutItemInput{TableName: &r.Table, Item: item}
+	if stored["revision"] != nil && stored["updated_at"] != nil {
+		input.ConditionExpression = aws.String("#revision = :revision AND #updated_at = :updated_at")
+		input.ExpressionAttributeNames = map[string]string{"#revision": "revision", "#updated_at": "updated_at"}
+		input.ExpressionAttributeValues = itemjson.Item{":revision": stored["revision"], ":updated_at": stored["updated_at"]}
+		input.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
+	}
+	_, err = r.client.PutItem(ctx, input)
+	var changed *types.ConditionalCheckFailedException
+	if errors.As(err, &changed) {
+		return itemjson.Equal(changed.Item, item), nil // The SDK may have repeated a write whose answer was lost.
+	}
+	return err == nil, err
 }
 
 // report prints the counts.

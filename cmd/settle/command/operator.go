@@ -218,6 +218,13 @@ func isOf(t instances.Transition, op instances.Operation) bool {
 	return t.By == op.By && t.Reason == op.Reason && t.Event == statechart.ReservedPrefix+string(op.Kind)
 }
 
+// isOfRun reports whether the entry of a history was made by the bulk run of the operation. The reason contains the
+// run's stamp. The operator may be another one: an assumed role has a new session name in each process.
+func isOfRun(t instances.Transition, op instances.Operation) bool {
+	op.By = t.By
+	return isOf(t, op)
+}
+
 // patched returns the context of the record with the merge patches applied, or nil without any.
 func patched(record instances.Record, patches []any) (json.RawMessage, error) {
 	if len(patches) == 0 {

@@ -136,8 +136,8 @@ func (r *rearming) fail(name string, err error) {
 	r.note("%s: %s", r.session.name(), oneLine(err))
 }
 
-// children reports the children that a restored parent waits for in vain: they are missing or stopped. With family, it
-// rearms the finished ones, so that they notify the parent again.
+// children reports the missing children that a restored parent waits for in vain. With family, it rearms those that have
+// ended, so that they notify the parent again.
 func (r *rearming) children(ctx context.Context, parent instances.Record, instance durable.Instance) error {
 	for _, ref := range instance.Children() {
 		isAskedFor := func(e statechart.Effect) bool { return e.Kind == statechart.SpawnInstance && e.Child == ref.Key }
@@ -153,9 +153,9 @@ func (r *rearming) children(ctx context.Context, parent instances.Record, instan
 			}
 		case err != nil:
 			return err
-		case child.Revision == 0 || child.Status == statechart.Stopped:
-			r.note("%s waits for its child %s, which is missing or stopped. Unless the queue still has its start, it will not report its end.", parent.Instance, name)
-		case child.Status == statechart.Done && r.family:
+		case child.Revision == 0:
+			r.note("%s waits for its child %s, which is missing. Unless the queue still has its start, it will not report its end.", parent.Instance, name)
+		case child.Status != statechart.Active && r.family:
 			if err := r.rearm(ctx, child); err != nil {
 				return err
 			}
