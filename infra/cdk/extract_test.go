@@ -37,6 +37,9 @@ func readable(value any) any {
 		if list, _ := read["Fn::GetAtt"].([]any); len(list) == 2 {
 			return fmt.Sprintf("${%v.%v}", list...)
 		}
+		if list, _ := read["Fn::If"].([]any); reflect.DeepEqual(list, []any{"HasExistingTable", "${ExistingTable}", "${Table}"}) {
+			return "${Table}" // the name of the table that the stack uses
+		}
 		if list, _ := read["Fn::Join"].([]any); len(list) == 2 && list[0] == "" {
 			var parts texts
 			if text, err := json.Marshal(list[1]); err == nil && text[0] == '[' && json.Unmarshal(text, &parts) == nil {
