@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/settle-run/settle/infra/awslocal/internal/sqs"
+	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
 // sqsEvent is the event that Lambda passes to a function for a batch of messages (Lambda Developer Guide, "Using
@@ -58,7 +59,7 @@ func eventJSON(queue string, batch []sqs.ReceivedMessage) []byte {
 			AWSRegion:              Region,
 		})
 	}
-	return sqs.Encode(event)
+	return wire.Encode(event)
 }
 
 // batchItemFailures parses a function's answer and returns the IDs of the failed messages. An error means that the

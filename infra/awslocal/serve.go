@@ -144,14 +144,14 @@ func (c *Cloud) callSQS(ctx context.Context, endpoint, operation string, body []
 		})
 	}
 	var in sqs.ReceiveMessageInput
-	if err := sqs.Decode(body, &in); err != nil {
+	if err := wire.Decode(body, &in, "InvalidParameterValue"); err != nil {
 		return nil, err
 	}
 	out, err := c.receive(ctx, &in, 0)
 	if err != nil {
 		return nil, err
 	}
-	return sqs.Encode(out), nil
+	return wire.Encode(out), nil
 }
 
 // endpoint returns the address under which the client reached this server. Queue URLs start with it, so that the

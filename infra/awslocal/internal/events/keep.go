@@ -8,6 +8,7 @@ import (
 
 	"github.com/settle-run/settle/infra/awslocal/internal/events/pattern"
 	"github.com/settle-run/settle/infra/awslocal/internal/record"
+	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
 // The key of a bus's record is busRecords and the name of the bus. The key of a rule's record is ruleRecords, the name
@@ -29,18 +30,18 @@ func (m *Model) TakeRecords() []record.Record { return m.touched.Records(m.value
 // value returns the record of a key, or nil if it no longer exists.
 func (m *Model) value(key string) []byte {
 	if key == serialRecord {
-		return encode(m.serial)
+		return wire.Encode(m.serial)
 	}
 	if name, ok := strings.CutPrefix(key, busRecords); ok {
 		if b, exists := m.buses[name]; exists {
-			return encode(b)
+			return wire.Encode(b)
 		}
 		return nil
 	}
 	onBus, name, _ := strings.Cut(strings.TrimPrefix(key, ruleRecords), ":")
 	if b, exists := m.buses[onBus]; exists {
 		if r, exists := b.Rules[name]; exists {
-			return encode(r)
+			return wire.Encode(r)
 		}
 	}
 	return nil

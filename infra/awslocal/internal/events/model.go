@@ -7,10 +7,7 @@
 package events
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -75,7 +72,7 @@ type operation func(m *Model, now time.Time, body []byte) (any, *wire.Error)
 func of[In any](perform func(m *Model, now time.Time, in *In) (any, *wire.Error)) operation {
 	return func(m *Model, now time.Time, body []byte) (any, *wire.Error) {
 		var in In
-		if err := decode(body, &in); err != nil {
+		if err := wire.Decode(body, &in, "ValidationException"); err != nil {
 			return nil, err
 		}
 		return perform(m, now, &in)
@@ -100,31 +97,7 @@ func (m *Model) Call(now time.Time, name string, body []byte) ([]byte, *wire.Err
 	if err != nil {
 		return nil, err
 	}
-	return encode(out), nil
-}
-
-func decode(body []byte, in any) *wire.Error {
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(in)
-	if err == nil || errors.Is(err, io.EOF) {
-		return nil
-	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return validation("awslocal does not support the parameter %s here; leave it out.", name)
-	}
-	return wire.Errorf("SerializationException", "expected a JSON object with the operation's parameters: %v", err)
-}
-
-// encode writes plain data as JSON.
-func encode(out any) []byte {
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(out); err != nil {
-		panic("events: cannot encode an output as JSON: " + err.Error())
-	}
-	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
+	return wire.Encode(out), nil
 }
 
 func validation(format string, args ...any) *wire.Error {

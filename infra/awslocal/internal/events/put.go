@@ -145,7 +145,7 @@ func (m *Model) putEvent(now time.Time, e *entry) result {
 		Account: wire.Account, Time: at.UTC().Format("2006-01-02T15:04:05Z"), Region: wire.Region, Resources: append([]string{}, e.Resources...), Detail: detail.Bytes(),
 	}
 	if b, ok := m.buses[busName(e.EventBusName)]; ok {
-		m.route(b, encode(event))
+		m.route(b, wire.Encode(event))
 	}
 	return result{EventId: event.ID}
 }
@@ -163,7 +163,7 @@ func (m *Model) route(b *bus, event json.RawMessage) {
 			if t.SqsParameters != nil {
 				request["MessageGroupId"] = t.SqsParameters.MessageGroupId
 			}
-			m.deliveries = append(m.deliveries, Delivery{Request: encode(request)})
+			m.deliveries = append(m.deliveries, Delivery{Request: wire.Encode(request)})
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (m *Model) resolveGroup(name *string) *wire.Error {
 
 func (m *Model) createGroup(now time.Time, r *request) (any, *wire.Error) {
 	var in groupInput
-	if err := decode(r.body, &in); err != nil {
+	if err := wire.Decode(r.body, &in, "ValidationException"); err != nil {
 		return nil, err
 	}
 	if err := checkName("name", r.item); err != nil {

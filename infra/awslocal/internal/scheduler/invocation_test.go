@@ -179,7 +179,7 @@ func TestUniversalTarget_calls_SendMessage_with_its_Input(t *testing.T) {
 	input := `{"QueueUrl":"http://sqs/000000000000/events.fifo","MessageBody":"<aws.scheduler.schedule-arn> <aws.scheduler.scheduled-time> ` +
 		`<aws.scheduler.execution-id> <aws.scheduler.attempt-number>","MessageGroupId":"g","MessageDeduplicationId":"d"}`
 	b.fail = failUntil(epochTest.Add(5*time.Second), b)
-	b.ok("POST", "/schedules/s", body(at(4*time.Second), `Target.Arn="`+universalSQS+`"`, "Target.SqsParameters=null", "Target.Input="+string(encode(input))))
+	b.ok("POST", "/schedules/s", body(at(4*time.Second), `Target.Arn="`+universalSQS+`"`, "Target.SqsParameters=null", "Target.Input="+string(wire.Encode(input))))
 	b.advance(time.Minute)
 	want := func(after, execution, attempt string) string {
 		return "+" + after + ` {"QueueUrl":"http://sqs/000000000000/events.fifo","MessageBody":"` + scheduleARN("default/s") +
@@ -319,7 +319,7 @@ func TestSchedules_of_the_same_second_fire_in_creation_order(t *testing.T) {
 	var want []string
 	for i := range 20 {
 		input := fmt.Sprint("m", i*7%20)
-		b.ok("POST", "/schedules/s"+fmt.Sprint(i*7%20), body(at(time.Second), "Target.Input="+string(encode(input))))
+		b.ok("POST", "/schedules/s"+fmt.Sprint(i*7%20), body(at(time.Second), "Target.Input="+string(wire.Encode(input))))
 		want = append(want, `+1s {"QueueUrl":"events.fifo","MessageBody":"`+input+`","MessageGroupId":"g"}`)
 	}
 	b.advance(time.Second)

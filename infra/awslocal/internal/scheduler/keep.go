@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/infra/awslocal/internal/record"
+	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
 // The keys of records start with a kind, followed by the name of the record within its kind. Restore accepts the
@@ -59,26 +60,26 @@ func (m *Model) TakeRecords() []record.Record {
 // value returns the record of a key, or nil if it no longer exists.
 func (m *Model) value(key string) []byte {
 	if key == serialRecord {
-		return encode(m.serial)
+		return wire.Encode(m.serial)
 	}
 	kind, name, _ := strings.Cut(key, "/")
 	switch kind + "/" {
 	case groupRecords:
 		if g, ok := m.groups.Get(name); ok {
-			return encode(keptGroup{g.createdAt, g.modifiedAt, g.tags})
+			return wire.Encode(keptGroup{g.createdAt, g.modifiedAt, g.tags})
 		}
 	case scheduleRecords:
 		if s, ok := m.schedules.Get(name); ok {
-			return encode(keptSchedule{s.serial, s.definition, s.createdAt, s.modifiedAt, s.next})
+			return wire.Encode(keptSchedule{s.serial, s.definition, s.createdAt, s.modifiedAt, s.next})
 		}
 	case invocationRecords:
 		serial, _ := strconv.ParseUint(name, 10, 64) // written by touch, so always valid
 		if i, ok := m.invocations[serial]; ok {
-			return encode(keptInvocation{i.key, i.schedule, i.target, i.scheduledAt, i.beganAt, i.dueAt, i.failed, i.failure})
+			return wire.Encode(keptInvocation{i.key, i.schedule, i.target, i.scheduledAt, i.beganAt, i.dueAt, i.failed, i.failure})
 		}
 	case tokenRecords:
 		if answer, ok := m.tokens.answers.Get(name); ok {
-			return encode(answer)
+			return wire.Encode(answer)
 		}
 	}
 	return nil

@@ -132,7 +132,7 @@ func body(expression string, overrides ...string) string {
 			at[last] = v
 		}
 	}
-	return string(encode(members))
+	return string(wire.Encode(members))
 }
 
 func at(after time.Duration) string {
@@ -233,7 +233,7 @@ func TestRequests_that_are_unsupported_are_rejected_by_name(t *testing.T) {
 		"'QueueUrl' are required":                     `{"MessageBody":"m"}`,
 	} {
 		b.refused("POST", "/schedules/n", body(at(time.Hour), `Target.Arn="`+universalSQS+`"`, `Target.SqsParameters=null`,
-			"Target.Input="+string(encode(input))), "ValidationException", 0, words)
+			"Target.Input="+string(wire.Encode(input))), "ValidationException", 0, words)
 	}
 	if Serves("/2015-03-31/functions") || Serves("/") {
 		t.Error("Serves accepts a path of another service")

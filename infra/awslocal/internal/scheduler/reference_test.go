@@ -158,14 +158,14 @@ func (p *pair) perform() {
 		// Perform one firing at a time, so that a dead letter directly follows the last attempt.
 		for i := 0; i < len(firings); i++ {
 			var message sendMessage
-			if err := decode(firings[i].Request, &message); err != nil {
+			if err := wire.Decode(firings[i].Request, &message, "ValidationException"); err != nil {
 				p.Fatal(err)
 			}
 			var failure *wire.Error
 			name := message.MessageBody
 			if message.QueueUrl == "dead" {
 				var original sendMessage
-				if err := decode([]byte(message.MessageBody), &original); err != nil {
+				if err := wire.Decode([]byte(message.MessageBody), &original, "ValidationException"); err != nil {
 					p.Fatal(err)
 				}
 				name = "dead letter of " + original.MessageBody
@@ -230,7 +230,7 @@ func (p *pair) draw(name string) (string, *referenceSchedule) {
 			overrides = append(overrides, fmt.Sprintf("EndDate=%d", epochTest.Unix()+int64(s.end)))
 		}
 	}
-	overrides = append(overrides, "Target.Input="+string(encode(s.input)), fmt.Sprintf(`Target.RetryPolicy={"MaximumRetryAttempts":%d}`, s.retries))
+	overrides = append(overrides, "Target.Input="+string(wire.Encode(s.input)), fmt.Sprintf(`Target.RetryPolicy={"MaximumRetryAttempts":%d}`, s.retries))
 	if s.hasDeadLetterQueue {
 		overrides = append(overrides, `Target.DeadLetterConfig={"Arn":"`+deadARN+`"}`)
 	}

@@ -1,10 +1,6 @@
 package scheduler
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -106,34 +102,5 @@ func (m *Model) Serve(now time.Time, method, path string, query url.Values, body
 	if err != nil {
 		return nil, err
 	}
-	return encode(answer), nil
-}
-
-// decode decodes the JSON of a request body into the struct that in points to. It rejects unknown members, because
-// ignoring them would hide mistakes.
-func decode(body []byte, in any) *wire.Error {
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(in)
-	if err == nil && decoder.More() {
-		err = errors.New("unexpected data after the JSON object")
-	}
-	if err == nil || errors.Is(err, io.EOF) { // an empty body is an input without members
-		return nil
-	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return validation("awslocal does not support the parameter %s here; leave it out.", name)
-	}
-	return wire.Errorf("SerializationException", "expected a JSON object with the operation's parameters: %v", err)
-}
-
-// encode writes plain data as JSON.
-func encode(out any) []byte {
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(out); err != nil {
-		panic("scheduler: cannot encode an output as JSON: " + err.Error())
-	}
-	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
+	return wire.Encode(answer), nil
 }

@@ -97,7 +97,7 @@ func checkWindow(w *flexibleTimeWindow) *wire.Error {
 // readSchedule decodes the request of createSchedule or updateSchedule, and resolves its group.
 func (m *Model) readSchedule(r *request) (*scheduleInput, timing, *wire.Error) {
 	var in scheduleInput
-	if err := decode(r.body, &in); err != nil {
+	if err := wire.Decode(r.body, &in, "ValidationException"); err != nil {
 		return nil, timing{}, err
 	}
 	if err := checkName("name", r.item); err != nil {

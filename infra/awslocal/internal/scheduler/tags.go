@@ -53,7 +53,7 @@ func (m *Model) tagged(r *request) (*group, *wire.Error) {
 
 func (m *Model) tagResource(now time.Time, r *request) (any, *wire.Error) {
 	var in tagsInput
-	if err := decode(r.body, &in); err != nil {
+	if err := wire.Decode(r.body, &in, "ValidationException"); err != nil {
 		return nil, err
 	}
 	if in.Tags == nil {

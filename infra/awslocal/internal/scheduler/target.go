@@ -138,7 +138,7 @@ func (i *invocation) request() []byte {
 	if i.target.SqsParameters != nil {
 		send.MessageGroupId = i.target.SqsParameters.MessageGroupId
 	}
-	return encode(send)
+	return wire.Encode(send)
 }
 
 // deadLetter returns the input of SendMessage for an invocation that was given up (User Guide, "Configuring a
@@ -161,7 +161,7 @@ func (i *invocation) deadLetter() []byte {
 	} {
 		attributes[name] = messageAttribute{DataType: "String", StringValue: value}
 	}
-	return encode(sendMessage{
+	return wire.Encode(sendMessage{
 		QueueUrl:          strings.TrimPrefix(i.target.DeadLetterConfig.Arn, queueARNPrefix),
 		MessageBody:       string(last.request()),
 		MessageAttributes: attributes,

@@ -49,7 +49,7 @@ func (m *Model) once(now time.Time, r *request, token string, perform func() (an
 	if err != nil {
 		return nil, err
 	}
-	encoded := encode(answer)
+	encoded := wire.Encode(answer)
 	m.remember(key, &tokenAnswer{Digest: hex.EncodeToString(digest[:]), Answer: string(encoded), At: now.UTC()})
 	return raw(encoded), nil
 }

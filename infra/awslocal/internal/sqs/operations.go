@@ -1,10 +1,6 @@
 package sqs
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -65,7 +61,7 @@ func (m *Model) Call(now time.Time, endpoint, name string, body []byte) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	return Encode(out), nil
+	return wire.Encode(out), nil
 }
 
 // plain adapts a method that needs no endpoint.
@@ -77,39 +73,8 @@ func plain[I, O any](method func(*Model, time.Time, *I) (O, *wire.Error)) operat
 
 func run[I, O any](body []byte, call func(*I) (O, *wire.Error)) (any, *wire.Error) {
 	var in I
-	if err := Decode(body, &in); err != nil {
+	if err := wire.Decode(body, &in, "InvalidParameterValue"); err != nil {
 		return nil, err
 	}
 	return call(&in)
-}
-
-// Decode parses the JSON of an operation's input into the struct that in points to. It rejects unknown members,
-// because ignoring them would hide mistakes.
-func Decode(body []byte, in any) *wire.Error {
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(in)
-	if err == nil && decoder.More() {
-		err = errors.New("unexpected data after the JSON object")
-	}
-	if err == nil || errors.Is(err, io.EOF) { // an empty body is an input without members
-		return nil
-	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return wire.Errorf("InvalidParameterValue",
-			"awslocal does not support the parameter %s here; leave it out.", name)
-	}
-	return wire.Errorf("SerializationException",
-		"expected a JSON object with the operation's parameters: %v", err)
-}
-
-// Encode returns an operation's output as JSON.
-func Encode(out any) []byte {
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(out); err != nil {
-		panic("sqs: cannot encode an output as JSON: " + err.Error()) // outputs are plain data
-	}
-	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
 }

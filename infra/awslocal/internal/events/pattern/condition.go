@@ -229,7 +229,7 @@ func anythingBut(operand any) (condition, error) {
 			return condition{}, err
 		}
 	case []any:
-		_, isText := any(nil).(string)
+		isText := false
 		for i, value := range operand {
 			_, text := value.(string)
 			if _, number := value.(json.Number); !text && !number || i > 0 && text != isText {
