@@ -76,12 +76,11 @@ func (t *turn) keepChain() {
 	t.draft.Record.Chains = appended(others, instances.Chain{Origin: t.chain.Origin, Hops: t.chain.Hops}, chainsMax)
 }
 
-// nextHop returns the chain of the messages to which the current delivery leads.
-func (t *turn) nextHop() json.RawMessage {
-	chain := t.chain
+// nextHop returns the chain of the messages to which a message of the chain leads at the instance.
+func (l *Loop) nextHop(chain instances.Chain, instance string) json.RawMessage {
 	chain.Hops++
-	if chain.Hops > t.loop.config.HopsMax/2 {
-		chain.Via = appended(chain.Via, t.draft.Record.Instance.String(), viaMax)
+	if chain.Hops > l.config.HopsMax/2 {
+		chain.Via = appended(chain.Via, instance, viaMax)
 	}
 	text, _ := json.Marshal(chain) // Strings and numbers always marshal.
 	return text

@@ -70,6 +70,29 @@ func TestANewQueueRepeatsNoSend(t *testing.T) {
 	})
 }
 
+// The dead-letter queue outlives the FIFO queue.
+func TestANewQueueRepeatsNoParkedEventOfAnotherQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		redriven := func(queue, number string) {
+			d := received(queue, "order/1", number, event("add", "parked"), 1)
+			d.ParkedFrom = instances.Place{Queue: "old", SequenceNumber: "3"}
+			w.handle([]durable.Delivery{d}, functionTimeout)
+		}
+		w.handle([]durable.Delivery{received("old", "order/1", "5", event("add", "start"), 1)}, functionTimeout)
+		redriven("old", "9")
+		record, err := durable.Rearm(w.machines, w.load("order/1"), time.Now(), "new")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.store(record)
+		w.commit(record)
+		redriven("new", "1")
+		w.wantLog(t, "order/1", "start", "parked")
+	})
+}
+
 // A lost queue can neither settle the instance nor deliver the event to park.
 func TestANewQueueWaitsForNoEventOfALostOne(t *testing.T) {
 	t.Parallel()

@@ -184,8 +184,7 @@ func (l *Loop) failStart(ctx context.Context, d Delivery, parent instances.Paren
 	}
 	var next json.RawMessage
 	if chain, ok := chainIn(d.Body); ok {
-		chain.Hops++
-		next, _ = json.Marshal(chain) // Strings and numbers always marshal.
+		next = l.nextHop(chain, d.Group)
 	}
 	return l.send(ctx, to, end, fmt.Sprintf("%s@%d/%s.failed", to, parent.Incarnation, parent.Child), next)
 }

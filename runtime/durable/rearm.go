@@ -87,12 +87,14 @@ func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue 
 	return record, nil
 }
 
-// onNewQueue returns the record without the sequence numbers of earlier queues. The numbers of a new queue begin anew, even
-// if the queue has the name of a lost one. The last sends move to the new queue, because a sender repeats a pending
-// send there. The decisions to park events end with their queue.
+// onNewQueue returns the record without the watermarks of earlier queues. The numbers of a new queue begin anew, even if
+// the queue has the name of a lost one. The last sends move to the new queue, because a sender repeats a pending send
+// there. The decisions to park events end with their queue.
 func onNewQueue(record instances.Record, queue string) instances.Record {
 	record.Watermark, record.Attempts = nil, nil
-	record.RecentEvents = without(record.RecentEvents, func(known string) bool { return strings.HasPrefix(known, placePrefix) })
+	record.RecentEvents = without(record.RecentEvents, func(known string) bool {
+		return strings.HasPrefix(known, appliedAt(instances.Place{Queue: queue}))
+	})
 	record.Outbox = without(record.Outbox, func(effect statechart.Effect) bool { return effect.Kind == parkDelivery })
 	var sends []instances.LastSend
 	for _, earlier := range slices.Sorted(maps.Keys(record.LastSends)) {
