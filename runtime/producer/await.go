@@ -103,17 +103,6 @@ func CheckCondition(machines *durable.Machines, machine string, until Condition)
 // that was parked before its instance existed leaves no trace in the store. Then Await waits until the context ends.
 // If Event.Type is empty, Await does not wait until the event has been applied.
 func (p *Producer) Await(ctx context.Context, sent Sent, until Condition, each func(context.Context, Poll) error) (Outcome, error) {
-	return p.poll(ctx, sent, until, each)
-}
-
-// Wait is Await without an event: it polls until the instance reaches the condition. It returns at once if the condition
-// holds already.
-func (p *Producer) Wait(ctx context.Context, id instances.ID, until Condition, each func(context.Context, Poll) error) (Outcome, error) {
-	return p.poll(ctx, Sent{Event: Event{Message: durable.Message{To: id}}}, until, each)
-}
-
-// poll implements Await and Wait. If sent.Type is empty, it waits for no event, only for the condition.
-func (p *Producer) poll(ctx context.Context, sent Sent, until Condition, each func(context.Context, Poll) error) (Outcome, error) {
 	poll := Poll{Pause: PollFirst}
 	for {
 		var err error
@@ -142,6 +131,12 @@ func (p *Producer) poll(ctx context.Context, sent Sent, until Condition, each fu
 		poll.Waited += poll.Pause
 		poll.Pause = NextPoll(poll.Pause)
 	}
+}
+
+// Wait is Await without an event: it polls until the instance reaches the condition. It returns at once if the condition
+// holds already.
+func (p *Producer) Wait(ctx context.Context, id instances.ID, until Condition, each func(context.Context, Poll) error) (Outcome, error) {
+	return p.Await(ctx, Sent{Event: Event{Message: durable.Message{To: id}}}, until, each)
 }
 
 // sleep pauses. If the context ends first, sleep returns the error of the context.

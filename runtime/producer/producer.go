@@ -140,13 +140,7 @@ type Sent struct {
 // Send queues an event. After an error that does not wrap durable.ErrDenied or durable.ErrRefused, the event may or may not
 // be queued.
 func (p *Producer) Send(ctx context.Context, event Event) (Sent, error) {
-	return p.send(ctx, Sent{Event: event})
-}
-
-func (p *Producer) send(ctx context.Context, sent Sent) (Sent, error) {
-	var err error
-	sent.MessageID, sent.Place.SequenceNumber, err = p.queue.Enqueue(ctx, sent.Message)
-	return sent, err
+	return p.SendWatched(ctx, Sent{Event: event})
 }
 
 // Watch prepares to send an event whose outcome Await will wait for. It reads the queue's ARN and the instance, so that
@@ -163,5 +157,7 @@ func (p *Producer) Watch(ctx context.Context, event Event) (Sent, error) {
 
 // SendWatched queues the event that Watch has prepared. It fails as Send does.
 func (p *Producer) SendWatched(ctx context.Context, watched Sent) (Sent, error) {
-	return p.send(ctx, watched)
+	var err error
+	watched.MessageID, watched.Place.SequenceNumber, err = p.queue.Enqueue(ctx, watched.Message)
+	return watched, err
 }
