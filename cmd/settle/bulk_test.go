@@ -198,6 +198,6 @@ func TestConditionsOnTheContext(t *testing.T) {
 		}
 		contains(u.t, u.run("bulk", "keep", "--local", "--machine", "signup", "--dry-run", "--context", "name").err, "--context: expected 'path op value'")
 		contains(u.t, u.run("bulk", "keep", "--local", "--dry-run").err, "expected --machine")
-		contains(u.t, u.run("bulk", "keep", "--local", "--machine", "signup", "--yes", "--rate", "2000000000").err, "a --rate of 1 to 1000000, got \"signup\" and 2000000000")
+		contains(u.t, u.run("bulk", "send", "--local", "--machine", "signup", "CANCEL", "type=x").err, `must not have the key "type"`)
 	})
 }

@@ -36,8 +36,8 @@ func (f tableFlags) items(ctx context.Context, s *session) (meteredClient, error
 
 // Run writes a line for each item of the table.
 func (c *backupCommand) Run(ctx context.Context, s *session) error {
-	if c.Rate < 1 {
-		return fmt.Errorf("%w: --rate: expected at least 1, got %d", errUsage, c.Rate)
+	if err := checkRate(c.Rate); err != nil {
+		return err
 	}
 	client, err := c.items(ctx, s)
 	if err != nil {

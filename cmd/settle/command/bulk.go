@@ -40,9 +40,6 @@ type bulkFlags struct {
 	copies []view.Copy
 }
 
-// rateMax is the largest --rate. It is more than a process achieves.
-const rateMax = 1_000_000
-
 // bulkCommand groups the commands that change many instances.
 type bulkCommand struct {
 	Send      bulkSendCommand      `cmd:"" help:"Send an event to each instance."`
@@ -72,10 +69,13 @@ type (
 
 // run lists the instances with the status and processes each of them. An empty status means any status.
 func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Status, command []string, action func(o *operator, stamp int64) bulkAction) error {
-	if c.Machine == "" || c.Rate < 1 || c.Rate > rateMax {
-		return fmt.Errorf("%w: expected --machine, and a --rate of 1 to %d, got %q and %d", errUsage, rateMax, c.Machine, c.Rate)
+	if c.Machine == "" {
+		return fmt.Errorf("%w: expected --machine", errUsage)
 	}
-	var err error
+	err := checkRate(c.Rate)
+	if err != nil {
+		return err
+	}
 	if c.conditions, err = conditions(c.Context); err != nil {
 		return err
 	}

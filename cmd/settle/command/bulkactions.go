@@ -12,6 +12,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -29,26 +30,22 @@ type bulkAction struct {
 
 // Run sends an event to each instance. The stamp of the run is the event's ID, so a repeated send changes nothing.
 func (c *bulkSendCommand) Run(ctx context.Context, s *session) error {
-	event, err := pairs(c.Payload)
+	payload, err := pairs(c.Payload)
+	if err != nil {
+		return err
+	}
+	body, err := eventBody(payload, c.Event, "")
 	if err != nil {
 		return err
 	}
 	return c.run(ctx, s, statechart.Active, append([]string{"send", c.Event}, c.Payload...), func(o *operator, stamp int64) bulkAction {
 		eventID := "bulk/" + strconv.FormatInt(stamp, 10)
-		event["type"], event["$id"] = json.RawMessage(strconv.Quote(c.Event)), json.RawMessage(strconv.Quote(eventID))
 		return bulkAction{
 			isDone: func(record instances.Record) bool { return durable.Remembers(record, eventID, nil) },
 			apply: func(ctx context.Context, record instances.Record) error {
-				body, err := json.Marshal(event)
+				checked, err := producer.Check(o.machines, record.Instance, body, eventID, producer.EventBytesMax)
 				if err == nil {
-					_, err = o.machines.Accept(record.Instance, body)
-				}
-				if err != nil {
-					return err
-				}
-				deduplicationID, err := durable.DeduplicationID(record.Instance, eventID, body)
-				if err == nil {
-					_, err = o.queue.Send(ctx, durable.Message{To: record.Instance, Body: body, DeduplicationID: deduplicationID})
+					_, err = o.queue.Send(ctx, checked.Message)
 				}
 				return err
 			},
@@ -91,17 +88,24 @@ func (c *bulkFlags) operate(ctx context.Context, s *session, op instances.Operat
 		return err
 	}
 	return c.run(ctx, s, status, []string{string(op.Kind), op.State, string(text)}, func(o *operator, stamp int64) bulkAction {
-		op.By, op.Reason = o.by, strings.TrimSpace(fmt.Sprintf("%s (bulk %d)", c.Reason, stamp))
-		return bulkAction{
-			isDone: func(record instances.Record) bool {
-				return slices.ContainsFunc(record.History, func(t instances.Transition) bool { return isOfRun(t, op) })
-			},
-			apply: func(ctx context.Context, record instances.Record) error {
-				own := op
-				own.At = s.Now()
-				_, err := o.change(ctx, record.Instance, own, patches, record.Revision)
-				return err
-			},
-		}
+		return c.operation(o, op, stamp, func(ctx context.Context, record instances.Record, op instances.Operation) error {
+			_, err := o.change(ctx, record.Instance, op, patches, record.Revision)
+			return err
+		})
 	})
+}
+
+// operation returns the action that applies the operation to each instance.
+func (c *bulkFlags) operation(o *operator, op instances.Operation, stamp int64, apply func(context.Context, instances.Record, instances.Operation) error) bulkAction {
+	op.By, op.Reason = o.by, strings.TrimSpace(fmt.Sprintf("%s (bulk %d)", c.Reason, stamp))
+	return bulkAction{
+		isDone: func(record instances.Record) bool {
+			return slices.ContainsFunc(record.History, func(t instances.Transition) bool { return isOfRun(t, op) })
+		},
+		apply: func(ctx context.Context, record instances.Record) error {
+			own := op
+			own.At = o.session.Now()
+			return apply(ctx, record, own)
+		},
+	}
 }

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
@@ -103,20 +102,14 @@ func (c *bulkForgetCommand) Run(ctx context.Context, s *session) error {
 	c.ended, c.copies = true, view.Copies()
 	return c.run(ctx, s, "", []string{string(instances.Forget)}, func(o *operator, stamp int64) bulkAction {
 		f := newForgetting(o, c.queues(c.awsFlags, c.Queue))
-		op := instances.Operation{Kind: instances.Forget, By: o.by, Reason: strings.TrimSpace(fmt.Sprintf("%s (bulk %d)", c.Reason, stamp)), At: s.Now()}
-		return bulkAction{
-			prepare: func(ctx context.Context, j *journal) error { return f.prepare(ctx, j, op) },
-			isDone: func(record instances.Record) bool {
-				return slices.ContainsFunc(record.History, func(t instances.Transition) bool { return isOfRun(t, op) })
-			},
-			apply: func(ctx context.Context, record instances.Record) error {
-				own := op
-				own.At = s.Now()
-				if _, err := f.check(ctx, record.Instance, own); err != nil {
-					return err
-				}
-				return f.erase(ctx, record.Instance, own)
-			},
-		}
+		op := instances.Operation{Kind: instances.Forget, At: s.Now()}
+		action := c.operation(o, op, stamp, func(ctx context.Context, record instances.Record, op instances.Operation) error {
+			if _, err := f.check(ctx, record.Instance, op); err != nil {
+				return err
+			}
+			return f.erase(ctx, record.Instance, op)
+		})
+		action.prepare = func(ctx context.Context, j *journal) error { return f.prepare(ctx, j, op) }
+		return action
 	})
 }

@@ -59,8 +59,8 @@ type importing struct {
 
 // Run writes the items of the files into the table.
 func (c *importCommand) Run(ctx context.Context, s *session) error {
-	if c.Rate < 1 {
-		return fmt.Errorf("%w: --rate: expected at least 1, got %d", errUsage, c.Rate)
+	if err := checkRate(c.Rate); err != nil {
+		return err
 	}
 	bytesMax, err := c.size()
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
@@ -83,22 +82,15 @@ func connect(ctx context.Context, s *session, table tableFlags, queue string, dr
 	return o, err
 }
 
-// queueARN returns the ARN of the queue. In a dry run, which does not use the queue, it returns the given name or URL.
-func (o *operator) queueARN(ctx context.Context, queue string) (string, error) {
-	if o.queue == nil {
-		return queue, nil
+// rateMax is the largest --rate. It is more than a process achieves.
+const rateMax = 1_000_000
+
+// checkRate checks --rate.
+func checkRate(rate int) error {
+	if rate < 1 || rate > rateMax {
+		return fmt.Errorf("%w: --rate: expected 1 to %d, got %d", errUsage, rateMax, rate)
 	}
-	client := sqs.NewFromConfig(o.settings)
-	url, err := sqsqueue.ResolveURL(ctx, client, queue)
-	if err != nil {
-		return "", err
-	}
-	name := types.QueueAttributeNameQueueArn
-	output, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: []types.QueueAttributeName{name}})
-	if err != nil {
-		return "", fmt.Errorf("reading the ARN of the queue %s: %w", queue, err)
-	}
-	return output.Attributes[string(name)], nil
+	return nil
 }
 
 // workersMax is how many instances are processed at a time.

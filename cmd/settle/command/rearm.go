@@ -61,8 +61,10 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 		return c.explain(s, err)
 	}
 	r := &rearming{operator: o, stamp: cmp.Or(c.Resume, now), family: c.Instance != "", found: view.Rearms{}}
-	if c.NewQueue {
-		if r.newQueue, err = o.queueARN(ctx, c.Queue); err != nil {
+	if c.NewQueue && c.DryRun {
+		r.newQueue = c.Queue
+	} else if c.NewQueue {
+		if r.newQueue, err = o.queue.ARN(ctx); err != nil {
 			return c.explain(s, err)
 		}
 	}

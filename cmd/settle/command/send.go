@@ -129,23 +129,27 @@ func (c *sendCommand) body(ctx context.Context, s *session) (json.RawMessage, er
 	if len(c.ID) > producer.EventIDBytesMax {
 		return nil, fmt.Errorf("%w: --id: expected at most %d bytes, got %d", errUsage, producer.EventIDBytesMax, len(c.ID))
 	}
-	event, err := c.payload(ctx, s)
+	payload, err := c.payload(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	own := map[string]string{"type": c.Event, "$id": c.ID}
-	for key, value := range own {
-		if _, twice := event[key]; twice {
-			return nil, fmt.Errorf("%w: the payload must not have the key %q: give the event's type as an argument, and its ID with --id", errUsage, key)
+	return eventBody(payload, c.Event, c.ID)
+}
+
+// eventBody adds the type to the payload, and the ID if it is not empty.
+func eventBody(payload map[string]json.RawMessage, typ, id string) (body json.RawMessage, err error) {
+	for key, value := range map[string]string{"type": typ, "$id": id} {
+		if _, twice := payload[key]; twice {
+			return nil, fmt.Errorf("%w: the payload must not have the key %q, which the command itself sets", errUsage, key)
 		}
 		if value == "" {
 			continue
 		}
-		if event[key], err = json.Marshal(value); err != nil {
+		if payload[key], err = json.Marshal(value); err != nil {
 			return nil, err
 		}
 	}
-	return json.Marshal(event)
+	return json.Marshal(payload)
 }
 
 func (c *sendCommand) payload(ctx context.Context, s *session) (map[string]json.RawMessage, error) {
