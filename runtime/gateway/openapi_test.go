@@ -154,7 +154,7 @@ func TestOpenAPIDocumentIsValid(t *testing.T) {
 	document, text := documentOf(t, newWorld(t, allParties()))
 	source, err := os.ReadFile("testdata/npm/node_modules/@seriousme/openapi-schema-validator/schemas/v3.1/schema.json")
 	if errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") == "" {
-		t.Skip("the npm package @seriousme/openapi-schema-validator is not installed: run `make test`")
+		t.Skip("the npm package @seriousme/openapi-schema-validator is not installed: run `make test`") // Tests use no network, so only make installs npm packages.
 	}
 	if err != nil {
 		t.Fatal(err)
