@@ -55,8 +55,8 @@ type Store interface {
 	producer.Store
 	// Find returns the instance that has the alias or had it last. It fails with dynamostore.ErrNoAlias.
 	Find(ctx context.Context, alias string) (instances.ID, error)
-	// ListPage returns a page of the instances that the filter selects. It fails with dynamostore.ErrNoIndex.
-	ListPage(ctx context.Context, filter dynamostore.Filter, limit int, cursor string) (dynamostore.Page, error)
+	// ListIndexed yields the instances that the filter selects. It fails with dynamostore.ErrNoIndex.
+	ListIndexed(ctx context.Context, filter dynamostore.Filter) iter.Seq2[instances.Record, error]
 	// List yields the instances that the filter selects. It reads the whole table.
 	List(ctx context.Context, filter dynamostore.Filter) iter.Seq2[instances.Record, error]
 }
@@ -189,27 +189,12 @@ func (c *Client) records(ctx context.Context, filter dynamostore.Filter) iter.Se
 		return c.store.List(ctx, filter)
 	}
 	return func(yield func(instances.Record, error) bool) {
-		for cursor := ""; ; {
-			page, err := c.store.ListPage(ctx, filter, dynamostore.PageInstancesMax, cursor)
-			switch {
-			case errors.Is(err, dynamostore.ErrNoIndex) && cursor == "":
+		for record, err := range c.store.ListIndexed(ctx, filter) {
+			if errors.Is(err, dynamostore.ErrNoIndex) {
 				c.store.List(ctx, filter)(yield)
 				return
-			case err != nil:
-				yield(instances.Record{}, err)
-				return
 			}
-			for _, record := range page.Records {
-				if !yield(record, nil) {
-					return
-				}
-			}
-			for _, item := range page.Unreadable {
-				if !yield(instances.Record{}, item) {
-					return
-				}
-			}
-			if cursor = page.Cursor; cursor == "" {
+			if !yield(record, err) {
 				return
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -97,6 +98,33 @@ func (s *Store) ListPage(ctx context.Context, filter Filter, limit int, cursor s
 		}
 	}
 	return page, nil
+}
+
+// ListIndexed yields the instances of all pages of ListPage, in their order, and an *ItemError for each unreadable item.
+// Any other error, such as ErrNoIndex, ends the list.
+func (s *Store) ListIndexed(ctx context.Context, filter Filter) iter.Seq2[instances.Record, error] {
+	return func(yield func(instances.Record, error) bool) {
+		for cursor := ""; ; {
+			page, err := s.ListPage(ctx, filter, PageInstancesMax, cursor)
+			if err != nil {
+				yield(instances.Record{}, err)
+				return
+			}
+			for _, record := range page.Records {
+				if !yield(record, nil) {
+					return
+				}
+			}
+			for _, item := range page.Unreadable {
+				if !yield(instances.Record{}, item) {
+					return
+				}
+			}
+			if cursor = page.Cursor; cursor == "" {
+				return
+			}
+		}
+	}
 }
 
 // findEntries returns up to limit entries that the filter selects, in key order. It starts behind the given key.

@@ -186,30 +186,18 @@ func (c *machineWatch) list(ctx context.Context, first *progress) ([]instances.R
 // it sets byTable and reads the table.
 func listed(ctx context.Context, store *dynamostore.Store, filter dynamostore.Filter, byTable *bool) iter.Seq2[instances.Record, error] {
 	return func(yield func(instances.Record, error) bool) {
-		for cursor := ""; !*byTable; {
-			page, err := store.ListPage(ctx, filter, dynamostore.PageInstancesMax, cursor)
-			if errors.Is(err, dynamostore.ErrNoIndex) {
-				*byTable = true
-				break
-			}
-			if err != nil {
-				yield(instances.Record{}, err)
-				return
-			}
-			for _, record := range page.Records {
-				if !yield(record, nil) {
+		if !*byTable {
+			for record, err := range store.ListIndexed(ctx, filter) {
+				if *byTable = errors.Is(err, dynamostore.ErrNoIndex); *byTable {
+					break
+				}
+				if !yield(record, err) {
 					return
 				}
-			}
-			for _, unreadable := range page.Unreadable {
-				if !yield(instances.Record{}, unreadable) {
-					return
-				}
-			}
-			if cursor = page.Cursor; cursor == "" {
-				return
 			}
 		}
-		store.List(ctx, filter)(yield)
+		if *byTable {
+			store.List(ctx, filter)(yield)
+		}
 	}
 }
