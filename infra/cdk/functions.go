@@ -50,6 +50,9 @@ func (s *Settle) environment(function string) map[string]*string {
 		setSecret(env, "SETTLE_GITHUB_WEBHOOK_SECRET", s.secrets.GitHubWebhook)
 		setSecret(env, "SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS", s.secrets.GitHubWebhookPrevious)
 		s.setCallbacks(env)
+		if base := s.props.basePath(); base != "" {
+			env["SETTLE_BASE_PATH"] = &base
+		}
 	case Delay:
 		s.setTimers(env)
 	case Objects:

@@ -3,6 +3,7 @@ package cdk
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -134,7 +135,8 @@ type Props struct {
 	// default: the stack then has no function objects.
 	UploadBuckets []*string
 
-	// CallbackBase is the public address of the HTTP API for third parties. Defaults to the API's own address.
+	// CallbackBase is the public address of the HTTP API for third parties, without a slash at its end. Defaults to the API's
+	// own address. If it has a path, such as https://api.example.com/settle, the gateway accepts requests below this path.
 	CallbackBase string
 	// LogRetention is the retention of logs. Defaults to a month.
 	LogRetention awslogs.RetentionDays
@@ -229,6 +231,11 @@ func (p Props) validate() error {
 	if err := p.Secrets.validate(p.WithoutExamples); err != nil {
 		return err
 	}
+	if base := p.CallbackBase; base != "" && !*awscdk.Token_IsUnresolved(base) {
+		if parsed, err := url.Parse(base); err != nil || parsed.Scheme != "https" || parsed.Host == "" || strings.HasSuffix(base, "/") || base != "https://"+parsed.Host+parsed.Path {
+			return fmt.Errorf("cdk: expected Props.CallbackBase such as https://api.example.com/settle, without a slash at its end, got %q", base)
+		}
+	}
 	if p.EventBus != nil && p.WithoutEventBus {
 		return fmt.Errorf("cdk: expected Props.EventBus or Props.WithoutEventBus, got both: remove one")
 	}
@@ -254,6 +261,19 @@ func (p Props) validate() error {
 		}
 	}
 	return nil
+}
+
+// basePath returns the path of CallbackBase: the path of the custom domain's API mapping. An address that only
+// CloudFormation knows has none.
+func (p Props) basePath() string {
+	if *awscdk.Token_IsUnresolved(p.CallbackBase) {
+		return ""
+	}
+	base, err := url.Parse(p.CallbackBase)
+	if err != nil {
+		return "" // validate has refused it.
+	}
+	return base.Path
 }
 
 // settleName matches valid names of queues and schedule groups.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -56,6 +57,7 @@ func (a *api) buildOpenAPI() ([]byte, error) {
 	}
 	return json.Marshal(object{
 		"openapi": "3.1.0",
+		"servers": []object{{"url": cmp.Or(a.config.BasePath, "/")}},
 		"info": object{
 			"title": "Settle", "version": a.version(),
 			"description": "Sends events to instances and shows them. A payload's code may require more than its schema: then the answer is 400 with the code payload.",

@@ -54,6 +54,9 @@ const (
 	// defaults to the default of durable.Config.HopsMax.
 	HopsMax = "SETTLE_HOPS_MAX"
 
+	// BasePath is the path below which the gateway's custom domain serves the API; see gateway.Config.BasePath.
+	BasePath = "SETTLE_BASE_PATH"
+
 	// Service is the service name in metrics and traces, "settle" by default.
 	Service = "SETTLE_SERVICE"
 	// LogLevel is the minimum level of the log: debug, info (the default), warn or error.
@@ -91,6 +94,7 @@ type Settings struct {
 	EventBus string
 	// HistoryMax and HopsMax are 0 for the default.
 	HistoryMax, HopsMax int
+	BasePath            string
 	// Service is never empty.
 	Service     string
 	LogLevel    slog.Level
@@ -114,6 +118,7 @@ func readSettings(r *Env) Settings {
 		ScheduleGroup:           r.Text(ScheduleGroup, "the name of a schedule group"),
 		Workflows:               r.workflows(Workflows),
 		EventBus:                r.bus(EventBus),
+		BasePath:                r.Text(BasePath, "a path such as /settle"),
 		Service:                 cmp.Or(r.Text(Service, "a name"), "settle"),
 		LogLevel:                r.level(LogLevel),
 		LogPayloads:             r.OnOff(LogPayloads),
