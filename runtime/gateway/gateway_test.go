@@ -76,7 +76,7 @@ func TestProbesOfThirdPartiesRingNoAlarm(t *testing.T) {
 	}
 }
 
-// A custom domain may serve the API below a path. Whether the path arrives depends on what is in front of the API.
+// A custom domain may serve the API below a path. Some proxies keep this path, and others remove it.
 func TestTheAPIAcceptsPathsWithAndWithoutItsBasePath(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, gateway.Config{BasePath: "/team/settle"})
