@@ -143,7 +143,7 @@ func TestABulkRunRecognisesALateWriteOfItsFormerProcess(t *testing.T) {
 				}
 				return nil
 			}, nil)
-			second.User = "bob" // An assumed role has a new name in each process.
+			second.User = "bob" // With an assumed role, each process may have another session name.
 			got := u.runAs(second, args...)
 			contains(u.t, got.out, "1 instance: 1 changed, 0 skipped, 0 failed.\n")
 			time.Sleep(time.Hour)

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"maps"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +18,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// relay is a machine that sends each item to work/1, and has a timer of an hour. Its child is done after FINISH.
+// relay is a machine that sends COUNT to work/1 for each PASS, and has a timer of an hour. RUN starts its child, which is
+// done after FINISH.
 func relay() command.Config {
 	type none struct{}
 	type (
@@ -123,6 +126,41 @@ func TestRearmIncludesFinishedChildren(t *testing.T) {
 		contains(u.t, u.must("get", "--local", "relay/1"), "state     open\n")
 		u.restore(backup, "relay/")
 		contains(u.t, u.must("rearm", "--local", "relay/1"), "errand   1 ", "relay    1 ")
+		time.Sleep(time.Minute)
+		contains(u.t, u.must("get", "--local", "relay/1"), "state     open\n")
+	})
+}
+
+func TestBulkRearmContinuesAfterEachInterruption(t *testing.T) {
+	t.Parallel()
+	withMachines(t, relay(), func(u user) {
+		u.must("send", "--local", "relay/1", "RUN")
+		u.must("send", "--local", "relay/2", "END")
+		time.Sleep(time.Minute)
+		backup := u.backup()
+		u.must("send", "--local", "relay/1", "FINISH")
+		time.Sleep(time.Hour)
+		u.restore(backup, "relay/")
+		args := []string{"bulk", "rearm", "--local", "--machine", "relay", "--older-than", "30m", "--yes", "--journal", filepath.Join(u.t.TempDir(), "journal")}
+		var last answer
+		budget := 1
+		for ; budget < 50; budget++ {
+			var calls atomic.Int64
+			last = u.runAs(u.faultily(func(string, string) error {
+				if calls.Add(1) > int64(budget) {
+					return errors.New("the network is down")
+				}
+				return nil
+			}, nil), args...)
+			if last.code == command.ExitDone {
+				break
+			}
+			contains(u.t, last.err, "the network is down")
+		}
+		contains(u.t, last.out, "2 instances: 1 changed, 1 skipped, 0 failed.\n")
+		if budget < 5 {
+			u.t.Errorf("expected at least 4 interruptions, got %d", budget-1)
+		}
 		time.Sleep(time.Minute)
 		contains(u.t, u.must("get", "--local", "relay/1"), "state     open\n")
 	})

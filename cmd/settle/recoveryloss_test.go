@@ -180,7 +180,7 @@ func TestRecoveryOfTheRegion(t *testing.T) {
 		d.blocked.Store(&clearing) // Receivers apply sends that their senders still have in the outbox.
 		d.note("torn", d.from)
 		time.Sleep(time.Minute)
-		for n := range recentEvents { // The tally forgets the IDs of the sends.
+		for n := range recentEvents { // After these events, the tally no longer remembers the IDs of the earlier sends.
 			d.send("tally/1", fmt.Sprintf(`{"type": "COUNT", "what": "more", "$id": "more-%d"}`, n), fmt.Sprint("more-", n))
 		}
 		time.Sleep(time.Minute)

@@ -93,7 +93,7 @@ func isForm(r *http.Request) bool {
 	return strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
 }
 
-// serveQuery serves a request in the query protocol by translating it to and from JSON.
+// serveQuery serves a request in the query protocol. It translates the request to JSON, and the answer from JSON.
 func (c *Cloud) serveQuery(w http.ResponseWriter, r *http.Request, id string, form []byte) {
 	if serveIdentity(w, r, id, form) {
 		return

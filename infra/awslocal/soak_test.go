@@ -246,7 +246,8 @@ func deliveries(messages []types.Message) ([]delivery, error) {
 	return batch, nil
 }
 
-// acknowledge deletes a message, and retries until a call is answered. It returns false if the test is over.
+// acknowledge deletes a message, and retries while the server is down. It returns false if the test is over or the call
+// fails otherwise.
 func (s *soak) acknowledge(ctx context.Context, client *sqs.Client, d delivery) bool {
 	for {
 		s.deleting(d)

@@ -305,7 +305,8 @@ func (t *turn) applyCounted(ctx context.Context, d Delivery, event statechart.Ev
 	return counted, t.apply(ctx, d, event)
 }
 
-// apply applies the delivery's event and keeps its task token, if it has one. On an error nothing has changed.
+// apply applies the delivery's event and keeps its task token, if it has one. If it returns an error, the draft is unchanged, unless
+// the turn is broken.
 func (t *turn) apply(ctx context.Context, d Delivery, event statechart.Event) (err error) {
 	before := t.draft
 	defer func() {

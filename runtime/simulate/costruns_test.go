@@ -174,8 +174,8 @@ func (w *world) playFolded(n, bytes int) {
 	}
 }
 
-// playSends sends events to one instance, which sends an event to another instance for each of them. First it fills the
-// receiver's list of remembered IDs.
+// playSends sends events to one instance, which sends an event to another instance for each of them. Before that, playSends
+// fills the receiver's list of remembered IDs.
 func (w *world) playSends(n int) {
 	const sender, receiver = "tally/1", "tally/2"
 	events := w.fill(effectTextBytes, sender, receiver)

@@ -132,7 +132,7 @@ func (r *replay) consume(message accepted) error {
 	if reason == nil {
 		// An event that was parked may be delivered again once its instance exists, or once a version that accepts it
 		// is deployed. That delivery can be applied, unless a commit asked to park the event.
-		isStopped := r.record.Parent != nil && r.instance.Status() != statechart.Active // A late start stores such a child.
+		isStopped := r.record.Parent != nil && r.instance.Status() != statechart.Active // A start that arrives after the stop stores such a child.
 		if len(reasons) > 0 && (r.isParkedByCommit(message) || r.simulation.plan.queues == 1 && !r.isMended(message) && !isStopped) {
 			return fmt.Errorf("it was parked, but can be applied: %s", reasons[0])
 		}

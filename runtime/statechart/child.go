@@ -24,7 +24,7 @@ type Child[C any] struct {
 	Input       func(C, Event) any
 	InputParams json.RawMessage // as Action.Params
 	OnDone      []Transition[C] // with the child's output (json.RawMessage)
-	OnError     []Transition[C] // with a ChildError, if the child cannot start or its output is too large
+	OnError     []Transition[C] // with a ChildError, if the child cannot start, an operator ends it, or its output is too large
 }
 
 // ChildError is the payload of error.child.ID.
@@ -50,7 +50,7 @@ func (r ChildRef) Done(output json.RawMessage) Event {
 	return Event{Type: doneChildPrefix + r.ID, Invocation: r.Key, Payload: output}
 }
 
-// Failed returns the event that reports a failed child: it could not start, or its output is too large.
+// Failed returns the event that reports a failed child: it could not start, an operator ended it, or its output is too large.
 func (r ChildRef) Failed(err error) Event {
 	return Event{Type: errorChildPrefix + r.ID, Invocation: r.Key, Payload: ChildError{Machine: r.Machine, Message: err.Error()}}
 }

@@ -50,7 +50,8 @@ type ServiceError struct {
 	Permanent bool `json:"permanent,omitempty"`
 }
 
-// RetryPolicy describes retries, with the terms of the Amazon States Language.
+// RetryPolicy describes retries with exponential backoff, like Retry in the Amazon States Language. Unlike its MaxAttempts,
+// Attempts includes the first attempt.
 type RetryPolicy struct {
 	Attempts    int           // the total number of attempts; zero means one
 	Interval    time.Duration // the wait before the second attempt; zero means one second

@@ -47,6 +47,7 @@ type bulkCommand struct {
 	Terminate bulkOperationCommand `cmd:"" help:"Terminate each instance."`
 	Move      bulkMoveCommand      `cmd:"" help:"Move each instance to another state, or change its context."`
 	Resume    bulkResumeCommand    `cmd:"" help:"Resume each stuck instance."`
+	Rearm     bulkRearmCommand     `cmd:"" help:"Rearm each instance after a restore."`
 	Keep      bulkOperationCommand `cmd:"" help:"Keep each instance beyond its retention."`
 	Unkeep    bulkOperationCommand `cmd:"" help:"End the effect of keep."`
 	Forget    bulkForgetCommand    `cmd:"" help:"Erase the data of each ended instance."`
@@ -56,6 +57,7 @@ type (
 	// bulkOperationCommand changes the instances. Its name is the kind of the change: stop, terminate, keep or unkeep.
 	bulkOperationCommand struct{ bulkFlags }
 	bulkResumeCommand    struct{ bulkFlags }
+	bulkRearmCommand     struct{ bulkFlags }
 	bulkMoveCommand      struct {
 		bulkFlags
 		moveFlags
@@ -251,6 +253,9 @@ func (c *bulkFlags) try(ctx context.Context, o *operator, id instances.ID, actio
 	case err != nil:
 		return "", err
 	case action.isDone != nil && action.isDone(record):
+		if action.finish != nil {
+			return outcomeChanged, action.finish(ctx, record)
+		}
 		_, err = o.wake(ctx, record)
 		return outcomeChanged, err
 	case record.Revision == 0 || !c.selects(record, o.session.Now()):

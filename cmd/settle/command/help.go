@@ -211,6 +211,7 @@ where copies remain. The machines of this program must be those of the consumer.
 	"bulk terminate": bulkHelp + `  settle bulk terminate --machine order --state broken --yes`,
 	"bulk move":      bulkHelp + `  settle bulk move --machine order --state packing packed --context 'warehouse = "B"'`,
 	"bulk resume":    bulkHelp + `  settle bulk resume --machine order`,
+	"bulk rearm":     bulkHelp + `  settle bulk rearm --machine order --older-than 72h`,
 	"bulk keep":      bulkHelp + `  settle bulk keep --machine order --older-than 24h --reason audit`,
 	"bulk unkeep":    bulkHelp + `  settle bulk unkeep --machine order --reason audit`,
 	"bulk forget": `Forgets each ended instance that matches, as settle forget does. Instances that are active or already forgotten do not match.

@@ -12,7 +12,7 @@ import (
 )
 
 // search is a breadth-first search through the worlds of a scenario. It visits worlds with fewer faults first, then worlds
-// with fewer steps, so the first violation of a kind has the shortest schedule.
+// with fewer steps, so the first violation of a kind has the fewest faults and, among those, the fewest steps.
 type search struct {
 	scope
 	hosts []*durable.Machines

@@ -139,7 +139,8 @@ func (g *drawer) children(of *drawnState, depth int) {
 	}
 }
 
-// completing adds a final state to every region. The event "c" leads to that final state.
+// completing adds a final state to every compound region, after it has made atomic regions above depth 3 compound. The
+// event "c" leads there from each atomic child.
 func (g *drawer) completing(of *drawnState, depth int) {
 	for _, region := range of.children {
 		if region.kind == "atomic" && depth < 3 {

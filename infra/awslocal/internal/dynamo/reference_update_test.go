@@ -12,8 +12,8 @@ type change struct {
 	apply func(plain) (plain, bool)
 }
 
-// action is one action of an update. do reads the operands from before, the item as it was before the update, and
-// changes the item after.
+// action is one action of an update. do changes its second argument, a copy of the item. It reads the
+// operands from its first argument, the item before the update.
 type action struct {
 	section, text string
 	do            func(before, after plain) bool

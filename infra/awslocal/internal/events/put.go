@@ -28,8 +28,8 @@ type Delivery struct {
 	Request json.RawMessage
 }
 
-// TakeDeliveries returns the deliveries since the last call, in order, and removes them. They are not part of the
-// records, so the caller must take them within the change that caused them.
+// TakeDeliveries returns the deliveries since the last call, in order, and removes them. A restart loses
+// them, because TakeRecords does not include them. So the caller must take them within the change that caused them.
 func (m *Model) TakeDeliveries() []Delivery {
 	deliveries := m.deliveries
 	m.deliveries = nil
