@@ -40,17 +40,8 @@ MODULES = $(patsubst ./%,%,$(shell find . -name go.mod -not -path '*/node_module
 help: ## print this help
 	@printf 'Settle: statecharts in Go on Lambda, SQS FIFO and DynamoDB.\n\n'
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
-	@printf '\nVariables: PKG=%s TEST_FLAGS= TEST_TIMEOUT=%s FUZZTIME=%s\n' '$(PKG)' '$(TEST_TIMEOUT)' '$(FUZZTIME)'
-	@printf '           PROCESSES_INSTANCES=%s PROCESSES_EVENTS=%s PROCESSES_KILLS=%s PROCESSES_SEED=%s\n' \
-		'$(PROCESSES_INSTANCES)' '$(PROCESSES_EVENTS)' '$(PROCESSES_KILLS)' '$(PROCESSES_SEED)'
-	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s SEED=%s RUNS=%s STRAIN=%s MUTANTS=%s\n' \
-		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)' '$(SEED)' '$(RUNS)' '$(STRAIN)' '$(MUTANTS)'
-	@printf '           SCENARIO= FAULTS=%s\n' '$(FAULTS)'
-	@printf '           STACK=%s OWN= BUCKET= BUCKET_OWNER= PARAMETERS= BUCKETS= ALARMS= CONCURRENCY= STREAM= TABLE= BUS= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s VULN_DB=%s\n' \
-		'$(STACK)' '$(INFRA_FLAGS)' '$(CDK)' '$(VULN_DB)'
-	@printf '           BULK_INSTANCES=%s BULK_KILLS=%s BULK_SEED=%s\n' '$(BULK_INSTANCES)' '$(BULK_KILLS)' '$(BULK_SEED)'
-	@printf '           DEV_KILLS=%s ORACLE_MACHINES=%s ORACLE_SEED=%s COST_FLAGS=%s AWS_CLI_PORT=%s BENCH_AWS_FLAGS=%s\n' \
-		'$(DEV_KILLS)' '$(ORACLE_MACHINES)' '$(ORACLE_SEED)' '$(COST_FLAGS)' '$(AWS_CLI_PORT)' '$(BENCH_AWS_FLAGS)'
+	@printf '\nVariables, with their defaults:\n'
+	@awk '/^[A-Z_]+ *\?=/ { sub(/ *\?= */, "="); if (length(line $$0) > 110) { print line; line = "" }; line = line "  " $$0 } END { print line }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: ## play five machines and their workflows, on this machine, without an AWS account
