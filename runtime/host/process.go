@@ -59,8 +59,8 @@ func Main(function Function) {
 	lambda.Start(handler)
 }
 
-// Start builds the handler of a function from the variables that lookup finds and the configuration that load returns.
-// It writes metrics to metrics and all other output to logs.
+// Start builds the handler of a function from the variables that `lookup` finds and the configuration that `load`
+// returns. It writes metrics to `metrics` and all other output to `logs`.
 func Start(function Function, lookup func(name string) (string, bool), load LoadAWS, metrics, logs io.Writer) (lambda.Handler, *slog.Logger, error) {
 	env := &Env{lookup: lookup, required: function.Requires}
 	p := &Process{Env: env, Settings: readSettings(env), AWS: env.awsConfig(load)}
