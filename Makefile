@@ -13,7 +13,7 @@ TEST_FLAGS   ?=
 TEST_TIMEOUT ?= 30m
 FUZZTIME     ?= 30s
 
-# All go commands use the same flags, also those that tests start, so that they share the build cache.
+# All go commands, including those that tests start, use the same flags, so that they share the build cache.
 export GOFLAGS     := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS 2>/dev/null)) -trimpath
 export CGO_ENABLED := 0
 
@@ -181,7 +181,7 @@ tidy-check: ## fail if go mod tidy would change a go.mod or go.sum
 		GOWORK=off $(GO) -C "$$(dirname "$$mod")" mod tidy -diff; \
 	done
 
-# git grep exits with 1 if it finds nothing, which is the wanted result, and with a higher code if it fails.
+# git grep exits with 1 if it finds nothing, which is the wanted result here. It exits with a higher code if it fails.
 .PHONY: paths-check
 paths-check: ## fail if a file contains a path of one machine, or a lock file a private registry
 	@git grep -nIE --untracked '(^|[^])}*[:alnum:]_./~-]|file://)/(work|home|root|Users)/' -- . && found=0 || found=$$?; \
@@ -278,7 +278,7 @@ deploy: functions ## deploy the stack STACK with the aws CLI; OWN= BUCKET= BUCKE
 
 COMMA := ,
 
-# The CDK command line of the lock file in infra/cdk/testdata/npm: the latest that can read the output of the construct's CDK version.
+# The CDK command line that infra/cdk/testdata/npm installs: the latest version that can read the output of the construct's CDK version.
 CDK ?= testdata/npm/node_modules/.bin/cdk
 
 .PHONY: deploy-cdk
@@ -288,7 +288,7 @@ deploy-cdk: functions $(INFRA)/testdata/npm/node_modules/.package-lock.json ## d
 		-c functions='$(if $(OWN),$(abspath $(OWN))$(COMMA))$(CURDIR)/$(DEPLOYED)' -c own='$(if $(OWN),true)'
 
 .PHONY: destroy
-destroy: ## delete the stack STACK, unless instances are active; FORCE=1 deletes it anyway, DELETE_TABLE=1 also deletes the table, DRY=1 only prints the steps
+destroy: ## delete the stack STACK, unless it has active instances or messages in its queues; FORCE=1 deletes it anyway, DELETE_TABLE=1 also deletes the table, DRY=1 only prints the steps
 	@STACK='$(STACK)' FORCE='$(FORCE)' DELETE_TABLE='$(DELETE_TABLE)' DRY='$(DRY)' infra/destroy.sh
 
 CHECKS := test-race test-deep test-benchmark lint vet tidy-check fmt-check paths-check build infra vuln-pinned

@@ -213,7 +213,7 @@ func TestDemoEndsWithZero(t *testing.T) {
 	contains(t, out, "in_progress → success", "queued → not_picked_up", "provisioning → active",
 		"waiting → succeeded", "409 Conflict", "sla.meeting → met", "sla.breaching → breached",
 		"open.sales.processing → processed", "All 11 ended as expected", "status         S     \"done\"")
-	// Each launch is printed when it happens and in the history.
+	// Each launch is printed twice: when it happens, and in the history.
 	if launches := strings.Count(out, "launching → queued"); launches != 2*(1+3) {
 		t.Errorf("expected 1 launch for the first job and 3 for the second, each printed twice, got %d", launches)
 	}

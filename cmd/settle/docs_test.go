@@ -81,7 +81,7 @@ func TestCLIDocumentsAllCommandsAndOnlyTheirFlags(t *testing.T) {
 	inText := regexp.MustCompile("`(--[a-z-]+)`")
 	for name, flags := range grammar {
 		section, ok := sections[name]
-		if group, _, _ := strings.Cut(name, " "); !ok && group == "bulk" { // Its commands share a section.
+		if group, _, _ := strings.Cut(name, " "); !ok && group == "bulk" { // The bulk commands share a section.
 			section, ok = sections[group]
 			name = group
 		}
@@ -109,7 +109,7 @@ func TestHelpHasAnExampleOfEachCommand(t *testing.T) {
 		_, detail, _ := strings.Cut(u.must(append(strings.Fields(name), "--help")...), "\n")
 		examples := 0
 		for line := range strings.Lines(detail) {
-			if !strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "     ") { // not indented as an example is
+			if !strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "     ") { // The indent is not that of an example.
 				continue
 			}
 			if of, _ := called(line, grammar); of == name {

@@ -220,8 +220,8 @@ func TestRearmReportsUnreadableItemsAndContinues(t *testing.T) {
 	})
 }
 
-// If a run ends between a commit and its message, the next run sends the message, because the instance still owes
-// effects.
+// If a run ends between a commit and its message, the next run sends the message, because the instance still has
+// effects to perform.
 func TestRearmContinuesAnInterruptedRun(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {

@@ -102,7 +102,7 @@ type shapes struct {
 	checked map[string]bool
 }
 
-// check runs a command line of the named command, and returns its output.
+// check runs a command line of the named command, checks the shape of its output, and returns the output.
 func (s shapes) check(u user, name, line string) string {
 	u.t.Helper()
 	got := u.runAs(command.Process{}, strings.Fields(line)...)
@@ -114,7 +114,7 @@ func (s shapes) checkText(t *testing.T, name, text string) {
 	t.Helper()
 	s.checked[name] = true
 	actual := shapeOf(t, name, text)
-	if name == "list" { // Its instances have the shape of get.
+	if name == "list" { // The listed instances have the shape that get prints.
 		instances := actual.(map[string]any)["instances"].([]any)
 		if !reflect.DeepEqual(instances[0], s.want["get"]) {
 			t.Errorf("list: expected instances of the shape\n%v\nas settle get shows them, got\n%v", s.want["get"], instances[0])

@@ -153,8 +153,8 @@ func newCloud(config Config) (*Cloud, error) {
 
 var _ http.Handler = (*Cloud)(nil)
 
-// locked runs work on the models, applies its consequences, and waits until every change that work made or saw is on
-// disk. All calls pass through here. Do not answer a call before locked returns. If locked returns an error, answer
+// locked runs `work` on the models, applies its consequences, and waits until every change that `work` made or saw is
+// on disk. All calls pass through here. Do not answer a call before locked returns. If locked returns an error, answer
 // with that error.
 func (c *Cloud) locked(work func(now time.Time)) *wire.Error {
 	if err := c.change(work).Wait(); err != nil {

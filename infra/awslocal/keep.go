@@ -32,8 +32,8 @@ func (c *Cloud) services() []service {
 // Open returns a Cloud backed by the data folder config.Data. The Cloud answers a call only when all changes that the
 // call made or saw are on disk. An answered call therefore survives a kill of the process. It also survives a crash of
 // the machine if the disks honour fsync. Messages in flight, receipt handles, deduplication, schedules, executions and
-// task tokens stay valid. Their deadlines follow Config.Now. Work that became due while the folder was closed is performed
-// at once.
+// task tokens stay valid. Their deadlines follow Config.Now. Work that became due while the folder was closed is
+// performed at once.
 //
 // Only one process at a time can open a folder. Close releases it. If a write fails, for example because the disk is
 // full, all later calls fail.

@@ -177,8 +177,8 @@ func (c *Cloud) checkTimeout(source EventSource) error {
 	return nil
 }
 
-// deleteAll deletes the messages of a batch except the failed ones. A message whose visibility timeout has ended is
-// not deleted and is redelivered, as with Lambda.
+// deleteAll deletes the messages of a batch except the failed ones. If the visibility timeout of a message in a FIFO
+// queue has ended, the queue keeps the message and redelivers it, as with Lambda.
 func (c *Cloud) deleteAll(queue string, batch []sqs.ReceivedMessage, failed map[string]bool) error {
 	notDeleted := c.locked(func(now time.Time) {
 		for _, message := range batch {

@@ -34,7 +34,8 @@ func synthesized(t *testing.T, fill func(awscdk.Stack)) map[string]resource {
 	return template.Resources
 }
 
-// find returns the resource of the type whose logical ID starts with prefix.
+// find returns the resource of the type whose logical ID starts with prefix. If there are several, it returns the one
+// with the shortest ID.
 func find(t *testing.T, resources map[string]resource, kind, prefix string) (string, resource) {
 	t.Helper()
 	found := ""

@@ -11,8 +11,8 @@ import (
 
 // Attempts of services.
 
-// hasTime reports whether the process has enough time left for an attempt. An attempt without a timeout may use all
-// that is left.
+// hasTime reports whether the process has enough time left for an attempt. An attempt without a timeout may use all the
+// remaining time.
 func (s *services) hasTime(timeout time.Duration) bool {
 	deadline, limited := s.ctx.Deadline()
 	return !limited || deadline.Sub(s.turn.loop.config.Now()) >= timeout
@@ -64,8 +64,8 @@ func attempt(ctx context.Context, run func(context.Context) (any, error)) (any, 
 	}
 }
 
-// cutOff ends an attempt that ran out of time because another service, another group of the batch or AWS had used the
-// time. Such an attempt does not count.
+// cutOff ends an attempt that ran out of time because another service, another group of the batch or AWS had used up
+// the time. This attempt does not count.
 func (s *services) cutOff(invocation statechart.Invocation) {
 	s.forget(invocation.Key)
 	s.turn.draft.Instance = s.turn.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1)
@@ -73,7 +73,7 @@ func (s *services) cutOff(invocation statechart.Invocation) {
 	s.failed[invocation.Key] = &retryError{err: errOutOfTime}
 }
 
-// forget ends the context of an attempt.
+// forget ends the context of an attempt and removes the attempt from `running`.
 func (s *services) forget(key string) {
 	if cancel := s.running[key].cancel; cancel != nil {
 		cancel()

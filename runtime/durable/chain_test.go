@@ -72,7 +72,7 @@ func (w *world) pulse() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// hopsMax is the limit in the tests here.
+// hopsMax is Config.HopsMax in these tests.
 const hopsMax = 50
 
 // inChains runs a test in a world of echoes and nests.
@@ -139,7 +139,7 @@ func TestARedrivenMessageOfACycleCountsAnew(t *testing.T) {
 	})
 }
 
-// Timers and events from outside form no chain. Messages to which different events have led belong to different chains.
+// Timers and events from outside continue no chain. Messages caused by different events belong to different chains.
 func TestMessagesThatOthersCauseAreNotParked(t *testing.T) {
 	t.Parallel()
 	inChains(t, func(t *testing.T, w *world) {
@@ -199,7 +199,7 @@ func TestATimerThatFiresWhileAServiceRunsBeginsAChain(t *testing.T) {
 	})
 }
 
-// A parked copy has no chain, and the applied event had one.
+// The applied event had a chain. A parked copy of it has none.
 func TestAnAppliedMessageOfAChainIsRemembered(t *testing.T) {
 	t.Parallel()
 	inChains(t, func(t *testing.T, w *world) {

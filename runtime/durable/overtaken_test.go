@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// anonymous returns a task without an execution, so that no execution history shows its answer.
+// anonymous returns a task whose execution is unknown, so that no execution history can show its answer.
 func (w *world) anonymous(token, name string) string {
 	return strings.Replace(w.wait(token, name, 24*time.Hour, 0), fmt.Sprintf(`"execution": "execution of %s", `, token), "", 1)
 }

@@ -14,7 +14,7 @@ import (
 // errOutOfTime is returned for services that still run at the deadline of the invocation.
 var errOutOfTime = errors.New("the invocation has run out of time")
 
-// A service that starts within promptly of the start of its invocation counts as having the whole invocation. If the
+// A service that starts at most `promptly` after its invocation counts as having the whole invocation. If the
 // invocation runs out of time, this service loses an attempt. A service that starts later loses none.
 const promptly = time.Second
 
@@ -29,8 +29,8 @@ type services struct {
 	// failed holds the invocations whose attempt failed in this turn and will be retried.
 	failed  map[string]*retryError
 	results chan result
-	// unstored is set when a service has ended, or a timer has fired, since the last commit. start then commits before
-	// it calls another service. Otherwise a crash would run the finished service again.
+	// unstored is set when a service has ended, or a timer has fired, since the last commit. The method start then
+	// commits before it calls another service. Otherwise a crash would run the finished service again.
 	unstored bool
 }
 
@@ -140,7 +140,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 			if len(next) == 0 {
 				return true, s.refuse(invocation)
 			}
-			continue // The services collected in next run first. A later call of start refuses this service.
+			continue // The services collected in `next` run first. A later call of start refuses this service.
 		}
 		if err := s.hold(invocation, work); err != nil {
 			held = err
@@ -202,7 +202,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 // used up the time.
 var errTooLittleTime = errors.New("too little time left for another service")
 
-// hold returns an error if an attempt must not begin now, because something else may use it up.
+// hold returns an error if an attempt must not begin now, because it might be lost through no fault of the service.
 func (s *services) hold(invocation statechart.Invocation, work Work) error {
 	t := s.turn
 	if t.loop.config.Now().Sub(t.began) > promptly && !s.hasTime(work.Timeout) {

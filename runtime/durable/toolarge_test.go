@@ -60,7 +60,7 @@ type pickyStore struct {
 	err     error
 }
 
-// mentioning refuses records whose snapshot contains the word.
+// mentioning returns a function that selects records whose snapshot contains the word.
 func mentioning(word string) func(instances.Record) bool {
 	return func(record instances.Record) bool { return strings.Contains(string(record.Snapshot), word) }
 }
@@ -72,7 +72,7 @@ func (s pickyStore) Commit(ctx context.Context, record instances.Record) error {
 	return s.process.Commit(ctx, record)
 }
 
-// handlePicky is handle with a pickyStore.
+// handlePicky does the work of handle with a pickyStore.
 func (w *world) handlePicky(t *testing.T, refused func(instances.Record) bool, err error) (failed []string) {
 	t.Helper()
 	p := w.start(functionTimeout)

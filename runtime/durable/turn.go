@@ -109,7 +109,7 @@ func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int,
 
 // receive processes one delivery. It first settles the instance if an earlier delivery left it unsettled. Then it
 // applies the event, skips it, or parks it. done reports whether the delivery may be acknowledged. An error ends the
-// turn: the queue redelivers the deliveries behind this one. folded says that other deliveries came before it in the
+// turn: the queue redelivers the deliveries behind this one. folded is set if other deliveries came before it in the
 // turn.
 func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool, err error) {
 	t.chain = t.chainOf(d)
@@ -305,8 +305,8 @@ func (t *turn) applyCounted(ctx context.Context, d Delivery, event statechart.Ev
 	return counted, t.apply(ctx, d, event)
 }
 
-// apply applies the delivery's event and keeps its task token, if it has one. If it returns an error, the draft is unchanged, unless
-// the turn is broken.
+// apply applies the delivery's event and keeps its task token, if it has one. After an error, the draft is unchanged,
+// unless the turn is broken.
 func (t *turn) apply(ctx context.Context, d Delivery, event statechart.Event) (err error) {
 	before := t.draft
 	defer func() {
@@ -368,9 +368,9 @@ func (t *turn) commit(ctx context.Context) error {
 	return nil
 }
 
-// dispatch performs the effects of the stored outbox in order, then answers the waiting tasks. It stores the rest if
-// an effect fails or the invocation runs out of time. repeats says that an earlier turn may have performed the
-// effects already.
+// dispatch performs the effects of the stored outbox in order, then answers the waiting tasks. It stores the rest if an
+// effect fails or the invocation runs out of time. repeats is set if an earlier turn may have performed the effects
+// already.
 func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 	if !t.stored.Record.Owes() {
 		return nil

@@ -64,7 +64,7 @@ type Store interface {
 	// had it.
 	Find(ctx context.Context, alias string) (instances.ID, error)
 	// Redeem stores the event of a callback with the instance's alias, if it is the first callback; see
-	// dynamostore.Redemption. Calling it again with the same by returns the same result.
+	// dynamostore.Redemption. A repeated call with the same `by` returns the same result.
 	Redeem(ctx context.Context, alias string, id instances.ID, event json.RawMessage, by string) (dynamostore.Redemption, error)
 }
 
@@ -118,8 +118,8 @@ func (c Config) validate(machines *durable.Machines) error {
 	return nil
 }
 
-// checkBasePath returns an error unless base can be a Config.BasePath: empty, or segments that each start with a slash. The
-// first segment must not be one of the API's own, such as "instances".
+// checkBasePath returns an error unless `base` can be a Config.BasePath: empty, or segments that each start with a
+// slash. The first segment must not be one of the API's own, such as "instances".
 func checkBasePath(base string) error {
 	if base == "" {
 		return nil
@@ -136,8 +136,9 @@ func checkBasePath(base string) error {
 	return nil
 }
 
-// withoutBasePath returns the request with the path below base. AWS documents that rawPath has no API mapping ("Create AWS
-// Lambda proxy integrations for HTTP APIs"), but other proxies leave the path as it is. So a path without base stays.
+// withoutBasePath returns the request with the path below `base`. AWS documents that rawPath does not contain the API
+// mapping ("Create AWS Lambda proxy integrations for HTTP APIs"), but other proxies leave the path as it is. So
+// withoutBasePath keeps a path that does not start with `base`.
 func withoutBasePath(r *http.Request, base string) *http.Request {
 	rest, ok := strings.CutPrefix(r.URL.Path, base)
 	if base == "" || !ok || !strings.HasPrefix(rest, "/") {
@@ -161,7 +162,7 @@ type api struct {
 	openAPI func() ([]byte, error)
 }
 
-// New returns the handler of the API. Events go to queue, instances come from store. The handler is safe for
+// New returns the handler of the API. Events go to `queue`, and instances come from `store`. The handler is safe for
 // concurrent use and runs in a server or in Lambda.
 func New(machines *durable.Machines, queue producer.Queue, store Store, config Config) (http.Handler, error) {
 	config = config.withDefaults()

@@ -75,7 +75,7 @@ func (a *api) version() string {
 	return strings.Join(all, "+")
 }
 
-// variant is what a documented path stands for: a machine, a webhook or a callback, or nothing.
+// variant is the machine, the webhook or the callback that a documented path is for. It is empty for other paths.
 type variant struct{ machine, name string }
 
 // variants returns the documented paths of a route.
@@ -240,7 +240,7 @@ func isOfRuntime(machine durable.Machine, typ string) bool {
 	return slices.Contains(own, typ) || slices.Contains(machine.Describe().WorkflowEnds, typ) || strings.HasPrefix(typ, statechart.ReservedPrefix)
 }
 
-// eventOf returns the schema of an event of type typ. of is the Go type of its payload, or nil if the event has none.
+// eventOf returns the schema of an event of type typ. `of` is the Go type of its payload, or nil if the event has none.
 func eventOf(typ string, of reflect.Type) object {
 	schema := object{}
 	if of != nil {

@@ -69,7 +69,7 @@ func Consumer(machines Machines) Function {
 }
 
 // Gateway returns the function behind an HTTP API or a function URL. It sends events to instances, shows instances, and
-// accepts webhooks and callbacks. parties may be nil. The machines only validate events and compute views.
+// accepts webhooks and callbacks. `parties` may be nil. The machines only validate events and compute views.
 func Gateway(machines Machines, parties func(p *Process) ThirdParties) Function {
 	return Function{
 		Requires: []string{Table, QueueURL},

@@ -80,8 +80,8 @@ func gcSettings(lookup func(name string) (string, bool)) (percent int, limit int
 	return 400, megabytes << 20 / 4 * 3, err == nil
 }
 
-// Start builds the handler of a function from the variables that lookup finds and the configuration that load returns.
-// It writes metrics to metrics and all other output to logs.
+// Start builds the handler of a function from the variables that `lookup` finds and the configuration that `load`
+// returns. It writes metrics to `metrics` and all other output to `logs`.
 func Start(function Function, lookup func(name string) (string, bool), load LoadAWS, metrics, logs io.Writer) (lambda.Handler, *slog.Logger, error) {
 	env := &Env{lookup: lookup, required: function.Requires}
 	p := &Process{Env: env, Settings: readSettings(env), AWS: env.awsConfig(load)}

@@ -138,15 +138,15 @@ func readSettings(r *Env) Settings {
 // Env reads environment variables and collects their problems. A variable that is unset or empty has the zero value.
 // Callers need not check for problems, because the function does not start if there are any.
 //
-// No library replaces it: github.com/caarlos0/env and github.com/sethvargo/go-envconfig would only read the text. The
-// checks and their messages would still be code of this package, with one type for each kind of variable.
+// It uses no library, because github.com/caarlos0/env and github.com/sethvargo/go-envconfig would only read the text.
+// The checks and their messages would still be code of this package, with one type for each kind of variable.
 type Env struct {
 	lookup   func(name string) (string, bool)
 	required []string
 	problems []error
 }
 
-// NewEnv returns an Env that reads variables with lookup.
+// NewEnv returns an Env that reads variables with `lookup`.
 func NewEnv(lookup func(name string) (string, bool)) *Env { return &Env{lookup: lookup} }
 
 // Require marks variables as required. A required variable that is missing is reported when it is read.
@@ -168,7 +168,7 @@ func (r *Env) Wrong(name, expected, got string) {
 	r.problems = append(r.problems, fmt.Errorf("environment variable %s: expected %s, got %s", name, expected, got))
 }
 
-// Text returns the value unchanged. expected describes it in the report of a missing required variable.
+// Text returns the value unchanged. `expected` describes it in the report of a missing required variable.
 func (r *Env) Text(name, expected string) string {
 	value, _ := r.lookup(name)
 	if value == "" && slices.Contains(r.required, name) {
@@ -266,7 +266,7 @@ func (r *Env) Duration(name string) time.Duration {
 // Count reads a number that is at least 1.
 func (r *Env) Count(name string) int { return r.count(name, "a number of at least 1", math.MaxInt) }
 
-// countTo reads a whole number from 1 to largest.
+// countTo reads a whole number from 1 to `largest`.
 func (r *Env) countTo(name string, largest int) int {
 	return r.count(name, fmt.Sprintf("a whole number from 1 to %d, or no value for the default", largest), largest)
 }

@@ -14,8 +14,8 @@ import (
 // Migration converts stored snapshots of one version of a chart to the next. It must depend only on the snapshot,
 // because the same snapshot may be migrated many times before the result is stored.
 //
-// A migration enters and leaves no state, and starts nothing. If the new version adds timers or services to an active
-// state, they do not start. If a migration moves an instance, the new state's Entry and Resolve do not run.
+// A migration does not enter or leave states, and starts nothing. If the new version adds timers or services to an
+// active state, they do not start. If a migration moves an instance, the new state's Entry and Resolve do not run.
 type Migration struct {
 	From    int      // the version that stored the snapshot; the result has version From+1
 	Changes []Change // applied in order; none means that the next version reads the snapshot as it is
@@ -175,7 +175,7 @@ func valueOf(states []string) configurationTree {
 	return root
 }
 
-// form converts a migrated snapshot to the JSON form. old is the JSON form from before the migration.
+// form converts a migrated snapshot to the JSON form. old is the JSON form before the migration.
 func (s *Stored) form(old snapshotJSON) (form snapshotJSON, err error) {
 	form = snapshotJSON{Machine: old.Machine, Status: old.Status, Steps: old.Steps, Context: s.Context, Output: s.Output}
 	if form.Value, err = json.Marshal(valueOf(s.State)); err != nil {

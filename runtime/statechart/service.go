@@ -30,8 +30,8 @@ type Call struct {
 	Attempt int // counts the attempts known to have started, from 1
 }
 
-// ServiceFunc returns a service that runs fn. Each attempt gets a copy of the context, made when it begins. R is the
-// payload type of the done event.
+// ServiceFunc returns a service that runs fn. Each attempt gets its own copy of the context. R is the payload type of
+// the done event.
 func ServiceFunc[C, R any](name string, fn func(ctx context.Context, c C, call Call) (R, error)) Service[C] {
 	if fn == nil {
 		return Service[C]{Name: name}
@@ -50,8 +50,8 @@ type ServiceError struct {
 	Permanent bool `json:"permanent,omitempty"`
 }
 
-// RetryPolicy describes retries with exponential backoff, like Retry in the Amazon States Language. Unlike its MaxAttempts,
-// Attempts includes the first attempt.
+// RetryPolicy describes retries with exponential backoff, like Retry in the Amazon States Language. Unlike MaxAttempts
+// there, Attempts includes the first attempt.
 type RetryPolicy struct {
 	Attempts    int           // the total number of attempts; zero means one
 	Interval    time.Duration // the wait before the second attempt; zero means one second

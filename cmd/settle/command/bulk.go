@@ -135,7 +135,7 @@ func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Statu
 	return c.report(s, j, false)
 }
 
-// list calls choose with each instance that matches, and returns their number.
+// list calls `choose` with each instance that matches, and returns the number of these instances.
 func (c *bulkFlags) list(ctx context.Context, o *operator, filter dynamostore.Filter, choose func(instance string) error) (count int, err error) {
 	progress := o.session.newProgress("instance found", "instances found")
 	defer progress.end()
@@ -176,7 +176,7 @@ func (c *bulkFlags) selects(record instances.Record, now time.Time) bool {
 	return !slices.ContainsFunc(c.conditions, func(w condition) bool { return !w.holds(snapshot.Context) })
 }
 
-// ask asks for confirmation, unless the run has already begun.
+// ask asks for confirmation. It does not ask with --yes, for an empty list, or if the run has already begun.
 func (c *bulkFlags) ask(ctx context.Context, s *session, j *journal, action string) error {
 	if j.begun {
 		s.note("Continuing the run of %s: %d of %d instances are done.", j.path, j.done, j.listed)
@@ -246,7 +246,7 @@ func (c *bulkFlags) apply(ctx context.Context, o *operator, instance string, act
 	}
 }
 
-// try processes an instance unless an earlier try has done so, or the instance no longer matches.
+// try processes an instance, unless an earlier try has done so or the instance no longer matches.
 func (c *bulkFlags) try(ctx context.Context, o *operator, id instances.ID, action bulkAction) (outcome, error) {
 	record, err := o.store.Load(ctx, id)
 	switch {

@@ -19,8 +19,8 @@ import (
 
 // bulkAction is the action of a bulk command on one instance.
 type bulkAction struct {
-	// prepare, if set, runs each time the run is begun or continued, before any instance is processed. The journal has
-	// the instances.
+	// prepare, if set, is called each time the command begins or continues the run, before it processes any instance.
+	// The journal contains the chosen instances.
 	prepare func(context.Context, *journal) error
 	// isDone reports whether the run has already processed the instance, in an earlier process that died before it
 	// wrote the outcome.

@@ -96,7 +96,7 @@ func checkRate(rate int) error {
 // workersMax is how many instances are processed at a time.
 const workersMax = 8
 
-// inParallel calls do with each item, until one call or the sequence fails. It returns the first error.
+// inParallel calls `do` with each item, until one call or the sequence fails. It returns the first error.
 func inParallel[T any](outer context.Context, items iter.Seq2[T, error], do func(context.Context, T) error) error {
 	ctx, stop := context.WithCancelCause(outer)
 	defer stop(nil)
@@ -129,7 +129,7 @@ func inParallel[T any](outer context.Context, items iter.Seq2[T, error], do func
 	return context.Cause(ctx)
 }
 
-// readable yields the records. It calls fail with each item that cannot be read, and continues.
+// readable yields the records. It calls `fail` with each item that cannot be read, and continues.
 func readable(records iter.Seq2[instances.Record, error], fail func(*dynamostore.ItemError)) iter.Seq2[instances.Record, error] {
 	return func(yield func(instances.Record, error) bool) {
 		for record, err := range records {
@@ -147,8 +147,8 @@ func readable(records iter.Seq2[instances.Record, error], fail func(*dynamostore
 const operationConflictsMax = 5
 
 // change computes the change, commits it, and wakes the instance. In a dry run, change writes and sends nothing. If
-// revision is not 0, it changes only that revision. An earlier run may have been interrupted between its commit and its
-// message, so change also wakes an instance that has ended, and then returns instances.ErrEnded.
+// `revision` is not 0, the instance must have that revision. An earlier run may have been interrupted between its
+// commit and its message, so change also wakes an instance that has ended, and then returns instances.ErrEnded.
 func (o *operator) change(ctx context.Context, id instances.ID, op instances.Operation, patches []any, revision int64) (shown view.Operation, err error) {
 	var record instances.Record
 	for tries := 1; ; tries++ {
@@ -191,7 +191,7 @@ func (o *operator) try(ctx context.Context, id instances.ID, op instances.Operat
 	}
 	err = o.store.Commit(ctx, record)
 	if errors.Is(err, durable.ErrUnstorable) && len(record.History) > 1 {
-		record.History = record.History[len(record.History)-1:] // The item is full. The loop would also drop its history.
+		record.History = record.History[len(record.History)-1:] // The item is too large. The loop also drops the history of such an item.
 		err = o.store.Commit(ctx, record)
 	}
 	if errors.Is(err, durable.ErrConflict) {
@@ -211,13 +211,13 @@ func isOf(t instances.Transition, op instances.Operation) bool {
 }
 
 // isOfRun reports whether the entry of a history was made by the bulk run of the operation. The reason contains the
-// run's stamp. The operator may be another one: an assumed role has a new session name in each process.
+// run's stamp. The operator's name may differ, because an assumed role has a new session name in each process.
 func isOfRun(t instances.Transition, op instances.Operation) bool {
 	op.By = t.By
 	return isOf(t, op)
 }
 
-// patched returns the context of the record with the merge patches applied, or nil without any.
+// patched returns the context of the record with the merge patches applied, or nil if there are no patches.
 func patched(record instances.Record, patches []any) (json.RawMessage, error) {
 	if len(patches) == 0 {
 		return nil, nil
@@ -236,7 +236,7 @@ func patched(record instances.Record, patches []any) (json.RawMessage, error) {
 
 // wake sends a message that lets a consumer settle the instance and perform its effects, if anything is left to do.
 func (o *operator) wake(ctx context.Context, record instances.Record) (messageID string, err error) {
-	isSettled := true // An unreadable instance has only effects left.
+	isSettled := true // If the instance cannot be restored, only its effects matter.
 	if _, instance, err := o.machines.Restore(record); err == nil {
 		isSettled = instance.Settled()
 	}

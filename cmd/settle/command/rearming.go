@@ -25,9 +25,11 @@ type rearming struct {
 	// stamp is the start of the run, in microseconds since 1970. An instance whose step count is at least the stamp counts
 	// as rearmed.
 	stamp int64
-	// If family is set, the run also rearms the finished children of an instance. Otherwise the run's listing has them.
+	// If family is set, the run also rearms the finished children of each instance. Otherwise, the records of the run
+	// include these children.
 	family bool
-	// newQueue is the ARN of the queue that replaces all earlier ones, which are lost; empty keeps them.
+	// newQueue is the ARN of the queue that replaces all earlier queues, which are lost. If it is empty, the earlier
+	// queues stay valid.
 	newQueue string
 
 	mu    sync.Mutex
@@ -142,8 +144,8 @@ func (r *rearming) fail(name string, err error) error {
 	return nil
 }
 
-// children reports the missing children that a restored parent waits for in vain. With family, it rearms those that have
-// ended, so that they notify the parent again.
+// children reports missing children, for which a restored parent would wait forever. If family is set, it rearms the
+// children that have ended, so that they notify the parent again.
 func (r *rearming) children(ctx context.Context, parent instances.Record, instance durable.Instance) error {
 	for _, ref := range instance.Children() {
 		isAskedFor := func(e statechart.Effect) bool { return e.Kind == statechart.SpawnInstance && e.Child == ref.Key }

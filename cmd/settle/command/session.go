@@ -342,7 +342,7 @@ func (s *session) hint(command string, args ...string) string {
 	return strings.Join(words, " ")
 }
 
-// takes reports whether the command given by words has the flag.
+// takes reports whether the command that `words` names has the flag.
 func takes(node *kong.Node, words []string, flag string) bool {
 	for _, word := range words {
 		k := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })

@@ -89,8 +89,8 @@ type progress struct {
 const (
 	// progressEvery is the interval of updates.
 	progressEvery = time.Second
-	// progressPlainEvery is the interval on a plain terminal, in multiples of progressEvery, because each update adds a
-	// line.
+	// progressPlainEvery is the interval on a plain terminal, in multiples of progressEvery. It is longer because each
+	// update adds a line.
 	progressPlainEvery = 10
 )
 
@@ -174,7 +174,7 @@ func (f outputFlag) json(s *session) bool {
 	return f.Output == "json" || f.Output != "text" && !s.StdoutTTY
 }
 
-// answer prints a value as JSON, or calls text.
+// answer prints a value as JSON, or calls `text`.
 func (f outputFlag) answer(s *session, value any, text func() error) error {
 	if f.json(s) {
 		return s.printJSON(value)
@@ -264,7 +264,7 @@ func (s *session) canConfirm() error {
 	return nil
 }
 
-// confirm asks a question on the terminal. If the answer is no, it returns an error whose text ends with otherwise.
+// confirm asks a question on the terminal. If the answer is no, it returns an error whose text ends with `otherwise`.
 func (s *session) confirm(ctx context.Context, question, otherwise string) error {
 	if err := s.canConfirm(); err != nil {
 		return err

@@ -207,8 +207,8 @@ func (w *watch) writeEnd(record instances.Record) error {
 var watchBackoff = statechart.RetryPolicy{Attempts: math.MaxInt, Interval: time.Second, Rate: 2, IntervalMax: 30 * time.Second}
 
 // handleError handles the error of a read. If the error is temporary, handleError prints it and returns the time until
-// the next attempt. It returns every other error, and every error of the first read, as lasting. On success, it returns
-// zero values.
+// the next attempt. It returns every other error, and every error of the first read, as `lasting`. On success, it
+// returns zero values.
 func (w *watch) handleError(ctx context.Context, first bool, err error) (again time.Duration, lasting error) {
 	switch {
 	case err == nil && w.failures > 0:

@@ -13,8 +13,8 @@ import (
 const stepsMax = 1<<53 - 1
 
 // Raise raises the step count in the JSON form of a snapshot, so that later steps derive no ID that was used before. It
-// returns the new snapshot and its step count. The count becomes steps, or increases by one if it is already that high.
-// Everything else stays, including the IDs of timers, services and children.
+// returns the new snapshot and its step count. The count becomes `steps`, or increases by one if it is already that
+// high. Everything else stays, including the IDs of timers, services and children.
 //
 // The snapshot may be of any version and is not migrated. An error means that it is unreadable.
 func Raise(snapshot json.RawMessage, steps int64) (json.RawMessage, int64, error) {

@@ -44,14 +44,14 @@ type output struct {
 // timeFormat is the format of the time at the beginning of each line.
 const timeFormat = "15:04:05.000 "
 
-// NewHandler returns a handler for records from Info up that writes to out. Each line starts with indent.
+// NewHandler returns a handler that writes records of level Info and above to `out`. Each line starts with `indent`.
 func NewHandler(out io.Writer, style Style, indent string) *Handler {
 	o := &output{Writer: out, style: style, indent: indent, instances: instanceColumn, events: eventColumn}
 	return &Handler{out: o, Handler: tint.NewTextHandler(o, &tint.Options{
 		TimeFormat: timeFormat, NoColor: !style.on,
 		ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
 			if level, ok := attr.Value.Any().(slog.Level); ok && level == slog.LevelInfo {
-				return slog.Attr{} // Only other levels are printed.
+				return slog.Attr{} // The level Info is not printed.
 			}
 			return attr
 		},

@@ -59,8 +59,8 @@ type Config struct {
 	// AllowHosts are the hosts, besides localhost and the loopback addresses, under which both addresses accept
 	// requests.
 	AllowHosts []string
-	// Data is the folder for queues and tables. A later stack with the same folder continues from its data. Empty means
-	// that they end with the stack.
+	// Data is the folder for queues and tables. A later stack with the same folder continues from its data. Without a
+	// folder, the data is lost when the stack stops.
 	Data string
 	// Webhooks are the third parties that send signed requests, by name.
 	Webhooks map[string]gateway.Webhook
@@ -70,7 +70,7 @@ type Config struct {
 	// the consumer runs in this process.
 	Consumer string
 	// ConsumerEnv returns additional environment variables for Consumer, as KEY=value. gatewayURL is the gateway's
-	// address. They override the stack's own variables. Nil means none.
+	// address. The returned variables override the stack's own. Nil means none.
 	ConsumerEnv func(gatewayURL string) []string
 	// ConsumerLogs receives the standard output and error of Consumer. Several processes may write at once. Defaults to
 	// io.Discard.
@@ -89,7 +89,8 @@ type Config struct {
 	Now func() time.Time
 	// Logger receives the log of the functions. Defaults to slog.Default.
 	Logger *slog.Logger
-	// Committed is called for each commit of the consumer in this process. Nil means that the log has the transitions.
+	// Committed is called for each commit of the consumer in this process. Nil means that the stack logs the
+	// transitions.
 	Committed func(ctx context.Context, committed durable.Committed)
 }
 

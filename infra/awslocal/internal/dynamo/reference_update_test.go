@@ -12,8 +12,8 @@ type change struct {
 	apply func(plain) (plain, bool)
 }
 
-// action is one action of an update. do changes its second argument, a copy of the item. It reads the
-// operands from its first argument, the item before the update.
+// action is one action of an update. The function `do` reads the operands from `before`, the item before the update,
+// and changes `after`, a copy of it. It returns false if DynamoDB rejects the update.
 type action struct {
 	section, text string
 	do            func(before, after plain) bool
