@@ -109,7 +109,7 @@ func TestHelpHasAnExampleOfEachCommand(t *testing.T) {
 		_, detail, _ := strings.Cut(u.must(append(strings.Fields(name), "--help")...), "\n")
 		examples := 0
 		for line := range strings.Lines(detail) {
-			if !strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "     ") { // The indent is not that of an example.
+			if !strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "     ") { // An example has another indent.
 				continue
 			}
 			if of, _ := called(line, grammar); of == name {

@@ -12,8 +12,8 @@ import (
 // ErrAliasTaken is returned by Store.Claim if another instance has the alias.
 var ErrAliasTaken = errors.New("the alias belongs to another instance")
 
-// AliasTaken is the type of an event with the key alias. A chart that declares the event receives it when the chart has
-// claimed an alias that another instance has.
+// AliasTaken is the type of the event {"alias"}. A chart that declares it receives it if another instance has the alias
+// that the chart claimed.
 const AliasTaken = "alias.taken"
 
 // aliasTaken is the body of aliasTakenEvent and of AliasTaken.

@@ -35,8 +35,7 @@ type Machine interface {
 	// Start makes a new instance in its initial configuration.
 	Start(start statechart.Start) (Instance, []statechart.Effect, error)
 	// Stopped makes an instance that was stopped before it started. It needs no input and runs no code of the machine,
-	// except to store and restore the zero value of its data. It returns an error if the zero value cannot be stored or
-	// restored.
+	// except to store and restore the zero value of its data. It returns an error if that fails.
 	Stopped() (Instance, error)
 	// Restore makes an instance from its stored snapshot.
 	Restore(snapshot json.RawMessage) (Instance, error)

@@ -52,8 +52,7 @@ type Record struct {
 	Skipped int64
 	// FailedEffects holds the effects that will never be performed, oldest first. See durable.Config.FailedEffectsMax.
 	FailedEffects []FailedEffect
-	// DeniedSince is when AWS first denied the first effect of Outbox, or else the next answer to a task; zero if AWS
-	// denied neither.
+	// DeniedSince is when AWS first denied the first effect of Outbox, or else the next answer to a task; zero if neither.
 	DeniedSince time.Time
 	// Outbox holds the effects that may not have been performed yet. Perform them in order, after the record is stored.
 	Outbox []statechart.Effect

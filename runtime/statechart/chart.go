@@ -10,7 +10,7 @@ type Chart[C any] struct {
 	clone func(C) C
 }
 
-// Must is Compile for the program's own charts. If Compile fails, Must panics with all findings.
+// Must is Compile for a program's own charts. It panics with all findings.
 func Must[C any](def Definition[C]) *Chart[C] {
 	chart, err := Compile(def)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/internal/foreign"
 )
 
-// The engine returns an error that names the exceeded limit. Only long reasons are truncated instead.
+// A step that exceeds a limit fails and names it. Long reasons are truncated.
 const (
 	MicrostepsMax        = 1000    // microsteps per event
 	NestingDepthMax      = 32      // nesting depth of states, where the root has depth 0

@@ -72,8 +72,7 @@ func RenameState(from, to string) Change {
 
 // MoveState returns a change for a state that was removed, or that is no longer atomic. Instances in or below the state
 // `from` move to the state `to`, which may be a descendant. Timers, services and children of states that are no longer
-// active are dropped. In the record of a history state, `to` also replaces `from` if it is a sibling of the history
-// state or below one. Otherwise the record is dropped.
+// active are dropped. A history state's record moves too if `to` is its sibling or below one. Otherwise it is dropped.
 func MoveState(from, to string) Change {
 	change := Change{name: fmt.Sprintf("move from state %q to %q", from, to), problem: pathsProblem(from, to)}
 	change.run = func(s *Stored) error {
@@ -111,8 +110,7 @@ func ForgetHistory(path string) Change {
 	}}
 }
 
-// RenameTimer returns a change for a renamed timer. The name of a timer is the ID of its After, or else the delay as
-// text.
+// RenameTimer returns a change for a renamed timer: its After's ID, or else its delay as text.
 func RenameTimer(state, from, to string) Change {
 	return Change{name: fmt.Sprintf("rename timer %q of state %q to %q", from, state, to), run: func(s *Stored) error {
 		each(s.Timers, func(t *Timer) {

@@ -50,8 +50,7 @@ type ServiceError struct {
 	Permanent bool `json:"permanent,omitempty"`
 }
 
-// RetryPolicy describes retries with exponential backoff, like Retry in the Amazon States Language. Unlike MaxAttempts
-// there, Attempts includes the first attempt.
+// RetryPolicy describes retries, like Retry in the Amazon States Language. Attempts includes the first.
 type RetryPolicy struct {
 	Attempts    int           // the total number of attempts; zero means one
 	Interval    time.Duration // the wait before the second attempt; zero means one second

@@ -35,8 +35,8 @@ type Timer struct {
 	state, index int
 }
 
-// Snapshot is the state of one instance between macrosteps. It is a value: a step returns a new snapshot.
-// docs/charts/snapshots.md describes its JSON form.
+// Snapshot is the state of one instance between macrosteps. It is a value: a step returns a new
+// one. docs/charts/snapshots.md describes its JSON form.
 type Snapshot[C any] struct {
 	Context  C
 	Status   Status
@@ -154,8 +154,8 @@ func (c *chart) nextEvents(configuration *configuration) []string {
 	return next
 }
 
-// Value returns the configuration in XState's form. This is the ID of the active child, or an object that maps the IDs
-// of active children to their values, in document order.
+// Value returns the configuration in XState's form. This is the active child's ID, or an object of children's IDs
+// and values, in document order.
 func (s Snapshot[C]) Value() json.RawMessage { return s.chart.appendValue(nil, &s.configuration, 0) }
 
 type snapshotJSON struct {
@@ -197,7 +197,7 @@ type serviceJSON struct {
 // MarshalJSON is AppendJSON, for encoding/json.
 func (s Snapshot[C]) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
 
-// AppendJSON appends the JSON form that Restore reads. It is faster than json.Marshal.
+// AppendJSON appends the JSON form that Restore reads, faster than Marshal.
 func (s Snapshot[C]) AppendJSON(b []byte) ([]byte, error) {
 	if s.chart == nil {
 		return nil, errors.New("marshalling a snapshot: expected one made by a chart, got a zero Snapshot")
