@@ -1,10 +1,13 @@
 package stack
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,12 +55,12 @@ func invoices(remind func(ctx context.Context, call statechart.Call) error) dura
 	}), durable.MachineConfig{})
 }
 
-// startOnClock starts a stack with a virtual clock that hosts the machine.
-func startOnClock(t *testing.T, machine durable.Machine) (*Stack, *awslocal.Clock) {
+// startOnClock starts a stack with a virtual clock that hosts the machine and writes its log to log.
+func startOnClock(t *testing.T, machine durable.Machine, log io.Writer) (*Stack, *awslocal.Clock) {
 	t.Helper()
 	clock := awslocal.NewClock(nil)
 	s, err := Start(t.Context(), func(string) []durable.Machine { return []durable.Machine{machine} },
-		byRoles(t, Config{Clock: clock, Logger: slog.New(slog.DiscardHandler)}))
+		byRoles(t, Config{Clock: clock, Logger: slog.New(slog.NewTextHandler(log, nil))}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +94,7 @@ func TestClockPassesThreeDaysOfTimersAndRetries(t *testing.T) {
 				return errors.New("the mail server is busy")
 			}
 			return nil
-		}))
+		}), io.Discard)
 		defer stop(t, s)
 		began := clock.Now()
 		time.Sleep(300 * time.Millisecond) // SQS and Scheduler count whole seconds, timers do not.
@@ -111,7 +114,7 @@ func TestClockPassesThreeDaysOfTimersAndRetries(t *testing.T) {
 func TestClockPassesAChainOfTimersExactly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, clock := startOnClock(t, invoices(func(context.Context, statechart.Call) error { return nil }))
+		s, clock := startOnClock(t, invoices(func(context.Context, statechart.Call) error { return nil }), io.Discard)
 		defer stop(t, s)
 		began := clock.Now()
 		time.Sleep(300 * time.Millisecond)
@@ -144,7 +147,7 @@ func TestClockPassesTheWaitOfAWorkflowInStep(t *testing.T) {
 		},
 	}), durable.MachineConfig{})
 	synctest.Test(t, func(t *testing.T) {
-		s, clock := startOnClock(t, machine)
+		s, clock := startOnClock(t, machine, io.Discard)
 		defer stop(t, s)
 		_, err := sfn.NewFromConfig(s.AWS()).CreateStateMachine(t.Context(), &sfn.CreateStateMachineInput{
 			Name: aws.String("nap"), RoleArn: aws.String(s.RoleARN("any")), Definition: aws.String(`{"StartAt": "Nap", "States": {"Nap": {"Type": "Wait", "Seconds": 129600, "End": true}}}`),
@@ -183,7 +186,8 @@ func TestServicesHaveTimeOnAnAdvancedClock(t *testing.T) {
 		},
 	}), durable.MachineConfig{})
 	synctest.Test(t, func(t *testing.T) {
-		s, clock := startOnClock(t, machine)
+		var log bytes.Buffer
+		s, clock := startOnClock(t, machine, &log)
 		defer stop(t, s)
 		if _, err := s.cloud.Advance(t.Context(), 72*time.Hour); err != nil {
 			t.Fatal(err)
@@ -193,6 +197,9 @@ func TestServicesHaveTimeOnAnAdvancedClock(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		wantHistory(t, s, "pair", "1", began, "0s GO [one]", "2s done.invoke.one [two]", "4s done.invoke.two [end]")
+		if strings.Contains(log.String(), "too little time") {
+			t.Errorf("want one invocation for both services, got the log:\n%s", log.String())
+		}
 	})
 }
 
