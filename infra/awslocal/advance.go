@@ -28,9 +28,9 @@ type Advanced struct {
 }
 
 // Advance moves Config.Clock forward by d, to the next whole second, because SQS and Scheduler count whole seconds. It
-// goes from one instant with due work to the next: a schedule, the end of a delay, of a visibility timeout, of a wait or
-// of a timeout of an execution. At each instant it waits until the Cloud is idle: no function runs, and no poller or
-// waiting receive can receive a message. So work that this work schedules is also performed in time.
+// goes from one instant with due work to the next, such as the time of a schedule, the end of a delay, or the end of an
+// execution's wait. At each instant it waits until the Cloud is idle: no function runs, and no poller or waiting receive
+// can receive a message. So work that this work schedules is also performed in time.
 //
 // While Advance waits, the clock stands still, for ten seconds at most. Then it runs at the real rate until the Cloud is
 // idle. Clients that hold messages without Poll do not count as work. The visibility timeouts of their messages end.

@@ -26,7 +26,7 @@ type ClockState struct {
 	Clock string `json:"clock"`
 	// AheadSeconds is how far a virtual clock is ahead of the real clock, rounded to seconds.
 	AheadSeconds int64 `json:"ahead_seconds"`
-	// From and Steps are those of Advanced. A GET leaves them out.
+	// From and Steps describe an advance, as in Advanced. A GET omits them.
 	From  *time.Time `json:"from,omitempty"`
 	Steps *int       `json:"steps,omitempty"`
 }

@@ -128,7 +128,7 @@ type Cloud struct {
 	polled map[string]int
 	// busy is the number of batches that pollers process and of invocations by executions.
 	busy int
-	// stirred is closed at the next change, or the next end of work that busy counts. It is nil if nobody waits for it.
+	// stirred is closed at the next change, or the next end of work that busy counts. It is nil if Advance does not wait.
 	stirred chan struct{}
 }
 
