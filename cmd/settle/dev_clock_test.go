@@ -223,6 +223,11 @@ func TestClockCommandsPrintTheTime(t *testing.T) {
 		} {
 			contains(u.t, u.must(strings.Fields(step.command)...), step.want)
 		}
+		// The sign-up is kept for 15 days. TTL then deletes it within a minute.
+		u.must("clock", "advance", "361h")
+		if got := u.run("get", "--local", "signup/42"); got.code != command.ExitNotFound {
+			u.t.Errorf("expected TTL to delete the instance, got %+v", got)
+		}
 	})
 }
 

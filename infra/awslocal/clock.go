@@ -30,12 +30,12 @@ type Clock struct {
 	moved bool
 }
 
-// NewClock returns a clock that runs as fast as real. Nil means time.Now.
-func NewClock(real func() time.Time) *Clock {
-	if real == nil {
-		real = time.Now
+// NewClock returns a clock that runs at the rate of the clock machine. Nil means time.Now.
+func NewClock(machine func() time.Time) *Clock {
+	if machine == nil {
+		machine = time.Now
 	}
-	return &Clock{real: real}
+	return &Clock{real: machine}
 }
 
 // Now returns the time.

@@ -125,8 +125,8 @@ func TestAdvance_performs_work_that_earlier_work_schedules(t *testing.T) {
 		if got := done.To.Sub(done.From); got != 3*day || done.Steps != 3 {
 			t.Errorf("want 72h in 3 steps, got %v in %d", got, done.Steps)
 		}
-		if real := time.Since(days.began); real != 0 {
-			t.Errorf("want no real time to pass, got %v", real)
+		if passed := time.Since(days.began); passed != 0 {
+			t.Errorf("want no real time to pass, got %v", passed)
 		}
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
@@ -176,11 +176,11 @@ func TestAdvance_waits_for_functions(t *testing.T) {
 		q.sendDelayed("a", 60)
 		q.sendDelayed("b", 70)
 		synctest.Wait()
-		real := time.Now()
+		before := time.Now()
 		advance(t, cloud, time.Hour)
 		// "b" is due ten seconds later. It arrives when the clock, which stands still for ten seconds, has run for ten more.
 		slow.want(t, map[string]time.Duration{"a": time.Minute, "b": 70 * time.Second})
-		if got := time.Since(real); got != 45*time.Second {
+		if got := time.Since(before); got != 45*time.Second {
 			t.Errorf("want 20 s until b and 25 s for it, got %v", got)
 		}
 	})
