@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/settle-run/settle/cmd/settle/command"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -136,7 +137,7 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 func TestDevRejectsOtherHosts(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t, "--allow-host", "host.docker.internal", "--allow-host", "laptop.lan")
-	for _, url := range []string{dev.aws + "/schedules", dev.gateway + "/machines"} {
+	for _, url := range []string{dev.aws + "/schedules", dev.aws + awslocal.ClockPath, dev.gateway + "/machines"} {
 		for host, want := range map[string]int{
 			"localhost": http.StatusOK, "[::1]:7388": http.StatusOK, "host.docker.internal:7388": http.StatusOK, "laptop.lan": http.StatusOK, "evil.example:7388": http.StatusForbidden,
 		} {

@@ -26,7 +26,7 @@ type service struct {
 
 // services returns the models that a data folder stores. Their names are part of the file format and must not change.
 func (c *Cloud) services() []service {
-	return []service{{"sqs", c.sqs}, {"dynamodb", c.dynamo}, {"scheduler", c.scheduler}, {"states", c.states}, {"events", c.events}}
+	return []service{{"sqs", c.sqs}, {"dynamodb", c.dynamo}, {"scheduler", c.scheduler}, {"states", c.states}, {"events", c.events}, {"clock", clockKeeper{c.clock}}}
 }
 
 // Open returns a Cloud backed by the data folder config.Data. The Cloud answers a call only when all changes that the

@@ -103,7 +103,7 @@ func (s *session) newTask(what string) *progress {
 
 // newProgress starts a progress line with a count of things, given in the singular and the plural. Call end when done.
 func (s *session) newProgress(one, several string) *progress {
-	p := &progress{session: s, one: one, several: several, begun: s.Now(), over: make(chan struct{})}
+	p := &progress{session: s, one: one, several: several, begun: s.machineNow(), over: make(chan struct{})}
 	if s.StderrTTY {
 		p.done.Go(p.run)
 	}
@@ -137,7 +137,7 @@ func (p *progress) text() string {
 	if read := p.session.read.items.Load(); read > 0 && p.one != "" {
 		parts = append(parts, counted(int(read), "item read", "items read"))
 	}
-	return strings.Join(append(parts, console.Span(p.session.Now().Sub(p.begun))), ", ")
+	return strings.Join(append(parts, console.Span(p.session.machineNow().Sub(p.begun))), ", ")
 }
 
 // add increments the count.

@@ -79,7 +79,7 @@ func (c *watchCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	begun := s.Now()
+	begun := s.machineNow()
 	w := &watch{session: s, flags: c, machines: known, store: store,
 		log: view.NewLog(s.Out, s.style, s.Now().Location(), c.Machine != "")}
 	if c.Machine != "" {
@@ -91,7 +91,7 @@ func (c *watchCommand) Run(ctx context.Context, s *session) error {
 	if ctx.Err() != nil && (err == nil || errors.Is(stopped(ctx, err), errInterrupted)) {
 		s.breakLine()
 		if c.Machine != "" {
-			s.note("Used %s in %v.", counted(int(s.read.units()), "read unit", "read units"), s.Now().Sub(begun).Truncate(time.Second))
+			s.note("Used %s in %v.", counted(int(s.read.units()), "read unit", "read units"), s.machineNow().Sub(begun).Truncate(time.Second))
 		}
 		return nil // The user has stopped it.
 	}

@@ -140,7 +140,7 @@ func (s *Stack) consumerInProcess(queues queueURLs) (function, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inProcess(sqsqueue.Handler(loop)), nil
+	return s.onClock(inProcess(sqsqueue.Handler(loop))), nil
 }
 
 // consumerProcesses returns the consumer as a function that runs in processes of Config.Consumer. They read their

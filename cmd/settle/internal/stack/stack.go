@@ -87,6 +87,9 @@ type Config struct {
 	Role func(function string, settings *aws.Config)
 	// Now is the clock of all parts. Defaults to time.Now.
 	Now func() time.Time
+	// Clock, if not nil, is a virtual clock that replaces Now. It excludes Consumer, because the processes of Consumer
+	// would not see it.
+	Clock *awslocal.Clock
 	// Logger receives the log of the functions. Defaults to slog.Default.
 	Logger *slog.Logger
 	// Committed is called for each commit of the consumer in this process. Nil means that the stack logs the
@@ -105,6 +108,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Clock != nil {
+		c.Now = c.Clock.Now
 	}
 	return c
 }
@@ -146,6 +152,9 @@ type Machines func(gatewayURL string) []durable.Machine
 // Start starts a stack that hosts the machines. It returns once the stack accepts events. ctx limits only the start.
 func Start(ctx context.Context, machines Machines, config Config) (*Stack, error) {
 	config = config.withDefaults()
+	if config.Clock != nil && config.Consumer != "" {
+		return nil, errors.New("starting the stack: expected Clock or Consumer, got both")
+	}
 	api, err := listen(config.HTTPAddr)
 	if err != nil {
 		return nil, fmt.Errorf("starting the gateway: %w", err)
@@ -159,7 +168,7 @@ func Start(ctx context.Context, machines Machines, config Config) (*Stack, error
 		stopPolling: func() {}, failed: make(chan error, 1), started: make(chan struct{}),
 	}
 	s.cloud, err = awslocal.Open(awslocal.Config{
-		Now: config.Now, Data: config.Data, AllowHosts: config.AllowHosts, StatusChanges: ExecutionsQueue, Published: s.logPublished,
+		Now: config.Now, Clock: config.Clock, Data: config.Data, AllowHosts: config.AllowHosts, StatusChanges: ExecutionsQueue, Published: s.logPublished,
 		Functions: map[string]awslocal.Function{TokenTask: {Timeout: config.FunctionTimeout, Start: s.tokenTask}},
 	})
 	if err != nil {
