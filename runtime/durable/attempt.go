@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -64,13 +65,43 @@ func attempt(ctx context.Context, run func(context.Context) (any, error)) (any, 
 	}
 }
 
+// isLate reports whether the running attempt began so late that it does not count if it runs out of time.
+func (s *services) isLate(invocation statechart.Invocation) bool {
+	return s.running[invocation.Key].began.Sub(s.turn.began) > promptly
+}
+
 // cutOff ends an attempt that ran out of time because another service, another group of the batch or AWS had used up
 // the time. This attempt does not count.
 func (s *services) cutOff(invocation statechart.Invocation) {
 	s.forget(invocation.Key)
-	s.turn.draft.Instance = s.turn.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1)
-	s.turn.changed()
+	s.uncount(invocation)
 	s.failed[invocation.Key] = &retryError{err: errOutOfTime}
+}
+
+// interrupt ends all attempts at the end of the turn. They do not count.
+func (s *services) interrupt() {
+	for _, invocation := range s.turn.draft.Instance.Invocations() {
+		if s.isRunning(invocation) {
+			s.forget(invocation.Key)
+			s.uncount(invocation)
+		}
+	}
+}
+
+// uncount takes back the count of an attempt that has begun.
+func (s *services) uncount(invocation statechart.Invocation) {
+	t := s.turn
+	t.draft.Instance = t.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1, time.Time{})
+	t.changed()
+	if invocation.Attempt > 1 {
+		return
+	}
+	counts := attemptOf(t.draft.Record, s.delivery)
+	counts.Services--
+	if !t.isApplied(s.delivery) {
+		counts.Services = max(counts.Services, 1) // Otherwise settler would not see that this event is settling the instance.
+	}
+	t.count(counts)
 }
 
 // forget ends the context of an attempt and removes the attempt from `running`.
@@ -84,4 +115,35 @@ func (s *services) forget(key string) {
 func (s *services) isRunning(invocation statechart.Invocation) bool {
 	_, ok := s.running[invocation.Key]
 	return ok
+}
+
+// settler returns the event of another queue that has yet to settle the instance. The event's services may run at this
+// moment, in another process.
+func (t *turn) settler(d Delivery) (instances.Attempt, bool) {
+	r := &t.draft.Record
+	return find(r.Attempts, func(a *instances.Attempt) bool {
+		return a.Queue != d.Queue && (a.Services > 0 || a.SequenceNumber == r.Watermark[a.Queue])
+	})
+}
+
+// checkSettler returns an error while another queue's event is settling the instance. Any write of this turn, even one that
+// clears the outbox, would discard that event's services.
+func (t *turn) checkSettler(d Delivery) error {
+	if t.draft.Instance == nil || t.draft.Instance.Settled() || t.loop.config.Now().Sub(t.stored.Record.UpdatedAt) >= t.loop.config.SettlerWaitMax {
+		return nil
+	}
+	if other, ok := t.settler(d); ok {
+		return fmt.Errorf("%s is being settled by message %s of %s", t.draft.Record.Instance, other.SequenceNumber, other.Queue)
+	}
+	return nil
+}
+
+// hasOtherQueue reports whether another queue feeds the instance too.
+func (t *turn) hasOtherQueue(d Delivery) bool {
+	for queue := range t.draft.Record.Watermark {
+		if queue != d.Queue {
+			return true
+		}
+	}
+	return false
 }

@@ -17,6 +17,9 @@ var errNotInHand = errors.New("the delivery to park is not in hand")
 
 // drain performs what an earlier turn left behind: unsent reports and the stored outbox.
 func (t *turn) drain(ctx context.Context) error {
+	if err := t.checkSettler(t.deliveries[0]); err != nil {
+		return err
+	}
 	if err := t.resendReports(ctx); err != nil {
 		return err
 	}

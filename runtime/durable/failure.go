@@ -127,25 +127,6 @@ func (t *turn) suspicion() (most int) {
 	return most
 }
 
-// settler returns the event of another queue that has yet to settle the instance. The event's services may run at this
-// moment, in another process.
-func (t *turn) settler(d Delivery) (instances.Attempt, bool) {
-	r := &t.draft.Record
-	return find(r.Attempts, func(a *instances.Attempt) bool {
-		return a.Queue != d.Queue && (a.Services > 0 || a.SequenceNumber == r.Watermark[a.Queue])
-	})
-}
-
-// hasOtherQueue reports whether another queue feeds the instance too.
-func (t *turn) hasOtherQueue(d Delivery) bool {
-	for queue := range t.draft.Record.Watermark {
-		if queue != d.Queue {
-			return true
-		}
-	}
-	return false
-}
-
 // attemptOf returns the counts that the record has for the delivery's event.
 func attemptOf(r instances.Record, d Delivery) instances.Attempt {
 	isOf := func(a *instances.Attempt) bool { return a.Queue == d.Queue && a.SequenceNumber == d.SequenceNumber }
@@ -278,7 +259,7 @@ func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, loaded state, del
 	begun := 0 // services whose first attempt is taken back
 	for _, invocation := range t.draft.Instance.Invocations() {
 		if invocation.Attempt > attempts[invocation.Key] {
-			t.draft.Instance = t.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1)
+			t.draft.Instance = t.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1, time.Time{})
 			t.changed()
 		}
 		if invocation.Attempt == 1 && attempts[invocation.Key] == 0 {

@@ -76,8 +76,8 @@ type Instance interface {
 	Resolving(name string, event statechart.Event) (answer statechart.Effect, ok bool, err error)
 	// Invocations returns the services that have not ended.
 	Invocations() []statechart.Invocation
-	// WithAttempt sets how many attempts of the invocation with the key have begun.
-	WithAttempt(key string, attempt int) Instance
+	// WithAttempt sets Attempt and RetryAt of the invocation with the key.
+	WithAttempt(key string, attempt int, retryAt time.Time) Instance
 	// Prepare returns one attempt of the invocation, with a copy of the current context.
 	Prepare(invocation statechart.Invocation, call statechart.Call) (Work, error)
 }
@@ -273,12 +273,12 @@ func (i *instance[C]) Resolving(name string, event statechart.Event) (statechart
 }
 
 // WithAttempt implements Instance.
-func (i *instance[C]) WithAttempt(key string, attempt int) Instance {
+func (i *instance[C]) WithAttempt(key string, attempt int, retryAt time.Time) Instance {
 	next := *i
 	next.snapshot.Services = slices.Clone(i.snapshot.Services)
 	for k := range next.snapshot.Services {
 		if next.snapshot.Services[k].Key == key {
-			next.snapshot.Services[k].Attempt = attempt
+			next.snapshot.Services[k].Attempt, next.snapshot.Services[k].RetryAt = attempt, retryAt
 		}
 	}
 	return &next

@@ -35,7 +35,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, under conditions
 	defer func() { t.reportHeld(ctx, err) }()
 	loaded := t.stored
 
-	// Drain the outbox that an earlier delivery left behind.
+	// Drain the outbox that an earlier delivery left behind, unless another queue's event is settling the instance.
 	if err := t.drain(ctx); err != nil {
 		return 0, err
 	}
@@ -218,9 +218,6 @@ func (t *turn) admitEvent(d Delivery, event statechart.Event, err error) (verdic
 func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 	if t.draft.Instance == nil || t.draft.Instance.Settled() {
 		return false, nil
-	}
-	if other, ok := t.settler(d); ok && t.loop.config.Now().Sub(t.stored.Record.UpdatedAt) < t.loop.config.SettlerWaitMax {
-		return false, fmt.Errorf("%s is being settled by message %s of %s", t.draft.Record.Instance, other.SequenceNumber, other.Queue)
 	}
 	before := t.draft
 	counted, err := t.countTry(ctx, d, false, t.isServiceNext(d))

@@ -148,6 +148,7 @@ func TestAServiceDoesNotWaitForAFailedEventOfAnotherQueue(t *testing.T) {
 		w.handle([]durable.Delivery{received("b", "order/1", "1", event("refuse", "b"), 1)}, functionTimeout)
 		for receives := range 2 {
 			w.handle([]durable.Delivery{received("a", "order/1", "2", event("charge", ""), receives+1)}, functionTimeout)
+			time.Sleep(5 * time.Second)
 		}
 		w.wantLog(t, "order/1", "a", "charge ok")
 	})

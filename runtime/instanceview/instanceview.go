@@ -74,6 +74,8 @@ type Service struct {
 	State   string `json:"state"`
 	Service string `json:"service"`
 	Attempt int    `json:"attempt"`
+	// RetryAt is when the next attempt may begin, after a failed one.
+	RetryAt time.Time `json:"retryAt,omitzero"`
 }
 
 // Child is a live child instance.

@@ -223,8 +223,8 @@ func (o observedInstance) Stop(at time.Time) (durable.Instance, []statechart.Eff
 	return observedInstance{next, o.of}, effects, stopped, err
 }
 
-func (o observedInstance) WithAttempt(key string, attempt int) durable.Instance {
-	return observedInstance{o.Instance.WithAttempt(key, attempt), o.of}
+func (o observedInstance) WithAttempt(key string, attempt int, retryAt time.Time) durable.Instance {
+	return observedInstance{o.Instance.WithAttempt(key, attempt, retryAt), o.of}
 }
 
 func (o observedInstance) Prepare(invocation statechart.Invocation, call statechart.Call) (durable.Work, error) {

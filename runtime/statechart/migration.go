@@ -120,7 +120,7 @@ func (form *snapshotJSON) stored() (*Stored, error) {
 	}
 	for _, key := range sortedIDs(form.Services) {
 		i := form.Services[key]
-		s.Services = append(s.Services, Invocation{ID: i.ID, Key: key, State: i.State, Service: i.Service, Attempt: i.Attempt})
+		s.Services = append(s.Services, Invocation{ID: i.ID, Key: key, State: i.State, Service: i.Service, Attempt: i.Attempt, RetryAt: i.RetryAt})
 	}
 	for _, id := range sortedKeys(form.Children) {
 		r := form.Children[id]
@@ -195,7 +195,7 @@ func (s *Stored) form(old snapshotJSON) (form snapshotJSON, err error) {
 		if _, twice := form.Services[i.Key]; !known || twice || i.Attempt < 0 {
 			return form, fmt.Errorf("service %q under the key %q: expected a stored service, once: a migration cannot start one", i.ID, i.Key)
 		}
-		form.Services[i.Key] = serviceJSON{ID: i.ID, State: i.State, Service: i.Service, Attempt: i.Attempt}
+		form.Services[i.Key] = serviceJSON{ID: i.ID, State: i.State, Service: i.Service, Attempt: i.Attempt, RetryAt: i.RetryAt}
 	}
 	machines := map[string]string{}
 	for _, r := range old.Children {

@@ -334,7 +334,7 @@ func (c *chart) restoreServices(form *snapshotJSON, s *bareSnapshot) error {
 			return c.unreadable("state %q has its service %q twice", stored.State, stored.ID)
 		}
 		s.Services = append(s.Services, Invocation{
-			ID: stored.ID, Key: key, State: stored.State, Attempt: stored.Attempt,
+			ID: stored.ID, Key: key, State: stored.State, Attempt: stored.Attempt, RetryAt: stored.RetryAt,
 			Service: c.nodes[state].invokes[index].service, state: state, index: index,
 		})
 	}

@@ -98,12 +98,12 @@ func (e permanentError) Unwrap() error { return e.err }
 
 // Invocation is a running service of a snapshot.
 type Invocation struct {
-	ID string // as in done.invoke.ID and error.invoke.ID
-	// Key is unique among all invocations of the instance, past and future. A result with an older key is ignored.
-	Key     string
-	State   string // the path of the invoking state
-	Service string // the name of the service
-	Attempt int    // the number of attempts known to have started
+	ID      string    // as in done.invoke.ID and error.invoke.ID
+	Key     string    // unique among all invocations of the instance, past and future; results of earlier keys are ignored
+	State   string    // the path of the invoking state
+	Service string    // the name of the service
+	Attempt int       // the number of attempts known to have started
+	RetryAt time.Time // the earliest start of the next attempt after a failed one, or zero
 
 	state, index int
 }

@@ -192,6 +192,8 @@ type serviceJSON struct {
 	State   string `json:"state"`
 	Service string `json:"service"`
 	Attempt int    `json:"attempt"`
+	// RetryAt is set while the service waits for its next attempt.
+	RetryAt time.Time `json:"retryAt,omitzero"`
 }
 
 // MarshalJSON is AppendJSON, for encoding/json.
@@ -273,7 +275,7 @@ func (s *bareSnapshot) waiting() *waitingJSON {
 		if form.Services == nil {
 			form.Services = map[string]serviceJSON{}
 		}
-		form.Services[service.Key] = serviceJSON{ID: service.ID, State: service.State, Service: service.Service, Attempt: service.Attempt}
+		form.Services[service.Key] = serviceJSON{ID: service.ID, State: service.State, Service: service.Service, Attempt: service.Attempt, RetryAt: service.RetryAt}
 	}
 	return form
 }

@@ -337,7 +337,7 @@ func (i *instance[T]) Limit(int) {}
 func (i *instance[T]) Invocations() []statechart.Invocation { return nil }
 
 // WithAttempt implements durable.Instance.
-func (i *instance[T]) WithAttempt(string, int) durable.Instance { return i }
+func (i *instance[T]) WithAttempt(string, int, time.Time) durable.Instance { return i }
 
 // Prepare implements durable.Instance.
 func (i *instance[T]) Prepare(invocation statechart.Invocation, _ statechart.Call) (durable.Work, error) {
