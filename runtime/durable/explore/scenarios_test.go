@@ -7,9 +7,12 @@ import (
 
 // scenarios returns all scenarios.
 func scenarios() []*scenario {
-	all := slices.Concat(eventScenarios(), operatorScenarios(), familyScenarios(), taskScenarios(), aliasScenarios(), executionScenarios())
+	all := slices.Concat(eventScenarios(), operatorScenarios(), commandScenarios(), familyScenarios(), taskScenarios(), aliasScenarios(), executionScenarios())
 	for _, s := range all {
-		s.posts = parsePosts(s.text)
+		s.posts, s.commands = parsePosts(s.text), parseCommands(s.operators)
+		if s.left.Commands == 0 {
+			s.left.Commands = min(1, len(s.commands))
+		}
 	}
 	return all
 }
@@ -65,6 +68,32 @@ func operatorScenarios() []*scenario {
 		{name: "migrate: service", text: "x/a pay a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}, faults: 2},
 		{name: "migrate: timer", text: "x/a wait a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}, faults: 2},
 		{name: "migrate: child", text: "x/a help-c a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}, faults: 2},
+	}
+}
+
+// commandScenarios have commands of operators, at any moment.
+func commandScenarios() []*scenario {
+	aborted := map[string]task{"x/a|1": {name: "HandOver", execution: "execution 1"}}
+	return []*scenario{
+		{name: "stop: service", text: "x/a add a1; x/a charge a2", operators: "stop x/a; terminate x/a"},
+		{name: "stop: child", text: "x/a help-b a1", operators: "stop b/; terminate b/"},
+		{name: "stop: parent", text: "x/a help-b a1; x/a add a2", operators: "stop x/a; terminate x/a"},
+		{name: "stop: task", text: "x/a task x/a|1; x/a hand a1", tasks: aborted, operators: "stop x/a; terminate x/a"},
+		{name: "stop: alias", text: "x/a claim a1 k; x/b claim b1 k", operators: "stop x/a; terminate x/a"},
+		{name: "stop: send", text: "x/a tell a1 x/b; x/a tell a2 x/b", operators: "stop x/a; terminate x/a"},
+		{name: "stop: timer", text: "x/a wait a1; x/a add a2", operators: "stop x/a; terminate x/a"},
+		{name: "stop: execution", text: "x/a print a1", operators: "stop x/a"},
+		{name: "stop: killer", text: "x/a add a1; x/a kill a2", operators: "stop x/a"},
+		{name: "stop: parked", text: "x/a add a1; x/a break a2", limit: 1, operators: "stop x/a"},
+		{name: "stop: queues", text: "x/a add a1; x/a charge a2; 2:x/a add q1", operators: "stop x/a"},
+		{name: "move: timer", text: "x/a add a1; x/a wait a2", operators: "move x/a waiting; move x/a idle"},
+		{name: "move: service", text: "x/a add a1; x/a charge a2", operators: "move x/a idle; move x/a charging"},
+		{name: "move: child", text: "x/a help-c a1", operators: "move x/a idle; move x/a helped-c"},
+		{name: "move: end", text: "x/a help-b a1; x/a add a2", operators: "move x/a finished"},
+		{name: "keep: service", text: "x/a add a1; x/a charge a2", limit: 1, operators: "keep x/a"},
+		{name: "keep: end", text: "x/a add a1; x/a finish a2 x/b", operators: "keep x/a"},
+		{name: "forget", text: "x/a finish a1 x/b; x/a add a2", operators: "forget x/a"},
+		{name: "two operators", text: "x/a wait a1", left: budget{Commands: 2}, operators: "stop x/a; move x/a idle"},
 	}
 }
 

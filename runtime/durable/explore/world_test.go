@@ -55,7 +55,7 @@ type world struct {
 }
 
 // budget holds how often each thing may still happen.
-type budget struct{ Faults, Pauses, Waits, Redrives, Restores, Denials, Olds int }
+type budget struct{ Faults, Pauses, Waits, Redrives, Restores, Denials, Olds, Commands int }
 
 // stored is an item: its JSON, and the values parsed from it.
 type stored struct {
