@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -100,12 +101,17 @@ func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery
 		return
 	}
 	var err error
+	var lost instances.Record // the record that another writer has replaced
 	mayArrive := !errors.Is(cause, ErrConflict) && !errors.Is(cause, ErrUnstorable)
 	wait := 50 * time.Millisecond
 	for tries := 1; ; tries++ {
-		err = t.loop.takeBackOnce(ctx, t, loaded, deliveries, mayArrive)
-		if err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrUnstorable) {
+		var read instances.Record
+		read, err = t.loop.takeBackOnce(ctx, t, loaded, deliveries, mayArrive, lost)
+		if err == nil || errors.Is(err, ErrUnstorable) {
 			return
+		}
+		if errors.Is(err, ErrConflict) {
+			lost = read
 		}
 		if tries == takeBackMax || !pause(ctx, wait) {
 			break
@@ -115,16 +121,18 @@ func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery
 	t.loop.config.Logger.WarnContext(ctx, "cannot take back the count of a try, it counts as a death of the process", "instance", t.draft.Record.Instance.String(), "error", err)
 }
 
-// takeBackOnce takes back the counts of a failed turn. mayArrive says that a write of the turn may still arrive.
-// takeBackOnce changes nothing while another queue's event is settling the instance: a write would discard that event's
-// services.
-func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, loaded state, deliveries []Delivery, mayArrive bool) error {
+// takeBackOnce takes back the counts of a failed turn, and returns the record that it has read. mayArrive says that a
+// write of the turn may still arrive. takeBackOnce changes nothing while another process may be settling the instance: a
+// write would discard that process's services. That is the case if another queue's event is settling the instance, or if
+// a writer other than an operator has replaced the record lost.
+func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, loaded state, deliveries []Delivery, mayArrive bool, lost instances.Record) (read instances.Record, err error) {
 	t, err := l.hydrate(ctx, failed.draft.Record.Instance, deliveries)
 	if err != nil || t.stored.Instance == nil {
-		return err
+		return lost, err
 	}
-	if _, ok := t.settler(deliveries[0]); ok {
-		return nil
+	read = t.stored.Record
+	if _, ok := t.settler(deliveries[0]); ok || lost.Revision > 0 && !isOperators(lost, read) {
+		return read, nil
 	}
 	if mayArrive && t.stored.Record.Revision == failed.stored.Record.Revision {
 		t.changed()
@@ -156,7 +164,19 @@ func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, loaded state, del
 		now.Services = max(now.Services-begun, was.Services)
 		t.count(now)
 	}
-	return t.commit(ctx)
+	return read, t.commit(ctx)
+}
+
+// isOperators reports whether the only write between two records of an instance is an operator's change.
+func isOperators(before, after instances.Record) bool {
+	last := func(r instances.Record) (last instances.Transition) {
+		if n := len(r.History); n > 0 {
+			last = r.History[n-1]
+		}
+		return last
+	}
+	was, is := last(before), last(after)
+	return after.Revision == before.Revision+1 && is.By != "" && (was.By == "" || !is.At.Equal(was.At))
 }
 
 // pause waits and reports whether the context is still valid.
