@@ -100,10 +100,13 @@ func (o *Operator) try(ctx context.Context, id instances.ID, revision int64, pre
 	if errors.Is(err, durable.ErrConflict) {
 		// The conflict may be with this operation's own write: the SDK repeats a write whose response was lost.
 		stored, loadErr := o.Store.Load(ctx, id)
+		if loadErr != nil { // Another try could apply the change twice.
+			return change, after, fmt.Errorf("the change of %s may be stored or not: reading it back: %w", id, loadErr)
+		}
 		isOwn := func(t instances.Transition) bool {
 			return t.At.Equal(op.At.Truncate(time.Millisecond)) && t.By == op.By && t.Reason == op.Reason && t.Event == statechart.ReservedPrefix+string(op.Kind)
 		}
-		if loadErr == nil && slices.ContainsFunc(stored.History, isOwn) {
+		if slices.ContainsFunc(stored.History, isOwn) {
 			return change, stored, nil
 		}
 	}
@@ -113,11 +116,7 @@ func (o *Operator) try(ctx context.Context, id instances.ID, revision int64, pre
 // Wake sends a message that lets a consumer settle the instance and perform its effects. If nothing is left to do, Wake
 // sends nothing and returns an empty ID.
 func (o *Operator) Wake(ctx context.Context, record instances.Record) (messageID string, err error) {
-	isSettled := true // An unreadable instance has only effects left.
-	if _, instance, err := o.Machines.Restore(record); err == nil {
-		isSettled = instance.Settled()
-	}
-	if o.Queue == nil || !record.Owes() && isSettled {
+	if o.Queue == nil || !NeedsConsumer(o.Machines, record) {
 		return "", nil
 	}
 	message, err := WakeUp(record.Instance, o.NewID())
@@ -125,6 +124,20 @@ func (o *Operator) Wake(ctx context.Context, record instances.Record) (messageID
 		return "", err
 	}
 	return o.Queue.Send(ctx, message)
+}
+
+// NeedsConsumer reports whether a consumer must settle the instance or perform its effects.
+func NeedsConsumer(machines *durable.Machines, record instances.Record) bool {
+	// An instance with a service is unsettled. A migration may settle it, but a consumer must store that.
+	var stored struct {
+		Services map[string]json.RawMessage `json:"services"`
+	}
+	_, instance, err := machines.Restore(record)
+	if err == nil {
+		err = json.Unmarshal(record.Snapshot, &stored)
+	}
+	isSettled := err != nil || instance.Settled() && len(stored.Services) == 0 // An unreadable instance has only effects left.
+	return record.Owes() || !isSettled
 }
 
 // resumeTimer is not the ID of any timer, because the IDs of timers begin with a number.

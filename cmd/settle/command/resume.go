@@ -48,7 +48,7 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 	if shown.Problem != "" {
 		return fmt.Errorf("problem: %s; nothing was sent to %s", shown.Problem, c.Instance)
 	}
-	answer := resumed{Instance: c.Instance, Needed: !shown.Settled || record.Owes(), State: shown.State, Settled: shown.Settled}
+	answer := resumed{Instance: c.Instance, Needed: operations.NeedsConsumer(known, record), State: shown.State, Settled: shown.Settled}
 	if answer.Needed {
 		message, err := operations.WakeUp(record.Instance, rand.Text())
 		if err != nil {

@@ -236,12 +236,18 @@ var ofOperators = []mutant{
 		old: `	return o.Queue.Send(ctx, message)`, new: `	return message.DeduplicationID, nil`},
 	{name: "interrupted stop not completed", scenario: "stop: child", finds: "not woken", file: operationsFile,
 		old: `	if err != nil && !errors.Is(err, instances.ErrEnded) {`, new: `	if err != nil {`},
-	{name: "own write taken for a conflict", scenario: "move: service", finds: "moved 2 times", file: operationsFile,
-		old: `		if loadErr == nil && slices`, new: `		if loadErr != nil && slices`},
+	{name: "own write taken for a conflict", scenario: "move: service", finds: "2 times", file: operationsFile,
+		old: `		if slices.ContainsFunc(stored.History, isOwn) {`, new: `		if slices.ContainsFunc(stored.History[:0], isOwn) {`},
 	{name: "effects of an exit dropped", scenario: "stop: child", finds: "exit of a child", file: operateFile,
 		old: `	for _, effect := range effects {`, new: `	for _, effect := range effects[:0] {`},
 	{name: "parent not told of a stop", scenario: "stop: child", finds: "waits for ever", file: operateFile,
 		old: `	if t.draft.Record.Parent != nil {
 		t.owe`, new: `	if t.draft.Record.Parent != nil && t.machine == nil {
 		t.owe`},
+	{name: "an operator's change counts as a try", scenario: "keep: service", faults: 2, finds: "innocent event parked", file: "attempt.go",
+		old: `		if errors.Is(err, ErrConflict) {
+			lost = read`, new: `		if lost = read; errors.Is(err, ErrConflict) {
+			return`},
+	{name: "migrated instance not woken", scenario: "move: migrate", finds: "not woken", file: operationsFile,
+		old: `instance.Settled() && len(stored.Services) == 0`, new: `instance.Settled()`},
 }

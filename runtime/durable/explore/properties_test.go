@@ -20,9 +20,12 @@ func (w *world) committed(was, is stored, record instances.Record) {
 		w.wrong("taken back: a commit of %s forgets an applied event", id)
 		return
 	}
+	if was.hasEnded && !is.hasEnded {
+		w.wrong("alive after the end: %s", id)
+	}
 	for i, line := range is.log[min(len(was.log), len(is.log)):] {
-		if w.facts["ended by an operator "+id]+w.facts["erased "+id] > 0 {
-			w.wrong("applied after the end: %s to %s, which an operator has ended or erased", line, id)
+		if was.hasEnded {
+			w.wrong("applied after the end: %s to %s", line, id)
 		}
 		w.applied[id] = append(slices.Clip(w.applied[id]), line)
 		if i == 0 && len(was.services) > 0 && isEvent(line) && !w.deployed { // A migration may settle the instance.
@@ -262,7 +265,7 @@ func (w *world) appliedOnce(p post) {
 	}
 	n := once("event", p.group, p.item, p.afterEnd || w.mayBeIgnored(p))
 	if n == 1 && p.to != "" && (p.typ == "tell" || p.typ == "finish") {
-		once("send", p.to, p.item, w.facts["failures "+p.group] > 0)
+		once("send", p.to, p.item, w.facts["failures "+p.group] > 0 || w.facts["ended by an operator "+p.to] > 0)
 	}
 	if n > 1 || w.facts["forgotten "+p.item] > 0 {
 		return
@@ -280,7 +283,7 @@ func (w *world) appliedOnce(p post) {
 			w.wrong("service ends %d times: %s of %s", ends, service, p.group)
 		}
 	}
-	if ends := w.count(p.group, "pay ") + w.count(p.group, "limit"); p.typ == "pay" && ends != n {
+	if ends := w.count(p.group, "pay ") + w.count(p.group, "limit"); p.typ == "pay" && ends != want("paying") {
 		w.wrong("service ends %d times: pay of %s, or its limit", ends, p.group)
 	}
 }
