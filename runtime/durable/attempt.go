@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
@@ -146,4 +147,103 @@ func (t *turn) hasOtherQueue(d Delivery) bool {
 		}
 	}
 	return false
+}
+
+// takeBackMax limits the writes that takeBack tries.
+const takeBackMax = 5
+
+// takeBack takes back the counts of a turn whose commit failed while the process lives: failures of AWS use up
+// neither tries of events nor attempts of services. loaded is the state at the start of the turn. takeBack reads the
+// instance again, because the stored state is unknown. A write that timed out may still arrive: takeBack raises the
+// revision, so that the late write conflicts. If the table fails for all of takeBackMax attempts, the try counts as a
+// death of the process: the next process cannot distinguish the two.
+func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery, cause error) {
+	if !slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.ReceiveCount > 1 }) {
+		return
+	}
+	var err error
+	var lost instances.Record // the record that another writer has replaced
+	mayArrive := !errors.Is(cause, ErrConflict) && !errors.Is(cause, ErrUnstorable)
+	wait := 50 * time.Millisecond
+	for tries := 1; ; tries++ {
+		var read instances.Record
+		read, err = t.loop.takeBackOnce(ctx, t, loaded, deliveries, mayArrive, lost)
+		if err == nil || errors.Is(err, ErrUnstorable) {
+			return
+		}
+		if errors.Is(err, ErrConflict) {
+			lost = read
+		}
+		if tries == takeBackMax || !pause(ctx, wait) {
+			break
+		}
+		wait *= 2
+	}
+	t.loop.config.Logger.WarnContext(ctx, "cannot take back the count of a try, it counts as a death of the process", "instance", t.draft.Record.Instance.String(), "error", err)
+}
+
+// takeBackOnce takes back the counts of a failed turn, and returns the record that it has read. mayArrive says that a
+// write of the turn may still arrive. takeBackOnce changes nothing while another process may be settling the instance: a
+// write would discard that process's services. That is the case if another queue's event is settling the instance, or if
+// a writer other than an operator has replaced the record lost.
+func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, loaded state, deliveries []Delivery, mayArrive bool, lost instances.Record) (read instances.Record, err error) {
+	t, err := l.hydrate(ctx, failed.draft.Record.Instance, deliveries)
+	if err != nil || t.stored.Instance == nil {
+		return lost, err
+	}
+	read = t.stored.Record
+	if _, ok := t.settler(deliveries[0]); ok || lost.Revision > 0 && !isOperators(lost, read) {
+		return read, nil
+	}
+	if mayArrive && t.stored.Record.Revision == failed.stored.Record.Revision {
+		t.changed()
+	}
+	attempts := map[string]int{}
+	if loaded.Instance != nil {
+		for _, invocation := range loaded.Instance.Invocations() {
+			attempts[invocation.Key] = invocation.Attempt
+		}
+	}
+	begun := 0 // services whose first attempt is taken back
+	for _, invocation := range t.draft.Instance.Invocations() {
+		if invocation.Attempt > attempts[invocation.Key] {
+			t.draft.Instance = t.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1, time.Time{})
+			t.changed()
+		}
+		if invocation.Attempt == 1 && attempts[invocation.Key] == 0 {
+			begun++
+		}
+	}
+	for _, d := range deliveries {
+		now, was := attemptOf(t.draft.Record, d), attemptOf(loaded.Record, d)
+		if now.Count <= was.Count && now.Services <= was.Services {
+			continue
+		}
+		if now.Count > was.Count { // Progress may have reset the count.
+			now.Count--
+		}
+		now.Services = max(now.Services-begun, was.Services)
+		t.count(now)
+	}
+	return read, t.commit(ctx)
+}
+
+// isOperators reports whether the only write between two records of an instance is an operator's change.
+func isOperators(before, after instances.Record) bool {
+	last := func(r instances.Record) (last instances.Transition) {
+		if n := len(r.History); n > 0 {
+			last = r.History[n-1]
+		}
+		return last
+	}
+	was, is := last(before), last(after)
+	return after.Revision == before.Revision+1 && is.By != "" && (was.By == "" || !is.At.Equal(was.At))
+}
+
+// pause waits and reports whether the context is still valid.
+func pause(ctx context.Context, wait time.Duration) bool {
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	<-waiting.Done()
+	return ctx.Err() == nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
@@ -206,86 +205,6 @@ func (t *turn) account(d Delivery, before state, err error) {
 		now.Count = was.Count
 		t.count(now)
 	}
-}
-
-// takeBackMax limits the writes that takeBack tries.
-const takeBackMax = 5
-
-// takeBack takes back the counts of a turn whose commit failed: failures of AWS use up neither tries of events nor
-// attempts of services. loaded is the state at the start of the turn. takeBack reads the instance again, because the
-// stored state is unknown. A write that timed out may still arrive: takeBack raises the revision, so that the late
-// write conflicts. If the table fails for all of takeBackMax attempts, the try counts as a death of the process: the
-// next process cannot distinguish the two.
-func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery, cause error) {
-	if !slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.ReceiveCount > 1 }) {
-		return
-	}
-	var err error
-	mayArrive := !errors.Is(cause, ErrConflict) && !errors.Is(cause, ErrUnstorable)
-	wait := 50 * time.Millisecond
-	for tries := 1; ; tries++ {
-		err = t.loop.takeBackOnce(ctx, t, loaded, deliveries, mayArrive)
-		if err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrUnstorable) {
-			return
-		}
-		if tries == takeBackMax || !pause(ctx, wait) {
-			break
-		}
-		wait *= 2
-	}
-	t.loop.config.Logger.WarnContext(ctx, "cannot take back the count of a try, it counts as a death of the process", "instance", t.draft.Record.Instance.String(), "error", err)
-}
-
-// takeBackOnce takes back the counts of a failed turn. mayArrive is set if a write of the turn may still arrive.
-// takeBackOnce changes nothing while another queue's event is settling the instance: a write would discard that event's
-// services.
-func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, loaded state, deliveries []Delivery, mayArrive bool) error {
-	t, err := l.hydrate(ctx, failed.draft.Record.Instance, deliveries)
-	if err != nil || t.stored.Instance == nil {
-		return err
-	}
-	if _, ok := t.settler(deliveries[0]); ok {
-		return nil
-	}
-	if mayArrive && t.stored.Record.Revision == failed.stored.Record.Revision {
-		t.changed()
-	}
-	attempts := map[string]int{}
-	if loaded.Instance != nil {
-		for _, invocation := range loaded.Instance.Invocations() {
-			attempts[invocation.Key] = invocation.Attempt
-		}
-	}
-	begun := 0 // services whose first attempt is taken back
-	for _, invocation := range t.draft.Instance.Invocations() {
-		if invocation.Attempt > attempts[invocation.Key] {
-			t.draft.Instance = t.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1, time.Time{})
-			t.changed()
-		}
-		if invocation.Attempt == 1 && attempts[invocation.Key] == 0 {
-			begun++
-		}
-	}
-	for _, d := range deliveries {
-		now, was := attemptOf(t.draft.Record, d), attemptOf(loaded.Record, d)
-		if now.Count <= was.Count && now.Services <= was.Services {
-			continue
-		}
-		if now.Count > was.Count { // Progress may have reset the count.
-			now.Count--
-		}
-		now.Services = max(now.Services-begun, was.Services)
-		t.count(now)
-	}
-	return t.commit(ctx)
-}
-
-// pause waits and reports whether the context is still valid.
-func pause(ctx context.Context, wait time.Duration) bool {
-	waiting, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	<-waiting.Done()
-	return ctx.Err() == nil
 }
 
 // failTry handles a delivery whose event could not be applied. before is the draft before the try.

@@ -14,6 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/operations"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -240,7 +241,7 @@ func (c *bulkFlags) apply(ctx context.Context, o *operator, instance string, act
 	}
 	for tries := 1; ; tries++ {
 		result, err = c.try(ctx, o, id, action)
-		if !errors.Is(err, durable.ErrConflict) || tries == operationConflictsMax {
+		if !errors.Is(err, durable.ErrConflict) || tries == operations.ConflictsMax {
 			return result, err
 		}
 	}

@@ -3,13 +3,12 @@ package command
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -20,6 +19,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/operations"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -143,78 +143,43 @@ func readable(records iter.Seq2[instances.Record, error], fail func(*dynamostore
 	}
 }
 
-// operationConflictsMax is how often an operation is tried while other writers change the instance.
-const operationConflictsMax = 5
-
 // change computes the change, commits it, and wakes the instance. In a dry run, change writes and sends nothing. If
-// `revision` is not 0, the instance must have that revision. An earlier run may have been interrupted between its
-// commit and its message, so change also wakes an instance that has ended, and then returns instances.ErrEnded.
+// revision is not 0, it changes only that revision.
 func (o *operator) change(ctx context.Context, id instances.ID, op instances.Operation, patches []any, revision int64) (shown view.Operation, err error) {
-	var record instances.Record
-	for tries := 1; ; tries++ {
-		shown, record, err = o.try(ctx, id, op, patches, revision)
-		if !errors.Is(err, durable.ErrConflict) || revision != 0 || tries == operationConflictsMax {
-			break
+	change, err := o.changer().Change(ctx, id, revision, func(before instances.Record) (instances.Operation, error) {
+		if before.Revision == 0 {
+			return op, o.table.missing(o.machines, id)
+		}
+		context, err := patched(before, patches)
+		op.Context = context
+		return op, err
+	})
+	if errors.Is(err, operations.ErrNotWoken) {
+		err = fmt.Errorf("%w: run %s", err, o.session.hint("resume", id.String()))
+	}
+	if change.After.Revision > 0 {
+		var unreadable error
+		if shown, unreadable = view.OperationOf(op, change.Before, change.After, change.Steps); err == nil {
+			err = unreadable
 		}
 	}
-	if err != nil && !errors.Is(err, instances.ErrEnded) {
-		return shown, err
-	}
-	var failed error
-	if shown.MessageID, failed = o.wake(ctx, record); failed != nil {
-		failed = fmt.Errorf("nothing wakes %s, to perform the effects of the change: run %s: %w", id, o.session.hint("resume", id.String()), failed)
-	}
-	return shown, errors.Join(err, failed)
+	shown.DryRun, shown.MessageID = o.queue == nil, change.MessageID
+	return shown, err
 }
 
-// try computes the change of the stored instance and commits it once. It returns the stored record.
-func (o *operator) try(ctx context.Context, id instances.ID, op instances.Operation, patches []any, revision int64) (shown view.Operation, record instances.Record, err error) {
-	before, err := o.store.Load(ctx, id)
-	switch {
-	case err != nil:
-		return shown, before, err
-	case before.Revision == 0:
-		return shown, before, o.table.missing(o.machines, id)
-	case revision != 0 && before.Revision != revision:
-		return shown, before, fmt.Errorf("expected %s at revision %d, it is at revision %d: %w", id, revision, before.Revision, durable.ErrConflict)
+// changer returns the part of the operator that changes instances.
+func (o *operator) changer() *operations.Operator {
+	changer := &operations.Operator{Machines: o.machines, Store: o.store, NewID: rand.Text}
+	if o.queue != nil {
+		changer.Queue = o.queue
 	}
-	if op.Context, err = patched(before, patches); err != nil {
-		return shown, before, err
-	}
-	record, steps, err := durable.Operate(o.machines, before, op)
-	if err != nil {
-		return shown, before, err
-	}
-	if shown, err = view.OperationOf(op, before, record, steps); err != nil || o.queue == nil {
-		shown.DryRun = o.queue == nil
-		return shown, record, err
-	}
-	err = o.store.Commit(ctx, record)
-	if errors.Is(err, durable.ErrUnstorable) && len(record.History) > 1 {
-		record.History = record.History[len(record.History)-1:] // The item is too large. The loop also drops the history of such an item.
-		err = o.store.Commit(ctx, record)
-	}
-	if errors.Is(err, durable.ErrConflict) {
-		// The conflict may be with this operation's own write: the SDK repeats a write whose response was lost.
-		stored, loadErr := o.store.Load(ctx, id)
-		isOwn := func(t instances.Transition) bool { return t.At.Equal(op.At.Truncate(time.Millisecond)) && isOf(t, op) }
-		if loadErr == nil && slices.ContainsFunc(stored.History, isOwn) {
-			return shown, stored, nil
-		}
-	}
-	return shown, record, err
-}
-
-// isOf reports whether the entry of a history describes the operation. It ignores the time.
-func isOf(t instances.Transition, op instances.Operation) bool {
-	return t.By == op.By && t.Reason == op.Reason && t.Event == statechart.ReservedPrefix+string(op.Kind)
+	return changer
 }
 
 // isOfRun reports whether the entry of a history was made by the bulk run of the operation. The reason contains the
 // run's stamp. The operator's name may differ, because an assumed role has a new session name in each process.
 func isOfRun(t instances.Transition, op instances.Operation) bool {
-	op.By = t.By
-	return isOf(t, op)
+	return t.Reason == op.Reason && t.Event == statechart.ReservedPrefix+string(op.Kind)
 }
 
 // patched returns the context of the record with the merge patches applied, or nil if there are no patches.
@@ -236,16 +201,5 @@ func patched(record instances.Record, patches []any) (json.RawMessage, error) {
 
 // wake sends a message that lets a consumer settle the instance and perform its effects, if anything is left to do.
 func (o *operator) wake(ctx context.Context, record instances.Record) (messageID string, err error) {
-	isSettled := true // If the instance cannot be restored, only its effects matter.
-	if _, instance, err := o.machines.Restore(record); err == nil {
-		isSettled = instance.Settled()
-	}
-	if o.queue == nil || !record.Owes() && isSettled {
-		return "", nil
-	}
-	message, err := nudge(record.Instance)
-	if err != nil {
-		return "", err
-	}
-	return o.queue.Send(ctx, message)
+	return o.changer().Wake(ctx, record)
 }

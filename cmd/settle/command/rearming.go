@@ -48,7 +48,7 @@ func (r *rearming) all(ctx context.Context, records iter.Seq2[instances.Record, 
 }
 
 // rearm rearms one instance, unless this run has already done so. If the instance has effects to perform or is
-// unsettled, rearm also nudges it. It returns only errors that affect other instances too.
+// unsettled, rearm also wakes it. It returns only errors that affect other instances too.
 func (r *rearming) rearm(ctx context.Context, record instances.Record) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // The caller reports the cause.

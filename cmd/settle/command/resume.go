@@ -3,14 +3,11 @@ package command
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"strings"
 
-	"github.com/settle-run/settle/runtime/durable"
-	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/operations"
 	"github.com/settle-run/settle/runtime/producer"
-	"github.com/settle-run/settle/runtime/statechart"
 )
 
 type resumeCommand struct {
@@ -31,17 +28,7 @@ type resumed struct {
 	Settled   bool     `json:"settled"`
 }
 
-// resumeTimer is not the ID of any timer, because the IDs of timers begin with a number.
-const resumeTimer = "resume"
-
-// nudge returns a message that reports a fired timer, but the instance has no such timer. The loop settles the
-// instance, performs its effects, and then skips the message.
-func nudge(to instances.ID) (durable.Message, error) {
-	body, err := json.Marshal(map[string]string{"type": statechart.TimerEvent, "timer": resumeTimer})
-	return durable.Message{To: to, Body: body, DeduplicationID: rand.Text()}, err
-}
-
-// Run nudges the instance if something is left to do.
+// Run wakes the instance if something is left to do.
 func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 	if err := c.validate(); err != nil {
 		return err
@@ -61,9 +48,9 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 	if shown.Problem != "" {
 		return fmt.Errorf("problem: %s; nothing was sent to %s", shown.Problem, c.Instance)
 	}
-	answer := resumed{Instance: c.Instance, Needed: !shown.Settled || record.Owes(), State: shown.State, Settled: shown.Settled}
+	answer := resumed{Instance: c.Instance, Needed: operations.NeedsConsumer(known, record), State: shown.State, Settled: shown.Settled}
 	if answer.Needed {
-		message, err := nudge(record.Instance)
+		message, err := operations.WakeUp(record.Instance, rand.Text())
 		if err != nil {
 			return err
 		}

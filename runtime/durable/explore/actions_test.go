@@ -24,7 +24,7 @@ type action struct {
 
 // actions returns the possible next actions. depth counts the processes that are frozen or paused meanwhile.
 func (x *search) actions(w *world, depth int) []action {
-	return slices.Concat(x.deliveries(w, depth), firings(w), forgetting(w, depth), x.operating(w, depth), w.taskActions(), w.executionActions())
+	return slices.Concat(x.deliveries(w, depth), firings(w), forgetting(w, depth), x.operating(w, depth), x.commands(w, depth), w.taskActions(), w.executionActions())
 }
 
 // deliveries returns the batches that SQS may deliver: messages from the front of each unlocked lane. A batch comes from

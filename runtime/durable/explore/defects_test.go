@@ -1,5 +1,7 @@
 package explore_test
 
+import "slices"
+
 // The files of the defects.
 const (
 	portsFile      = "explore/ports_test.go"
@@ -15,10 +17,12 @@ const (
 	servicesFile   = "services.go"
 	aliasFile      = "alias.go"
 	tokenFile      = "token.go"
+	operateFile    = "operate.go"
+	operationsFile = "../operations/operations.go"
 )
 
 // mutants are all defects.
-var mutants = append(append([]mutant{}, simulated...), fixed...)
+var mutants = slices.Concat(simulated, fixed, ofOperators)
 
 // simulated are defects that the simulation finds too: see runtime/simulate/mutants_test.go.
 var simulated = []mutant{
@@ -217,4 +221,33 @@ var fixed = []mutant{
 	snapshot := record.Snapshot`},
 	{name: "rearming does not put timers back", scenario: "restore: timer", finds: "not woken", file: rearmFile,
 		old: `range instance.Timers() {`, new: `range instance.Timers()[:0] {`},
+}
+
+// ofOperators are defects in the code of operators' commands.
+var ofOperators = []mutant{
+	{name: "change of an old record written", scenario: "stop: service", finds: "taken back", file: operationsFile,
+		old: `	err = o.Store.Commit(ctx, after)
+	if errors.Is(err, durable.ErrUnstorable)`, new: `	if latest, err := o.Store.Load(ctx, id); err == nil {
+		after.Revision = latest.Revision + 1
+	}
+	err = o.Store.Commit(ctx, after)
+	if errors.Is(err, durable.ErrUnstorable)`},
+	{name: "wake-up not sent", scenario: "stop: child", finds: "not woken", file: operationsFile,
+		old: `	return o.Queue.Send(ctx, message)`, new: `	return message.DeduplicationID, nil`},
+	{name: "interrupted stop not completed", scenario: "stop: child", finds: "not woken", file: operationsFile,
+		old: `	if err != nil && !errors.Is(err, instances.ErrEnded) {`, new: `	if err != nil {`},
+	{name: "own write taken for a conflict", scenario: "move: service", finds: "2 times", file: operationsFile,
+		old: `		if slices.ContainsFunc(stored.History, isOwn) {`, new: `		if slices.ContainsFunc(stored.History[:0], isOwn) {`},
+	{name: "effects of an exit dropped", scenario: "stop: child", finds: "exit of a child", file: operateFile,
+		old: `	for _, effect := range effects {`, new: `	for _, effect := range effects[:0] {`},
+	{name: "parent not told of a stop", scenario: "stop: child", finds: "waits for ever", file: operateFile,
+		old: `	if t.draft.Record.Parent != nil {
+		t.owe`, new: `	if t.draft.Record.Parent != nil && t.machine == nil {
+		t.owe`},
+	{name: "an operator's change counts as a try", scenario: "keep: service", faults: 2, finds: "innocent event parked", file: "attempt.go",
+		old: `		if errors.Is(err, ErrConflict) {
+			lost = read`, new: `		if lost = read; errors.Is(err, ErrConflict) {
+			return`},
+	{name: "migrated instance not woken", scenario: "move: migrate", finds: "not woken", file: operationsFile,
+		old: `instance.Settled() && len(stored.Services) == 0`, new: `instance.Settled()`},
 }

@@ -25,6 +25,8 @@ const (
 	dies fault = "and the process dies"
 	// freezes stops the process before the call until other processes have received its messages.
 	freezes fault = "finds the process frozen"
+	// doubled makes an operator's call twice: the SDK repeats a call whose answer was lost.
+	doubled fault = "is made twice"
 )
 
 // killer is the name of the call of the service that always kills its process.
@@ -58,6 +60,8 @@ type process struct {
 	dead, frozen bool
 	// depth counts the processes that are frozen or paused while this one runs.
 	depth int
+	// command is set in the process of an operator.
+	command *command
 }
 
 // request is a waiting call.
@@ -89,7 +93,7 @@ func (s *scenario) configOf(w *world) durable.Config {
 	limit := cmp.Or(s.limit, 2)
 	return durable.Config{
 		Now: func() time.Time { return w.clock }, RetentionMin: 1, Logger: slog.New(slog.DiscardHandler),
-		AttemptsMax: limit, AbandonedMax: limit, ConflictsMax: 1, ServicesMax: 2, HistoryMax: 1, DeniedWaitMax: time.Second,
+		AttemptsMax: limit, AbandonedMax: limit, ConflictsMax: 1, ServicesMax: 2, HistoryMax: 1 + 7*min(1, s.left.Commands), DeniedWaitMax: time.Second,
 		// The loop applies an event again if its ID is forgotten. This is documented, so the search does not look for it.
 		RecentEventsMax: cmp.Or(s.recent, 8), SendersMax: 1, FailedEffectsMax: limit, OutboxMax: limit, RefusalsMax: limit, AloneAfter: 1,
 		AcknowledgeAfter: time.Nanosecond, HopsMax: cmp.Or(s.hops, 8),
@@ -98,10 +102,7 @@ func (s *scenario) configOf(w *world) durable.Config {
 
 // handle runs an invocation on a batch.
 func (x *search) handle(w *world, d *decisions, batch []durable.Delivery, depth int) {
-	p := &process{w: w, d: d, x: x, calls: map[string]int{}, depth: depth}
-	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), processKey{}, p))
-	p.cancel = cancel
-	defer cancel()
+	p, ctx := x.newProcess(w, d, depth)
 	ports := durable.Ports{Store: p, Queue: p, Timers: p, Tokens: p, Executions: p}
 	if w.scenario.early {
 		ports.Acknowledger = p
@@ -110,13 +111,31 @@ func (x *search) handle(w *world, d *decisions, batch []durable.Delivery, depth 
 	if err != nil {
 		panic(err)
 	}
-	done := make(chan []string, 1)
-	go func() { done <- loop.Handle(ctx, batch) }()
+	var again []string
+	p.run(func() { again = loop.Handle(ctx, batch) })
+	p.acknowledge(batch, again)
+}
+
+// newProcess returns a process, and the context that ends with it.
+func (x *search) newProcess(w *world, d *decisions, depth int) (*process, context.Context) {
+	p := &process{w: w, d: d, x: x, calls: map[string]int{}, depth: depth}
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), processKey{}, p))
+	p.cancel = cancel
+	return p, ctx
+}
+
+// run does the work of a process, and decides the outcomes of its calls.
+func (p *process) run(work func()) {
+	defer p.cancel()
+	done := make(chan struct{})
+	go func() {
+		work()
+		close(done)
+	}()
 	for {
 		synctest.Wait()
 		select {
-		case again := <-done:
-			p.acknowledge(batch, again)
+		case <-done:
 			return
 		default:
 			p.step()
@@ -207,11 +226,12 @@ func (p *process) step() {
 	}
 	r := p.next()
 	name := p.nameOf(r)
-	if p.w.left.Pauses > 0 && p.depth == 0 && p.d.allow(p.label(name+" waits")) {
+	if p.w.left.Pauses > 0 && p.depth == 0 && p.command == nil && p.d.allow(p.label(name+" waits")) {
 		p.w.left.Pauses--
 		p.frozen = true
 		p.meanwhile(0)
 	}
+	p.interleave(name)
 	what := p.decide(r, name)
 	switch what {
 	case proceeds:
@@ -225,12 +245,15 @@ func (p *process) step() {
 		}
 		p.calls[r.name+" "+r.group] += map[fault]int{noEffect: 1}[what]
 		r.answer <- errFault
+	case doubled:
+		_ = p.let(r)
+		r.answer <- p.let(r)
 	case dies:
 		_ = p.let(r)
-		p.w.facts["blame "+p.others(r)]++
+		p.blame(r)
 		p.die(r)
 	case freezes:
-		p.w.facts["blame "+p.others(r)]++
+		p.blame(r)
 		p.w.facts["freezes"]++
 		p.frozen = true
 		p.w.clock = p.w.clock.Add(visibilityTimeout + time.Second)
@@ -244,6 +267,9 @@ func (p *process) decide(r *request, name string) fault {
 		return dies
 	}
 	options := faultsOf(r.name)
+	if p.command != nil && r.name == "Commit" {
+		options = append(options, doubled)
+	}
 	if p.w.left.Faults == 0 {
 		return proceeds
 	}
@@ -255,6 +281,13 @@ func (p *process) decide(r *request, name string) fault {
 		p.w.left.Faults--
 	}
 	return what
+}
+
+// blame records whose code was running when the process died or froze.
+func (p *process) blame(r *request) {
+	if p.command == nil {
+		p.w.facts["blame "+p.others(r)]++
+	}
 }
 
 // others lets calls of other groups proceed before the process dies or freezes. It returns the group to blame.

@@ -35,7 +35,7 @@ func (p *process) Load(_ context.Context, id instances.ID) (record instances.Rec
 func (p *process) Commit(_ context.Context, record instances.Record) error {
 	id := record.Instance.String()
 	return p.call(id, "Commit", func(w *world) error {
-		was := w.records[id]
+		was, recordWas := w.records[id], w.record(id)
 		if was.revision != record.Revision-1 {
 			return durable.ErrConflict
 		}
@@ -43,6 +43,9 @@ func (p *process) Commit(_ context.Context, record instances.Record) error {
 			w.backups[id] = was
 		}
 		is := w.store(record)
+		if p.command != nil {
+			w.operated(recordWas, record, p.command)
+		}
 		w.committed(was, is, record)
 		if !p.frozen { // Other processes may have counted their tries meanwhile.
 			w.blamed(was, is, record)
@@ -130,7 +133,7 @@ func (p *process) Release(_ context.Context, name string, id instances.ID, creat
 // Send implements durable.Sender.
 func (p *process) Send(_ context.Context, m durable.Message) (messageID string, err error) {
 	err = p.call(senderOf(m), "Send", func(w *world) error {
-		if w.denied {
+		if w.denied && p.command == nil {
 			return fmt.Errorf("no permission: %w", durable.ErrDenied)
 		}
 		w.performed(m)

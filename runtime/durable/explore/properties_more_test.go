@@ -22,7 +22,7 @@ func (x *search) awake(w *world) {
 		if err == nil {
 			err = stored.Check(w.bodies(id))
 		}
-		if err != nil {
+		if err != nil && w.facts["interrupted "+id] == 0 {
 			w.wrong("not woken: %s: %v", id, err)
 		}
 	}
@@ -66,7 +66,7 @@ func (w *world) tasksAnswered() {
 			w.wrong("never answered: %s", value)
 		case t.isGone(w.clock) && !held && told == 0 && t.execution != "" && record.Status == statechart.Active && !wasParked:
 			w.wrong("expiry not told: %s", value)
-		case t.answer != "" && !strings.Contains(t.answer, `"way"`) && t.answer != durable.ErrorEnded && t.answer != durable.ErrorParked:
+		case t.answer != "" && !strings.Contains(t.answer, `"way"`) && t.answer != durable.ErrorEnded && t.answer != durable.ErrorParked && (t.answer != durable.ErrorStopped || w.facts["ended by an operator "+t.group] == 0):
 			w.wrong("wrong answer: %s: %s", value, t.answer)
 		}
 	}
@@ -137,7 +137,7 @@ func (w *world) familiesWhole() {
 		}
 	}
 	for fact := range w.facts {
-		if id, ok := strings.CutPrefix(fact, "lived b/"); ok && w.facts["ended b/"+id] > 0 {
+		if id, ok := strings.CutPrefix(fact, "lived b/"); ok && w.facts["ended b/"+id] > 0 && w.facts["terminated b/"+id] == 0 {
 			left++
 		}
 	}
@@ -158,6 +158,9 @@ func (w *world) familiesWhole() {
 		}
 	}
 	for id, n := range begun {
+		for _, state := range []string{"helped-b", "helped-c", "helped-d"} {
+			n += w.facts["entered "+state+" "+id] - w.facts["left "+state+" "+id]
+		}
 		if record := w.record(id); record.Revision > 0 && !w.deployed && w.executionsOf(id) == 0 {
 			if ends := ended[id] + w.count(id, "back ") + w.exactly(id, "lost") + len(childrenOf(record)); ends != n {
 				w.wrong("ends of children: %s has begun %d, and knows of %d; its log is %q", id, n, ends, w.applied[id])

@@ -16,11 +16,17 @@ import (
 // that has finished never runs again".
 func (w *world) committed(was, is stored, record instances.Record) {
 	id := record.Instance.String()
-	if len(is.log) < len(was.log) {
+	if len(is.log) < len(was.log) && !record.Forgotten {
 		w.wrong("taken back: a commit of %s forgets an applied event", id)
 		return
 	}
-	for i, line := range is.log[len(was.log):] {
+	if was.hasEnded && !is.hasEnded {
+		w.wrong("alive after the end: %s", id)
+	}
+	for i, line := range is.log[min(len(was.log), len(is.log)):] {
+		if was.hasEnded {
+			w.wrong("applied after the end: %s to %s", line, id)
+		}
 		w.applied[id] = append(slices.Clip(w.applied[id]), line)
 		if i == 0 && len(was.services) > 0 && isEvent(line) && !w.deployed { // A migration may settle the instance.
 			w.wrong("applied while unsettled: %s to %s", line, id)
@@ -149,6 +155,7 @@ func (x *search) atRest(w *world) {
 	w.familiesWhole()
 	w.executionsTold()
 	w.failuresTold()
+	w.commandsDone()
 }
 
 // settled checks that an instance is settled, owes nothing, and waits only for things that can still come.
@@ -188,7 +195,7 @@ func (w *world) nothingLost() {
 	for fact := range w.facts {
 		rest, isEffect := strings.CutPrefix(fact, "committed ")
 		kind, name, _ := strings.Cut(rest, " ")
-		if !isEffect || !slices.Contains([]string{"send", "spawn", "stop", "refuse", "end"}, kind) || w.facts["performed "+name] > 0 {
+		if !isEffect || !slices.Contains([]string{"send", "spawn", "stop", "refuse", "end", "end.stopped"}, kind) || w.facts["performed "+name] > 0 {
 			continue
 		}
 		if w.facts["failed "+name] == 0 {
@@ -256,22 +263,27 @@ func (w *world) appliedOnce(p post) {
 		}
 		return n
 	}
-	n := once("event", p.group, p.item, p.afterEnd)
+	n := once("event", p.group, p.item, p.afterEnd || w.mayBeIgnored(p))
 	if n == 1 && p.to != "" && (p.typ == "tell" || p.typ == "finish") {
-		once("send", p.to, p.item, w.facts["failures "+p.group] > 0)
+		once("send", p.to, p.item, w.facts["failures "+p.group] > 0 || w.facts["ended by an operator "+p.to] > 0)
 	}
-	if n != 1 || w.facts["forgotten "+p.item] > 0 {
+	if n > 1 || w.facts["forgotten "+p.item] > 0 {
 		return
 	}
-	if over := w.exactly(p.group, "over"); p.typ == "wait" && over != 1 {
+	// An operator may have left or entered the state that waits for the end.
+	want := func(state string) int {
+		return n + w.facts["entered "+state+" "+p.group] - w.facts["left "+state+" "+p.group]
+	}
+	if over := w.exactly(p.group, "over"); p.typ == "wait" && over != want("waiting") {
 		w.wrong("timer fires %d times: the one of %s", over, p.group)
 	}
 	for event, service := range map[string]string{"charge": "charge", "hurry": "hurry", "ship": "pack", "kill": "kill"} {
-		if ends := w.count(p.group, service+" ok") + w.count(p.group, service+" failed"); p.typ == event && ends != 1 {
+		state := map[string]string{"charge": "charging", "hurry": "hurrying", "ship": "packing", "kill": "killing"}[event]
+		if ends := w.count(p.group, service+" ok") + w.count(p.group, service+" failed"); p.typ == event && ends != want(state) {
 			w.wrong("service ends %d times: %s of %s", ends, service, p.group)
 		}
 	}
-	if ends := w.count(p.group, "pay ") + w.count(p.group, "limit"); p.typ == "pay" && ends != 1 {
+	if ends := w.count(p.group, "pay ") + w.count(p.group, "limit"); p.typ == "pay" && ends != want("paying") {
 		w.wrong("service ends %d times: pay of %s, or its limit", ends, p.group)
 	}
 }

@@ -7,9 +7,12 @@ import (
 
 // scenarios returns all scenarios.
 func scenarios() []*scenario {
-	all := slices.Concat(eventScenarios(), operatorScenarios(), familyScenarios(), taskScenarios(), aliasScenarios(), executionScenarios())
+	all := slices.Concat(eventScenarios(), operatorScenarios(), commandScenarios(), familyScenarios(), taskScenarios(), aliasScenarios(), executionScenarios())
 	for _, s := range all {
-		s.posts = parsePosts(s.text)
+		s.posts, s.commands = parsePosts(s.text), parseCommands(s.operators)
+		if s.left.Commands == 0 {
+			s.left.Commands = min(1, len(s.commands))
+		}
 	}
 	return all
 }
@@ -65,6 +68,48 @@ func operatorScenarios() []*scenario {
 		{name: "migrate: service", text: "x/a pay a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}, faults: 2},
 		{name: "migrate: timer", text: "x/a wait a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}, faults: 2},
 		{name: "migrate: child", text: "x/a help-c a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}, faults: 2},
+	}
+}
+
+// commandScenarios have commands of operators, at any moment.
+func commandScenarios() []*scenario {
+	of := func(execution string) map[string]task {
+		return map[string]task{"x/a|1": {name: "HandOver", execution: execution}}
+	}
+	beating := map[string]task{"x/a|1": {name: "HandOver", execution: "execution 1", timeout: 90 * time.Second, heartbeat: 30 * time.Second}}
+	return []*scenario{
+		{name: "stop: service", text: "x/a add a1; x/a charge a2", operators: "stop x/a; terminate x/a", faults: 2},
+		{name: "stop: child", text: "x/a help-b a1", operators: "stop b/; terminate b/", faults: 2},
+		{name: "stop: parked", text: "x/a add a1; x/a break a2", limit: 1, operators: "stop x/a", faults: 2},
+		{name: "stop: parent", text: "x/a help-b a1; x/a add a2", operators: "stop x/a; terminate x/a", isLong: true},
+		{name: "stop: broken child", text: "x/a help-c broken", limit: 1, operators: "stop x/a; terminate x/a", isLong: true},
+		{name: "stop: child with a service", text: "x/a help-d a1", operators: "stop x/a; stop d/", isLong: true},
+		{name: "stop: denied", text: "x/a help-c a1", left: budget{Denials: 1}, operators: "stop x/a; stop c/", isLong: true},
+		{name: "stop: task", text: "x/a task x/a|1; x/a hand a1", tasks: of("execution 1"), operators: "stop x/a; terminate x/a", isLong: true},
+		{name: "stop: unknown execution", text: "x/a task x/a|1; x/a hand a1", tasks: of(""), operators: "stop x/a", isLong: true},
+		{name: "stop: heartbeats", text: "x/a task x/a|1", tasks: beating, limit: 1, operators: "stop x/a", isLong: true},
+		{name: "stop: alias", text: "x/a claim a1 k; x/b claim b1 k", operators: "stop x/a; terminate x/a", isLong: true},
+		{name: "stop: send", text: "x/a tell a1 x/b; x/a tell a2 x/b", operators: "stop x/a; terminate x/a", isLong: true},
+		{name: "stop: timer", text: "x/a wait a1; x/a add a2", operators: "stop x/a; terminate x/a", isLong: true},
+		{name: "stop: execution", text: "x/a print a1", operators: "stop x/a", isLong: true},
+		{name: "stop: killer", text: "x/a add a1; x/a kill a2", operators: "stop x/a", faults: 2, isLong: true},
+		{name: "stop: queues", text: "x/a add a1; x/a charge a2; 2:x/a add q1", operators: "stop x/a", faults: 2, isLong: true},
+		{name: "stop: redrive", text: "x/a add a1; x/a break a2", limit: 1, left: budget{Redrives: 1}, operators: "stop x/a; move x/a idle", isLong: true},
+		{name: "stop: migrate", text: "x/a add a1; x/a pay a2", versions: "migrated", left: budget{Olds: 1}, operators: "stop x/a", isLong: true},
+		{name: "stop: migrate child", text: "x/a help-c a1", versions: "migrated", left: budget{Olds: 1}, operators: "stop x/a", isLong: true},
+		{name: "move: service", text: "x/a add a1; x/a charge a2", operators: "move x/a idle; move x/a charging", faults: 2},
+		{name: "move: timer", text: "x/a add a1; x/a wait a2", operators: "move x/a waiting; move x/a idle", isLong: true},
+		{name: "move: child", text: "x/a help-c a1", operators: "move x/a idle; move x/a helped-c", isLong: true},
+		{name: "move: task", text: "x/a task x/a|1", tasks: of("execution 1"), operators: "move x/a way", faults: 2, isLong: true},
+		{name: "move: execution", text: "x/a add a1", operators: "move x/a printing", isLong: true},
+		{name: "move: end", text: "x/a help-b a1; x/a add a2", operators: "move x/a finished", isLong: true},
+		{name: "move: migrate", text: "x/a add a1; x/a pay a2", versions: "migrated", left: budget{Olds: 1}, operators: "move x/a paying", isLong: true},
+		{name: "keep: service", text: "x/a add a1; x/a charge a2", limit: 1, operators: "keep x/a", faults: 2},
+		{name: "keep: end", text: "x/a add a1; x/a finish a2 x/b", operators: "keep x/a", faults: 2},
+		{name: "forget", text: "x/a finish a1 x/b; x/a add a2", operators: "forget x/a", faults: 2},
+		{name: "forget: child", text: "x/a help-c a1; x/a release r1", operators: "forget c/; terminate x/a", isLong: true},
+		{name: "forget: parent", text: "x/a help-b a1; x/a finish a2", operators: "forget x/a; forget b/", isLong: true},
+		{name: "two operators", text: "x/a wait a1", left: budget{Commands: 2}, operators: "stop x/a; move x/a idle", faults: 2, isLong: true},
 	}
 }
 

@@ -55,6 +55,10 @@ type scenario struct {
 	// text lists the events that are queued at the start, see parsePosts.
 	text  string
 	posts []post
+	// operators lists the commands that operators may run, see parseCommands. They run one of them, unless left.Commands
+	// is higher.
+	operators string
+	commands  []command
 	// limit is the maximum number of tries, 2 by default. recent is the maximum number of recent events, 8 by default.
 	limit, recent int
 	// hops is the maximum number of messages in a row, 8 by default.

@@ -128,7 +128,7 @@ func (x *search) expand(f found) {
 	n.isExpanded = true
 	x.depth = max(x.depth, n.depth)
 	x.awake(w)
-	if len(w.messages)+len(w.scheduled) == 0 && !w.denied {
+	if len(w.messages)+len(w.scheduled) == 0 && !w.denied && !w.isInterrupted() {
 		n.rest = true
 		x.rests++
 		x.atRest(w)

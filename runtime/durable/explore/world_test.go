@@ -14,6 +14,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // The settings of SQS and Lambda.
@@ -55,7 +56,7 @@ type world struct {
 }
 
 // budget holds how often each thing may still happen.
-type budget struct{ Faults, Pauses, Waits, Redrives, Restores, Denials, Olds int }
+type budget struct{ Faults, Pauses, Waits, Redrives, Restores, Denials, Olds, Commands int }
 
 // stored is an item: its JSON, and the values parsed from it.
 type stored struct {
@@ -69,6 +70,7 @@ type stored struct {
 	expireAt time.Time
 	// isAbandoned is set if the item's last failure is that the process died in too many tries.
 	isAbandoned bool
+	hasEnded    bool
 }
 
 type message struct {
@@ -217,7 +219,7 @@ func (w *world) store(record instances.Record) stored {
 		Timers   map[string]struct{ At time.Time }
 	}
 	mustUnmarshal(record.Snapshot, &snapshot)
-	s := stored{json: body, log: snapshot.Context.Log, revision: record.Revision, expireAt: record.ExpireAt,
+	s := stored{json: body, log: snapshot.Context.Log, revision: record.Revision, expireAt: record.ExpireAt, hasEnded: record.Status != statechart.Active,
 		isAbandoned: record.Error != nil && isAbandoned(record.Error.Message)}
 	for id, service := range snapshot.Services {
 		s.services = append(s.services, cmp.Or(service.Key, id))
