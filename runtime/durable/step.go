@@ -43,7 +43,10 @@ func (t *turn) begin(ctx context.Context, d Delivery, child childStart) (err err
 		}
 	}
 	t.endAsChild()
-	return t.settle(ctx, d)
+	chain := t.chain
+	err = t.settle(ctx, d)
+	t.chain = chain // A timer that fired meanwhile has begun a chain of its own.
+	return err
 }
 
 // step takes one macrostep of the chart.
