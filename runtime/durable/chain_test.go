@@ -202,6 +202,25 @@ func TestATimerThatFiresWhileAServiceRunsBeginsAChain(t *testing.T) {
 	})
 }
 
+// One event leads to more results than HopsMax, which all reach one instance. The results cause no messages.
+func TestAnInstanceThatOnlyCollectsIsNotParked(t *testing.T) {
+	t.Parallel()
+	inChains(t, func(t *testing.T, w *world) {
+		w.post("order/1", `{"$chain": {"origin": "x", "hops": 5}, "type": "tell", "to": "order/2", "item": "one"}`)
+		for range 2 * hopsMax {
+			w.post("order/1", `{"$chain": {"origin": "x", "hops": 4}, "type": "add", "item": "result"}`)
+		}
+		w.run(t)
+		w.wantParked(t)
+		if got := len(w.logOf(t, "order/1")); got != 2*hopsMax+1 {
+			t.Errorf("%d events were applied, want %d", got, 2*hopsMax+1)
+		}
+		if want := []instances.Chain{{Origin: "x", Hops: 5}}; !reflect.DeepEqual(w.load("order/1").Chains, want) {
+			t.Errorf("got the chains %v, want %v", w.load("order/1").Chains, want)
+		}
+	})
+}
+
 // A timer fires while a service of the start runs: at the first delivery, or at a redelivery that first settles the
 // instance.
 func TestAMessageKeepsItsChainWhenATimerFiresBeforeIt(t *testing.T) {
@@ -227,8 +246,8 @@ func TestAMessageKeepsItsChainWhenATimerFiresBeforeIt(t *testing.T) {
 			w.run(t)
 			w.wantLog(t, "slow/1", "timer")
 			w.wantLog(t, "order/1", "told")
-			if want := []instances.Chain{{Origin: "x", Hops: 10}}; !reflect.DeepEqual(w.load("order/1").Chains, want) {
-				t.Errorf("after %d deaths of the process: got the chains %v, want %v", deaths, w.load("order/1").Chains, want)
+			if want := []instances.Chain{{Origin: "x", Hops: 9}}; !reflect.DeepEqual(w.load("slow/1").Chains, want) {
+				t.Errorf("after %d deaths of the process: got the chains %v, want %v", deaths, w.load("slow/1").Chains, want)
 			}
 		})
 	}

@@ -121,6 +121,7 @@ func (t *turn) ask(effect statechart.Effect) {
 func (t *turn) owe(effect statechart.Effect) {
 	if kind := effectKinds[effect.Kind]; t.chain.Origin != "" && (kind.message != nil || kind.reports) {
 		effect.Chain = t.loop.nextHop(t.chain, t.draft.Record.Instance.String())
+		t.keepChain()
 	}
 	t.draft.Record.Outbox = append(slices.Clip(t.draft.Record.Outbox), effect)
 	t.changed()
