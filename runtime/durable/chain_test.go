@@ -253,6 +253,21 @@ func TestAMessageKeepsItsChainWhenATimerFiresBeforeIt(t *testing.T) {
 	}
 }
 
+// Only a message of the runtime has a chain. A producer may have set the key.
+func TestAMessageWithAPartOfAChainCountsAsAnEventFromOutside(t *testing.T) {
+	t.Parallel()
+	for _, chain := range []string{`{"hops": 99}`, `{"origin": "x"}`, `{"origin": "x", "hops": -99}`, `[]`} {
+		inChains(t, func(t *testing.T, w *world) {
+			w.post("order/1", `{"$chain": `+chain+`, "type": "tell", "to": "order/2", "item": "x"}`)
+			w.invoke()
+			w.wantParked(t)
+			if len(w.messages) != 1 || !strings.Contains(w.messages[0].Body, `"hops":1}`) {
+				t.Errorf("%s: got the messages %+v, want one that begins a chain", chain, w.messages)
+			}
+		})
+	}
+}
+
 // The applied event had a chain. A parked copy of it has none.
 func TestAnAppliedMessageOfAChainIsRemembered(t *testing.T) {
 	t.Parallel()
