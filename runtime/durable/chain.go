@@ -19,8 +19,8 @@ import (
 // limits them.
 //
 // It is not enough to count along one path: if each message of a chart leads to two more, a path of 20 hops belongs to
-// a million messages. So an instance counts like a Lamport clock. It adds one for each message of the chain, and
-// continues with the message's count if that is higher.
+// a million messages. So an instance counts like a Lamport clock. It adds one for each message of the chain that makes
+// it send, and continues with the message's count if that is higher. Messages that it only collects add nothing.
 //
 // Source: Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System", 1978.
 
@@ -67,7 +67,7 @@ func (t *turn) chainOf(d Delivery) instances.Chain {
 	return chain
 }
 
-// keepChain records the chain of an applied event and its number of hops.
+// keepChain records the chain of the current message, which makes the instance send, and its number of hops.
 func (t *turn) keepChain() {
 	if t.chain.Hops < hopsKeptMin {
 		return

@@ -13,6 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/plainjson"
 	"github.com/settle-run/settle/runtime/internal/readjson"
+	"github.com/settle-run/settle/runtime/internal/stepcount"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -62,7 +63,14 @@ func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep))
 	case op.Kind != instances.Stop && op.Kind != instances.Move:
 		return nil, fmt.Errorf("expected a known kind of operation, got %q", op.Kind)
 	}
-	if t.machine, t.draft.Instance, err = t.loop.machines.Restore(*record); err != nil {
+	read := *record
+	if op.Kind == instances.Move {
+		// A turn whose services run, or died, before its commit has used the next keys.
+		if read.Snapshot, err = stepcount.SkipTurn(read.Snapshot); err != nil {
+			return nil, &statechart.UnreadableError{Err: err}
+		}
+	}
+	if t.machine, t.draft.Instance, err = t.loop.machines.Restore(read); err != nil {
 		return nil, err
 	}
 	owed, _, _ := owedTo(record.Snapshot, t.machine, t.draft.Instance)

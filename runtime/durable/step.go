@@ -43,7 +43,10 @@ func (t *turn) begin(ctx context.Context, d Delivery, child childStart) (err err
 		}
 	}
 	t.endAsChild()
-	return t.settle(ctx, d)
+	chain := t.chain
+	err = t.settle(ctx, d)
+	t.chain = chain // A timer that fired meanwhile has begun a chain of its own.
+	return err
 }
 
 // step takes one macrostep of the chart.
@@ -118,6 +121,7 @@ func (t *turn) ask(effect statechart.Effect) {
 func (t *turn) owe(effect statechart.Effect) {
 	if kind := effectKinds[effect.Kind]; t.chain.Origin != "" && (kind.message != nil || kind.reports) {
 		effect.Chain = t.loop.nextHop(t.chain, t.draft.Record.Instance.String())
+		t.keepChain()
 	}
 	t.draft.Record.Outbox = append(slices.Clip(t.draft.Record.Outbox), effect)
 	t.changed()

@@ -124,6 +124,20 @@ func TestARecordTooFullForTheReasonStillLetsItsGroupGoOn(t *testing.T) {
 	})
 }
 
+// The store refuses to store the reason, as above. The message is still parked for its chain.
+func TestAMessageOfACycleIsParkedForItsChainThoughItsRecordIsTooFull(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("add", "a"), `{"$chain": {"origin": "x", "hops": 1001}, "type": "add", "item": "b"}`)
+		showing := func(record instances.Record) bool { return record.Error != nil }
+		if failed := w.handlePicky(t, showing, &durable.TooLargeError{Bytes: 2, BytesMax: 1}); len(failed) != 0 {
+			t.Errorf("failed: %q", failed)
+		}
+		w.wantParked(t, [2]string{`"b"`, "(HopsMax)"})
+	})
+}
+
 // The event is applied, but its service has killed the process. The store then refuses all further records.
 func TestAnAppliedEventIsNotParkedThoughItsRecordIsTooFullForTheReason(t *testing.T) {
 	t.Parallel()

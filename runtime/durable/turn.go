@@ -109,11 +109,12 @@ func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int,
 
 // receive processes one delivery. It first settles the instance if an earlier delivery left it unsettled. Then it
 // applies the event, skips it, or parks it. done reports whether the delivery may be acknowledged. An error ends the
-// turn: the queue redelivers the deliveries behind this one. folded is set if other deliveries came before it in the
-// turn.
+// turn: the queue redelivers the later deliveries, and this one unless it is done. folded is set if other deliveries
+// came before it in the turn.
 func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool, err error) {
 	t.chain = t.chainOf(d)
 	stuck, err := t.observedResume(ctx, d)
+	t.chain = t.chainOf(d) // A timer that fired meanwhile has begun a chain of its own.
 	if err != nil {
 		return false, err
 	}
@@ -326,7 +327,6 @@ func (t *turn) apply(ctx context.Context, d Delivery, event statechart.Event) (e
 	}
 	if err == nil {
 		t.closeWaits()
-		t.keepChain()
 	}
 	return err
 }

@@ -10,8 +10,9 @@ import (
 const operationHelp = `
 
 The command writes the item on condition that its revision has not changed, and then sends the instance a message, so that
-a consumer performs the effects. Only AWS permissions on the table allow this: no event and no HTTP request can do it. The
-machines of this program must be those of the consumer. The history of the instance keeps who made the change, and why.
+a consumer performs the effects. If the instance waits for a service's retry, this happens only when the retry is due. Only
+AWS permissions on the table allow this change: no event and no HTTP request can do it. The machines of this program must be
+those of the consumer. The history of the instance keeps who made the change, and why.
 --dry-run shows states, actions, effects and values, and writes nothing.`
 
 // bulkHelp is the help of all bulk commands.
