@@ -380,11 +380,7 @@ func (r *replay) note(effects []statechart.Effect) {
 		}
 	}
 	if r.instance.Status() != statechart.Active {
-		answer := durable.ErrorEnded
-		if r.isStopped {
-			answer = durable.ErrorStopped
-		}
-		r.answer(answer, func(wait) bool { return true })
+		r.answer(r.errorOfEnd(), func(wait) bool { return true })
 		clear(r.awaited)
 		clear(r.aliases)
 	}

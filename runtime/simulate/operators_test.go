@@ -146,6 +146,14 @@ func (r *replay) operate() (err error) {
 	return nil
 }
 
+// errorOfEnd returns the error with which an instance that ends fails its waiting tasks.
+func (r *replay) errorOfEnd() string {
+	if r.isStopped {
+		return durable.ErrorStopped
+	}
+	return durable.ErrorEnded
+}
+
 // checkOperations checks that each change of an operator was applied at most once, and exactly once if its command
 // succeeded.
 func (s *simulation) checkOperations() {
