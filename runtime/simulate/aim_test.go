@@ -74,7 +74,9 @@ func (d *director) draw(call *pendingCall) fault {
 // drawKind draws one of the faults that a call can have.
 func (d *director) drawKind(call *pendingCall) fault {
 	kinds := []fault{failBefore, loseAnswer, throttle, duplicate, outage}
-	if !call.isProducers() {
+	if call.isOperators() {
+		kinds = append(kinds, freeze)
+	} else if !call.isProducers() {
 		kinds = append(kinds, freeze, dieBefore, dieAfter, dieAfter)
 		if d.plan.hangs {
 			kinds = append(kinds, hang, hangAfter)

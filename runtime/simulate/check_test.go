@@ -65,6 +65,7 @@ func (s *simulation) check() {
 			tokens[task.execution] = task
 		}
 	}
+	s.checkOperations()
 	s.checkSends(sends)
 	s.checkFamily(replays)
 	s.checkAliases(replays)

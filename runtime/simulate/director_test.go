@@ -80,6 +80,8 @@ func (c *pendingCall) isConsumers() bool { return strings.HasPrefix(c.process, "
 
 func (c *pendingCall) isProducers() bool { return strings.HasPrefix(c.process, "producer") }
 
+func (c *pendingCall) isOperators() bool { return strings.HasPrefix(c.process, "operator") }
+
 // slow delays a call on its way to AWS. The client may give up earlier. outage makes a service refuse all calls for a
 // while.
 const (

@@ -24,7 +24,8 @@ func (s *simulation) recordCall(call takenCall) {
 	if call.status == 400 && bytes.Contains(call.answer, []byte("ConditionalCheckFailed")) && (call.target == "dynamodb.PutItem" || call.target == "dynamodb.UpdateItem" && readUpdate(call.request).isClearing()) {
 		s.count(countConflict, 1)
 	}
-	if call.status != 200 || !strings.HasPrefix(call.process, "consumer") {
+	isCommit := call.target == "dynamodb.PutItem" && strings.HasPrefix(call.process, "operator")
+	if call.status != 200 || !isCommit && !strings.HasPrefix(call.process, "consumer") {
 		return
 	}
 	if call.target == "states.SendTaskHeartbeat" {

@@ -52,6 +52,7 @@ type replay struct {
 	ends                                      map[string]*sfn.DescribeExecutionOutput
 	migrated                                  int  // see trail
 	began                                     bool // whether the current message started the instance
+	isStopped                                 bool // an operator is ending the instance
 	failed                                    bool // a service failed, and the reason is unknown because the loop words it
 	expired, looked, taken, again, unmigrated bool // see choice
 }
@@ -379,7 +380,7 @@ func (r *replay) note(effects []statechart.Effect) {
 		}
 	}
 	if r.instance.Status() != statechart.Active {
-		r.answer(durable.ErrorEnded, func(wait) bool { return true })
+		r.answer(r.errorOfEnd(), func(wait) bool { return true })
 		clear(r.awaited)
 		clear(r.aliases)
 	}

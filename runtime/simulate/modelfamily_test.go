@@ -60,7 +60,7 @@ func (r *replay) examineFamily(head head, message accepted) (event statechart.Ev
 
 // isStoppedAtStart reports whether the instance is a child that was stopped before it started.
 func (r *replay) isStoppedAtStart() bool {
-	return len(r.record.History) > 0 && r.record.History[0].Event == "settle.stop"
+	return len(r.record.History) > 0 && r.record.History[0].Event == "settle.stop" && r.record.History[0].By == ""
 }
 
 // stopAtStart models a child that was stopped before it started. The stop is the first step in its history.

@@ -20,6 +20,9 @@ import (
 // Its error shows where the longest attempt differs from the history.
 func (r *replay) linearize() (*replay, error) {
 	var choices []choice
+	if r.isOperators() {
+		choices = append(choices, choice{operated: true})
+	}
 	for i, queue := range r.queues {
 		if len(queue) > 0 {
 			undone := r.simulation.ledger.isUndone(r.name, queue[0])
@@ -28,7 +31,7 @@ func (r *replay) linearize() (*replay, error) {
 			if !skips {
 				choices = append(choices, choice{queue: i})
 			}
-			if r.instance == nil && (len(r.queues) > 1 || abandoned) && r.beganWith(queue[0]) {
+			if r.instance == nil && (len(r.queues) > 1 || abandoned || r.simulation.plan.operators) && r.beganWith(queue[0]) {
 				choices = append(choices, choice{queue: i, begins: true})
 			}
 			if r.mayMigrateLater() {
@@ -119,7 +122,7 @@ type choice struct {
 	// message.
 	expired bool
 	// begins means that the message started the instance but was applied later. A process that died in between had
-	// stored the instance, and a message of another queue came first.
+	// stored the instance, and a message of another queue or an operator's change came first.
 	begins bool
 	// abandoned means that the queue gave up the message, or another copy of it, before it was applied.
 	abandoned bool
@@ -133,10 +136,21 @@ type choice struct {
 	again bool
 	// unmigrated means that the instance is migrated later.
 	unmigrated bool
+	// operated means that an operator changes the instance before the next message.
+	operated bool
 }
 
 // follow makes one choice, and continues from there.
 func (r *replay) follow(c choice) (_ *replay, err error) {
+	if c.operated {
+		if err := r.operate(); err != nil {
+			return r, err
+		}
+		if err := r.settle(); err != nil {
+			return r, err
+		}
+		return r.linearize()
+	}
 	message := r.queues[c.queue][0]
 	r.expired, r.looked, r.taken, r.again, r.unmigrated = c.expired, c.looked, c.taken, c.again, c.unmigrated
 	switch {

@@ -21,6 +21,12 @@ func (r *replay) settle() error {
 			return differ("the history ends in %v, which is not settled", r.instance.State())
 		}
 		was := r.record.History[r.at]
+		if r.isOperators() {
+			if err := r.operate(); err != nil {
+				return err
+			}
+			continue
+		}
 		event, ok := r.inside(was)
 		if !ok {
 			return differ("%s was applied in %v, which is not settled", was.Event, r.instance.State())

@@ -116,7 +116,7 @@ var mutants = []mutant{
 		`	case t.draft.Instance == nil:
 		if err`, `	case ctx != nil:
 		if err`},
-	{"failures of AWS counted as tries", "never parked for failures of AWS", "runtime/durable/failure.go",
+	{"failures of AWS counted as tries", "never parked for failures of AWS", "runtime/durable/attempt.go",
 		`now.Count--`, `now.Count -= 0`},
 	{"events that kill processes not taken alone", "one instance's trouble parks no event of another", "runtime/durable/turn.go",
 		`	switch suspicion := t.suspicion(); {`, `	under.slot = alone

@@ -60,7 +60,9 @@ type simulation struct {
 	store              *dynamostore.Store
 	plan               plan
 	ledger             ledger
-	arrivals           map[string]string // the receiver of each send that a queue accepted, by event ID
+	// operations are the changes of operators, by operator. Each operator makes one.
+	operations map[string]*operated
+	arrivals   map[string]string // the receiver of each send that a queue accepted, by event ID
 
 	// untilStopped ends when an operator stops the consumer. stopped waits for its invocations. restarted is closed
 	// when the consumer starts again.
@@ -158,7 +160,7 @@ func TestASeedRepeatsItsRun(t *testing.T) {
 // simulate makes the run of a seed.
 func simulate(t *testing.T, seed uint64) *simulation {
 	t.Helper()
-	s := &simulation{seed: seed, ledger: newLedger()}
+	s := &simulation{seed: seed, ledger: newLedger(), operations: map[string]*operated{}}
 	synctest.Test(t, func(t *testing.T) {
 		s.t = t
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -198,6 +200,9 @@ func simulate(t *testing.T, seed uint64) *simulation {
 		}
 		if s.plan.restores {
 			producing.Go(s.restore)
+		}
+		if s.plan.operators {
+			producing.Go(s.operators)
 		}
 		producing.Wait()
 		if s.plan.redriven {

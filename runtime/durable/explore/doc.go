@@ -15,5 +15,5 @@
 //
 // scope_test.go has the flags, scenarios_test.go the scenarios, properties_test.go the properties, and ports_test.go
 // the ports of the loop. invocation_test.go has the outcomes of a call, actions_test.go the actions between
-// invocations, and search_test.go the search.
+// invocations, commands_test.go the commands of operators, and search_test.go the search.
 package explore
