@@ -24,7 +24,7 @@ func virtual() (*awslocal.Cloud, *awslocal.Clock) {
 	return awslocal.New(awslocal.Config{Clock: clock}), clock
 }
 
-// work is a function that records at which times of the clock it gets which bodies, and how long it takes.
+// work is a function that records when, on the clock, it receives each body. Each invocation lasts `takes`.
 type work struct {
 	clock *awslocal.Clock
 	began time.Time

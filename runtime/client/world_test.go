@@ -179,7 +179,7 @@ func (w *world) client(role *role) *client.Client {
 	return client.New(w.machines, sqsqueue.New(sqs.NewFromConfig(config), w.url, ""), dynamostore.New(dynamodb.NewFromConfig(config), "settle"))
 }
 
-// role is an HTTP client that denies calls without permission, and records the permissions used.
+// role is an HTTP client that denies calls without permission, and records the permissions that calls need.
 type role struct {
 	to      aws.HTTPClient
 	allowed []string

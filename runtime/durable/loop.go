@@ -63,8 +63,8 @@ const (
 	together slot = iota
 	// alone runs the only group of a batch.
 	alone
-	// first runs a group by itself, before the others, if the group may kill the process. Otherwise the group runs
-	// later.
+	// first runs a group by itself, before the others. It takes only a group that may kill the process. Any other group
+	// runs in a later slot.
 	first
 	// afterOthers runs a group by itself, after the others, which may have used up the time.
 	afterOthers

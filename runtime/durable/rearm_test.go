@@ -120,7 +120,8 @@ func TestATimerThatIsRearmedBeforeItFiresDoesSoOnceAndOnTime(t *testing.T) {
 	})
 }
 
-// The parent is restored from a backup. Its child has ended since then, and the child's message is acknowledged.
+// A child ends after its parent's backup, and the child's message is acknowledged. Then the parent is restored from the
+// backup.
 func TestAChildThatHasEndedTellsItsRestoredParentAgainOnceItIsRearmed(t *testing.T) {
 	t.Parallel()
 	for _, kind := range slices.Concat(endings, []instances.OperationKind{byItself}) {

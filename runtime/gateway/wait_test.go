@@ -134,7 +134,7 @@ func TestRetryOfAWaitFindsTheAppliedEvent(t *testing.T) {
 		header := http.Header{"Idempotency-Key": {"verify-1"}}
 		wantAnswer(t, "the first request", post(w, path+"&timeout=1s", body, header), http.StatusAccepted, "message-1")
 		w.apply(t, statechart.Event{Type: "VERIFY", At: epoch, Payload: verify{Code: "1234"}}, "1")
-		w.queue.forget() // The retry is a new message, which the consumer skips: the watermark stays.
+		w.queue.forget() // SQS no longer deduplicates, so the retry is a new message. The consumer skips it as a duplicate.
 		digest, err := canonicaljson.EventDigest([]byte(body))
 		if err != nil {
 			t.Fatal(err)

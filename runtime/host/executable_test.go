@@ -30,7 +30,7 @@ const (
 // functions are the deployed executables, named after their packages.
 var functions = []string{"consumer", "gateway", "delay", "executions", "tokentask", "objects"}
 
-// buildFlags returns the flags of make functions.
+// buildFlags returns the go build flags that the target `functions` of the Makefile uses.
 func buildFlags(t *testing.T) []string {
 	t.Helper()
 	makefile, err := os.ReadFile("../../Makefile")

@@ -355,7 +355,7 @@ func (d *director) ofStatusChange(change awslocal.StatusChange) awslocal.StatusC
 	defer d.mu.Unlock()
 	rng := rand.New(rand.NewPCG(digestOf(fmt.Sprint(change.Name, change.Status, d.rate)), 4))
 	if d.left <= 0 || rng.Float64() >= 3*d.rate {
-		// Executions are long, and the run may have no faults left when they end. Some events get lost even then.
+		// Executions are long, and the run may have no faults left when they end. So some events get lost in any case.
 		if d.rate == 0 || rng.IntN(20) > 0 {
 			return awslocal.StatusChangeFault{}
 		}

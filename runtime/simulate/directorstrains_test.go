@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 )
 
-// The effects of strains on the calls of a simulation.
+// How strains, conditions that last for a whole run, affect the calls of a simulation. See strain.
 
 // latencyMax is the longest latency of a call in a run with latencies.
 const latencyMax = 3 * time.Second

@@ -51,8 +51,8 @@ func (r *replay) parkTask(message accepted) {
 	}
 }
 
-// abandonTask records a task whose message the queue gave up. If the message should have been parked, the task may have
-// failed already: the loop fails the task first, and the dead-letter queue may then have been unreachable.
+// abandonTask records a task whose message the queue gave up on. The loop fails a task before it parks the task's message.
+// If the parking failed, the task has failed although nothing was parked.
 func (r *replay) abandonTask(message accepted) {
 	if message.head().Type != durable.WaitEvent {
 		return

@@ -15,7 +15,7 @@ const (
 	TimersMax            = 256     // timers of a snapshot
 	DeferredMax          = 64      // deferred events of a snapshot
 	ChildrenMax          = 64      // child instances at a time
-	EffectsMax           = 256     // effects of a step and of the deferred events that it replays, without ParkEvent
+	EffectsMax           = 256     // effects of a step with its replayed deferred events; ParkEvent does not count
 	ReasonBytesMax       = 2 << 10 // the reason for parking a deferred event
 	EventNameBytesMax    = 256     // an event type, or an event ID ("$id")
 	AliasBytesMax        = 256     // an alias

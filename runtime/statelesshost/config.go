@@ -42,7 +42,7 @@ type Config[T any] struct {
 
 // State describes one state to the runtime.
 type State[T any] struct {
-	// State is the value that the machine was configured with.
+	// State is the value that was passed to the machine's Configure.
 	State stateless.State
 	// Name is the state's name in snapshots and diagrams. Empty means fmt.Sprint(State).
 	Name string

@@ -99,7 +99,7 @@ func (p *process) LastSend(_ context.Context, receiver instances.ID, queue, send
 	return last, ok, err
 }
 
-// Claim implements durable.Store with the condition that dynamostore uses.
+// Claim implements durable.Store on condition of the revision, like dynamostore.
 func (p *process) Claim(_ context.Context, name string, id instances.ID, createdAt time.Time, revision int64) error {
 	return p.call(id.String(), "Claim", func(w *world) error {
 		if stored := w.records[id.String()]; stored.revision != revision {

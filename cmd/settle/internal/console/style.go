@@ -53,10 +53,10 @@ func (s Style) mark(code, text string) string {
 }
 
 const (
-	// hangMax limits the column of the second field. If the second field starts further right, Fold does not align
-	// further fields below it.
+	// hangMax is the rightmost column at which Fold aligns folded fields with the second field. If the second field starts
+	// to the right of it, Fold indents them by hangDefault.
 	hangMax = 20
-	// hangDefault is how far Fold indents further fields in that case, in addition to the line's indentation.
+	// hangDefault is added to the indentation of the line.
 	hangDefault = 3
 )
 

@@ -15,8 +15,8 @@ import (
 // and table quotas").
 const IndexesMax = 20
 
-// createTableRequest holds the supported parameters of CreateTable. Capacity and billing mode appear only in table
-// descriptions. No request is ever throttled.
+// createTableRequest holds the supported parameters of CreateTable. Capacity and billing mode are checked
+// and described, but never throttle a request.
 type createTableRequest struct {
 	TableName                 *string
 	AttributeDefinitions      []attributeDefinition

@@ -51,8 +51,7 @@ func Request(path string, form []byte) (string, []byte, *wire.Error) {
 	return operation, body, nil
 }
 
-// node holds the parameters whose names share a prefix: "Tag.1.Key" is the value of the child Key of the child 1 of
-// Tag.
+// node is a node in the tree of parameter names. The parameter "Tag.1.Key" is stored at the path Tag, 1, Key.
 type node struct {
 	value    string
 	children map[string]*node

@@ -38,7 +38,7 @@ type Config struct {
 	TracesHeaders  map[string]string
 	// TracesClient sends the requests to the collector. Required if tracing is on.
 	TracesClient *http.Client
-	// Resource describes the function in spans, in addition to the service.
+	// Resource holds further resource attributes of the spans, besides service.name.
 	Resource []otlp.Attribute
 }
 

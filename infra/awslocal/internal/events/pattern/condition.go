@@ -219,8 +219,8 @@ func numeric(operand any) (condition, error) {
 	}}, nil
 }
 
-// anythingBut compiles the operand of anything-but: a value, a list of strings, a list of numbers, or an operator of
-// strings.
+// anythingBut compiles the operand of anything-but: a value, a list of strings, a list of numbers, or a string
+// operator.
 func anythingBut(operand any) (condition, error) {
 	var excluded []condition
 	switch operand := operand.(type) {
