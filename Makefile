@@ -13,7 +13,7 @@ TEST_FLAGS   ?=
 TEST_TIMEOUT ?= 30m
 FUZZTIME     ?= 30s
 
-# All go commands use the same flags, also those that tests start, so that they share the build cache.
+# All go commands, including those that tests start, use the same flags, so that they share the build cache.
 export GOFLAGS     := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS 2>/dev/null)) -trimpath
 export CGO_ENABLED := 0
 
@@ -40,17 +40,8 @@ MODULES = $(patsubst ./%,%,$(shell find . -name go.mod -not -path '*/node_module
 help: ## print this help
 	@printf 'Settle: statecharts in Go on Lambda, SQS FIFO and DynamoDB.\n\n'
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
-	@printf '\nVariables: PKG=%s TEST_FLAGS= TEST_TIMEOUT=%s FUZZTIME=%s\n' '$(PKG)' '$(TEST_TIMEOUT)' '$(FUZZTIME)'
-	@printf '           PROCESSES_INSTANCES=%s PROCESSES_EVENTS=%s PROCESSES_KILLS=%s PROCESSES_SEED=%s\n' \
-		'$(PROCESSES_INSTANCES)' '$(PROCESSES_EVENTS)' '$(PROCESSES_KILLS)' '$(PROCESSES_SEED)'
-	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s SEED=%s RUNS=%s STRAIN=%s MUTANTS=%s\n' \
-		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)' '$(SEED)' '$(RUNS)' '$(STRAIN)' '$(MUTANTS)'
-	@printf '           SCENARIO= FAULTS=%s\n' '$(FAULTS)'
-	@printf '           STACK=%s OWN= BUCKET= BUCKET_OWNER= PARAMETERS= BUCKETS= ALARMS= CONCURRENCY= STREAM= TABLE= BUS= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s VULN_DB=%s\n' \
-		'$(STACK)' '$(INFRA_FLAGS)' '$(CDK)' '$(VULN_DB)'
-	@printf '           BULK_INSTANCES=%s BULK_KILLS=%s BULK_SEED=%s\n' '$(BULK_INSTANCES)' '$(BULK_KILLS)' '$(BULK_SEED)'
-	@printf '           DEV_KILLS=%s ORACLE_MACHINES=%s ORACLE_SEED=%s COST_FLAGS=%s AWS_CLI_PORT=%s BENCH_AWS_FLAGS=%s\n' \
-		'$(DEV_KILLS)' '$(ORACLE_MACHINES)' '$(ORACLE_SEED)' '$(COST_FLAGS)' '$(AWS_CLI_PORT)' '$(BENCH_AWS_FLAGS)'
+	@printf '\nVariables, with their defaults:\n'
+	@awk '/^[A-Z_]+ *\?=/ { sub(/ *\?= */, "="); if (length(line $$0) > 110) { print line; line = "" }; line = line "  " $$0 } END { print line }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: ## play five machines and their workflows, on this machine, without an AWS account
@@ -190,7 +181,7 @@ tidy-check: ## fail if go mod tidy would change a go.mod or go.sum
 		GOWORK=off $(GO) -C "$$(dirname "$$mod")" mod tidy -diff; \
 	done
 
-# git grep exits with 1 if it finds nothing, which is the wanted result, and with a higher code if it fails.
+# git grep exits with 1 if it finds nothing, which is the wanted result here. It exits with a higher code if it fails.
 .PHONY: paths-check
 paths-check: ## fail if a file contains a path of one machine, or a lock file a private registry
 	@git grep -nIE --untracked '(^|[^])}*[:alnum:]_./~-]|file://)/(work|home|root|Users)/' -- . && found=0 || found=$$?; \
@@ -287,7 +278,7 @@ deploy: functions ## deploy the stack STACK with the aws CLI; OWN= BUCKET= BUCKE
 
 COMMA := ,
 
-# The CDK command line of the lock file in infra/cdk/testdata/npm: the latest that can read the output of the construct's CDK version.
+# The CDK command line that infra/cdk/testdata/npm installs: the latest version that can read the output of the construct's CDK version.
 CDK ?= testdata/npm/node_modules/.bin/cdk
 
 .PHONY: deploy-cdk
@@ -297,7 +288,7 @@ deploy-cdk: functions $(INFRA)/testdata/npm/node_modules/.package-lock.json ## d
 		-c functions='$(if $(OWN),$(abspath $(OWN))$(COMMA))$(CURDIR)/$(DEPLOYED)' -c own='$(if $(OWN),true)'
 
 .PHONY: destroy
-destroy: ## delete the stack STACK, unless instances are active; FORCE=1 deletes it anyway, DELETE_TABLE=1 also deletes the table, DRY=1 only prints the steps
+destroy: ## delete the stack STACK, unless it has active instances or messages in its queues; FORCE=1 deletes it anyway, DELETE_TABLE=1 also deletes the table, DRY=1 only prints the steps
 	@STACK='$(STACK)' FORCE='$(FORCE)' DELETE_TABLE='$(DELETE_TABLE)' DRY='$(DRY)' infra/destroy.sh
 
 CHECKS := test-race test-deep test-benchmark lint vet tidy-check fmt-check paths-check build infra vuln-pinned

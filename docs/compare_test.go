@@ -22,6 +22,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\.\d{3}\b`), "TIME"},
 	{regexp.MustCompile(`\b((\d+(\.\d+)?(h|ms|m|s|µs|d))+ ago|just now)`), "AGO"},
 	{regexp.MustCompile(`\bin (\d+(h|m|s|ms|d))+\b`), "IN"},
+	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+s ahead\b`), "AHEAD"},
 	{regexp.MustCompile(`\b[0-9a-f]{32,}\b|-[0-9a-f]{16}\.zip\b`), "HASH"},
 	{regexp.MustCompile(`--checksum-sha256 [0-9A-Za-z+/]{43}=`), "CHECKSUM"},
 	{regexp.MustCompile(`\b1\d{18,}\b`), "SEQUENCE"},

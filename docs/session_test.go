@@ -31,7 +31,7 @@ const (
 	shownGateway = "127.0.0.1:7388"
 )
 
-// session is a reader with one or two terminals. Commands print other text to a terminal than to a pipe.
+// session is a reader with one or two terminals. Commands print different text to a terminal and to a pipe.
 type session struct {
 	folder string
 	env    []string
@@ -67,7 +67,8 @@ func untilDeadline(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithCancel(t.Context())
 }
 
-// foreign lists prefixes of variables that a reader's shell does not have: settings of this machine's stacks, and variables that make sets.
+// foreign lists prefixes of variables that a reader's shell does not have: settings of this machine's stacks, and
+// variables that the program make sets.
 var foreign = []string{"AWS_", "SETTLE_", "PATH=", "MAKE", "MFLAGS=", "GNUMAKEFLAGS="}
 
 // newSession returns a reader in an empty folder, or in a clone.
@@ -83,7 +84,7 @@ func newSession(t *testing.T, clone bool) *session {
 	}
 	writeStandIns(t, bin)
 	path := bin
-	ready := binaries(t) // Also for a clone: it fills the build cache before the pages compile in parallel.
+	ready := binaries(t) // A clone needs this call too: it fills the build cache before the pages compile in parallel.
 	s.settle = filepath.Join(ready, "settle")
 	if clone {
 		copyRepository(t, s.folder)

@@ -72,7 +72,7 @@ func rowsOf(t *testing.T, table [][]string) map[string][]string {
 	return rows
 }
 
-// sameNames fails the test unless the page has exactly the names in the list there.
+// sameNames fails the test unless the lists `page` and `there` have the same names.
 func sameNames(t *testing.T, what string, page, there []string) {
 	t.Helper()
 	for _, name := range there {

@@ -40,7 +40,7 @@ func writeStandIns(t *testing.T, folder string) {
 	}
 }
 
-// standIn is main of a stand-in. It returns the exit code.
+// standIn is the main function of a stand-in. It returns the exit code.
 func standIn(tool string, arguments []string) int {
 	run := runCurl
 	if tool == "aws" {

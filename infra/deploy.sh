@@ -24,8 +24,8 @@ run() {
 	if [[ -z ${DRY:-} ]]; then "$@"; fi
 }
 
-# failed_first prints instructions for a stack whose first deployment failed. CloudFormation has rolled this stack back to ROLLBACK_COMPLETE,
-# and it can only be deleted. Its table, with DeletionPolicy Retain, remains. For any other stack, failed_first returns 1.
+# failed_first prints instructions for a stack whose first deployment failed. Such a stack is in ROLLBACK_COMPLETE or
+# ROLLBACK_FAILED and can only be deleted. Its table remains because of DeletionPolicy Retain. For any other stack, failed_first returns 1.
 failed_first() {
 	local where=(--region "$region" --stack-name "$stack") status table
 	if [[ -n ${DRY:-} ]]; then return 1; fi
@@ -111,7 +111,7 @@ fi
 
 for upload in "${uploads[@]}"; do
 	read -r key sum zip <<<"$upload"
-	# The key contains a hash, but S3 does not check that an object's content has this hash. An object of another tool has no checksum.
+	# The key contains a hash, but S3 does not check that an object's content has this hash. An object that another tool uploaded may have no checksum.
 	if [[ -z ${DRY:-} ]] && stored=$(aws s3api head-object "${owned[@]}" --key "$stack/$key" --checksum-mode ENABLED --query ChecksumSHA256 --output text 2>/dev/null) &&
 		[[ $stored == "$sum" ]]; then
 		continue

@@ -10,7 +10,7 @@ import (
 )
 
 // standIn is a fake aws CLI. It records each call with the Region that it would use without --region, and answers read
-// calls from the test's files. The file broken names the call that fails.
+// calls from the test's files. If the test writes the file "broken", the call that this file names fails.
 const standIn = `#!/usr/bin/env bash
 folder=$(dirname "$0")
 echo "$*" >>"$folder/calls"
@@ -40,8 +40,8 @@ case "$1 $2" in
 esac
 `
 
-// script runs a script with the fake CLI on the PATH. The files hold the answers of the fake CLI. script returns the
-// script's output, the calls of the aws CLI and the exit code.
+// script runs a script with the fake CLI on the PATH. The argument `files` holds the answers of the fake CLI. The
+// results are the output of the script, the calls of the aws CLI, and the exit code.
 func script(t *testing.T, name, input string, files map[string]string, env ...string) (said string, calls []string, code int) {
 	t.Helper()
 	folder := t.TempDir()

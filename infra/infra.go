@@ -26,8 +26,8 @@ type Function struct {
 	TimeoutSeconds int               `json:"timeoutSeconds"`
 	MemoryMiB      int               `json:"memoryMiB"`
 	Environment    map[string]string `json:"environment"`
-	// Rotations holds the variables that differ while a secret is rotated, by the template's condition for the
-	// rotation.
+	// Rotations holds the variables that have other values while a secret is rotated. The key is the template's condition,
+	// such as RotatesEnrichCallbackKey.
 	Rotations map[string]map[string]string `json:"rotations"`
 	// Statements are all permissions of the function's role.
 	Statements []Statement `json:"statements"`
@@ -36,7 +36,7 @@ type Function struct {
 // extracted is the content of functions.json.
 type extracted struct {
 	Functions []Function
-	// Options holds the extra permissions, by function, to add for each state machine in the construct's Props. In the
+	// Options holds, by function, the permissions that each state machine in the construct's Props adds. In the
 	// statements, ${Workflow} stands for the state machine.
 	Options struct{ Workflows, WaitingWorkflows map[string][]Statement }
 }
@@ -71,13 +71,13 @@ type Stack struct {
 	Values map[string]string
 	// Secrets are the values of the secrets by logical ID, such as SignupCodeKey.
 	Secrets map[string]string
-	// Pending are the values of the secrets' versions AWSPENDING, by logical ID. A secret that has such a version is
-	// being rotated: its parameter of the template, such as RotateEnrichCallbackKey, is on.
+	// Pending maps the logical ID of each secret that is being rotated to the value of its version AWSPENDING. During the
+	// rotation, the secret's template parameter, such as RotateEnrichCallbackKey, is on.
 	Pending map[string]string
 	// QueueURLs is the prefix of queue URLs. Defaults to SQS's endpoint in the Region.
 	QueueURLs string
 	// Workflows are the ARNs of the state machines that charts start, by the names that the charts use, as in the
-	// construct's Props.Workflows. The template has none.
+	// construct's Props.Workflows. The template has no such state machines.
 	Workflows map[string]string
 	// WaitingWorkflows are the ARNs of state machines that wait for instances, in addition to the template's, as in
 	// Props.WaitingWorkflows.

@@ -17,7 +17,7 @@ type Statement struct {
 	// References are the resources as in the template, such as ${Queue.Arn}, in the order of Resources. Resolve sets
 	// them.
 	References []string `json:"-"`
-	// Conditions are values by operator and key. All conditions must hold.
+	// Conditions maps each operator and condition key to the accepted values. All conditions must hold.
 	Conditions map[string]map[string][]string `json:"conditions"`
 }
 
@@ -25,8 +25,8 @@ type Statement struct {
 type Call struct {
 	// Action is the action, such as sqs:SendMessage. ActionOf returns the action of an operation.
 	Action string
-	// Resource is the ARN of the resource. It is empty if the call does not name one, such as the answer to a task by
-	// its token. An empty Resource matches every resource of a statement.
+	// Resource is the ARN of the resource. It is empty if the call names no resource, as when it answers a task by its
+	// token. An empty Resource matches every resource of a statement.
 	Resource string
 	// Context has the values of condition keys, such as dynamodb:LeadingKeys.
 	Context map[string][]string
@@ -52,7 +52,7 @@ func (f Function) Permissions() []Permission {
 }
 
 // Check returns the permissions of the function's role that allow the call. There may be several if the call has no
-// resource. It returns ErrDenied if there is no such permission. The function must be resolved.
+// resource. It returns ErrDenied if there is no such permission. Call it only on a function that Resolve has returned.
 func (f Function) Check(call Call) ([]Permission, error) {
 	var permissions []Permission
 	for _, statement := range f.Statements {
@@ -108,13 +108,13 @@ func holds(operator string, expected, got []string) bool {
 	default:
 		return false
 	}
-	if strings.HasPrefix(operator, "ForAllValues:") { // ForAllValues holds for no values (IAM User Guide, "Set operators").
+	if strings.HasPrefix(operator, "ForAllValues:") { // ForAllValues also holds if there are no values (IAM User Guide, "Set operators").
 		return !slices.ContainsFunc(got, func(value string) bool { return !matches(value) })
 	}
 	return len(got) == 1 && matches(got[0])
 }
 
-// like reports whether the text matches the pattern: * matches any text, ? any character.
+// `like` reports whether the text matches the pattern: * matches any text, ? any character.
 func like(pattern, text string) bool {
 	for pattern != "" {
 		switch {

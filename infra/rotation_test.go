@@ -16,9 +16,9 @@ import (
 	"github.com/settle-run/settle/runtime/host/hosttest"
 )
 
-// TestSecretsAreRotatedThroughTheTemplate rotates the callback key and the webhook secret. The functions have their
-// environments from the template. In the middle of a step, one function has the environment from before the step, and
-// the other has the environment from after it.
+// TestSecretsAreRotatedThroughTheTemplate rotates the callback key and the webhook secret. The functions get their
+// environments from the template. During each step, one function still has the old environment, and the other already
+// has the new one.
 func TestSecretsAreRotatedThroughTheTemplate(t *testing.T) {
 	t.Parallel()
 	at := func(current, pending string) infra.Stack {

@@ -22,8 +22,8 @@ type report struct {
 	Affected []struct{ Package struct{ Name string } }
 }
 
-// module is an entry of index/modules.json. It omits the versions that fix a vulnerability. Without them, govulncheck
-// reads the report.
+// module is an entry of index/modules.json. It omits the versions that fix a vulnerability. If an entry has no such
+// version, govulncheck reads the report itself.
 type module struct {
 	Path  string          `json:"path"`
 	Vulns []vulnerability `json:"vulns"`

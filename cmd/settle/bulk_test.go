@@ -54,7 +54,8 @@ func TestBulkChangesTheInstancesThatMatch(t *testing.T) {
 	})
 }
 
-// Again and again, the network fails after some calls of the command. Each time, the same command continues the run.
+// The network fails again and again, each time after some calls of the command. The test repeats the command, which
+// continues the run.
 func TestAnInterruptedBulkRunProcessesEachInstanceOnce(t *testing.T) {
 	t.Parallel()
 	for _, action := range []string{"move", "send"} {
@@ -83,7 +84,7 @@ func TestAnInterruptedBulkRunProcessesEachInstanceOnce(t *testing.T) {
 					break
 				}
 				contains(u.t, last.err, "the network is down")
-				budget += 2 // A run that always fails in the list would never end.
+				budget += 2 // With a constant budget, each run could fail while it lists the instances.
 				time.Sleep(time.Minute)
 			}
 			contains(u.t, last.out, fmt.Sprintf("%d instances: %d changed, 0 skipped, 0 failed.\n", count, count))
@@ -143,7 +144,7 @@ func TestABulkRunRecognisesALateWriteOfItsFormerProcess(t *testing.T) {
 				}
 				return nil
 			}, nil)
-			second.User = "bob" // An assumed role has a new name in each process.
+			second.User = "bob" // With an assumed role, each process may have a different session name.
 			got := u.runAs(second, args...)
 			contains(u.t, got.out, "1 instance: 1 changed, 0 skipped, 0 failed.\n")
 			time.Sleep(time.Hour)

@@ -32,17 +32,20 @@ const (
 const (
 	// bulkCalls is the number of AWS calls for each listed instance: two reads, a write and a message.
 	bulkCalls = 4
-	// bulkRevision is the last revision of an instance: it started, it was stopped, and its effects were performed.
+	// bulkRevision is the last revision of an instance. An instance is written three times: when it starts, when it is
+	// stopped, and after its effects are performed.
 	bulkRevision = 3
 	// bulkWorkers is how many instances settle bulk processes at a time.
 	bulkWorkers = 8
 	// bulkGrowthMax limits the peak memory of a run, as a multiple of the peak of a run with a tenth of the instances.
 	bulkGrowthMax = 1.25
-	// bulkTenthMin is the smallest tenth whose memory can be compared: ten pages of the list.
+	// bulkTenthMin is the minimum number of instances in the smaller run of TestBulkMemoryDoesNotGrow: ten pages of the
+	// list.
 	bulkTenthMin = 10 * dynamostore.PageInstancesMax
 )
 
-// run repeats settle bulk stop until it ends by itself, and checks that each instance was stopped once.
+// run repeats settle bulk stop until a process ends without being killed, and checks that each instance was stopped
+// once.
 func (b *bulkTrial) run(count, kills int) {
 	b.t.Helper()
 	began := time.Now()
@@ -160,7 +163,7 @@ func (b *bulkTrial) checkJournal(count int) (stamp int64) {
 	return stamp
 }
 
-// number returns the value of an environment variable.
+// number returns the value of an environment variable. If the variable is not set, number returns `otherwise`.
 func number(t *testing.T, variable string, otherwise int) int {
 	t.Helper()
 	text, isSet := os.LookupEnv(variable)
@@ -174,7 +177,7 @@ func number(t *testing.T, variable string, otherwise int) int {
 	return value
 }
 
-// TestBulkStopsEachInstanceOnce runs settle bulk stop in processes that are killed.
+// TestBulkStopsEachInstanceOnce runs settle bulk stop in processes, which the test kills at random calls.
 func TestBulkStopsEachInstanceOnce(t *testing.T) {
 	t.Parallel()
 	count, kills, seed := number(t, bulkInstances, 300), number(t, bulkKills, 3), number(t, bulkSeed, rand.IntN(1<<30))

@@ -34,7 +34,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// lamps is the command with the machine lamp. A lamp emits an event when it leaves the state on.
+// lamps returns the config of a command with the machine lamp. A lamp emits an event when it leaves the state on.
 func lamps() command.Config {
 	type (
 		none  struct{}
@@ -78,28 +78,29 @@ func (e *emitted) Handle(_ context.Context, line slog.Record) error {
 	return nil
 }
 
-// bulkTrial is a run of settle bulk stop in real processes, with a stack in this process. It is the transport between
-// them, which kills the processes at random calls.
+// bulkTrial runs settle bulk stop in child processes, against a stack in this process. It is also the transport of the
+// proxy that the child processes call. At random calls, it kills the process.
 type bulkTrial struct {
 	t        *testing.T
 	stack    *stack.Stack
 	endpoint string
 	journal  string
 	ctx      context.Context
-	// serving has the calls that the transport serves. A call can outlive its process.
+	// serving counts the calls in progress. A call can outlive its process.
 	serving sync.WaitGroup
 
 	mu     sync.Mutex
 	random *rand.Rand
-	// moments are the numbers of the calls at which a process is killed. The first counts the calls of the list. The others,
-	// in order, count the calls since the first write. Later processes continue the run without a list.
+	// moments has a number for each kill: that many calls are served before the kill. The first number counts calls
+	// from the start of the list. The others are sorted, and count calls from the first write, because later processes
+	// continue the run without a list.
 	moments        []int
 	calls, counted int
 	isWriting      bool
 	process        *os.Process // nil between two processes
 	// emitted counts the events that the lamps emitted.
 	emitted *emitted
-	// fates counts the kills by the fate of the call.
+	// fates counts the kills by the fate of the call at which the process was killed.
 	fates map[string]int
 	// done counts the successful calls, by operation.
 	done map[string]int
@@ -115,7 +116,7 @@ func startBulkTrial(t *testing.T, seed uint64, count, kills int) *bulkTrial {
 	over := timeUp(t)
 	go func() {
 		select {
-		case <-over: // Ends the processes, and the test reports its state.
+		case <-over: // The processes end, and the test reports its state.
 			cancel()
 		case <-ctx.Done():
 		}
@@ -130,7 +131,7 @@ func startBulkTrial(t *testing.T, seed uint64, count, kills int) *bulkTrial {
 		t: t, stack: running, ctx: ctx, journal: filepath.Join(t.TempDir(), "journal"), emitted: events,
 		random: rand.New(rand.NewPCG(seed, 0)), fates: map[string]int{}, done: map[string]int{},
 	}
-	for range kills - 1 { // Some reads precede the first write.
+	for range kills - 1 { // The first kill is drawn below.
 		b.moments = append(b.moments, b.random.IntN(bulkCalls*max(count-bulkWorkers, 1)))
 	}
 	slices.Sort(b.moments)
@@ -190,7 +191,8 @@ func (b *bulkTrial) fill(count int) {
 	writers.Wait()
 }
 
-// RoundTrip implements http.RoundTripper. It serves a call, even if its process dies.
+// RoundTrip implements http.RoundTripper. Unless the request is lost, it serves the call even if the calling process
+// has died.
 func (b *bulkTrial) RoundTrip(r *http.Request) (*http.Response, error) {
 	b.serving.Add(1)
 	defer b.serving.Done()
@@ -209,7 +211,8 @@ func (b *bulkTrial) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// next counts a call, and kills the process if it is time. The fate of the call is empty if its process lives.
+// next counts a call. If the next kill is due, it kills the calling process and returns the fate of the call.
+// Otherwise, the fate is empty.
 func (b *bulkTrial) next(isWrite bool) (fate string, late time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -223,10 +226,10 @@ func (b *bulkTrial) next(isWrite bool) (fate string, late time.Duration) {
 		return "", 0
 	}
 	b.notePeak()
-	_ = b.process.Kill() // It fails only if the process has ended, and then the number of kills is wrong.
+	_ = b.process.Kill() // Kill fails only if the process has ended by itself. The test then reports a wrong number of kills.
 	b.process, b.moments = nil, b.moments[1:]
 	fate = []string{"lost", "served", "late"}[b.random.IntN(3)]
-	if fate == "late" { // While the next process starts, or works.
+	if fate == "late" { // The call arrives while the next process starts or works.
 		late = time.Duration(b.random.IntN(500)) * time.Millisecond
 	}
 	b.fates[fate]++

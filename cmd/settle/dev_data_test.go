@@ -34,7 +34,7 @@ const actAsSettle = "SETTLE_TEST_ACT_AS_SETTLE"
 // actOnTerminal is the variable's value for a process that reads its input itself.
 const actOnTerminal = "terminal"
 
-// actOnLamps is the variable's value for a process with the machine of lamps.
+// actOnLamps is the variable's value for a process that uses the machine lamp.
 const actOnLamps = "lamps"
 
 // devKills is how often TestDevGoesOnAfterKills kills settle dev. make kills sets it.
@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// endWithTest ends the process when the test ends, even if that crashes.
+// endWithTest ends the process when the test ends, even if the test crashes.
 func endWithTest() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(command.ExitFailed)
@@ -77,7 +77,7 @@ func forgetSettings() {
 // errBadRequest is wrapped when the gateway will never accept a request.
 var errBadRequest = errors.New("bad request")
 
-// mortal is a settle dev that is killed and restarted on the same data folder.
+// mortal runs settle dev. It kills the process and restarts it on the same data folder.
 type mortal struct {
 	dir string
 
@@ -312,7 +312,7 @@ func TestDevGoesOnAfterKills(t *testing.T) {
 	defer cancel()
 	go func() {
 		select {
-		case <-timeUp(t): // Ends the rounds, and the test reports the output.
+		case <-timeUp(t): // The rounds end, and the test reports the output.
 			cancel()
 		case <-ctx.Done():
 		}

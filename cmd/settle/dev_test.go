@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/settle-run/settle/cmd/settle/command"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -136,7 +137,7 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 func TestDevRejectsOtherHosts(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t, "--allow-host", "host.docker.internal", "--allow-host", "laptop.lan")
-	for _, url := range []string{dev.aws + "/schedules", dev.gateway + "/machines"} {
+	for _, url := range []string{dev.aws + "/schedules", dev.aws + awslocal.ClockPath, dev.gateway + "/machines"} {
 		for host, want := range map[string]int{
 			"localhost": http.StatusOK, "[::1]:7388": http.StatusOK, "host.docker.internal:7388": http.StatusOK, "laptop.lan": http.StatusOK, "evil.example:7388": http.StatusForbidden,
 		} {
@@ -213,7 +214,7 @@ func TestDemoEndsWithZero(t *testing.T) {
 	contains(t, out, "in_progress → success", "queued → not_picked_up", "provisioning → active",
 		"waiting → succeeded", "409 Conflict", "sla.meeting → met", "sla.breaching → breached",
 		"open.sales.processing → processed", "All 11 ended as expected", "status         S     \"done\"")
-	// Each launch is printed when it happens and in the history.
+	// Each launch is printed twice: when it happens, and in the history.
 	if launches := strings.Count(out, "launching → queued"); launches != 2*(1+3) {
 		t.Errorf("expected 1 launch for the first job and 3 for the second, each printed twice, got %d", launches)
 	}

@@ -59,7 +59,7 @@ func (u user) park(w *work, numbers ...int) {
 	time.Sleep(tried)
 }
 
-// counted returns what an instance has counted.
+// counted returns the entries that an instance has counted.
 func (u user) counted(instance string) []string {
 	u.t.Helper()
 	var shown struct{ Context workContext }

@@ -8,12 +8,16 @@ import (
 	"testing"
 )
 
-// grammar returns the commands, such as "list" and "dlq list", with their flags.
+// grammar returns the commands, such as "list" and "dlq list", with their flags. A group with a default command is also a
+// command.
 func (u user) grammar() map[string][]string {
 	u.t.Helper()
 	all := map[string][]string{}
 	for _, name := range u.completions() {
-		if below := u.completions(name, ""); name == "dlq" || name == "bulk" {
+		if name == "clock" { // Without a command of the group, it is settle clock show.
+			all[name] = u.completions(name, "show", "--")
+		}
+		if below := u.completions(name, ""); name == "dlq" || name == "bulk" || name == "clock" {
 			for _, sub := range below {
 				all[name+" "+sub] = u.completions(name, sub, "--")
 			}
@@ -81,7 +85,7 @@ func TestCLIDocumentsAllCommandsAndOnlyTheirFlags(t *testing.T) {
 	inText := regexp.MustCompile("`(--[a-z-]+)`")
 	for name, flags := range grammar {
 		section, ok := sections[name]
-		if group, _, _ := strings.Cut(name, " "); !ok && group == "bulk" { // Its commands share a section.
+		if group, _, _ := strings.Cut(name, " "); !ok && (group == "bulk" || group == "clock") { // The commands of the group share a section.
 			section, ok = sections[group]
 			name = group
 		}
@@ -109,7 +113,7 @@ func TestHelpHasAnExampleOfEachCommand(t *testing.T) {
 		_, detail, _ := strings.Cut(u.must(append(strings.Fields(name), "--help")...), "\n")
 		examples := 0
 		for line := range strings.Lines(detail) {
-			if !strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "     ") { // not indented as an example is
+			if !strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "     ") { // An example has another indent.
 				continue
 			}
 			if of, _ := called(line, grammar); of == name {

@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// faulty is an HTTP client that calls before and after around each AWS call, with the operation and the request body.
-// Either may be nil. Their error becomes the error of the call.
+// faulty is an HTTP client with two hooks, `before` and `after`. They receive the operation and the request body of
+// each AWS call. A hook may be nil. If a hook returns an error, the call fails with it.
 type faulty struct {
 	aws.HTTPClient
 	before, after func(operation, body string) error

@@ -60,7 +60,8 @@ func persons() command.Config {
 	}}
 }
 
-// live starts a person with the name, a clerk and a scribe, and leaves data in every place that a stack has.
+// live starts a person with the given name. The person starts a clerk, which starts a scribe. Then live leaves data
+// with the name in all other places of the stack.
 func (u user) live(instance, name string) {
 	u.t.Helper()
 	u.must("send", "--local", "--id", "know-"+name, instance, "KNOW", "what="+name, "--wait", "settled")

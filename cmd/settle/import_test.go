@@ -164,7 +164,7 @@ func TestImportReportsLinesWithoutAnItemAndContinues(t *testing.T) {
 	})
 }
 
-// The first run ends by an error of AWS, the second one by Ctrl-C.
+// An AWS error ends the first run. Ctrl-C ends the second run.
 func TestImportContinuesWhereItStopped(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {

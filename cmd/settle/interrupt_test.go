@@ -74,7 +74,7 @@ func TestSignalCauseCountsAsInterruption(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		ctx, stop := context.WithCancelCause(u.t.Context())
-		stop(io.ErrClosedPipe) // signal.NotifyContext gives the signal as the cause.
+		stop(io.ErrClosedPipe) // signal.NotifyContext also cancels with a cause: the signal.
 		if got := u.runUntil(ctx, command.Process{}, "check", "--local"); got.code != command.ExitInterrupted || got.err != "settle: interrupted\n" {
 			u.t.Errorf("expected exit code 130, got %+v", got)
 		}

@@ -1,4 +1,4 @@
-// Command settle is the command line of Settle. It runs Settle on this machine (dev, demo). It sends events to
+// Command settle is the command line of Settle. It runs Settle on this machine (dev, clock, demo). It sends events to
 // instances and shows them, here or on AWS (send, get, list, history, watch, graph, export). It repairs stuck instances
 // (dlq, resume, rearm), shows what a new build would do to instances (check, migrate), and simulates charts (simulate).
 // docs/cli.md describes each command.

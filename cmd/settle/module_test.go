@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// Another module: a machine, and a main that builds its command.
+// lampModule has the files of another module: a machine, and a main that builds its command.
 var lampModule = map[string]string{
 	"go.mod": "module example.com/lamp\n\ngo 1.26\n\nrequire github.com/settle-run/settle v0.0.0\n\nreplace github.com/settle-run/settle => SETTLE\n",
 	"main.go": `package main
@@ -107,7 +107,7 @@ func TestOtherModuleBuildsItsOwnCommand(t *testing.T) {
 		t.Helper()
 		var out bytes.Buffer
 		call := exec.CommandContext(t.Context(), program, args...)
-		call.Dir = filepath.Dir(program) // It has a folder with the name of the machine.
+		call.Dir = filepath.Dir(program) // This folder contains a folder with the name of the machine.
 		call.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+aws)
 		call.Stdout, call.Stderr = &out, &out
 		if err := call.Run(); err != nil {

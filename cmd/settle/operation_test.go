@@ -155,7 +155,7 @@ func TestAnInterruptedStopIsCompletedByTheNextOne(t *testing.T) {
 	}
 }
 
-// fill gives an instance so much history that its item has no room for 50 bytes more.
+// fill gives an instance so much history that its item has no room for 50 more bytes.
 func (u user) fill(instance string) {
 	store := dynamostore.New(dynamodb.NewFromConfig(u.stack.AWS()), stack.Table)
 	id, err := instances.ParseID(instance)

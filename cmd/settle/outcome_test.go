@@ -70,8 +70,8 @@ func TestSendKeepsWaitingIfItMayNotReadTheDeadLetterQueue(t *testing.T) {
 	})
 }
 
-// TestSendRetriesAFailedReadOfTheDeadLetterQueue makes the first read of the queue fail, with the SDK's retries. The
-// second read succeeds.
+// TestSendRetriesAFailedReadOfTheDeadLetterQueue makes the first read of the queue fail, including the SDK's retries.
+// The second read succeeds.
 func TestSendRetriesAFailedReadOfTheDeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
@@ -92,7 +92,7 @@ func TestSendRetriesAFailedReadOfTheDeadLetterQueue(t *testing.T) {
 	})
 }
 
-// TestSendReportsMessagesThatItCouldNotReturn also checks that they reappear after 20 seconds.
+// TestSendReportsMessagesThatItCouldNotReturn also checks that these messages reappear after 20 seconds.
 func TestSendReportsMessagesThatItCouldNotReturn(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
@@ -129,7 +129,7 @@ func TestSendReportsAnIgnoredEvent(t *testing.T) {
 		answered("work/2 is in idle, settled, revision 1 (the event was ignored)\n", "work/2", "FINISH", "--wait", "settled")
 		answered("work/1 is in over, done, revision 2\n", "work/1", "FINISH", "--wait", "done")
 		answered("work/1 is in over, done, revision 3 (the event was ignored)\n", "work/1", "FINISH", "--id", "f", "--wait", "done")
-		time.Sleep(10 * time.Minute) // The queue's deduplication ends after five minutes. The instance knows the ID, and nothing is stored.
+		time.Sleep(10 * time.Minute) // The queue's deduplication ends after five minutes. The instance knows the ID and stores nothing.
 		answered("work/1 is in over, done, revision 3\n", "work/1", "FINISH", "--id", "f", "--wait", "done")
 
 		over := u.run("send", "--local", "work/1", "START", "--wait", "rested")

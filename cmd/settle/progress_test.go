@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// slowly returns a process on a terminal of that width whose AWS calls take a second and a half each.
+// slowly returns a process on a terminal with the given number of columns. Each of its AWS calls takes 1.5 seconds.
 func (u user) slowly(columns int) command.Process {
 	process := u.faultily(func(string, string) error {
 		time.Sleep(1500 * time.Millisecond)
@@ -47,7 +47,7 @@ func TestProgressIsErasedBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.populate()
-		// Both go to the same terminal.
+		// Standard output and standard error go to the same terminal.
 		both := &syncBuffer{}
 		process := u.slowly(80)
 		process.Out, process.Err = both, both

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"maps"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +18,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// relay is a machine that sends each item to work/1, and has a timer of an hour. Its child is done after FINISH.
+// relay is a machine that sends COUNT to work/1 for each PASS, and has a timer of an hour. RUN starts its child, which is
+// done after FINISH.
 func relay() command.Config {
 	type none struct{}
 	type (
@@ -128,6 +131,41 @@ func TestRearmIncludesFinishedChildren(t *testing.T) {
 	})
 }
 
+func TestBulkRearmContinuesAfterEachInterruption(t *testing.T) {
+	t.Parallel()
+	withMachines(t, relay(), func(u user) {
+		u.must("send", "--local", "relay/1", "RUN")
+		u.must("send", "--local", "relay/2", "END")
+		time.Sleep(time.Minute)
+		backup := u.backup()
+		u.must("send", "--local", "relay/1", "FINISH")
+		time.Sleep(time.Hour)
+		u.restore(backup, "relay/")
+		args := []string{"bulk", "rearm", "--local", "--machine", "relay", "--older-than", "30m", "--yes", "--journal", filepath.Join(u.t.TempDir(), "journal")}
+		var last answer
+		budget := 1
+		for ; budget < 50; budget++ {
+			var calls atomic.Int64
+			last = u.runAs(u.faultily(func(string, string) error {
+				if calls.Add(1) > int64(budget) {
+					return errors.New("the network is down")
+				}
+				return nil
+			}, nil), args...)
+			if last.code == command.ExitDone {
+				break
+			}
+			contains(u.t, last.err, "the network is down")
+		}
+		contains(u.t, last.out, "2 instances: 1 changed, 1 skipped, 0 failed.\n")
+		if budget < 5 {
+			u.t.Errorf("expected at least 4 interruptions, got %d", budget-1)
+		}
+		time.Sleep(time.Minute)
+		contains(u.t, u.must("get", "--local", "relay/1"), "state     open\n")
+	})
+}
+
 // The instance ends after the backup, and so releases its alias. The alias item is not restored.
 func TestRearmRestoresAliases(t *testing.T) {
 	t.Parallel()
@@ -182,8 +220,8 @@ func TestRearmReportsUnreadableItemsAndContinues(t *testing.T) {
 	})
 }
 
-// If a run ends between a commit and its message, the next run sends the message, because the instance still owes
-// effects.
+// If a run ends between a commit and its message, the next run sends the message, because the instance still has
+// effects to perform.
 func TestRearmContinuesAnInterruptedRun(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {

@@ -30,7 +30,7 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// drill loads a stack with claims, loses a part of it, and recovers by the commands of docs/recovery.md.
+// drill creates claims in a stack, loses a part of the stack, and recovers it with the commands of docs/recovery.md.
 type drill struct {
 	t *testing.T
 	// folder has the data of the stack's AWS.
@@ -42,14 +42,15 @@ type drill struct {
 	blocked atomic.Pointer[string]
 	// without is the step of the recovery that this drill leaves out.
 	without string
-	// claims is the number of claims, and from the first one that gets notes.
+	// claims is the number of claims. from is the number of the first claim that gets notes.
 	claims, from int
 }
 
-// All claims start within an hour, and each takes a bit longer. So at the loss, some are in each state.
+// All claims start within an hour, and each runs for a bit longer than an hour. So at the time of the loss, each state
+// has some claims.
 const (
 	drillLoad = time.Hour
-	// drillEnd is how long all claims take after the recovery.
+	// drillEnd is enough time for all claims to end after the recovery.
 	drillEnd = 2 * time.Hour
 )
 
@@ -89,7 +90,7 @@ func (d *drill) start() {
 	}
 }
 
-// stop stops the functions, and keeps the AWS.
+// stop stops the stack, and opens its AWS again without the functions.
 func (d *drill) stop() {
 	d.t.Helper()
 	d.close()
@@ -131,7 +132,7 @@ func (d *drill) run(ctx context.Context, args ...string) answer {
 	return answer{out.String(), errOut.String(), code}
 }
 
-// must runs a command line of the recovery, unless this drill leaves it out. It returns what the command printed.
+// must runs a command line of the recovery, unless this drill leaves it out. It returns the output of the command.
 func (d *drill) must(args ...string) string {
 	d.t.Helper()
 	if d.without != "" && strings.HasPrefix(strings.Join(args, " "), d.without) {
@@ -145,7 +146,7 @@ func (d *drill) must(args ...string) string {
 	return got.out + got.err
 }
 
-// note sends each waiting claim a NOTE, which it forwards to the tally.
+// note sends a NOTE to each waiting claim. The claim forwards the NOTE to the tally.
 func (d *drill) note(when string, from int) {
 	d.t.Helper()
 	for n := from; n < d.claims; n++ {
@@ -163,7 +164,7 @@ func (d *drill) send(instance, body, id string) {
 	}
 }
 
-// load creates the workflows and the claims. A workflow waits for each tenth.
+// load creates the workflows and the claims. A workflow waits for every tenth claim.
 func (d *drill) load() {
 	d.t.Helper()
 	d.workflows()
@@ -269,7 +270,7 @@ func (d *drill) deleteSchedules() {
 
 var withoutChild = regexp.MustCompile(`(claim/\d+) waits for its child errand/\S+, which is missing`)
 
-// moveParents moves the claims whose child was lost before it started, so that they start another one.
+// moveParents moves the claims whose child was lost before it started, so that they start another child.
 func (d *drill) moveParents(rearmed string) {
 	d.t.Helper()
 	found := withoutChild.FindAllStringSubmatch(rearmed, -1)
@@ -281,8 +282,8 @@ func (d *drill) moveParents(rearmed string) {
 	}
 }
 
-// problems returns how the stack differs from the model hours after the recovery. each says how often the tally has counted each
-// note.
+// problems returns the differences between the stack and the model, hours after the recovery. `each` is how often the
+// tally must have counted each note, by the first part of the note's name.
 func (d *drill) problems(each map[string]int) (problems []string) {
 	d.t.Helper()
 	time.Sleep(drillEnd)

@@ -36,7 +36,7 @@ type tallyContext struct {
 	Counted []string `json:"counted,omitempty"`
 }
 
-// hosted returns the machines: a claim has an alias, two timers, a child with a timer, and an execution.
+// hosted returns the machines: a claim has an alias, three timers, a child with a timer, and an execution.
 func (claimMachines) hosted(string) []durable.Machine {
 	type (
 		state = statechart.State[claimContext]
@@ -85,7 +85,8 @@ func countedBy(t *testing.T, record instances.Record) []string {
 	return snapshot.Context.Counted
 }
 
-// withDrill runs a complete drill. Without -short, it also runs a small drill without each of the steps, which must fail.
+// withDrill runs a complete drill. Without -short, it also runs a small drill for each step. Each small drill leaves
+// out its step, and must fail.
 func withDrill(t *testing.T, steps []string, run func(*drill) []string) {
 	t.Helper()
 	claims, small := 200, 24
@@ -156,7 +157,7 @@ func TestRecoveryOfTheQueue(t *testing.T) {
 	})
 }
 
-// The schedule group is lost with all timers of more than fifteen minutes. The consumer runs on.
+// The schedule group is lost with all timers of more than fifteen minutes. The consumer keeps running.
 func TestRecoveryOfTheScheduleGroup(t *testing.T) {
 	t.Parallel()
 	withDrill(t, []string{"rearm"}, func(d *drill) []string {
@@ -172,7 +173,8 @@ func TestRecoveryOfTheScheduleGroup(t *testing.T) {
 // recentEvents is how many IDs of events an instance remembers (durable.Config.RecentEventsMax).
 const recentEvents = 50
 
-// The Region is lost. A new stack takes the backup of another Region, in two runs. Tasks and executions stay behind.
+// The Region is lost. A new stack imports a backup of the lost Region. The first import is interrupted. Tasks and
+// executions are not recovered.
 func TestRecoveryOfTheRegion(t *testing.T) {
 	t.Parallel()
 	withDrill(t, []string{"import", "rearm", "--new-queue"}, func(d *drill) []string {
@@ -180,7 +182,7 @@ func TestRecoveryOfTheRegion(t *testing.T) {
 		d.blocked.Store(&clearing) // Receivers apply sends that their senders still have in the outbox.
 		d.note("torn", d.from)
 		time.Sleep(time.Minute)
-		for n := range recentEvents { // The tally forgets the IDs of the sends.
+		for n := range recentEvents { // After these events, the tally no longer remembers the IDs of the earlier sends.
 			d.send("tally/1", fmt.Sprintf(`{"type": "COUNT", "what": "more", "$id": "more-%d"}`, n), fmt.Sprint("more-", n))
 		}
 		time.Sleep(time.Minute)

@@ -25,7 +25,7 @@ type user struct {
 	stack *stack.Stack
 	// log is the log of the stack's functions.
 	log *syncBuffer
-	// config is the command. Defaults to this module's if it has no machines.
+	// config describes the command. If it has no machines, user runs the command of this module.
 	config command.Config
 }
 

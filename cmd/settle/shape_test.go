@@ -102,7 +102,7 @@ type shapes struct {
 	checked map[string]bool
 }
 
-// check runs a command line of the named command, and returns its output.
+// check runs a command line of the named command, checks the shape of its output, and returns the output.
 func (s shapes) check(u user, name, line string) string {
 	u.t.Helper()
 	got := u.runAs(command.Process{}, strings.Fields(line)...)
@@ -114,7 +114,7 @@ func (s shapes) checkText(t *testing.T, name, text string) {
 	t.Helper()
 	s.checked[name] = true
 	actual := shapeOf(t, name, text)
-	if name == "list" { // Its instances have the shape of get.
+	if name == "list" { // The listed instances have the shape that get prints.
 		instances := actual.(map[string]any)["instances"].([]any)
 		if !reflect.DeepEqual(instances[0], s.want["get"]) {
 			t.Errorf("list: expected instances of the shape\n%v\nas settle get shows them, got\n%v", s.want["get"], instances[0])
@@ -132,6 +132,7 @@ func TestCLIDocumentsTheJSONOfEachCommand(t *testing.T) {
 	withStack(t, s.checkSignUps)
 	w := &work{toil: time.Second}
 	withWork(t, w, func(u user) { s.checkWork(u, w) })
+	withClock(t, func(u user) { s.check(u, "clock", "clock advance 72h") })
 	got := user{t: t}.runWith(`{"type": "SIGN_UP", "email": "ada@example.com", "name": "Ada"}`, "simulate", "signup")
 	s.checkText(t, "simulate", strings.SplitN(got.out, "\n", 2)[1])
 	if !maps.EqualFunc(s.want, s.checked, func(any, bool) bool { return true }) {

@@ -90,7 +90,7 @@ func TestSimulateAnswersEachLineAsItArrives(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.await(t, `"event":{"type":"GO"},"handled":true,"value":"b"`)
-	stop() // Ctrl-C while it waits for a line.
+	stop() // This is Ctrl-C while the command waits for a line.
 	if code := <-ended; code != command.ExitDone || errOut.String() != "" {
 		t.Errorf("expected exit code 0 after being stopped, got %d and %q", code, errOut.String())
 	}

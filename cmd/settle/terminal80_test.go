@@ -17,10 +17,10 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 )
 
-// typing is what to type once a text appears.
+// typing is an input that the test types once a text appears.
 type typing struct{ seen, typed string }
 
-// ctrlC is the character of the key. The terminal converts it to SIGINT.
+// ctrlC is the character that the key Ctrl-C sends. The terminal converts it to SIGINT.
 const ctrlC = "\x03"
 
 // atTerminal runs a process on a terminal of 80 columns and 24 lines, and returns what appears there and the exit code.
@@ -182,7 +182,7 @@ func withoutCredentials(t *testing.T, environment ...string) *exec.Cmd {
 	return process
 }
 
-// The metadata service here has no tokens. By default, the SDK would log warnings about that.
+// The metadata service of this test has no tokens. By default, the SDK would log warnings about that.
 func TestSDKPrintsNoWarnings(t *testing.T) {
 	t.Parallel()
 	metadata := httptest.NewServer(http.NotFoundHandler())

@@ -12,7 +12,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// onTerminal runs a command line as a process on a pseudo-terminal, and returns what appears there. typed is its input.
+// onTerminal runs a command line as a process on a pseudo-terminal, and returns what appears there. `typed` is its
+// input.
 func onTerminal(t *testing.T, endpoint, typed string, args ...string) string {
 	t.Helper()
 	return seenOnTerminal(t, asSettle(t, actOnTerminal, endpoint, args...), typed)

@@ -25,7 +25,7 @@ type (
 		} `json:"reader"`
 		Note string `json:"note,omitempty"`
 	}
-	// openVault has strings that cannot be generated.
+	// openVault has a string that dev cannot generate.
 	openVault struct {
 		Code  string `json:"code"`
 		Tries int    `json:"tries"`
@@ -74,7 +74,7 @@ func small(id string, version int, payloads statechart.Payloads) durable.Machine
 	}), durable.MachineConfig{})
 }
 
-// stateful returns a machine of stateless.
+// stateful returns a machine of the library stateless.
 func stateful(id string, payload statechart.Payload) durable.Machine {
 	type none struct{}
 	machine := statelesshost.NewStateMachine()

@@ -62,7 +62,7 @@ func TestSendReportsThatTheAwaitedEventWasParked(t *testing.T) {
 		if got.code != command.ExitFailed || got.out != "" {
 			u.t.Errorf("expected exit code 1, got %+v", got)
 		}
-		// Another event was parked earlier.
+		// The event that was parked earlier does not fail this wait.
 		w.broken.Store(false)
 		contains(u.t, u.must("send", "--local", "work/1", "COUNT", "what=2", "--wait", "settled"), "work/1 is in ready, settled")
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// outage returns a process on a terminal. While on is true, its AWS calls fail.
+// outage returns a process on a terminal. While `on` is true, its AWS calls fail.
 func (u user) outage() (process command.Process, on *atomic.Bool) {
 	on = &atomic.Bool{}
 	return u.faultily(func(string, string) error {
@@ -69,7 +69,7 @@ func TestWatchSurvivesAnOutage(t *testing.T) {
 	}
 }
 
-// denying denies reads of the table as AWS does, while on is true.
+// denying denies reads of the table as AWS does, while `on` is true.
 type denying struct {
 	aws.HTTPClient
 	on *atomic.Bool

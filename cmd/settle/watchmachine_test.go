@@ -15,7 +15,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 )
 
-// watching runs a watch command during do, and returns its output.
+// watching runs a watch command while `do` runs, and returns the command's output.
 func (u user) watching(process command.Process, do func(), flags ...string) answer {
 	u.t.Helper()
 	ctx, stop := context.WithCancel(u.t.Context())

@@ -23,8 +23,8 @@ import (
 
 const (
 	loadProducers = 8
-	// backlogMax is the number of queued events at which the producers pause. It keeps the consumers busy while
-	// processes are killed.
+	// backlogMax is the number of queued events at which the producers pause. The backlog keeps the consumers busy
+	// while processes are killed.
 	backlogMax = 500
 )
 
@@ -243,7 +243,7 @@ func (m *model) apply(s sending) {
 	}
 }
 
-// number returns the value of the variable, or small if it is not set.
+// number returns the value of the variable. If the variable is not set, number returns `small`.
 func number(t *testing.T, variable string, least, small int) int {
 	t.Helper()
 	n, err := atLeast(variable, cmp.Or(os.Getenv(variable), strconv.Itoa(small)), least)

@@ -18,8 +18,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// reportTo is the address that a consumer process reports to. If the variable is set, the test program runs as a
-// consumer's bootstrap instead of running tests.
+// reportTo is the environment variable with the address that a consumer process reports to. If the variable is set, the
+// test program runs as a consumer's bootstrap instead of running tests.
 const reportTo = "SETTLE_TEST_REPORT_TO"
 
 func TestMain(m *testing.M) {

@@ -197,7 +197,7 @@ func (l *local) join(process *os.Process) bool {
 	return !l.over
 }
 
-// kill kills one process as soon as it can: settle dev if victim is 0, otherwise a random consumer.
+// kill kills one process as soon as it can: settle dev if `victim` is 0, otherwise a random consumer.
 func (l *local) kill(ctx context.Context, random *rand.Rand, victim int) {
 	for ; ctx.Err() == nil; pause(ctx, time.Millisecond) {
 		l.mu.Lock()
@@ -222,8 +222,9 @@ func (l *local) kill(ctx context.Context, random *rand.Rand, victim int) {
 	}
 }
 
-// killAll kills as many processes as kills says, at random moments of the load. The last one is settle dev. Its restart
-// makes messages in flight visible again, so the final check does not wait for the messages of a killed consumer.
+// killAll kills processes at random moments of the load. `kills` is their number. The last one is settle dev. Its
+// restart makes messages in flight visible again, so the final check does not wait for the messages of a killed
+// consumer.
 func (l *local) killAll(ctx context.Context, random *rand.Rand, load *load, kills, events int) {
 	moments := make([]int64, kills)
 	for i := range moments {

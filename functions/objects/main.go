@@ -49,7 +49,7 @@ func newHandler(p *host.Process, _ *durable.Machines) (any, error) {
 }
 
 // park parks an event that is not an upload of a sales or warehouse file. The reason goes to the dead-letter queue. The
-// reason quotes the file name, so the log contains it only if payloads are logged.
+// reason quotes the file name, so the log contains the reason only if payloads are logged.
 func park(ctx context.Context, p *host.Process, queue *sqsqueue.Queue, created json.RawMessage, reason error) error {
 	d := parked(created)
 	if err := queue.Park(ctx, d, reason.Error()); err != nil {

@@ -27,8 +27,9 @@ type StatusChangeFault struct {
 	Late time.Duration
 }
 
-// deliver sends published events to the targets of the rules that match them, within the current change. If a queue does
-// not exist or rejects a message, the event is lost, as for a target of EventBridge without a dead-letter queue.
+// deliver sends published events to the targets of the rules that match them, within the current change. It also passes
+// each published event to Config.Published. If a queue does not exist or rejects a message, the event is lost, as for a
+// target of EventBridge without a dead-letter queue.
 func (c *Cloud) deliver(now time.Time) {
 	for _, delivery := range c.events.TakeDeliveries() {
 		_, _ = c.sqs.Call(now, "", "SendMessage", delivery.Request) // EventBridge does not report failed deliveries.

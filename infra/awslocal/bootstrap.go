@@ -71,8 +71,9 @@ func (c BootstrapConfig) validate() error {
 }
 
 // Bootstrap runs the executable that is deployed to Lambda. It serves the Runtime API to the executable (Lambda
-// Developer Guide, "Using the Lambda runtime API for custom runtimes"). Pass its Start method to Poll or use it in a Function. It runs
-// real processes, so it does not work inside a testing/synctest bubble. It is safe for concurrent use.
+// Developer Guide, "Using the Lambda runtime API for custom runtimes"). Pass its Start method to Poll or use it in a
+// Function. It runs real processes, so it does not work inside a testing/synctest bubble. It is safe for concurrent
+// use.
 //
 // An execution environment starts its process at the first invocation. It starts a new process if the old one has
 // exited, crashed or been killed at a timeout. The start-up time counts towards the timeout of the first invocation.

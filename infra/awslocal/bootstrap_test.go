@@ -43,7 +43,7 @@ type functionAnswer struct {
 	PID                        int
 }
 
-// order invokes testdata/handler.
+// `order` invokes testdata/handler.
 func order(t *testing.T, function awslocal.Invoker, payload string) (functionAnswer, error) {
 	t.Helper()
 	text, err := function.Invoke(t.Context(), []byte(payload))
@@ -63,7 +63,7 @@ func mustOrder(t *testing.T, function awslocal.Invoker, payload string) function
 	return answer
 }
 
-// wantFunctionError fails unless err is a FunctionError of the given type whose message contains words.
+// wantFunctionError fails unless err is a FunctionError of the given type whose message contains `words`.
 func wantFunctionError(t *testing.T, err error, typ, words string) {
 	t.Helper()
 	var failure *awslocal.FunctionError

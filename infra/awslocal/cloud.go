@@ -43,6 +43,9 @@ type Config struct {
 	// Now is the clock. It must not run backwards, not even between two openings of a data folder. It must advance at
 	// the same rate as the timers of package time, which end long polls. Defaults to time.Now.
 	Now func() time.Time
+	// Clock, if not nil, is the clock instead of Now, and Cloud.Advance moves it. Functions that run in processes of their
+	// own do not see it.
+	Clock *Clock
 	// Fault, if not nil, decides what goes wrong with each call. It is called concurrently from the goroutines that
 	// make the calls. It may block, which delays the call.
 	Fault func(Call) Fault
@@ -77,6 +80,9 @@ func (c Config) withDefaults() Config {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Clock != nil {
+		c.Now = c.Clock.Now
+	}
 	if c.TTLDelay == 0 {
 		c.TTLDelay = dynamo.TTLDelay
 	}
@@ -85,9 +91,11 @@ func (c Config) withDefaults() Config {
 
 // Cloud holds one account's queues, tables, schedules and state machines. It is safe for concurrent use.
 type Cloud struct {
-	now      func() time.Time
-	requests atomic.Uint64 // number of requests so far
-	faults   *faults       // nil if no fault hook is set
+	now       func() time.Time
+	clock     *Clock        // Config.Clock, may be nil
+	advancing chan struct{} // holds a value while Advance runs
+	requests  atomic.Uint64 // number of requests so far
+	faults    *faults       // nil if no fault hook is set
 	// allowHosts is Config.AllowHosts.
 	allowHosts []string
 
@@ -116,6 +124,12 @@ type Cloud struct {
 	closed bool
 	// invocations holds the invocations that the current change starts.
 	invocations []func()
+	// polled counts the pollers of each queue. A queue without a poller has no entry.
+	polled map[string]int
+	// busy is the number of batches that pollers process and of invocations by executions.
+	busy int
+	// stirred is closed at the next change, or the next end of work that busy counts. It is nil if Advance does not wait.
+	stirred chan struct{}
 }
 
 // New returns an empty Cloud that stores nothing on disk. It panics if config.Data is set (use Open) or if Register
@@ -134,9 +148,9 @@ func New(config Config) *Cloud {
 func newCloud(config Config) (*Cloud, error) {
 	config = config.withDefaults()
 	c := &Cloud{
-		now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(), scheduler: scheduler.New(), states: states.New(), events: events.New(), faults: newFaults(config),
+		now: config.Now, clock: config.Clock, advancing: make(chan struct{}, 1), sqs: sqs.New(), dynamo: dynamo.New(), scheduler: scheduler.New(), states: states.New(), events: events.New(), faults: newFaults(config),
 		allowHosts: config.AllowHosts,
-		rooms:      make(map[string]*waitingRoom), functions: make(map[string]*environments),
+		rooms:      make(map[string]*waitingRoom), functions: make(map[string]*environments), polled: make(map[string]int),
 		statusChanges: config.StatusChanges, statusFault: config.StatusChangeFault, published: config.Published,
 	}
 	c.dynamo.DelayTTL(max(0, config.TTLDelay))
@@ -153,8 +167,8 @@ func newCloud(config Config) (*Cloud, error) {
 
 var _ http.Handler = (*Cloud)(nil)
 
-// locked runs work on the models, applies its consequences, and waits until every change that work made or saw is on
-// disk. All calls pass through here. Do not answer a call before locked returns. If locked returns an error, answer
+// locked runs `work` on the models, applies its consequences, and waits until every change that `work` made or saw is
+// on disk. All calls pass through here. Do not answer a call before locked returns. If locked returns an error, answer
 // with that error.
 func (c *Cloud) locked(work func(now time.Time)) *wire.Error {
 	if err := c.change(work).Wait(); err != nil {
@@ -177,13 +191,16 @@ func (c *Cloud) change(work func(now time.Time)) disk.Ticket {
 	c.follow(now)
 	ticket := c.commit()
 	for _, invoke := range c.invocations {
+		c.busy++
 		go func() {
+			defer c.finish()
 			if ticket.Wait() == nil {
 				invoke()
 			}
 		}()
 	}
 	c.invocations = nil
+	c.stir()
 	return ticket
 }
 

@@ -32,6 +32,6 @@ func (c *Cloud) setAlarm(now time.Time) {
 	if ok {
 		c.alarmAt = next
 		// The timer may fire before the clock c.now reaches next. Then the change sets the alarm again.
-		c.alarm = time.AfterFunc(next.Sub(now), func() { c.change(func(time.Time) { c.alarm = nil }) })
+		c.alarm = time.AfterFunc(c.until(next, now), func() { c.change(func(time.Time) { c.alarm = nil }) })
 	}
 }

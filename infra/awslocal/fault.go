@@ -132,7 +132,7 @@ func (f *faults) freeze(client string, now time.Time, d time.Duration) (thaw tim
 	return thaw
 }
 
-// wait waits until the given time. It returns immediately if until is zero.
+// wait waits until the given time. If the time is zero, it returns immediately.
 func (f *faults) wait(until time.Time, now func() time.Time) {
 	if !until.IsZero() {
 		time.Sleep(until.Sub(now()))

@@ -72,7 +72,7 @@ func (f *faulty) set(fault awslocal.Fault) {
 	f.fault = fault
 }
 
-// try sends a message to group g as the victim.
+// `try` sends a message to group g as the victim.
 func (f *faulty) try(ctx context.Context, body string) error {
 	_, err := sqs.NewFromConfig(f.victim).SendMessage(ctx, &sqs.SendMessageInput{
 		QueueUrl: &f.url, MessageBody: &body, MessageGroupId: aws.String("g"), MessageDeduplicationId: &body,
@@ -246,7 +246,7 @@ func TestFault_delays_before_or_after_the_effect(t *testing.T) {
 				}
 				wantElapsed(t, start, 10*time.Second)
 				if test.seen == nil {
-					test.seen = []string{"slow"} // the client gave up before its call reached the service
+					test.seen = []string{"slow"} // the client of "impatient" gave up before its request reached the service
 				}
 				wantBodies(t, f.receive(upTo(10)), test.seen...)
 			})
@@ -302,8 +302,8 @@ func TestFault_frozen_client_continues_with_stale_data(t *testing.T) {
 	})
 }
 
-// deliver puts two messages into a queue and polls it for five minutes. The polled function calls do. The deliveries
-// have the given faults, in order. deliver returns the function and all deliveries.
+// deliver puts two messages into a queue and polls it for five minutes with a function that calls `do`. The deliveries
+// have the given faults, in order. The results are the function and all deliveries.
 func deliver(t *testing.T, do func(cloud *awslocal.Cloud, url string) error, faults ...awslocal.DeliveryFault) (*function, []awslocal.Delivery) {
 	t.Helper()
 	var mu sync.Mutex

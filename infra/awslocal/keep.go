@@ -26,14 +26,14 @@ type service struct {
 
 // services returns the models that a data folder stores. Their names are part of the file format and must not change.
 func (c *Cloud) services() []service {
-	return []service{{"sqs", c.sqs}, {"dynamodb", c.dynamo}, {"scheduler", c.scheduler}, {"states", c.states}, {"events", c.events}}
+	return []service{{"sqs", c.sqs}, {"dynamodb", c.dynamo}, {"scheduler", c.scheduler}, {"states", c.states}, {"events", c.events}, {"clock", clockKeeper{c.clock}}}
 }
 
 // Open returns a Cloud backed by the data folder config.Data. The Cloud answers a call only when all changes that the
 // call made or saw are on disk. An answered call therefore survives a kill of the process. It also survives a crash of
 // the machine if the disks honour fsync. Messages in flight, receipt handles, deduplication, schedules, executions and
-// task tokens stay valid. Their deadlines follow Config.Now. Work that became due while the folder was closed is performed
-// at once.
+// task tokens stay valid. Their deadlines follow Config.Now. Work that became due while the folder was closed is
+// performed at once.
 //
 // Only one process at a time can open a folder. Close releases it. If a write fails, for example because the disk is
 // full, all later calls fail.

@@ -54,9 +54,9 @@ type flows struct {
 	begun     []string                   // names of executions and schedules that were requested
 	ahead     map[string]time.Duration   // due time of each schedule, relative to beginning
 	known     map[string]bool            // names whose execution and schedule were accepted
-	arrived   map[string]map[string]bool // MessageIds by the body of a schedule's message
-	tasks     map[string]map[string]bool // MessageIds of tasks by execution
-	sent      map[string]bool            // tokens passed to SendTask...
+	arrived   map[string]map[string]bool // MessageIds of the messages of schedules, by message body
+	tasks     map[string]map[string]bool // MessageIds of the messages of tasks, by execution name
+	sent      map[string]bool            // tokens passed to SendTaskSuccess or SendTaskFailure
 	beginning time.Time
 }
 
@@ -71,7 +71,8 @@ func (f *flows) begin(ctx context.Context, c child, name string) error {
 	wait := waitOf(name)
 	input := fmt.Sprintf(`{"group": "g%d", "wait": %d}`, wait%3, wait)
 	_, err := c.states.StartExecution(ctx, &sfn.StartExecutionInput{StateMachineArn: &f.machine, Name: &name, Input: &input})
-	if exists := new(types.ExecutionAlreadyExists); err != nil && !errors.As(err, &exists) { // it has already ended
+	// A repeated start fails with ExecutionAlreadyExists if the execution has ended.
+	if exists := new(types.ExecutionAlreadyExists); err != nil && !errors.As(err, &exists) {
 		return err
 	}
 	target := &schedulertypes.Target{
@@ -93,8 +94,8 @@ func (f *flows) begin(ctx context.Context, c child, name string) error {
 	return err
 }
 
-// beginAll repeats the starts that the Cloud did not answer in earlier lives. It also repeats an answered start, which
-// must change nothing. Except in the last two lives, it then starts new executions.
+// beginAll repeats the starts that the Cloud did not answer in earlier lives. It also repeats one answered start of the
+// previous life, which must change nothing. Except in the last two lives, it then starts new executions.
 func (f *flows) beginAll(ctx context.Context, c child, life int, random *rand.Rand) {
 	f.mu.Lock()
 	if life < flowLives-1 {
@@ -118,7 +119,7 @@ func (f *flows) beginAll(ctx context.Context, c child, life int, random *rand.Ra
 	}
 }
 
-// answer answers tasks. It fails the first attempt of each task.
+// answer consumes the messages of tasks. It fails the first attempt of each task and completes the retry.
 func (f *flows) answer(ctx context.Context, c child) {
 	f.consume(ctx, c.queue("tasks.fifo"), func(m sqstypes.Message) error {
 		var task struct {
@@ -193,7 +194,7 @@ func (f *flows) status(c child, name string) string {
 	return string(out.Status) + " " + aws.ToString(out.Output)
 }
 
-// over reports whether all executions have ended, all schedules have fired, and all their messages have been
+// `over` reports whether all executions have ended, all schedules have fired, and all their messages have been
 // received.
 func (f *flows) over(c child) bool {
 	if len(f.arrived) < len(f.begun) {
@@ -235,8 +236,8 @@ func (f *flows) check(c child) {
 	}
 }
 
-// live runs the Cloud and its clients for one life. It ends each life but the last by killing the Cloud. The last life
-// ends when all executions and schedules are over.
+// `live` runs the Cloud and its clients for one life. It ends each life but the last by killing the Cloud. The last
+// life ends when all executions and schedules are over.
 func (f *flows) live(t *testing.T, dir string, life int, random *rand.Rand) {
 	t.Helper()
 	ahead := time.Duration(life) * flowLeap
@@ -340,7 +341,7 @@ func TestKeep_functions_of_tasks_are_invoked_again(t *testing.T) {
 		w.wantEnd(execution, types.ExecutionStatusRunning)
 		w.sleep(time.Second)
 		w.wantEnd(execution, types.ExecutionStatusSucceeded, `"after"`)
-		time.Sleep(time.Hour) // the invocation of the first Cloud ends too
+		time.Sleep(time.Hour) // the invocation that the first Cloud started also ends in this hour
 		w.wantEnd(execution, types.ExecutionStatusSucceeded, `"after"`)
 	})
 }

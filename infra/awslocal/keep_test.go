@@ -76,7 +76,7 @@ func TestKeep_answered_calls_survive_a_kill(t *testing.T) {
 		t.Errorf("the resend of a1 got the ID %s, want %s as a duplicate", *again.MessageId, *first.MessageId)
 	}
 	messages := q.receive(upTo(10))
-	wantBodies(t, messages, "b1") // a1 is in flight and locks a2
+	wantBodies(t, messages, "b1") // a1 is in flight, so its group is locked, and a2 waits
 	q.delete(inFlight...)         // with the receipt handle from before the restart
 	wantBodies(t, q.receive(upTo(10)), "a2")
 	if later := q.send("b", "b2"); *later.SequenceNumber <= messages[0].Attributes["SequenceNumber"] {
@@ -135,7 +135,7 @@ func TestLambda_poller_resumes_messages_in_flight_after_a_restart(t *testing.T) 
 			want   string
 		}{
 			{true, "a1", "0s [a1]"},
-			{false, "a2", "29s [a2]"}, // 30 s after it was received: the queue's visibility timeout
+			{false, "a2", "29s [a2]"}, // without Resume, the queue redelivers a2 30 s after its receipt
 		} {
 			dir := t.TempDir()
 			before, err := awslocal.Open(awslocal.Config{Data: dir})
@@ -156,7 +156,7 @@ func TestLambda_poller_resumes_messages_in_flight_after_a_restart(t *testing.T) 
 			}
 			q.client = newClient(q.cloud)
 			q.sendAll("b1")
-			wantBodies(t, q.receive(visible(600)), "b1") // received since the folder was opened, so it is still in progress
+			wantBodies(t, q.receive(visible(600)), "b1") // received after Open, so Resume must not release it
 			f := newFunction(succeed)
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			err = q.cloud.Poll(ctx, awslocal.EventSource{Queue: q.name, Resume: test.resume}, func() awslocal.Invoker { return f })
@@ -281,8 +281,8 @@ func TestKeep_messages_survive_20_kills_in_order_exactly_once(t *testing.T) {
 	}
 }
 
-// send sends the messages of a group one by one, repeating each until it is accepted. It also repeats the last
-// accepted message, which must be dropped as a duplicate.
+// send first repeats the last accepted message of a group, which the queue must drop as a duplicate. Unless `last` is
+// true, it then sends the following messages until ctx ends or a send fails.
 func (l *ledger) send(ctx context.Context, q queue, group string, last bool) {
 	l.mu.Lock()
 	n := l.answered[group]
@@ -356,7 +356,7 @@ func (w *witness) ended(ctx context.Context, err error) {
 	}
 }
 
-// await waits until done returns true or an error was reported. Its only limit is go test's timeout. Shortly before
+// await waits until `done` returns true or an error was reported. Its only limit is go test's timeout. Shortly before
 // that, it reports an error, so that the test can print its state.
 func (w *witness) await(t *testing.T, done func() bool) {
 	t.Helper()

@@ -28,8 +28,8 @@ type Server struct {
 }
 
 // Listen serves c on addr, a host and port such as "127.0.0.1:4566". Port 0 selects a free port. The host must be a
-// loopback address or localhost, because every caller has full access. For the same reason, Listen rejects requests from
-// web pages of other origins, and requests for other hosts that are not in Config.AllowHosts.
+// loopback address or localhost, because every caller has full access. For the same reason, Listen rejects requests
+// from web pages of other origins, and requests for other hosts that are not in Config.AllowHosts.
 func (c *Cloud) Listen(addr string) (*Server, error) {
 	if err := checkLoopback(addr); err != nil {
 		return nil, err

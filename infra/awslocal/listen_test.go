@@ -21,7 +21,7 @@ import (
 // 0.5 s.
 const shutdownPoll = 500 * time.Millisecond
 
-// wantClosed closes the server and fails if Close waits for anything. Call it in a synctest bubble.
+// wantClosed closes the server and fails if that takes longer than shutdownPoll. Call it in a synctest bubble.
 func wantClosed(t *testing.T, server *awslocal.Server) {
 	t.Helper()
 	begun := time.Now()

@@ -95,6 +95,8 @@ func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invok
 			return fmt.Errorf("polling %s: %w", source.Queue, failed)
 		}
 	}
+	c.addPoller(source.Queue, 1)
+	defer c.addPoller(source.Queue, -1)
 	var running sync.WaitGroup
 	defer running.Wait()
 	places := make(chan struct{}, source.Concurrency)
@@ -120,11 +122,23 @@ func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invok
 		// This call is outside the goroutine, so that DeliveryFault sees the batches in the order of their receipt.
 		fault := c.faults.ofDelivery(source, batch.Messages)
 		running.Go(func() {
+			defer c.finish()
 			// Lambda lets invocations in progress finish.
 			c.process(context.WithoutCancel(ctx), source, function, batch.Messages, fault)
 			<-places
 		})
 	}
+}
+
+// addPoller changes the number of pollers of a queue.
+func (c *Cloud) addPoller(queue string, change int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.polled[queue] += change
+	if c.polled[queue] == 0 {
+		delete(c.polled, queue)
+	}
+	c.stir()
 }
 
 // process invokes the function with a batch and deletes the successful messages.
@@ -177,8 +191,8 @@ func (c *Cloud) checkTimeout(source EventSource) error {
 	return nil
 }
 
-// deleteAll deletes the messages of a batch except the failed ones. A message whose visibility timeout has ended is
-// not deleted and is redelivered, as with Lambda.
+// deleteAll deletes the messages of a batch except the failed ones. If the visibility timeout of a message in a FIFO
+// queue has ended, the queue keeps the message and redelivers it, as with Lambda.
 func (c *Cloud) deleteAll(queue string, batch []sqs.ReceivedMessage, failed map[string]bool) error {
 	notDeleted := c.locked(func(now time.Time) {
 		for _, message := range batch {

@@ -92,7 +92,8 @@ func TestLambda_poller_batches_in_queue_order(t *testing.T) {
 		})
 		q.start(awslocal.EventSource{}, f)
 		time.Sleep(time.Minute)
-		// The first batch has a, b and as much of c as fits. The rest of c waits until its group is unlocked.
+		// The first batch has all messages of the groups a and b, and as many messages of c as fit. The rest of c waits until
+		// its group is unlocked.
 		f.wantCalls(t, "0s [a1 b1 a2 b2 c0 c1 c2 c3 c4 c5]", "1s [c6 c7 c8 c9 c10]")
 	})
 }
@@ -164,7 +165,7 @@ func TestLambda_poller_failed_batch_is_redelivered_after_its_visibility_timeout(
 					}
 					return nil, nil
 				}
-				// All failed batches return after 60 s, because the visibility timeout starts when the batch is
+				// The queue redelivers every failed batch after 60 s, because the visibility timeout starts when the batch is
 				// received.
 				reasons := make(chan error, 10)
 				q.start(awslocal.EventSource{Timeout: 10 * time.Second, OnFailure: func(err error) { reasons <- err }}, f)

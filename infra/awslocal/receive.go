@@ -13,13 +13,14 @@ import (
 const forever time.Duration = -1
 
 // receive receives messages. It waits for the time that the request sets, or else for the time that the queue sets. If
-// the argument wait is not zero, it overrides both. It returns no messages if ctx ends first.
+// the argument wait is not zero, it overrides both. It returns no messages if ctx ends first. If wait is forever, which
+// only pollers pass, and receive returns messages, the caller must call finish once it has processed them.
 func (c *Cloud) receive(ctx context.Context, in *sqs.ReceiveMessageInput, wait time.Duration) (out sqs.ReceiveMessageOutput, err *wire.Error) {
 	queue := sqs.QueueName(in.QueueUrl)
 	var timeout <-chan time.Time
 	var place *list.Element
 	for expired := false; ; {
-		done := false
+		done, taken := false, false
 		failed := c.locked(func(now time.Time) {
 			if ctx.Err() != nil {
 				out, err, done = sqs.ReceiveMessageOutput{}, gone(ctx), true
@@ -30,6 +31,9 @@ func (c *Cloud) receive(ctx context.Context, in *sqs.ReceiveMessageInput, wait t
 				}
 				done = err != nil || len(out.Messages) > 0 || wait == 0 || expired
 			}
+			if taken = done && wait == forever && len(out.Messages) > 0; taken {
+				c.busy++
+			}
 			switch {
 			case done && place != nil:
 				c.leave(queue, place)
@@ -39,6 +43,9 @@ func (c *Cloud) receive(ctx context.Context, in *sqs.ReceiveMessageInput, wait t
 		})
 		if failed != nil && !done {
 			c.change(func(time.Time) { c.leave(queue, place) })
+		}
+		if failed != nil && taken {
+			c.finish()
 		}
 		if failed != nil {
 			return sqs.ReceiveMessageOutput{}, failed
@@ -97,7 +104,7 @@ func (c *Cloud) arrange(queue string) {
 	switch {
 	case !ok:
 	case next.After(now):
-		room.timer = time.AfterFunc(next.Sub(now), func() {
+		room.timer = time.AfterFunc(c.until(next, now), func() {
 			c.change(func(time.Time) { c.arrange(queue) })
 		})
 	default:

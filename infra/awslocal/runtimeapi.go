@@ -73,8 +73,8 @@ func (p *process) serve() (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// onlyLoopback rejects requests whose Host is neither localhost nor a loopback address. Otherwise a web page could point
-// its own name at a loopback address: see CheckHost.
+// onlyLoopback rejects requests whose Host is neither localhost nor a loopback address. Otherwise a web page could
+// point its own name at a loopback address: see CheckHost.
 func onlyLoopback(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := CheckHost(r.Host, nil); err != nil {

@@ -54,7 +54,7 @@ func create(t *testing.T, client *scheduler.Client, input *scheduler.CreateSched
 	return *out.ScheduleArn
 }
 
-// arrivals receives messages for the duration within, plus up to 20 s. It returns the arrival time of each body.
+// arrivals receives messages for the duration `within`, plus up to 20 s. It returns the arrival time of each body.
 func (q queue) arrivals(within time.Duration) map[string]time.Duration {
 	q.t.Helper()
 	began := time.Now()

@@ -32,8 +32,13 @@ const (
 	eventsNamespace = "com.amazonaws.events"
 )
 
-// ServeHTTP serves one request in AWS JSON 1.0, the query protocol of SQS and STS, or the REST-JSON of Scheduler.
+// ServeHTTP serves one request in AWS JSON 1.0, the query protocol of SQS and STS, or the REST-JSON of Scheduler. It also
+// serves ClockPath.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == ClockPath {
+		c.serveClock(w, r)
+		return
+	}
 	if c.faults != nil {
 		c.serveFaulty(w, r)
 		return
@@ -93,7 +98,7 @@ func isForm(r *http.Request) bool {
 	return strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
 }
 
-// serveQuery serves a request in the query protocol by translating it to and from JSON.
+// serveQuery serves a request in the query protocol. It translates the request to JSON, and the answer from JSON.
 func (c *Cloud) serveQuery(w http.ResponseWriter, r *http.Request, id string, form []byte) {
 	if serveIdentity(w, r, id, form) {
 		return

@@ -30,7 +30,7 @@ type soakLedger struct {
 type entry struct {
 	state    standing
 	receives int       // receive count of the latest known delivery
-	until    time.Time // the earliest end of that delivery's timeout
+	until    time.Time // the earliest time at which that delivery's visibility timeout ends
 }
 
 // standing is the state of a message, as known to its consumers.
@@ -83,8 +83,8 @@ func (l *soakLedger) deliver(asked, answered time.Time, batch []delivery) {
 	}
 }
 
-// checkGroup reports an error if, at the delivery of d, another message of its group is in flight, or an earlier
-// message of the group is undelivered.
+// checkGroup reports an error in two cases. Either a message of d's group is still in flight at the delivery of d, or an
+// earlier message of the group is not deleted. Messages of the same batch may be in flight, but must be in order.
 func (l *soakLedger) checkGroup(d delivery, answered time.Time, inBatch map[[2]int]bool) {
 	for number := range l.groups[d.group] {
 		e := &l.groups[d.group][number]
@@ -112,7 +112,7 @@ func (l *soakLedger) checkGroup(d delivery, answered time.Time, inBatch map[[2]i
 	}
 }
 
-// returning records that the consumer is about to release a delivery.
+// `returning` records that the consumer is about to release a delivery.
 func (l *soakLedger) returning(d delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +121,7 @@ func (l *soakLedger) returning(d delivery) {
 	}
 }
 
-// deleting records that the consumer is about to delete a delivery.
+// `deleting` records that the consumer is about to delete a delivery.
 func (l *soakLedger) deleting(d delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +137,7 @@ func (l *soakLedger) deleted(d delivery) {
 	l.leave(&l.groups[d.group][d.number])
 }
 
-// expired records a rejected deletion: the visibility timeout had ended.
+// `expired` records a rejected deletion: the visibility timeout had ended.
 func (l *soakLedger) expired(d delivery, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +169,7 @@ func (l *soakLedger) progress() (gone int, faults []string) {
 	return l.gone, l.faults
 }
 
-// missing describes the first few messages that are not deleted.
+// `missing` describes the first few messages that are not deleted.
 func (l *soakLedger) missing() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -56,7 +56,7 @@ type soak struct {
 	abandoned, returned, sentAgain, deletedAgain atomic.Int64
 }
 
-// sizeOf returns the number in a variable, or small if it is not set.
+// sizeOf returns the number in a variable, or `small` if the variable is not set.
 func sizeOf(t *testing.T, variable string, small int) int {
 	t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv(variable), strconv.Itoa(small)))
@@ -89,7 +89,7 @@ func (s *soak) client() *sqs.Client {
 // clock returns the wall clock, which the server process also reads. A monotonic clock differs between processes.
 func clock() time.Time { return time.Now().Round(0) }
 
-// run sends and consumes all messages. Meanwhile it calls disturb the given number of times. The calls are spread
+// run sends and consumes all messages. Meanwhile it calls `disturb` the given number of times. The calls are spread
 // evenly over the deletions.
 func (s *soak) run(times int, disturb func()) {
 	start := time.Now()
@@ -191,7 +191,7 @@ func (s *soak) send(ctx context.Context, client *sqs.Client, i int) bool {
 	}
 }
 
-// consume receives and deletes until ctx ends. Now and then it drops or releases received messages.
+// consume receives and deletes messages until ctx ends. Now and then it drops or releases received messages.
 func (s *soak) consume(ctx context.Context, consumer int) {
 	client, random := s.client(), rand.New(rand.NewPCG(s.seed, uint64(consumer)))
 	for {
@@ -246,7 +246,8 @@ func deliveries(messages []types.Message) ([]delivery, error) {
 	return batch, nil
 }
 
-// acknowledge deletes a message, and retries until a call is answered. It returns false if the test is over.
+// acknowledge deletes a message, and retries while the server is down. It returns false if the test is over or the call
+// fails for another reason.
 func (s *soak) acknowledge(ctx context.Context, client *sqs.Client, d delivery) bool {
 	for {
 		s.deleting(d)
@@ -285,7 +286,7 @@ func (s *soak) giveBack(ctx context.Context, client *sqs.Client, d delivery) boo
 	}
 }
 
-// mayRetry reports whether a call failed because the server was down, and waits a little.
+// mayRetry reports whether a call failed because the server was down. If so, it first waits a little.
 func (s *soak) mayRetry(ctx context.Context, call string, err error) bool {
 	if ctx.Err() != nil {
 		return false

@@ -146,7 +146,8 @@ func TestSQS_all_attributes(t *testing.T) {
 	}
 }
 
-// AWS promises increasing numbers only within a queue. A reader must not compare them with the numbers of a deleted queue.
+// AWS promises increasing numbers only within a queue. A reader must not compare them with the numbers of a deleted
+// queue.
 func TestSQS_recreated_queue_numbers_its_messages_anew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -32,7 +32,7 @@ var routes = []route{
 	{"PostCallback", "POST /webhooks/{provider}/{id}/{until}/{key}", byNone},
 }
 
-// The request limits of routes authorized by IAM: a quarter of the account's limits. Open routes use
+// The request limits of routes authorized by IAM: a quarter of an account's default limits. Open routes use
 // Props.WebhooksPerSecond.
 const (
 	requestsPerSecond = 2500

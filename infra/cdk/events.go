@@ -23,9 +23,9 @@ var definitions embed.FS
 // Examples are the names of the workflows in infra/workflows.
 var Examples = []string{"enrich", "job", "job-relaunch", "pipeline", "upload-sales", "upload-warehouse"}
 
-// addWorkflows adds the workflows of infra/workflows, in the partition of the stack. The files name the partition aws, so
-// that they also run locally and pass validators. The queue's URL is part of the workflows' input. Their role only allows
-// sending to the queue.
+// addWorkflows adds the workflows of infra/workflows, in the partition of the stack. The files name the partition aws,
+// so that they also run locally and pass validators. The queue's URL is part of the workflows' input. Their role only
+// allows sending to the queue.
 func (s *Settle) addWorkflows() {
 	if s.props.WithoutExamples {
 		return

@@ -30,7 +30,8 @@ func ExampleNewSettle() {
 	app.Synth(nil)
 }
 
-// behindCloudFront requires CloudFront's secret header on the open routes. The function verify checks it.
+// behindCloudFront requires CloudFront's secret header on the open routes. The Lambda function `verify` checks the
+// header.
 func behindCloudFront(stack awscdk.Stack, settle *cdk.Settle, verify awslambda.IFunction) {
 	authorizer := awsapigatewayv2.NewCfnAuthorizer(stack, jsii.String("OriginAuthorizer"), &awsapigatewayv2.CfnAuthorizerProps{
 		ApiId: settle.HTTPAPI.Ref(), Name: jsii.String("origin"), AuthorizerType: jsii.String("REQUEST"),

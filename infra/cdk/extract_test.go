@@ -230,8 +230,8 @@ func functionsOf(template object) ([]function, error) {
 	return functions, nil
 }
 
-// added returns, by function, the statements that after has and before lacks. It returns an error if after lacks a
-// statement of before.
+// added returns, by function, the statements that only the template `after` has. It returns an error if `after` lacks a
+// statement of `before`.
 func added(before, after object) (map[string][]statement, error) {
 	old, err := functionsOf(before)
 	if err != nil {
@@ -276,7 +276,7 @@ func extract(template object, options map[string]map[string][]statement) ([]byte
 	return []byte(out.String()), err
 }
 
-// at returns a part of a template, nil if it does not exist. A number in the path is an index.
+// `at` returns a part of a template, nil if it does not exist. A number in the path is an index.
 func at(value any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {

@@ -50,6 +50,9 @@ func (s *Settle) environment(function string) map[string]*string {
 		setSecret(env, "SETTLE_GITHUB_WEBHOOK_SECRET", s.secrets.GitHubWebhook)
 		setSecret(env, "SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS", s.secrets.GitHubWebhookPrevious)
 		s.setCallbacks(env)
+		if base := s.props.basePath(); base != "" {
+			env["SETTLE_BASE_PATH"] = &base
+		}
 	case Delay:
 		s.setTimers(env)
 	case Objects:
@@ -122,10 +125,10 @@ func (s *Settle) addFunction(name string) {
 	}
 	switch name {
 	case Consumer, Delay, Executions:
-		// A chart can arm a timer when a timer fires, answer a send with a send, and start a workflow at the end of a
-		// workflow. Such a chain passes through these functions in a loop. Lambda would treat the 16th pass as a fault
-		// and stop invoking the functions without a log line (AWS Lambda Developer Guide, "Recursive loop detection").
-		// No chain of a chart passes through the other functions twice.
+		// A chart can schedule a timer when a timer fires, answer an event of an instance with another event, and start a
+		// workflow at the end of a workflow. Such a chain passes through these functions in a loop. Lambda would treat the
+		// 16th pass as a fault and stop invoking the functions without a log line (AWS Lambda Developer Guide, "Recursive
+		// loop detection"). No chain of a chart passes through the other functions twice.
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if name == Consumer && s.props.ReserveConsumerConcurrency {

@@ -43,8 +43,8 @@ const (
 	outboxSeconds      = 5 * 60
 )
 
-// A metric that is emitted on every retry must keep its alarm ringing until the next retry. The number of periods is
-// the time between two retries, plus two periods for the retry itself and the delay of metrics.
+// If a metric is emitted on every retry, its alarm must stay on until the next retry. The number of periods is the time
+// between two retries, plus two periods for the retry itself and the delay of metrics.
 const (
 	// serviceRetryPeriods is for a service, which is retried within an hour by default (statechart.RetryPolicy).
 	serviceRetryPeriods = 12 + 2

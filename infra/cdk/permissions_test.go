@@ -59,7 +59,8 @@ func functions(t assertions.Template) {
 		expected[id]["RecursiveLoop"] = "Allow"
 	}
 	expected["Consumer"]["Timeout"] = consumerTimeout
-	// The reservation is off by default, and as large as the mapping's maximum. Lambda throttles the pollers of a smaller one.
+	// The reservation is off by default. It is as large as the mapping's maximum concurrency, because Lambda throttles the
+	// pollers if it is smaller.
 	expected["Consumer"]["ReservedConcurrentExecutions"] = object{"Fn::If": list{"ReservesConsumerConcurrency", "${ConsumerConcurrency}", "${AWS::NoValue}"}}
 	t.TemplateMatches(object{
 		"Conditions": object{"ReservesConsumerConcurrency": object{"Fn::Equals": list{"${ReserveConsumerConcurrency}", "on"}}},

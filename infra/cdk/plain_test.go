@@ -133,8 +133,8 @@ func options(t *testing.T) map[string]map[string][]statement {
 	return options
 }
 
-// variant returns the template of a stack with the construct and a state machine named Workflow. use may add the state
-// machine to the props.
+// variant returns the template of a stack with the construct and a state machine named Workflow. The function `use` may
+// add the state machine to the props.
 func variant(t *testing.T, use func(*cdk.Props, awsstepfunctions.IStateMachine)) object {
 	t.Helper()
 	return parsed(t, string(synthesize(t, func(stack awscdk.Stack) {

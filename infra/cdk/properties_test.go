@@ -12,9 +12,9 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// property is a promise of infra/template.yaml. Like CDK's assertions, check panics if the template does not keep the
-// promise. Texts and references have the form of Fn::Sub, such as ${Queue.Arn}. Roles have the additional property
-// Permissions: a list of actions, each with its resource and its conditions.
+// property is a promise of infra/template.yaml. The function `check` panics if the template does not keep the promise,
+// as CDK's assertions do. Texts and references have the form of Fn::Sub, such as ${Queue.Arn}. Roles have the
+// additional property Permissions: a list of actions, each with its resource and its conditions.
 type property struct {
 	name  string
 	check func(assertions.Template)
@@ -62,8 +62,8 @@ func broken(template object) string {
 	return said.String()
 }
 
-// only checks that the template has exactly these resources of the type. Each must have its own properties and the
-// common properties.
+// `only` checks that the template has exactly these resources of the type. Each resource must have its own properties
+// and the common properties.
 func only(t assertions.Template, kind string, resources map[string]object, common object) {
 	expected := object{}
 	for id, properties := range resources {
@@ -75,10 +75,10 @@ func only(t assertions.Template, kind string, resources map[string]object, commo
 	t.ResourceCountIs(jsii.String("AWS::"+kind), jsii.Number(len(resources)))
 }
 
-// has checks parts of resources, by logical ID.
+// `has` checks that the template contains these parts of resources, by logical ID.
 func has(t assertions.Template, resources object) { t.TemplateMatches(object{"Resources": resources}) }
 
-// exactly matches only a value that has no additional keys or elements.
+// `exactly` returns a matcher of this value without additional keys or elements.
 func exactly(value any) assertions.Matcher { return assertions.Match_Exact(value) }
 
 func absent() assertions.Matcher { return assertions.Match_Absent() }
@@ -123,7 +123,7 @@ func queues(t assertions.Template) {
 		for _, id := range []string{queue, deadLetter} {
 			expected[id]["FifoQueue"] = absent() // EventBridge and its Scheduler accept only standard queues.
 			if q.prefix == "" {
-				expected[id]["FifoQueue"], expected[id]["ContentBasedDeduplication"] = true, absent() // Two equal events are two events.
+				expected[id]["FifoQueue"], expected[id]["ContentBasedDeduplication"] = true, absent() // Two events with the same content are not duplicates.
 				expected[id]["DeduplicationScope"], expected[id]["FifoThroughputLimit"] = "messageGroup", "perMessageGroupId"
 			}
 		}
@@ -298,7 +298,7 @@ func workflows(t assertions.Template) {
 var alarmOf = func() map[string]list {
 	const own, index = "Service=${AWS::StackName}", "GlobalSecondaryIndexName=by_state TableName=${Table}"
 	all := map[string]list{
-		"Unsettled":           {"Settle", "UnsettledAge", "Maximum", own, 900, 1, 14}, // longer than an hour
+		"Unsettled":           {"Settle", "UnsettledAge", "Maximum", own, 900, 1, 14}, // 70 minutes, longer than the hour between two retries
 		"TokenDeadline":       {"Settle", "TokenDeadline", "SampleCount", own, 0, 1, 14},
 		"Outbox":              {"Settle", "OutboxAge", "Maximum", own, 300, 1, 3},
 		"Unreadable":          {"Settle", "Unreadable", "Sum", own, 0, 1, 3},

@@ -3,6 +3,7 @@ package cdk
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -78,9 +79,10 @@ type Props struct {
 	// ConsumerConcurrency is the maximum number of batches processed at once. ConsumerConcurrencyMin to
 	// ConsumerConcurrencyMax; defaults to 50.
 	ConsumerConcurrency int
-	// ReserveConsumerConcurrency reserves ConsumerConcurrency of the account's concurrency for the consumer. A flood of
-	// other functions then cannot stop it. Lambda rejects the reservation if it leaves less than 100 for all other
-	// functions, so it fails in a new account with a quota of 10. Off by default.
+	// ReserveConsumerConcurrency reserves a part of the account's concurrency for the consumer, as large as
+	// ConsumerConcurrency. A flood of calls to other functions then cannot stop the consumer. Lambda rejects the
+	// reservation if it leaves less than 100 for all other functions, so the deployment fails in a new account with a
+	// quota of 10. Off by default.
 	ReserveConsumerConcurrency bool
 	// ConsumerBatch is the maximum number of messages in a batch. The consumer processes different instances
 	// concurrently. One to ConsumerBatchMax; defaults to ConsumerBatchMax. Use one if a service can kill the process,
@@ -99,13 +101,14 @@ type Props struct {
 	WithoutIndex bool
 	// WithoutDeletionProtection allows deletion of the table.
 	WithoutDeletionProtection bool
-	// ExistingTable is the name of a table to use instead of a new one, such as a restored table: see docs/recovery.md. Set
-	// its TTL, stream and protection yourself. The stack then forgets the table that it created. CloudFormation keeps that
-	// table. The name may be a parameter of the template, and is then empty for a new table.
+	// ExistingTable is the name of a table to use instead of a new one, such as a restored table: see docs/recovery.md.
+	// Set its TTL, stream and protection yourself. A table that the stack created earlier is no longer part of the stack,
+	// but CloudFormation keeps it, unless Removal is DESTROY. The name may be a parameter of the template. If the
+	// parameter is empty, the stack creates a table.
 	ExistingTable *string
 	// TableStream adds a stream with old and new images of the items, for consumers of your own. Settle reads no stream.
 	TableStream bool
-	// Removal is the removal policy of the table, the queues and the schedule group, and applies when the stack is deleted
+	// Removal is the removal policy of the table, the queues and the schedule group. It applies when the stack is deleted
 	// or Name changes. By default, all of them are kept, with their instances, events and timers. If the resources are
 	// created in a deployment that fails, CloudFormation deletes the queues and the schedule group, but not the table.
 	Removal awscdk.RemovalPolicy
@@ -119,9 +122,9 @@ type Props struct {
 	// WaitingWorkflows are your own state machines that wait for instances, in addition to infra/workflows. The
 	// consumer may answer their tasks.
 	WaitingWorkflows []awsstepfunctions.IStateMachine
-	// EventBus receives the events that charts emit (statechart.Emit). Defaults to the account's bus default. The policy of
-	// a bus of another account or Region must allow the consumer's role to call events:PutEvents. EventBridge accepts and
-	// drops events for a bus that does not exist.
+	// EventBus receives the events that charts emit (statechart.Emit). Defaults to the account's default bus. The policy
+	// of a bus of another account or Region must allow the consumer's role to call events:PutEvents. EventBridge accepts
+	// and drops events for a bus that does not exist.
 	EventBus awsevents.IEventBus
 	// WithoutEventBus drops the events that charts emit. The consumer then logs a warning at its start if a chart emits.
 	WithoutEventBus bool
@@ -134,7 +137,9 @@ type Props struct {
 	// default: the stack then has no function objects.
 	UploadBuckets []*string
 
-	// CallbackBase is the public address of the HTTP API for third parties. Defaults to the API's own address.
+	// CallbackBase is the public address of the HTTP API for third parties, without a slash at its end. Defaults to the
+	// API's own address. If it has a path, such as https://api.example.com/settle, the gateway accepts requests below this
+	// path.
 	CallbackBase string
 	// LogRetention is the retention of logs. Defaults to a month.
 	LogRetention awslogs.RetentionDays
@@ -229,6 +234,11 @@ func (p Props) validate() error {
 	if err := p.Secrets.validate(p.WithoutExamples); err != nil {
 		return err
 	}
+	if base := p.CallbackBase; base != "" && !*awscdk.Token_IsUnresolved(base) {
+		if parsed, err := url.Parse(base); err != nil || parsed.Scheme != "https" || parsed.Host == "" || strings.HasSuffix(base, "/") || base != "https://"+parsed.Host+parsed.Path {
+			return fmt.Errorf("cdk: expected Props.CallbackBase such as https://api.example.com/settle, without a slash at its end, got %q", base)
+		}
+	}
 	if p.EventBus != nil && p.WithoutEventBus {
 		return fmt.Errorf("cdk: expected Props.EventBus or Props.WithoutEventBus, got both: remove one")
 	}
@@ -254,6 +264,19 @@ func (p Props) validate() error {
 		}
 	}
 	return nil
+}
+
+// basePath returns the path of CallbackBase: the path of the custom domain's API mapping. For an address that only
+// CloudFormation knows, it returns "".
+func (p Props) basePath() string {
+	if *awscdk.Token_IsUnresolved(p.CallbackBase) {
+		return ""
+	}
+	base, err := url.Parse(p.CallbackBase)
+	if err != nil {
+		return "" // validate has refused it.
+	}
+	return base.Path
 }
 
 // settleName matches valid names of queues and schedule groups.
@@ -285,8 +308,9 @@ var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 //
 //	cdk.CodeFromFolder("build", settle+"/.bin/functions/arm64")
 //
-// Here, build contains consumer/bootstrap, gateway/bootstrap and tokentask/bootstrap, which host your machines. The other
-// functions host none. The returned function panics, as CDK's constructs do, if no folder contains the function.
+// Here, build contains consumer/bootstrap, gateway/bootstrap and tokentask/bootstrap, which host your machines. The
+// other functions host no machines. The returned function panics, as CDK's constructs do, if no folder contains the
+// function.
 func CodeFromFolder(folder string, others ...string) func(constructs.Construct, string) awslambda.Code {
 	folders := append([]string{folder}, others...)
 	return func(_ constructs.Construct, function string) awslambda.Code {

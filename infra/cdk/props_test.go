@@ -68,7 +68,7 @@ func TestTwoConstructsInOneStack(t *testing.T) {
 	}
 }
 
-// mine returns a reference to a secret that is not generated.
+// `mine` returns a reference to a secret that is not generated.
 func mine() awscdk.SecretValue { return awscdk.SecretValue_SecretsManager(jsii.String("mine"), nil) }
 
 // TestSecretsAreRotated rotates the generated callback key and a given webhook secret.
@@ -114,6 +114,8 @@ func TestInvalidPropsAreRejected(t *testing.T) {
 		{func(p *cdk.Props) { p.MemoryMiB = 64 }, "from 128 to 10240, got 64"},
 		{func(p *cdk.Props) { p.Workflows = map[string]awsstepfunctions.IStateMachine{"a=b": nil} }, `got "a=b"`},
 		{func(p *cdk.Props) { p.UploadBuckets = []*string{jsii.String("arn:aws:s3:::sales")} }, `got "arn:aws:s3:::sales"`},
+		{func(p *cdk.Props) { p.CallbackBase = "https://api.example.com/" }, "expected Props.CallbackBase such as https://api.example.com/settle, without a slash at its end"},
+		{func(p *cdk.Props) { p.CallbackBase = "http://api.example.com" }, `got "http://api.example.com"`},
 		{func(p *cdk.Props) { p.ExistingTable = jsii.String("arn:aws:dynamodb:::table/a") }, "expected Props.ExistingTable to be the name of a table, not its ARN"},
 		{func(p *cdk.Props) { p.ExistingTable, p.TableStream = jsii.String("restored"), true }, "expected no Props.TableStream with Props.ExistingTable, got both"},
 		{func(p *cdk.Props) { p.Name = jsii.String(strings.Repeat("a", 65)) }, "at most 64 characters, the limit of schedule groups, got 65"},

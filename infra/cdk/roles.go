@@ -58,11 +58,11 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 	}
 }
 
-// receive are the calls that Lambda makes on a queue with the role of the queue's function.
+// `receive` lists the calls that Lambda makes on a queue with the role of the queue's function.
 var receive = actions("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
 
-// scheduling allows calls on the schedules of timers. A schedule sends to the delay queue with SchedulerRole, which the
-// creator of the schedule passes to EventBridge Scheduler.
+// scheduling returns the permissions for calls on the schedules of timers. A schedule sends to the delay queue with
+// SchedulerRole, which the creator of the schedule passes to EventBridge Scheduler.
 func (s *Settle) scheduling(calls ...string) []awsiam.PolicyStatement {
 	return []awsiam.PolicyStatement{
 		allow(actions(calls...), arn("scheduler", "schedule/"+*s.ScheduleGroup.ScheduleGroupName()+"/*")),
@@ -70,7 +70,7 @@ func (s *Settle) scheduling(calls ...string) []awsiam.PolicyStatement {
 	}
 }
 
-// answering allows the consumer to answer waiting tasks and to look up how a task ended.
+// answering returns the permissions to answer waiting tasks and to look up how a task ended.
 func (s *Settle) answering() []awsiam.PolicyStatement {
 	var machines, executions []*string
 	for _, name := range slices.Sorted(maps.Keys(s.Workflows)) {
@@ -95,19 +95,19 @@ func (s *Settle) started() (machines, executions []*string) {
 	return machines, executions
 }
 
-// starting allows the consumer to start the charts' workflows.
+// starting returns the permission to start the charts' workflows.
 func (s *Settle) starting() []awsiam.PolicyStatement {
 	machines, _ := s.started()
 	return allowAny(actions("states:StartExecution"), machines)
 }
 
-// describing allows calls that describe the executions started by charts.
+// describing returns the permission to describe the executions that charts have started.
 func (s *Settle) describing() []awsiam.PolicyStatement {
 	_, executions := s.started()
 	return allowAny(actions("states:DescribeExecution"), executions)
 }
 
-// emitting allows the consumer to publish the events that charts emit.
+// emitting returns the permission to publish the events that charts emit. Without an event bus, it returns nil.
 func (s *Settle) emitting() []awsiam.PolicyStatement {
 	if s.EventBus == nil {
 		return nil

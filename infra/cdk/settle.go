@@ -1,10 +1,10 @@
-// Package cdk provides Settle as a construct of the AWS Cloud Development Kit: queues, table, functions, HTTP API, workflows,
-// roles, alarms and a dashboard, for any stack.
+// Package cdk provides Settle as a construct of the AWS Cloud Development Kit: queues, table, functions, HTTP API,
+// workflows, roles, alarms and a dashboard, for any stack.
 //
 //	cdk.NewSettle(stack, "Settle", cdk.Props{Code: cdk.CodeFromFolder(".bin/functions/arm64")})
 //
-// infra/template.yaml is generated from the same construct, for deployments without CDK. The package is a separate module, so
-// that importing Settle's runtime does not add dependencies on CDK and Node.
+// infra/template.yaml is generated from the same construct, for deployments without CDK. The package is a separate
+// module, so that importing Settle's runtime does not add dependencies on CDK and Node.
 package cdk
 
 import (
@@ -40,7 +40,8 @@ type Settle struct {
 	ExecutionsDeadLetterQueue awssqs.Queue
 	// ObjectsDeadLetterQueue contains uploads that could not be forwarded. Nil without Props.UploadBuckets.
 	ObjectsDeadLetterQueue awssqs.Queue
-	// Table contains the instances. It has a stream if Props.TableStream is set. Nil if Props.ExistingTable names the table.
+	// Table contains the instances. It has a stream if Props.TableStream is set. Nil if Props.ExistingTable names the
+	// table.
 	Table awsdynamodb.Table
 	// EventBus receives the events that charts emit. Nil with Props.WithoutEventBus.
 	EventBus      awsevents.IEventBus

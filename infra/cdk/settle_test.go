@@ -34,7 +34,8 @@ func synthesized(t *testing.T, fill func(awscdk.Stack)) map[string]resource {
 	return template.Resources
 }
 
-// find returns the resource of the type whose logical ID starts with prefix.
+// find returns the resource of the type whose logical ID starts with prefix. If there are several, it returns the one
+// with the shortest ID.
 func find(t *testing.T, resources map[string]resource, kind, prefix string) (string, resource) {
 	t.Helper()
 	found := ""
@@ -346,18 +347,21 @@ func TestCustomSecretsAndSettings(t *testing.T) {
 		p := props()
 		p.Secrets.SignupCodeKey = awscdk.SecretValue_SecretsManager(jsii.String("mine"), &awscdk.SecretsManagerSecretOptions{JsonField: jsii.String("code_key")})
 		p.Environment = map[string]string{"SETTLE_JOB_TIME_LIMIT": "2h"}
-		p.CallbackBase = "https://callbacks.example.com"
+		p.CallbackBase = "https://callbacks.example.com/settle"
 		p.ConsumerTimeout = 5 * time.Minute
 		cdk.NewSettle(stack, "Settle", p)
 	})
 	consumer := environment(t, resources, "Consumer")
 	for name, want := range map[string]string{
 		"SETTLE_SIGNUP_CODE_KEY": "{{resolve:secretsmanager:mine:SecretString:code_key::}}", "SETTLE_JOB_TIME_LIMIT": "2h",
-		"SETTLE_ENRICH_CALLBACK_BASE": "https://callbacks.example.com",
+		"SETTLE_ENRICH_CALLBACK_BASE": "https://callbacks.example.com/settle",
 	} {
 		if consumer[name] != want {
 			t.Errorf("%s: expected %q, got %v", name, want, consumer[name])
 		}
+	}
+	if got := environment(t, resources, "Gateway")["SETTLE_BASE_PATH"]; got != "/settle" {
+		t.Errorf("gateway: expected the path of CallbackBase, got %v", got)
 	}
 	if got := environment(t, resources, "Tokentask"); got["SETTLE_JOB_TIME_LIMIT"] != "2h" || got["SETTLE_SIGNUP_CODE_KEY"] != nil {
 		t.Errorf("expected tokentask to have the setting but no secret, got %v", got)

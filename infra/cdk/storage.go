@@ -83,8 +83,8 @@ func allowRedrive(deadLetter awssqs.Queue, policy map[string]any) {
 	deadLetter.Node().DefaultChild().(awssqs.CfnQueue).SetRedriveAllowPolicy(policy)
 }
 
-// addTable adds the table, unless Props.ExistingTable names one. If only CloudFormation knows whether it does, the template
-// decides by a condition.
+// addTable adds the table, unless Props.ExistingTable names one. If only CloudFormation knows the value of
+// ExistingTable, a condition of the template decides.
 func (s *Settle) addTable() {
 	existing := s.props.ExistingTable
 	if existing != nil && !*awscdk.Token_IsUnresolved(existing) {

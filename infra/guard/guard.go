@@ -1,5 +1,6 @@
 // Package guard restricts the SDK clients of a process to the permissions that infra/template.yaml gives to a
-// function's role. A call that AWS would deny fails, and unused permissions are listed. It is for tests.
+// function's role. A call that AWS would deny fails. Unused lists the permissions that no call has needed. The package
+// is for tests.
 package guard
 
 import (
@@ -66,8 +67,8 @@ func (g *Guard) Attach(config *aws.Config) {
 	})
 }
 
-// Restrict returns the configuration with the guard of a function attached. If the role denies a call, the test fails at
-// its end.
+// Restrict returns the configuration with the guard of a function attached. If the role denies a call, the test fails
+// at its end.
 func Restrict(t *testing.T, config aws.Config, stack infra.Stack, function string) aws.Config {
 	t.Helper()
 	g, err := New(stack, function)

@@ -156,8 +156,8 @@ func TestTasksSendTheirTimeout(t *testing.T) {
 	}
 }
 
-// TestSendsHaveDistinctDeduplicationIDs checks deduplication IDs. SQS drops a message whose ID was used within five
-// minutes. By default, deduplication covers the whole queue, so events for different instances need different IDs too.
+// SQS drops a message whose deduplication ID was used within five minutes. By default, deduplication covers the
+// whole queue, so events for different instances need different IDs too.
 func TestSendsHaveDistinctDeduplicationIDs(t *testing.T) {
 	t.Parallel()
 	sends := map[string]string{}

@@ -157,7 +157,8 @@ func readBody(body []byte, into any) error {
 // bodyExample is an example of a callback's body.
 const bodyExample = `{"jobId": "7", "success": true, "data": {}}`
 
-// textOf returns the text of a failure: the third party's string, its other JSON as text, or a default.
+// textOf returns the text of a failure. This is the third party's string, or its JSON if that is not a string, or a
+// default.
 func textOf(value json.RawMessage, success bool) string {
 	var text string
 	switch {

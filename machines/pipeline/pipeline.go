@@ -78,7 +78,7 @@ type Context struct {
 	SLA     string `json:"sla,omitempty"`
 }
 
-// Output is the output of an instance. The workflows that wait for it receive it too.
+// Output is the output of an instance. The workflows that wait for the instance receive the output too.
 type Output struct {
 	// Outcome is the final state of the region run.
 	Outcome string `json:"outcome"`

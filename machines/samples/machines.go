@@ -32,7 +32,8 @@ func ConsumerMachines(p *host.Process) ([]durable.Machine, error) {
 	return Machines(p)
 }
 
-// ThirdParties returns the third parties that send requests to the gateway: those with a secret.
+// ThirdParties returns the third parties that may send requests to the gateway. It includes only third parties that
+// have a secret.
 func ThirdParties(p *host.Process) host.ThirdParties {
 	var parties host.ThirdParties
 	if secrets := p.Env.Secrets(GitHubWebhookSecret, GitHubWebhookSecretPrevious, webhook.SecretBytesMin); len(secrets.Current) > 0 {

@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 )
 
-// hashCode returns the HMAC-SHA-256 of the instance and the code, in hex. The instance is the salt: the same code has
-// another hash in another sign-up. The key may be empty.
+// hashCode returns the HMAC-SHA-256 of the instance and the code, in hex. The instance is the salt: the same code has a
+// different hash in each sign-up. The key may be empty.
 func hashCode(key []byte, instance, code string) string {
 	mac := hmac.New(sha256.New, key)
 	// Names of instances contain no line feed, so different pairs write different bytes.

@@ -14,7 +14,7 @@ type delivery struct{ kind, content, sequencer string }
 
 func (d delivery) String() string { return d.kind + " " + d.content + "@" + d.sequencer }
 
-// orders calls each for every distinct order of the deliveries.
+// orders calls `each` for every distinct order of the deliveries.
 func orders(deliveries []delivery, each func([]delivery)) {
 	left := map[delivery]int{}
 	var kinds []delivery

@@ -3,8 +3,8 @@
 //
 // The chart is an aggregator, one of the enterprise integration patterns. The correlation ID is the month in the file
 // name: one instance follows one month. The message store is the instance's item. The completeness condition is one
-// guard on one transition: a sales file that is held continues when the warehouse file is processed, whichever of the
-// two came first.
+// guard on one transition: a sales file in the state held is processed once the warehouse file has been processed. The
+// two files may come in either order.
 //
 // S3 and EventBridge deliver at least once and in any order. S3's sequencer distinguishes a file from the file that it
 // replaces, and the ETag identifies a copy: events without new content do nothing. Until the window closes, a file
@@ -24,7 +24,7 @@ import (
 const Failed = "failed"
 
 // Retention is how long an instance is kept after its window closed. A file of the same month is ignored during that
-// time. A later one opens a new window.
+// time. A later file opens a new window.
 const Retention = 90 * 24 * time.Hour
 
 // StartedBy names the events that may start an instance: either file may arrive first, or a workflow that waits for
@@ -186,9 +186,9 @@ func tellWarehouse(c Context, _ statechart.Event) any { return c.Warehouse }
 
 func tellSales(c Context, _ statechart.Event) any { return c.Sales }
 
-// A newer upload is changed if its content is new, and repeated if its content is the same. A changed file is
-// processed. A repeated file is processed only after a failure. If neither holds, the upload is already known or not
-// the newest.
+// warehouseChanged and salesChanged hold for a newer upload with new content. The chart processes such a file.
+// warehouseRepeated and salesRepeated hold for a newer upload with the same content. The chart processes such a file
+// only after a failure. If neither guard holds, the upload is already known or is not the newest.
 var (
 	warehouseChanged  = statechart.When("warehouseChanged", func(c Context, e WarehouseFile) bool { return c.Warehouse.changed(e.File) })
 	warehouseRepeated = statechart.When("warehouseRepeated", func(c Context, e WarehouseFile) bool { return c.Warehouse.repeated(e.File) })

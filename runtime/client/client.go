@@ -8,13 +8,13 @@
 //	sent, err := c.Send(ctx, "order/1", order.Place{Item: "book"}, client.Until(client.Settled))
 //	placed, err := client.ContextOf[order.Context](sent.After)
 //
-// Pass the machines that the consumers host. The client validates events against them. Of their code, it runs only the
-// methods of payloads and contexts, so their services may be nil.
+// Pass the machines that the consumers host. The client validates events against them. It starts no services, so these
+// may be nil.
 //
 // # Permissions
 //
-// Each call needs only these permissions on the FIFO queue and the table. If your own keys encrypt these, add the
-// permissions for the keys.
+// Each call needs only these permissions on the FIFO queue and the table. If you encrypt the queue or the table with
+// your own KMS keys, add the permissions for these keys.
 //
 //	Send                    sqs:SendMessage
 //	Send with ID            sqs:SendMessage, dynamodb:UpdateItem on the keys idempotency/*
@@ -27,8 +27,8 @@
 //
 // # Errors
 //
-// An error wraps one of the errors of this package or an error of the context. Any other error has no remedy in the
-// program. After ErrUnavailable, call the method again with the same arguments. The event counts once, except with
+// Errors wrap one of the errors of this package or the error of the context. The program cannot recover from any other
+// error. After ErrUnavailable, call the method again with the same arguments. The event counts once, except with
 // Distinct.
 package client
 
@@ -73,7 +73,7 @@ func New(machines *durable.Machines, queue Queue, store Store) *Client {
 	return &Client{machines: machines, producer: producer.New(machines, queue, store, time.Now), store: store}
 }
 
-// Condition is a condition to wait for. It is Settled, Done or, with any other text, a tag of the machine.
+// Condition is a condition to wait for. Its value is Settled, Done or a tag of the machine.
 type Condition = producer.Condition
 
 const (
@@ -85,15 +85,15 @@ const (
 
 // Instance is a stored instance.
 type Instance struct {
-	// Instance has the context as JSON. ContextOf decodes it.
+	// The field Context of this view is JSON. ContextOf decodes it.
 	instanceview.Instance
-	// unreadable is why the machines cannot read the instance, or nil.
+	// unreadable is the error if the machines cannot read the instance, or nil.
 	unreadable error
 }
 
-// ContextOf returns the context of an instance, whose machine has the context type C. If a newer version of the machine
-// is hosted, ContextOf returns the migrated context. It fails with ErrUnreadable if the machines cannot read the
-// instance.
+// ContextOf returns the context of an instance. C must be the context type of its machine. If a newer version of the
+// machine is hosted, ContextOf returns the migrated context. It fails with ErrUnreadable if the machines cannot read
+// the instance.
 func ContextOf[C any](instance Instance) (C, error) {
 	var c C
 	if instance.unreadable != nil {
@@ -160,9 +160,10 @@ func (c *Client) get(ctx context.Context, name instances.ID) (Instance, error) {
 	return c.instanceOf(record)
 }
 
-// List yields the instances that the filter selects. It uses the table's index, in its order, if the table has one and
-// filter.Consistent is not set. Otherwise it reads the whole table, in no order. An instance that cannot be read yields an
-// error that wraps ErrUnreadable, and the list continues. Any other error ends the list.
+// List yields the instances that the filter selects. If the table has an index and filter.Consistent is not set, List
+// yields the instances in the order of the index. Otherwise it reads the whole table, and the order is undefined. An
+// instance that cannot be read yields an error that wraps ErrUnreadable, and the list continues. Any other error ends
+// the list.
 func (c *Client) List(ctx context.Context, filter dynamostore.Filter) iter.Seq2[Instance, error] {
 	return func(yield func(Instance, error) bool) {
 		for record, err := range c.records(ctx, filter) {

@@ -90,8 +90,8 @@ func TestRetriesCountOnce(t *testing.T) {
 			"raw JSON": {json.RawMessage(`{"type": "ADD", "item": "raw JSON"}`), nil},
 			"an $id":   {json.RawMessage(`{"type": "ADD", "item": "an $id", "$id": "add-2"}`), nil},
 		} {
-			// SQS's answer to a first call is lost. The second call follows at once, or when SQS has forgotten the
-			// first.
+			// The answer of SQS to the first call is lost. The second call follows at once, or after SQS's
+			// deduplication interval of five minutes.
 			for _, wait := range []time.Duration{0, 10 * time.Minute} {
 				w.fail(func(operation string) awslocal.Fault { return awslocal.Fault{AnswerLost: operation == "SendMessage"} })
 				if _, err := c.Send(t.Context(), "order/1", test.event, test.options...); !errors.Is(err, client.ErrUnavailable) {
@@ -210,11 +210,11 @@ func TestWaitAfterSendFails(t *testing.T) {
 		w.send(c, Place{Item: "book"}, client.Until(client.Settled))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		sent, err := c.Send(ctx, "order/4", Add{Item: "pen"}, client.Until(client.Settled)) // It starts no order, so it is parked.
+		sent, err := c.Send(ctx, "order/4", Add{Item: "pen"}, client.Until(client.Settled)) // ADD starts no order, so the consumer parks it.
 		if !errors.Is(err, context.DeadlineExceeded) || sent.MessageID == "" {
 			t.Errorf("expected a timeout and the message, got %+v, %v", sent, err)
 		}
-		// A second event has the ID of an earlier event, whose reservation has expired.
+		// Send another event with the ID of an earlier event, after the reservation of the ID has expired.
 		w.send(c, Add{Item: "pen"}, client.ID("pen"))
 		time.Sleep(20 * 24 * time.Hour) // The reservation expires, but the instance remembers the ID.
 		sent, err = c.Send(t.Context(), "order/1", Add{Item: "ink"}, client.ID("pen"), client.Until(client.Settled))

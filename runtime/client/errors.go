@@ -40,20 +40,19 @@ var (
 	ErrUnreachable = producer.ErrUnreachable
 )
 
-// final are the errors that classified does not change.
+// final lists the errors that `classified` returns unchanged.
 var final = []error{ErrNotFound, ErrUnknownAlias, ErrInvalid, ErrIDReused, ErrDenied, ErrUnreadable, ErrParked, ErrUnreachable}
 
-// invalid are the causes of ErrInvalid.
+// invalid lists the causes of ErrInvalid.
 var invalid = []error{
 	instances.ErrID, durable.ErrUnknownMachine, durable.ErrReserved, durable.ErrRefused, statechart.ErrNotAnEvent,
 	statechart.ErrUndeclared, statechart.ErrPayload, producer.ErrTooLarge, producer.ErrEventID, producer.ErrCondition,
 }
 
-// unreadable are the causes of ErrUnreadable.
+// unreadable lists the causes of ErrUnreadable.
 var unreadable = []error{durable.ErrUnreadable, statechart.ErrUnreadable}
 
-// classified wraps an error in one of this package's errors. If a retry cannot help after an error of AWS, classified
-// returns that error unchanged.
+// classified wraps an error in one of this package's errors. It does not wrap an error of AWS that a retry cannot fix.
 func classified(err error) error {
 	var refusal smithy.APIError
 	switch {

@@ -30,14 +30,13 @@ type options struct {
 	until    Condition
 }
 
-// ID gives the event an ID in place of the derived ID. Use a key of the caller, such as the ID of a payment. The event
-// counts once, however often it is sent. A different event with the same ID to the same instance fails with
-// ErrIDReused.
+// ID replaces the derived ID of the event. Use an ID from your own data, such as the ID of a payment. The event counts
+// once, however often it is sent. A different event with the same ID to the same instance fails with ErrIDReused.
 func ID(id string) Option { return func(o *options) { o.id = id } }
 
-// Distinct makes each call of Send an event of its own, even if an equal event was sent before. Use it for events that may
-// recur, such as a reminder. If Send fails with ErrUnavailable, the event may be queued, and calling Send again may queue
-// it twice.
+// Distinct makes each call of Send queue a new event, even if an equal event was sent before. Use it for events that
+// may recur, such as a reminder. If Send fails with ErrUnavailable, the event may be queued, and calling Send again may
+// queue it twice.
 func Distinct() Option { return func(o *options) { o.distinct = true } }
 
 // Until makes Send wait until the instance has applied the event and reaches the condition. Set a deadline in the
@@ -62,16 +61,17 @@ type Sent struct {
 	Ignored bool
 }
 
-// Send validates an event and queues it for an instance, such as order/1. The event may create the instance. event is one
-// of:
+// Send validates an event and queues it for an instance, such as order/1. The event may create the instance. The
+// argument event is one of:
 //
 //   - a value of a payload type, or a pointer to one, that one event of the machine declares, such as order.Place{...}
 //   - an Event
 //   - a json.RawMessage with the whole event, such as {"type": "PLACE", "item": "book"}
 //
-// Without an option, the event's ID derives from the event. So a caller that retries a send, or repeats it after a crash,
-// sends one event. The instance remembers its last 50 events with IDs. To send an equal event again as a new one, use ID
-// or Distinct. An event without a payload needs one of them, because a second one would always look like a retry.
+// Without an option, the event's ID derives from the event. A caller that retries Send, even after a crash, therefore
+// sends only one event. The instance remembers its last 50 events with IDs. To send an equal event again as a new one,
+// use ID or Distinct. Send requires one of them for an event without a payload, because a second event would always
+// look like a retry.
 //
 // Send fails with ErrInvalid, ErrIDReused, ErrDenied or ErrUnavailable. With Until, it also fails with ErrParked, with
 // ErrUnreachable, or with the error of the context. If Sent.MessageID is not empty after an error, the event is queued.
@@ -83,8 +83,8 @@ func (c *Client) Send(ctx context.Context, id string, event any, options ...Opti
 	return c.send(ctx, to, event, options)
 }
 
-// SendByAlias is Send to the instance that has the alias, or had it last. An alias is a third party's ID, such as a job
-// ID. SendByAlias fails with ErrUnknownAlias if no instance has had it.
+// SendByAlias is Send for the instance that has the alias, or had it last. An alias is a third party's ID, such as a
+// job ID. SendByAlias fails with ErrUnknownAlias if no instance has had it.
 func (c *Client) SendByAlias(ctx context.Context, alias string, event any, options ...Option) (Sent, error) {
 	to, err := c.store.Find(ctx, alias)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *Client) send(ctx context.Context, to instances.ID, event any, chosen []
 	if err != nil {
 		return Sent{}, classified(err)
 	}
-	// No other event has a derived ID.
+	// A derived ID needs no reservation, because no other event has it.
 	if !isDerived {
 		if err := c.producer.Reserve(ctx, checked); err != nil {
 			return Sent{}, classified(err)
@@ -134,8 +134,8 @@ func (c *Client) send(ctx context.Context, to instances.ID, event any, chosen []
 	return sent, err
 }
 
-// Wait waits until an instance, such as order/1, reaches the condition, and returns it. It waits for no event: if the
-// condition holds, it returns at once. To wait for the outcome of an event, use Until. The instance need not exist yet.
+// Wait waits until an instance, such as order/1, reaches the condition, and returns the instance. If the condition
+// already holds, it returns at once. To wait for the outcome of an event, use Until. The instance need not exist yet.
 // Set a deadline in the context. Wait reads the instance at growing intervals, from 100 ms to two seconds.
 //
 // Wait fails with ErrUnreachable if the instance ends without reaching the condition, and with the error of the
@@ -175,7 +175,7 @@ func (c *Client) check(to instances.ID, event any, o options) (checked producer.
 	if err := json.Unmarshal(body, &keys); err != nil {
 		return checked, false, err
 	}
-	if len(keys) == 1 { // Only the type.
+	if len(keys) == 1 { // The event has only a type.
 		return checked, false, fmt.Errorf("%w: %s has no payload, so a second %s would count as a retry of the first: pass ID or Distinct", ErrInvalid, checked.Type, checked.Type)
 	}
 	digest, err := canonicaljson.EventDigest(body)
@@ -186,7 +186,7 @@ func (c *Client) check(to instances.ID, event any, o options) (checked producer.
 	return checked, true, err
 }
 
-// derivedDigits is how many hexadecimal digits of the digest a derived ID has: 128 bits.
+// derivedDigits is the number of hexadecimal digits in a derived ID. They are the first 128 bits of the digest.
 const derivedDigits = 32
 
 // encode returns the JSON of an event.

@@ -29,7 +29,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The payloads and the context of the machine order.
+// The payloads and the context of the machine `order`.
 type (
 	Place struct {
 		Item string `json:"item"`
@@ -46,7 +46,8 @@ type (
 	}
 )
 
-// order returns a machine. PLACE runs a service, so the state that it enters first is not settled.
+// order returns the machine `order`. PLACE starts a service of three seconds, and the instance is not settled while it
+// runs.
 func order() durable.Machine {
 	type (
 		on = statechart.Transition[Order]
@@ -80,7 +81,7 @@ func order() durable.Machine {
 	}), durable.MachineConfig{StartedBy: []string{"PLACE"}})
 }
 
-// world is a consumer of the machine order on local AWS, in virtual time.
+// world is a consumer that hosts the machine `order` on local AWS, in virtual time.
 type world struct {
 	t        *testing.T
 	machines *durable.Machines
@@ -88,7 +89,7 @@ type world struct {
 	url      string
 
 	mu sync.Mutex
-	// fault decides what goes wrong with a call of the client; nil for nothing.
+	// fault returns the fault of a call of the client. If it is nil, all calls succeed.
 	fault func(operation string) awslocal.Fault
 }
 
@@ -150,7 +151,7 @@ func inWorld(t *testing.T, indexed bool, test func(t *testing.T, w *world)) {
 	})
 }
 
-// clientName names the client's calls.
+// clientName identifies the client's calls, which can fail. The consumer's calls have another name.
 const clientName = "client"
 
 func (w *world) config(name string) aws.Config {
@@ -160,14 +161,14 @@ func (w *world) config(name string) aws.Config {
 	}
 }
 
-// fail makes the client's calls fail.
+// fail sets the faults of the client's calls. A nil function ends them.
 func (w *world) fail(fault func(operation string) awslocal.Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fault = fault
 }
 
-// client returns a client. Its calls pass through role, if that is not nil.
+// client returns a client. If role is not nil, the calls pass through it.
 func (w *world) client(role *role) *client.Client {
 	config := w.config(clientName)
 	config.RetryMaxAttempts = 1
@@ -178,7 +179,7 @@ func (w *world) client(role *role) *client.Client {
 	return client.New(w.machines, sqsqueue.New(sqs.NewFromConfig(config), w.url, ""), dynamostore.New(dynamodb.NewFromConfig(config), "settle"))
 }
 
-// role denies calls without permission, and records the used permissions.
+// role is an HTTP client that denies calls without permission, and records the permissions used.
 type role struct {
 	to      aws.HTTPClient
 	allowed []string

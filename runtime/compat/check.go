@@ -59,7 +59,7 @@ func New(machines *durable.Machines) *Check {
 // Add checks a stored instance. itemErr is the error of reading the item, or nil. If the item's key is not machine/id,
 // itemErr must have a method Key that returns the key, for Row.Example.
 func (c *Check) Add(record instances.Record, itemErr error) {
-	version, _ := record.Version() // An unreadable version breaks below.
+	version, _ := record.Version() // If the version is unreadable, the instance counts under Break below.
 	key := rowKey{record.Instance.Machine, version, record.Status, strings.Join(record.State, ", ")}
 	row := c.rows[key]
 	if row == nil {

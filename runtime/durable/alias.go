@@ -12,24 +12,25 @@ import (
 // ErrAliasTaken is returned by Store.Claim if another instance has the alias.
 var ErrAliasTaken = errors.New("the alias belongs to another instance")
 
-// AliasTaken is the type of the event {"alias"}. A chart that declares the event receives it when another instance has
-// an alias that the chart claimed.
+// AliasTaken is the type of the event {"alias"}. A chart that declares it receives it if another instance has the alias
+// that the chart claimed.
 const AliasTaken = "alias.taken"
 
 // aliasTaken is the body of aliasTakenEvent and of AliasTaken.
 type aliasTaken struct {
 	Type string `json:"type"`
-	// ID identifies a repeated message that SQS no longer drops as a duplicate. A stuck outbox may send the repeat
-	// hours later.
+	// ID lets the instance recognise a repeat of the message. SQS may no longer drop the repeat as a duplicate, because
+	// a stuck outbox may send it hours later.
 	ID          string `json:"$id,omitempty"`
 	Alias       string `json:"alias"`
 	Incarnation int64  `json:"$incarnation,omitempty"`
 }
 
-// claim claims an alias. If another instance has the alias, claim sends a message: see applyAliasTaken.
+// claim claims an alias. If another instance has the alias, claim sends a message to its own instance: see
+// applyAliasTaken.
 func (t *turn) claim(ctx context.Context, effect statechart.Effect) error {
 	if !slices.Contains(t.stored.Record.Aliases, effect.Name) {
-		return nil // The commit also releases this alias, and another turn may have performed that release already.
+		return nil // The same outbox also releases this alias, and another turn may already have performed the release.
 	}
 	err := t.claimNow(ctx, effect.Name)
 	if !errors.Is(err, ErrAliasTaken) {
@@ -60,7 +61,7 @@ func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {
 	case !errors.Is(err, ErrAliasTaken):
 		return err
 	}
-	level := slog.LevelError // The log is the only notification.
+	level := slog.LevelError // If the chart does not declare the event, the log is the only notification.
 	if t.declares(AliasTaken) {
 		level = slog.LevelInfo
 	}
@@ -69,7 +70,7 @@ func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {
 	t.draft.Record.Outbox = without(t.draft.Record.Outbox, func(e statechart.Effect) bool { // These claims would fail too.
 		return e.Kind == statechart.ClaimAlias && e.Name == form.Alias
 	})
-	t.owe(releaseOf(form.Alias)) // Before this commit, another turn of the instance may still claim the alias.
+	t.owe(releaseOf(form.Alias)) // Until this commit, another turn of the instance may still claim the alias.
 	return t.applyOwn(AliasTaken, aliasTaken{Type: AliasTaken, Alias: form.Alias})
 }
 

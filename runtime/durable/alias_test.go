@@ -26,7 +26,7 @@ func (w *world) caller() durable.Machine {
 	return callerOf(on{Event: durable.AliasTaken, Actions: do{refused}})
 }
 
-// callerOf returns the machine caller with more handlers.
+// callerOf returns the machine `caller` with more handlers.
 func callerOf(more ...on) durable.Machine {
 	p := payloads()
 	if len(more) > 0 {

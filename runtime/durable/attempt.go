@@ -13,8 +13,8 @@ import (
 
 // Attempts of services.
 
-// hasTime reports whether the process has enough time left for an attempt. An attempt without a timeout may use all
-// that is left.
+// hasTime reports whether the process has enough time left for an attempt. An attempt without a timeout may use all the
+// remaining time.
 func (s *services) hasTime(timeout time.Duration) bool {
 	deadline, limited := s.ctx.Deadline()
 	return !limited || deadline.Sub(s.turn.loop.config.Now()) >= timeout
@@ -66,16 +66,46 @@ func attempt(ctx context.Context, run func(context.Context) (any, error)) (any, 
 	}
 }
 
-// cutOff ends an attempt that ran out of time because another service, another group of the batch or AWS had used the
-// time. Such an attempt does not count.
+// isLate reports whether the running attempt began so late that it does not count if it runs out of time.
+func (s *services) isLate(invocation statechart.Invocation) bool {
+	return s.running[invocation.Key].began.Sub(s.turn.began) > promptly
+}
+
+// cutOff ends an attempt that ran out of time because another service, another group of the batch or AWS had used up
+// the time. This attempt does not count.
 func (s *services) cutOff(invocation statechart.Invocation) {
 	s.forget(invocation.Key)
-	s.turn.draft.Instance = s.turn.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1)
-	s.turn.changed()
+	s.uncount(invocation)
 	s.failed[invocation.Key] = &retryError{err: errOutOfTime}
 }
 
-// forget ends the context of an attempt.
+// interrupt ends all attempts at the end of the turn. They do not count.
+func (s *services) interrupt() {
+	for _, invocation := range s.turn.draft.Instance.Invocations() {
+		if s.isRunning(invocation) {
+			s.forget(invocation.Key)
+			s.uncount(invocation)
+		}
+	}
+}
+
+// uncount takes back the count of an attempt that has begun.
+func (s *services) uncount(invocation statechart.Invocation) {
+	t := s.turn
+	t.draft.Instance = t.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1, time.Time{})
+	t.changed()
+	if invocation.Attempt > 1 {
+		return
+	}
+	counts := attemptOf(t.draft.Record, s.delivery)
+	counts.Services--
+	if !t.isApplied(s.delivery) {
+		counts.Services = max(counts.Services, 1) // Otherwise settler would not see that this event is settling the instance.
+	}
+	t.count(counts)
+}
+
+// forget ends the context of an attempt and removes the attempt from `running`.
 func (s *services) forget(key string) {
 	if cancel := s.running[key].cancel; cancel != nil {
 		cancel()
@@ -86,6 +116,37 @@ func (s *services) forget(key string) {
 func (s *services) isRunning(invocation statechart.Invocation) bool {
 	_, ok := s.running[invocation.Key]
 	return ok
+}
+
+// settler returns the event of another queue that has yet to settle the instance. The event's services may run at this
+// moment, in another process.
+func (t *turn) settler(d Delivery) (instances.Attempt, bool) {
+	r := &t.draft.Record
+	return find(r.Attempts, func(a *instances.Attempt) bool {
+		return a.Queue != d.Queue && (a.Services > 0 || a.SequenceNumber == r.Watermark[a.Queue])
+	})
+}
+
+// checkSettler returns an error while another queue's event is settling the instance. Any write of this turn, even one that
+// clears the outbox, would discard that event's services.
+func (t *turn) checkSettler(d Delivery) error {
+	if t.draft.Instance == nil || t.draft.Instance.Settled() || t.loop.config.Now().Sub(t.stored.Record.UpdatedAt) >= t.loop.config.SettlerWaitMax {
+		return nil
+	}
+	if other, ok := t.settler(d); ok {
+		return fmt.Errorf("%s is being settled by message %s of %s", t.draft.Record.Instance, other.SequenceNumber, other.Queue)
+	}
+	return nil
+}
+
+// hasOtherQueue reports whether another queue feeds the instance too.
+func (t *turn) hasOtherQueue(d Delivery) bool {
+	for queue := range t.draft.Record.Watermark {
+		if queue != d.Queue {
+			return true
+		}
+	}
+	return false
 }
 
 // takeBackMax limits the writes that takeBack tries.
@@ -146,7 +207,7 @@ func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, loaded state, del
 	begun := 0 // services whose first attempt is taken back
 	for _, invocation := range t.draft.Instance.Invocations() {
 		if invocation.Attempt > attempts[invocation.Key] {
-			t.draft.Instance = t.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1)
+			t.draft.Instance = t.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1, time.Time{})
 			t.changed()
 		}
 		if invocation.Attempt == 1 && attempts[invocation.Key] == 0 {

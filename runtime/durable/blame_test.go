@@ -58,7 +58,7 @@ func TestAServiceDoesNotLoseItsOnlyAttemptToANeighbour(t *testing.T) {
 	})
 }
 
-// As above, but an action of order/1 kills the process. The process dies at the write that follows the action.
+// An action of order/1 kills the process: the process dies at the write that follows the action.
 func TestAnEventIsNotParkedForANeighbourThatKillsTheProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -386,7 +386,7 @@ func TestAForgedCountOfRetriesBlocksNothing(t *testing.T) {
 	}
 }
 
-// While a task waits for heartbeats, every attempt to schedule a timer fails for five hours.
+// The loop sends heartbeats for a task. Then every attempt to schedule a timer fails for five hours.
 func TestOutagesOfTheTimersEndNoChain(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

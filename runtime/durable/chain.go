@@ -14,20 +14,20 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Charts that answer each other without end send messages without end. So each message between instances belongs to a
-// chain, which begins with an event from outside or with a timer. The chain counts its messages as hops, and
-// Config.HopsMax limits them.
+// Charts that answer each other could send messages without end. So each message between instances belongs to a chain,
+// which begins with an event from outside or with a timer. The chain counts its messages as hops, and Config.HopsMax
+// limits them.
 //
 // It is not enough to count along one path: if each message of a chart leads to two more, a path of 20 hops belongs to
-// a million messages. So an instance counts like a Lamport clock. It adds one for each message of the chain, and
-// continues with the message's count if that is higher.
+// a million messages. So an instance counts like a Lamport clock. It adds one for each message of the chain that makes
+// it send, and continues with the message's count if that is higher. Messages that it only collects add nothing.
 //
 // Source: Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System", 1978.
 
 const (
 	// chainKey is the key under which a message holds its chain.
 	chainKey = "$chain"
-	// hopsKeptMin is the number of hops from which an instance stores a chain. Most chains are shorter.
+	// hopsKeptMin is the smallest number of hops for which an instance stores a chain. Most chains are shorter.
 	hopsKeptMin = 4
 	// chainsMax is how many chains an instance remembers.
 	chainsMax = 8
@@ -44,7 +44,7 @@ func chainFrom(id string) instances.Chain {
 	return instances.Chain{Origin: hex.EncodeToString(origin[:6])}
 }
 
-// chainIn returns the chain that a message carries. ok is false for messages of other senders and for timers.
+// chainIn returns the chain that a message carries. ok is false for messages from outside and for timers.
 func chainIn(body string) (chain instances.Chain, ok bool) {
 	var form struct {
 		Chain instances.Chain `json:"$chain"`
@@ -67,7 +67,7 @@ func (t *turn) chainOf(d Delivery) instances.Chain {
 	return chain
 }
 
-// keepChain records the chain of an applied event and its number of hops.
+// keepChain records the chain of the current message, which makes the instance send, and its number of hops.
 func (t *turn) keepChain() {
 	if t.chain.Hops < hopsKeptMin {
 		return
@@ -76,7 +76,7 @@ func (t *turn) keepChain() {
 	t.draft.Record.Chains = appended(others, instances.Chain{Origin: t.chain.Origin, Hops: t.chain.Hops}, chainsMax)
 }
 
-// nextHop returns the chain of the messages to which a message of the chain leads at the instance.
+// nextHop returns the chain of the messages that the instance sends in response to a message of the given chain.
 func (l *Loop) nextHop(chain instances.Chain, instance string) json.RawMessage {
 	chain.Hops++
 	if chain.Hops > l.config.HopsMax/2 {
@@ -104,7 +104,8 @@ func withChain(body, chain json.RawMessage) json.RawMessage {
 	return slices.Concat([]byte(`{"`+chainKey+`":`), chain, []byte(","), body[1:])
 }
 
-// withoutChain removes the chain from a message to park: the redriven message counts as an event from outside.
+// withoutChain removes the chain from the body of a message. A parked message has none, so after a redrive it counts as
+// an event from outside.
 func withoutChain(body string) string {
 	var keys map[string]json.RawMessage
 	if !strings.Contains(body, chainKey) || json.Unmarshal([]byte(body), &keys) != nil || keys[chainKey] == nil {

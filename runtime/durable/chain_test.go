@@ -1,14 +1,17 @@
 package durable_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -72,7 +75,7 @@ func (w *world) pulse() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// hopsMax is the limit in the tests here.
+// hopsMax is Config.HopsMax in these tests.
 const hopsMax = 50
 
 // inChains runs a test in a world of echoes and nests.
@@ -139,7 +142,7 @@ func TestARedrivenMessageOfACycleCountsAnew(t *testing.T) {
 	})
 }
 
-// Timers and events from outside form no chain. Messages to which different events have led belong to different chains.
+// Timers and events from outside continue no chain. Messages caused by different events belong to different chains.
 func TestMessagesThatOthersCauseAreNotParked(t *testing.T) {
 	t.Parallel()
 	inChains(t, func(t *testing.T, w *world) {
@@ -199,7 +202,73 @@ func TestATimerThatFiresWhileAServiceRunsBeginsAChain(t *testing.T) {
 	})
 }
 
-// A parked copy has no chain, and the applied event had one.
+// One event leads to more results than HopsMax, which all reach one instance. The results cause no messages.
+func TestAnInstanceThatOnlyCollectsIsNotParked(t *testing.T) {
+	t.Parallel()
+	inChains(t, func(t *testing.T, w *world) {
+		w.post("order/1", `{"$chain": {"origin": "x", "hops": 5}, "type": "tell", "to": "order/2", "item": "one"}`)
+		for range 2 * hopsMax {
+			w.post("order/1", `{"$chain": {"origin": "x", "hops": 4}, "type": "add", "item": "result"}`)
+		}
+		w.run(t)
+		w.wantParked(t)
+		if got := len(w.logOf(t, "order/1")); got != 2*hopsMax+1 {
+			t.Errorf("%d events were applied, want %d", got, 2*hopsMax+1)
+		}
+		if want := []instances.Chain{{Origin: "x", Hops: 5}}; !reflect.DeepEqual(w.load("order/1").Chains, want) {
+			t.Errorf("got the chains %v, want %v", w.load("order/1").Chains, want)
+		}
+	})
+}
+
+// A timer fires while a service of the start runs: at the first delivery, or at a redelivery that first settles the
+// instance.
+func TestAMessageKeepsItsChainWhenATimerFiresBeforeIt(t *testing.T) {
+	t.Parallel()
+	for deaths := range 3 {
+		inChains(t, func(t *testing.T, w *world) {
+			w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+				ID: "slow", Version: 1, Initial: "booting", Payloads: payloads(),
+				States: []chartState{
+					{ID: "booting", After: []after{{Delay: 10 * time.Second, Actions: do{noted("timer")}}},
+						Invoke: []invoke{{Service: w.service("boot"), Retry: statechart.RetryPolicy{Attempts: 9}, OnDone: []on{{Target: "idle"}}, OnError: []on{{Target: "idle"}}}}},
+					{ID: "idle", Tags: settled, On: []on{{Event: "tell", Actions: do{tell}}}},
+				},
+			}), durable.MachineConfig{}))
+			kills := killing(deaths)
+			w.third["boot"] = func(ctx context.Context, call statechart.Call) (string, error) {
+				if _, err := kills(ctx, call); err != nil {
+					return "", err
+				}
+				return lasting(20*time.Second, "booted")(ctx, call)
+			}
+			w.post("slow/1", `{"$chain": {"origin": "x", "hops": 9}, "type": "tell", "to": "order/1", "item": "told"}`)
+			w.run(t)
+			w.wantLog(t, "slow/1", "timer")
+			w.wantLog(t, "order/1", "told")
+			if want := []instances.Chain{{Origin: "x", Hops: 9}}; !reflect.DeepEqual(w.load("slow/1").Chains, want) {
+				t.Errorf("after %d deaths of the process: got the chains %v, want %v", deaths, w.load("slow/1").Chains, want)
+			}
+		})
+	}
+}
+
+// Only a message of the runtime has a chain. A producer may have set the key.
+func TestAMessageWithAPartOfAChainCountsAsAnEventFromOutside(t *testing.T) {
+	t.Parallel()
+	for _, chain := range []string{`{"hops": 99}`, `{"origin": "x"}`, `{"origin": "x", "hops": -99}`, `[]`} {
+		inChains(t, func(t *testing.T, w *world) {
+			w.post("order/1", `{"$chain": `+chain+`, "type": "tell", "to": "order/2", "item": "x"}`)
+			w.invoke()
+			w.wantParked(t)
+			if len(w.messages) != 1 || !strings.Contains(w.messages[0].Body, `"hops":1}`) {
+				t.Errorf("%s: got the messages %+v, want one that begins a chain", chain, w.messages)
+			}
+		})
+	}
+}
+
+// The applied event had a chain. A parked copy of it has none.
 func TestAnAppliedMessageOfAChainIsRemembered(t *testing.T) {
 	t.Parallel()
 	inChains(t, func(t *testing.T, w *world) {

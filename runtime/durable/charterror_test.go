@@ -258,7 +258,7 @@ func TestAServiceEndThatTheChartRefusesIsParkedAndBlocksNothing(t *testing.T) {
 		w.post("order/1", event("add", "before"), event("doom", ""), event("add", "after"))
 		w.post("order/2", event("add", "beside"))
 		w.run(t)
-		w.wantParked(t, [2]string{"after", "broken down"}) // doom is already applied.
+		w.wantParked(t, [2]string{"after", "broken down"}) // The event doom is already applied.
 		w.wantLog(t, "order/1", "before")
 		w.wantState(t, "order/1", "doomed")
 		w.wantServed(t, "doom 1")
@@ -291,7 +291,7 @@ func TestAnErrorOfAServiceIsNeverTakenForOneOfTheLoop(t *testing.T) {
 	})
 }
 
-// In the case "after some deaths", the process dies in the first deliveries before any try. Such deliveries do not
+// In the case "after some deaths", the process dies in the first deliveries before any try. These deliveries do not
 // count as tries.
 func TestAServiceThatExhaustsItsAttemptsBeforeTheFirstEventParksIt(t *testing.T) {
 	t.Parallel()

@@ -134,7 +134,7 @@ func (t *turn) applyChildEnd(ctx context.Context, form childEnd) error {
 	if form.Status != childDone {
 		err := t.applyNow(ref.Failed(errors.New(form.Message)))
 		if err == nil && form.Status == childFailed {
-			// The child may have started after all, or a retry may still start it. The stop ends such a child.
+			// The child may have started after all, or a retry may still start it. This stop ends it.
 			t.owe(statechart.Effect{ID: "child." + ref.Key + ".stop", Kind: statechart.StopInstance, Child: ref.Key, Machine: ref.Machine})
 		}
 		return err

@@ -205,7 +205,7 @@ func TestAForgedStartMakesNoSecondActiveChild(t *testing.T) {
 		created := w.load(boss1).CreatedAt
 		twin := instances.ChildName(instances.ID{Machine: "boss", ID: "1"}, created, "2.0", "radio").String()
 		w.post("courier/free", start.Body)
-		w.post(w.stored("radio")[0], body) // Another instance that exists.
+		w.post(w.stored("radio")[0], body) // This other instance exists already.
 		w.post(twin, body)
 		w.run(t)
 		w.wantFamily(t, "courier active, radio active, radio stopped") // The twin is stored as stopped.

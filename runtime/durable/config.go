@@ -22,7 +22,7 @@ type Config struct {
 	Observer Observer
 	// Emit publishes the events that an instance emits (statechart.Emit), at least once, after the commit that contains
 	// them. It receives one to ten effects at a time, in order. Their IDs are globally unique, and a repeat has the
-	// same ID. Emit returns an error for each effect, as a port does: see ErrRefused. A nil Emit drops all events.
+	// same ID. Emit returns an error or nil for each effect (see ErrRefused). A nil Emit drops all events.
 	Emit func(ctx context.Context, from instances.ID, events []statechart.Effect) []error
 	// AttemptsMax is how often an event is tried if the chart's own code fails on it. Then the event is parked.
 	// Defaults to 3. A service has its own RetryPolicy.
@@ -44,10 +44,10 @@ type Config struct {
 	// write. Defaults to 15 minutes, Lambda's longest timeout.
 	SettlerWaitMax time.Duration
 	// DeniedWaitMax is how long the loop retries an effect that AWS denies because a permission or a resource is
-	// missing (ErrDenied). It counts from the first denial. The instance receives no event meanwhile. After that, the
-	// effect becomes a FailedEffect. The start, stop or end of a child is retried until AWS permits it. Defaults to one
-	// hour. Set it longer than the lag of reads of Step Functions: until the history shows how a task ended, its answer
-	// counts as denied.
+	// missing (ErrDenied). It counts from the first denial. The instance receives no event meanwhile. Then the effect
+	// becomes a FailedEffect. Messages that start or stop a child, or report its end, are retried until AWS permits
+	// them. Defaults to one hour. Set it longer than the lag of reads of Step Functions: until the history shows how a
+	// task ended, its answer counts as denied.
 	DeniedWaitMax time.Duration
 	// Backoff is the wait before a failed delivery is retried. Defaults to one second, doubled up to five minutes.
 	// Its Attempts is not used.
@@ -102,7 +102,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.Now == nil {
-		c.Now = time.Now //nolint:forbidigo // The default of the injected clock is the only mention of the real one.
+		c.Now = time.Now //nolint:forbidigo // This default is the only use of the real clock.
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

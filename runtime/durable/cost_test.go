@@ -41,7 +41,7 @@ func TestEffectsCostOneWriteMore(t *testing.T) {
 		w.invoke()
 		w.wantCalls(t, "Load order/1", "Commit order/1", "Send order/2", "ClearOutbox order/1")
 
-		w.invoke() // of order/2
+		w.invoke() // This invocation receives the message to order/2.
 		w.wantCalls(t, "Load order/2", "Commit order/2")
 		w.wantSound(t)
 	})

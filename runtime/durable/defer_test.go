@@ -47,7 +47,7 @@ func TestADeferredEventThatWasParkedCanBeSentAgain(t *testing.T) {
 		w.wantParked(t, [2]string{"p-1", "refused"})
 		w.post("order/1", w.parked[0].Body)
 		w.run(t)
-		w.wantParked(t, [2]string{"p-1", "refused"}, [2]string{"p-1", "refused"}) // It was tried and not skipped.
+		w.wantParked(t, [2]string{"p-1", "refused"}, [2]string{"p-1", "refused"}) // The redriven event was tried, not skipped.
 	})
 }
 

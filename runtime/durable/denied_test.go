@@ -87,6 +87,24 @@ func TestTheDenialOfADroppedEffectCountsForNoOther(t *testing.T) {
 	})
 }
 
+// An operator keeps the instance while AWS denies its first effect. The effect is still given up after an hour.
+func TestAKeepDoesNotProlongADenial(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.refuse = refusing(durable.ErrDenied, "Send order/9")
+		w.post("order/1", telling("order/9", "x"))
+		w.runFor(t, 30*time.Minute)
+		since := w.load("order/1").DeniedSince
+		for _, kind := range []instances.OperationKind{instances.Keep, instances.Unkeep} {
+			w.operate(t, "order/1", instances.Operation{Kind: kind})
+			if got := w.load("order/1").DeniedSince; got.IsZero() || !got.Equal(since) {
+				t.Errorf("%s: the effect is denied since %v, want %v", kind, got, since)
+			}
+		}
+	})
+}
+
 // AWS denies a parking. Two hours later another queue delivers an event whose send is denied too. Only a turn that has
 // received the delivery to park can perform the parking. The old denial of the parking must not count towards the
 // DeniedWaitMax of the send.

@@ -17,6 +17,9 @@ var errNotInHand = errors.New("the delivery to park is not in hand")
 
 // drain performs what an earlier turn left behind: unsent reports and the stored outbox.
 func (t *turn) drain(ctx context.Context) error {
+	if err := t.checkSettler(t.deliveries[0]); err != nil {
+		return err
+	}
 	if err := t.resendReports(ctx); err != nil {
 		return err
 	}
@@ -37,7 +40,7 @@ func (t *turn) left(outbox []statechart.Effect) Left {
 	return Left{Outbox: outbox, Tokens: t.stored.Record.Tokens, Executions: r.Executions, FailedEffects: r.FailedEffects, DeniedSince: r.DeniedSince}
 }
 
-// hasProgress reports whether any pending work was performed.
+// hasProgress reports whether pending work was performed, or DeniedSince has changed.
 func (t *turn) hasProgress(left Left) bool {
 	was := &t.stored.Record
 	return len(left.Outbox) < len(was.Outbox) || len(owed(left.Tokens)) < len(owed(was.Tokens)) || !left.DeniedSince.Equal(was.DeniedSince)
@@ -89,10 +92,10 @@ func (t *turn) gaveUp() bool {
 	return len(failed) > 0 && !isStored(failed[len(failed)-1])
 }
 
-// batch returns the effects to perform together. A batch is one effect, or several messages or emitted events: as many
-// of one trace as one call accepts. No two messages go to the same instance: SQS may accept some messages of a batch
-// and refuse others, and the order within an instance must hold. messages is empty if the first effect is not a
-// message. err is the error of the first effect.
+// batch returns the effects to perform together: one effect, or up to batchMax messages, or up to batchMax emitted
+// events. All effects of a batch belong to one trace. No two messages go to the same instance: SQS may accept some
+// messages of a batch and refuse others, and the order within an instance must hold. messages is empty if the first
+// effect is not a message. err is the error of the first effect.
 func (t *turn) batch(effects []statechart.Effect) (batch []statechart.Effect, messages []Message, err error) {
 	trace := t.notes.traces[effects[0].ID]
 	if effectKinds[effects[0].Kind].publish != nil {
@@ -113,7 +116,7 @@ func (t *turn) batch(effects []statechart.Effect) (batch []statechart.Effect, me
 		}
 		isAnother := func(other Message) bool { return other.To == message.To }
 		if err != nil || slices.ContainsFunc(messages, isAnother) {
-			return effects[:i], messages, nil //nolint:nilerr // The error is returned when the effect is the first.
+			return effects[:i], messages, nil //nolint:nilerr // batch returns this error once the effect is the first.
 		}
 		message.Body = withChain(message.Body, effect.Chain)
 		messages = append(messages, message)
@@ -145,9 +148,9 @@ func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect, me
 	return errs
 }
 
-// takeOver raises the revision before the turn repeats the answer to a task without an execution. For such a task, only
-// the record can show whether another turn has given the answer. With the new revision, a turn that was frozen before
-// it gave the answer cannot mark the token as expired: see notifyExpired.
+// takeOver raises the revision before the turn repeats the answer to a task whose execution is unknown. For this task,
+// only the record can show whether another turn has given the answer. With the new revision, a turn that was frozen
+// before it gave the answer cannot mark the token as expired: see notifyExpired.
 func (t *turn) takeOver(ctx context.Context) error {
 	isBlind := func(k instances.Token) bool { return k.Execution == "" }
 	if !t.repeats || !slices.ContainsFunc(owed(t.stored.Record.Tokens), isBlind) {

@@ -8,9 +8,9 @@ import (
 
 // Timers that are due while an instance is unsettled.
 
-// fireDue fires the timer that is due first. While the instance is unsettled, no event reaches it through the queue,
-// so its timers are served here. A later firing through the queue is stale. The attempts of services that the timer ends
-// no longer count as tries of the delivery.
+// fireDue fires the timer that is due first, if its time has come. While the instance is unsettled, no event reaches it
+// through the queue, so its timers are served here. A later firing through the queue is stale. The attempts of services
+// that the timer ends no longer count as tries of the delivery.
 func (s *services) fireDue() (fired bool, err error) {
 	timer, ok := s.turn.nextTimer()
 	now := s.turn.loop.config.Now()

@@ -24,9 +24,9 @@ const askedKey = "$asked"
 // "Exactly-once processing in Amazon SQS"). The remaining two minutes allow for clock skew.
 const sentPromptly = 3 * time.Minute
 
-// sendOf returns the send of a delivery. ok is false unless the sender itself sent the message. A redriven message has
-// another deduplication ID. It must not be compared with the sender's last applied send: the redriven send may be
-// older, although it was never applied.
+// sendOf returns the send of a delivery. ok is false if no instance sent the message, or if the message was redriven
+// and so has another deduplication ID. A redriven send must not be compared with the sender's last applied send: it may
+// be older, although it was never applied.
 func sendOf(d Delivery, eventID string) (send instances.LastSend, ok bool) {
 	if eventID == "" || d.DeduplicationID != shortened(eventID) {
 		return send, false
@@ -44,7 +44,7 @@ func (t *turn) isDuplicate(ctx context.Context, d Delivery, eventID string) (ver
 			}
 			_, isSend := sendOf(d, eventID)
 			head := eventHead(json.RawMessage(d.Body))
-			isOfRuntime := isSend || isInternal(head.Type) || head.ID == "" // The same ID means the same event.
+			isOfRuntime := isSend || isInternal(head.Type) || head.ID == "" // For these, the same ID means the same event.
 			switch {
 			case isOfRuntime || known == recentEvent(eventID, d.Body):
 				return skipped, nil
@@ -85,9 +85,9 @@ func askedAt(body string) int64 {
 	return form.Asked
 }
 
-// remember records how to recognise duplicates of an applied delivery: by event ID or by place, and by sender. For an
-// event without an ID, it records the place if the event was parked before or is redelivered, or if the instance was
-// not stored before the event (isUnstored).
+// remember records the keys that identify duplicates of an applied delivery: its event ID or its place, and its
+// sender's last send. For an event without an ID, it records the place if the event was parked before or is
+// redelivered, or if the instance was not stored before the event (isUnstored).
 func (t *turn) remember(d Delivery, event statechart.Event, isUnstored bool) {
 	switch {
 	case event.ID != "":
@@ -127,7 +127,7 @@ func (t *turn) spillSends(ctx context.Context) error {
 		if excess <= 0 {
 			continue
 		}
-		excess += t.loop.config.SendersMax / 2 // Move many at once, so that few commits need to.
+		excess += t.loop.config.SendersMax / 2 // Move many at once, so that few commits have to move any.
 		n := 0
 		for n < min(excess, len(sends)) && slices.Contains(t.stored.Record.LastSends[queue], sends[n]) {
 			n++
@@ -156,13 +156,13 @@ const recentHashChars = 8
 // recentEvent returns the entry of RecentEvents for an event with an ID: the ID and a prefix of the body's digest.
 func recentEvent(id, body string) string {
 	digest, err := canonicaljson.EventDigest([]byte(withoutChain(body)))
-	if err != nil { // It was decoded before, so it is an event.
+	if err != nil { // Impossible: the body was decoded before, so it is an event.
 		digest = strings.Repeat("0", recentHashChars)
 	}
 	return id + "#" + digest[:recentHashChars]
 }
 
-// Remembers reports whether the instance recently applied the event, or, if event is nil, any event with the ID.
+// Remembers reports whether the instance recently applied the event. If event is nil, any event with the ID counts.
 func Remembers(record instances.Record, eventID string, event []byte) bool {
 	return slices.ContainsFunc(record.RecentEvents, func(entry string) bool {
 		return isRecent(entry, eventID) && (event == nil || entry == recentEvent(eventID, string(event)))
@@ -178,8 +178,8 @@ func isRecent(entry, id string) bool {
 // sequence number of its message.
 func appliedAt(place instances.Place) string { return placePrefix + keyOf(place) }
 
-// placePrefix is the prefix of the entries of appliedAt, even of events that were never parked. Stored items contain
-// it, so it must not change.
+// placePrefix is the prefix of the entries that appliedAt returns, even for events that were never parked. Stored items
+// contain it, so it must not change.
 const placePrefix = "parked/"
 
 // compareSequence compares two sequence numbers of a queue. They are decimal digits, and SQS guarantees that they

@@ -23,17 +23,17 @@ const (
 	batchMax = 10
 	// messageBytesMax limits a chart's log message. Longer messages are cut.
 	messageBytesMax = 16 << 10
-	// cancelAhead is how far in the future a timer must be to be worth a call that cancels it. A nearer timer is left
-	// to fire, and its firing does nothing.
+	// cancelAhead is the shortest remaining time of a timer that the loop cancels. An unneeded timer with less time
+	// left fires, and its firing does nothing.
 	cancelAhead = 15 * time.Minute
 )
 
 // The kinds of the loop's own effects.
 const (
-	// heartbeat schedules the next heartbeat of a task, or the check for its timeout. Name is the token's key.
+	// heartbeat schedules the first heartbeat of a task, or the check for its timeout. Name is the token's key.
 	heartbeat statechart.EffectKind = "heartbeat"
-	// poll schedules the next poll of an execution, because EventBridge delivers the event about the end of an execution
-	// on a best-effort basis only. Name is the name of the execution.
+	// poll schedules the first poll of an execution, because EventBridge delivers the event about the end of an
+	// execution on a best-effort basis only. Name is the name of the execution.
 	poll statechart.EffectKind = "poll"
 	// refuseChild reports to the instance that a child cannot be spawned. Message is the reason.
 	refuseChild statechart.EffectKind = "refuse"
@@ -45,9 +45,9 @@ const (
 	parkDelivery statechart.EffectKind = "park.delivery"
 )
 
-// effectKind says how to perform the effects of one kind. Exactly one of the first three functions is set. message is
-// for effects that send a message to an instance. publish performs several effects of the kind together. perform is for
-// all other effects.
+// effectKind says how to perform the effects of one kind. Exactly one of message, publish and perform is set. Effects
+// that send a message to an instance have message. Effects that one call performs together have publish. All other
+// effects have perform.
 type effectKind struct {
 	message func(t *turn, effect statechart.Effect) (Message, error)
 	// publish returns an error for each effect.
@@ -55,7 +55,7 @@ type effectKind struct {
 	perform func(t *turn, ctx context.Context, effect statechart.Effect) error
 	// unneeded reports whether a commit may drop the effect. Nil means never.
 	unneeded func(t *turn, effect statechart.Effect) bool
-	// reports says that performing the effect may send a message to the instance itself.
+	// reports is set if performing the effect may send a message to the instance itself.
 	reports bool
 }
 

@@ -91,7 +91,8 @@ func (w *world) emit(ctx context.Context, from instances.ID, events []statechart
 	return errs
 }
 
-// refuseEmit returns the error that w.refuse gives for an emitted event. The call is "Emit" and the ID of the effect.
+// refuseEmit returns the error that w.refuse gives for an emitted event. The call's name is "Emit" and the ID of the
+// effect.
 func (w *world) refuseEmit(event statechart.Effect) error {
 	if w.refuse == nil {
 		return nil
@@ -319,7 +320,7 @@ func TestDeferredEventsSurviveTheRuntimeOnce(t *testing.T) {
 	})
 }
 
-// The host fails to take an event. Before the retry, an operator changes or ends the instance.
+// Config.Emit fails for an event. Before the retry, an operator changes or ends the instance.
 func TestAnEmitIsPerformedWhateverTheOperatorDoes(t *testing.T) {
 	t.Parallel()
 	for _, op := range []instances.Operation{{Kind: instances.Keep}, {Kind: instances.Move, State: "idle"}, {Kind: instances.Stop}, {Kind: instances.Terminate}} {
@@ -364,7 +365,8 @@ func TestTheEmitOfAnOperatorsChangeIsPerformed(t *testing.T) {
 	}
 }
 
-// Emit returns an error of this package. The host's Emit may, for example, pass on an error of its own durable.Store.
+// Emit returns an error of package durable. The host's Emit may, for example, pass on an error of its own
+// durable.Store.
 func TestAnErrorOfEmitIsNotAnErrorOfTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -385,5 +387,5 @@ func TestAnErrorOfEmitIsNotAnErrorOfTheStore(t *testing.T) {
 	})
 }
 
-// messageBytesMax is the limit of the package for a chart's log message.
+// messageBytesMax has the value of the same constant in package durable.
 const messageBytesMax = 16 << 10

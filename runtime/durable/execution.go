@@ -38,9 +38,9 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // Executions starts executions of workflows.
 type Executions interface {
 	// Start starts the execution with the input, at most 256 KiB, and returns its ARN. It also succeeds if an earlier
-	// call started the execution under this name. Fails with a *RefusedError if this call started nothing. arn is set
-	// even then, because an earlier call may have started the execution. After any other error, the execution may or
-	// may not have started.
+	// call started the execution under this name. Fails with a *RefusedError if this call started nothing and no retry
+	// can. arn is set even then, because an earlier call may have started the execution. After any other error, the
+	// execution may or may not have started.
 	Start(ctx context.Context, execution instances.Execution, input json.RawMessage) (arn string, err error)
 	// Describe returns how the execution with the ARN has ended: Status, Output, Error and Cause. It returns nil
 	// while the execution runs. Fails with ErrNoExecution, ErrRefused or ErrDenied.
@@ -50,7 +50,8 @@ type Executions interface {
 // origin identifies the instance that started an execution. It is part of the input, under statechart.WorkflowKey.
 type origin struct {
 	Instance string `json:"instance"`
-	// Execution is the execution's name. If another execution has this name in its input, it got a copy of the input.
+	// Execution is the name of the execution that the instance started. An execution with another name has only copied
+	// this input.
 	Execution   string `json:"execution"`
 	Incarnation int64  `json:"incarnation"`
 }
@@ -63,12 +64,12 @@ type ended struct {
 }
 
 // ExecutionEnd builds the message that reports the end of an execution to the instance that started it. input is the
-// execution's input. The end needs Name, Execution, Status, Output, Error and Cause. ok is false if no instance started
-// the execution. The chart receives the end once, even if the message is repeated or late.
+// execution's input. The caller sets Name, Execution, Status, Output, Error and Cause of end. ok is false if no
+// instance started the execution. The chart receives the end once, even if the message is repeated or late.
 func ExecutionEnd(input []byte, end statechart.ExecutionEnded) (message Message, ok bool, err error) {
 	from := originOf(input)
 	if from.Execution != end.Name {
-		return Message{}, false, nil // Something else started it, perhaps with a copied input.
+		return Message{}, false, nil // Something else started the execution, perhaps with a copied input.
 	}
 	to, err := instances.ParseID(from.Instance)
 	if err != nil {
@@ -149,7 +150,7 @@ func (t *turn) startExecution(ctx context.Context, effect statechart.Effect) err
 	return t.loop.send(ctx, t.draft.Record.Instance, form, t.derivedID("execution."+name+".refused"), effect.Chain)
 }
 
-// setStarted records whether an execution has started.
+// setStarted records the ARN of an execution, and the refusal to start it, if any.
 func (t *turn) setStarted(name, arn string, refused *instances.Refusal) {
 	t.draft.Record.Executions = replaced(t.draft.Record.Executions, func(e *instances.Execution) bool { return e.Name == name }, func(e *instances.Execution) { e.ARN, e.Refused = arn, refused })
 }

@@ -61,7 +61,7 @@ func (w *world) only(t *testing.T) *execution {
 	return nil
 }
 
-// ends ends the execution. EventBridge reports the end the given number of times, each time in a new message.
+// ends gives the execution an end. EventBridge reports the end the given number of times, each time in a new message.
 func (w *world) ends(t *testing.T, e *execution, end statechart.ExecutionEnded, times int) {
 	t.Helper()
 	end.Name = e.name

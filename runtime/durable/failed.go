@@ -41,9 +41,9 @@ func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err e
 }
 
 // isPermanent reports whether the loop gives up an effect after the error: at once if AWS refuses it, or after
-// DeniedWaitMax if AWS denies it. The loop never gives up parking, because the event would be lost. It gives up the
-// start, stop or end of a child only if AWS refuses it. Otherwise a parent would wait for its child forever, or a child
-// would run without a parent.
+// DeniedWaitMax if AWS denies it. The loop never gives up parking, because the event would be lost. A message that
+// starts or stops a child, or reports its end, is given up only if AWS refuses it. Otherwise a parent would wait for
+// its child forever, or a child would run without a parent.
 func (t *turn) isPermanent(kind statechart.EffectKind, err error) bool {
 	switch {
 	case slices.Contains(neverGivenUp, kind):
@@ -93,8 +93,9 @@ func (t *turn) contentOf(effect statechart.Effect) (target string, data json.Raw
 	return target, data
 }
 
-// giveUp records an effect that failed permanently. It reports the failure to the chart if the effect starts a child,
-// or if the chart declares statechart.CommunicationError. The write that clears the outbox stores the failed effect.
+// giveUp records an effect that failed permanently. It reports the failure to the chart of an active instance if the
+// effect starts a child, or if the chart declares statechart.CommunicationError. The write that clears the outbox
+// stores the failed effect.
 func (t *turn) giveUp(ctx context.Context, failed instances.FailedEffect, reason error) error {
 	log := t.loop.config.Logger.With("instance", t.draft.Record.Instance.String(), "effect", t.derivedID(failed.ID), "kind", string(failed.Kind), "target", failed.Target)
 	log.ErrorContext(ctx, "effect failed permanently", "error", reason)

@@ -84,7 +84,7 @@ func refusing(err error, prefixes ...string) func(string) error {
 type failure struct {
 	name string
 	post []string
-	// task adds a Step Functions task with a timeout.
+	// task is set if the event that requests the effect needs a Step Functions task with a timeout.
 	task bool
 	call string
 	want instances.FailedEffect

@@ -59,18 +59,18 @@ func (l *Loop) fate(err error, at standing) fate {
 	}
 }
 
-// standing holds the inputs of fate besides the error.
+// standing holds the inputs of Loop.fate besides the error.
 type standing struct {
 	// tries counts the tries so far, including this one.
 	tries int
-	// folded says that the turn has, or may have, other deliveries.
+	// folded is set if the turn has, or may have, other deliveries.
 	folded bool
 	// conflicts is how often the turn has started again.
 	conflicts int
 }
 
 // isChartError reports whether a step failed because of the chart's own code or definition. ErrPayload means that the
-// chart declares an event of the loop with another payload: Decode checks all other payloads before the step.
+// chart declares an event of the loop with a wrong payload type. Decode checks all other payloads before the step.
 func isChartError(err error) bool {
 	var step *statechart.StepError
 	return errors.As(err, &step) || errors.Is(err, errEffect) || errors.Is(err, statechart.ErrEndless) ||
@@ -101,9 +101,9 @@ const unsuspected = -1
 
 func (e *suspectError) Error() string { return "it must run in another slot" }
 
-// suspicion returns how often the process died during a delivery of the turn, or 0 if the turn need not run alone. The
-// turn runs alone after Config.AloneAfter deaths, or if the next try of an event, or the next attempt of a service, is
-// the last one.
+// suspicion returns 0 if the turn need not run alone. The turn must run alone after Config.AloneAfter deaths of the
+// process, or if the next try of an event, or the next attempt of a service, is the last one. suspicion then returns
+// the highest of these counts, at least 1.
 func (t *turn) suspicion() (most int) {
 	config := &t.loop.config
 	for _, d := range t.deliveries {
@@ -126,26 +126,7 @@ func (t *turn) suspicion() (most int) {
 	return most
 }
 
-// settler returns the event of another queue that has yet to settle the instance. The event's services may run at this
-// moment, in another process.
-func (t *turn) settler(d Delivery) (instances.Attempt, bool) {
-	r := &t.draft.Record
-	return find(r.Attempts, func(a *instances.Attempt) bool {
-		return a.Queue != d.Queue && (a.Services > 0 || a.SequenceNumber == r.Watermark[a.Queue])
-	})
-}
-
-// hasOtherQueue reports whether another queue feeds the instance too.
-func (t *turn) hasOtherQueue(d Delivery) bool {
-	for queue := range t.draft.Record.Watermark {
-		if queue != d.Queue {
-			return true
-		}
-	}
-	return false
-}
-
-// attemptOf returns the record's counts of the delivery's event.
+// attemptOf returns the counts that the record has for the delivery's event.
 func attemptOf(r instances.Record, d Delivery) instances.Attempt {
 	isOf := func(a *instances.Attempt) bool { return a.Queue == d.Queue && a.SequenceNumber == d.SequenceNumber }
 	if known, ok := find(r.Attempts, isOf); ok {
@@ -211,9 +192,9 @@ func (t *turn) serviceAttempts() (attempts int) {
 	return attempts
 }
 
-// account corrects the count of a failed try while the process lives. If the chart's code failed on a first delivery,
-// which was not counted, account counts it now. If anything else failed on a redelivery, account takes the count
-// back. before is the draft before the try.
+// account corrects the count after a failed try that the process survived. If the chart's code failed on a first
+// delivery, which was not counted, account counts it now. If anything else failed on a redelivery, account takes the
+// count back. before is the draft before the try.
 func (t *turn) account(d Delivery, before state, err error) {
 	now, was := attemptOf(t.draft.Record, d), attemptOf(before.Record, d)
 	switch isFirst := d.ReceiveCount <= 1; {
@@ -248,7 +229,7 @@ func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, reason error) (wh
 	case v == poisoned:
 		event, reason = statechart.Event{}, err
 	case v != skipped:
-	case isStuck && event.Type == startEvent: // The child cannot settle at its start.
+	case isStuck && event.Type == startEvent: // The start created this child, which cannot settle.
 	case isStuck && event.Type == statechart.TimerEvent && incarnationOf(d.Body) == 0:
 		event = statechart.Event{} // An operator sent this event to resume the instance. Parking it shows the reason.
 	case !t.isApplied(d):
@@ -258,7 +239,7 @@ func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, reason error) (wh
 }
 
 // giveUpEvent parks an event, or postpones a message of the runtime that must not be parked. If the draft turns out
-// unstorable, the caller must park the event for the reason why, or nothing if why is nil.
+// unstorable, the caller must park the event with the reason `why`. If why is nil, the caller parks nothing.
 func (t *turn) giveUpEvent(ctx context.Context, d Delivery, event statechart.Event, reason error) (why, err error) {
 	if t.stopStuck(d) {
 		return reason, nil
@@ -266,7 +247,7 @@ func (t *turn) giveUpEvent(ctx context.Context, d Delivery, event statechart.Eve
 	if event.Type == statechart.TimerEvent || isOwn(event.Type) && errors.Is(reason, errAbandoned) && event.Type != startEvent {
 		return nil, t.postpone(ctx, d, event.Type, reason)
 	}
-	if isChartError(reason) && event.Type != startEvent { // A start is not parked: its parent is notified.
+	if isChartError(reason) && event.Type != startEvent { // A start with this error is not parked: its parent receives the error.
 		reason = fmt.Errorf("%w; fix the chart, then send the event again", reason)
 	}
 	if !t.isApplied(d) {

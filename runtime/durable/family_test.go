@@ -58,7 +58,7 @@ func (w *world) boss() durable.Machine {
 }
 
 // sender is a machine that starts with an input. It calls a service, starts a radio, and sends a message to order/9
-// when it leaves the state driving.
+// when it leaves the state `driving`.
 func (w *world) sender() durable.Machine {
 	leave := statechart.SendTo("add", func(b basket, _ statechart.Event) (string, any) {
 		return "order/9", map[string]string{"item": "leave of " + b.Log[0]}
@@ -102,7 +102,7 @@ func flash() durable.Machine {
 
 const boss1 = "boss/1"
 
-// newFamily returns a world that hosts the machines above and order.
+// newFamily returns a world that hosts the machines above and the machine `order`.
 func newFamily(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)

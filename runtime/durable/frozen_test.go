@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// frozenBefore returns a hook that freezes the process before its nth call of this name, until run returns.
+// frozenBefore returns a hook that freezes the process before its nth call of this name, until `run` returns.
 func (w *world) frozenBefore(name string, nth int, run func()) func(call string) fault {
 	calls := 0
 	return func(call string) fault {
@@ -88,9 +88,9 @@ func TestAnEventIsEitherAppliedOrParked(t *testing.T) {
 	}
 }
 
-// A process freezes before it answers a task without an execution. A second process gives the answer and dies before it
-// records the answer as given. When the first process wakes up, Step Functions returns the same error as for a task
-// that has timed out.
+// A process freezes before it answers a task whose execution is unknown. A second process gives the answer and dies
+// before it records the answer as given. When the first process wakes up, Step Functions returns the same error as for
+// a task that has timed out.
 func TestATaskIsNotToldExpiredAfterItsAnswer(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

@@ -217,7 +217,7 @@ func TestAnEndThatDoesNotFitIntoTheItemIsParked(t *testing.T) {
 	inPrinterWorld(t, func(t *testing.T, w *world) {
 		w.post(printer1, `{"type":"ship"}`)
 		w.runFor(t, time.Minute)
-		w.bytesMax = w.bytesOf(printer1) - 200 // Too little even without the execution.
+		w.bytesMax = w.bytesOf(printer1) - 200 // This is too little room, even without the execution.
 		w.ends(t, w.only(t), statechart.ExecutionEnded{Status: statechart.ExecutionSucceeded, Output: json.RawMessage(`"` + strings.Repeat("x", 5000) + `"`)}, 1)
 		w.runFor(t, time.Minute)
 		w.wantParked(t, [2]string{`"type":"settle.execution.ended"`, "keep less in the context"})

@@ -66,8 +66,8 @@ type heartbeatForm struct {
 	Incarnation int64 `json:"$incarnation"`
 }
 
-// heartbeat sends the heartbeat of a token's task and schedules the next one. It changes the item only if the task no
-// longer waits. After a failure, the next firing comes sooner and retries the heartbeat.
+// heartbeat sends the heartbeat of a token's task and schedules the next one. It changes the item only if Step
+// Functions reports that the task has expired. After a failure, the next firing comes sooner and retries the heartbeat.
 func (t *turn) heartbeat(ctx context.Context, form heartbeatForm) error {
 	token, ok := t.token(form.Token)
 	if !ok || !waits(token) {

@@ -30,7 +30,7 @@ func (h *heard) tasks() durable.Observer {
 	}
 }
 
-// wants calls want and then clears the log.
+// wants calls the method want, then clears the log.
 func (h *heard) wants(t *testing.T, want ...string) {
 	t.Helper()
 	h.want(t, want...)
@@ -52,7 +52,7 @@ func TestATurnTellsOfTheTasksThatItLeavesWaiting(t *testing.T) {
 	heardInParcelWorld(t, func(t *testing.T, w *world, h *heard) {
 		w.waitFor("t1", "Delivery", 5*time.Minute, 0)
 		w.waitFor("t2", "HandOver", time.Hour, 0)
-		w.waitFor("t3", "Delivery", 0, 0) // This task reports no timeout.
+		w.waitFor("t3", "Delivery", 0, 0) // This task has no timeout.
 		w.invoke()
 		h.wants(t, "Delivery of parcel/1 has 5m0s of 5m0s", "HandOver of parcel/1 has 1h0m0s of 1h0m0s")
 		time.Sleep(280 * time.Second)
@@ -92,7 +92,7 @@ func TestATurnThatFailsLeavesWaitingWhatIsStored(t *testing.T) {
 		post []string
 		hook func(w *world) func(call string) fault
 		want []string
-		// then is the log of the retry, a second later.
+		// `then` holds the log of the retry, a second later.
 		then []string
 	}{
 		"its service will be retried": {

@@ -44,7 +44,8 @@ func TestTheOnlyAttemptOfANewInstanceIsNotStarvedByItsNeighbours(t *testing.T) {
 	})
 }
 
-// twin is a machine with two parallel services: long, and quick. The service single follows quick and has one attempt.
+// twin is a machine with two parallel services, `long` and `quick`. The service `single` follows `quick` and has one
+// attempt.
 func (w *world) twin(long statechart.RetryPolicy, timeout time.Duration) durable.Machine {
 	call := func(name, target string, retry statechart.RetryPolicy, timeout time.Duration) []invoke {
 		return []invoke{{Service: w.service(name), Timeout: timeout, Retry: retry,

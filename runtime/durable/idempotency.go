@@ -21,7 +21,7 @@ func DeduplicationID(to instances.ID, eventID string, event []byte) (string, err
 	if err != nil {
 		return "", err
 	}
-	// A queue may compare IDs across groups, so the name is part of the ID. An instance's name has one slash and the
+	// A queue may compare IDs across groups, so the instance's name is part of the ID. The name has one slash and the
 	// digest none, so different names, digests or event IDs give different texts. The text is longer than the event ID,
 	// so the two are never equal.
 	text := "$id/" + to.String() + "/" + digest[:readableDigestLen] + "/" + eventID
@@ -33,5 +33,5 @@ func DeduplicationID(to instances.ID, eventID string, event []byte) (string, err
 	return "$id-sha256/" + hex.EncodeToString(sum[:]), nil
 }
 
-// readableDigestLen is how many hexadecimal digits of a digest a readable deduplication ID has: 128 bits.
+// readableDigestLen is the number of hexadecimal digits of the digest in a readable deduplication ID: 128 bits.
 const readableDigestLen = 32

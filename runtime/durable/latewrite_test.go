@@ -66,7 +66,7 @@ func TestAWriteThatArrivesLateUsesUpNoAttempt(t *testing.T) {
 	})
 }
 
-// Service one ends in its second attempt. Then the commit that counts the only attempt of service two arrives late.
+// Service `one` ends in its second attempt. Then the commit that counts the only attempt of service `two` arrives late.
 func TestALateWriteAfterAnEarlierCommitUsesUpNoAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestALateFirstWriteUsesUpNoAttempt(t *testing.T) {
 	})
 }
 
-// duo calls "one", which has three attempts, and then "two", which has one.
+// duo calls the service `one`, which has three attempts, and then the service `two`, which has one.
 func (w *world) duo() durable.Machine {
 	failed := []on{{Target: "idle", Actions: do{gaveUp}}}
 	return durable.Host(statechart.Must(statechart.Definition[basket]{

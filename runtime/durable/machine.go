@@ -24,7 +24,7 @@ type Machine interface {
 	Decode(body []byte) (statechart.Event, error)
 	// StartedBy reports whether an event of the type may create an instance.
 	StartedBy(eventType string) bool
-	// Check returns an error if NewMachines must refuse the machine, for example if an unknown event starts instances.
+	// Check returns an error if NewMachines must refuse the machine, for example if StartedBy names an unknown event.
 	Check() error
 	// Retention is how long an item is kept after its instance is done or stopped. Zero means forever.
 	Retention() time.Duration
@@ -35,21 +35,21 @@ type Machine interface {
 	// Start makes a new instance in its initial configuration.
 	Start(start statechart.Start) (Instance, []statechart.Effect, error)
 	// Stopped makes an instance that was stopped before it started. It needs no input and runs no code of the machine,
-	// except to store and restore the zero value of its data. It returns an error if this fails.
+	// except to store and restore the zero value of its data. It returns an error if that fails.
 	Stopped() (Instance, error)
 	// Restore makes an instance from its stored snapshot.
 	Restore(snapshot json.RawMessage) (Instance, error)
-	// Describe returns what the chart declares about itself. Every call returns the same value.
+	// Describe returns the chart's declarations. Every call returns the same value.
 	Describe() statechart.Description
 	// Mermaid returns the chart as a Mermaid state diagram. The states with the given paths have the class current.
 	Mermaid(current ...string) string
-	// Outline returns the structure of the chart, nil if the machine is not a chart of package statechart.
+	// Outline returns the structure of the chart, or nil if the machine is not a chart of package statechart.
 	Outline() *statechart.Outline
 }
 
-// Instance is an instance in memory: a snapshot that hides the type of its context. It is a value: methods that
-// change it return the changed instance and leave the old one alone. Only one goroutine at a time may use an instance
-// and the values made from it, except for Work.Run.
+// Instance is an instance in memory: a snapshot that hides the type of its context. It is a value: methods that change
+// it return the changed instance and leave the original unchanged. Only one goroutine at a time may use an instance and
+// the values made from it, except for Work.Run.
 type Instance interface {
 	// Apply takes one macrostep.
 	Apply(event statechart.Event) (next Instance, effects []statechart.Effect, handled bool, err error)
@@ -72,12 +72,12 @@ type Instance interface {
 	Timers() []statechart.Timer
 	// Children returns the active child instances.
 	Children() []statechart.ChildRef
-	// Resolving returns the answer for a task that starts to wait under the name now, or false if the task has to wait.
+	// Resolving returns the answer to a task that begins to wait under the name, or false if the task has to wait.
 	Resolving(name string, event statechart.Event) (answer statechart.Effect, ok bool, err error)
 	// Invocations returns the services that have not ended.
 	Invocations() []statechart.Invocation
-	// WithAttempt sets how many attempts of the invocation with the key have begun.
-	WithAttempt(key string, attempt int) Instance
+	// WithAttempt sets Attempt and RetryAt of the invocation with the key.
+	WithAttempt(key string, attempt int, retryAt time.Time) Instance
 	// Prepare returns one attempt of the invocation, with a copy of the current context.
 	Prepare(invocation statechart.Invocation, call statechart.Call) (Work, error)
 }
@@ -273,12 +273,12 @@ func (i *instance[C]) Resolving(name string, event statechart.Event) (statechart
 }
 
 // WithAttempt implements Instance.
-func (i *instance[C]) WithAttempt(key string, attempt int) Instance {
+func (i *instance[C]) WithAttempt(key string, attempt int, retryAt time.Time) Instance {
 	next := *i
 	next.snapshot.Services = slices.Clone(i.snapshot.Services)
 	for k := range next.snapshot.Services {
 		if next.snapshot.Services[k].Key == key {
-			next.snapshot.Services[k].Attempt = attempt
+			next.snapshot.Services[k].Attempt, next.snapshot.Services[k].RetryAt = attempt, retryAt
 		}
 	}
 	return &next

@@ -91,7 +91,7 @@ func TestAMachineHidesTheTypeOfItsContext(t *testing.T) {
 	if err != nil || !restored.Settled() || restored.Status() != statechart.Active || len(restored.Timers()) != 1 {
 		t.Errorf("Restore(%s) = %+v, %v", snapshot, restored, err)
 	}
-	if same, err := restored.WithAttempt("9.9", 1).Snapshot(); err != nil || string(same) != string(snapshot) {
+	if same, err := restored.WithAttempt("9.9", 1, time.Time{}).Snapshot(); err != nil || string(same) != string(snapshot) {
 		t.Errorf("WithAttempt of an unknown key changes the snapshot to %s, want %s, %v", same, snapshot, err)
 	}
 }

@@ -80,9 +80,9 @@ func (m *Machines) Lookup(id string) (Machine, error) {
 // It returns nil if no machine has the ID.
 func (m *Machines) Versions(id string) []Machine { return slices.Clone(m.byID[id]) }
 
-// Restore returns a stored instance and the machine that runs it. That is the version that stored the instance. If
-// that version is not hosted, it is the lowest higher version that migrates from it. Its errors wrap
-// ErrUnknownMachine or the errors of Machine.Restore. Nothing is stored.
+// Restore returns a stored instance and the machine that runs it: the version that stored the instance. If that version
+// is not hosted, the machine is the lowest higher version that migrates from it. Restore stores nothing. Its errors
+// wrap ErrUnknownMachine or the errors of Machine.Restore.
 func (m *Machines) Restore(record instances.Record) (Machine, Instance, error) {
 	if _, err := m.Lookup(record.Instance.Machine); err != nil {
 		return nil, nil, err

@@ -13,10 +13,10 @@ import (
 
 // The types of the runtime's own messages, and of its events for charts.
 const (
-	// WaitEvent is the type of an event that does nothing but hand over a task's token.
+	// WaitEvent is the type of an event that only passes the token of a task to the instance.
 	WaitEvent = statechart.ReservedPrefix + "wait"
-	// TokenExpired is the type of the event {"name", "execution"}. A chart that declares the event receives it when a
-	// waiting task has timed out or the execution of the task has ended.
+	// TokenExpired is the type of an event with the keys name and execution. A chart that declares the event receives
+	// it when a waiting task has timed out or the execution of the task has ended.
 	TokenExpired = "token.expired"
 
 	heartbeatEvent  = statechart.ReservedPrefix + "token"
@@ -37,7 +37,8 @@ type ownMessage struct {
 	check func(t *turn, d Delivery) (verdict, error)
 	// apply applies the message. After an error, the draft is rolled back.
 	apply func(t *turn, ctx context.Context, d Delivery) error
-	// periodic messages repeat while they are needed. A periodic message that changes nothing needs no write.
+	// periodic is set for messages that repeat while they are needed. A periodic message that changes nothing needs no
+	// write.
 	periodic bool
 }
 
@@ -125,7 +126,7 @@ func (t *turn) applyNow(event statechart.Event) error {
 	return t.step(event)
 }
 
-// incarnationOf returns the incarnation in a message of the loop itself: the creation of its instance, in
+// incarnationOf returns the incarnation in a message of the loop itself: the time of creation of its instance, in
 // milliseconds since 1970. It returns 0 if the message has none.
 func incarnationOf(body string) int64 {
 	var origin struct {
@@ -146,8 +147,8 @@ func eventHead(body json.RawMessage) (head struct{ Type, ID string }) {
 	return head
 }
 
-// untilTimer returns the time left until the event's timer is due. It is zero or negative if the timer is due, and
-// zero for other events. The sender's clock may be ahead of this process.
+// untilTimer returns the time left until the event's timer is due. It is zero or negative if the timer is due, and zero
+// if the instance has no such timer or the event is no timer. The sender's clock may be ahead of this process.
 func (t *turn) untilTimer(event statechart.Event) (early time.Duration) {
 	if event.Type == statechart.TimerEvent {
 		if timer, ok := t.timer(event.Timer); ok {

@@ -20,7 +20,7 @@ type Observer struct {
 	Parked func(ctx context.Context, parked Parked)
 	// Retried is called for a delivery that failed and will be retried with the deliveries behind it.
 	Retried func(ctx context.Context, retried Retried)
-	// Committed is called for each commit. An event may take several. A commit whose answer is lost is not reported.
+	// Committed is called for each commit (an event may take several). A commit whose answer is lost is not reported.
 	Committed func(ctx context.Context, committed Committed)
 	// Conflict is called when a turn starts again because another writer was faster.
 	Conflict func(ctx context.Context, instance string)
@@ -52,7 +52,7 @@ type Applied struct {
 	Duration time.Duration
 	// Settled is false if a service will be retried. A later delivery is then reported with Resumed.
 	Settled bool
-	// Resumed says that the delivery settled an instance that an earlier one left unsettled. Event is then "resume".
+	// Resumed is set if the delivery settled an instance that an earlier one left unsettled. Event is then "resume".
 	Resumed bool
 }
 
@@ -71,7 +71,7 @@ type Retried struct {
 	Behind int
 	Reason error
 	Wait   time.Duration
-	// Unreadable says that the item cannot be read and a person must act: repair it, deploy its version, or permit access.
+	// Unreadable is set if the item cannot be read. A person must repair it, deploy its version, or permit access.
 	Unreadable bool
 }
 
@@ -115,7 +115,7 @@ type Performed struct {
 // ActivityKind is the kind of an Activity.
 type ActivityKind string
 
-// The kinds of activities. A turn contains events and effects, an event services.
+// The kinds of activities. A turn contains events and effects. An event contains services.
 const (
 	// TurnActivity is one turn of an instance. Its Trace is the trace of the first delivery.
 	TurnActivity ActivityKind = "turn"
@@ -171,7 +171,7 @@ func (l *Loop) begin(ctx context.Context, activity Activity) (context.Context, f
 // errPanicked is the error of an activity that panics.
 var errPanicked = errors.New("panic")
 
-// during does the work of an activity and calls end, even if the work panics.
+// during does the work of an activity, then calls end, even if the work panics.
 func during(end func(error), work func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -183,7 +183,7 @@ func during(end func(error), work func() error) (err error) {
 	return work()
 }
 
-// observedTurn runs turn as an activity.
+// observedTurn runs Loop.turn as an activity.
 func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery, under conditions) (done int, err error) {
 	if l.config.Observer.Begin == nil {
 		return l.turn(ctx, deliveries, under)
@@ -196,7 +196,7 @@ func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery, under co
 	return done, err
 }
 
-// observedTry runs try as an activity.
+// observedTry runs turn.try as an activity.
 func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Event, folded bool) error {
 	observer := &t.loop.config.Observer
 	if observer.Applied == nil && observer.Begin == nil {
@@ -225,10 +225,10 @@ func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Eve
 	return err
 }
 
-// resumeName is the event name of an observed resume.
+// resumeName is the name of the event that observedResume reports.
 const resumeName = "resume"
 
-// observedResume runs resume, as an activity if there is anything to settle.
+// observedResume runs turn.resume, as an activity if the instance is unsettled.
 func (t *turn) observedResume(ctx context.Context, d Delivery) (parked bool, err error) {
 	if t.draft.Instance == nil || t.draft.Instance.Settled() || t.loop.config.Observer.Applied == nil && t.loop.config.Observer.Begin == nil {
 		return t.resume(ctx, d)
@@ -368,7 +368,7 @@ func (t *turn) reportHeld(ctx context.Context, err error) {
 	}
 }
 
-// observedAttempt runs attempt as an activity.
+// observedAttempt runs the function attempt as an activity.
 func (s *services) observedAttempt(ctx context.Context, invocation statechart.Invocation, run func(context.Context) (any, error)) (any, error) {
 	loop := s.turn.loop
 	if loop.config.Observer.Begin == nil {

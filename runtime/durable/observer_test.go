@@ -78,8 +78,8 @@ func TestAnObserverHearsOfRetriesUntilTheInstanceHasSettled(t *testing.T) {
 			"applied charge to order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false",
 			"retried after 5s",
 			"unsettled for 10s, outbox of 0s",
-			"committed 2 with 0 effects", // The count of the second try.
-			"committed 3 with 0 effects", // The attempt of the second try.
+			"committed 2 with 0 effects", // This commit stores the count of the second try.
+			"committed 3 with 0 effects", // This commit stores the attempt of the second try.
 			"retried after 10s",
 			"unsettled for 20s, outbox of 0s", // The commits in between do not reset the time.
 			"committed 4 with 0 effects",

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A deployment adds the machines of these tests. A message of the runtime reaches a process of the old build, which hosts
-// order only.
+// A deployment adds the machines of these tests. A message of the runtime reaches a process of the old build, which
+// hosts only the machine `order`.
 
 // throughOldBuild lets the old build receive the waiting messages for a while.
 func (w *world) throughOldBuild(t *testing.T, d time.Duration) {

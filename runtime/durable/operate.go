@@ -13,11 +13,12 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/internal/plainjson"
 	"github.com/settle-run/settle/runtime/internal/readjson"
+	"github.com/settle-run/settle/runtime/internal/stepcount"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Operate returns the record after an operator's change, to be stored at the next revision, and the chart's microsteps.
-// Then send the instance any event, so that a consumer settles it and performs its effects. Fails with
+// Operate returns the record after an operator's change, and the chart's microsteps. Store the record, which has the
+// next revision. Then send the instance any event, so that a consumer settles it and performs its effects. Fails with
 // instances.ErrEnded, instances.ErrInUse, ErrUnstorable, the chart's errors, or as Machines.Restore does.
 func Operate(machines *Machines, record instances.Record, op instances.Operation) (instances.Record, []statechart.Microstep, error) {
 	// Only the consumer knows its limits and whether it emits events, so the change drops no entry of the history and
@@ -62,7 +63,14 @@ func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep))
 	case op.Kind != instances.Stop && op.Kind != instances.Move:
 		return nil, fmt.Errorf("expected a known kind of operation, got %q", op.Kind)
 	}
-	if t.machine, t.draft.Instance, err = t.loop.machines.Restore(*record); err != nil {
+	read := *record
+	if op.Kind == instances.Move {
+		// A turn whose services run, or died, before its commit has used the next keys.
+		if read.Snapshot, err = stepcount.SkipTurn(read.Snapshot); err != nil {
+			return nil, &statechart.UnreadableError{Err: err}
+		}
+	}
+	if t.machine, t.draft.Instance, err = t.loop.machines.Restore(read); err != nil {
 		return nil, err
 	}
 	owed, _, _ := owedTo(record.Snapshot, t.machine, t.draft.Instance)
@@ -101,7 +109,7 @@ func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep))
 }
 
 // forget drafts a record without the data of the instance. The record keeps the parts that recognise late messages: the
-// watermark, the creation and the parent.
+// watermark, the time of creation and the parent.
 func (t *turn) forget(op instances.Operation) (json.RawMessage, error) {
 	was := t.stored.Record
 	switch {
@@ -212,7 +220,7 @@ func withContext(machine Machine, instance Instance, context json.RawMessage) (I
 	return instance, nil
 }
 
-// lostIn returns the path of the first value that is missing or different in kept. A value that Go's omitempty leaves
+// lostIn returns the path of the first value that is missing or different in `kept`. A value that Go's omitempty leaves
 // out does not count as lost.
 func lostIn(wanted, kept any, path string) (string, bool) {
 	fields, isObject := wanted.(map[string]any)

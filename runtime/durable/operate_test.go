@@ -166,7 +166,7 @@ func TestAnOperatorMovesAnInstance(t *testing.T) {
 		}
 		w.run(t)
 		w.wantState(t, "order/1", "idle")
-		w.wantLog(t, "order/1", "mended", "charge ok") // The timer of waiting is gone.
+		w.wantLog(t, "order/1", "mended", "charge ok") // The timer of the state `waiting` is gone.
 		// Move into a state with a timer.
 		steps := w.operate(t, "order/1", instances.Operation{Kind: instances.Move, State: "waiting"})
 		if want := []statechart.Microstep{{Event: "settle.move", Exited: []string{"idle"}, Entered: []string{"waiting"}}}; !cmp.Equal(steps, want) {

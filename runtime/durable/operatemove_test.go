@@ -2,7 +2,10 @@ package durable_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,8 +15,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// An event has used up its tries, because its service kills the process, or it has used up the services that one event
-// may call. Then an operator moves the instance into a state with another service.
+// An event has used up either its tries, because its service kills the process, or the services that one event may
+// call. Then an operator moves the instance into a state with another service.
 func TestAMoveGivesTheNextServiceItsTries(t *testing.T) {
 	t.Parallel()
 	calls := 0
@@ -47,6 +50,52 @@ func TestAMoveGivesTheNextServiceItsTries(t *testing.T) {
 				t.Errorf("%s: the instance shows %+v", name, shown)
 			}
 			w.wantParked(t)
+		})
+	}
+}
+
+// While the service of an unstored event runs, an operator moves the instance to another service, or changes the
+// context so that the redelivered event leads to another service.
+func TestAMoveGivesServicesNewKeys(t *testing.T) {
+	t.Parallel()
+	for name, op := range map[string]instances.Operation{
+		"to a state":      {Kind: instances.Move, State: "refunding"},
+		"another context": {Kind: instances.Move, Context: json.RawMessage(`{"log": ["refund"]}`)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			call := func(name string) []invoke {
+				return []invoke{{Service: w.service(name), OnDone: []on{{Target: "idle", Actions: do{answered}}}, OnError: []on{{Target: "idle", Actions: do{gaveUp}}}}}
+			}
+			mustRefund := statechart.If("mustRefund", func(b basket) bool { return slices.Contains(b.Log, "refund") })
+			w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+				ID: "payment", Version: 1, Initial: "idle", Payloads: payloads(),
+				States: []chartState{
+					{ID: "idle", Tags: settled, On: []on{{Event: "charge", Target: "refunding", Guard: mustRefund}, {Event: "charge", Target: "charging"}, {Event: "add", Actions: do{keep}}}},
+					{ID: "charging", Invoke: call("charge")}, {ID: "refunding", Invoke: call("refund")},
+				},
+			}), durable.MachineConfig{}))
+			w.third["charge"] = lasting(20*time.Second, "charged")
+			w.post("payment/1", event("add", "a"))
+			w.run(t)
+			w.post("payment/1", event("charge", ""))
+			var consumer sync.WaitGroup
+			consumer.Go(func() { w.invoke() })
+			time.Sleep(10 * time.Second)
+			w.mu.Lock()
+			op.At = time.Now()
+			record, _, err := durable.Operate(w.machines, w.load("payment/1"), op)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.store(record)
+			w.commit(record)
+			w.mu.Unlock()
+			consumer.Wait()
+			w.run(t)
+			if charge, refund := w.calledFor("charge"), w.calledFor("refund"); len(refund) != 1 || slices.Contains(charge, refund[0]) {
+				t.Errorf("move %s: the charge has the keys %q, the refund %q, want one refund with a key of its own", name, charge, refund)
+			}
 		})
 	}
 }

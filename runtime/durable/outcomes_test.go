@@ -23,7 +23,7 @@ type toldOf struct {
 	want []string
 }
 
-// again runs that many invocations, two minutes apart.
+// again runs the function the given number of times, two minutes apart.
 func (w *world) again(times int) {
 	for range times {
 		w.invoke()
@@ -46,7 +46,7 @@ func outcomes() map[string]toldOf {
 			play: func(_ *testing.T, w *world) { w.again(4) },
 			want: []string{
 				"committed 1 with 0 effects", idled, "retried after 1s",
-				"committed 2 with 0 effects", "retried after 2s", // The count of the second try.
+				"committed 2 with 0 effects", "retried after 2s", // This commit stores the count of the second try.
 				"committed 3 with 0 effects", "committed 4 with 1 effects", "parked refuse of order/1", "performed park.delivery, failed false",
 			},
 		},
@@ -81,7 +81,7 @@ func outcomes() map[string]toldOf {
 			},
 			want: []string{
 				"committed 1 with 0 effects", idled, "retried after 1s",
-				"committed 2 with 0 effects", "committed 3 with 0 effects", "retried after 2s", // The count of the second try, and its end.
+				"committed 2 with 0 effects", "committed 3 with 0 effects", "retried after 2s", // The two commits store the count of the second try, and its end.
 			},
 		},
 		"an instance that another event settles": {
@@ -94,7 +94,7 @@ func outcomes() map[string]toldOf {
 			want: []string{
 				"committed 1 with 0 effects",
 				"applied charge to order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false", "retried after 5s",
-				"unsettled for 15m0s, outbox of 0s", "committed 2 with 0 effects", "committed 3 with 0 effects", // The count, and the end of the service.
+				"unsettled for 15m0s, outbox of 0s", "committed 2 with 0 effects", "committed 3 with 0 effects", // The two commits store the count of the try, and the end of the service.
 				"applied resume to order/1 revision 3 [charging] to [idle] attempts 11 after 0s settled true resumed true",
 				"committed 4 with 0 effects", "committed 5 with 0 effects", "applied cancel to order/1 revision 5 [idle] to [idle] attempts 11 after 0s settled true resumed false",
 			},

@@ -170,7 +170,7 @@ func (l *Loop) awaitedByParent(ctx context.Context, parent instances.Parent, mac
 	return false, nil
 }
 
-// failStart reports to the parent that the start failed permanently. Such a start is not parked: a redrive would
+// failStart reports to the parent that the start failed permanently. The start is not parked, because a redrive would
 // start a child that no parent waits for.
 func (l *Loop) failStart(ctx context.Context, d Delivery, parent instances.Parent, reason error) error {
 	to, err := instances.ParseID(parent.Instance)

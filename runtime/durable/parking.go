@@ -46,7 +46,7 @@ func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason er
 }
 
 // park moves a delivery to the dead-letter queue. If the delivery starts a child that can never start, it notifies the
-// parent instead. It does not fail the event's task if the task's token is in held.
+// parent instead. It also fails the event's task, unless `held` contains the task's token.
 func (l *Loop) park(ctx context.Context, d Delivery, reason error, held ...instances.Token) error {
 	head := eventHead(json.RawMessage(d.Body))
 	if head.Type == startEvent && !errors.Is(reason, errCycle) {
@@ -68,8 +68,8 @@ func (l *Loop) park(ctx context.Context, d Delivery, reason error, held ...insta
 	return nil
 }
 
-// parkAll parks deliveries whose group does not name an instance of a hosted machine. It retries timer events and the
-// runtime's own messages: a deployment may be adding the machine, or removing it.
+// parkAll parks deliveries whose group does not name an instance of a hosted machine. If the machine is unknown, it
+// retries timer events and the runtime's own messages: a deployment may be adding or removing the machine.
 func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error) (done int, err error) {
 	for i, d := range deliveries {
 		typ := eventHead(json.RawMessage(d.Body)).Type
@@ -141,12 +141,12 @@ func (t *turn) mayBringOutput(d Delivery) bool {
 // retriesKey is the key under which a message of the runtime counts how often it was postponed.
 const retriesKey = "$retries"
 
-// againID is the ID under which a delivery is scheduled again. Under the delivery's own ID, SQS would drop the message
-// as a duplicate.
+// againID is the deduplication ID under which a delivery is scheduled again. Under the delivery's own deduplication ID,
+// SQS would drop the message as a duplicate.
 func againID(d Delivery) string { return "again/" + keyOf(d.place()) }
 
-// postpone schedules a message of the runtime again, so that the events behind it proceed. Such a message has no
-// other sender, so it is never parked.
+// postpone schedules a message of the runtime again, so that the events behind it proceed. It parks only a message that
+// it cannot read, because nothing else would send a parked message again.
 func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reason error) error {
 	var form struct {
 		Retries int `json:"$retries"`
@@ -170,7 +170,7 @@ func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reaso
 	return nil
 }
 
-// shed returns the record without the data that serves only operators.
+// shed drops data that serves only operators: the history, and details of failed effects that need no report.
 func shed(record instances.Record) instances.Record {
 	record.History = nil
 	failed := slices.Clone(record.FailedEffects)

@@ -174,7 +174,7 @@ func TestAFiringOfAnEarlierInstanceOfTheNameIsSkipped(t *testing.T) {
 		w.post("order/1", event("wait", ""))
 		w.invoke()
 		timer := w.scheduled[0].message.Body
-		delete(w.records, "order/1") // Its retention is over.
+		delete(w.records, "order/1") // The instance's retention is over.
 		w.revision["order/1"] = 0
 		w.scheduled = nil
 		time.Sleep(time.Second)

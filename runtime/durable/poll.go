@@ -22,7 +22,7 @@ type polling struct {
 	Execution string `json:"execution"`
 	// Count distinguishes one firing from the next.
 	Count int `json:"count"`
-	// Refused says that the execution cannot be started. There is nothing to poll.
+	// Refused is set if the execution cannot be started. Then there is nothing to poll.
 	Refused     bool  `json:"refused,omitempty"`
 	Incarnation int64 `json:"$incarnation"`
 }
@@ -38,7 +38,7 @@ func (t *turn) pollExecution(ctx context.Context, form polling) error {
 			Name: awaited.Name, Status: statechart.ExecutionNotStarted, Error: awaited.Refused.Error, Cause: awaited.Refused.Cause,
 		}})
 	case form.Refused:
-		return nil // A repeated call has started the execution, or may have.
+		return nil // A repeated call may have started the execution.
 	}
 	end, err := t.describe(ctx, awaited.ARN)
 	// The first poll may come right after a late start, and reads lag (Step Functions API Reference, DescribeExecution).

@@ -55,11 +55,11 @@ type Store interface {
 	// record is stored if that is 0. Fails with ErrConflict or ErrUnstorable. After any other error, the record may or
 	// may not be stored.
 	Commit(ctx context.Context, record instances.Record) error
-	// ClearOutbox replaces the fields in left and raises the revision by one, on condition that the stored revision
-	// is the given one. Fails with ErrConflict or ErrUnstorable.
+	// ClearOutbox replaces fields of the record with the fields of left and raises the revision by one, on condition
+	// that the stored revision is the given one. Fails with ErrConflict or ErrUnstorable.
 	ClearOutbox(ctx context.Context, id instances.ID, revision int64, left Left) error
-	// KeepSends stores the last sends of senders that do not fit into the record of a receiver, until expireAt. It
-	// does not replace a stored send that comes after the given one (LastSend.After).
+	// KeepSends stores last sends that do not fit into the record of their receiver, until expireAt. It does not
+	// replace a stored send that comes after the given one (LastSend.After).
 	KeepSends(ctx context.Context, receiver instances.ID, queue string, sends []instances.LastSend, expireAt time.Time) error
 	// LastSend returns the last send of a sender that KeepSends has stored, or false.
 	LastSend(ctx context.Context, receiver instances.ID, queue, sender string) (instances.LastSend, bool, error)
@@ -67,9 +67,9 @@ type Store interface {
 	// of the instance is the given one. It changes nothing if the instance has the alias already. Fails with
 	// ErrAliasTaken or ErrConflict.
 	Claim(ctx context.Context, alias string, id instances.ID, createdAt time.Time, revision int64) error
-	// Release allows others to claim the alias, if the instance has it and its record does not list it. Until another
-	// instance claims the alias, it still leads to this one. The store may delete the alias at expireAt, or never if
-	// that is zero. expireAt is set only for an instance that has ended, because such an instance claims nothing more.
+	// Release allows others to claim the alias, if the instance has it and the record of the instance does not list it.
+	// Until another instance claims the alias, it still leads to this one. The store may delete the alias at expireAt,
+	// or never if that is zero. expireAt is set only for an instance that has ended and so claims nothing more.
 	Release(ctx context.Context, alias string, id instances.ID, createdAt, expireAt time.Time) error
 }
 
@@ -104,8 +104,8 @@ type Sender interface {
 // Queue is the FIFO queue of the deliveries.
 type Queue interface {
 	Sender
-	// SendBatch sends at most 10 messages, no two to the same instance. It returns an error for each, nil
-	// if it was sent.
+	// SendBatch sends at most 10 messages, no two to the same instance. It returns one error for each message, nil if
+	// the message was sent.
 	SendBatch(ctx context.Context, messages []Message) []error
 	// Park sends the delivery to the dead-letter queue, in its group, with the reason. It does not acknowledge the
 	// delivery. Parking a delivery again uses the same deduplication ID.
@@ -116,8 +116,8 @@ type Queue interface {
 
 // Timers sends messages to the FIFO queue at a later time.
 type Timers interface {
-	// Schedule sends the message no earlier than at. Scheduling again under the same DeduplicationID may send the
-	// message twice.
+	// Schedule sends the message no earlier than the time `at`. Scheduling again under the same DeduplicationID may
+	// send the message twice.
 	Schedule(ctx context.Context, at time.Time, message Message) error
 	// Cancel tries to prevent the sending of a message that is no longer needed. The message may still be sent.
 	Cancel(ctx context.Context, deduplicationID string) error
@@ -144,7 +144,7 @@ type Delivery struct {
 	Queue string
 	// Group is the MessageGroupId: the name of the instance.
 	Group string
-	// SequenceNumber is the queue's number of the message: decimal digits that increase within the queue.
+	// SequenceNumber is the number that the queue gave the message: decimal digits that increase within the queue.
 	SequenceNumber string
 	// DeduplicationID is the ID that the message was sent under.
 	DeduplicationID string

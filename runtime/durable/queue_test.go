@@ -227,7 +227,7 @@ func (w *world) runUntil(t *testing.T, end time.Time) {
 	}
 }
 
-// live does the work of runUntil, and returns the problem.
+// live does the work of runUntil. It returns the problem, if any.
 func (w *world) live(end time.Time) (problem string) {
 	for range invocationsMax {
 		at := w.next()

@@ -12,15 +12,15 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Rearm prepares the record of an instance that was restored from a backup. Store the result as the next revision:
+// Rearm prepares the record of an instance that was restored from a backup. Store the result as the next revision.
+// It makes these changes:
 //
-//   - The count of steps is raised to the time in microseconds, so every ID that derives from it is new.
-//   - The outbox asks again for everything the instance waits for: its timers, aliases, tasks and executions. If it
-//     has ended, it notifies its parent again.
-//   - newQueue is the ARN of a queue that replaces lost ones, or else empty.
+//   - It raises the count of steps to the time in microseconds, so every ID that derives from it is new.
+//   - It adds effects that ask again for the instance's timers, aliases, tasks and executions, or notify its parent.
+//   - If newQueue, the ARN of a queue that replaces lost ones, is set, it drops positions in earlier queues.
 //
-// Rearm returns the record of an ended instance unchanged if nothing is left to ask or to forget. Rearm migrates nothing,
-// and fails as Machines.Restore does. Call it after each restore, with a later now.
+// Rearm returns the record of an ended instance unchanged if there is no parent to notify and no position to drop.
+// Rearm migrates nothing, and fails as Machines.Restore does. Call it after each restore, with a later now.
 func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue string) (instances.Record, error) {
 	_, instance, err := machines.Restore(record)
 	if err != nil {
@@ -60,7 +60,7 @@ func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue 
 	record.Tokens = slices.Clone(record.Tokens)
 	for i := range record.Tokens {
 		token := &record.Tokens[i]
-		token.Expired = false // The message about it may have been acknowledged since the backup. The heartbeat finds the expiry again.
+		token.Expired = false // The message about the expiry may have been acknowledged since the backup. The heartbeat finds the expiry again.
 		if waits(*token) {
 			ask(statechart.Effect{Kind: heartbeat, Name: token.Key, At: at})
 		}
@@ -76,20 +76,20 @@ func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue 
 	}
 	record.Outbox = outbox
 	if record.Owes() {
-		record.ExpireAt = time.Time{} // The loop sets it again once nothing is owed.
+		record.ExpireAt = time.Time{} // The loop sets ExpireAt again once the record owes nothing.
 	}
 	record.FailedEffects = slices.Clone(record.FailedEffects)
 	for i := range record.FailedEffects {
 		if failed := &record.FailedEffects[i]; failed.Report == instances.ReportSent {
-			failed.Report = instances.ReportUnsent // The message may have been acknowledged since the backup.
+			failed.Report = instances.ReportUnsent // The report may have been acknowledged since the backup.
 		}
 	}
 	return record, nil
 }
 
-// onNewQueue returns the record without the watermarks of earlier queues. The numbers of a new queue begin anew, even if
-// the queue has the name of a lost one. The last sends move to the new queue, because a sender repeats a pending send
-// there. The decisions to park events end with their queue.
+// onNewQueue returns the record without the watermarks of earlier queues. The sequence numbers of a new queue start
+// over, even if the queue has the name of a lost one. The last sends move to the new queue, because a sender repeats a
+// pending send there. The decisions to park events end with their queue.
 func onNewQueue(record instances.Record, queue string) instances.Record {
 	record.Watermark, record.Attempts = nil, nil
 	record.RecentEvents = without(record.RecentEvents, func(known string) bool {

@@ -381,7 +381,7 @@ func TestRearmingALiveInstanceDoesNotMultiplyHeartbeats(t *testing.T) {
 		if chains := len(w.scheduled); chains != 1 {
 			t.Errorf("want one firing to be scheduled, got %d", chains)
 		}
-		if beats := w.workflows["t1"].beats; beats > 14 { // One every 20 minutes for 200 minutes, and one for each rearming.
+		if beats := w.workflows["t1"].beats; beats > 14 { // Heartbeats are sent every 20 minutes for 200 minutes, and once for each rearming.
 			t.Errorf("want no heartbeat for the past, got %d", beats)
 		}
 	})

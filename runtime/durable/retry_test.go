@@ -93,15 +93,15 @@ func TestTheTimeoutOfAnAttemptHoldsThoughTheServiceIgnoresIt(t *testing.T) {
 	})
 }
 
-func TestTwoRetriesWaitForTheLongerOfTheirIntervals(t *testing.T) {
+func TestEachRetryWaitsForItsOwnInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.third["left"], w.third["right"] = failing(1, errors.New("busy")), failing(1, errors.New("busy"))
 		w.post("order/1", event("both", ""))
 		w.run(t)
-		// Left asks for 5 seconds, right for 20. The retry waits for the longer one.
-		if want := []time.Duration{20 * time.Second}; !slices.Equal(w.delays, want) {
+		// The service left asks for a wait of 5 seconds, and right for 20.
+		if want := []time.Duration{5 * time.Second, 15 * time.Second}; !slices.Equal(w.delays, want) {
 			t.Errorf("delayed %v, want %v", w.delays, want)
 		}
 		w.wantLog(t, "order/1", "charge ok", "charge ok", "both ready")
@@ -168,7 +168,7 @@ func TestNothingStartsWhenTheTimeOfTheProcessIsUp(t *testing.T) {
 		w.third["post"] = lasting(time.Second, "posted")
 		w.post("order/1", event("ship", ""), event("ship", ""))
 		w.invoke()
-		w.wantServed(t, "pack 1", "post 1") // post had a nanosecond left.
+		w.wantServed(t, "pack 1", "post 1") // The service post had only a nanosecond left.
 		w.third["pack"] = nil
 		w.run(t)
 		w.wantLog(t, "order/1", "just so", "posted", "pack ok", "posted")

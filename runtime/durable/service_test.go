@@ -266,7 +266,7 @@ func TestATimerThatIsAlwaysDueDoesNotKeepTheProcessForEver(t *testing.T) {
 		w.post("order/2", event("add", "b"))
 		w.run(t)
 		w.wantLog(t, "order/2", "b")
-		w.wantParked(t, [2]string{"add", "does not end"}) // past is already applied.
+		w.wantParked(t, [2]string{"add", "does not end"}) // The event past is already applied.
 	})
 }
 

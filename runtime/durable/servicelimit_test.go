@@ -17,7 +17,7 @@ import (
 // refusal is the beginning of the error that a chart receives for a service above the limit.
 const refusal = "not called: expected at most "
 
-// circle is a machine whose two services lead to each other. If one fails, the machine enters the state onError.
+// circle is a machine whose two services lead to each other. If a service fails, the machine enters the state onError.
 func (w *world) circle(onDone, onError string) durable.Machine {
 	side := func(id, service, next string) chartState {
 		return chartState{ID: id, Invoke: []invoke{{Service: w.service(service), Retry: statechart.RetryPolicy{Attempts: 3},
@@ -72,8 +72,8 @@ func TestAChartWhoseServicesLeadToOneAnotherHearsOfTheLimitAndEachEventHasAllOfI
 		if want := "ask: " + refusal + "1000 services within one event"; len(log) != 2 || !strings.HasPrefix(log[0], want) || log[1] != log[0] {
 			t.Errorf("the chart logged %q, want twice %q", log, want)
 		}
-		// The loop commits before each service except the first. That commit stores the end of the service before it,
-		// or the new event. One last commit stores the end of the last service.
+		// The loop commits before each service except the first. That commit stores the end of the previous service, or
+		// the new event. One last commit stores the end of the last service.
 		if n := w.counted("Commit "); n != 2000 {
 			t.Errorf("%d writes, want 2000", n)
 		}
@@ -143,7 +143,7 @@ func TestServicesThatKillTheProcessAreCountedOnce(t *testing.T) {
 			for _, call := range w.served {
 				keys[call.Key] = true
 			}
-			// The first delivery stores no try count, so the first attempt of look runs twice.
+			// The first delivery stores no try count, so the first attempt of the service look runs twice.
 			w.wantServed(t, "ask 1", "look 1", "look 1", "look 2", "ask 1", "look 1", "look 2", "ask 1", "look 1", "look 2")
 			if len(keys) != 6 {
 				t.Errorf("%d services have begun, want 6", len(keys))

@@ -14,7 +14,7 @@ import (
 // errOutOfTime is returned for services that still run at the deadline of the invocation.
 var errOutOfTime = errors.New("the invocation has run out of time")
 
-// A service that starts within promptly of the start of its invocation counts as having the whole invocation. If the
+// A service that starts at most `promptly` after its invocation counts as having the whole invocation. If the
 // invocation runs out of time, this service loses an attempt. A service that starts later loses none.
 const promptly = time.Second
 
@@ -29,8 +29,8 @@ type services struct {
 	// failed holds the invocations whose attempt failed in this turn and will be retried.
 	failed  map[string]*retryError
 	results chan result
-	// unstored is set when a service has ended, or a timer has fired, since the last commit. start then commits before
-	// it calls another service. Otherwise a crash would run the finished service again.
+	// unstored is set when a service has ended, or a timer has fired, since the last commit. The method start then
+	// commits before it calls another service. Otherwise a crash would run the finished service again.
 	unstored bool
 }
 
@@ -59,6 +59,7 @@ func (t *turn) settle(ctx context.Context, d Delivery) error {
 	limited, cancel := t.loop.withMargin(ctx)
 	defer cancel()
 	s := &services{turn: t, delivery: d, ctx: limited, running: map[string]running{}, failed: map[string]*retryError{}, results: make(chan result)}
+	defer s.interrupt()
 	for firings := 0; !t.draft.Instance.Settled(); {
 		if fired, err := s.fireDue(); err != nil || fired {
 			if err != nil {
@@ -128,6 +129,10 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		if s.isRunning(invocation) || s.failed[invocation.Key] != nil {
 			continue
 		}
+		if wait := invocation.RetryAt.Sub(t.loop.config.Now()); wait > 0 { // A timer or another queue has woken the instance.
+			s.failed[invocation.Key] = &retryError{wait: wait, err: fmt.Errorf("the next attempt of %s is not due yet", invocation.Service)}
+			continue
+		}
 		call := statechart.Call{Instance: t.draft.Record.Instance.String(), Key: t.derivedID(invocation.Key), Attempt: invocation.Attempt + 1}
 		work, err := t.draft.Instance.Prepare(invocation, call)
 		if err != nil {
@@ -140,7 +145,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 			if len(next) == 0 {
 				return true, s.refuse(invocation)
 			}
-			continue // The services collected in next run first. A later call of start refuses this service.
+			continue // The services collected in `next` run first. A later call of start refuses this service.
 		}
 		if err := s.hold(invocation, work); err != nil {
 			held = err
@@ -154,12 +159,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	if err := s.ctx.Err(); err != nil && (len(next) > 0 || held != nil) {
 		return false, fmt.Errorf("no time left to run services: %w", err)
 	}
-	// A held service ends the turn once no other service runs. If another service has a failed attempt to retry, its
-	// wait decides when the turn is retried.
 	isOver := held != nil && len(next) == 0 && len(s.running) == 0
-	if retry := s.retry(); isOver && retry != nil {
-		return false, retry
-	}
 	if s.unstored && errors.Is(held, errTooLittleTime) {
 		held = &retryError{err: held} // Retry at once: the instance has made progress.
 	}
@@ -181,7 +181,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	}
 	for i := range next {
 		next[i].invocation.Attempt++
-		t.draft.Instance = t.draft.Instance.WithAttempt(next[i].invocation.Key, next[i].invocation.Attempt)
+		t.draft.Instance = t.draft.Instance.WithAttempt(next[i].invocation.Key, next[i].invocation.Attempt, time.Time{})
 		t.count(counts)
 		s.running[next[i].invocation.Key] = running{began: t.loop.config.Now()}
 	}
@@ -202,7 +202,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 // used up the time.
 var errTooLittleTime = errors.New("too little time left for another service")
 
-// hold returns an error if an attempt must not begin now, because something else may use it up.
+// hold returns an error if an attempt must not begin now, because it might be lost through no fault of the service.
 func (s *services) hold(invocation statechart.Invocation, work Work) error {
 	t := s.turn
 	if t.loop.config.Now().Sub(t.began) > promptly && !s.hasTime(work.Timeout) {
@@ -223,21 +223,13 @@ func (s *services) commit(ctx context.Context) error {
 		return t.commit(ctx)
 	}
 	counted, attempts := t.draft.Instance, t.draft.Record.Attempts
-	counts := attemptOf(t.draft.Record, s.delivery)
 	for _, invocation := range counted.Invocations() {
 		if s.isRunning(invocation) {
-			t.draft.Instance = t.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1)
-			if invocation.Attempt == 1 {
-				counts.Services--
-			}
+			s.uncount(invocation)
 		}
 	}
-	if !t.isApplied(s.delivery) {
-		counts.Services = max(counts.Services, 1) // Otherwise settler would not see that this event is settling the instance.
-	}
 	isOfQueue := func(a instances.Attempt) bool { return a.Queue == s.delivery.Queue }
-	t.draft.Record.Attempts = append(without(attempts, isOfQueue), counts)
-	t.changed()
+	t.draft.Record.Attempts = append(without(t.draft.Record.Attempts, isOfQueue), attemptOf(t.draft.Record, s.delivery))
 	err := t.commit(ctx)
 	t.draft.Instance, t.draft.Record.Attempts = counted, attempts
 	t.changed()
@@ -265,6 +257,10 @@ func (s *services) wait(ctx context.Context) error {
 	defer cancel()
 	select {
 	case r := <-s.results:
+		if r.err != nil && s.isLate(r.invocation) && !s.hasTime(1) {
+			s.cutOff(r.invocation) // The service has seen the end of the invocation as an error of its own.
+			return nil
+		}
 		return s.take(r)
 	case <-due.Done():
 	}
@@ -282,7 +278,7 @@ func (s *services) wait(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if s.running[invocation.Key].began.Sub(s.turn.began) > promptly {
+		if s.isLate(invocation) {
 			s.cutOff(invocation)
 		} else if err := s.take(result{invocation: invocation, policy: work.Retry, err: errOutOfTime}); err != nil {
 			return err
@@ -313,16 +309,18 @@ func (s *services) take(r result) error {
 	}
 	log.InfoContext(s.ctx, "service failed, will retry", "error", r.err, "wait", wait)
 	s.failed[r.invocation.Key] = &retryError{wait: wait, err: r.err}
+	s.turn.draft.Instance = s.turn.draft.Instance.WithAttempt(r.invocation.Key, r.invocation.Attempt, s.turn.now().Add(wait))
+	s.turn.changed()
 	return nil
 }
 
-// retry returns the error that ends the turn if an attempt will be retried, else nil. Its wait is the longest wait of
-// the failed attempts, so that no service is called too soon. The wait does not exceed the time until the next timer,
-// because timers of an unsettled instance are served only during a turn.
+// retry returns the error that ends the turn if an attempt will be retried, else nil. Its wait ends when the first retry
+// is due. The wait does not exceed the time until the next timer, because timers of an unsettled instance are served only
+// during a turn.
 func (s *services) retry() error {
 	var retry *retryError
 	for _, invocation := range s.turn.draft.Instance.Invocations() {
-		if failed := s.failed[invocation.Key]; failed != nil && (retry == nil || failed.wait > retry.wait) {
+		if failed := s.failed[invocation.Key]; failed != nil && (retry == nil || failed.wait < retry.wait) {
 			retry = failed
 		}
 	}

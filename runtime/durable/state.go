@@ -42,7 +42,7 @@ type turn struct {
 	chain instances.Chain
 }
 
-// notes holds what a turn reports once its draft is stored.
+// notes holds data that a turn needs after it has stored its draft.
 type notes struct {
 	applied []Applied
 	// cancels holds timers that are no longer needed.
@@ -97,7 +97,7 @@ func (t *turn) next(snapshot json.RawMessage) instances.Record {
 		next.State, next.Status, next.Outbox = t.draft.Instance.State(), t.draft.Instance.Status(), t.pending()
 	}
 	if next.Kept || next.Owes() {
-		next.ExpireAt = time.Time{} // TTL must not delete what is owed: see clear.
+		next.ExpireAt = time.Time{} // TTL must not delete pending work: see clear.
 	} else if next.ExpireAt.IsZero() {
 		next.ExpireAt = t.expireAt(next)
 	}

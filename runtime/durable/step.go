@@ -30,7 +30,8 @@ func (t *turn) begin(ctx context.Context, d Delivery, child childStart) (err err
 	t.draft.Instance = instance
 	if parent := child.Parent; child.Type != "" {
 		t.draft.Record.Parent = &parent
-		// An instance without a parent starts with its first event, whose transition shows the initial states.
+		// Only a child needs this line in its history. For other instances, the transition of the first event shows the
+		// initial states.
 		t.addHistory(instances.Transition{At: t.now(), Event: event, From: []string{}, To: instance.State()})
 	}
 	// The keys of services contain this time. It is the time of the message, not of the try, so a second try has the
@@ -42,7 +43,10 @@ func (t *turn) begin(ctx context.Context, d Delivery, child childStart) (err err
 		}
 	}
 	t.endAsChild()
-	return t.settle(ctx, d)
+	chain := t.chain
+	err = t.settle(ctx, d)
+	t.chain = chain // A timer that fired meanwhile has begun a chain of its own.
+	return err
 }
 
 // step takes one macrostep of the chart.
@@ -86,7 +90,7 @@ func (t *turn) addHistory(transition instances.Transition) {
 	t.changed()
 }
 
-// ask puts an effect of the chart into the outbox and records what the instance now waits for or owns.
+// ask puts an effect of the chart into the outbox and updates the lists of things that the instance waits for or owns.
 func (t *turn) ask(effect statechart.Effect) {
 	effect = t.spawnable(effect)
 	if effect.Kind == statechart.ResolveWaits {
@@ -117,13 +121,14 @@ func (t *turn) ask(effect statechart.Effect) {
 func (t *turn) owe(effect statechart.Effect) {
 	if kind := effectKinds[effect.Kind]; t.chain.Origin != "" && (kind.message != nil || kind.reports) {
 		effect.Chain = t.loop.nextHop(t.chain, t.draft.Record.Instance.String())
+		t.keepChain()
 	}
 	t.draft.Record.Outbox = append(slices.Clip(t.draft.Record.Outbox), effect)
 	t.changed()
 }
 
-// rollBack resets the draft to before, or to the last commit if the turn has committed since then. It keeps an instance
-// whose services have run during its start.
+// rollBack resets the draft to `before`, or to the last commit if the turn has committed since then. It keeps an
+// instance whose services have run during its start.
 func (t *turn) rollBack(d Delivery, before state) {
 	if before.Instance == nil && attemptOf(t.draft.Record, d).Services > 0 {
 		return
@@ -159,8 +164,8 @@ func (t *turn) storable() (json.RawMessage, error) {
 	return snapshot, nil
 }
 
-// storably makes a change only if the result can be stored. Otherwise storably restores the draft, and the error wraps
-// ErrUnstorable.
+// storably keeps the result of `change` only if the result can be stored. Otherwise it restores the draft and returns
+// an error: the error of `change`, or one that wraps ErrUnstorable.
 func (t *turn) storably(change func() error) error {
 	_, err := t.storable()
 	before := t.draft
@@ -191,8 +196,8 @@ func (t *turn) logCommitted(ctx context.Context, transitions []instances.Transit
 	}
 }
 
-// logSkipped logs why a delivery is skipped. Nothing is lost in any case. Redeliveries, late timers and late messages
-// of the runtime are normal, so they appear only in a debug log.
+// logSkipped logs why a delivery is skipped. A skipped delivery never loses an event. Redeliveries, late timers and
+// late messages of the runtime are normal, so they appear only in a debug log.
 func (t *turn) logSkipped(ctx context.Context, d Delivery, event statechart.Event) {
 	level, reason := slog.LevelInfo, "duplicate skipped, an event with its ID was already applied"
 	switch {

@@ -46,8 +46,8 @@ const taskSecondsMax = 99_999_999
 // tokenBytesMax is the longest token of a task (Step Functions API Reference, SendTaskSuccess).
 const tokenBytesMax = 2048
 
-// tokenOf returns the token in the event, nil if it has none. If it returns both a token and an error, the token serves
-// only to fail its task.
+// tokenOf returns the token in the event, or nil if it has none. If it returns both a token and an error, the token
+// serves only to fail its task.
 func tokenOf(d Delivery) (*instances.Token, error) {
 	if !bytes.Contains([]byte(d.Body), []byte(taskKey)) {
 		return nil, nil

@@ -167,7 +167,7 @@ func TestTheSecondAnswerHasAnHourOfItsOwn(t *testing.T) {
 			if call == "Answer Delivery" {
 				denied++
 			}
-			if call == "Answer HandOver" || call == "Answer Delivery" && denied == 1 { // The history lags for a second.
+			if call == "Answer HandOver" || call == "Answer Delivery" && denied == 1 { // The execution's history lags for a second.
 				return durable.ErrDenied
 			}
 			return nil

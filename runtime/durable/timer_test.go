@@ -55,8 +55,8 @@ func TestAStaleFiringCostsNoWrite(t *testing.T) {
 	})
 }
 
-// A line about a skipped event looks like a lost event. So the log reports only a producer's duplicates, unless its
-// level is DEBUG.
+// A log line about a skipped event would look like a lost event. So the log reports only a producer's duplicates,
+// unless its level is DEBUG.
 func TestTheLogSaysWhyAMessageIsSkipped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -232,8 +232,8 @@ func TestATimerThatFiresMinutesEarlyIsNotLost(t *testing.T) {
 }
 
 // A chart fails on its timer's firing for a day, and for half a day the delay queue does not accept the firing again.
-// The firing stays in its queue and blocks the instance. If the loop dropped it, it would be lost, because no producer
-// sends it again.
+// The firing stays in its queue and blocks the instance. The loop must not drop the firing, because no producer sends
+// it again.
 func TestAFiringThatTheDelayQueueRefusesBlocksItsInstanceAndIsNotLost(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]error{"denied": durable.ErrDenied, "refused": durable.ErrRefused} {
@@ -275,8 +275,8 @@ func TestAFiringThatTheDelayQueueRefusesBlocksItsInstanceAndIsNotLost(t *testing
 	}
 }
 
-// EventBridge Scheduler is slow, and an event cancels more timers than fit into an invocation. The event is acknowledged:
-// a firing that is no longer needed does nothing.
+// EventBridge Scheduler is slow, and an event cancels more timers than fit into an invocation. The loop acknowledges
+// the event without cancelling the other timers, because their firings do nothing.
 func TestCancelsDoNotUseUpTheInvocation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -177,7 +177,7 @@ func TestAnExpiryIsToldOnceHoweverLongTheOutboxIsStuck(t *testing.T) {
 	}
 }
 
-// The older build sent the expiry without the key of the token, which the item no longer has.
+// An older build sent the expiry without the key of the token. The item no longer has the token.
 func TestAnExpiryOfAnOlderBuildIsTold(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

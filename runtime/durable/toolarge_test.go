@@ -60,7 +60,7 @@ type pickyStore struct {
 	err     error
 }
 
-// mentioning refuses records whose snapshot contains the word.
+// mentioning returns a function that selects records whose snapshot contains the word.
 func mentioning(word string) func(instances.Record) bool {
 	return func(record instances.Record) bool { return strings.Contains(string(record.Snapshot), word) }
 }
@@ -72,7 +72,7 @@ func (s pickyStore) Commit(ctx context.Context, record instances.Record) error {
 	return s.process.Commit(ctx, record)
 }
 
-// handlePicky is handle with a pickyStore.
+// handlePicky does the work of handle with a pickyStore.
 func (w *world) handlePicky(t *testing.T, refused func(instances.Record) bool, err error) (failed []string) {
 	t.Helper()
 	p := w.start(functionTimeout)
@@ -121,6 +121,20 @@ func TestARecordTooFullForTheReasonStillLetsItsGroupGoOn(t *testing.T) {
 		}
 		w.wantParked(t, [2]string{"vanish", "undeclared"})
 		w.wantLog(t, "order/1", "a", "b")
+	})
+}
+
+// The store refuses to store the reason, as above. The message is still parked for its chain.
+func TestAMessageOfACycleIsParkedForItsChainThoughItsRecordIsTooFull(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("add", "a"), `{"$chain": {"origin": "x", "hops": 1001}, "type": "add", "item": "b"}`)
+		showing := func(record instances.Record) bool { return record.Error != nil }
+		if failed := w.handlePicky(t, showing, &durable.TooLargeError{Bytes: 2, BytesMax: 1}); len(failed) != 0 {
+			t.Errorf("failed: %q", failed)
+		}
+		w.wantParked(t, [2]string{`"b"`, "(HopsMax)"})
 	})
 }
 

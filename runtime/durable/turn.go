@@ -35,7 +35,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, under conditions
 	defer func() { t.reportHeld(ctx, err) }()
 	loaded := t.stored
 
-	// Drain the outbox that an earlier delivery left behind.
+	// Drain the outbox that an earlier delivery left behind, unless another queue's event is settling the instance.
 	if err := t.drain(ctx); err != nil {
 		return 0, err
 	}
@@ -109,11 +109,12 @@ func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int,
 
 // receive processes one delivery. It first settles the instance if an earlier delivery left it unsettled. Then it
 // applies the event, skips it, or parks it. done reports whether the delivery may be acknowledged. An error ends the
-// turn: the queue redelivers the deliveries behind this one. folded says that other deliveries came before it in the
-// turn.
+// turn: the queue redelivers the later deliveries, and this one unless it is done. folded is set if other deliveries
+// came before it in the turn.
 func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool, err error) {
 	t.chain = t.chainOf(d)
 	stuck, err := t.observedResume(ctx, d)
+	t.chain = t.chainOf(d) // A timer that fired meanwhile has begun a chain of its own.
 	if err != nil {
 		return false, err
 	}
@@ -219,9 +220,6 @@ func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 	if t.draft.Instance == nil || t.draft.Instance.Settled() {
 		return false, nil
 	}
-	if other, ok := t.settler(d); ok && t.loop.config.Now().Sub(t.stored.Record.UpdatedAt) < t.loop.config.SettlerWaitMax {
-		return false, fmt.Errorf("%s is being settled by message %s of %s", t.draft.Record.Instance, other.SequenceNumber, other.Queue)
-	}
 	before := t.draft
 	counted, err := t.countTry(ctx, d, false, t.isServiceNext(d))
 	if err == nil && counted > t.loop.config.AbandonedMax+t.serviceAttempts() {
@@ -305,7 +303,8 @@ func (t *turn) applyCounted(ctx context.Context, d Delivery, event statechart.Ev
 	return counted, t.apply(ctx, d, event)
 }
 
-// apply applies the delivery's event and keeps its task token, if it has one. On an error nothing has changed.
+// apply applies the delivery's event and keeps its task token, if it has one. After an error, the draft is unchanged,
+// unless the turn is broken.
 func (t *turn) apply(ctx context.Context, d Delivery, event statechart.Event) (err error) {
 	before := t.draft
 	defer func() {
@@ -328,7 +327,6 @@ func (t *turn) apply(ctx context.Context, d Delivery, event statechart.Event) (e
 	}
 	if err == nil {
 		t.closeWaits()
-		t.keepChain()
 	}
 	return err
 }
@@ -367,9 +365,9 @@ func (t *turn) commit(ctx context.Context) error {
 	return nil
 }
 
-// dispatch performs the effects of the stored outbox in order, then answers the waiting tasks. It stores the rest if
-// an effect fails or the invocation runs out of time. repeats says that an earlier turn may have performed the
-// effects already.
+// dispatch performs the effects of the stored outbox in order, then answers the waiting tasks. It stores the rest if an
+// effect fails or the invocation runs out of time. repeats is set if an earlier turn may have performed the effects
+// already.
 func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 	if !t.stored.Record.Owes() {
 		return nil

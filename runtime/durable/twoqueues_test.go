@@ -19,7 +19,7 @@ func received(queue, group, number, body string, receives int) durable.Delivery 
 	return durable.Delivery{MessageID: queue + number, ReceiptHandle: queue + number, Queue: queue, Group: group, SequenceNumber: number, ReceiveCount: receives, Body: body}
 }
 
-// The service of an event runs: on the event's first delivery, on a redelivery, or after an outage with many receives.
+// The service of an event runs on the event's first delivery, on a redelivery, or after an outage with many receives.
 // Meanwhile another queue delivers an event of the same instance.
 func TestARunningServiceIsNotRepeatedForAnEventOfAnotherQueue(t *testing.T) {
 	t.Parallel()
@@ -77,7 +77,8 @@ func TestAServiceOfASecondQueueLosesNoAttemptToANeighbour(t *testing.T) {
 	})
 }
 
-// A redelivered event of one queue conflicts with a redelivered event of the other, whose service runs.
+// A redelivered event of one queue conflicts with a redelivered event of another queue. The service of this other event
+// is running.
 func TestTwoConsumersDoNotRepeatAService(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -118,7 +119,8 @@ func TestADeniedSendBehindADeniedParkingIsGivenUp(t *testing.T) {
 	})
 }
 
-// A denied parking and a send are in one outbox. Two hours later another queue delivers an event, and the send is denied once.
+// A denied parking and a send are in one outbox. Two hours later another queue delivers an event, and the send is
+// denied once.
 func TestADeniedParkingDoesNotCountForTheSendBehindIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -146,6 +148,7 @@ func TestAServiceDoesNotWaitForAFailedEventOfAnotherQueue(t *testing.T) {
 		w.handle([]durable.Delivery{received("b", "order/1", "1", event("refuse", "b"), 1)}, functionTimeout)
 		for receives := range 2 {
 			w.handle([]durable.Delivery{received("a", "order/1", "2", event("charge", ""), receives+1)}, functionTimeout)
+			time.Sleep(5 * time.Second)
 		}
 		w.wantLog(t, "order/1", "a", "charge ok")
 	})
@@ -167,7 +170,7 @@ func TestAServiceThatRunsAfterOtherGroupsIsNotRepeatedForAnotherQueue(t *testing
 		w.post("order/1", event("add", "healthy"))
 		w.names, w.served = nil, nil
 		var other sync.WaitGroup
-		w.hook = w.frozenBefore("Load order/2", 2, func() { // The turn after the others.
+		w.hook = w.frozenBefore("Load order/2", 2, func() { // This turn runs after the other groups.
 			other.Go(func() { w.deliver("another queue", "order/2", [2]string{"1", event("add", "other")}) })
 			time.Sleep(time.Second)
 		})

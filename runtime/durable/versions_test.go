@@ -18,8 +18,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// desk is a machine in several versions. Version 2 renames open to ready, replaces charging and its service with
-// paying, and drops helped. Only version 1 declares "past".
+// desk is a machine in several versions. Version 2 renames the state `open` to `ready`, replaces `charging` and its
+// service with `paying`, and drops `helped`. Only version 1 declares the event "past".
 func (w *world) desk(version int, migrations ...statechart.Migration) durable.Machine {
 	p := payloads()
 	open, charging := "open", chartState{ID: "charging",

@@ -54,7 +54,7 @@ type world struct {
 	hook func(call string) fault
 	// refuse returns an error for a call before it takes effect. If it is nil, no call fails this way.
 	refuse   func(call string) error
-	bytesMax int // of the JSON of a record; 0 means no limit
+	bytesMax int // the maximum size of a record's JSON; 0 means no limit
 	// third holds the third parties by service.
 	third map[string]service
 
@@ -65,11 +65,11 @@ type world struct {
 	delays   []time.Duration
 	calls    []string
 	served   []statechart.Call
-	names    []string // The services in served, with their attempts.
+	names    []string // the services of the calls in `served`, with their attempts
 	emitted  []string
 	// sends holds the last sends that do not fit into the records of their receivers.
 	sends map[string]instances.LastSend
-	// aliases maps aliases to their owners. released holds the aliases that may be claimed by others.
+	// aliases maps aliases to their owners. released holds the aliases that other instances may claim.
 	aliases, released map[string]string
 	// cancels lets the loop cancel timers. A delay queue cannot do that.
 	cancels bool
@@ -363,7 +363,7 @@ func (w *world) store(record instances.Record) {
 	w.revision[record.Instance.String()] = record.Revision
 }
 
-// recent returns the record's event IDs without the digests of their bodies. It skips entries of parked events.
+// recent returns the record's event IDs without the digests of their bodies. It skips entries of events without an ID.
 func recent(record instances.Record) (ids []string) {
 	for _, entry := range record.RecentEvents {
 		if !strings.HasPrefix(entry, "parked/") {

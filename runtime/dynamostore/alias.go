@@ -17,9 +17,10 @@ import (
 	"github.com/settle-run/settle/runtime/internal/reserved"
 )
 
-// An alias is a separate item. Its key, under instance, is "alias/<alias>", and alias_of names the instance that it
-// stands for. Unlike an instance it has no revision. An alias is released when its instance gives it up or ends, and
-// expires with the instance. redeemed holds the event of the callback that redeemed the alias, as JSON.
+// An alias is a separate item. Its key, the attribute `instance`, is "alias/<alias>". The attribute `alias_of` names
+// the instance that the alias stands for. Unlike an instance it has no revision. An alias is released when its instance
+// gives it up or ends, and expires with the instance. The attribute `redeemed` holds the event of the callback that
+// redeemed the alias, as JSON.
 const (
 	aliasPrefix    = reserved.Alias + "/"
 	attrAliasOf    = "alias_of"
@@ -159,7 +160,7 @@ type Redemption struct {
 
 // Redeem stores the event of a callback with the alias, if the alias belongs to the instance and is neither released
 // nor redeemed. Of concurrent callbacks, exactly one redeems the alias. A call that does not redeem the alias returns
-// the stored redemption, not an error. by identifies the callback: a retry with the same value gets the same result.
+// the stored redemption, not an error. `by` identifies the callback: a retry with the same value gets the same result.
 func (s *Store) Redeem(ctx context.Context, alias string, id instances.ID, event json.RawMessage, by string) (Redemption, error) {
 	doing := fmt.Sprintf("redeeming alias %s of %s", alias, id)
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

@@ -24,7 +24,7 @@ func number(n int64) types.AttributeValue {
 }
 
 // attributeOf converts a value, as encoding/json marshals it, to an attribute value of the same shape. Its errors
-// contain the name.
+// contain `name`.
 func attributeOf(name string, value any) (types.AttributeValue, error) {
 	data, err := json.Marshal(value)
 	if err != nil {

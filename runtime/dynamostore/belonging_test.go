@@ -110,7 +110,7 @@ func TestErasedBelongingsAreGone(t *testing.T) {
 	client, store := withBelongings(t)
 	owner, other := instances.ID{Machine: "signup", ID: "1"}, instances.ID{Machine: "signup", ID: "2"}
 	found, _ := belongings(t, store, owner)
-	if err := store.Claim(t.Context(), "provider/released-1", other, created, 1); err != nil { // It belongs to another instance now.
+	if err := store.Claim(t.Context(), "provider/released-1", other, created, 1); err != nil { // The alias belongs to another instance now.
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -102,7 +102,7 @@ func TestSizeIsCountedAsDynamoDBCounts(t *testing.T) {
 	}
 }
 
-// The loop drops a denied effect only if it can store when the denials began.
+// The loop drops a denied effect only if the item has room for the time at which the denials began.
 func TestAFullItemHasRoomForTheTimeOfTheFirstDenial(t *testing.T) {
 	t.Parallel()
 	store := dynamostore.New(newClient(t), table)

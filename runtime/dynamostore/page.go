@@ -49,9 +49,9 @@ type Page struct {
 	Cursor string
 }
 
-// ListPage returns up to limit of the instances that the filter selects, using the index. It starts at the cursor of
-// an earlier page, or at the beginning if the cursor is empty. Instances are in the index's order: machine, state,
-// ID. While nothing changes, the pages together contain each instance once.
+// ListPage returns up to `limit` of the instances that the filter selects, using the index. It starts at the cursor of
+// an earlier page, or at the beginning if the cursor is empty. Instances are in the index's order: machine, state, ID.
+// While nothing changes, the pages together contain each instance once.
 //
 // The index usually follows the table within a second, but DynamoDB promises no time. ListPage reads each instance
 // from its item, consistently, and drops it if the filter no longer selects it. So a page may be shorter than limit,
@@ -59,8 +59,8 @@ type Page struct {
 // that moves between two pages can be in both or in neither. Instances that no store from NewIndexed has committed
 // are missing. List with Filter.Consistent misses none.
 //
-// With a machine, with or without a state, ListPage reads only that part of the index. It filters that part by tag, and
-// by a status other than active. It fails with ErrNoIndex or ErrCursor.
+// If the filter has a machine or a state of a machine, ListPage reads only that part of the index. It filters that part
+// by tag, and by a status other than active. It fails with ErrNoIndex or ErrCursor.
 func (s *Store) ListPage(ctx context.Context, filter Filter, limit int, cursor string) (Page, error) {
 	const doing = "listing the instances"
 	if limit < 1 || limit > PageInstancesMax {
@@ -127,7 +127,7 @@ func (s *Store) ListIndexed(ctx context.Context, filter Filter) iter.Seq2[instan
 	}
 }
 
-// findEntries returns up to limit entries that the filter selects, in key order. It starts behind the given key.
+// findEntries returns up to `limit` entries that the filter selects, in key order. It starts behind the given key.
 func (s *Store) findEntries(ctx context.Context, filter Filter, after string, limit int) ([]indexEntry, error) {
 	var found []indexEntry
 	for _, keys := range filter.indexRanges() {
@@ -162,7 +162,7 @@ type shardReader struct {
 	err     error
 }
 
-// mergeShards returns up to limit entries that the filter selects, in key order.
+// mergeShards returns up to `limit` entries that the filter selects, in key order.
 func (s *Store) mergeShards(ctx context.Context, filter Filter, keys indexRange, limit int) ([]indexEntry, error) {
 	var shards []*shardReader
 	for _, shard := range filter.indexShards() {
@@ -258,7 +258,7 @@ func (s *Store) readItems(ctx context.Context, entries []indexEntry) ([]map[stri
 	return items, nil
 }
 
-// atOnce calls do for each number below n, with up to pageReadsMax concurrent calls.
+// atOnce calls `do` for each number below `n`, with up to pageReadsMax concurrent calls.
 func atOnce(n int, do func(i int)) {
 	var group sync.WaitGroup
 	turns := make(chan struct{}, pageReadsMax)

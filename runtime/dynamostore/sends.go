@@ -18,9 +18,9 @@ import (
 	"github.com/settle-run/settle/runtime/internal/reserved"
 )
 
-// If the last send of a sender does not fit into the receiver's record, it is stored as a separate item. Its key, under
-// instance, is "sends/<receiver> <queue> <sender>". The item holds the ID of the send and its place in the sender's
-// order. It has no revision, because it is not an instance.
+// If the last send of a sender does not fit into the receiver's record, it is stored as a separate item. Its key, the
+// attribute `instance`, is "sends/<receiver> <queue> <sender>". The item holds the ID of the send and its place in the
+// sender's order. It has no revision, because it is not an instance.
 const (
 	sendsPrefix      = reserved.Sends + "/"
 	attrSend         = "send"
@@ -79,8 +79,8 @@ func (s *Store) LastSend(ctx context.Context, receiver instances.ID, queue, send
 	return last, true, nil
 }
 
-// MoveSends copies the sends that KeepSends stored to a new queue, after earlier queues are lost. The prefix
-// selects receivers by their names; empty means all. Copying twice changes nothing.
+// After earlier queues are lost, MoveSends copies the sends that KeepSends stored, for a new queue. The prefix selects
+// receivers by their names; empty means all. Copying twice changes nothing.
 func (s *Store) MoveSends(ctx context.Context, prefix, queue string) error {
 	doing := "moving the last sends to " + queue
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
@@ -98,7 +98,7 @@ func (s *Store) MoveSends(ctx context.Context, prefix, queue string) error {
 			key, id, expire := strings.TrimPrefix(r.text(attrInstance), sendsPrefix), r.text(attrSend), r.integer(attrExpireAt)
 			parts := strings.Split(key, " ")
 			if r.err != nil || len(parts) != 3 || parts[1] == queue {
-				continue // The item is damaged, or is of the new queue.
+				continue // The item is damaged, or belongs to the new queue.
 			}
 			receiver, err := instances.ParseID(parts[0])
 			if err == nil {

@@ -115,8 +115,8 @@ func (s *Store) Commit(ctx context.Context, record instances.Record) error {
 	return nil
 }
 
-// ClearOutbox replaces the outbox of an instance and the other fields in left, and raises the revision by one. It fails
-// with durable.ErrConflict if the stored revision is not the given one or if there is no item, and with
+// ClearOutbox replaces the outbox of an instance and the other fields in `left`, and raises the revision by one. It
+// fails with durable.ErrConflict if the stored revision is not the given one or if there is no item, and with
 // durable.ErrUnstorable if the fields cannot be stored.
 func (s *Store) ClearOutbox(ctx context.Context, id instances.ID, revision int64, left durable.Left) error {
 	doing := fmt.Sprintf("clearing the outbox of %s at revision %d", id, revision)

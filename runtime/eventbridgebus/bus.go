@@ -25,7 +25,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// SourcePrefix and the ID of the machine are the source of an event, such as settle.order.
+// SourcePrefix and the ID of the machine form the source of an event, such as settle.order.
 const SourcePrefix = "settle."
 
 const (

@@ -36,8 +36,8 @@ func effect(i int, event string) statechart.Effect {
 	return statechart.Effect{ID: fmt.Sprint("order/7@1/2.", i), Kind: statechart.EmitEvent, Event: json.RawMessage(event)}
 }
 
-// recording is an EventBridge client. It records the number of entries of each request, and calls answer, if that is
-// set, instead of next.
+// recording is an EventBridge client. It records the number of entries of each request, and calls `answer`, if that is
+// set, instead of `next`.
 type recording struct {
 	next     eventbridgebus.Client
 	answer   func(*eventbridge.PutEventsInput) (*eventbridge.PutEventsOutput, error)
@@ -127,8 +127,8 @@ func TestLargeEventsAreSplit(t *testing.T) {
 	}
 }
 
-// TestUnacceptableEventsFailAlone sends an event whose detail type is too long. EventBridge would drop such an event and
-// report no error.
+// TestUnacceptableEventsFailAlone sends an event whose detail type is too long, and an event that is not a JSON object.
+// EventBridge would drop the first one and report no error.
 func TestUnacceptableEventsFailAlone(t *testing.T) {
 	t.Parallel()
 	client, published := local(t)
@@ -205,8 +205,8 @@ func TestAResponseThatOmitsEntriesIsRetried(t *testing.T) {
 	wantClass(t, "no entries", errs[0], nil)
 }
 
-// wantClass fails the test unless the error wraps class, which is ErrRefused or ErrDenied. If class is nil, the error
-// must wrap neither.
+// wantClass fails the test unless the error wraps `class`, which is ErrRefused or ErrDenied. If `class` is nil, the
+// error must wrap neither.
 func wantClass(t *testing.T, what string, err, class error) {
 	t.Helper()
 	isRefused, isDenied := errors.Is(err, durable.ErrRefused), errors.Is(err, durable.ErrDenied)

@@ -19,9 +19,9 @@ import (
 type Callback struct {
 	// Machine is the ID of the machine whose instances wait for a callback.
 	Machine string
-	// Verify checks the key of a callback's address. instance has the form "machine/id". If the address was made for
-	// this instance, Verify returns when the address expires. For any other address, ok is false. The comparison of
-	// keys must take constant time.
+	// Verify checks the key of a callback's address. `instance` has the form "machine/id". If the address was made for
+	// this instance, Verify returns the time at which the address expires. For any other address, ok is false. The
+	// comparison of keys must take constant time.
 	Verify func(instance, until, key string) (deadline time.Time, ok bool)
 	// Read converts the body to an event and returns the alias of the instance that it is for.
 	Read func(body []byte) (alias string, event json.RawMessage, err error)

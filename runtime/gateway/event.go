@@ -56,7 +56,7 @@ func (a *api) postAliasEvent(r *http.Request) (reply, error) {
 	return a.receive(r, func() (instances.ID, error) { return a.find(r.Context(), alias) })
 }
 
-// receive reads an event from a request, sends it to the instance that find returns, and waits for its outcome if the
+// receive reads an event from a request, sends it to the instance that `find` returns, and waits for its outcome if the
 // request asks for that.
 func (a *api) receive(r *http.Request, find func() (instances.ID, error)) (reply, error) {
 	wait, err := waitOf(r.URL.RawQuery)

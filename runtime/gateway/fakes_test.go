@@ -90,7 +90,8 @@ func machines(t *testing.T) *durable.Machines {
 // queueARN is the ARN of the fake queue.
 const queueARN = "arn:aws:sqs:eu-west-1:123456789012:events.fifo"
 
-// queue is a producer.Queue that remembers deduplication IDs until forget. SQS remembers them for five minutes.
+// queue is a producer.Queue that remembers deduplication IDs until forget is called. SQS remembers them for five
+// minutes.
 type queue struct {
 	mu   sync.Mutex
 	down error

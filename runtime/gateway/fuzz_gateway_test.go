@@ -58,7 +58,7 @@ func newFuzzWorld(t *testing.T, hosted *durable.Machines, records map[instances.
 	return w
 }
 
-// signed returns a value for X-Hub-Signature-256. kind selects no value, the correct signature, the signature of
+// signed returns a value for X-Hub-Signature-256. `kind` selects no value, the correct signature, the signature of
 // another body, a signature with another secret, or the text itself.
 func signed(kind uint8, text string, body []byte) string {
 	switch kind % 5 {
@@ -157,7 +157,7 @@ func FuzzGateway(f *testing.F) {
 	})
 }
 
-// requestOf builds the event of a request. The bits of form select a Base64 body, a function URL instead of an HTTP
+// requestOf builds the event of a request. The bits of `form` select a Base64 body, a function URL instead of an HTTP
 // API, a stage, and GitHub's headers.
 func requestOf(form uint8, method, path, query, body string) events.APIGatewayV2HTTPRequest {
 	event := events.APIGatewayV2HTTPRequest{Version: "2.0", RawPath: path, RawQueryString: query, Headers: map[string]string{}, Body: body}

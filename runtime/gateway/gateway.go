@@ -34,6 +34,8 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
+	"path"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -62,7 +64,7 @@ type Store interface {
 	// had it.
 	Find(ctx context.Context, alias string) (instances.ID, error)
 	// Redeem stores the event of a callback with the instance's alias, if it is the first callback; see
-	// dynamostore.Redemption. Calling it again with the same by returns the same result.
+	// dynamostore.Redemption. A repeated call with the same `by` returns the same result.
 	Redeem(ctx context.Context, alias string, id instances.ID, event json.RawMessage, by string) (dynamostore.Redemption, error)
 }
 
@@ -80,6 +82,9 @@ type Config struct {
 	// LogDetails adds the reason to the line of a rejected request. The reason may quote the request, so set LogDetails
 	// only for development.
 	LogDetails bool
+	// BasePath is the path below which a custom domain serves the API, such as "/settle" for an API mapping "settle". The
+	// API accepts each path with and without it. OpenAPI clients use it. Empty by default.
+	BasePath string
 	// Now is the clock for the expiry of callback addresses and reserved event IDs. Defaults to time.Now.
 	Now func() time.Time
 }
@@ -97,6 +102,9 @@ func (c Config) validate(machines *durable.Machines) error {
 	if c.EventBytesMax < 1 || c.EventBytesMax > QueueBytesMax {
 		return fmt.Errorf("gateway: expected Config.EventBytesMax between 1 and %d, got %d", QueueBytesMax, c.EventBytesMax)
 	}
+	if err := checkBasePath(c.BasePath); err != nil {
+		return fmt.Errorf("gateway: Config.BasePath: %w", err)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Callbacks)) {
 		if err := c.Callbacks[name].validate(machines); err != nil {
 			return fmt.Errorf("gateway: Config.Callbacks[%q]: %w", name, err)
@@ -110,6 +118,39 @@ func (c Config) validate(machines *durable.Machines) error {
 	return nil
 }
 
+// checkBasePath returns an error unless `base` can be a Config.BasePath: empty, or segments that each start with a
+// slash. The first segment must not be one of the API's own, such as "instances".
+func checkBasePath(base string) error {
+	if base == "" {
+		return nil
+	}
+	if parsed, err := url.Parse(base); err != nil || parsed.Path != base || path.Clean(base) != base || base[0] != '/' || base == "/" {
+		return fmt.Errorf("expected a path such as /settle, without a slash at its end, got %q", base)
+	}
+	first := "/" + strings.Split(base, "/")[1]
+	for _, r := range apiRoutes {
+		if r.path == first || strings.HasPrefix(r.path, first+"/") {
+			return fmt.Errorf("expected a path that does not start like a path of the API, got %q: choose another API mapping", base)
+		}
+	}
+	return nil
+}
+
+// withoutBasePath returns the request with the path below `base`. AWS documents that rawPath does not contain the API
+// mapping ("Create AWS Lambda proxy integrations for HTTP APIs"), but other proxies leave the path as it is. So
+// withoutBasePath keeps a path that does not start with `base`.
+func withoutBasePath(r *http.Request, base string) *http.Request {
+	rest, ok := strings.CutPrefix(r.URL.Path, base)
+	if base == "" || !ok || !strings.HasPrefix(rest, "/") {
+		return r
+	}
+	target := *r.URL
+	target.Path, target.RawPath = rest, strings.TrimPrefix(r.URL.RawPath, base)
+	stripped := *r
+	stripped.URL = &target
+	return &stripped
+}
+
 // api is the handler that New returns. It has no state between requests.
 type api struct {
 	machines *durable.Machines
@@ -121,7 +162,7 @@ type api struct {
 	openAPI func() ([]byte, error)
 }
 
-// New returns the handler of the API. Events go to queue, instances come from store. The handler is safe for
+// New returns the handler of the API. Events go to `queue`, and instances come from `store`. The handler is safe for
 // concurrent use and runs in a server or in Lambda.
 func New(machines *durable.Machines, queue producer.Queue, store Store, config Config) (http.Handler, error) {
 	config = config.withDefaults()
@@ -148,6 +189,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	r = withoutBasePath(r, a.config.BasePath)
 	handler, _ := a.mux.Handler(r)
 	if _, ok := handler.(endpoint); !ok {
 		a.refuse(w, r, a.unrouted(w, r, handler))

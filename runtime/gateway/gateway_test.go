@@ -41,7 +41,11 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 			`Config.Callbacks["acme"]: unknown machine: expected one of job, signup, got "x"`},
 		"a callback without a check": {machines(t), gateway.Config{Callbacks: map[string]gateway.Callback{"acme": {Machine: "signup", Read: readAcme}}},
 			`Config.Callbacks["acme"]: expected both Verify and Read`},
-		"a webhook without a check": {machines(t), gateway.Config{Webhooks: map[string]gateway.Webhook{"acme": {}}}, `Config.Webhooks["acme"]: expected both Verify and Read`},
+		"a webhook without a check":           {machines(t), gateway.Config{Webhooks: map[string]gateway.Webhook{"acme": {}}}, `Config.Webhooks["acme"]: expected both Verify and Read`},
+		"a base path with a slash at its end": {machines(t), gateway.Config{BasePath: "/settle/"}, `Config.BasePath: expected a path such as /settle, without a slash at its end, got "/settle/"`},
+		"a base path without a slash":         {machines(t), gateway.Config{BasePath: "settle"}, `got "settle"`},
+		"a base path like a path of the API":  {machines(t), gateway.Config{BasePath: "/machines"}, `got "/machines": choose another API mapping`},
+		"a base path below a path of the API": {machines(t), gateway.Config{BasePath: "/webhooks/v1"}, `got "/webhooks/v1": choose another API mapping`},
 	} {
 		_, err := gateway.New(test.machines, &queue{}, &table{}, test.config)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -69,6 +73,29 @@ func TestProbesOfThirdPartiesRingNoAlarm(t *testing.T) {
 		if log := w.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "level=INFO") || len(w.queue.sent) != 0 {
 			t.Errorf("%s: expected one line of level INFO and nothing in the queue, got %s and %v", path, log, w.queue.sent)
 		}
+	}
+}
+
+// A custom domain may serve the API below a path. Some proxies keep this path, and others remove it.
+func TestTheAPIAcceptsPathsWithAndWithoutItsBasePath(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gateway.Config{BasePath: "/team/settle"})
+	for path, want := range map[string]int{
+		eventsPath:                  http.StatusAccepted,
+		"/team/settle" + eventsPath: http.StatusAccepted,
+		"/team/settle/instances/signup/a%2Db/events": http.StatusAccepted,
+		"/team/settler" + eventsPath:                 http.StatusNotFound,
+		"/team/settle":                               http.StatusNotFound,
+		"/team/settle/team/settle" + eventsPath:      http.StatusNotFound,
+	} {
+		if answer := post(w, path, `{"type": "RESEND"}`, nil); answer.Code != want {
+			t.Errorf("%s: expected %d, got %d %s", path, want, answer.Code, answer.Body)
+		}
+	}
+	document := httptest.NewRecorder()
+	w.ServeHTTP(document, httptest.NewRequest(http.MethodGet, "/team/settle/openapi.json", http.NoBody))
+	if !strings.Contains(document.Body.String(), `"servers":[{"url":"/team/settle"}]`) {
+		t.Errorf("expected the base path as the server's URL, got %.200s", document.Body)
 	}
 }
 

@@ -27,8 +27,8 @@ const deadlineMargin = 500 * time.Millisecond
 // have the same form:
 // https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
 //
-// The Lambda handler never returns an error: it answers an event that is not an HTTP request with 400. It decodes a body
-// in Base64 while handler reads the body.
+// The Lambda handler never returns an error: it answers an event that is not an HTTP request with 400. It decodes a
+// body in Base64 while `handler` reads the body.
 func Lambda(handler http.Handler) func(context.Context, events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 	return func(ctx context.Context, event events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 		if deadline, ok := ctx.Deadline(); ok {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -56,6 +57,7 @@ func (a *api) buildOpenAPI() ([]byte, error) {
 	}
 	return json.Marshal(object{
 		"openapi": "3.1.0",
+		"servers": []object{{"url": cmp.Or(a.config.BasePath, "/")}},
 		"info": object{
 			"title": "Settle", "version": a.version(),
 			"description": "Sends events to instances and shows them. A payload's code may require more than its schema: then the answer is 400 with the code payload.",
@@ -73,7 +75,7 @@ func (a *api) version() string {
 	return strings.Join(all, "+")
 }
 
-// variant is what a documented path stands for: a machine, a webhook or a callback, or nothing.
+// variant is the machine, the webhook or the callback that a documented path is for. It is empty for other paths.
 type variant struct{ machine, name string }
 
 // variants returns the documented paths of a route.
@@ -238,7 +240,7 @@ func isOfRuntime(machine durable.Machine, typ string) bool {
 	return slices.Contains(own, typ) || slices.Contains(machine.Describe().WorkflowEnds, typ) || strings.HasPrefix(typ, statechart.ReservedPrefix)
 }
 
-// eventOf returns the schema of an event of type typ. of is the Go type of its payload, or nil if the event has none.
+// eventOf returns the schema of an event of type typ. `of` is the Go type of its payload, or nil if the event has none.
 func eventOf(typ string, of reflect.Type) object {
 	schema := object{}
 	if of != nil {

@@ -77,7 +77,7 @@ func (d openAPI) operation(r *http.Request) (operation, bool) {
 	if path.Clean(r.URL.Path) != r.URL.Path { // No route has such a path.
 		return operation{}, false
 	}
-	for _, documented := range slices.Backward(slices.Sorted(maps.Keys(d.Paths))) { // Letters come after braces in reverse order.
+	for _, documented := range slices.Backward(slices.Sorted(maps.Keys(d.Paths))) { // Reverse order puts a longer path before its prefix.
 		pattern := regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllStringFunc(regexp.QuoteMeta(documented), func(parameter string) string {
 			if parameter == `\{alias\}` { // It may contain slashes.
 				return ".+"

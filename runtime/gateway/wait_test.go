@@ -41,7 +41,7 @@ func (w *world) apply(t *testing.T, event statechart.Event, sequence string) {
 	})
 }
 
-// TestWaitAnswersWithTheStateThatTheEventLedTo runs in virtual time. In each case, the function after changes the
+// TestWaitAnswersWithTheStateThatTheEventLedTo runs in virtual time. The function `after` of each case changes the
 // instance 3 seconds after the request.
 func TestWaitAnswersWithTheStateThatTheEventLedTo(t *testing.T) {
 	t.Parallel()

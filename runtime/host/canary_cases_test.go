@@ -20,7 +20,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// throttling throttles the first call of each AWS operation that the functions make while on is true.
+// throttling throttles the first call of each AWS operation that the functions make while `on` is true.
 type throttling struct {
 	on    atomic.Bool
 	mu    sync.Mutex
@@ -166,7 +166,7 @@ func (w *world) playCallback(payloadsShown bool) {
 	}
 	w.until("enrich/1", func(r instances.Record) bool { return len(r.State) == 1 && r.State[0] == "succeeded" })
 	for where, text := range map[string]string{"the log": w.logs.String(), "the spans": w.spans.String(), "the answers": w.answers.String()} {
-		if strings.Contains(text, key) && !(payloadsShown && where == "the log") { // The log line of the request to the third party is a payload.
+		if strings.Contains(text, key) && !(payloadsShown && where == "the log") { // The demo service logs the address, as a payload.
 			w.t.Errorf("%s contains the key of a callback address", where)
 		}
 	}

@@ -357,7 +357,7 @@ func (d *deployed) holds(instance, task string) error {
 	return err
 }
 
-// ended waits until the executions have ended, and returns the scene's outcome. executions has a workflow and an ARN
+// ended waits until the executions have ended, and returns the scene's outcome. `executions` has a workflow and an ARN
 // for each execution.
 func (d *deployed) ended(states string, executions ...string) (outcome, error) {
 	end := outcome{States: states}

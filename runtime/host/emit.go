@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// newEmit returns the function that publishes the events that charts emit on the bus of the settings. Without a bus, it
+// newEmit returns the function that publishes emitted events on the event bus of the settings. Without a bus, it
 // returns nil and logs a warning about the machines that emit.
 func newEmit(p *Process, machines *durable.Machines) func(context.Context, instances.ID, []statechart.Effect) []error {
 	if p.Settings.EventBus == "" {

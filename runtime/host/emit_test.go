@@ -58,8 +58,8 @@ func orders(*host.Process) ([]durable.Machine, error) {
 	}), durable.MachineConfig{})}, nil
 }
 
-// emitting is the deployed consumer of orders over a local AWS, restricted to its role. A rule sends the events of the
-// machine order to the queue published.
+// emitting is the deployed consumer with the machine order, on a local AWS and restricted to its role. A rule sends the
+// events that the machine emits to the queue "published".
 type emitting struct {
 	t       *testing.T
 	config  aws.Config
@@ -119,7 +119,7 @@ func (e *emitting) must(err error) {
 	}
 }
 
-// send sends events to order/7 and lets the consumer run for some time.
+// send sends events to order/7 and lets the consumer run for the duration `d`.
 func (e *emitting) send(d time.Duration, bodies ...string) {
 	e.t.Helper()
 	for i, body := range bodies {

@@ -22,6 +22,7 @@
 //	SETTLE_EVENT_BUS               the event bus for the events that charts emit           consumer; without it, they are dropped
 //	SETTLE_HISTORY_MAX             transitions stored per instance, 1 to 100               consumer; 20 by default
 //	SETTLE_HOPS_MAX                messages between instances in a row, 1 to 1000000       consumer; 1000 by default
+//	SETTLE_BASE_PATH               the path of a custom domain's API mapping               gateway; none by default
 //	SETTLE_SERVICE                 the name in metrics and traces; settle by default
 //	SETTLE_LOG_LEVEL               debug, info, warn or error
 //	SETTLE_LOG_PAYLOADS            on to log event payloads, without task tokens
@@ -68,7 +69,7 @@ func Consumer(machines Machines) Function {
 }
 
 // Gateway returns the function behind an HTTP API or a function URL. It sends events to instances, shows instances, and
-// accepts webhooks and callbacks. parties may be nil. The machines only validate events and compute views.
+// accepts webhooks and callbacks. `parties` may be nil. The machines only validate events and compute views.
 func Gateway(machines Machines, parties func(p *Process) ThirdParties) Function {
 	return Function{
 		Requires: []string{Table, QueueURL},
@@ -152,7 +153,9 @@ func newTimers(p *Process) (*schedule.DelayQueue, *schedule.Timers, error) {
 // newGateway returns the handler of the API.
 func newGateway(p *Process, machines *durable.Machines, parties ThirdParties) (any, error) {
 	store := dynamostore.New(dynamodb.NewFromConfig(p.RuntimeAWS()), p.Settings.Table)
-	handler, err := gateway.New(machines, sender(p), store, gateway.Config{Webhooks: parties.Webhooks, Callbacks: parties.Callbacks, Logger: p.Logger})
+	handler, err := gateway.New(machines, sender(p), store, gateway.Config{
+		Webhooks: parties.Webhooks, Callbacks: parties.Callbacks, BasePath: p.Settings.BasePath, Logger: p.Logger,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
@@ -48,6 +50,10 @@ type Function struct {
 // Main runs a function. It reads the settings, builds the handler and starts it. If that fails, it logs the error and
 // exits with code 1, which Lambda reports as a failed start.
 func Main(function Function) {
+	if percent, limit, ok := gcSettings(os.LookupEnv); ok {
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
+	}
 	handler, logger, err := Start(function, os.LookupEnv, loadAWS, os.Stdout, os.Stderr)
 	if err != nil {
 		logger.Error("the function cannot start", "error", err)
@@ -59,8 +65,23 @@ func Main(function Function) {
 	lambda.Start(handler)
 }
 
-// Start builds the handler of a function from the variables that lookup finds and the configuration that load returns.
-// It writes metrics to metrics and all other output to logs.
+// gcSettings returns the target percentage and the memory limit in bytes for the garbage collector, or false if it keeps its
+// defaults. In Lambda, all memory of the function is paid for. So garbage may grow to four times the live heap, until the
+// process uses three quarters of the memory. The variables GOGC and GOMEMLIMIT take precedence ("A Guide to the Go Garbage
+// Collector", https://go.dev/doc/gc-guide).
+func gcSettings(lookup func(name string) (string, bool)) (percent int, limit int64, ok bool) {
+	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
+		if _, isSet := lookup(name); isSet {
+			return 0, 0, false
+		}
+	}
+	text, _ := lookup("AWS_LAMBDA_FUNCTION_MEMORY_SIZE")
+	megabytes, err := strconv.ParseInt(text, 10, 32)
+	return 400, megabytes << 20 / 4 * 3, err == nil
+}
+
+// Start builds the handler of a function from the variables that `lookup` finds and the configuration that `load`
+// returns. It writes metrics to `metrics` and all other output to `logs`.
 func Start(function Function, lookup func(name string) (string, bool), load LoadAWS, metrics, logs io.Writer) (lambda.Handler, *slog.Logger, error) {
 	env := &Env{lookup: lookup, required: function.Requires}
 	p := &Process{Env: env, Settings: readSettings(env), AWS: env.awsConfig(load)}

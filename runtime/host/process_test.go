@@ -23,6 +23,19 @@ import (
 	"github.com/settle-run/settle/runtime/host/hosttest"
 )
 
+func TestGarbageMayFillThreeQuartersOfTheMemory(t *testing.T) {
+	t.Parallel()
+	const memory = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE=256"
+	if percent, limit, ok := gcSettings(hosttest.Environment(memory)); percent != 400 || limit != 192<<20 || !ok {
+		t.Errorf("expected 400 %% and 192 MiB, got %d %%, %d, %t", percent, limit, ok)
+	}
+	for _, environment := range [][]string{{}, {memory, "GOGC=50"}, {memory, "GOMEMLIMIT=100MiB"}, {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=much"}} {
+		if _, _, ok := gcSettings(hosttest.Environment(environment...)); ok {
+			t.Errorf("%v: expected the defaults", environment)
+		}
+	}
+}
+
 func TestSettingsAreRead(t *testing.T) {
 	t.Parallel()
 	env := NewEnv(hosttest.Environment(
@@ -35,6 +48,7 @@ func TestSettingsAreRead(t *testing.T) {
 		"SETTLE_EVENT_BUS=arn:aws:events:eu-central-1:123456789012:event-bus/team/orders",
 		"SETTLE_HISTORY_MAX=100",
 		"SETTLE_HOPS_MAX=50",
+		"SETTLE_BASE_PATH=/settle",
 		"SETTLE_SERVICE=orders",
 		"SETTLE_LOG_LEVEL=warn",
 		"SETTLE_LOG_PAYLOADS=on",
@@ -59,6 +73,7 @@ func TestSettingsAreRead(t *testing.T) {
 		EventBus:       "arn:aws:events:eu-central-1:123456789012:event-bus/team/orders",
 		HistoryMax:     100,
 		HopsMax:        50,
+		BasePath:       "/settle",
 		Service:        "orders",
 		LogLevel:       slog.LevelWarn,
 		LogPayloads:    true,

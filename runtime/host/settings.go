@@ -54,6 +54,9 @@ const (
 	// defaults to the default of durable.Config.HopsMax.
 	HopsMax = "SETTLE_HOPS_MAX"
 
+	// BasePath is the path below which the gateway's custom domain serves the API; see gateway.Config.BasePath.
+	BasePath = "SETTLE_BASE_PATH"
+
 	// Service is the service name in metrics and traces, "settle" by default.
 	Service = "SETTLE_SERVICE"
 	// LogLevel is the minimum level of the log: debug, info (the default), warn or error.
@@ -91,6 +94,7 @@ type Settings struct {
 	EventBus string
 	// HistoryMax and HopsMax are 0 for the default.
 	HistoryMax, HopsMax int
+	BasePath            string
 	// Service is never empty.
 	Service     string
 	LogLevel    slog.Level
@@ -114,6 +118,7 @@ func readSettings(r *Env) Settings {
 		ScheduleGroup:           r.Text(ScheduleGroup, "the name of a schedule group"),
 		Workflows:               r.workflows(Workflows),
 		EventBus:                r.bus(EventBus),
+		BasePath:                r.Text(BasePath, "a path such as /settle"),
 		Service:                 cmp.Or(r.Text(Service, "a name"), "settle"),
 		LogLevel:                r.level(LogLevel),
 		LogPayloads:             r.OnOff(LogPayloads),
@@ -133,15 +138,15 @@ func readSettings(r *Env) Settings {
 // Env reads environment variables and collects their problems. A variable that is unset or empty has the zero value.
 // Callers need not check for problems, because the function does not start if there are any.
 //
-// No library replaces it: github.com/caarlos0/env and github.com/sethvargo/go-envconfig would only read the text. The
-// checks and their messages would still be code of this package, with one type for each kind of variable.
+// It uses no library, because github.com/caarlos0/env and github.com/sethvargo/go-envconfig would only read the text.
+// The checks and their messages would still be code of this package, with one type for each kind of variable.
 type Env struct {
 	lookup   func(name string) (string, bool)
 	required []string
 	problems []error
 }
 
-// NewEnv returns an Env that reads variables with lookup.
+// NewEnv returns an Env that reads variables with `lookup`.
 func NewEnv(lookup func(name string) (string, bool)) *Env { return &Env{lookup: lookup} }
 
 // Require marks variables as required. A required variable that is missing is reported when it is read.
@@ -163,7 +168,7 @@ func (r *Env) Wrong(name, expected, got string) {
 	r.problems = append(r.problems, fmt.Errorf("environment variable %s: expected %s, got %s", name, expected, got))
 }
 
-// Text returns the value unchanged. expected describes it in the report of a missing required variable.
+// Text returns the value unchanged. `expected` describes it in the report of a missing required variable.
 func (r *Env) Text(name, expected string) string {
 	value, _ := r.lookup(name)
 	if value == "" && slices.Contains(r.required, name) {
@@ -261,7 +266,7 @@ func (r *Env) Duration(name string) time.Duration {
 // Count reads a number that is at least 1.
 func (r *Env) Count(name string) int { return r.count(name, "a number of at least 1", math.MaxInt) }
 
-// countTo reads a whole number from 1 to largest.
+// countTo reads a whole number from 1 to `largest`.
 func (r *Env) countTo(name string, largest int) int {
 	return r.count(name, fmt.Sprintf("a whole number from 1 to %d, or no value for the default", largest), largest)
 }

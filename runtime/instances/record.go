@@ -135,8 +135,8 @@ type FailedEffect struct {
 	At     time.Time             `json:"at"`               // when the loop gave up
 	Target string                `json:"target,omitempty"` // as in statechart.CommunicationFailure
 	Error  string                `json:"error"`
-	// Data is the JSON of the event, input or answer, or else the time that the effect asked for. Data is empty if it is
-	// longer than 2 KiB. DataBytes is the full length either way.
+	// Data is the JSON of the event, input or answer, or else the time that the effect asked for. Data longer than 2
+	// KiB is not kept. DataBytes is the full length either way.
 	Data      json.RawMessage `json:"data,omitempty"`
 	DataBytes int             `json:"data_bytes,omitempty"`
 	// Report says whether the chart has received the failure. If the chart does not declare
@@ -169,8 +169,8 @@ type Place struct {
 	Queue, SequenceNumber string
 }
 
-// NewTransitions returns the transitions of a history that an earlier history of the instance does not have. missed is
-// true if the two do not overlap, so that transitions in between may be lost.
+// NewTransitions returns the transitions that are in the history `after`, but not in the earlier history `before`.
+// missed is true if the two do not overlap, so that transitions in between may be lost.
 func NewTransitions(before, after []Transition) (fresh []Transition, missed bool) {
 	same := func(a, b Transition) bool {
 		return a.At.Equal(b.At) && a.Event == b.Event && a.Ignored == b.Ignored && slices.Equal(a.From, b.From) && slices.Equal(a.To, b.To)

@@ -1,5 +1,5 @@
-// Package instanceview has the public view of a stored instance. It is the JSON form at the HTTP API. The views of package
-// client and of the command line are based on it.
+// Package instanceview has the public view of a stored instance, which is its JSON form in the HTTP API. Package client
+// and the command line base their views on it.
 package instanceview
 
 import (
@@ -74,6 +74,8 @@ type Service struct {
 	State   string `json:"state"`
 	Service string `json:"service"`
 	Attempt int    `json:"attempt"`
+	// RetryAt is when the next attempt may begin, after a failed one.
+	RetryAt time.Time `json:"retryAt,omitzero"`
 }
 
 // Child is a live child instance.
@@ -86,9 +88,9 @@ type Child struct {
 	State string `json:"state,omitempty"`
 }
 
-// Wait is a Step Functions task that waits for an instance, without its token and anything derived from it.
+// Wait is a Step Functions task that waits for an instance, without its token or anything derived from it.
 type Wait struct {
-	// Name is the name that the instance answers the task by.
+	// Name is the name under which the instance answers the task.
 	Name string `json:"name"`
 	// Since is when the execution entered the task's state.
 	Since time.Time `json:"since"`
@@ -109,7 +111,7 @@ type Parked struct {
 // be decoded.
 func Of(machines *durable.Machines, record instances.Record) (Instance, error) {
 	var v Instance
-	// The snapshot's keys are decoded here. The record's keys are all set below.
+	// Unmarshal sets the keys that come from the snapshot. The code below sets all keys that come from the record.
 	if err := json.Unmarshal(record.Snapshot, &v); err != nil {
 		return Instance{}, fmt.Errorf("reading the snapshot of %s at revision %d: %w", record.Instance, record.Revision, err)
 	}

@@ -32,7 +32,7 @@ func Keys(typ reflect.Type) (keys []string) {
 	return keys
 }
 
-// fields returns the fields of a struct and of its embedded structs. outer are the embedding structs.
+// fields returns the fields of a struct and of its embedded structs. outer holds the embedding structs.
 func fields(typ reflect.Type, outer ...reflect.Type) (all []reflect.StructField) {
 	for i := range typ.NumField() {
 		field := typ.Field(i)
@@ -45,7 +45,7 @@ func fields(typ reflect.Type, outer ...reflect.Type) (all []reflect.StructField)
 }
 
 // Unknown returns the keys of an object that encoding/json does not decode into a value of the type, at any depth. It
-// ignores case, as encoding/json does. Nil stands for a type without keys. Unknown removes these keys from the object.
+// ignores case, as encoding/json does. A nil type has no keys. Unknown removes the returned keys from the object.
 func Unknown(typ reflect.Type, object map[string]any) (keys []string) {
 	defer func() { _ = recover() }() // If a field's own decoding method panics, the key belongs to that field.
 	if typ == nil {
@@ -96,7 +96,7 @@ func keyOf(field reflect.StructField) (key string, optional bool) {
 	}
 	key, options, _ := strings.Cut(tag, ",")
 	for option := range strings.SplitSeq(options, ",") {
-		// A struct is never empty.
+		// omitempty never leaves out a struct.
 		optional = optional || option == "omitzero" || option == "omitempty" && field.Type.Kind() != reflect.Struct
 	}
 	return cmp.Or(key, field.Name), optional
@@ -154,7 +154,7 @@ func Sample(typ reflect.Type, now time.Time, optional bool) (fields []Field) {
 	return split(text)
 }
 
-// split returns the keys of an object without the runtime's own keys. It returns nil for other JSON.
+// split returns the keys of a JSON object with their values, except reserved keys. It returns nil for other JSON.
 func split(text []byte) (fields []Field) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
@@ -183,7 +183,7 @@ func Reserved(key string) bool { return key == "type" || len(key) > 0 && key[0] 
 type filler struct {
 	now      time.Time
 	optional bool
-	// inside are the enclosing types, to stop at recursive types.
+	// inside holds the enclosing types, so that fill stops at recursive types.
 	inside map[reflect.Type]bool
 }
 
@@ -262,6 +262,6 @@ func (f filler) fillMany(v reflect.Value, name string) {
 				f.fill(v.Field(i), key)
 			}
 		}
-	default: // Functions and channels do not marshal either.
+	default: // Values of other kinds, such as functions, do not marshal to JSON.
 	}
 }

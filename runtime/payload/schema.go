@@ -14,10 +14,10 @@ import (
 type Use int
 
 const (
-	// Input is for JSON that encoding/json decodes into the type. It has no required keys, because a key that is left out
-	// gets its zero value, and it allows other keys, because they are ignored.
+	// Input is for JSON that encoding/json decodes into the type. It requires no key, because a missing key gets its
+	// zero value. It allows other keys, because they are ignored.
 	Input Use = iota
-	// Output is for JSON that encoding/json has encoded from the type. It requires the keys that are always there.
+	// Output is for JSON that encoding/json has encoded from the type. It requires the keys that are always present.
 	Output
 )
 
@@ -29,7 +29,7 @@ func Schema(typ reflect.Type, use Use) map[string]any {
 
 type describer struct {
 	use Use
-	// inside are the enclosing types, to stop at recursive types.
+	// inside holds the enclosing types, so that schema stops at recursive types.
 	inside map[reflect.Type]bool
 }
 

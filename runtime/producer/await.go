@@ -28,9 +28,9 @@ const (
 var (
 	// ErrCondition is returned by CheckCondition for a tag that the machine does not have.
 	ErrCondition = errors.New("no tag")
-	// ErrParked is wrapped if the event was parked. See ParkedError.
+	// ErrParked matches, with errors.Is, the ParkedError that Await returns if the event was parked.
 	ErrParked = errors.New("the event was parked")
-	// ErrUnreachable is wrapped if the instance ended and cannot reach the condition any more.
+	// ErrUnreachable is returned by Await if the instance ended without reaching the condition.
 	ErrUnreachable = errors.New("ended without it")
 )
 
@@ -43,7 +43,7 @@ type ParkedError struct {
 // Error contains the reason.
 func (e *ParkedError) Error() string { return ErrParked.Error() + ": " + e.Reason }
 
-// Is makes a ParkedError an ErrParked.
+// Is reports whether the target is ErrParked.
 func (e *ParkedError) Is(target error) bool { return target == ErrParked }
 
 // The interval of polls starts at PollFirst and grows to PollMax.
@@ -55,7 +55,7 @@ const (
 // NextPoll returns the pause after a poll, given the pause before it.
 func NextPoll(pause time.Duration) time.Duration { return min(pause*3/2, PollMax) }
 
-// Poll is one look at an instance.
+// Poll is one read of an instance during a wait.
 type Poll struct {
 	Record instances.Record
 	// Applied reports whether the event has been applied, ignored or parked.
@@ -95,13 +95,13 @@ func CheckCondition(machines *durable.Machines, machine string, until Condition)
 	return fmt.Errorf("machine %s has %w %q: expected one of %s", machine, ErrCondition, until, strings.Join(expected, ", "))
 }
 
-// Await polls until the instance has applied the event of SendWatched and reaches the condition. Each poll is a consistent
-// read. If the function each is not nil, Await calls it after each poll that does not end the wait. If the function
-// returns an error, the wait ends.
+// Await polls until the instance has applied the event of SendWatched and reaches the condition. Each poll is a
+// consistent read. Unless `each` is nil, Await calls it after every poll that does not end the wait. If `each` returns
+// an error, the wait ends.
 //
 // Await fails with ErrParked or ErrUnreachable, with the error of the context, or with an error of the store. An event
-// that was parked before its instance existed leaves no trace in the store. Then Await waits until the context ends.
-// If Event.Type is empty, Await does not wait until the event has been applied.
+// that was parked before its instance existed leaves no trace in the store. Then Await waits until the context ends. If
+// sent.Type is empty, Await waits only for the condition.
 func (p *Producer) Await(ctx context.Context, sent Sent, until Condition, each func(context.Context, Poll) error) (Outcome, error) {
 	poll := Poll{Pause: PollFirst}
 	for {
@@ -151,16 +151,16 @@ func sleep(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// isApplied reports whether the event was applied, ignored or parked. A duplicate leaves no trace but its ID, which the
-// instance remembers from the first delivery.
+// isApplied reports whether the event was applied, ignored or parked. For a duplicate, only its ID shows this: the
+// instance remembers the ID from the first delivery.
 func (s Sent) isApplied(record instances.Record) bool {
 	applied, sent := record.Watermark[s.Place.Queue], s.Place.SequenceNumber
 	return sent != "" && cmp.Or(cmp.Compare(len(applied), len(sent)), cmp.Compare(applied, sent)) >= 0 ||
 		s.ID != "" && durable.Remembers(record, s.ID, s.Message.Body)
 }
 
-// isIgnored reports whether the applied event is known to have been ignored: all events of its type in the history
-// since the send were ignored.
+// isIgnored reports whether the applied event is known to have been ignored. This needs a complete history since the
+// send, in which all events of the same type were ignored.
 func (s Sent) isIgnored(record instances.Record) bool {
 	if s.Type == "" || s.ID != "" && durable.Remembers(s.before, s.ID, s.Message.Body) {
 		return false
@@ -178,7 +178,8 @@ func (s Sent) isIgnored(record instances.Record) bool {
 	return ignored && !missed
 }
 
-// reached reports whether the instance has reached the condition. It fails if that is no longer possible.
+// reached reports whether the instance has reached the condition. It fails if the event was parked, or if the instance
+// has ended without reaching the condition.
 func (s Sent) reached(outcome Outcome, until Condition) (bool, error) {
 	record := outcome.Record
 	isWatched := s.Place.Queue != ""

@@ -26,7 +26,7 @@ const (
 	EventIDBytesMax = 256
 )
 
-// Errors of Check. It also returns the errors of durable.Machines.Accept.
+// Errors of Check. Check also returns the errors of durable.Machines.Accept.
 var (
 	// ErrTooLarge is returned if an event with its ID exceeds the limit.
 	ErrTooLarge = errors.New("too large")
@@ -46,7 +46,7 @@ type Queue interface {
 type Store interface {
 	// Load returns the record of an instance by a consistent read. If no record is stored, its Revision is 0.
 	Load(ctx context.Context, id instances.ID) (instances.Record, error)
-	// Reserve reserves an event ID for this event to the instance, from the given time. It returns
+	// Reserve reserves an event ID for this event to the instance. The reservation starts at the given time. It returns
 	// dynamostore.ErrIDReused if the ID is reserved for another event. Reserving the same event again succeeds.
 	Reserve(ctx context.Context, to instances.ID, eventID string, event json.RawMessage, at time.Time) error
 }
@@ -73,7 +73,8 @@ type Event struct {
 }
 
 // Check validates an event and builds its message. The event's ID is eventID or the event's own $id. If both are given,
-// they must be equal. An event without an ID is never deduplicated. With its ID, an event has at most bytesMax bytes.
+// they must be equal. An event without an ID is never deduplicated. An event, including its ID, may have at most
+// bytesMax bytes.
 func Check(machines *durable.Machines, to instances.ID, body []byte, eventID string, bytesMax int) (Event, error) {
 	if !utf8.Valid(body) {
 		// encoding/json accepts invalid UTF-8. SQS does not.
@@ -116,9 +117,10 @@ func withEventID(event []byte, id string) []byte {
 	return []byte(strings.TrimSuffix(object, "}") + `,"$id":` + string(quoted) + "}")
 }
 
-// Reserve reserves the ID of an event, before the event is queued. If the process dies in between, a retry of the same
-// event reuses the reservation. Without an ID, Reserve does nothing. It fails with dynamostore.ErrIDReused. An event whose
-// ID derives from its body needs no reservation, because no other event has that ID.
+// Reserve reserves the ID of an event, before the event is queued. If the process dies before it queues the event, a
+// retry of the same event reuses the reservation. Without an ID, Reserve does nothing. It fails with
+// dynamostore.ErrIDReused. An event whose ID derives from its body needs no reservation, because no other event has
+// that ID.
 func (p *Producer) Reserve(ctx context.Context, event Event) error {
 	if event.ID == "" {
 		return nil

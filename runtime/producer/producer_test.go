@@ -19,7 +19,7 @@ const arn = "arn:aws:sqs:eu-west-1:123456789012:settle.fifo"
 
 var lamp1 = instances.ID{Machine: "lamp", ID: "1"}
 
-// ports is a queue and a store. The queue accepts any message, under one sequence number.
+// ports is a queue and a store. The queue accepts every message, and always returns the same sequence number.
 type ports struct {
 	producer.Store
 	sequence string
@@ -36,8 +36,8 @@ func (p *ports) Load(context.Context, instances.ID) (instances.Record, error) {
 	return p.record, nil
 }
 
-// TestAwaitRecognisesTheOutcomeOfItsEvent waits ten seconds for the outcome of the event LIGHT with the ID light-1. before
-// is the record when the event is queued. after is the record from then on.
+// TestAwaitRecognisesTheOutcomeOfItsEvent waits ten seconds for the outcome of the event LIGHT with the ID light-1. In
+// each case, `before` is the record when the event is queued, and `after` is the record from then on.
 func TestAwaitRecognisesTheOutcomeOfItsEvent(t *testing.T) {
 	t.Parallel()
 	machine := durable.Host(statechart.Must(statechart.Definition[struct{}]{
@@ -81,7 +81,7 @@ func TestAwaitRecognisesTheOutcomeOfItsEvent(t *testing.T) {
 	}{
 		"the watermark has reached it": {at("7"), at("100"), producer.Settled, nil, false},
 		"a later event":                {at("7"), at("1000"), producer.Settled, nil, false},
-		// As a text, 99 comes after 100.
+		// Compared as text, 99 is greater than 100.
 		"an earlier event":        {at("7"), at("99"), producer.Settled, context.DeadlineExceeded, false},
 		"no sequence number":      {at("7"), at("100"), producer.Settled, context.DeadlineExceeded, false},
 		"no event":                {at(""), at(""), producer.Settled, context.DeadlineExceeded, false},

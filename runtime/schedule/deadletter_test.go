@@ -17,7 +17,7 @@ import (
 
 const queueARN = "arn:aws:sqs:us-east-1:000000000000:"
 
-// given returns the messages in the queue of that name.
+// given returns the messages in the queue with the given name.
 func (f *fixture) given(name string) []string {
 	f.t.Helper()
 	output, err := f.client.ReceiveMessage(f.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &name, MaxNumberOfMessages: 10})

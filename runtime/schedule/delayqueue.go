@@ -30,13 +30,15 @@ type DelayQueue struct {
 
 var _ durable.Timers = (*DelayQueue)(nil)
 
-// NewDelayQueue returns the delay queue with the given URL. now is the clock that the delay queue computes delays with.
+// NewDelayQueue returns the delay queue with the given URL. `now` is the clock that the delay queue computes delays
+// with.
 func NewDelayQueue(client Client, url string, now func() time.Time) *DelayQueue {
 	return &DelayQueue{client: client, url: url, now: now}
 }
 
-// Schedule ensures that the message is sent to the FIFO queue no earlier than the time at, or immediately if it has passed.
-// Errors wrap durable.ErrRefused or durable.ErrDenied. After any other error, the message may or may not be sent.
+// Schedule ensures that the message is sent to the FIFO queue, no earlier than `at`. If `at` has passed, the message is
+// sent immediately. Errors wrap durable.ErrRefused or durable.ErrDenied. After any other error, the message may or may
+// not be sent.
 func (q *DelayQueue) Schedule(ctx context.Context, at time.Time, message durable.Message) error {
 	return q.put(ctx, delay(ctx, at, message))
 }

@@ -48,7 +48,8 @@ type Forwarder struct {
 }
 
 // NewForwarder returns a forwarder from the delay queue to the sender's FIFO queue. A message that travels in hops
-// returns to EventBridge Scheduler as soon as timers can schedule it. With nil timers, it travels in hops to the end.
+// returns to EventBridge Scheduler as soon as `timers` can schedule it. If `timers` is nil, the message travels in hops
+// to the end.
 func NewForwarder(delays *DelayQueue, timers *Timers, sender durable.Sender) *Forwarder {
 	return &Forwarder{delays: delays, timers: timers, sender: sender}
 }
@@ -104,7 +105,7 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 	return nil
 }
 
-// Read returns the message to an instance that is wrapped in a message of the delay queue or of its dead-letter queue.
+// Read returns the message for an instance from the body of a message in the delay queue or in its dead-letter queue.
 // Errors wrap ErrNotDelayed.
 func Read(body string) (durable.Message, error) {
 	message, to, err := decode(body)
@@ -114,7 +115,7 @@ func Read(body string) (durable.Message, error) {
 	return durable.Message{To: to, Body: message.Body, DeduplicationID: message.DeduplicationID}, nil
 }
 
-// decode reads a body that put or EventBridge Scheduler has written.
+// decode reads a body that `put` or EventBridge Scheduler has written.
 func decode(body string) (delayed, instances.ID, error) {
 	var read letter
 	err := json.Unmarshal([]byte(body), &read)

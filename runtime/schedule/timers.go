@@ -18,9 +18,9 @@ import (
 	"github.com/settle-run/settle/runtime/internal/plainjson"
 )
 
-// Lead is how long before a message is due its schedule sends it to the delay queue. The delay queue is precise to
-// the second, but EventBridge Scheduler may be late by up to a minute (EventBridge Scheduler User Guide, "Schedule
-// types").
+// Lead is the time from the moment when a schedule sends its message to the delay queue until the message is due. The
+// delay queue is precise to the second, but EventBridge Scheduler may be late by up to a minute (EventBridge Scheduler
+// User Guide, "Schedule types").
 const Lead = 3 * time.Minute
 
 // descriptionBytesMax is Scheduler's limit for a description.
@@ -75,10 +75,11 @@ func NewTimers(delays *DelayQueue, client SchedulerClient, config SchedulerConfi
 	return &Timers{delays: delays, client: client, config: config}, nil
 }
 
-// Schedule ensures that the message is sent to the FIFO queue no earlier than the time at, or immediately if it has
-// passed. A second call with the same DeduplicationID and time creates no second schedule. If EventBridge Scheduler
-// denies or refuses a message, Schedule logs a warning and sends the message to the delay queue, whose response decides. Errors
-// wrap durable.ErrRefused or durable.ErrDenied. After any other error, the message may or may not be sent.
+// Schedule ensures that the message is sent to the FIFO queue, no earlier than `at`. If `at` has passed, the message is
+// sent immediately. A second call with the same DeduplicationID and time creates no second schedule. If EventBridge
+// Scheduler denies or refuses a message, Schedule logs a warning and sends the message to the delay queue. The response
+// of the delay queue then decides whether Schedule succeeds. Errors wrap durable.ErrRefused or durable.ErrDenied. After
+// any other error, the message may or may not be sent.
 func (t *Timers) Schedule(ctx context.Context, at time.Time, message durable.Message) error {
 	if at.Sub(t.delays.now()) <= HopMax {
 		return t.delays.Schedule(ctx, at, message)

@@ -254,8 +254,8 @@ func TestAnAnswerToAnInvalidTokenExpiresAtOnce(t *testing.T) {
 	}
 }
 
-// The task has timed out. The event of its producer names another execution, which still runs and whose history never
-// shows the token. Answer returns ErrDenied, because the loop must retry the answer for a limited time only.
+// The task has timed out. The producer's event names another execution, which still runs and whose history never shows
+// the token. Answer returns ErrDenied, because the loop must retry the answer for a limited time only.
 func TestAnAnswerIsDeniedWhileAnotherExecutionRuns(t *testing.T) {
 	t.Parallel()
 	inWorkflow(t, nil, func(f *fixture) {

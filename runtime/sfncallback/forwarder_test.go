@@ -43,7 +43,7 @@ func (c *clerk) Send(_ context.Context, m durable.Message) (string, error) {
 	return "", nil
 }
 
-// forward forwards the end of an execution. detail adds keys to the event's detail.
+// forward forwards the end of an execution. `detail` adds keys to the event's detail.
 func (c *clerk) forward(ctx context.Context, name, detail string) error {
 	body := fmt.Sprintf(`{"detail-type":"Step Functions Execution Status Change","detail":{"executionArn":%q,"name":%q,%s}}`, executionARN, name, detail)
 	return sfncallback.NewForwarder(c, c, slog.New(slog.DiscardHandler)).Forward(ctx, body)

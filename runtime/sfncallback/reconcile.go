@@ -31,7 +31,8 @@ func (undecidedError) Error() string {
 // Is makes an undecidedError a durable.ErrDenied, so that the loop retries it for a limited time.
 func (undecidedError) Is(target error) bool { return target == durable.ErrDenied }
 
-// reconcile reads the execution's history to find out how the task ended. It returns nil if this answer ended it.
+// reconcile reads the execution's history to find out how the task ended. It returns nil if this answer ended the task,
+// or if no history can show the end.
 func (c *Callback) reconcile(ctx context.Context, token instances.Token, answer instances.Answer) error {
 	if token.Execution == "" {
 		return nil
@@ -55,10 +56,11 @@ func (c *Callback) reconcile(ctx context.Context, token instances.Token, answer 
 	return fmt.Errorf("%w: its history ends with %s", durable.ErrExpired, end.Type)
 }
 
-// end returns the last event of the task that was scheduled with the token; nil if the history has no such task. over
-// reports whether the execution is over, which means that its last event ends it. Earlier end events do not count,
-// because a redrive appends to the history of a failed execution (Step Functions Developer Guide, "Restarting state
-// machine executions with redrive"). end reads backwards, because the task is likely to be near the end.
+// end returns the last event of the task that was scheduled with the token; nil if the history has no such task. `over`
+// reports whether the execution is over, which means that the history's last event ends the execution. Earlier end
+// events do not count, because a redrive appends to the history of a failed execution (Step Functions Developer Guide,
+// "Restarting state machine executions with redrive"). end reads backwards, because the task is likely to be near the
+// end.
 func (c *Callback) end(ctx context.Context, token instances.Token) (last *types.HistoryEvent, over bool, err error) {
 	after := make(map[int64]types.HistoryEvent) // by the ID of the previous event
 	pages := sfn.NewGetExecutionHistoryPaginator(c.client, &sfn.GetExecutionHistoryInput{

@@ -19,9 +19,9 @@ import (
 	"github.com/settle-run/settle/runtime/sfncallback"
 )
 
-// refuser is an HTTP client for Step Functions. It counts the calls and fails each call with the code of its
-// operation. It passes calls without a code to next, if that is set. In codes, a key such as "StartExecution #2" applies
-// to the second call only.
+// refuser is an HTTP client for Step Functions. It counts the calls and fails each call with the code of its operation.
+// It passes calls without a code to `next`, if that is set. In `codes`, a key such as "StartExecution #2" applies to
+// the second call only.
 type refuser struct {
 	codes map[string]string
 	next  aws.HTTPClient

@@ -132,8 +132,8 @@ func executionARN(machine, name string) string {
 }
 
 // Describe returns how the execution ended; nil while it runs. Fails with durable.ErrNoExecution, durable.ErrRefused or
-// durable.ErrDenied. An instance may be imported from another Region or account, and the role may not read executions
-// there. So Describe returns durable.ErrNoExecution for them.
+// durable.ErrDenied. An instance may be imported from another Region or account, and the role cannot read executions
+// there. So Describe returns durable.ErrNoExecution for such executions.
 func (w *Workflows) Describe(ctx context.Context, arn string) (*statechart.ExecutionEnded, error) {
 	if len(w.arns) > 0 && !w.isNear(arn) {
 		return nil, fmt.Errorf("%w: expected one in the Region and the account of the workflows, got %s", durable.ErrNoExecution, arn)

@@ -195,8 +195,8 @@ func TestAStartWithALostAnswerIsNotRefused(t *testing.T) {
 	}
 }
 
-// refusing is a client whose calls fail: StartExecution with code, DescribeExecution with look. If look is empty, the
-// execution runs.
+// refusing is a client whose calls fail: StartExecution fails with `code`, and DescribeExecution with `look`. If `look`
+// is empty, the execution runs.
 type refusing struct{ code, look string }
 
 func (r refusing) StartExecution(context.Context, *sfn.StartExecutionInput, ...func(*sfn.Options)) (*sfn.StartExecutionOutput, error) {
@@ -378,7 +378,7 @@ func TestAForeignMessageIsLeftToTheQueue(t *testing.T) {
 	}
 }
 
-// The instance was imported from another Region. The consumer's role does not permit to read that execution.
+// The instance was imported from another Region. The consumer's role does not permit reading that execution.
 func TestAnExecutionOfAnotherRegionDoesNotExist(t *testing.T) {
 	t.Parallel()
 	atDesk(t, func(d *desk) {

@@ -38,8 +38,7 @@ var aims = []aim{
 	// but is still in the outbox. In the second, an effect was performed but not cleared.
 	{kinds: map[string]fault{"dynamodb.PutItem": outage, "dynamodb.UpdateItem": outage}, outage: deduplicationPeriod, afterParking: true, parking: true},
 	{kinds: map[string]fault{"dynamodb.UpdateItem": outage}, outage: deduplicationPeriod},
-	// The task no longer waits when its answer arrives. A process sends the event that reports this to the chart a
-	// second time.
+	// The task no longer waits when its answer arrives. A process repeats the event that reports this to the chart.
 	{kinds: map[string]fault{"states.SendTaskSuccess": outage, "states.SendTaskFailure": outage, "dynamodb.UpdateItem": outage}, outage: deduplicationPeriod, tasks: true},
 }
 

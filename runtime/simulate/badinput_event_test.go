@@ -43,13 +43,13 @@ type badMessage struct {
 	// instance in the loop's own events.
 	body       string
 	attributes map[string]types.MessageAttributeValue
-	// before lists the events that probe/1 receives after a first note and before the message. none means that probe/1
+	// before lists the events that probe/1 receives after a first note and before the message. none is set if probe/1
 	// receives nothing before the message, not even the first note, and does not exist yet.
 	before []string
 	none   bool
-	// ended means that the good event of the same group is ignored, because the instance is done.
+	// ended is set if the good event of the same group is ignored, because the instance is done.
 	ended bool
-	// warned means that the log has a WARN line.
+	// warned is set if the log has a WARN line.
 	warned bool
 	// check checks the instance after the message; nil means no check.
 	check func(w *world, after instances.Record)

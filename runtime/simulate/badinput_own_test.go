@@ -43,7 +43,7 @@ func TestBadAttributes(t *testing.T) {
 	// sequence number.
 	queue := sha256.Sum256([]byte(arnOfQueues + queueName))
 	nothingKept := func(w *world, after instances.Record) {
-		place := fmt.Sprintf("parked/%x/1000000000000000", queue[:8]) // awslocal numbers the messages of a queue from here.
+		place := fmt.Sprintf("parked/%x/1000000000000000", queue[:8]) // awslocal numbers the messages of a queue from this number on.
 		if len(after.RecentEvents) != 1 || !strings.HasPrefix(after.RecentEvents[0], place) {
 			w.t.Errorf("want only the place %s remembered, and no attributes, got %.100q", place, after.RecentEvents)
 		}

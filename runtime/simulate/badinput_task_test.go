@@ -97,8 +97,8 @@ func (w *world) startSending(group, event string) (execution string) {
 	return *started.ExecutionArn
 }
 
-// TestATaskWithAWrongEntryTimeIsStillAnswered sends tasks with an entry time long ago. The instance must keep the token
-// of such a task while it waits.
+// TestATaskWithAWrongEntryTimeIsStillAnswered sends tasks with an entry time long ago. The instance must keep the
+// task's token while the task waits.
 func TestATaskWithAWrongEntryTimeIsStillAnswered(t *testing.T) {
 	t.Parallel()
 	for _, entered := range []string{"1970-01-01T00:00:00Z", "0001-01-01T00:00:00Z"} {

@@ -66,7 +66,7 @@ const (
 	firstEvent = `{"type": "note", "text": "first"}`
 )
 
-// probing hosts the probe. It takes notes in every state. The event arm does not start an instance.
+// probing hosts the probe. The probe takes notes in every state. The event arm does not start an instance.
 func probing() durable.Machine {
 	type on = statechart.Transition[probe]
 	type do = []statechart.Action[probe]

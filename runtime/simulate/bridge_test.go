@@ -17,7 +17,7 @@ import (
 func (w *world) workflows() *sfn.Client { return sfn.NewFromConfig(w.aws(w.cloud.HTTPClient(), true)) }
 
 // startWorkflow creates the workflow of a file and starts an execution that waits for the instance. It adds the keys of
-// more to the execution's input.
+// `more` to the execution's input.
 func (w *world) startWorkflow(file, name, instance string, more ...map[string]string) (execution string) {
 	w.t.Helper()
 	input := map[string]string{"instance": instance, "queue_url": w.queueURL}

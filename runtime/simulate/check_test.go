@@ -100,9 +100,9 @@ const (
 	abandonedMax = 10
 )
 
-// checkInnocents checks the events that were parked because processes died in too many of their tries. Such a parking
-// is correct if the instance kills processes. It is also correct if at least as many processes died or froze as an
-// event may have tries.
+// checkInnocents checks the events that were parked because processes died in too many of their tries. The parking is
+// correct if the instance kills processes. It is also correct if at least as many processes died or froze as an event
+// may have tries.
 func (s *simulation) checkInnocents() {
 	died, triesMax := s.died(), cmp.Or(s.plan.config.AbandonedMax, abandonedMax)
 	for _, name := range s.names() {

@@ -36,8 +36,8 @@ const (
 	voyages  = 3 * time.Hour
 )
 
-// sailing hosts the harbour, the ships and the boats. The state waiting of the harbour has a ship as its child. Each
-// ship has a boat as its child.
+// sailing hosts the harbour, the ships and the boats. The harbour's state `waiting` has a ship as its child. Each ship
+// has a boat as its child.
 func sailing() []durable.Machine {
 	type on = statechart.Transition[voyage]
 	type do = []statechart.Action[voyage]

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A request that the gateway refuses logs these bytes. A test of runtime/host measures the first two, and compares them
-// with the table in docs/floods.md. The lines of Lambda have lambdaLinesBytes.
+// The gateway logs these bytes for a request that it refuses. A test of runtime/host measures the first two, and
+// compares them with the table in docs/floods.md. The lines of Lambda have lambdaLinesBytes.
 const (
 	refusedLineBytes    = 145 // "request refused"
 	refusedMetricsBytes = 190 // of the invocation
@@ -24,7 +24,7 @@ const (
 	largeSeconds = 0.5
 )
 
-// accessLogSample are the values of a refused request in the access log.
+// accessLogSample has the values of a refused request in the access log.
 var accessLogSample = map[string]string{
 	"identity.caller": "-", "error.message": "-", "identity.sourceIp": "203.0.113.177", "responseLatency": "24", "requestId": "UH5vAgUXoAMEJ1w=",
 	"routeKey": "POST /webhooks/github", "status": "401", "requestTime": "26/Nov/2026:12:00:00 +0000",
@@ -44,7 +44,7 @@ var unsignedRequests = []unsignedRequest{
 	{"10 MB, the most that API Gateway accepts", 10 * 1024, 0, false},
 }
 
-// millions returns the dollars of a million such requests: API Gateway, Lambda and logs.
+// millions returns the dollars for a million requests of this kind: API Gateway, Lambda and logs.
 func (r unsignedRequest) millions(accessLogBytes int) (api, lambda, logs float64) {
 	api = millionHTTPRequests * float64((r.kilobytes+countedKilobytes-1)/countedKilobytes)
 	bytes := accessLogBytes

@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 )
 
-// usage counts what AWS bills.
+// usage is the billed usage of AWS services.
 type usage struct {
 	// events counts the messages that functions received from the FIFO queue.
 	events int
@@ -96,7 +96,7 @@ func (m *meter) delivered(batch awslocal.Delivery) awslocal.DeliveryFault {
 	return awslocal.DeliveryFault{}
 }
 
-// over returns a client that counts the calls of next.
+// over returns a client that counts the calls of `next`.
 func (m *meter) over(next aws.HTTPClient) aws.HTTPClient {
 	if m == nil {
 		return next

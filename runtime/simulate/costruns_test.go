@@ -134,7 +134,7 @@ func (w *world) fill(bytes int, instances ...string) (events []sentEvent) {
 	return events
 }
 
-// wantItemOf1KB checks that an item takes one unit, and almost fills it.
+// wantItemOf1KB checks that writing the item takes one write unit, and that the item almost fills this unit.
 func (w *world) wantItemOf1KB(instance string) {
 	w.t.Helper()
 	if bytes := itemBytes(w.item(instance)); w.options.historyMax > 0 && !w.options.indexed && (bytes <= 1000 || bytes > 1024) {
@@ -174,8 +174,8 @@ func (w *world) playFolded(n, bytes int) {
 	}
 }
 
-// playSends sends events to one instance, which sends an event to another instance for each of them. First it fills the
-// receiver's list of remembered IDs.
+// playSends sends events to one instance. For each of them, the instance sends an event to another instance. Before
+// that, playSends fills the receiver's list of remembered IDs.
 func (w *world) playSends(n int) {
 	const sender, receiver = "tally/1", "tally/2"
 	events := w.fill(effectTextBytes, sender, receiver)

@@ -58,8 +58,8 @@ type director struct {
 	// denied maps operations to the time until which consumers lack the permission for them.
 	denied map[string]time.Time
 	counts map[string]int // of faults, by kind
-	// calls counts the calls. trace lists what happened. unsorted holds the lines since the last call. They are sorted
-	// before they enter the trace, because their order within one instant is random.
+	// calls counts the calls. trace lists the events of the run. unsorted holds the lines since the last call. They are
+	// sorted before they enter the trace, because their order within one instant is random.
 	calls           int
 	trace, unsorted []string
 }
@@ -217,7 +217,7 @@ func (d *director) chooseAgain(now time.Time) (*pendingCall, fault, time.Time) {
 	return d.choose(now)
 }
 
-// hits draws whether a fault hits. Its probability is the run's rate times share.
+// hits draws whether a fault hits. The probability is the run's rate times `share`.
 func (d *director) hits(share float64) bool {
 	return d.left > 0 && d.rng.Float64() < d.rate*share
 }

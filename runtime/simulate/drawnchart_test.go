@@ -107,16 +107,16 @@ type drawer struct {
 	lab   *lab
 	id    string
 	peers []string
-	// family means that the chart has children. kid means that the chart itself is the chart of children.
+	// family is set if the chart has children. kid is set if the chart itself is the chart of children.
 	family, kid bool
-	// flows means that the chart starts workflows.
+	// flows is set if the chart starts workflows.
 	flows bool
 	// version is the chart's version: firstVersion or newVersion. renamed is the number of the state that has another
 	// name in newVersion.
 	version, renamed int
 	// count is the number of states. services and children are the numbers of states with a service or a child.
 	count, services, children int
-	// paths are the possible targets of transitions. all are the paths of all states.
+	// paths holds the possible targets of transitions. all holds the paths of all states.
 	paths, all []string
 	// dropped are the services that the new version removes. In their states, the new version waits for events.
 	dropped []string

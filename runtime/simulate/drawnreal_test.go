@@ -177,12 +177,12 @@ func (outside) ProcessSales(_ context.Context, r upload.SalesRequest) (upload.Da
 	return upload.Dataset{Location: "report " + r.File.ETag + ", " + r.Warehouse.Location}, nil
 }
 
-// observed is a machine that reports to the lab when its instances start and what its services return. Like a third
-// party with idempotency keys, a service returns the same result again for the same key.
+// observed is a machine that reports the starts of its instances and the results of its services to the lab. Like a
+// third party with idempotency keys, a service returns the same result again for the same key.
 type observed struct {
 	durable.Machine
 	lab *lab
-	// troubled makes its services fail sometimes. Drawn machines have their own failures.
+	// troubled makes the machine's services fail sometimes. Drawn machines have their own failures.
 	troubled bool
 }
 
@@ -223,8 +223,8 @@ func (o observedInstance) Stop(at time.Time) (durable.Instance, []statechart.Eff
 	return observedInstance{next, o.of}, effects, stopped, err
 }
 
-func (o observedInstance) WithAttempt(key string, attempt int) durable.Instance {
-	return observedInstance{o.Instance.WithAttempt(key, attempt), o.of}
+func (o observedInstance) WithAttempt(key string, attempt int, retryAt time.Time) durable.Instance {
+	return observedInstance{o.Instance.WithAttempt(key, attempt, retryAt), o.of}
 }
 
 func (o observedInstance) Prepare(invocation statechart.Invocation, call statechart.Call) (durable.Work, error) {

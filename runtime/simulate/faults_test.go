@@ -114,7 +114,7 @@ type faults struct {
 	processes   int
 	ended       map[string]bool // processes that died, by name
 	invocations map[string]int  // by function
-	lost        int             // all calls so far of the target losing
+	lost        int             // all calls so far of the target in `losing`
 }
 
 // invoked counts an invocation of a function.

@@ -75,7 +75,7 @@ const (
 
 func good(i int) string { return fmt.Sprintf("ward/good-%d", i) }
 
-// commits records when transitions were logged, which is when they are stored.
+// commits records the times at which transitions are logged, right after they are stored.
 type commits struct {
 	mu sync.Mutex
 	at map[string][]time.Time
@@ -97,8 +97,8 @@ func (c *commits) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// inWard runs a test in a world with the ward, where each call has a latency. since is a function for the test: it
-// returns the latencies of the events that the test sent at the given times.
+// inWard runs a test in a world with the ward, where each call has a latency. The test receives the function `since`,
+// which returns the latencies of the events that the test sent at the given times.
 func inWard(t *testing.T, o options, test func(w *world, since func(sent map[string][]time.Time) latencies)) {
 	t.Helper()
 	var w *world
@@ -130,9 +130,9 @@ func inWard(t *testing.T, o options, test func(w *world, since func(sent map[str
 	})
 }
 
-// Every 700 ms, steadily sends one event to each good instance, all at the same instant. Every five seconds it also
-// sends the bad event, if any, to the sick instance. It sends the bad event together with the others, in one batch, or
-// 50 ms later if the trouble is apart. It returns the latencies of the good events.
+// The function `steadily` sends one event to each good instance every 700 ms, all at the same instant. Every five
+// seconds it also sends the bad event, if any, to the sick instance. It sends the bad event together with the others,
+// in one batch, or 50 ms later if the trouble is apart. It returns the latencies of the good events.
 func steadily(t *testing.T, batchSize int, bad trouble) (found latencies) {
 	t.Helper()
 	mixed := 0
@@ -172,8 +172,8 @@ func steadily(t *testing.T, batchSize int, bad trouble) (found latencies) {
 // trouble is an event that makes an instance fail.
 type trouble struct {
 	event string
-	// apart means that the trouble lasts, or ends the process. In a batch with other events, such an event delays them,
-	// as TestTroubleDelaysItsBatchWithinLimits shows.
+	// apart is set if the trouble lasts, or ends the process. In a batch with other events, the bad event would delay
+	// them, as TestTroubleDelaysItsBatchWithinLimits shows.
 	apart bool
 }
 

@@ -41,8 +41,8 @@ type lab struct {
 	sealed   map[string]bool
 	// killers contains the instances whose services killed processes.
 	killers map[string]bool
-	// alone means that an instance's events come through one queue. Then no two processes work on it at once, unless
-	// one of them was frozen.
+	// alone is set if each instance's events come through one queue. Then no two processes work on an instance at once,
+	// unless one of them was frozen.
 	alone bool
 	// deploy is called when a service kills its process for the second time.
 	deploy func()

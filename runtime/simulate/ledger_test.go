@@ -20,28 +20,28 @@ import (
 // ledger records the calls that took effect and the deliveries, independently of the runtime.
 type ledger struct {
 	mu sync.Mutex
-	// accepted are the messages of the FIFO queues, by group and queue, and by sequence number.
+	// accepted holds the messages of the FIFO queues, by group and queue, and by sequence number.
 	accepted map[string]map[string]accepted
-	// committed are the derived IDs of all effects ever stored.
+	// committed holds the derived IDs of all effects ever stored.
 	committed map[string]bool
-	// parked are the reasons of parked messages, by the deduplication ID of the dead letter.
+	// parked holds the reasons of parked messages, by the deduplication ID of the dead letter.
 	parked map[string][]string
-	// abandoned are the IDs of messages that a queue gave up after too many receives.
+	// abandoned holds the IDs of messages that a queue gave up after too many receives.
 	abandoned map[string]bool
-	// answered are the tokens of all answers ever stored.
+	// answered holds the tokens of all answers ever stored.
 	answered map[string]bool
-	// parkings are the deduplication IDs of the parkings that commits asked for.
+	// parkings holds the deduplication IDs of the parkings that commits asked for.
 	parkings map[string]bool
-	// failed are the derived IDs of effects that were dropped.
+	// failed holds the derived IDs of effects that were dropped.
 	failed map[string]bool
-	// stored are the items of instances, reduced to what the ledger uses. lost are the instances whose items were
-	// deleted.
+	// stored holds the items of instances, reduced to the data that the ledger uses. lost holds the instances whose
+	// items were deleted.
 	stored map[string]stored
 	lost   map[string]bool
-	// claims are the client request tokens of the transactions that claimed or released aliases: repeating one changes
-	// nothing.
+	// claims holds the client request tokens of the transactions that claimed or released aliases. A repeated
+	// transaction changes nothing.
 	claims map[string]bool
-	// restored are the instances that an operator restored.
+	// restored holds the instances that an operator restored.
 	restored map[string]restored
 	// tenures lists for each alias the periods in which an instance had it, in order.
 	tenures map[string][]tenure

@@ -13,7 +13,7 @@ type tenure struct {
 	createdAt, begin, end time.Time
 }
 
-// recordTenure records that an instance claimed an alias. If of is empty, it records that the alias was released.
+// recordTenure records that an instance claimed an alias. If `of` is empty, it records that the alias was released.
 func (l *ledger) recordTenure(alias, of string, createdAt time.Time) {
 	if last := len(l.tenures[alias]) - 1; last >= 0 && l.tenures[alias][last].end.IsZero() {
 		l.tenures[alias][last].end = time.Now()

@@ -21,9 +21,9 @@ func derivedID(instance string, createdAt time.Time, id string) string {
 	return fmt.Sprintf("%s@%d/%s", instance, createdAt.UnixMilli(), id)
 }
 
-// replay is the sequential model of one instance. It runs the messages that the queues accepted through the chart: each
+// replay is the sequential model of one instance. It applies the accepted messages of the queues to the chart: each
 // once, in the order of its queue, at the time in the instance's history. If the order between two queues is free, it
-// searches for one that agrees with the history.
+// searches for an order that agrees with the history.
 type replay struct {
 	simulation  *simulation
 	name        string
@@ -32,7 +32,7 @@ type replay struct {
 	queues      [][]accepted
 	messages    []accepted // of all queues
 	rescheduled []accepted // by the loop, because they had killed processes
-	// tried is shared by all copies.
+	// tried is shared by all copies of the replay.
 	tried *tried
 
 	instance  durable.Instance
@@ -40,7 +40,7 @@ type replay struct {
 	at        int // an index into the history
 	seen      map[string]bool
 	recent    []string                   // the IDs of the last events, and the places of events without an ID that were sent again
-	sends     map[string]string          // $id of each sent event, to its receiver
+	sends     map[string]string          // the receiver of each sent event, by $id
 	tokens    map[string]wait            // by token
 	spawned   map[string]json.RawMessage // by name, the input of each child that was requested
 	left      map[string]time.Time       // by name, when the instance stopped waiting for the child
@@ -133,7 +133,7 @@ func (r *replay) consume(message accepted) error {
 	if reason == nil {
 		// An event that was parked may be delivered again once its instance exists, or once a version that accepts it
 		// is deployed. That delivery can be applied, unless a commit asked to park the event.
-		isStopped := r.record.Parent != nil && r.instance.Status() != statechart.Active // A late start stores such a child.
+		isStopped := r.record.Parent != nil && r.instance.Status() != statechart.Active // A start that arrives after the stop stores the child as stopped.
 		if len(reasons) > 0 && (r.isParkedByCommit(message) || r.simulation.plan.queues == 1 && !r.isMended(message) && !isStopped) {
 			return fmt.Errorf("it was parked, but can be applied: %s", reasons[0])
 		}

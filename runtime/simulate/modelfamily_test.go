@@ -37,7 +37,7 @@ func (r *replay) isChildOf(parent instances.Parent) bool {
 	return r.instance != nil && r.record.Parent != nil && *r.record.Parent == parent
 }
 
-// examineFamily does for a message from a parent or a child what examine does for other messages.
+// examineFamily examines a message from a parent or a child. Its results mean the same as the results of examine.
 func (r *replay) examineFamily(head head, message accepted) (event statechart.Event, skip bool, reason error) {
 	event.Type = head.Type
 	family := readFamily(message.body)

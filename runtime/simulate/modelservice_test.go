@@ -90,7 +90,7 @@ func (s *simulation) died() (died int) {
 	return died
 }
 
-// output is the result of a service.
+// output returns the result of a service.
 func (r *replay) output(invocation statechart.Invocation) any {
 	l := r.simulation.lab
 	l.mu.Lock()

@@ -123,7 +123,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	if p.aim.givesUp {
 		p.queues, p.receivesMax, p.denies = 1, 4, false
 	}
-	if p.longOutboxes { // the history does not show which of dozens of equal sends the queue gave up before they were applied
+	if p.longOutboxes { // the history does not show which of dozens of equal sends the queue has given up
 		p.receivesMax = 0
 	}
 	machines, count := 1+rng.IntN(2), 1+rng.IntN(4)

@@ -81,7 +81,7 @@ func (r refuser) doBatch(request *http.Request, body []byte) (*http.Response, er
 		if err != nil || response.StatusCode != http.StatusOK || len(failed) == 0 {
 			return response, err
 		}
-		defer func() { _ = response.Body.Close() }() // it is read to its end
+		defer func() { _ = response.Body.Close() }() // the body is read to its end
 		if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
 			return nil, err
 		}

@@ -196,7 +196,7 @@ func (l *ledger) isUndone(instance string, message accepted) bool {
 }
 
 // isParkedBefore reports whether an effect of a restored instance parks a message that was already parked between the
-// backup and the restore. Such an effect stays pending until the next message of that queue: docs/backups.md.
+// backup and the restore. The effect stays pending until the next message of that queue arrives: see docs/backups.md.
 func (l *ledger) isParkedBefore(instance string, effect statechart.Effect) bool {
 	var place instances.Place
 	if effect.Kind != "park.delivery" || json.Unmarshal(effect.Event, &place) != nil {

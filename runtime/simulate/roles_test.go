@@ -17,7 +17,7 @@ import (
 )
 
 // Each function of each run calls AWS with the role that infra/template.yaml gives it. A call that the role does not
-// allow is denied, as in AWS. Such a call makes the tests of the package fail, at the latest in TestMain.
+// allow is denied, as in AWS. The call also makes the tests of the package fail, at the latest in TestMain.
 
 // The stacks with the functions' roles.
 var (

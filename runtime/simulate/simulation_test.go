@@ -31,8 +31,8 @@ var (
 	simulationRepeats = flag.Int("simulate.repeats", 6, "number of runs that TestASeedRepeatsItsRun repeats")
 )
 
-// stride returns the distance between two calls that a test with a fault at every call hits. With a stride of 1, the
-// test hits each call.
+// stride returns the distance between the calls that a test hits with its faults. With a stride of 1, the test hits
+// each call.
 func stride() int { return depth(8, 1) }
 
 // costScale divides the number of events in the cost runs. The figures per event do not depend on it.
@@ -62,7 +62,7 @@ type simulation struct {
 	ledger             ledger
 	// operations are the changes of operators, by operator. Each operator makes one.
 	operations map[string]*operated
-	arrivals   map[string]string // by event ID: the receiver of each send between instances that a queue accepted
+	arrivals   map[string]string // the receiver of each send that a queue accepted, by event ID
 
 	// untilStopped ends when an operator stops the consumer. stopped waits for its invocations. restarted is closed
 	// when the consumer starts again.

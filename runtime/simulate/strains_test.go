@@ -72,8 +72,8 @@ var strains = []strain{
 	}},
 }
 
-// drawStrains draws the strains of a run. Each has its own random numbers: a new strain changes only the runs that
-// have it.
+// drawStrains draws the strains of a run. Each strain has its own random numbers: a new strain changes only the runs
+// that have it.
 func (p *plan) drawStrains(seed uint64) {
 	forced := regexp.MustCompile(*simulateStrain)
 	for _, one := range strains {

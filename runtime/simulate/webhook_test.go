@@ -17,7 +17,7 @@ import (
 // webhookExamples is where `make test` installs real webhooks of api.github.com.
 const webhookExamples = "testdata/npm/node_modules/@octokit/webhooks-examples/api.github.com/index.json"
 
-// example is one workflow_job webhook, reduced to what the test uses.
+// example is one workflow_job webhook, reduced to the data that the test uses.
 type example struct {
 	payload  json.RawMessage
 	instance string

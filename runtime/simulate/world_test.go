@@ -83,7 +83,7 @@ type options struct {
 	workflows map[string]string
 	// refuse returns the code of the AWS error with which a call of the consumer fails; empty means no error.
 	refuse func(operation, body string) (code string)
-	// meter counts what AWS bills for consumer and forwarder; nil counts nothing.
+	// meter counts the billed usage of consumer and forwarder; nil counts nothing.
 	meter *meter
 	// historyMax is how many transitions instances keep; 0 means the default.
 	historyMax int

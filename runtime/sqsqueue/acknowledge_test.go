@@ -18,8 +18,8 @@ import (
 
 const deleteURL = "http://aws.local/q.fifo"
 
-// deleting is an SQS client that deletes messages, except the receipts in failed. A call with a receipt in lost
-// deletes nothing and returns that receipt's error.
+// deleting is an SQS client that deletes messages, except those with a receipt in `failed`. A call with a receipt in
+// `lost` deletes nothing and returns that receipt's error.
 type deleting struct {
 	failed map[string]types.BatchResultErrorEntry
 	lost   map[string]error

@@ -28,7 +28,7 @@ func Handler(consumer Consumer) func(context.Context, events.SQSEvent) (events.S
 }
 
 // EachHandler returns the Lambda handler of a standard queue with independent messages. It passes each body to
-// handle. It logs a failed message and lets SQS redeliver it, until the queue's redrive policy moves it to the
+// `handle`. It logs a failed message and lets SQS redeliver it, until the queue's redrive policy moves it to the
 // dead-letter queue.
 func EachHandler(logger *slog.Logger, handle func(ctx context.Context, body string) error) func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
 	return func(ctx context.Context, event events.SQSEvent) (events.SQSEventResponse, error) {

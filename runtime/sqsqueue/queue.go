@@ -54,7 +54,7 @@ func (q *Queue) Send(ctx context.Context, message durable.Message) (messageID st
 	return messageID, err
 }
 
-// Enqueue is Send. It also returns the message's sequence number.
+// Enqueue works like Send, and also returns the message's sequence number.
 func (q *Queue) Enqueue(ctx context.Context, message durable.Message) (messageID, sequenceNumber string, err error) {
 	body := sendable(message.Body)
 	output, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{
@@ -71,7 +71,7 @@ func (q *Queue) Enqueue(ctx context.Context, message durable.Message) (messageID
 	return aws.ToString(output.MessageId), aws.ToString(output.SequenceNumber), nil
 }
 
-// ARN returns the ARN of the FIFO queue. The first call reads the queue's attributes, which takes the permission
+// ARN returns the ARN of the FIFO queue. The first call reads the queue's attributes, which requires the permission
 // sqs:GetQueueAttributes. It fails as Send does.
 func (q *Queue) ARN(ctx context.Context) (string, error) {
 	return q.attribute(ctx, types.QueueAttributeNameQueueArn)

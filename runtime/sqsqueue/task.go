@@ -54,7 +54,8 @@ func TaskHandler(machines *durable.Machines, queue durable.Sender) func(context.
 	}
 }
 
-// failed returns an error with a name of its own. Otherwise Lambda reports the name of the error's Go type.
+// failed returns an error that Lambda reports under the given name. For any other error, Lambda reports the name of its
+// Go type.
 func failed(name string, err error) error {
 	return messages.InvokeResponse_Error{Type: name, Message: err.Error()}
 }

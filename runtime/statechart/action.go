@@ -25,7 +25,7 @@ type Action[C any] struct {
 // actionBody is the engine's view of an action.
 type actionBody struct {
 	run func(*interpreter) error
-	// update replaces run if the action needs only the context. assign replaces run if the action cannot fail.
+	// An action that needs only the context has `update` instead of `run`. An action that cannot fail has `assign`.
 	update func(erased)
 	assign func(erased, *Event)
 	// payload is the event payload type that the action expects. Nil accepts any event.
@@ -38,7 +38,7 @@ type actionBody struct {
 	// child is the ID of the child instance that the action refers to. spawns is set if the action starts that child.
 	child  string
 	spawns bool
-	// enqueues is set for EnqueueActions: the requests are known only at run time, and the function may test active
+	// enqueues is set for EnqueueActions. Its requests are known only at run time, and its function may test active
 	// states.
 	enqueues bool
 	// resolves is the answer that the action gives to waiting callers, or nil.
@@ -50,7 +50,7 @@ type actionBody struct {
 }
 
 // Assign returns an action that changes the context. E is Event or the payload type of the triggering events. The
-// function changes a copy: the stepped snapshot stays unchanged.
+// function changes a copy of the context. The snapshot passed to Step stays unchanged.
 func Assign[C, E any](name string, fn func(*C, E)) Action[C] {
 	if fn == nil {
 		return Action[C]{Name: name}

@@ -10,7 +10,7 @@ type Chart[C any] struct {
 	clone func(C) C
 }
 
-// Must is Compile for the program's own charts. It panics with all findings.
+// Must is Compile for a program's own charts. It panics with all findings.
 func Must[C any](def Definition[C]) *Chart[C] {
 	chart, err := Compile(def)
 	if err != nil {
@@ -48,7 +48,7 @@ func (d *Definition[C]) root() State[C] {
 	return root
 }
 
-// inDocumentOrder appends the states in the order of layOut: each before its descendants.
+// inDocumentOrder appends each state before its descendants. This is the order of layOut.
 func inDocumentOrder[C any](states []State[C], into []*State[C]) []*State[C] {
 	for i := range states {
 		into = inDocumentOrder(states[i].States, append(into, &states[i]))

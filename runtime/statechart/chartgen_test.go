@@ -87,7 +87,7 @@ func (g *generator) children(depth int) []S {
 	return states
 }
 
-// regionsOf turns children into regions. The first and the last are not history states.
+// regionsOf returns the regions of a parallel state. If the last child is a history state, an atomic state replaces it.
 func regionsOf(states []S) []S {
 	last := &states[len(states)-1]
 	if isHistory(*last) {

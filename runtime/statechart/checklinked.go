@@ -126,8 +126,8 @@ func (c *compiler) checkEvents(n *node, made map[string]bool) {
 	}
 }
 
-// checkSettled checks that a settled state invokes no service and has no unguarded eventless transition, and neither do
-// its ancestors. Only the outside world can then move the state.
+// checkSettled checks that a settled state and its ancestors invoke no service and have no unguarded eventless
+// transition.
 func (c *compiler) checkSettled(n *node) {
 	for i := n.index; i >= 0; i = c.chart.nodes[i].parent {
 		at := &c.chart.nodes[i]
@@ -145,8 +145,8 @@ func (c *compiler) checkSettled(n *node) {
 	}
 }
 
-// checkUnsettled checks that an unsettled atomic state is left within the step that entered it. Such a state cannot
-// wait for queued events: the host delivers the next event only to a settled instance.
+// checkUnsettled checks that a service, an eventless transition or a raised event can move an unsettled atomic state.
+// The state cannot wait for queued events, because the host delivers these only to settled instances.
 func (c *compiler) checkUnsettled(n *node, raised map[string]bool) {
 	moves, invokes := false, false
 	for i := n.index; i >= 0; i = c.chart.nodes[i].parent {

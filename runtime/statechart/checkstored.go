@@ -18,8 +18,8 @@ func (c *compiler) checkStored(context reflect.Type) {
 	w.visit(context, true)
 }
 
-// storedType is a type that occurs in the context, and whether its values there are addressable. Marshal methods with
-// pointer receivers apply only to addressable values. Map values are not addressable.
+// storedType is a type that occurs in the context. The field addressable reports whether its values there are
+// addressable. Marshal methods with pointer receivers apply only to addressable values. Map values are not addressable.
 type storedType struct {
 	typ         reflect.Type
 	addressable bool

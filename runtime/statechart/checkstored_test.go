@@ -111,7 +111,7 @@ func TestUnstoredContextFieldsAreFound(t *testing.T) {
 		{unstored[embedding](t), lost("statechart_test.Open.A", "statechart_test.closed.A")},
 		{unstored[shadowing](t), lost("statechart_test.closed.A")},
 		{unstored[named](t), nil},
-		{unstored[unreadable](t)[1:], lost("statechart_test.unreadable.closed")}, // it cannot be copied either
+		{unstored[unreadable](t)[1:], lost("statechart_test.unreadable.closed")}, // [1:] skips the finding that the context cannot be copied.
 		{unstored[skipped](t), lost("statechart_test.skipped.Open")},
 		{unstored[stored](t), nil},
 		{unstored[mapped](t), lost("statechart_test.pointerMade.n")},

@@ -24,7 +24,7 @@ type Child[C any] struct {
 	Input       func(C, Event) any
 	InputParams json.RawMessage // as Action.Params
 	OnDone      []Transition[C] // with the child's output (json.RawMessage)
-	OnError     []Transition[C] // with a ChildError, if the child cannot start or its output is too large
+	OnError     []Transition[C] // with a ChildError, if the child cannot start, an operator ends it, or its output is too large
 }
 
 // ChildError is the payload of error.child.ID.
@@ -50,7 +50,7 @@ func (r ChildRef) Done(output json.RawMessage) Event {
 	return Event{Type: doneChildPrefix + r.ID, Invocation: r.Key, Payload: output}
 }
 
-// Failed returns the event that reports a failed child: it could not start, or its output is too large.
+// Failed returns the event that reports a failed child: it could not start, an operator ended it, or its output is too large.
 func (r ChildRef) Failed(err error) Event {
 	return Event{Type: errorChildPrefix + r.ID, Invocation: r.Key, Payload: ChildError{Machine: r.Machine, Message: err.Error()}}
 }
@@ -105,7 +105,8 @@ func (x *interpreter) made(fn func(erased, Event) any) any {
 	return fn(x.context, *x.event)
 }
 
-// spawn starts a child for a state, or for an action if state is "".
+// spawn starts a child. The argument state is the path of the invoking state. It is "" for the root state and for an
+// action.
 func (x *interpreter) spawn(id, machine, state string, input any) error {
 	if id == "" || machine == "" || len(errorChildPrefix+id) > EventNameBytesMax {
 		return fmt.Errorf("spawning a child: expected an ID of at most %d bytes and a machine, got %q and %q", EventNameBytesMax-len(errorChildPrefix), id, machine)
@@ -153,8 +154,8 @@ func (x *interpreter) stopChild(id string) error {
 	return x.stopChildren(func(r ChildRef) bool { return r.ID == id })
 }
 
-// stopChildren stops the selected children. For a child that was spawned in the same step, it removes the effects for
-// that child from the step instead.
+// stopChildren stops the selected children. If a child was spawned in the same step, stopChildren only removes the
+// effects for the child from the step.
 func (x *interpreter) stopChildren(which func(ChildRef) bool) error {
 	if !slices.ContainsFunc(x.snapshot.Children, which) {
 		return nil
@@ -262,7 +263,7 @@ func (c *chart) restoreChildren(form *snapshotJSON, s *bareSnapshot) error {
 	return nil
 }
 
-// invokesChild reports whether an active state declares the child.
+// invokesChild reports whether the state is active and declares the child.
 func (c *chart) invokesChild(s *bareSnapshot, state, id, machine string) bool {
 	i, ok := c.byPath[state]
 	if !ok || !c.isActive(i, &s.configuration) {

@@ -159,7 +159,8 @@ func readCompact(data []byte) (form snapshotJSON, ok bool) {
 	return form, ok && c.next('}') && c.at == len(data)
 }
 
-// readValue reads the value of an active state into a configuration, if the value is legal.
+// readValue parses the value of an active state, and adds the state's active descendants to a configuration. It reports
+// false if the value is not legal.
 func (c *chart) readValue(text *compact, state int, into *configuration) bool {
 	n := &c.nodes[state]
 	if text.at < len(text.text) && text.text[text.at] == '"' {

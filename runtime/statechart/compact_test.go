@@ -33,7 +33,7 @@ func written(tb testing.TB) *statechart.Chart[trace] {
 	return chart
 }
 
-// writtenSnapshots returns snapshots of the chart from written, as JSON. They have no history.
+// writtenSnapshots returns snapshots of the chart that written returns, as JSON. They have no history.
 func writtenSnapshots(tb testing.TB, chart *statechart.Chart[trace]) []string {
 	tb.Helper()
 	started, err := chart.Start(statechart.Start{At: epoch})
@@ -54,9 +54,9 @@ func writtenSnapshots(tb testing.TB, chart *statechart.Chart[trace]) []string {
 	}
 }
 
-// agreement restores data as given, and again with spaces between the tokens, which forces encoding/json instead of the
-// fast parser. It returns a description of any difference, or of invalid JSON that restores without an error. It
-// returns "" if there is neither.
+// agreement restores the data twice. The second time, spaces between the tokens force encoding/json instead of the fast
+// parser. agreement describes any difference between the results, and any invalid JSON that restores without an error.
+// Otherwise it returns "".
 func agreement(t fataler, chart *statechart.Chart[trace], data []byte) string {
 	t.Helper()
 	snapshot, err := chart.Restore(data)

@@ -45,7 +45,7 @@ func (c *compiler) compile(def erasedDefinition, asForeign bool) error {
 		}
 		linked := len(c.findings) == head
 		c.check()
-		if linked { // Otherwise graph findings may only be consequences of earlier findings.
+		if linked { // After other findings, checkGraph might only report their consequences.
 			c.checkGraph()
 		}
 	}
@@ -120,7 +120,8 @@ func kindOf(def *State[erased]) kind {
 	}
 }
 
-// link compiles the references to other states: transitions, timers, invocations and defaults.
+// link compiles the parts of a state that refer to other states: its transitions, timers, services, children and
+// defaults.
 func (c *compiler) link(n *node) {
 	def := n.def
 	c.linkInitial(n)

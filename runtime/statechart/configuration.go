@@ -9,9 +9,9 @@ const leavesInline = 7
 // state is active exactly if it is a leaf or an ancestor of one. Between microsteps the leaves are atomic and final
 // states. Within a microstep a leaf may also be a state whose children are not entered yet or were left.
 //
-// Copies share the slice many. Clone a configuration before you change it.
+// Copies share the slice that the field many points to. Clone a configuration before you change it.
 type configuration struct {
-	// few holds the first count leaves in ascending order. It is unused if many is set.
+	// few holds the leaves in ascending order, and count is their number. Both are unused if many is set.
 	few   [leavesInline]uint16
 	count uint16
 	many  *[]uint16
@@ -138,7 +138,7 @@ func (c *chart) active(configuration *configuration) []int {
 	return active
 }
 
-// childAbove returns the child of state that is the descendant or contains it.
+// childAbove returns the child of `state` that is `descendant` or an ancestor of it.
 func (c *chart) childAbove(descendant, state int) int {
 	for c.nodes[descendant].parent != state {
 		descendant = c.nodes[descendant].parent

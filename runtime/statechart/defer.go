@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Deferred is an event that waits in a snapshot. An active state defers an event in its Defer, unless the event enables
-// a transition of that state or a descendant. If any active state defers the event, no transition is taken. Only events
-// from outside and events sent with SendAfter are deferred (UML 2.5.1, 14.2.3.4.4).
+// Deferred is an event that waits in a snapshot. An active state defers the events listed in its Defer, except an event
+// that enables a transition of that state or of a descendant. If any active state defers the event, no transition is
+// taken. Only events from outside and events sent with SendAfter are deferred (UML 2.5.1, 14.2.3.4.4).
 //
 // Once the configuration is settled, the oldest event that is no longer deferred is replayed within the same step, then
-// the next one. If a replayed event fails, its macrostep is rolled back and the event becomes a ParkEvent
-// effect. The event that released it does not fail.
+// the next one. If a replayed event fails, its macrostep is rolled back and the event becomes a ParkEvent effect. The
+// event whose step replays it does not fail.
 type Deferred struct {
 	Type  string
 	ID    string          // the producer's event ID, or empty
@@ -46,7 +46,7 @@ func (n *node) defers(typ string) bool {
 }
 
 // deferEvent runs the macrostep of an event that is deferred. It stores the event and takes no transition for it. It
-// handles only the errors that failed guards have raised.
+// handles only the ExecutionErrors that failed guards have raised.
 func (x *interpreter) deferEvent() error {
 	if err := x.keepEvent(); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (x *interpreter) replay() error {
 		deferred := x.snapshot.Deferred[k]
 		x.writable().Deferred = slices.Delete(slices.Clone(x.snapshot.Deferred), k, k+1)
 		if err := x.replayOne(); err != nil {
-			x.parked++ // Does not count towards EffectsMax, but is at most DeferredMax.
+			x.parked++ // ParkEvent effects do not count towards EffectsMax. There are at most DeferredMax.
 			x.effects = append(x.effects, Effect{ID: x.nextID(), Kind: ParkEvent, Event: withEventID(deferred), Message: cut(err.Error(), ReasonBytesMax)})
 		}
 	}
@@ -107,7 +107,8 @@ func (x *interpreter) selectSafely() (err error) {
 	return x.selectTransitions()
 }
 
-// replayOne runs the macrostep of a deferred event. An error rolls back everything except the numbers used for IDs.
+// replayOne runs the macrostep of a deferred event. An error rolls back everything, but IDs that the macrostep used are
+// not used again.
 func (x *interpreter) replayOne() (err error) {
 	snapshot, effects, report := x.snapshot, slices.Clone(x.effects), x.onMicrostep
 	restore := x.chart.contexts.keep(x.context)

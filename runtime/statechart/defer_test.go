@@ -18,7 +18,7 @@ var (
 	enough   = statechart.When("enough", func(c trace, _ Event) bool { return c.N > 0 })
 )
 
-// busyDef returns a chart that is busy until FREE and defers ORDER and CALL. After FREE, it takes one deferred event
+// busyDef returns a chart that is busy until FREE and defers ORDER and CALL. After FREE, it handles one deferred event
 // and is busy again.
 func busyDef() Def {
 	return Def{Initial: "busy", Payloads: statechart.Payloads{"ORDER": statechart.PayloadOf[parcel]()}, States: []S{

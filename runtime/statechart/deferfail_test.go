@@ -110,7 +110,7 @@ func TestParkedEventsDoNotCountTowardsEffectsMax(t *testing.T) {
 		}
 	}
 	equal(t, "lines", kinds[statechart.LogMessage], statechart.EffectsMax)
-	equal(t, "parked", kinds[statechart.ParkEvent], 2) // D fails, and F is one too many
+	equal(t, "parked", kinds[statechart.ParkEvent], 2) // D fails, and the line of F exceeds EffectsMax.
 }
 
 func TestRolledBackReplayIsNotTraced(t *testing.T) {
@@ -159,7 +159,7 @@ func TestUndecodableDeferredEventFailsTheStep(t *testing.T) {
 	equal(t, "waiting", deferredBy(r), "CALL")
 	idle := begin(t, def).send("IDLE", "LATER")
 	sour.Store(true)
-	// An event sent with SendAfter fails the step too, and Can returns the error.
+	// An event of SendAfter that does not decode also fails the step, and Can returns the error.
 	due := Event{Type: statechart.TimerEvent, Timer: r.timer("").ID}
 	r.refuses(due, nil, `expected the JSON of a statechart_test.moody, got an object that does not decode`)
 	due.Timer = idle.timer("").ID

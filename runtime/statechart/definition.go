@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/internal/foreign"
 )
 
-// Exceeding a limit is an error that names the limit. Long reasons are cut.
+// A step that exceeds a limit fails and names it. Long reasons are truncated.
 const (
 	MicrostepsMax        = 1000    // microsteps per event
 	NestingDepthMax      = 32      // nesting depth of states, where the root has depth 0
@@ -52,8 +52,8 @@ type Definition[C any] struct {
 	Entry        []Action[C]
 	Exit         []Action[C]
 	On           []Transition[C]
-	// Always is evaluated after the eventless transitions of all other states. In a chart with settled states, each of
-	// these transitions needs a guard.
+	// Always is evaluated after the eventless transitions of all other states. In a chart with settled states, every
+	// transition in Always needs a guard.
 	Always []Transition[C]
 	After  []After[C]
 	// Invoke must be empty in a chart with settled states. Otherwise the chart could never settle.
@@ -96,7 +96,7 @@ type State[C any] struct {
 	Entry  []Action[C]
 	Exit   []Action[C]
 	On     []Transition[C] // on events; the first that matches and whose guard holds is taken
-	Always []Transition[C] // eventless, taken as soon as their guard holds
+	Always []Transition[C] // eventless; each is taken as soon as its guard holds
 	After  []After[C]
 	// Invoke and Children hold the services and child instances that run while the state is active. A settled state
 	// has no services.

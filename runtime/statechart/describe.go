@@ -18,14 +18,14 @@ type Description struct {
 	Workflows     []string // the names of the workflows that the chart starts, sorted
 	WorkflowEnds  []string // the event types that report the ends of workflows, sorted; only the host sends them
 	// Resolves holds the names under which the chart answers callers, in document order. It is empty for a chart that
-	// chooses them at run time.
+	// chooses the names at run time.
 	Resolves []string
 	Warnings []Finding // likely mistakes that Compile accepts, such as states that nothing can leave
 	// Foreign is set for a chart of xstatejson.Foreign. Hosts must not run it, because it may never settle.
 	Foreign bool
 }
 
-// Describe returns what the chart declares.
+// Describe returns the description of the chart.
 func (c *chart) Describe() Description { return c.description }
 
 func (c *chart) describe() Description {

@@ -9,9 +9,9 @@
 // reads no clock and starts no goroutine. Event.At is the time. The same snapshot and event always give the same step,
 // including IDs, so the host can safely repeat a step.
 //
-// The algorithm is SCXML, appendix D (https://www.w3.org/TR/scxml/#AlgorithmforSCXMLInterpretation), function by
-// function and with the same names. API and defaults follow XState v5: transitions are internal unless Reenter is set,
-// and a <parallel> may be the domain of a transition.
+// The algorithm is the one in SCXML, appendix D (https://www.w3.org/TR/scxml/#AlgorithmforSCXMLInterpretation), with
+// the same functions and names. The API and the defaults follow XState v5: transitions are internal unless Reenter is
+// set, and a <parallel> may be the domain of a transition.
 //
 // The tutorial docs/charts.md builds a chart step by step. The reference in docs/charts explains each feature with an
 // example of this package.
@@ -19,6 +19,6 @@
 // # Settled
 //
 // A chart marks the states in which it may wait with the tag [Settled]. A configuration is settled if every active
-// atomic state is final or has the tag, and no service runs. Only the outside world can then move the instance. The
-// runtime stores an instance when it is settled, and delivers the next event only to a settled instance.
+// atomic state is final or has the tag, and no service runs. Then only an event or a timer can move the instance. The
+// runtime delivers the next event only to a settled instance.
 package statechart

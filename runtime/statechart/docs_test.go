@@ -33,8 +33,8 @@ var drawn = map[string]func() *statechart.Chart[nothing]{"turnstile": turnstile,
 //	<!-- findings -->           all findings of Compile
 //	<!-- excerpt: path -->      a part of a file
 //
-// TestChartsGuideMatchesTheCode fails if a block differs from its source, or if some example is on no page. go test
-// -update writes the blocks, except excerpts. The tests of docs run blocks below <!-- file: path -->.
+// TestChartsGuideMatchesTheCode fails if a block differs from its source, or if an example is missing from the pages.
+// go test -update writes the blocks, except excerpts. The tests of docs run blocks below <!-- file: path -->.
 func TestChartsGuideMatchesTheCode(t *testing.T) {
 	t.Parallel()
 	g := guide{examples: map[string]*doc.Example{}, code: map[string]string{}, shown: map[string]bool{}}
@@ -84,8 +84,8 @@ func (g *guide) compare(t *testing.T, page string) {
 // guide fills pages from the sources of this package.
 type guide struct {
 	examples map[string]*doc.Example
-	// code maps names to the source of example bodies and other declarations. A type includes its methods with value
-	// receivers.
+	// code maps names to the source of example bodies and other declarations. The source of a type includes its methods
+	// with value receivers.
 	code  map[string]string
 	shown map[string]bool
 }

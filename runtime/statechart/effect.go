@@ -34,7 +34,7 @@ const (
 // Effect is a request to the host, as data. Perform effects in order, and only after the step's Next is stored.
 type Effect struct {
 	// ID is derived from the snapshot: its step count and the effect's position, as in "3.0". A repeated step gives the
-	// same IDs. No two steps of an instance share one.
+	// same IDs. No two steps of an instance share an ID.
 	ID   string     `json:"id"`
 	Kind EffectKind `json:"kind"`
 
@@ -50,14 +50,14 @@ type Effect struct {
 	// Message is the line to log, the reason for parking, or the cause of a failure.
 	Message string `json:"message,omitempty"`
 
-	// Child is the key of a child instance (ChildRef.Key), unique within its parent. The effect that spawns a child has
-	// the same ID. Machine is the child's machine. Input is the JSON input of the child or execution, or nil.
+	// Child is the key of a child instance (ChildRef.Key). It is the ID of the effect that spawned the child. Machine
+	// is the child's machine. Input is the JSON input of the child or execution, or nil.
 	Child   string          `json:"child,omitempty"`
 	Machine string          `json:"machine,omitempty"`
 	Input   json.RawMessage `json:"input,omitempty"`
 
-	// Name is the alias to claim or release, the workflow to start, or the name that callers wait under. Those callers
-	// receive Outcome, the active atomic states as State, Tags, and Output as JSON. For a failure they receive Error.
+	// Name is the alias to claim or release, the workflow to start, or the name that callers wait under. These callers
+	// get Outcome, State (the active atomic states), Tags and Output (JSON). If Error is set, they get a failure.
 	Name    string          `json:"name,omitempty"`
 	Outcome string          `json:"outcome,omitempty"`
 	State   []string        `json:"state,omitempty"`

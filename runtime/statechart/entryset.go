@@ -33,9 +33,9 @@ func (c *chart) plan() {
 	plan(&c.initial)
 }
 
-// getTransitionDomain returns the domain of a transition. This is the source if the transition is internal. Otherwise
-// it is the least common ancestor of source and targets, which may be a <parallel>, as in XState. It is -1 if the root
-// itself is re-entered.
+// getTransitionDomain returns the domain of a transition. The domain of an internal transition is its source. For any
+// other transition, it is the least common ancestor of source and targets, which may be a <parallel>, as in XState. It
+// is -1 if the root itself is re-entered.
 func (c *chart) getTransitionDomain(t *transition, history []record) int {
 	targets := c.getEffectiveTargetStates(t.targets, history, nil)
 	if !t.reenter {
@@ -97,7 +97,7 @@ type entrySet struct {
 	statesForDefaultEntry stateSet
 	// defaultHistoryContent maps a parent's index to the history state whose default is taken.
 	defaultHistoryContent map[int]int
-	// usesHistory is set if the set depends on a recorded history.
+	// usesHistory is set if the entry set depends on recorded history.
 	usesHistory bool
 }
 
@@ -182,8 +182,8 @@ func (e *entrySet) addDescendantStatesToEnter(state int) {
 	}
 }
 
-// addAncestorStatesToEnter adds the states between a state and its ancestor below, excluding both. For each parallel
-// state among them it adds the missing regions too. If state equals below, it adds nothing.
+// addAncestorStatesToEnter adds the ancestors of `state` up to the ancestor `below`, which it does not add. For each
+// parallel state among them, it also adds the missing regions. If `state` equals `below`, it adds nothing.
 func (e *entrySet) addAncestorStatesToEnter(state, below int) {
 	if state == below {
 		return

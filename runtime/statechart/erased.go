@@ -5,8 +5,8 @@ import (
 	"reflect"
 )
 
-// erased is a context of any chart: a pointer to a C. The engine is compiled once for all context types. Functions made
-// for a C convert the pointer back with contextOf.
+// erased is a pointer to a context of any type. The engine is compiled once for all context types. Functions over a
+// context type C convert the pointer back to a *C.
 type erased any
 
 // contextOf returns the context of the current step.
@@ -23,7 +23,7 @@ type contexts struct {
 	problem error
 }
 
-// contextsOf returns the operations for contexts copied with clone.
+// contextsOf returns the operations for contexts of the type C, which `clone` copies.
 func contextsOf[C any](clone func(C) C, problem error) contexts {
 	made := contexts{typ: reflect.TypeFor[C](), problem: problem, keep: func(h erased) func() {
 		context := h.(*C)
@@ -39,8 +39,8 @@ func contextsOf[C any](clone func(C) C, problem error) contexts {
 	return made
 }
 
-// The functions below convert parts of a definition over C to parts over erased contexts. The results share everything
-// that does not depend on the context type with the originals. Nil lists become empty lists, except lists of states and
+// The functions below convert parts of a definition over C to parts over erased contexts. The results and the originals
+// share everything that does not depend on the context type. Nil lists become empty lists, except lists of states and
 // guards. The engine treats a nil list like an empty list.
 
 // stateList identifies a list of states.
@@ -50,7 +50,7 @@ type stateList struct {
 }
 
 // eraseStates converts a list of states. begun maps each list whose conversion has begun to its result. A definition
-// that contains itself stays cyclic, and the compiler rejects it by its depth.
+// that contains itself stays cyclic, and the compiler rejects it because of its depth.
 func eraseStates[C any](states []State[C], begun map[stateList][]State[erased]) []State[erased] {
 	if len(states) == 0 {
 		return nil

@@ -154,8 +154,8 @@ func TestPanicOfTheContextsCloneIsAnError(t *testing.T) {
 
 func TestEndlessMacrostepIsRefused(t *testing.T) {
 	t.Parallel()
-	// GO takes one microstep. Each time that the Always transition is taken, it takes another. In total, MicrostepsMax
-	// microsteps are allowed.
+	// GO takes one microstep, and each run of the Always transition takes one more. In total, MicrostepsMax microsteps
+	// are allowed.
 	looping := func(bound int) Def {
 		return Def{Initial: "a", States: []S{{ID: "a", Tags: settled,
 			On:     []On{{Event: "GO", Actions: Do{add(-bound)}}},

@@ -38,7 +38,7 @@ const (
 // Event is the input of a step. The zero value starts a chart.
 type Event struct {
 	Type string
-	// ID is the producer's event ID ("$id"), or empty. An instance applies only the first of several events with one ID.
+	// ID is the producer's event ID ("$id"), or empty. An instance applies only one event per ID.
 	ID string
 	At time.Time // when the event is applied; charts have no other clock
 	// Payload is a value of the declared type. For an event from outside, Payloads declares the type. The payload of
@@ -90,7 +90,7 @@ var (
 	ErrPayload    = errors.New("wrong payload")         // the payload does not have the declared shape
 )
 
-// JSONError names the value of a JSON document that has the wrong kind. ErrPayload wraps it.
+// JSONError reports a value of the wrong kind in a JSON document. The errors of Decode may wrap it.
 type JSONError = readjson.Error
 
 // Decode decodes an event: a JSON object with the key "type", the payload's keys, and an optional "$id". It leaves At

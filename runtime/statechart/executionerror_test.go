@@ -138,6 +138,6 @@ func TestRaisedEventWithAStepErrorIsNotAFailure(t *testing.T) {
 		{ID: "a", On: []On{{Event: "GO", Actions: Do{tells}}, {Event: "END", Target: "end", Actions: Do{tells}}, {Event: "TOLD", Guard: no, Actions: logs("told")}}},
 		{ID: "end", Type: statechart.Final},
 	}})
-	r.send("GO").is("a", "+a") // No transition matches TOLD, so it is dropped.
+	r.send("GO").is("a", "+a") // The guard of the transition for TOLD does not hold, so the event is dropped.
 	r.send("END").is("end", "-a +end -end")
 }

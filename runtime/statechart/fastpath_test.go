@@ -13,8 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// ways holds the ways to step a chart: with new memory, with memory shared by all steps, and with OnMicrostep, which
-// disables the fast paths.
+// ways steps a chart in three ways. The first uses a new Stepper for each step. The second uses the same Stepper for
+// all steps. The third sets OnMicrostep, which disables the fast paths.
 type ways struct {
 	chart         *statechart.Chart[trace]
 	kept, general *statechart.Stepper[trace]
@@ -239,8 +239,8 @@ func rich(tb testing.TB) *statechart.Chart[trace] {
 	return chart
 }
 
-// walkRich steps the chart of rich in every way, with events that the bytes choose. It writes and restores each
-// snapshot.
+// walkRich steps the chart that rich returns in every way. Each byte of `choices` selects an event. walkRich writes and
+// restores each snapshot.
 func walkRich(t fataler, ways *ways, choices []byte) (steps int, wrong error) {
 	chart := ways.chart
 	started, err := chart.Start(statechart.Start{Instance: "c/1", At: epoch})
@@ -287,7 +287,7 @@ func walkRich(t fataler, ways *ways, choices []byte) (steps int, wrong error) {
 func TestFastPathsMatchTheGeneralAlgorithm(t *testing.T) {
 	t.Parallel()
 	ways := newWays(rich(t))
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // The same walks each time are wanted.
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // Each run must take the same walks.
 	all := 0
 	for range 60 {
 		choices := make([]byte, 30)

@@ -63,8 +63,8 @@ func service(id string, done, failed []On) Invoke {
 	return Invoke{ID: id, Service: statechart.ServiceFunc("call", callNothing), OnDone: done, OnError: failed}
 }
 
-// traced completes a definition for a test. Every state logs "+id" on entry and "-id" on exit. Atomic states without
-// Invoke and Always become settled. Every event of On and of Raise is declared.
+// traced completes a definition for a test. Every state logs "+id" on entry and "-id" on exit. Atomic states with
+// neither Invoke nor Always become settled. traced also declares the events of all lists On.
 func traced(def Def) Def {
 	def.ID, def.Version = "c", 1
 	payloads := statechart.Payloads{}
@@ -232,7 +232,7 @@ func sortEvents(events []Event) {
 
 var errPlanned = errors.New("planned")
 
-// fataler is the common interface of tests and rapid properties.
+// fataler has the methods that tests and rapid properties share.
 type fataler interface {
 	Helper()
 	Fatal(args ...any)

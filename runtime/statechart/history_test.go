@@ -68,12 +68,12 @@ func TestTransitionToHistoryFromWithinReentersOnlyLeftStates(t *testing.T) {
 	r.send("B", "X", "OUT", "BACK").is("p.b.x", "+p +a -a +b +y -y +x -x -b -p +out -out back +p +b +x")
 	r = begin(t, playing(S{Type: statechart.DeepHistory, Target: "b"}))
 	r.send("B", "H").is("p.b.x", "+p +a -a +b +y -y -b +b +x")
-	// The recorded state y lies in b. b is active and not left, so y is not entered again.
 	r.send("OUT", "BACK").is("p.b.x", "-x -b -p +out -out back +p +b +x")
 	def := playing(S{Type: statechart.DeepHistory})
 	def.States[0].States[2].States[0].On = []On{{Event: "Y", Target: "y"}}
 	r = begin(t, def)
 	r.send("B", "X", "OUT", "BACK", "Y").is("p.b.y", "+p +a -a +b +y -y +x -x -b -p +out -out back +p +b +x -x +y")
+	// The recorded state x lies in b, so H does not leave b.
 	r.send("H").is("p.b.x", "-y +x")
 }
 
@@ -140,7 +140,7 @@ func TestInitialHistoryEntersTheStatesAboveTheRecordedOne(t *testing.T) {
 
 func TestHistoryWithHistoryAsDefaultMayStandForTheSource(t *testing.T) {
 	t.Parallel()
-	// h has no record. Its default is the history of b, which has recorded x.
+	// h never gets a record. Its default is hb, the history state of b. When A leaves b, hb records x.
 	def := Def{Initial: "p", States: []S{{ID: "p", Initial: "b", States: []S{
 		{ID: "h", Type: statechart.ShallowHistory, Target: "b.hb"},
 		{ID: "a", On: []On{{Event: "BACK", Target: "h"}}},
@@ -151,7 +151,7 @@ func TestHistoryWithHistoryAsDefaultMayStandForTheSource(t *testing.T) {
 	}}}}
 	r := begin(t, def)
 	r.is("p.b.x", "+p +b +x")
-	r.send("STAY").is("p.b.y", "-x stay +y") // the default of hb, from within b
+	r.send("STAY").is("p.b.y", "-x stay +y") // h stands for y, the default of hb.
 	r = begin(t, def)
 	r.send("A", "BACK").is("p.b.x", "+p +b +x -x -b +a -a +b +x")
 	r.send("STAY").is("p.b.x", "stay")

@@ -11,15 +11,15 @@ type interpreter struct {
 	chart *chart
 	// context is changed in place. The Stepper keeps the previous value.
 	context erased
-	// snapshot is a copy of the snapshot without the context. The Stepper writes it back if the step succeeds. The
-	// configuration and the step count are changed directly, all other fields through writable. Slices and maps are
-	// replaced, never changed in place.
+	// snapshot is a copy of the stepped snapshot, without the context. The Stepper writes it back if the step succeeds.
+	// The configuration and the step count are changed directly. All other fields are changed through writable. Slices
+	// and maps are replaced, never changed in place.
 	snapshot bareSnapshot
 	// changed is set if writable was called.
 	changed bool
 	// event is the current event. Entry actions and eventless transitions see the event that led to them.
 	event *Event
-	// own is storage for an event that the chart generated.
+	// own stores an event that the chart generated. The field event then points to it.
 	own Event
 	// ended is set once the snapshot is no longer active.
 	ended bool
@@ -49,12 +49,12 @@ type interpreter struct {
 	// statesToInvoke holds, in ascending order, the states with services or children that were entered in this
 	// macrostep and not left again.
 	statesToInvoke []int
-	// entrySet and entry serve transitions whose entry set depends on history.
+	// computeEntrySet reuses the memory of entrySet and entry.
 	entrySet *entrySet
 	entry    []entering
 	// running is the chart's code that currently runs, for errors.
 	running code
-	// onMicrostep, if set, receives every microstep. tracing is the current one.
+	// onMicrostep, if set, receives every microstep. tracing is the current microstep.
 	onMicrostep func(Microstep)
 	tracing     *Microstep
 }
@@ -89,7 +89,7 @@ func (x *interpreter) macrostep() error {
 	return nil
 }
 
-// macrostepOf takes the transition that the event enables if only one leaf is active.
+// macrostepOf takes the transition that the event enables. Call it only if `leaf` is the only active leaf.
 func (x *interpreter) macrostepOf(leaf int) error {
 	t, err := x.firstEnabled(leaf, x.event.Type)
 	if t == nil || err != nil {
@@ -159,7 +159,7 @@ func (x *interpreter) exitInterpreter() error {
 	}
 	for _, event := range x.internalQueue {
 		if failure, ok := x.failure(event); ok {
-			return failure // SCXML would drop it with the rest of the queue.
+			return failure // SCXML would drop this error with the rest of the queue.
 		}
 	}
 	x.dropTimers(func(Timer) bool { return true })
@@ -169,14 +169,14 @@ func (x *interpreter) exitInterpreter() error {
 }
 
 // failure returns the error that an ExecutionError event reports. If no transition takes the event, SCXML drops the
-// error, but here the error must fail the step.
+// error. Here the error fails the step, unless the chart is foreign.
 func (x *interpreter) failure(event Event) (*StepError, bool) {
 	failure, ok := event.Payload.(StepError)
 	return &failure, ok && event.Type == ExecutionError && !x.chart.foreign
 }
 
-// executionError raises ExecutionError for a failure of the chart's code. It returns the error if the chart has no
-// transition for that event.
+// executionError raises ExecutionError for a failure of the chart's code. It returns the failure instead if a limit was
+// exceeded, or if a chart that is not foreign has no transition for that event.
 func (x *interpreter) executionError(failure *StepError) error {
 	if !x.chart.handlesErrors && !x.chart.foreign || errors.Is(failure, ErrLimit) {
 		return failure

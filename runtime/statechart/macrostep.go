@@ -42,7 +42,7 @@ func (x *interpreter) start() error {
 	return nil
 }
 
-// stepEvent applies the event. handled is as for Step.Handled.
+// stepEvent applies the event. handled has the meaning of Step.Handled.
 func (x *interpreter) stepEvent() (handled bool, err error) {
 	x.ownContext()
 	var awaited, stale bool
@@ -98,7 +98,7 @@ func (x *interpreter) can() (can bool, err error) {
 	return can, nil
 }
 
-// retype changes type and payload of the current event.
+// retype gives the current event another type and payload.
 func (x *interpreter) retype(typ string, payload any) {
 	x.own = *x.event
 	x.own.Type, x.own.Payload = typ, payload

@@ -8,7 +8,7 @@ import (
 )
 
 // Mermaid returns a state diagram (https://mermaid.js.org/syntax/stateDiagram.html). Settled states have the class
-// settled, and the states with the given paths (Snapshot.State) the class current.
+// settled. States with the given paths, as in Snapshot.State, have the class current.
 func (c *chart) Mermaid(current ...string) string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")
@@ -53,7 +53,7 @@ func (c *chart) Mermaid(current ...string) string {
 	return b.String()
 }
 
-// writeStates writes the children of a state, nested.
+// writeStates writes the children of a state and their descendants.
 func (c *chart) writeStates(b *strings.Builder, state, depth int) {
 	n := &c.nodes[state]
 	indent := strings.Repeat("  ", depth)
@@ -104,8 +104,8 @@ func (c *chart) writeTransition(b *strings.Builder, t *transition) {
 	for _, target := range targets {
 		from, to, text := mermaidID(c.nodes[t.source].path), mermaidID(c.nodes[target].path), mermaidText(label)
 		if c.nodes[0].kind != parallel {
-			// Mermaid draws no arrows from or to the diagram itself, which stands for the root. An arrow from the root begins at
-			// the diagram's start, and an arrow to the root ends at its initial state.
+			// Mermaid draws no arrows from or to the diagram itself, which stands for the root. So an arrow from the
+			// root begins at the start marker instead, and an arrow to the root ends at the root's initial state.
 			if len(t.targets) == 0 && t.source == 0 {
 				continue
 			}

@@ -32,8 +32,8 @@ func (x *interpreter) microstep() error {
 	return nil
 }
 
-// exitStates records history and leaves the exit set in reverse document order. The domains do not overlap, so it
-// starts with the last domain.
+// exitStates records history and leaves the exit set in reverse document order. The domains do not overlap, so
+// exitStates handles them from last to first.
 func (x *interpreter) exitStates() error {
 	if len(x.chart.histories) > 0 {
 		for k := range x.enabled {
@@ -102,7 +102,7 @@ func (x *interpreter) recordHistory(t *enabledTransition) {
 	}
 }
 
-// ownHistory returns the history for modification.
+// ownHistory returns a history that may be changed in place.
 func (x *interpreter) ownHistory() []record {
 	if !x.historyOwned {
 		owned := make([]record, len(x.chart.histories))

@@ -14,8 +14,8 @@ import (
 // Migration converts stored snapshots of one version of a chart to the next. It must depend only on the snapshot,
 // because the same snapshot may be migrated many times before the result is stored.
 //
-// A migration enters and leaves no state, and starts nothing. If the new version adds timers or services to an active
-// state, they do not start. If a migration moves an instance, the new state's Entry and Resolve do not run.
+// A migration does not enter or leave states, and starts nothing. If the new version adds timers or services to an
+// active state, they do not start. If a migration moves an instance, the new state's Entry and Resolve do not run.
 type Migration struct {
 	From    int      // the version that stored the snapshot; the result has version From+1
 	Changes []Change // applied in order; none means that the next version reads the snapshot as it is
@@ -120,7 +120,7 @@ func (form *snapshotJSON) stored() (*Stored, error) {
 	}
 	for _, key := range sortedIDs(form.Services) {
 		i := form.Services[key]
-		s.Services = append(s.Services, Invocation{ID: i.ID, Key: key, State: i.State, Service: i.Service, Attempt: i.Attempt})
+		s.Services = append(s.Services, Invocation{ID: i.ID, Key: key, State: i.State, Service: i.Service, Attempt: i.Attempt, RetryAt: i.RetryAt})
 	}
 	for _, id := range sortedKeys(form.Children) {
 		r := form.Children[id]
@@ -175,7 +175,7 @@ func valueOf(states []string) configurationTree {
 	return root
 }
 
-// form converts a migrated snapshot to the JSON form. old is the JSON form from before the migration.
+// form converts a migrated snapshot to the JSON form. old is the JSON form before the migration.
 func (s *Stored) form(old snapshotJSON) (form snapshotJSON, err error) {
 	form = snapshotJSON{Machine: old.Machine, Status: old.Status, Steps: old.Steps, Context: s.Context, Output: s.Output}
 	if form.Value, err = json.Marshal(valueOf(s.State)); err != nil {
@@ -195,7 +195,7 @@ func (s *Stored) form(old snapshotJSON) (form snapshotJSON, err error) {
 		if _, twice := form.Services[i.Key]; !known || twice || i.Attempt < 0 {
 			return form, fmt.Errorf("service %q under the key %q: expected a stored service, once: a migration cannot start one", i.ID, i.Key)
 		}
-		form.Services[i.Key] = serviceJSON{ID: i.ID, State: i.State, Service: i.Service, Attempt: i.Attempt}
+		form.Services[i.Key] = serviceJSON{ID: i.ID, State: i.State, Service: i.Service, Attempt: i.Attempt, RetryAt: i.RetryAt}
 	}
 	machines := map[string]string{}
 	for _, r := range old.Children {

@@ -26,7 +26,7 @@ type (
 	}
 )
 
-// words holds the differences between the versions.
+// words holds the names that differ between the versions.
 type words struct{ job, busy, limit, later string }
 
 // versioned returns a chart with one of everything that a snapshot stores.

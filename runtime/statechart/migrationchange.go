@@ -70,10 +70,9 @@ func RenameState(from, to string) Change {
 	return change
 }
 
-// MoveState returns a change for a state that was removed, or that is no longer atomic. Instances in it or below it
-// move to the state to, which may be a descendant. Timers, services and children of states that are no longer active
-// are dropped. The record of a history state moves too if to is a sibling of the history state or within one. Otherwise
-// the record is dropped.
+// MoveState returns a change for a state that was removed, or that is no longer atomic. Instances in or below the state
+// `from` move to the state `to`, which may be a descendant. Timers, services and children of states that are no longer
+// active are dropped. A history state's record moves too if `to` is its sibling or below one. Otherwise it is dropped.
 func MoveState(from, to string) Change {
 	change := Change{name: fmt.Sprintf("move from state %q to %q", from, to), problem: pathsProblem(from, to)}
 	change.run = func(s *Stored) error {
@@ -111,7 +110,7 @@ func ForgetHistory(path string) Change {
 	}}
 }
 
-// RenameTimer returns a change for a renamed timer. The names are the ID of an After, or its delay as text.
+// RenameTimer returns a change for a renamed timer: its After's ID, or else its delay as text.
 func RenameTimer(state, from, to string) Change {
 	return Change{name: fmt.Sprintf("rename timer %q of state %q to %q", from, state, to), run: func(s *Stored) error {
 		each(s.Timers, func(t *Timer) {
@@ -155,8 +154,8 @@ func RenameChild(from, to string) Change {
 	}}
 }
 
-// RenameEvent returns a change for a renamed event type, in deferred and pending SendAfter events. Queued events keep
-// their type.
+// RenameEvent returns a change that renames an event type in deferred events and in pending SendAfter events. Queued
+// events keep their type.
 func RenameEvent(from, to string) Change {
 	return Change{name: fmt.Sprintf("rename event %q to %q", from, to), run: func(s *Stored) error {
 		var failures []error
@@ -202,7 +201,7 @@ func within(path, state string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || rest[0] == '.')
 }
 
-// moved returns the paths. A single path, to, replaces all paths within from.
+// moved returns the paths, with the single path `to` in place of all paths at or below `from`.
 func moved(paths []string, from, to string) []string {
 	var out []string
 	for _, path := range paths {

@@ -91,19 +91,19 @@ type transition struct {
 	// index is the transition's index in chart.transitions, or -1 if it is not a transition of the definition.
 	index int
 
-	// planned is set if domain and entry set do not depend on history.
+	// planned is set if the domain and the entry set do not depend on history.
 	planned bool
 	domain  int
 	entry   []entering
 	program *program
 }
 
-// delay is the compiled timer shared by the After entries with one ID.
+// delay is the compiled timer that the After entries with the same ID share.
 type delay struct {
 	id    string
 	event string
 	due   func(erased, Event) time.Time
-	// inProcess is set for timers of unsettled atomic states. The host serves them while it runs the state's services,
+	// inProcess is set for timers of unsettled atomic states. The host fires them while it runs the state's services,
 	// and never schedules them.
 	inProcess bool
 }

@@ -86,7 +86,7 @@ func TestChartReturnsItsDefinitionAndResolvesTargets(t *testing.T) {
 	}
 }
 
-// RaiseWith decodes a payload in JSON form as the chart declares it.
+// RaiseWith decodes a JSON payload as the type that the chart declares.
 func TestRaiseWithDecodesJSON(t *testing.T) {
 	t.Parallel()
 	type greeting struct{ Name string }

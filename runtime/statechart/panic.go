@@ -48,7 +48,7 @@ const panicFramesMax = 32
 
 // panicStack returns the stack of the panic being recovered.
 func panicStack() []string {
-	counters := make([]uintptr, 2*panicFramesMax) // Includes the frames of the recovery itself.
+	counters := make([]uintptr, 2*panicFramesMax) // Leaves room for the frames of the recovery.
 	frames := runtime.CallersFrames(counters[:runtime.Callers(1, counters)])
 	var stack []string
 	for panicking, more := false, true; more && len(stack) < panicFramesMax; {
@@ -57,7 +57,7 @@ func panicStack() []string {
 		if panicking {
 			stack = append(stack, fmt.Sprintf("%s %s:%d", frame.Function, frame.File, frame.Line))
 		}
-		panicking = panicking || frame.Function == "runtime.gopanic" // Frames above it recover the panic.
+		panicking = panicking || frame.Function == "runtime.gopanic" // The frames before gopanic belong to the recovery.
 	}
 	return stack
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// regions returns a chart with a parallel state p and a state out. p has the regions r1 and r2, each in state a.
+// regions returns a chart with the states p and out. p is parallel and has the regions r1 and r2. Both regions start in
+// their state a.
 func regions(p, r1, r2 []On) Def {
 	region := func(id string, on []On) S {
 		return S{ID: id, Initial: "a", States: []S{{ID: "a", On: on}, {ID: "b"}},
@@ -144,7 +145,8 @@ func TestInternalTransitionToOwnHistoryOfARegionThatIsLeftEntersNothing(t *testi
 func TestHistoryRecordedInTheSameMicrostepDoesNotMoveADomain(t *testing.T) {
 	t.Parallel()
 	// h has no record yet, so the transition of a leads to the default of h: a itself. In the same microstep, the
-	// transition of r2 leaves p, and h gets a record. The transition of a keeps the domain from before the record.
+	// transition of r2 leaves p, and h gets a record. The transition of a keeps the domain that was computed before h
+	// got the record.
 	r := begin(t, Def{Parallel: true, States: []S{
 		{ID: "p", Type: statechart.Parallel, States: []S{
 			{ID: "h", Type: statechart.ShallowHistory, Target: "a"}, {ID: "a", On: []On{{Event: "GO", Target: "h"}}}, {ID: "b"}}},
@@ -180,7 +182,7 @@ func TestFirstSelectedTransitionWinsAConflictOfDomains(t *testing.T) {
 	r.send("GO").is("p.r1.b p.r2.a", "-a +b")
 	// r1 has no transition now, so r2's is taken.
 	r.send("GO").is("p.r1.b p.r2.a", "-a -r2 -b -r1 +r1 +b +r2 +a")
-	// the reverse order
+	// Now the first selected transition has the outer domain.
 	r = begin(t, regions(nil, []On{{Event: "GO", Target: "#r2.b"}}, []On{{Event: "GO", Target: "b"}}))
 	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
 	r.send("GO").is("p.r1.a p.r2.b", "-a -r2 -a -r1 +r1 +a +r2 +b")

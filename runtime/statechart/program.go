@@ -7,13 +7,14 @@ import "slices"
 // The states that are left or entered are neither parallel nor final, and have no timers, services or children. The
 // states that are left have no history state as a child.
 type program struct {
-	// actions holds exit actions, then the transition's actions (from left on), then entry actions (from entered on).
+	// actions holds the exit actions, the transition's actions and the entry actions, in this order. left is the index
+	// of the transition's first action, and entered the index of the first entry action.
 	actions       []programmed
 	left, entered int
 	// from is the leaf that the program leaves. to is the leaf that it enters.
 	from, to uint16
 	// fastPath is set if the program covers the whole macrostep: no action can fail or request effects, and the chart
-	// is settled in the leaf to.
+	// is settled in the leaf `to`.
 	fastPath bool
 }
 
@@ -21,7 +22,7 @@ type program struct {
 type programmed struct {
 	*Action[erased]
 	state int
-	// list numbers the action lists. An error skips the rest of its list.
+	// list is the number of the action list. An error skips the rest of that list.
 	list int
 }
 

@@ -161,7 +161,7 @@ func TestContextThatCannotBeCopiedIsRejected(t *testing.T) {
 	t.Parallel()
 	type unexported struct {
 		A []int
-		b []int // the same type again, and unexported
+		b []int // the type of A again, but unexported
 	}
 	type nested struct{ Deep map[string][]unexported }
 	type pointer struct{ next *pointer }

@@ -136,8 +136,8 @@ func (w *watcher) microsteps(chart *statechart.Chart[trace], before statechart.S
 	}
 }
 
-// deferred checks that deferred events keep their order and that none appears from nowhere. At rest, an active state
-// must defer each of them.
+// deferred checks that deferred events keep their order. Each must have been deferred before or be the current event.
+// At rest, an active state must defer each of them.
 func (w *watcher) deferred(before statechart.Snapshot[trace], event Event, next statechart.Snapshot[trace]) {
 	var types []string
 	for _, waiting := range before.Deferred {
@@ -158,7 +158,7 @@ func (w *watcher) deferred(before statechart.Snapshot[trace], event Event, next 
 	}
 }
 
-// defers reports whether an active state among the given ones, or below them, defers events of the type.
+// defers reports whether one of the states or their descendants is active and defers events of the type.
 func (w *watcher) defers(next statechart.Snapshot[trace], states []S, path, typ string) bool {
 	return slices.ContainsFunc(states, func(s S) bool {
 		at := strings.TrimPrefix(path+"."+s.ID, ".")

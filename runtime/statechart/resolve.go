@@ -34,7 +34,7 @@ func resolve(r Resolution[erased]) Action[erased] {
 	}}}
 }
 
-// answerOf returns the answer of a resolution. completeAnswers or answer adds State and Tags.
+// answerOf returns the answer of a resolution. State and Tags are missing: completeAnswers or chart.answer adds them.
 func answerOf(r *Resolution[erased], context erased, event Event) (Effect, error) {
 	effect := Effect{Kind: ResolveWaits, Name: r.Name, Outcome: r.Outcome, Error: r.Error}
 	if r.Error != "" {
@@ -55,8 +55,7 @@ func answerOf(r *Resolution[erased], context erased, event Event) (Effect, error
 	return effect, nil
 }
 
-// completeAnswers completes the step's answers, the ResolveWaits effects, with the states and tags that are active
-// after the macrostep.
+// completeAnswers adds the states and tags that are active after the macrostep to the step's ResolveWaits effects.
 func (x *interpreter) completeAnswers() {
 	if !x.resolved {
 		return

@@ -52,7 +52,7 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	return snapshot, nil
 }
 
-// read implements Restore. It decodes the context into the given one.
+// read implements Restore. It decodes the context into the value that `context` points to.
 func (c *chart) read(data []byte, context erased) (bareSnapshot, error) {
 	form, ok := readCompact(data)
 	if !ok {
@@ -77,7 +77,7 @@ func (c *chart) read(data []byte, context erased) (bareSnapshot, error) {
 	}
 	var unreadable *UnreadableError
 	if errors.As(err, &unreadable) && (unreadable.Todo == "" || unreadable.Todo == hostOrRepair) {
-		unreadable.Todo = fixMigration // The snapshot has been migrated.
+		unreadable.Todo = fixMigration // A migration produced this snapshot.
 	}
 	if err != nil {
 		return bareSnapshot{}, err
@@ -115,7 +115,7 @@ func (c *chart) restore(form snapshotJSON, compactForm bool, context erased) (ba
 	if ended := c.isInFinalState(0, &s.configuration); s.Status != Stopped && ended != (s.Status == Done) || s.Status != Active && len(form.Timers)+len(form.Services)+len(form.Children) > 0 {
 		return bareSnapshot{}, c.unreadable("the status %q does not fit the state %s, its timers, services and children", s.Status, strings.Join(c.state(&s.configuration), ", "))
 	}
-	if !compactForm { // readCompact accepts no snapshot with these.
+	if !compactForm { // readCompact accepts only snapshots in which restoreWaiting would find nothing.
 		if err := c.restoreWaiting(&form, &s); err != nil {
 			return bareSnapshot{}, err
 		}
@@ -162,7 +162,7 @@ func stateName(path string) string {
 }
 
 // restoreValue marks a state and the states of its value as active. A value must name a legal configuration: one child
-// of each active compound state, and all children of a parallel one.
+// of each active compound state, and all children of each active parallel state.
 func (c *chart) restoreValue(value json.RawMessage, state int, into *configuration) error {
 	n := &c.nodes[state]
 	into.enter(state, n.parent)
@@ -261,8 +261,8 @@ func (c *chart) legal(state int, active stateSet, deep bool) bool {
 	return children == c.activeChildren(&c.nodes[state])
 }
 
-// activeChildren returns the number of active children of an active state: one for a compound state, all regions for a
-// parallel one.
+// activeChildren returns the number of active children of an active state: 1 for a compound state, and the number of
+// regions for a parallel state.
 func (c *chart) activeChildren(n *node) int {
 	switch n.kind {
 	case compound:
@@ -334,7 +334,7 @@ func (c *chart) restoreServices(form *snapshotJSON, s *bareSnapshot) error {
 			return c.unreadable("state %q has its service %q twice", stored.State, stored.ID)
 		}
 		s.Services = append(s.Services, Invocation{
-			ID: stored.ID, Key: key, State: stored.State, Attempt: stored.Attempt,
+			ID: stored.ID, Key: key, State: stored.State, Attempt: stored.Attempt, RetryAt: stored.RetryAt,
 			Service: c.nodes[state].invokes[index].service, state: state, index: index,
 		})
 	}
@@ -350,7 +350,7 @@ func (c *chart) checkID(id string, s *bareSnapshot) error {
 	return nil
 }
 
-// splitID returns the two numbers of a derived ID, or -1 for an invalid one.
+// splitID returns the two numbers of a derived ID. An invalid number is -1.
 func splitID(id string) (step, position int64) {
 	number := func(text string) int64 {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {

@@ -36,7 +36,7 @@ func TestRootServicesRunFromStartToEnd(t *testing.T) {
 	}
 	r := begin(t, def()).is("a", "+a")
 	services := r.step.Next.Services
-	equal(t, "services", text(t, services), `[{"ID":"c","Key":"1.0","State":"","Service":"call","Attempt":0},{"ID":"second","Key":"1.1","State":"","Service":"call","Attempt":0}]`)
+	equal(t, "services", text(t, services), `[{"ID":"c","Key":"1.0","State":"","Service":"call","Attempt":0,"RetryAt":"0001-01-01T00:00:00Z"},{"ID":"second","Key":"1.1","State":"","Service":"call","Attempt":0,"RetryAt":"0001-01-01T00:00:00Z"}]`)
 	equal(t, "settled", r.step.Next.Settled(), false)
 	restored, err := r.chart.Restore([]byte(text(t, r.step.Next)))
 	if err != nil {

@@ -2,7 +2,7 @@ package statechart
 
 import "slices"
 
-// selectEventlessTransitions sets enabled to the optimal enabled set of eventless transitions.
+// selectEventlessTransitions sets x.enabled to SCXML's optimal set of enabled eventless transitions.
 func (x *interpreter) selectEventlessTransitions() error {
 	x.enabled = x.enabled[:0]
 	if !x.chart.hasAlways {
@@ -11,7 +11,7 @@ func (x *interpreter) selectEventlessTransitions() error {
 	return x.selectWhere("")
 }
 
-// selectTransitions sets enabled to the optimal enabled set of transitions for the current event.
+// selectTransitions sets x.enabled to SCXML's optimal set of enabled transitions for the current event.
 func (x *interpreter) selectTransitions() error {
 	x.enabled = x.enabled[:0]
 	if x.event.Type == "" {
@@ -20,9 +20,9 @@ func (x *interpreter) selectTransitions() error {
 	return x.selectWhere(x.event.Type)
 }
 
-// selectWhere selects a transition for each active atomic state in document order. It takes the first transition, in
-// the state or its nearest ancestor, that matches the event type and whose guard holds. The type "" selects eventless
-// transitions.
+// selectWhere selects a transition for each active atomic state in document order. It takes the first transition that
+// matches the event type and whose guard holds. It searches the state first, then its ancestors from the inside out.
+// The type "" selects eventless transitions.
 func (x *interpreter) selectWhere(typ string) error {
 	for _, leaf := range x.snapshot.configuration.leaves() {
 		t, err := x.firstEnabled(int(leaf), typ)
@@ -75,8 +75,8 @@ func (x *interpreter) firstEnabled(state int, typ string) (*transition, error) {
 	return nil, nil
 }
 
-// removeConflictingTransitions resolves conflicts: if two enabled transitions would exit a common state, it keeps the
-// one with the deeper source, or else the first in document order.
+// removeConflictingTransitions resolves conflicts: if two enabled transitions would exit the same state, it keeps the
+// transition with the deeper source, or else the first in document order.
 func (x *interpreter) removeConflictingTransitions() {
 	kept := x.enabled[:0]
 	for _, t1 := range x.enabled {
@@ -93,8 +93,9 @@ func (x *interpreter) removeConflictingTransitions() {
 	x.enabled = kept
 }
 
-// conflict reports whether the exit sets of two transitions intersect. An exit set is the active states below a domain.
-// The sets intersect if one domain is an ancestor of the other and something is active below the inner one.
+// conflict reports whether the exit sets of two transitions intersect. An exit set consists of the active states below
+// the domain. The sets intersect if the domains are equal or one contains the other, and a state below the inner domain
+// is active.
 func (x *interpreter) conflict(t1, t2 enabledTransition) bool {
 	if len(t1.targets) == 0 || len(t2.targets) == 0 {
 		return false

@@ -30,8 +30,8 @@ type Call struct {
 	Attempt int // counts the attempts known to have started, from 1
 }
 
-// ServiceFunc returns a service that runs fn. Each attempt gets a copy of the context, made when it begins. R is the
-// payload type of the done event.
+// ServiceFunc returns a service that runs fn. Each attempt gets its own copy of the context. R is the payload type of
+// the done event.
 func ServiceFunc[C, R any](name string, fn func(ctx context.Context, c C, call Call) (R, error)) Service[C] {
 	if fn == nil {
 		return Service[C]{Name: name}
@@ -50,7 +50,7 @@ type ServiceError struct {
 	Permanent bool `json:"permanent,omitempty"`
 }
 
-// RetryPolicy describes retries, with the terms of the Amazon States Language.
+// RetryPolicy describes retries, like Retry in the Amazon States Language. Attempts includes the first.
 type RetryPolicy struct {
 	Attempts    int           // the total number of attempts; zero means one
 	Interval    time.Duration // the wait before the second attempt; zero means one second
@@ -98,12 +98,12 @@ func (e permanentError) Unwrap() error { return e.err }
 
 // Invocation is a running service of a snapshot.
 type Invocation struct {
-	ID string // as in done.invoke.ID and error.invoke.ID
-	// Key is unique among all invocations of the instance, past and future. A result with an older key is ignored.
-	Key     string
-	State   string // the path of the invoking state
-	Service string // the name of the service
-	Attempt int    // the number of attempts known to have started
+	ID      string    // as in done.invoke.ID and error.invoke.ID
+	Key     string    // unique among all invocations of the instance, past and future; results of earlier keys are ignored
+	State   string    // the path of the invoking state
+	Service string    // the name of the service
+	Attempt int       // the number of attempts known to have started
+	RetryAt time.Time // the earliest start of the next attempt after a failed one, or zero
 
 	state, index int
 }

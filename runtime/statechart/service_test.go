@@ -32,7 +32,7 @@ func TestServiceRunsFromTheEndOfTheMacrostepToItsDoneEvent(t *testing.T) {
 	equal(t, "settled", r.step.Next.Settled(), false)
 	equal(t, "services", len(r.step.Next.Services), 1)
 	call := r.step.Next.Services[0]
-	equal(t, "invocation", text(t, call), `{"ID":"p","Key":"1.0","State":"p","Service":"call","Attempt":0}`)
+	equal(t, "invocation", text(t, call), `{"ID":"p","Key":"1.0","State":"p","Service":"call","Attempt":0,"RetryAt":"0001-01-01T00:00:00Z"}`)
 	r.apply(call.Done(7)).is("ok", "-p +ok")
 	equal(t, "result", r.step.Next.Context.N, 7)
 	equal(t, "settled", r.step.Next.Settled(), true)

@@ -121,7 +121,8 @@ func TestStepperForgetsFailedSteps(t *testing.T) {
 	}
 }
 
-// nine returns a chart with a state out and a state of nine regions, more than a configuration stores inline.
+// nine returns a chart with the states out and p. p has nine regions, which are more leaves than a configuration stores
+// inline.
 func nine() Def {
 	var regions []S
 	for i := range 9 {
@@ -203,7 +204,7 @@ func TestEveryEventOfALargeTableIsFound(t *testing.T) {
 		for i := range 41 {
 			def.Payloads[fmt.Sprintf("E%02d", i)] = statechart.NoPayload()
 		}
-		for i := events - 1; i >= 0; i-- { // not in the order of the lookup
+		for i := events - 1; i >= 0; i-- { // in the reverse order of the table's rows
 			def.States[0].On = append(def.States[0].On, On{Event: fmt.Sprintf("E%02d", i), Actions: logs(fmt.Sprint(i))})
 		}
 		r := begin(t, def).is("a", "+a")

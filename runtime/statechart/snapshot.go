@@ -35,12 +35,12 @@ type Timer struct {
 	state, index int
 }
 
-// Snapshot is the state of one instance between macrosteps. It is a value: a step returns a new one.
-// docs/charts/snapshots.md describes its JSON form.
+// Snapshot is the state of one instance between macrosteps. It is a value: a step returns a new
+// one. docs/charts/snapshots.md describes its JSON form.
 type Snapshot[C any] struct {
 	Context  C
 	Status   Status
-	Output   json.RawMessage // once Status is Done, or nil
+	Output   json.RawMessage // nil unless Status is Done
 	Timers   []Timer         // in start order
 	Services []Invocation    // the running ones
 	Children []ChildRef      // the running ones, in start order
@@ -49,7 +49,7 @@ type Snapshot[C any] struct {
 
 	chart         *chart
 	configuration configuration
-	// history is indexed by the ordinal of the history state. It is nil until something is recorded.
+	// history is indexed by the ordinal of the history state. It is nil until a history state records something.
 	history []record
 }
 
@@ -106,8 +106,8 @@ func (s Snapshot[C]) Matches(path string) bool {
 	return ok && s.chart.isActive(i, &s.configuration)
 }
 
-// Settled reports whether the instance is done or stopped, or no service runs and every active atomic state is final or
-// tagged Settled.
+// Settled reports whether the instance waits or has ended. It waits if no service runs, and every active atomic state
+// is final or tagged Settled.
 func (s Snapshot[C]) Settled() bool {
 	var bare bareSnapshot
 	s.toBare(&bare)
@@ -154,8 +154,8 @@ func (c *chart) nextEvents(configuration *configuration) []string {
 	return next
 }
 
-// Value returns the configuration in XState's form: the ID of the active child, or an object
-// from child to value, in document order.
+// Value returns the configuration in XState's form. This is the active child's ID, or an object of children's IDs
+// and values, in document order.
 func (s Snapshot[C]) Value() json.RawMessage { return s.chart.appendValue(nil, &s.configuration, 0) }
 
 type snapshotJSON struct {
@@ -192,12 +192,14 @@ type serviceJSON struct {
 	State   string `json:"state"`
 	Service string `json:"service"`
 	Attempt int    `json:"attempt"`
+	// RetryAt is set while the service waits for its next attempt.
+	RetryAt time.Time `json:"retryAt,omitzero"`
 }
 
 // MarshalJSON is AppendJSON, for encoding/json.
 func (s Snapshot[C]) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
 
-// AppendJSON appends the JSON form for Restore, faster than json.Marshal.
+// AppendJSON appends the JSON form that Restore reads, faster than Marshal.
 func (s Snapshot[C]) AppendJSON(b []byte) ([]byte, error) {
 	if s.chart == nil {
 		return nil, errors.New("marshalling a snapshot: expected one made by a chart, got a zero Snapshot")
@@ -273,7 +275,7 @@ func (s *bareSnapshot) waiting() *waitingJSON {
 		if form.Services == nil {
 			form.Services = map[string]serviceJSON{}
 		}
-		form.Services[service.Key] = serviceJSON{ID: service.ID, State: service.State, Service: service.Service, Attempt: service.Attempt}
+		form.Services[service.Key] = serviceJSON{ID: service.ID, State: service.State, Service: service.Service, Attempt: service.Attempt, RetryAt: service.RetryAt}
 	}
 	return form
 }

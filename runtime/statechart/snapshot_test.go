@@ -29,7 +29,7 @@ func TestSnapshotReportsItsState(t *testing.T) {
 func TestSnapshotWithARunningServiceIsNotSettled(t *testing.T) {
 	t.Parallel()
 	equal(t, "settled", full(t, everything(t), "CALL").Settled(), false)
-	// A snapshot whose atomic states are all final is not settled either while an ancestor's service runs.
+	// While an ancestor's service runs, a snapshot is not settled, even if all its leaves are final.
 	r := begin(t, Def{Initial: "p", States: []S{
 		{ID: "p", Initial: "f", Invoke: []Invoke{service("", []On{{Target: "ok"}}, []On{{Target: "ok"}})}, States: []S{{ID: "f", Type: statechart.Final}}}, {ID: "ok"}}})
 	equal(t, "settled", r.step.Next.Settled(), false)

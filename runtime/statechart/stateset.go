@@ -2,7 +2,7 @@ package statechart
 
 import "math/bits"
 
-// stateSet is a set of state indexes. They are in document order, parents before children, so ascending order is
+// stateSet is a set of state indexes. Indexes follow the document order, parents before children. So ascending order is
 // SCXML's entry order.
 type stateSet []uint64
 

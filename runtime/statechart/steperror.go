@@ -19,7 +19,7 @@ var (
 // StepError is returned by Step if code of the chart fails or panics. It is also the payload of ExecutionError.
 type StepError struct {
 	Chart string
-	State string // the path of the state with the failed code, or "" for the chart's own
+	State string // the path of the state with the failed code, or "" for the chart itself
 	Event string // the type of the current event
 	Code  string // the failed code, such as "action keepConclusion" or "guard retriesLeft"
 	Err   error  // a *PanicError if the code panicked
@@ -42,8 +42,8 @@ func (e *StepError) Unwrap() error { return e.Err }
 type code struct {
 	kind  codeKind
 	state int
-	// name is the code's name, unless the code is an action. An action is the element of actions or programmed with the
-	// index at. An element of programmed also holds the state.
+	// name is the code's name, unless the code is an action. For an action, the code is actions[at] or programmed[at].
+	// An element of programmed also has the index of the state.
 	name       string
 	actions    []Action[erased]
 	programmed []programmed

@@ -21,7 +21,7 @@ type (
 	countDo    = []statechart.Action[count]
 )
 
-// counted returns charts in which GO changes only configuration and context.
+// counted returns charts in which GO changes only the configuration and the context.
 func counted() map[string]statechart.Definition[count] {
 	up := countDo{statechart.Update("up", func(c *count) { c.N++ })}
 	typed := countDo{statechart.Assign("any", func(c *count, e Event) { c.N += len(e.Type) })}
@@ -38,7 +38,7 @@ func counted() map[string]statechart.Definition[count] {
 				{ID: "most", Tags: settled, Entry: up, Exit: up, On: []countOn{{Event: "GO", Target: "#" + target, Actions: up}}}}}}}
 	}
 	var regions, ring []countState
-	for i := range 9 { // more than a configuration stores inline would allocate
+	for i := range 9 { // The chart uses only seven, because more leaves would allocate.
 		regions = append(regions, countState{ID: fmt.Sprint("r", i), Initial: fmt.Sprint("a", i), States: toggle(fmt.Sprint(i))})
 	}
 	for i := range 1000 {

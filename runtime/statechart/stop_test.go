@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// stoppable returns a chart with everything that an instance may wait for, and an error handler.
+// stoppable returns a chart with a timer, a service and an error handler.
 func stoppable(exit ...statechart.Action[trace]) Def {
 	return Def{Initial: "p", States: []S{
 		{ID: "p", Initial: "a", After: []After{{Delay: time.Hour}}, On: []On{{Event: statechart.ExecutionError}}, Exit: exit, States: []S{

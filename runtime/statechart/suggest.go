@@ -8,7 +8,7 @@ import (
 // suggestionsMax is the maximum number of names in a question of didYouMean.
 const suggestionsMax = 3
 
-// didYouMean returns a question that ends a problem: ` (did you mean "a" or "b"?)`. Without names it returns "".
+// didYouMean returns a question to append to a problem: ` (did you mean "a" or "b"?)`. Without names it returns "".
 func didYouMean(names ...string) string {
 	if len(names) == 0 {
 		return ""
@@ -21,7 +21,7 @@ func didYouMean(names ...string) string {
 }
 
 // closest returns the candidate that is most similar to the name. It returns none if every edit distance exceeds 2 or
-// half the length of the shorter name. Case does not count. The first of equally similar candidates wins.
+// half the length of the shorter name. It ignores case. The first of equally similar candidates wins.
 func closest(name string, candidates []string) []string {
 	var best []string
 	least := 3
@@ -121,7 +121,7 @@ func (c *compiler) similarTarget(n *node, reference string) string {
 	return didYouMean(named...)
 }
 
-// reference returns the shortest target by which state n can name another state.
+// reference returns the shortest target by which the state `n` can refer to the state `to`.
 func (c *compiler) reference(n, to *node) string {
 	for _, reference := range []string{to.def.ID, "." + to.def.ID, "#" + to.def.ID} {
 		if i, problem := c.target(n, reference); problem == "" && i == to.index {

@@ -10,7 +10,8 @@ import (
 func TestMisspeltTargetsGetASuggestion(t *testing.T) {
 	t.Parallel()
 	const fix = "name a sibling, a .child, or a #path.of.a.state"
-	// nested gives next the children a, b and deep.inner. The source of the transition is next.a.
+	// nested returns a change that gives the state next the descendants a, b and deep.inner. The source of the
+	// transition is next.a.
 	nested := func(target string) func(*Def, *S, *S) {
 		return func(_ *Def, _, next *S) {
 			*next = S{ID: "next", Initial: "a", States: append(slices.Clone(children), S{ID: "deep", Initial: "inner", States: []S{{ID: "inner", Tags: settled}}})}

@@ -46,7 +46,7 @@ func (c *compiler) scope(i int) int {
 	return i
 }
 
-// Problems of a reference for which the message suggests a similar target.
+// For these problems of a reference, the message suggests a similar target.
 const (
 	notAState  = "is not a state"
 	noSiblings = "is not valid at the root, which has no siblings"
@@ -75,8 +75,8 @@ func (c *compiler) target(n *node, reference string) (int, string) {
 	return 0, notAState
 }
 
-// targetByID resolves "#id": a path from the root, with or without the chart's ID, or a unique state ID, optionally
-// with a path below it.
+// targetByID resolves a target after "#". This is a path from the root, with or without the chart's ID, or a unique
+// state ID. A path below that state may follow the ID.
 func (c *compiler) targetByID(path string) (int, string) {
 	if rest, ok := strings.CutPrefix(path, c.chart.id+"."); ok {
 		if i, ok := c.chart.byPath[rest]; ok {
@@ -128,7 +128,7 @@ func (c *chart) orthogonal(a, b int) bool {
 }
 
 // isDescendant reports whether state is a proper descendant of ancestor. Every state descends from the index -1, which
-// stands for outside the root.
+// stands for the outside of the root.
 func (c *chart) isDescendant(state, ancestor int) bool {
 	return ancestor < 0 || state > ancestor && state <= c.nodes[ancestor].last
 }

@@ -1,6 +1,6 @@
 package statechart
 
-// Microstep describes transitions taken together, or the exit actions of an end.
+// Microstep describes transitions that are taken together, or the exit actions of an instance that ends.
 type Microstep struct {
 	// Event is the event type. An eventless transition has the previous event's type. The start of an instance has "".
 	Event           string
@@ -34,7 +34,7 @@ type TransitionInfo struct {
 	Event   string   // the event descriptor, or "" for an eventless transition
 	Guard   string   // the name of the guard, or ""
 	Actions []string // the names of the actions
-	Targets []string // the paths of the targets; none if no state is left
+	Targets []string // the paths of the targets; none for a transition without a target
 }
 
 // Transitions returns the transitions in document order of their sources. For each source, transitions on events come

@@ -34,8 +34,8 @@ func TestEntryActionsSeeTheEventThatLedToThem(t *testing.T) {
 	r.send("GO").is("c", "-a exit=GO +b -b always=GO +c entry=GO internal=R")
 }
 
-// selfTargets returns a chart with a compound state whose transitions name the state itself and its children in all
-// ways.
+// selfTargets returns a chart with a compound state. One of its transitions targets the state itself. The others target
+// its child y, each with another form of reference.
 func selfTargets(reenter bool) Def {
 	return Def{Initial: "a", States: []S{{ID: "a", Initial: "x",
 		On: []On{

@@ -3,9 +3,9 @@ package statechart
 // unserved finds an unsettled active leaf that waits for a service that does not run. It returns the leaf and the
 // service's ID. This version itself never stores such a leaf.
 //
-// A leaf counts only if the end of the service is certain to leave it. The service may belong to the leaf or to an
-// ancestor. A leaf with an eventless transition, its own or an ancestor's, does not count, because it may wait for
-// another region.
+// A leaf counts only if the chart is certain to leave it when the service ends. The service may belong to the leaf or
+// to an ancestor. A leaf with an eventless transition, its own or an ancestor's, does not count, because it may wait
+// for another region.
 func (c *chart) unserved(s *bareSnapshot) (leaf *node, service string, ok bool) {
 	for _, index := range s.configuration.leaves() {
 		leaf = &c.nodes[index]
@@ -60,8 +60,8 @@ func (c *chart) alwaysLeft(n *node, typ string) bool {
 	return false
 }
 
-// leaves reports whether a transition leaves its source, regardless of recorded history. If the source is re-entered,
-// its services restart.
+// leaves reports whether a transition leaves its source, regardless of recorded history. A transition that re-enters
+// its source counts too, because the services of the source restart.
 func (c *chart) leaves(t *transition) bool {
 	beyond := false
 	for _, target := range t.targets {

@@ -75,7 +75,7 @@ func encodeInput(input any) (json.RawMessage, error) {
 	return body, nil
 }
 
-// checkStart checks the workflow of an action, and that the chart can receive its end.
+// checkStart checks the name of an action's workflow, and that the chart can receive the end of the workflow.
 func (c *compiler) checkStart(n *node, place string, s *start) {
 	if problem := workflowNameProblem(s.workflow); problem != "" {
 		c.find(n, fmt.Sprintf("%s: starts the workflow %q, whose name %s", place, s.workflow, problem), "name it in ASCII letters, digits, - and _")

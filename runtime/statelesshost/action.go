@@ -17,8 +17,8 @@ import (
 const eventBytesMax = durable.EventBytesMax
 
 // Guards and actions of a hosted machine may call the functions below with their context, while they run. A guard
-// should only read data, because it may run several times for one event. An action should return the error of such a
-// function, which fails the step.
+// should only read data, because it may run several times for one event. If one of these functions returns an error,
+// the action should return it too, which fails the step.
 
 // Data returns the data of the instance in the current step. An action may change it. The step stores the change, or
 // discards it if the step fails. Data panics if ctx is not from a hosted machine, or if the machine's data is not a

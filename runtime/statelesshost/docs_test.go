@@ -39,7 +39,7 @@ func TestTheGuidesShowWhatRuns(t *testing.T) {
 	}
 }
 
-// checkGuide compares a guide with the code and its output, and notes the names that it shows.
+// checkGuide compares a guide with the code and its output, and records the names that it shows.
 func checkGuide(t *testing.T, guide string, code, printed map[string]string, shown map[string]bool) {
 	t.Helper()
 	text, err := os.ReadFile(guide)

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// graph is a machine's graph. This package parses it from the diagram in the DOT language, because stateless has no other
-// way to list transitions. If a version of stateless draws in another form than this package expects, the graph has
-// states but no edges.
+// graph is a machine's graph. This package parses it from the diagram in the DOT language, because stateless has no
+// other way to list transitions. If a version of stateless changes the form of its diagram, the graph has states but no
+// edges.
 type graph struct {
 	states []graphState
 	edges  []edge
 	// initial lists pairs of a superstate and its initial substate.
 	initial [][2]int
-	// unknown lists the machine's states that are missing from states.
+	// unknown lists the machine's states that Config.States does not list.
 	unknown []string
 }
 
@@ -69,7 +69,7 @@ func readGraph[T any](m *Machine[T], dot string) *graph {
 		line = strings.TrimSuffix(line, "\n")
 		found := graphEdge.FindStringSubmatch(line)
 		if found == nil {
-			// A point is the start of an initial transition, and no state. stateless generates its name.
+			// A node with the shape point is not a state, but the start of an initial transition.
 			if node := graphNode.FindStringSubmatch(line); node != nil && !isCluster(node[1]) && !strings.Contains(line, "shape=point") {
 				find(node[1])
 			}
@@ -206,8 +206,8 @@ var (
 	mermaidPlain = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
 )
 
-// id returns the identifier of a state: its name plus "_" if the name is plain, so that it is not a Mermaid keyword,
-// or else its index.
+// id returns the identifier of a state. A plain name gets the suffix "_", so that it is not a Mermaid keyword. For any
+// other name, the identifier is "_" and the state's index.
 func (g *graph) id(k int) string {
 	if name := g.states[k].name; mermaidPlain.MatchString(name) {
 		return name + "_"

@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// epoch is when the instances of the tests start.
+// epoch is the time at which the instances of the tests start.
 var epoch = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
 // effectLine formats an effect as one line.

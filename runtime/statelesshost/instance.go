@@ -229,9 +229,9 @@ func (i *instance[T]) State() []string { return []string{i.machine.states[i.at].
 // Timers implements durable.Instance.
 func (i *instance[T]) Timers() []statechart.Timer { return i.timers }
 
-// NextEvents implements durable.Instance. stateless evaluates guards to answer this. The guards see the payload of an
-// event that has only its type. A guard that panics on that payload, or whose arguments cannot be built from it, counts
-// as met.
+// NextEvents implements durable.Instance. For each event type, stateless evaluates the guards with the payload of an
+// event that has only its type. A guard counts as met if it panics, or if its arguments cannot be built from this
+// payload.
 func (i *instance[T]) NextEvents() []string {
 	if i.status != statechart.Active {
 		return nil
@@ -337,7 +337,7 @@ func (i *instance[T]) Limit(int) {}
 func (i *instance[T]) Invocations() []statechart.Invocation { return nil }
 
 // WithAttempt implements durable.Instance.
-func (i *instance[T]) WithAttempt(string, int) durable.Instance { return i }
+func (i *instance[T]) WithAttempt(string, int, time.Time) durable.Instance { return i }
 
 // Prepare implements durable.Instance.
 func (i *instance[T]) Prepare(invocation statechart.Invocation, _ statechart.Call) (durable.Work, error) {

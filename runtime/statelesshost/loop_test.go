@@ -25,8 +25,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// world is the consumer and the delay queue's forwarder over local AWS. Each invocation is a separate process with
-// new machines.
+// world runs the consumer and the forwarder of the delay queue on local AWS. Each invocation acts as a separate
+// process, with new machines.
 type world struct {
 	t     *testing.T
 	queue *sqsqueue.Queue
@@ -168,9 +168,9 @@ func TestAPhoneCallRunsThroughQueueAndTable(t *testing.T) {
 		record := w.send("phone/1", `{"type": "DIAL", "number": "555-0100", "$task": {"token": "secret", "name": "Call"}}`)
 		equal(t, "state", record.State, []string{"Ringing"})
 		w.send("phone/1", `{"type": "CONNECT"}`)
-		w.send("phone/1", `{"type": "CONNECT"}`) // No state handles the second one.
+		w.send("phone/1", `{"type": "CONNECT"}`) // No state handles the second CONNECT.
 		w.send("phone/1", `{"type": "VOLUME", "level": 7}`)
-		w.send("phone/1", `{"type": "VOLUME", "level": 99}`) // The event is parked.
+		w.send("phone/1", `{"type": "VOLUME", "level": 99}`) // The level is too high, so the event is parked.
 		record = w.send("phone/1", `{"type": "HOLD"}`)
 		equal(t, "parked", record.Error.Message, `wrong payload: event "VOLUME" of chart phone: expected a level from 0 to 10, got 99`)
 		equal(t, "ignored", record.Ignored, int64(1))

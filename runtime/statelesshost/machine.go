@@ -122,8 +122,8 @@ func (m *Machine[T]) Mermaid(current ...string) string {
 // Outline implements durable.Machine. It returns nil, because the machine is not a chart.
 func (m *Machine[T]) Outline() *statechart.Outline { return nil }
 
-// Start implements durable.Machine. Of the machine's code, it calls only Config.Data. The initial state's timers
-// start. Its entry actions do not run.
+// Start implements durable.Machine. It calls Config.Data, starts the timers of the initial state, and requests the
+// answers in its Resolve. Entry actions do not run.
 func (m *Machine[T]) Start(start statechart.Start) (started durable.Instance, effects []statechart.Effect, err error) {
 	i := &instance[T]{machine: m, status: statechart.Active, at: m.index[m.config.Initial]}
 	s := i.step(statechart.Event{At: start.At})

@@ -118,7 +118,7 @@ func TestInstancesOnASharedMachineAreIsolated(t *testing.T) {
 	wait.Wait()
 }
 
-// playLedgers steps count instances in turn, beginning with number first.
+// playLedgers steps `count` instances in turn. Their numbers begin with `first`.
 func playLedgers(machine durable.Machine, first, count, events int) error {
 	stored := make([][]byte, count)
 	models := make([]model, count)

@@ -127,7 +127,7 @@ func byDerivation(a, b string) int {
 	return cmp.Or(cmp.Compare(aStep, bStep), cmp.Compare(aPosition, bPosition), strings.Compare(a, b))
 }
 
-// split returns the two numbers of a derived ID, -1 for an invalid number.
+// split returns the two numbers of a derived ID. An invalid number is -1.
 func split(id string) (step, position int64) {
 	number := func(text string) int64 {
 		n, err := strconv.ParseInt(text, 10, 64)

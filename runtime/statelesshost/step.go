@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// errNoStep is returned by the functions that need the context of a guard or an action.
+// errNoStep is returned by functions that need the context of a guard or an action, if they get another context.
 var errNoStep = errors.New("expected the context.Context that the guard or action was called with, got one without an instance")
 
 // errNested fails a step in which a transition began during another transition.
@@ -64,7 +64,8 @@ type step struct {
 	// of is the Machine that takes the step.
 	of    any
 	event statechart.Event
-	// state is the state that a shared machine stores. During a transition it is ahead of at.
+	// state is the state that a shared machine stores. During a transition, it is already the new state, while the
+	// field at still has the old one.
 	state stateless.State
 	// at is the index of the state after the last transition.
 	at int

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/qmuntal/stateless"
 
@@ -259,7 +260,7 @@ func TestAStatelessMachineHasNoServices(t *testing.T) {
 	if instance.Invocations() != nil || !instance.Settled() || err == nil || !strings.Contains(err.Error(), `machine phone has no services, got asked for "mail"`) {
 		t.Errorf("invocations %v, settled %v, error %v", instance.Invocations(), instance.Settled(), err)
 	}
-	equal(t, "snapshot", snapshotOf(t, instance.WithAttempt("1.0", 1)), snapshotOf(t, instance))
+	equal(t, "snapshot", snapshotOf(t, instance.WithAttempt("1.0", 1, time.Time{})), snapshotOf(t, instance))
 	machines, err := durable.NewMachines(hostPhone(), hostParcel())
 	if err != nil {
 		t.Fatal(err)

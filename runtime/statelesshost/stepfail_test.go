@@ -53,8 +53,8 @@ func TestANestedTransitionFailsTheStep(t *testing.T) {
 	}
 }
 
-// The order of the transitions does not reveal the error here. The inner transition enters the substate b. The host
-// then observes the outer one, a reentry of the superstate a, which is also possible from b.
+// The host observes the inner transition first, which enters the substate b. It then observes the outer transition, a
+// reentry of the superstate a. A reentry can also begin in b, so this order does not reveal the error.
 func TestATransitionDuringAReentryFailsTheStep(t *testing.T) {
 	t.Parallel()
 	sm := statelesshost.NewStateMachine()

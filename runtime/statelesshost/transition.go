@@ -11,8 +11,8 @@ import (
 )
 
 // transitioned runs after each transition. It ends the timers of the states that were left, starts the timers of the
-// states that were entered, and requests their answers. If the transition did not begin in the state in which the last
-// one ended, one transition ran during another, and transitioned fails the step.
+// states that were entered, and requests their answers. A transition that does not begin where the last transition
+// ended has run during another transition. Then transitioned fails the step.
 func (m *Machine[T]) transitioned(ctx context.Context, sm *stateless.StateMachine, s *step, t stateless.Transition) {
 	if s.failure != nil {
 		return
@@ -50,8 +50,8 @@ func (m *Machine[T]) follow(ctx context.Context, sm *stateless.StateMachine, s *
 	return m.change(s, to, left, entered)
 }
 
-// change sets the state to the one at index to. It ends the timers of the states in left, and enters the states in
-// entered.
+// change sets the state to the state with the index `to`. It ends the timers of the states in `left`, and enters the
+// states in `entered`.
 func (m *Machine[T]) change(s *step, to int, left, entered []int) error {
 	s.drop(func(timer statechart.Timer) bool {
 		return timer.Event == nil && slices.ContainsFunc(left, func(k int) bool { return m.states[k].Name == timer.State })
@@ -126,7 +126,7 @@ func (m *Machine[T]) below(path []int, state int) []int {
 	return nil
 }
 
-// without returns the states of a path that are not in other.
+// without returns the states of a path that are not in the path `other`.
 func without(path, other []int) []int {
 	k := 0
 	for k < len(path) && slices.Contains(other, path[k]) {

@@ -24,7 +24,7 @@ const backupPageMax = 500
 // itemTriesMax is how often a request of backup or import is tried. Throttling is expected at a high rate.
 const itemTriesMax = 10
 
-// items returns a client for whole items.
+// items returns a client that reads and writes whole items, and counts the reads.
 func (f tableFlags) items(ctx context.Context, s *session) (meteredClient, error) {
 	loaded, err := f.load(ctx, s)
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *backupCommand) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
-// pause waits until the time is over or ctx ends.
+// pause waits for the duration, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -48,6 +48,7 @@ type bulkCommand struct {
 	Terminate bulkOperationCommand `cmd:"" help:"Terminate each instance."`
 	Move      bulkMoveCommand      `cmd:"" help:"Move each instance to another state, or change its context."`
 	Resume    bulkResumeCommand    `cmd:"" help:"Resume each stuck instance."`
+	Rearm     bulkRearmCommand     `cmd:"" help:"Rearm each instance after a restore."`
 	Keep      bulkOperationCommand `cmd:"" help:"Keep each instance beyond its retention."`
 	Unkeep    bulkOperationCommand `cmd:"" help:"End the effect of keep."`
 	Forget    bulkForgetCommand    `cmd:"" help:"Erase the data of each ended instance."`
@@ -57,6 +58,7 @@ type (
 	// bulkOperationCommand changes the instances. Its name is the kind of the change: stop, terminate, keep or unkeep.
 	bulkOperationCommand struct{ bulkFlags }
 	bulkResumeCommand    struct{ bulkFlags }
+	bulkRearmCommand     struct{ bulkFlags }
 	bulkMoveCommand      struct {
 		bulkFlags
 		moveFlags
@@ -134,7 +136,7 @@ func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Statu
 	return c.report(s, j, false)
 }
 
-// list calls choose with each instance that matches, and returns their number.
+// list calls `choose` with each instance that matches, and returns the number of these instances.
 func (c *bulkFlags) list(ctx context.Context, o *operator, filter dynamostore.Filter, choose func(instance string) error) (count int, err error) {
 	progress := o.session.newProgress("instance found", "instances found")
 	defer progress.end()
@@ -175,7 +177,7 @@ func (c *bulkFlags) selects(record instances.Record, now time.Time) bool {
 	return !slices.ContainsFunc(c.conditions, func(w condition) bool { return !w.holds(snapshot.Context) })
 }
 
-// ask asks for confirmation, unless the run has already begun.
+// ask asks for confirmation. It does not ask with --yes, for an empty list, or if the run has already begun.
 func (c *bulkFlags) ask(ctx context.Context, s *session, j *journal, action string) error {
 	if j.begun {
 		s.note("Continuing the run of %s: %d of %d instances are done.", j.path, j.done, j.listed)
@@ -245,13 +247,16 @@ func (c *bulkFlags) apply(ctx context.Context, o *operator, instance string, act
 	}
 }
 
-// try processes an instance unless an earlier try has done so, or the instance no longer matches.
+// try processes an instance, unless an earlier try has done so or the instance no longer matches.
 func (c *bulkFlags) try(ctx context.Context, o *operator, id instances.ID, action bulkAction) (outcome, error) {
 	record, err := o.store.Load(ctx, id)
 	switch {
 	case err != nil:
 		return "", err
 	case action.isDone != nil && action.isDone(record):
+		if action.finish != nil {
+			return outcomeChanged, action.finish(ctx, record)
+		}
 		_, err = o.wake(ctx, record)
 		return outcomeChanged, err
 	case record.Revision == 0 || !c.selects(record, o.session.Now()):

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/producer"
@@ -18,12 +19,14 @@ import (
 
 // bulkAction is the action of a bulk command on one instance.
 type bulkAction struct {
-	// prepare, if set, runs each time the run is begun or continued, before any instance is processed. The journal has
-	// the instances.
+	// prepare, if set, is called each time the command begins or continues the run, before it processes any instance.
+	// The journal contains the chosen instances.
 	prepare func(context.Context, *journal) error
 	// isDone reports whether the run has already processed the instance, in an earlier process that died before it
 	// wrote the outcome.
 	isDone func(instances.Record) bool
+	// finish, if set, completes an instance that isDone reports. By default, the run only wakes the instance.
+	finish func(context.Context, instances.Record) error
 	// apply returns durable.ErrConflict if the instance has changed since the record was read.
 	apply func(context.Context, instances.Record) error
 }
@@ -59,6 +62,19 @@ func (c *bulkResumeCommand) Run(ctx context.Context, s *session) error {
 		return bulkAction{apply: func(ctx context.Context, record instances.Record) error {
 			_, err := o.wake(ctx, record)
 			return err
+		}}
+	})
+}
+
+// Run rearms each instance and its finished children. The stamp of the run is the instance's new step count.
+func (c *bulkRearmCommand) Run(ctx context.Context, s *session) error {
+	return c.run(ctx, s, "", []string{"rearm"}, func(o *operator, stamp int64) bulkAction {
+		r := &rearming{operator: o, stamp: stamp, family: true, found: view.Rearms{}}
+		return bulkAction{isDone: r.isDone, finish: r.try, apply: func(ctx context.Context, record instances.Record) error {
+			if record.Status != statechart.Active && record.Parent == nil {
+				return instances.ErrEnded
+			}
+			return r.try(ctx, record)
 		}}
 	})
 }

@@ -44,7 +44,7 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 	return err
 }
 
-// remedy returns advice on the broken instances. damaged is how many of their items are damaged.
+// remedy returns advice on the broken instances. `damaged` is the number of broken instances whose items are damaged.
 func remedy(broken, damaged int) string {
 	const versions = "add migrations, or host their versions too"
 	switch damaged {

@@ -60,6 +60,8 @@ type Environment struct {
 	Logger *slog.Logger
 	// GatewayURL is the address of dev's gateway, without a trailing slash. It is empty in other commands.
 	GatewayURL string
+	// Now is the clock of dev, which --clock virtual can advance. Services that read the time should call it.
+	Now func() time.Time
 }
 
 // Dev extends the command dev. The zero value adds nothing.
@@ -156,6 +158,7 @@ func Run(ctx context.Context, config Config, process Process, args []string) int
 	if s.Now == nil {
 		s.Now = time.Now
 	}
+	s.machineNow = s.Now
 	s.In, s.Out, s.Err = cmp.Or[io.Reader](s.In, strings.NewReader("")), cmp.Or(s.Out, io.Discard), cmp.Or(s.Err, io.Discard)
 	columns := 0
 	if s.StdoutTTY {

@@ -15,8 +15,8 @@ type completionCommand struct {
 	Shell string `arg:"" name:"bash|zsh|fish" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
 }
 
-// completeWord is the first argument with which the scripts ask for candidates. It is not a command of the grammar,
-// because the words after it must not be parsed.
+// completeWord is the first argument when the scripts call the program to ask for candidates. It is not a command of
+// the grammar, because the words after it must not be parsed.
 const completeWord = "__complete"
 
 // completionScripts call this program with the words up to the cursor. No space follows a candidate that ends with a
@@ -79,15 +79,16 @@ func (c *completionCommand) Run(s *session) error {
 // partialLine is what the user has typed so far.
 type partialLine struct {
 	node *kong.Node
-	// arguments are the arguments before the cursor, flags the values of flags given so far.
+	// arguments are the arguments before the cursor. flags has the values of the flags given so far.
 	arguments []string
 	flags     map[string]string
 	// open is the flag whose value is at the cursor.
 	open *kong.Flag
 }
 
-// complete prints the candidates for the last word, one a line. It replaces kong's completion libraries (kongplete,
-// kong-completion), which add a space after the slash of a machine, and run zsh through its emulation of bash.
+// complete prints the candidates for the last word, one a line. It does not use the completion libraries for kong
+// (kongplete, kong-completion). They add a space after the slash of a machine, and run zsh through its emulation of
+// bash.
 func (s *session) complete(ctx context.Context, words []string) error {
 	parser, _, err := s.parser(ctx)
 	if err != nil {
@@ -170,7 +171,7 @@ func (s *session) candidates(line partialLine, word string) []string {
 		for _, flag := range line.allFlags() {
 			found = append(found, "--"+flag.Name)
 		}
-	case len(line.node.Children) > 0 && len(line.arguments) > 0: // no command of that name
+	case len(line.node.Children) > 0 && len(line.arguments) > 0: // no command has that name
 	case len(line.node.Children) > 0:
 		for _, child := range line.node.Children {
 			if !child.Hidden {

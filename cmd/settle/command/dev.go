@@ -17,6 +17,7 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
+	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
@@ -42,6 +43,8 @@ type devCommand struct {
 	Concurrency     int           `default:"5" help:"How many batches the consumer handles at once; with --consumer, as many processes (${default})."`
 	FunctionTimeout time.Duration `default:"45s" help:"How long an invocation may take, 5s to 15m (${default}). If a consumer is killed, its messages are redelivered after six times as long."`
 
+	Clock string `enum:"real,virtual" default:"real" help:"real, or virtual: settle clock advance 72h then fires the timers of three days in a moment (${default})."`
+
 	// Plugins is Config.Dev.Flags.
 	kong.Plugins
 }
@@ -63,6 +66,9 @@ func (c *devCommand) validate() error {
 		if host == "" || strings.ContainsAny(host, "/:*") {
 			return fmt.Errorf("%w: --allow-host: expected a host name without a port, such as host.docker.internal, got %q", errUsage, host)
 		}
+	}
+	if c.Clock == clockVirtual && c.Consumer != "" {
+		return fmt.Errorf("%w: --clock virtual: expected no --consumer with it, because the executable reads the real time; without --consumer, this process runs the same machines", errUsage)
 	}
 	if len(c.ConsumerEnv) > 0 && c.Consumer == "" {
 		return fmt.Errorf("%w: --consumer-env: expected --consumer with it, got none", errUsage)
@@ -99,6 +105,12 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	handler := console.NewHandler(s.raw, s.style, "")
+	var clock *awslocal.Clock
+	if c.Clock == clockVirtual {
+		clock = awslocal.NewClock(s.Now)
+		s.Now = clock.Now
+		handler = console.NewVirtualHandler(s.raw, s.style, "", clock.Now)
+	}
 	logger := slog.New(durable.LogPanics(handler, true))
 	// The environment of the consumer's executable has the variables of the machines and the variables of
 	// --consumer-env.
@@ -110,10 +122,10 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	}
 	var hosted []durable.Machine
 	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
-		hosted = s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL})
+		hosted = s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL, Now: s.Now})
 		return hosted
 	}, stack.Config{
-		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), AllowHosts: c.AllowHosts, Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger, Committed: handler.Committed,
+		Clock: clock, AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), AllowHosts: c.AllowHosts, Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger, Committed: handler.Committed,
 		Consumer: c.Consumer, ConsumerEnv: consumerEnv, ConsumerLogs: s.raw, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -152,6 +164,10 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	if gateway.Note != "" {
 		note = "\n             " + gateway.Note
 	}
+	clock := ""
+	if c.Clock == clockVirtual {
+		clock = fmt.Sprintf("  clock    virtual, now at %s; to advance it by three days, run\n             %s clock advance 72h\n", s.clockTime(s.Now()), settle)
+	}
 	head := fmt.Sprintf(`%s
 
   AWS      %s    SQS, DynamoDB, EventBridge, its Scheduler and Step Functions,
@@ -159,11 +175,11 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
              queue %s, parked events in %s, timers in %s; table %s
   gateway  %s    POST /instances/{machine}/{id}/events, GET /instances/{machine}/{id}%s
   machines %s
-
+%s
 `,
 		s.style.Bold("Settle is running on this machine."),
 		running.AWSURL(), stack.Queue, stack.DeadLetterQueue, stack.DelayQueue, stack.Table,
-		running.HTTPURL(), note, strings.Join(running.MachineIDs(), ", "))
+		running.HTTPURL(), note, strings.Join(running.MachineIDs(), ", "), clock)
 	if err := s.printf("%s", s.style.Fold(head)); err != nil {
 		return err
 	}

@@ -30,8 +30,8 @@ type dlqFlags struct {
 	Queue           string `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The queue that the dead-letter queue belongs to (${default}). redrive sends events there. It is refused as --dead-letter-queue."`
 }
 
-// read calls do with a reader of the queue and the queue's attributes, and then returns the reader's messages to the
-// queue. A queue that cannot be a dead-letter queue is refused before anything is received. do must not write to
+// read calls `do` with a reader of the queue and the queue's attributes, and then returns the reader's messages to the
+// queue. A queue that cannot be a dead-letter queue is refused before anything is received. `do` must not write to
 // standard output: a write to a closed output ends the process before the messages are returned.
 func (f dlqFlags) read(ctx context.Context, s *session, progress *progress, do func(client *sqs.Client, r *deadletter.Reader, has deadletter.Content) error) error {
 	defer progress.end()
@@ -118,8 +118,7 @@ func (c *dlqListCommand) Run(ctx context.Context, s *session) error {
 	return err
 }
 
-// nothingParked returns the text for an empty list of parked events. If instance is empty, the list was of all
-// instances.
+// nothingParked returns the text for an empty list of parked events. `instance` is empty for a list of all instances.
 func nothingParked(instance string) string {
 	if instance != "" {
 		return fmt.Sprintf("No parked events of %s.\n", console.Escape(instance))
@@ -166,7 +165,7 @@ func queueName(queue string) string {
 	return queue[strings.LastIndexByte(queue, '/')+1:]
 }
 
-// queueOfARN returns the queue's name in an ARN.
+// queueOfARN returns the name of the queue with the ARN.
 func queueOfARN(arn string) string { return arn[strings.LastIndexByte(arn, ':')+1:] }
 
 // checkQueue refuses a live queue as dead-letter queue: receiving from it delays its events, and dropping loses them.

@@ -61,7 +61,8 @@ func (c *choice) check(s *session) error {
 	return notOffered(s, c.unseen, len(c.named))
 }
 
-// notOffered returns the error for given messages that the queue does not offer. of is how many were given.
+// notOffered returns the error for given messages that the queue does not offer. `of` is the number of all given
+// messages.
 func notOffered(s *session, ids []string, of int) error {
 	which := "message " + ids[0]
 	if of > 1 {

@@ -83,7 +83,7 @@ func brief(err error) string {
 		code, message := refusal.ErrorCode(), strings.TrimSpace(refusal.ErrorMessage())
 		switch {
 		case code == "" || code == unknown:
-			continue // The response is not from AWS. The status and the operation are all there is.
+			continue // The response is not from AWS. The error has only the status and the operation, so keep its whole text.
 		case message == "" || message == unknown:
 			text = strings.ReplaceAll(text, call.Error(), code)
 		default:

@@ -26,7 +26,7 @@ type trial struct {
 	payload        []payload.Field
 	// next is a sentence that says what to do after the event.
 	next string
-	// refused is why the machine refuses the generated payload, or nil. If it is set, dev prints no generated values.
+	// refused is the machine's error for the generated payload, or nil. If it is set, dev prints no generated values.
 	refused error
 }
 
@@ -117,7 +117,7 @@ func jsonText(text string) json.RawMessage {
 // place marks a value that the user has to fill in.
 const place = "..."
 
-// fields returns the payload to print. Refused values are replaced by place.
+// fields returns the payload to print. If the machine refuses the payload, each value is `place`.
 func (t trial) fields() []payload.Field {
 	if t.refused == nil {
 		return t.payload
@@ -132,7 +132,7 @@ func (t trial) fields() []payload.Field {
 	return shown
 }
 
-// body returns the event as JSON. If place replaces a value, the result is not valid JSON.
+// body returns the event as JSON. If a value is `place`, the result is not valid JSON.
 func (t trial) body() string {
 	body := fmt.Sprintf(`{"type":%s`, jsonText(t.event))
 	for _, field := range t.fields() {
@@ -156,14 +156,14 @@ func (t trial) arguments() string {
 			sign = "="
 		}
 		if field.IsText() {
-			_ = json.Unmarshal(field.Value, &text) // It is a JSON string.
+			_ = json.Unmarshal(field.Value, &text) // The value is a JSON string, so this cannot fail.
 		}
 		pairs.WriteString(" " + shellescape.Quote(field.Key+sign+text))
 	}
 	if plain {
 		return pairs.String()
 	}
-	text, _ := json.Marshal(object) // No value is place here, because place needs no --json. So all values are JSON.
+	text, _ := json.Marshal(object) // Every value is JSON here: if one is `place`, all are, and `plain` is true.
 	return " --json " + shellescape.Quote(string(text))
 }
 

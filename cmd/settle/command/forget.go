@@ -66,7 +66,7 @@ func (c *forgetCommand) Run(ctx context.Context, s *session) error {
 // forget finds everything that belongs to the instance, asks for confirmation, and erases it all.
 func (c *forgetCommand) forget(ctx context.Context, s *session, f *forgetting, id instances.ID, op instances.Operation) (view.Forgotten, error) {
 	var none view.Forgotten
-	if _, _, err := f.left(ctx, id, op); err != nil { // A wrong name need not read the whole table.
+	if _, _, err := f.left(ctx, id, op); err != nil { // Check the name first, because find reads the whole table.
 		return none, err
 	}
 	if err := f.find(ctx, []instances.ID{id}); err != nil {

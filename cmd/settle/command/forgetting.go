@@ -86,8 +86,8 @@ func (f *forgetting) family(id instances.ID) []instances.ID {
 	return family
 }
 
-// left returns the stored record of an instance, and the record that will be left of it. They are equal if an earlier run
-// has erased the instance and no event has arrived since. It fails with errNotFound or instances.ErrInUse.
+// left returns the stored record of an instance, and the record that remains after the erasure. They are equal if an
+// earlier run has erased the instance and no event has arrived since. It fails with errNotFound or instances.ErrInUse.
 func (f *forgetting) left(ctx context.Context, id instances.ID, op instances.Operation) (stored, left instances.Record, err error) {
 	stored, err = f.store.Load(ctx, id)
 	switch {
@@ -123,8 +123,8 @@ func (f *forgetting) advice(record instances.Record) string {
 	}
 }
 
-// check returns what will be erased. It fails if the instance or one of its descendants cannot be forgotten. The error
-// names each such instance.
+// check returns a summary of the data to erase. It fails if the instance or one of its descendants cannot be forgotten.
+// The error names each such instance.
 func (f *forgetting) check(ctx context.Context, id instances.ID, op instances.Operation) (view.Forgotten, error) {
 	shown := view.Forgotten{Instance: id.String(), By: op.By, Reason: op.Reason, Children: []string{}, Copies: view.Copies()}
 	var refused []error

@@ -55,8 +55,8 @@ func (c *graphCommand) Run(ctx context.Context, s *session) error {
 	return s.printf("%s", machine.Mermaid(states...))
 }
 
-// lookup returns the machine that the argument names. If the argument names an instance, lookup returns its machine,
-// and its states, which the diagram marks.
+// lookup returns the machine that the argument names. If the argument names an instance, lookup returns the instance's
+// machine, and the instance's states for the diagram to mark.
 func (c *graphCommand) lookup(ctx context.Context, s *session, known *durable.Machines) (durable.Machine, []string, error) {
 	if !strings.Contains(c.Machine, "/") {
 		machine, err := known.Lookup(c.Machine)

@@ -10,8 +10,9 @@ import (
 const operationHelp = `
 
 The command writes the item on condition that its revision has not changed, and then sends the instance a message, so that
-a consumer performs the effects. Only AWS permissions on the table allow this: no event and no HTTP request can do it. The
-machines of this program must be those of the consumer. The history of the instance keeps who made the change, and why.
+a consumer performs the effects. If the instance waits for a service's retry, this happens only when the retry is due. Only
+AWS permissions on the table allow this change: no event and no HTTP request can do it. The machines of this program must be
+those of the consumer. The history of the instance keeps who made the change, and why.
 --dry-run shows states, actions, effects and values, and writes nothing.`
 
 // bulkHelp is the help of all bulk commands.
@@ -49,6 +50,11 @@ Both ports accept only requests for localhost or a loopback address. Otherwise a
 127.0.0.1, and read and change everything. If a container reaches this machine under another name, allow the name with
 --allow-host.
 
+With --clock virtual, the queues, schedules, executions, consumer and gateway share a virtual clock. It runs at the real rate,
+and settle clock advance 72h moves it forward: the timers of three days fire in a moment, in order. With --data, the folder
+keeps the clock. Once you have advanced it, the folder needs --clock virtual. --consumer cannot be used with it, because the
+executable reads the real time.
+
 With --consumer, settle dev runs the executable that you deploy, in --concurrency processes. It kills a process at its
 timeout, and restarts a process that has ended. As environment variables, each process gets the settings that its template
 sets on AWS, the settings from the flags of machines, and generated keys, such as the key for the codes of signup. It
@@ -59,8 +65,28 @@ else. To leave them out, use --consumer-env SETTLE_LOG_PAYLOADS=off.
 
   settle dev
   settle dev --data ~/.settle --function-timeout 15s
+  settle dev --clock virtual
   settle dev --allow-host host.docker.internal
   settle dev --aws-port 0 --consumer ./bootstrap --consumer-env SETTLE_LOG_LEVEL=debug`,
+	"clock": `Without a command, shows the time.
+
+  settle clock
+  settle clock advance 72h`,
+	"clock show": `Shows the time of the settle dev at $AWS_ENDPOINT_URL, and how far it is ahead of the real time.
+
+  settle clock show
+  settle clock -o json | jq -r .now`,
+	"clock advance": `The clock goes from one due time to the next: a timer, a delayed or retried message, a wait of an execution. At each, it
+stands still until the consumer is idle. So a timer that another timer starts also fires in time. The command returns when
+all work of the passed time is done. It waits for services that run, for example for a service that calls a slow API.
+
+The clock stops at a whole second, because SQS and Scheduler count whole seconds. Ctrl-C ends the command. The clock then
+keeps the time that it has reached.
+
+Only settle dev --clock virtual has a clock that can be advanced. The command never calls AWS.
+
+  settle clock advance 72h
+  settle clock advance 90m -o json`,
 	"send": `The event is validated first. An invalid event is refused with exit code 4 and is not queued. Unknown payload keys
 are ignored, with a warning. The command returns once the event is queued.
 
@@ -211,6 +237,7 @@ where copies remain. The machines of this program must be those of the consumer.
 	"bulk terminate": bulkHelp + `  settle bulk terminate --machine order --state broken --yes`,
 	"bulk move":      bulkHelp + `  settle bulk move --machine order --state packing packed --context 'warehouse = "B"'`,
 	"bulk resume":    bulkHelp + `  settle bulk resume --machine order`,
+	"bulk rearm":     bulkHelp + `  settle bulk rearm --machine order --older-than 72h`,
 	"bulk keep":      bulkHelp + `  settle bulk keep --machine order --older-than 24h --reason audit`,
 	"bulk unkeep":    bulkHelp + `  settle bulk unkeep --machine order --reason audit`,
 	"bulk forget": `Forgets each ended instance that matches, as settle forget does. Instances that are active or already forgotten do not match.

@@ -31,11 +31,11 @@ type importCommand struct {
 // importReport is the JSON output of import.
 type importReport struct {
 	DryRun bool `json:"dry_run,omitempty"`
-	// Items counts the items read. Each is written, present, or different.
+	// Items counts the items read. Each item also counts as written, present or different.
 	Items int64 `json:"items"`
 	// Written counts the items that the table did not have.
 	Written int64 `json:"written"`
-	// Present counts the items that the table has unchanged.
+	// Present counts the items that the table already has with the same attributes.
 	Present int64 `json:"present"`
 	// Different counts the items that the table has with other attributes. Overwritten counts the replaced ones among them.
 	Different   int64 `json:"different"`
@@ -186,7 +186,7 @@ func (r *importing) note(format string, args ...any) {
 	r.session.note(format, args...)
 }
 
-// write writes an item that the table does not have.
+// write writes an item that the table does not have. With --overwrite, it also replaces an item that differs.
 func (r *importing) write(ctx context.Context, item itemjson.Item) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // The caller reports the cause.
@@ -224,7 +224,8 @@ func (r *importing) write(ctx context.Context, item itemjson.Item) error {
 	return nil
 }
 
-// put writes an item unless the table has one with its key, which put returns. In a dry run, it only reads that item.
+// put writes an item. If the table already has an item with this key, put writes nothing and returns that item. In a
+// dry run, it only reads.
 func (r *importing) put(ctx context.Context, item itemjson.Item) (stored itemjson.Item, err error) {
 	if r.DryRun {
 		output, err := r.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &r.Table, Key: itemjson.Item{"instance": item["instance"]}, ConsistentRead: aws.Bool(true)})
@@ -245,8 +246,8 @@ func (r *importing) put(ctx context.Context, item itemjson.Item) (stored itemjso
 	return nil, err
 }
 
-// overwrite replaces the stored item. It does not replace an instance that was written since it was read: a request of
-// the SDK may arrive after its repeat, and after the instance has moved on.
+// overwrite replaces the stored item. It does not replace an instance that was written since it was read. The SDK may
+// repeat a request, and the first request may arrive late, after the instance has changed again.
 func (r *importing) overwrite(ctx context.Context, item, stored itemjson.Item) (isDone bool, err error) {
 	input := &dynamodb.PutItemInput{TableName: &r.Table, Item: item}
 	if stored["revision"] != nil && stored["updated_at"] != nil {

@@ -12,12 +12,12 @@ import (
 	"sync"
 )
 
-// journal is the file of a bulk run: JSON lines with the run, the chosen instances, and the outcome of each. A run that
-// was interrupted continues from it. In memory, a journal keeps only counts, and the numbers of the instances that were
-// finished out of order.
+// journal is the file of a bulk run: JSON lines with the run, the chosen instances, and the outcome of each. An
+// interrupted run continues from its journal. In memory, a journal keeps only counts, and the numbers of the instances
+// that were finished out of order.
 type journal struct {
 	path string
-	// run describes the run. Only the same run may continue.
+	// run describes the run. Only the same command on the same table may continue it.
 	run bulkRun
 	// listed is how many instances were chosen. It is -1 while the list is incomplete.
 	listed int

@@ -91,8 +91,8 @@ func (c *moveFlags) patches(ctx context.Context, s *session) (patches []any, err
 	return patches, nil
 }
 
-// merge applies a merge patch (RFC 7396, section 2). No library replaces it: the libraries for merge patches also bring
-// JSON Patch and a command line.
+// merge applies a merge patch (RFC 7396, section 2). It uses no library, because the libraries for merge patches also
+// contain JSON Patch and a command line.
 func merge(target, patch any) any {
 	changes, isObject := patch.(map[string]any)
 	if !isObject {

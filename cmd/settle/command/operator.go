@@ -96,7 +96,7 @@ func checkRate(rate int) error {
 // workersMax is how many instances are processed at a time.
 const workersMax = 8
 
-// inParallel calls do with each item, until one call or the sequence fails. It returns the first error.
+// inParallel calls `do` with each item, until one call or the sequence fails. It returns the first error.
 func inParallel[T any](outer context.Context, items iter.Seq2[T, error], do func(context.Context, T) error) error {
 	ctx, stop := context.WithCancelCause(outer)
 	defer stop(nil)
@@ -129,7 +129,7 @@ func inParallel[T any](outer context.Context, items iter.Seq2[T, error], do func
 	return context.Cause(ctx)
 }
 
-// readable yields the records. It calls fail with each item that cannot be read, and continues.
+// readable yields the records. It calls `fail` with each item that cannot be read, and continues.
 func readable(records iter.Seq2[instances.Record, error], fail func(*dynamostore.ItemError)) iter.Seq2[instances.Record, error] {
 	return func(yield func(instances.Record, error) bool) {
 		for record, err := range records {
@@ -177,12 +177,12 @@ func (o *operator) changer() *operations.Operator {
 }
 
 // isOfRun reports whether the entry of a history was made by the bulk run of the operation. The reason contains the
-// run's stamp. The operator may be another one: an assumed role has a new session name in each process.
+// run's stamp. The operator's name may differ, because an assumed role has a new session name in each process.
 func isOfRun(t instances.Transition, op instances.Operation) bool {
 	return t.Reason == op.Reason && t.Event == statechart.ReservedPrefix+string(op.Kind)
 }
 
-// patched returns the context of the record with the merge patches applied, or nil without any.
+// patched returns the context of the record with the merge patches applied, or nil if there are no patches.
 func patched(record instances.Record, patches []any) (json.RawMessage, error) {
 	if len(patches) == 0 {
 		return nil, nil

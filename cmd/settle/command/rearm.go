@@ -36,7 +36,7 @@ type rearmReport struct {
 // stampMin is larger than any number of steps that an instance can reach without rearming.
 const stampMin = 1e14
 
-// validate checks the flags; now is in microseconds since 1970.
+// validate checks the flags. `now` is in microseconds since 1970.
 func (c *rearmCommand) validate(now int64) error {
 	switch {
 	case !isOne(c.Instance != "", c.Machine != "", c.All):
@@ -106,7 +106,7 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 	return errors.Join(c.answer(s, report, func() error { return r.found.Write(s.Out, s.style, c.DryRun) }), err)
 }
 
-// receivers returns the beginning of the names of the chosen instances.
+// receivers returns the prefix that selects the chosen instances in MoveSends.
 func (c *rearmCommand) receivers() string {
 	switch {
 	case c.Instance != "":
@@ -118,7 +118,7 @@ func (c *rearmCommand) receivers() string {
 	}
 }
 
-// ask asks for confirmation, unless one instance is named.
+// ask asks for confirmation. It does not ask for a single instance, in a dry run, with --yes or with --resume.
 func (c *rearmCommand) ask(ctx context.Context, s *session) error {
 	if c.Instance != "" || c.DryRun || c.Yes || c.Resume != 0 {
 		return nil

@@ -20,13 +20,16 @@ import (
 // rearming is one run of settle rearm.
 type rearming struct {
 	*operator
+	// progress is nil in a bulk run, which reports its instances itself.
 	progress *progress
 	// stamp is the start of the run, in microseconds since 1970. An instance whose step count is at least the stamp counts
 	// as rearmed.
 	stamp int64
-	// If family is set, the run also rearms the finished children of an instance. Otherwise the listing has them.
+	// If family is set, the run also rearms the finished children of each instance. Otherwise, the records of the run
+	// include these children.
 	family bool
-	// newQueue is the ARN of the queue that replaces all earlier ones, which are lost; empty keeps them.
+	// newQueue is the ARN of the queue that replaces all earlier queues, which are lost. If it is empty, the earlier
+	// queues stay valid.
 	newQueue string
 
 	mu    sync.Mutex
@@ -41,7 +44,7 @@ const rearmConflictsMax = 10
 func (r *rearming) all(ctx context.Context, records iter.Seq2[instances.Record, error]) error {
 	r.progress = r.session.newProgress("instance done", "instances done")
 	defer r.progress.end()
-	return inParallel(ctx, readable(records, func(item *dynamostore.ItemError) { r.fail(item.Instance, item) }), r.rearm)
+	return inParallel(ctx, readable(records, func(item *dynamostore.ItemError) { _ = r.fail(item.Instance, item) }), r.rearm)
 }
 
 // rearm rearms one instance, unless this run has already done so. If the instance has effects to perform or is
@@ -50,41 +53,42 @@ func (r *rearming) rearm(ctx context.Context, record instances.Record) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // The caller reports the cause.
 	}
-	err := r.tryRearm(ctx, record)
+	err := r.try(ctx, record)
 	for tries := 1; errors.Is(err, durable.ErrConflict) && tries < rearmConflictsMax; tries++ {
 		if record, err = r.store.Load(ctx, record.Instance); err == nil {
-			err = r.tryRearm(ctx, record)
+			err = r.try(ctx, record)
 		}
 	}
 	for _, own := range []error{
 		durable.ErrConflict, durable.ErrUnstorable, durable.ErrUnreadable, statechart.ErrUnreadable, durable.ErrUnknownMachine,
 	} {
 		if errors.Is(err, own) {
-			r.fail(record.Instance.String(), err)
-			return nil
+			return r.fail(record.Instance.String(), err)
 		}
 	}
-	if err == nil {
+	if err == nil && r.progress != nil {
 		r.progress.add()
 	}
 	return err
 }
 
-// tryRearm rearms the instance of a record once. Its error wraps durable.ErrConflict if the instance has changed since
-// the record was read.
-func (r *rearming) tryRearm(ctx context.Context, record instances.Record) error {
+// isDone reports whether this run has already rearmed the instance.
+func (r *rearming) isDone(record instances.Record) bool {
+	var stored struct {
+		Steps int64 `json:"steps"`
+	}
+	return json.Unmarshal(record.Snapshot, &stored) == nil && stored.Steps >= r.stamp
+}
+
+// try rearms the instance of a record once. Its error wraps durable.ErrConflict if the instance has changed since the
+// record was read.
+func (r *rearming) try(ctx context.Context, record instances.Record) error {
 	_, instance, err := r.machines.Restore(record)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", record.Instance, err)
 	}
-	var stored struct {
-		Steps int64 `json:"steps"`
-	}
-	if err := json.Unmarshal(record.Snapshot, &stored); err != nil {
-		return fmt.Errorf("reading %s: %w: %w", record.Instance, durable.ErrUnreadable, err)
-	}
 	rearmed := record
-	isAlready := stored.Steps >= r.stamp
+	isAlready := r.isDone(record)
 	if !isAlready {
 		if rearmed, err = durable.Rearm(r.machines, record, r.session.Now(), r.newQueue); err != nil {
 			return fmt.Errorf("rearming %s: %w", record.Instance, err)
@@ -126,18 +130,22 @@ func (r *rearming) count(record instances.Record, instance durable.Instance, cha
 	}
 }
 
-// fail reports and counts an item that cannot be rearmed.
-func (r *rearming) fail(name string, err error) {
+// fail reports and counts an item that cannot be rearmed. In a bulk run, it returns err instead.
+func (r *rearming) fail(name string, err error) error {
+	if r.progress == nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	machine, _, _ := strings.Cut(name, "/")
 	r.found.Of(machine).Failed++
 	r.progress.add()
 	r.note("%s: %s", r.session.name(), oneLine(err))
+	return nil
 }
 
-// children reports the missing children that a restored parent waits for in vain. With family, it rearms those that have
-// ended, so that they notify the parent again.
+// children reports missing children, for which a restored parent would wait forever. If family is set, it rearms the
+// children that have ended, so that they notify the parent again.
 func (r *rearming) children(ctx context.Context, parent instances.Record, instance durable.Instance) error {
 	for _, ref := range instance.Children() {
 		isAskedFor := func(e statechart.Effect) bool { return e.Kind == statechart.SpawnInstance && e.Child == ref.Key }
@@ -148,8 +156,11 @@ func (r *rearming) children(ctx context.Context, parent instances.Record, instan
 		child, err := r.store.Load(ctx, name)
 		switch {
 		case errors.Is(err, durable.ErrUnreadable):
-			if r.family {
-				r.fail(name.String(), err)
+			if !r.family {
+				continue
+			}
+			if err := r.fail(name.String(), err); err != nil {
+				return err
 			}
 		case err != nil:
 			return err

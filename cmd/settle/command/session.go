@@ -32,6 +32,8 @@ type session struct {
 	screen *screen
 	// read counts the reads of tables.
 	read reads
+	// machineNow is the clock of this machine. With --local, Now is the clock of settle dev.
+	machineNow func() time.Time
 	// style marks text for Out.
 	style console.Style
 	// grammar is the grammar of all commands. given has the values of stackFlags on the command line. See hint.
@@ -41,7 +43,8 @@ type session struct {
 
 // commandLine is the grammar. kong reads it from the tags.
 type commandLine struct {
-	Dev devCommand `cmd:"" help:"Run Settle on this machine: queues, table, machines, gateway."`
+	Dev   devCommand   `cmd:"" help:"Run Settle on this machine: queues, table, machines, gateway."`
+	Clock clockCommand `cmd:"" help:"Show the time of settle dev, or advance it."`
 
 	Send    sendCommand    `cmd:"" help:"Send an event to an instance, and optionally wait for the result."`
 	Get     getCommand     `cmd:"" help:"Show an instance: its state, timers, services and pending tasks."`
@@ -176,6 +179,9 @@ func (s *session) run(ctx context.Context, args []string) int {
 		return s.fail(fmt.Errorf("%w: %s; see %s --help", errUsage, text, s.calledOf(err)))
 	}
 	s.remember(command)
+	if s.given["local"] != "" {
+		s.followClock(ctx)
+	}
 	err = stopped(ctx, command.Run())
 	if errors.Is(err, errUnread) { // There is no reader to report to.
 		return exitCode(err)
@@ -252,12 +258,12 @@ func (s *session) machines() (machines *durable.Machines, err error) {
 			err = fmt.Errorf("the machines cannot be built: %v", r)
 		}
 	}()
-	return durable.NewMachines(s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)})...)
+	return durable.NewMachines(s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler), Now: s.Now})...)
 }
 
 // versions returns the hosted versions of a machine.
 func (s *session) versions(id string) []durable.Machine {
-	all := s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)})
+	all := s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler), Now: s.Now})
 	return slices.DeleteFunc(slices.Clone(all), func(m durable.Machine) bool { return m.ID() != id }) // Config.Machines may keep the slice.
 }
 
@@ -342,7 +348,7 @@ func (s *session) hint(command string, args ...string) string {
 	return strings.Join(words, " ")
 }
 
-// takes reports whether the command given by words has the flag.
+// takes reports whether the command that `words` names has the flag.
 func takes(node *kong.Node, words []string, flag string) bool {
 	for _, word := range words {
 		k := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })

@@ -89,8 +89,8 @@ type progress struct {
 const (
 	// progressEvery is the interval of updates.
 	progressEvery = time.Second
-	// progressPlainEvery is the interval on a plain terminal, in multiples of progressEvery, because each update adds a
-	// line.
+	// progressPlainEvery is the interval on a plain terminal, in multiples of progressEvery. It is longer because each
+	// update adds a line.
 	progressPlainEvery = 10
 )
 
@@ -103,7 +103,7 @@ func (s *session) newTask(what string) *progress {
 
 // newProgress starts a progress line with a count of things, given in the singular and the plural. Call end when done.
 func (s *session) newProgress(one, several string) *progress {
-	p := &progress{session: s, one: one, several: several, begun: s.Now(), over: make(chan struct{})}
+	p := &progress{session: s, one: one, several: several, begun: s.machineNow(), over: make(chan struct{})}
 	if s.StderrTTY {
 		p.done.Go(p.run)
 	}
@@ -137,7 +137,7 @@ func (p *progress) text() string {
 	if read := p.session.read.items.Load(); read > 0 && p.one != "" {
 		parts = append(parts, counted(int(read), "item read", "items read"))
 	}
-	return strings.Join(append(parts, console.Span(p.session.Now().Sub(p.begun))), ", ")
+	return strings.Join(append(parts, console.Span(p.session.machineNow().Sub(p.begun))), ", ")
 }
 
 // add increments the count.
@@ -174,7 +174,7 @@ func (f outputFlag) json(s *session) bool {
 	return f.Output == "json" || f.Output != "text" && !s.StdoutTTY
 }
 
-// answer prints a value as JSON, or calls text.
+// answer prints a value as JSON, or calls `text`.
 func (f outputFlag) answer(s *session, value any, text func() error) error {
 	if f.json(s) {
 		return s.printJSON(value)
@@ -264,7 +264,7 @@ func (s *session) canConfirm() error {
 	return nil
 }
 
-// confirm asks a question on the terminal. If the answer is no, it returns an error whose text ends with otherwise.
+// confirm asks a question on the terminal. If the answer is no, it returns an error whose text ends with `otherwise`.
 func (s *session) confirm(ctx context.Context, question, otherwise string) error {
 	if err := s.canConfirm(); err != nil {
 		return err

@@ -79,7 +79,7 @@ func (c *watchCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	begun := s.Now()
+	begun := s.machineNow()
 	w := &watch{session: s, flags: c, machines: known, store: store,
 		log: view.NewLog(s.Out, s.style, s.Now().Location(), c.Machine != "")}
 	if c.Machine != "" {
@@ -91,7 +91,7 @@ func (c *watchCommand) Run(ctx context.Context, s *session) error {
 	if ctx.Err() != nil && (err == nil || errors.Is(stopped(ctx, err), errInterrupted)) {
 		s.breakLine()
 		if c.Machine != "" {
-			s.note("Used %s in %v.", counted(int(s.read.units()), "read unit", "read units"), s.Now().Sub(begun).Truncate(time.Second))
+			s.note("Used %s in %v.", counted(int(s.read.units()), "read unit", "read units"), s.machineNow().Sub(begun).Truncate(time.Second))
 		}
 		return nil // The user has stopped it.
 	}
@@ -207,8 +207,8 @@ func (w *watch) writeEnd(record instances.Record) error {
 var watchBackoff = statechart.RetryPolicy{Attempts: math.MaxInt, Interval: time.Second, Rate: 2, IntervalMax: 30 * time.Second}
 
 // handleError handles the error of a read. If the error is temporary, handleError prints it and returns the time until
-// the next attempt. It returns every other error, and every error of the first read, as lasting. On success, it returns
-// zero values.
+// the next attempt. It returns every other error, and every error of the first read, as `lasting`. On success, it
+// returns zero values.
 func (w *watch) handleError(ctx context.Context, first bool, err error) (again time.Duration, lasting error) {
 	switch {
 	case err == nil && w.failures > 0:

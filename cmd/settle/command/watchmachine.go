@@ -112,7 +112,7 @@ func (c *machineWatch) look(ctx context.Context, first *progress) error {
 			records = append(records, record)
 		}
 	}
-	c.listed = listed // Set only after all reads: a failed look is repeated.
+	c.listed = listed // Set this only after all reads, because a failed look is repeated.
 	var fresh []watched
 	var over []instances.Record
 	for _, record := range records {

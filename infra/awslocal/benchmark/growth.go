@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// printGrowth prints how the cost of a call, the memory and the start-up time change with the number of stored
-// messages and items. A small and a large server take turns, so that both see the same noise.
+// printGrowth prints how the cost of a call, the memory and the start-up time change with the number of stored messages
+// and items. A nearly empty server and a filled server take turns, so that both see the same noise.
 func printGrowth(stored, clients, rounds int, duration time.Duration) error {
 	fmt.Printf("\noperations a second with %d messages queued and %d items stored, relative to a nearly empty server\n\n%-18s", stored, stored, "")
 	for _, w := range workloads {

@@ -111,7 +111,8 @@ func run(npm string, clients int, duration time.Duration, rounds, stored int) er
 	return nil
 }
 
-// printRates prints a row for each server. For the other servers, it also prints awslocal's rate divided by theirs.
+// printRates prints a row for each server. For each server other than awslocal, it also prints awslocal's rate divided
+// by the rate of this server.
 func printRates(servers []*server, measured map[*server]map[string][]float64) {
 	fmt.Printf("%-18s", "")
 	for _, w := range workloads {

@@ -19,7 +19,6 @@ import (
 
 var crosscheck = flag.Bool("crosscheck", false, "run TestCrosscheck against other emulators, in real time, for some minutes")
 
-// emulator is an AWS emulator.
 type emulator struct {
 	name     string // with its version, as in the documentation
 	services []string
@@ -37,16 +36,16 @@ var emulators = []emulator{
 	{name: "fauxqs", services: []string{"SQS"}, command: func(port string) []string {
 		return []string{"node", "fauxqs.mjs", port}
 	}},
-	// By default, moto's executions run forever. With its option to run them, StartExecution returns an internal
-	// error. So Step Functions cannot be compared.
+	// By default, moto's executions never end. With the option that lets them end, StartExecution returns an internal
+	// error. The crosscheck therefore omits moto's Step Functions.
 	{name: "moto", services: []string{"SQS", "DynamoDB", "Scheduler"}, command: func(port string) []string {
 		return []string{"moto_server", "-H", "127.0.0.1", "-p", port}
 	}},
 }
 
-// TestCrosscheck runs the behaviours in real time against other emulators. It also runs them against awslocal. If
-// awslocal passes, slow tests are not the cause of another emulator's failures. Every difference must be listed in
-// differences, and every listed difference must occur.
+// TestCrosscheck runs the tests of the behaviours in real time against other emulators. It also runs them against
+// awslocal. If awslocal passes, the slowness of the tests does not explain another emulator's failures. Every
+// difference must be listed in differences, and every listed difference must occur.
 func TestCrosscheck(t *testing.T) {
 	t.Parallel()
 	if !*crosscheck {

@@ -4,9 +4,9 @@ package conformance_test
 // differences may follow.
 type difference struct {
 	emulator, service, behaviour string
-	// does says what the emulator does instead.
+	// `does` describes the behaviour of the emulator instead.
 	does string
-	// decides is the title of the AWS document that requires the behaviour.
+	// `decides` is the title of the AWS document that requires the behaviour.
 	decides string
 	// byChance is set if the emulator differs only in some runs.
 	byChance bool

@@ -156,7 +156,7 @@ func (tb table) tryUpdate(in *dynamodb.UpdateItemInput) error {
 	return err
 }
 
-// query returns a Query of the partition "p". more is appended to its key condition.
+// query returns a Query of the partition "p". It appends `more` to the key condition.
 func (tb table) query(more string, values item) *dynamodb.QueryInput {
 	all := item{":p": str("p")}
 	maps.Copy(all, values)

@@ -166,7 +166,8 @@ const (
 	tries   = 10
 )
 
-// race runs attempt in all writers and returns how often it succeeded.
+// race calls `attempt` several times in each of the writers, which run concurrently. It returns the number of calls
+// that succeed.
 func race(t *testing.T, attempt func(context.Context) (won bool, err error)) int {
 	t.Helper()
 	var won atomic.Int64
@@ -206,7 +207,7 @@ func concurrentCAS(t *testing.T, w *world) {
 		if err != nil {
 			return false, err
 		}
-		time.Sleep(time.Millisecond) // so that the others read in the meantime
+		time.Sleep(time.Millisecond) // lets the other writers read in the meantime
 		in := tb.update("a", "SET version = :next", item{":next": num(seen + 1), ":seen": num(seen)})
 		in.ConditionExpression = aws.String("version = :seen")
 		_, err = tb.client.UpdateItem(ctx, in)

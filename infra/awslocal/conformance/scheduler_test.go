@@ -24,7 +24,7 @@ var schedulerBehaviours = []behaviour{
 	{name: "update_group_list", test: updateGroupList, promise: "Schedules belong to groups, are deleted with them, and are listed by NamePrefix, page by page. UpdateSchedule replaces the whole definition, including its time."},
 }
 
-// instant returns a whole second, about this long from now.
+// instant adds a duration to the current time and truncates the result to a whole second.
 func instant(after time.Duration) time.Time { return time.Now().Add(after).Truncate(time.Second) }
 
 // arn returns the ARN of the queue.
@@ -70,8 +70,7 @@ func (w *world) getSchedule(ctx context.Context, group, name string) (*scheduler
 	return w.scheduler.GetSchedule(ctx, &scheduler.GetScheduleInput{GroupName: &group, Name: &name})
 }
 
-// deleteSchedule deletes a schedule of the default group. Each call has its own ClientToken, because the SDK writes
-// one into the input.
+// deleteSchedule deletes a schedule of the default group. The SDK writes a new ClientToken into the input of each call.
 func (w *world) deleteSchedule(ctx context.Context, name string) error {
 	_, err := w.scheduler.DeleteSchedule(ctx, &scheduler.DeleteScheduleInput{Name: &name})
 	return err
@@ -83,8 +82,8 @@ func wantNoSchedule(t *testing.T, what string, err error) {
 	wantAs(t, what, err, new(*types.ResourceNotFoundException))
 }
 
-// wantArrivals fails unless these messages arrive at due, and no other message arrives for a day. It compares the group
-// and the body of each message, separated by a space. In real time it waits only some seconds.
+// wantArrivals fails unless these messages arrive at the time `due`, and no other message arrives for a day. It
+// compares the group and the body of each message, separated by a space. In real time it waits only some seconds.
 func (q queue) wantArrivals(due time.Time, all ...string) {
 	q.t.Helper()
 	var got []string
@@ -217,7 +216,8 @@ func schedulerErrors(t *testing.T, w *world) {
 	wantNoSchedule(t, "GetScheduleGroup", err)
 }
 
-// listSchedules lists schedules by prefix, with two per page. It filters by group unless group is nil.
+// listSchedules lists the schedules whose names start with the prefix, with two per page. It filters by group unless
+// `group` is nil.
 func (w *world) listSchedules(t *testing.T, group *string, prefix string) (names []string) {
 	t.Helper()
 	pages := scheduler.NewListSchedulesPaginator(w.scheduler, &scheduler.ListSchedulesInput{

@@ -37,8 +37,8 @@ type execution struct {
 	arn string
 }
 
-// task returns a Task state that sends its token and input to a group of the queue. fields are appended to the state
-// and must start with a comma.
+// task returns a Task state that sends its token and input to a group of the queue. It appends `fields`, which must
+// start with a comma, to the state.
 func (q queue) task(group, fields string) string {
 	return `{"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken", "Parameters": {
 		"QueueUrl": "` + q.url + `", ` + group + `, "MessageDeduplicationId.$": "States.UUID()",

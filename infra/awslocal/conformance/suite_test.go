@@ -24,7 +24,7 @@ type behaviour struct {
 	test func(t *testing.T, w *world)
 	// connection is set if the behaviour may depend on the connection. The test then also runs over a connection.
 	connection bool
-	// takes is the duration of the test in real time. It is set only if the test takes more than some seconds.
+	// `takes` is the duration of the test in real time. It is set only if the test takes more than some seconds.
 	takes time.Duration
 	// processes is set if the test runs other processes, which do not use virtual time.
 	processes bool
@@ -75,8 +75,8 @@ func TestLambda(t *testing.T) {
 	run(t, lambdaBehaviours, "")
 }
 
-// run runs a subtest for each behaviour. It runs in virtual time against a new Cloud, or in real time against the
-// emulator at endpoint.
+// run runs a subtest for each behaviour: in virtual time against a new Cloud, or in real time against the emulator at
+// endpoint. A test that runs other processes always runs in real time against a new Cloud.
 func run(t *testing.T, behaviours []behaviour, endpoint string) {
 	t.Helper()
 	for _, b := range behaviours {

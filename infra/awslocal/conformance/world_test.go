@@ -39,11 +39,11 @@ type world struct {
 	// remote is set if the clients use connections. If a client closes its connection, the emulator notices only some time
 	// later.
 	remote bool
-	// late is the tolerance for delays in real time.
+	// `late` is the tolerance for delays in real time.
 	late time.Duration
 	// run is the name prefix of this run. It keeps new queues and tables apart from existing ones.
 	run string
-	// named counts the names that the method name has returned.
+	// `named` counts the names that the method `name` has returned.
 	named atomic.Int32
 }
 
@@ -75,7 +75,7 @@ func connected(t *testing.T) *world {
 	return w
 }
 
-// at returns a world for the emulator at an endpoint.
+// `at` returns a world for the emulator at an endpoint.
 func at(t *testing.T, endpoint string) *world {
 	t.Helper()
 	name := t.Name()
@@ -101,7 +101,7 @@ func (w *world) virtual() bool { return w.cloud != nil }
 // name returns a new name that is unique in the emulator.
 func (w *world) name() string { return fmt.Sprintf("%s-%d", w.run, w.named.Add(1)) }
 
-// until sleeps until a time. In real time it sleeps a little longer, to be safe.
+// `until` sleeps until a time. In real time it sleeps a little longer, to be safe.
 func (w *world) until(instant time.Time) {
 	if !w.virtual() {
 		instant = instant.Add(300 * time.Millisecond)
@@ -142,7 +142,7 @@ func (w *world) pass(d time.Duration) {
 	w.settle()
 }
 
-// wantAt fails unless got is the wanted time, within the world's tolerance.
+// wantAt fails unless the time `got` is the expected time, within the world's tolerance.
 func (w *world) wantAt(t *testing.T, what string, got, want time.Time) {
 	t.Helper()
 	delay := got.Sub(want)
@@ -151,7 +151,7 @@ func (w *world) wantAt(t *testing.T, what string, got, want time.Time) {
 	}
 }
 
-// want fails unless got equals want.
+// want compares the value `got` with the expected value, and fails if they differ.
 func want(t *testing.T, what string, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, ignoreUnexported, unordered, cmpopts.EquateEmpty()); diff != "" {
@@ -159,7 +159,7 @@ func want(t *testing.T, what string, want, got any) {
 	}
 }
 
-// must fails if err is not nil.
+// `must` fails if err is not nil.
 func must(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil {

@@ -5,12 +5,12 @@
 //	buckets      the S3 buckets whose uploads become events of the machine upload, separated by commas; none by default
 //	own          true if the consumer hosts your own machines; the stack then has no examples
 //	alarms       the ARN of an SNS topic for alarms; by default, alarms are only shown in the console
-//	bus          the name of the event bus for the events that charts emit; default by default. none drops them
-//	table        the name of an existing table to use, such as a restored one; the stack has a table of its own by default
+//	bus          the name of the event bus for the events that charts emit; if unset, default; none drops the events
+//	table        the name of an existing table to use, such as a restored one; by default, the stack has its own
 //	stream       on adds a stream to the table; off by default
 //	rotate       the generated secrets that are rotated, separated by commas: callbacks, github; none by default
 //	concurrency  the maximum number of batches of events processed at once; 50 by default
-//	reserve      on reserves this concurrency for the consumer; off by default
+//	reserve      on reserves concurrency for this number of batches; off by default
 //	events       the threshold of the alarm on the events of five minutes; 30,000 by default
 //
 // The stack has the outputs of infra/template.yaml, and termination protection: `make destroy` asks before it switches

@@ -52,8 +52,8 @@ var (
 		i, _ := e.Payload.(item)
 		return i.To, item{Item: i.Item}
 	})
-	// ring passes the event on to the first instance in the list To. In the event that it sends, this instance is the
-	// last one in To.
+	// ring passes the event on to the first instance in the list To. In the event that it sends, this receiver is the
+	// last instance in To.
 	ring = statechart.SendTo("ring", func(_ book, e statechart.Event) (string, any) {
 		i, _ := e.Payload.(item)
 		first, others, _ := strings.Cut(i.To, ",")
@@ -109,7 +109,7 @@ func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 		paying.Tags, paying.Invoke = nil, invoked("pay", idle, idle)
 	}
 	events, renew := payloads(), []on{{Event: "renew", Actions: do{keep}}}
-	if version == 1 { // Version 1 does not declare renew, and parks it.
+	if version == 1 { // Version 1 does not declare renew, so the loop parks it.
 		delete(events, "renew")
 		renew = nil
 	}
@@ -165,9 +165,9 @@ func helped(machine, idle string) chartState {
 			{Event: "again", Target: "helped-" + machine, Reenter: true, Actions: do{keep}}}}
 }
 
-// child returns one of the machines of children: c, b or d. c waits until its parent releases it. b waits too, and its
-// exit action sends bye to x/b. d calls a service and ends. A child whose input is the item "broken" fails to start. A
-// defective child fails to start with any input.
+// child returns one of the machines of children: c, b or d. Machine c waits until its parent releases it. Machine b
+// waits too, and its exit action sends bye to x/b. Machine d calls a service and ends. A child whose input is the item
+// "broken" fails to start. A defective child fails to start with any input.
 func child(id string, isDefective bool) durable.Machine {
 	states := []chartState{
 		{ID: "idle", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "finish", Target: "arrived"}}},

@@ -1,7 +1,8 @@
 // Package explore has no code of its own, only tests: an exhaustive search of the durable loop in a small scope.
 //
-// A test of one schedule proves one schedule. Random runs find mostly the defects that many schedules reach. This package plays
-// every schedule of a small scope: two instances, up to four messages, limits of 1 or 2, and one to three faults.
+// A test of one schedule proves one schedule. Random runs mostly find the defects that many schedules reach. This
+// package plays every schedule of a small scope: two instances, up to four messages, limits of 1 or 2, and one to three
+// faults.
 //
 // The search runs the real [durable.Loop] over ports in memory. All state that outlives a process is one value, the
 // world. While no process runs, the search tries each thing that can happen next: SQS delivers a batch, a timer fires,

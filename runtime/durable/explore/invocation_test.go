@@ -155,7 +155,7 @@ func (x *search) hostsOf(w *world, d *decisions) *durable.Machines {
 	return x.hosts[1]
 }
 
-// acknowledge ends the invocation. Lambda deletes all messages except the ones in again.
+// acknowledge ends the invocation. Lambda deletes all messages except the ones in `again`.
 func (p *process) acknowledge(batch []durable.Delivery, again []string) {
 	if p.dead {
 		return

@@ -15,7 +15,7 @@ import (
 
 var mutantsFlag = flag.String("mutants", "", "a regular expression: TestMutants builds the loop with each defect whose name it matches")
 
-// mutant is a deliberate defect: a text of a file, its replacement, and a scenario. In this scenario, the search finds
+// mutant is a deliberate defect: a passage of a file, its replacement, and a scenario. In this scenario, the search finds
 // a violation of a kind that it does not find without the defect.
 type mutant struct {
 	name, scenario, finds string

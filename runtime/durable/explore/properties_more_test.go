@@ -43,8 +43,8 @@ func (w *world) bodies(id string) (queued, later []string) {
 	return queued, later
 }
 
-// tasksAnswered: "a task that waits is answered once, with the outcome that was committed; if it can no longer be answered,
-// the chart can receive it".
+// tasksAnswered: "a task that waits is answered once, with the outcome that was committed; if it can no longer be
+// answered, the chart can receive it".
 func (w *world) tasksAnswered() {
 	for _, value := range slices.Sorted(maps.Keys(w.tasks)) {
 		t := w.tasks[value]

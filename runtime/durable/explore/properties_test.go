@@ -158,7 +158,7 @@ func (x *search) atRest(w *world) {
 	w.commandsDone()
 }
 
-// settled checks that an instance is settled, owes nothing, and waits for nothing that will never come.
+// settled checks that an instance is settled, owes nothing, and waits only for things that can still come.
 func (x *search) settled(w *world, id string) {
 	record := w.record(id)
 	_, instance, err := x.hosts[len(x.hosts)-1].Restore(record)

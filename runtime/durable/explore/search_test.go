@@ -12,7 +12,7 @@ import (
 )
 
 // search is a breadth-first search through the worlds of a scenario. It visits worlds with fewer faults first, then worlds
-// with fewer steps, so the first violation of a kind has the shortest schedule.
+// with fewer steps, so the first violation of a kind has the fewest faults and, among those, the fewest steps.
 type search struct {
 	scope
 	hosts []*durable.Machines
@@ -77,11 +77,11 @@ func newSearch(s scope) *search {
 	return &search{scope: s, hosts: hosts(s.scenario.versions), seen: map[[16]byte]int32{}, violations: map[string]violation{}, todo: make([][][]found, s.faults+1)}
 }
 
-// from searches all worlds reachable from start. It returns false if there are more than worldsMax.
+// from searches all worlds that are reachable from `start`. It returns false if there are more than worldsMax.
 func (x *search) from(start *world) bool {
 	x.add(start, -1, step{}, 0)
 	for faults := range x.todo {
-		for depth := 0; depth < len(x.todo[faults]); depth++ { //nolint:intrange // The search appends to it.
+		for depth := 0; depth < len(x.todo[faults]); depth++ { //nolint:intrange // The loop body appends to x.todo.
 			for i := 0; i < len(x.todo[faults][depth]); i++ { //nolint:intrange // The same.
 				f := x.todo[faults][depth][i]
 				x.todo[faults][depth][i].world = nil
@@ -227,8 +227,8 @@ func explore(t *testing.T, s scope) (violations map[string]violation) {
 	return violations
 }
 
-// TestExplore searches the selected scenarios. A violation is an error unless a script of the same scenario in testdata names it as
-// known.
+// TestExplore searches the selected scenarios. A violation is an error unless a script of the same scenario in testdata
+// names it as known.
 func TestExplore(t *testing.T) {
 	t.Parallel()
 	known := knownViolations(t)

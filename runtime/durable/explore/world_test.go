@@ -175,7 +175,7 @@ func (w *world) lanes() (count map[string]int, free map[string]time.Time) {
 	return count, free
 }
 
-// receive takes the first messages of these lanes off the queue.
+// receive receives the first messages of these lanes, which are then in flight.
 func (w *world) receive(from map[string]int) (batch []durable.Delivery) {
 	from = maps.Clone(from)
 	for i := range w.messages {

@@ -17,7 +17,7 @@ import (
 
 // Object returns the canonical text of a JSON object. Two objects have the same text if they differ only in white
 // space, the order of keys, escapes in strings, or the spelling of numbers (1.50 and 15e-1). The text leaves out the
-// key that omitted names. Object fails if the input is not a JSON object.
+// key `omitted`. Object fails if the input is not a JSON object.
 //
 // Keys that differ only in case keep their order, because encoding/json decodes them into the same field. RFC 8785
 // (JSON Canonicalization Scheme) does not fit: it reads numbers as doubles, so two large integers that differ in the
@@ -43,8 +43,8 @@ func EventDigest(event []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// readValue reads one value and returns its canonical form. If the value is an object, readValue leaves out the key that
-// omitted names. Objects inside the value keep this key.
+// readValue reads one value and returns its canonical form. If the value is an object, readValue leaves out the key
+// `omitted`. Objects inside the value keep this key.
 func readValue(decoder *json.Decoder, omitted string) ([]byte, error) {
 	token, err := decoder.Token()
 	if err != nil {

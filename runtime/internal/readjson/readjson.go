@@ -121,7 +121,8 @@ func (p place) inner() (place, bool) {
 	return place{}, false
 }
 
-// under returns the value under a key of a struct or a map. It reports false if that value decodes.
+// under returns the value under a key of a struct or a map. It reports false if no field has the key, or if the value
+// of a map decodes.
 func (p place) under(key string, value json.RawMessage) (place, bool) {
 	above := p.key
 	if above != "" {
@@ -223,7 +224,7 @@ func decodes(value []byte, typ reflect.Type) (ok bool) {
 	return json.Unmarshal(value, reflect.New(typ).Interface()) == nil
 }
 
-// Kind names the kind of a JSON value, such as "an object". The value has no surrounding space.
+// Kind names the kind of a JSON value, such as "an object". The value must have no surrounding space.
 func Kind(value json.RawMessage) string {
 	if len(value) == 0 {
 		return "nothing"

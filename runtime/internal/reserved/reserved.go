@@ -1,5 +1,5 @@
-// Package reserved contains the IDs that no machine may have. With these IDs, stores begin the keys of items that are not
-// instances.
+// Package reserved contains the IDs that no machine may have. Stores use them as prefixes of the keys of items that are
+// not instances.
 package reserved
 
 // The reserved IDs.

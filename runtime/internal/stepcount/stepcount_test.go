@@ -69,6 +69,23 @@ func TestSkippedStepsChangeNothingElse(t *testing.T) {
 	}
 }
 
+// A second turn starts from the raised count, so a second skip leaves room for its steps too.
+func TestSkipTurnLeavesRoomForTheStepsOfATurn(t *testing.T) {
+	t.Parallel()
+	snapshot, before := json.RawMessage(`{"machine":"m","steps":3}`), int64(3)
+	for range 2 {
+		raised, err := stepcount.SkipTurn(snapshot)
+		var stored struct{ Steps int64 }
+		if err == nil {
+			err = json.Unmarshal(raised, &stored)
+		}
+		if err != nil || stored.Steps < before+10*statechart.MicrostepsMax {
+			t.Fatalf("got %s and %v, want room for 10 times %d steps after %d", raised, err, statechart.MicrostepsMax, before)
+		}
+		snapshot, before = raised, stored.Steps
+	}
+}
+
 func TestRaiseRejectsInvalidSnapshots(t *testing.T) {
 	t.Parallel()
 	for snapshot, reason := range map[string]string{
@@ -76,6 +93,9 @@ func TestRaiseRejectsInvalidSnapshots(t *testing.T) {
 		`{"steps": 9007199254740991}`: "got 9007199254740991", fmt.Sprintf(`{"steps": %d}`, math.MaxInt64): "raising the count",
 	} {
 		if _, _, err := stepcount.Raise(json.RawMessage(snapshot), 5); err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%s: got %v, want an error: %s", snapshot, err, reason)
+		}
+		if _, err := stepcount.SkipTurn(json.RawMessage(snapshot)); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%s: got %v, want an error: %s", snapshot, err, reason)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package waking states what wakes a stored instance. The tests of the loop, the search and the simulation call
+// Package waking states what wakes a stored instance. The tests of packages durable, explore and simulate call
 // Stored.Check, which finds an instance that would wait forever.
 package waking
 
@@ -59,8 +59,8 @@ func (s Stored) Cause() Cause {
 	}
 }
 
-// awaited returns the timers, tasks and executions that need a scheduled message. It omits a timer, task or execution if
-// its Schedule effect failed permanently: the record then has that effect in FailedEffects.
+// awaited returns the timers, tasks and executions that need a scheduled message. It omits those whose message could
+// never be scheduled: FailedEffects then has the effect that failed.
 func (s Stored) awaited() (names []string) {
 	wait := func(name, effect string) {
 		isOf := func(f instances.FailedEffect) bool { return f.ID == effect || strings.HasPrefix(f.ID, effect+".") }

@@ -68,7 +68,7 @@ var cases = []benchmarkCase{
 		engines: []engine{{settle, settlePayload}, {stateless, statelessPayload}, {host, hostedPayload}, {looplab, looplabPayload}, {kit, kitPayload}},
 	},
 	{
-		// From a leaf three levels deep to a leaf three levels deep in another branch.
+		// A transition from a leaf three levels deep to a leaf three levels deep in another branch.
 		name: "nested3", each: seen{counts: nestedCounts}, state: toggled("a3", "b3"),
 		engines: []engine{{settle, settleNested}, {stateless, statelessNested}, {host, hostedNested}, {kit, kitNested}},
 	},
@@ -216,7 +216,7 @@ func TestEveryEngineDoesTheSameWork(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				before := s.seen().counts // calls on entering the initial state
+				before := s.seen().counts // the counts from entering the initial state
 				sent := 0
 				for _, n := range checkpoints {
 					if err := s.run(n - sent); err != nil {

@@ -300,7 +300,8 @@ func parseDelay(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// stringOf returns the value of an attribute or of its expression attribute, such as event and eventexpr.
+// stringOf returns the value of an attribute, such as event. If the element has the attribute eventexpr, stringOf
+// evaluates that expression instead.
 func (s *sessionData) stringOf(e *element, name string) (string, error) {
 	if expr, ok := e.attrs[name+"expr"]; ok {
 		value, err := s.evaluate(expr)
@@ -312,7 +313,7 @@ func (s *sessionData) stringOf(e *element, name string) (string, error) {
 	return e.attrs[name], nil
 }
 
-// payload evaluates namelist, params or content of an element.
+// payload evaluates the <content> of an element, or else its namelist and <param> elements.
 func (s *sessionData) payload(e *element) (*message, error) {
 	if content := e.one("content"); content != nil {
 		value, err := s.value(content)
@@ -324,7 +325,7 @@ func (s *sessionData) payload(e *element) (*message, error) {
 	return s.parameters(e)
 }
 
-// parameters evaluates namelist and params of an element.
+// parameters evaluates the namelist and the <param> elements of an element.
 func (s *sessionData) parameters(e *element) (*message, error) {
 	fields := s.js.NewObject()
 	for _, name := range strings.Fields(e.attrs["namelist"]) {

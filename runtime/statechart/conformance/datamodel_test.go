@@ -201,7 +201,7 @@ func (s *sessionData) script(e *element) error {
 	return err
 }
 
-// initialise sets the initial value of data.
+// initialise sets the initial value of a <data> element.
 func (s *sessionData) initialise(e *element) error {
 	id := e.attrs["id"]
 	if passed, ok := s.passed[id]; ok {
@@ -216,8 +216,8 @@ func (s *sessionData) initialise(e *element) error {
 	return at(e, s.assign(id, value))
 }
 
-// value returns the value of expr, src or content of <data>, <assign> or <content>: JSON, an element, or text with
-// normalised white space.
+// value returns the value of a <data>, <assign> or <content> element. It evaluates expr, if set. Otherwise it reads src
+// or the content: JSON, an XML element, or text with normalised white space.
 func (s *sessionData) value(e *element) (goja.Value, error) {
 	if expr, ok := e.attrs["expr"]; ok {
 		return s.evaluate(expr)

@@ -10,7 +10,8 @@ import (
 )
 
 // attempt calls the service once. The call's context is done once the timeout has passed on the virtual clock, or the
-// instance no longer waits for the invocation. A result after that does not count. As on a host, a panic is a failure.
+// instance no longer waits for the invocation. A result that arrives later does not count. As on a host, a panic is a
+// failure.
 //
 // failure is the service's error. err is the chart's error if the chart fails on a timer that fires during the call.
 func (p *Player[C]) attempt(invocation statechart.Invocation, service statechart.Service[C], timeout time.Duration) (result any, failure, err error) {

@@ -61,8 +61,8 @@ func childEnd(ref statechart.ChildRef, output any, failure error) (statechart.Ev
 	return ref.Done(text), err
 }
 
-// child ends a child. The command is "child ID done", with the JSON output on the lines below, or "child ID failed
-// WORDS".
+// child runs the script command that ends a child. The command is "child ID done", with the JSON output on the lines
+// below, or "child ID failed WORDS".
 func (s *script[C]) child(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	var words []string

@@ -105,12 +105,11 @@ type AllowedMiss struct {
 	Reason string
 }
 
-// Require fails the test, once it and its subtests have ended, unless the coverage is full except for the allowed
-// misses. It also fails if an allowed miss has no reason, is not in the chart, or is covered.
+// Require checks the coverage once the test and its subtests have ended. It fails the test if a miss is not allowed. It
+// also fails the test if an allowed miss has no reason, is not in the chart, or is covered.
 //
-// Require does not check the coverage of a test that failed for another reason, such as an error of FinalPaths. It then
-// logs that it did not check the coverage. Nor does it check a test that did not play all its scripts, as with
-// -run TestScripts/codes.
+// If the test has failed for another reason, such as an error of FinalPaths, Require logs this and does not check the
+// coverage. It also skips the check if the test did not play all its scripts, as with -run TestScripts/codes.
 func (c *Coverage) Require(tb testing.TB, allowed ...AllowedMiss) {
 	tb.Helper()
 	tb.Cleanup(func() {
@@ -264,7 +263,7 @@ func (p *Player[C]) start() (statechart.Step[C], error) {
 	return statechart.Step[C]{Next: next, Effects: effects, Handled: err == nil}, err
 }
 
-// stepOnce takes one macrostep and does not change the snapshot.
+// stepOnce takes one macrostep and does not change the player's snapshot.
 func (p *Player[C]) stepOnce(event statechart.Event) (statechart.Step[C], error) {
 	p.microsteps = nil
 	next := p.snapshot

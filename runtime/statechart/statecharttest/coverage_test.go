@@ -135,7 +135,7 @@ func TestFailedStepCoversNothing(t *testing.T) {
 		ID: "lift", Version: 1, Initial: "down", Payloads: statechart.Payloads{"UP": statechart.NoPayload(), "RING": statechart.NoPayload()},
 		States: []doorState{
 			{ID: "down", Tags: settled, On: []doorOn{{Event: "UP", Target: "moving"}, {Event: "RING"}}},
-			{ID: "moving", Always: []doorOn{{Target: "up", Actions: broken}}}, // The first microstep is complete by then.
+			{ID: "moving", Always: []doorOn{{Target: "up", Actions: broken}}}, // The action fails after the first microstep is complete.
 			{ID: "up", Tags: settled},
 		},
 	})
@@ -235,7 +235,7 @@ func TestRequireWaitsForAllScripts(t *testing.T) {
 	var early string
 	t.Run("scripts", func(t *testing.T) {
 		c = statecharttest.RunScripts(t, dir, func(*statecharttest.Setup) *statechart.Chart[int] { return door() })
-		early = require(c) // No script has been played yet: the subtests are parallel.
+		early = require(c) // Parallel subtests have not run yet, so no script has been played.
 	})
 	if early != "" {
 		t.Errorf("expected nothing to be demanded before all scripts were played, got %q", early)
@@ -256,7 +256,7 @@ func TestCoverageCountsTimersAndServices(t *testing.T) {
 		if calls++; calls == 1 {
 			return nil
 		}
-		return statecharttest.Sleep(ctx, time.Hour) // Two attempts of 20s, 30s apart, end after the minute.
+		return statecharttest.Sleep(ctx, time.Hour) // Two attempts of 20s with a pause of 30s take longer than the timer of 1m.
 	}), statecharttest.Config{Coverage: &c})
 	p.Send("work", map[string]int{"pieces": 2})
 	p.Send("work", map[string]int{"pieces": 2})

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// CheckDiagram fails the test unless the first Mermaid diagram in a Markdown file equals the given one, such as the
+// CheckDiagram fails the test unless the first Mermaid diagram in a Markdown file equals the given diagram, such as the
 // result of Chart.Mermaid. With update it writes the diagram instead.
 func CheckDiagram(t TB, path, diagram string, update bool) {
 	t.Helper()

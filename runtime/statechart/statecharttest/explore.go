@@ -15,7 +15,7 @@ import (
 func ByValue[C any](s statechart.Snapshot[C]) string { return string(s.Value()) }
 
 // ByContext is the default Identity. It compares value, context, recorded history, deferred events, and the names of
-// children, services and timers. Timers are in the order of their deadlines. Times and IDs are left out, because they
+// children, services and timers. Timers are in the order of their deadlines. It omits times and IDs, because they
 // differ between paths. A chart that compares deadlines needs an Identity with more details.
 func ByContext[C any](s statechart.Snapshot[C]) string {
 	stored, err := json.Marshal(s)
@@ -96,7 +96,8 @@ func (x *explorer[C]) paths(found []*visit[C], err error) ([]Path[C], error) {
 	return paths, nil
 }
 
-// shortest searches breadth first. If each is set, it receives every tried step, including steps to known states.
+// shortest searches breadth first. If the function `each` is not nil, it receives every tried step, including steps to
+// known states.
 func (x *explorer[C]) shortest(each func(*visit[C])) ([]*visit[C], error) {
 	start, err := x.start()
 	if err != nil {
@@ -167,7 +168,7 @@ func (v *visit[C]) repeats() bool {
 	return false
 }
 
-// keep appends a visit to the found ones and marks its predecessor as extended. It fails beyond the limits.
+// keep appends a visit to the found visits, and marks its predecessor as extended. It fails beyond the limits.
 func (x *explorer[C]) keep(found []*visit[C], v *visit[C]) ([]*visit[C], error) {
 	const advice = "try fewer events, StopWhen or another Identity, or raise the limit"
 	if len(found) >= x.config.PathsMax {
@@ -199,7 +200,7 @@ type choice struct {
 	event statechart.Event
 }
 
-// choice returns the choice of the event that ends a service or a child.
+// choice returns the step in which the service or the child has this outcome. `event` is the event of the step.
 func (o Outcome) choice(event statechart.Event) choice {
 	if o.Name == "" {
 		return choice{event.Type, event}

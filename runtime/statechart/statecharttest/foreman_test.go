@@ -22,7 +22,7 @@ type (
 	}
 )
 
-// foreman returns a chart with invoked and spawned children that emits, logs and defers.
+// foreman returns a chart that emits, logs and defers, and that has invoked and spawned children.
 func foreman(input statechart.Payload) *statechart.Chart[site] {
 	type (
 		state = statechart.State[site]

@@ -70,7 +70,7 @@ type PathConfig[C any] struct {
 	// Simple makes RunPaths run simple paths instead of shortest ones.
 	Simple bool
 
-	// PathsMax and StepsMax limit the exploration. They default to PathsMax and PathStepsMax.
+	// PathsMax and StepsMax limit the exploration. Zero means the constants PathsMax and PathStepsMax.
 	PathsMax int
 	StepsMax int
 	// Start configures the instance of a path. RunPaths fills its Coverage.
@@ -121,8 +121,8 @@ func (p Path[C]) String() string {
 
 // PathStep is a macrostep of a path.
 type PathStep[C any] struct {
-	// Via names the event of the step: an event, "done.invoke.launching", "error.invoke.launching", or "queued after
-	// pick_up" for a timer. It is "" for the start.
+	// Via names the cause of the step: the name of an event from outside, "done.invoke.launching",
+	// "error.invoke.launching", or "queued after pick_up" for a timer. It is "" for the start.
 	Via string
 	// Event is the event of the step, with its time.
 	Event statechart.Event
@@ -154,8 +154,8 @@ func ShortestPaths[C any](chart *statechart.Chart[C], config PathConfig[C]) ([]P
 	return x.paths(found, err)
 }
 
-// SimplePaths returns every path that visits no state twice. Each path is followed by its extensions. Exploration works
-// as in ShortestPaths.
+// SimplePaths returns every path that visits no state twice. Each path is followed by its extensions. The exploration
+// works as in ShortestPaths.
 func SimplePaths[C any](chart *statechart.Chart[C], config PathConfig[C]) ([]Path[C], error) {
 	x := newExplorer(chart, config)
 	found, err := x.simple()
@@ -167,8 +167,8 @@ func SimplePaths[C any](chart *statechart.Chart[C], config PathConfig[C]) ([]Pat
 // names the final states without a path.
 //
 // FinalPaths returns one path per final state, not all of them, and no path to other states. It explores with the
-// events and outcomes of the configuration, as RunPaths does. To reach a final state behind the end of a child, set
-// PathConfig.ChildOutcomes:
+// events and outcomes of the configuration, as RunPaths does. To reach a final state to which only the end of a child
+// leads, set PathConfig.ChildOutcomes:
 //
 //	config.ChildOutcomes = func(child statechart.ChildRef) []statecharttest.Outcome {
 //		return []statecharttest.Outcome{{Result: "paid"}, {Err: errors.New("declined")}}

@@ -158,7 +158,7 @@ func TestOutcomesDetermineHowServicesEnd(t *testing.T) {
 	if called > 0 {
 		t.Errorf("expected the service not to be called, it was %d times", called)
 	}
-	// The retry policy allows both attempts, unless the error is permanent.
+	// The retry policy allows two attempts. A permanent error ends the service after the first.
 	for i, want := range map[int]statechart.ServiceError{
 		2: {Service: "produce", Message: "jam", Attempts: 2},
 		3: {Service: "produce", Message: "no", Attempts: 1, Permanent: true},
@@ -209,7 +209,7 @@ func TestByValueIgnoresTheContext(t *testing.T) {
 	}
 }
 
-// A timer without a target changes neither value nor context, but the next timer differs.
+// When the timer fires, the value and the context stay the same, but the set of pending timers differs.
 func TestByContextDistinguishesPendingTimersAndServices(t *testing.T) {
 	t.Parallel()
 	type (
@@ -259,7 +259,7 @@ func TestByContextDistinguishesHistory(t *testing.T) {
 		"closed",
 		"closed, FIRE open.locked_open",
 		"closed, OPEN open.ajar",
-		"closed, FIRE open.locked_open, FIRE open.locked_open", // Entered again, and therefore recorded.
+		"closed, FIRE open.locked_open, FIRE open.locked_open", // FIRE leaves and re-enters open, so history is recorded.
 		"closed, FIRE open.locked_open, CLOSE closed",
 		"closed, OPEN open.ajar, FIRE open.locked_open",
 		"closed, OPEN open.ajar, CLOSE closed",

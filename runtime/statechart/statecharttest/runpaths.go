@@ -7,8 +7,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// RunPaths finds the shortest paths of a chart, or the simple ones with PathConfig.Simple. It runs each path that no
-// other path extends in a subtest, named after its last step:
+// RunPaths finds the shortest paths of a chart, or with PathConfig.Simple the simple ones. It runs each path that no other
+// path extends. The subtest has the name of the last step:
 //
 //	launching -> queued via done.invoke.launching
 //
@@ -17,12 +17,12 @@ import (
 //
 // RunPaths covers what the configuration makes reachable:
 //
-//   - Shortest paths enter every reachable state once, by one shortest way. Two snapshots are the same state if their
+//   - RunPaths finds one shortest path to every reachable state. Two snapshots are the same state if their
 //     PathConfig.Identity is equal. Shortest paths may not take every transition. Simple paths take more.
 //   - A path tries only PathConfig.Events and EventsIn. By default these are all events of the chart without payloads, so
 //     a guard that needs a payload does not hold.
-//   - A service ends in each of PathConfig.Outcomes: by default it is called, or its last attempt fails. Then
-//     ServiceError.Permanent is false. Add an outcome with [statechart.Permanent] if the chart tests Permanent.
+//   - A service ends in each of PathConfig.Outcomes. By default, one path calls the service. In another, its last attempt
+//     fails with ServiceError.Permanent false. If the chart tests Permanent, add an outcome with [statechart.Permanent].
 //   - A child ends only in the outcomes that PathConfig.ChildOutcomes returns. Without this function no child ends, and
 //     no path takes a transition on the end of a child.
 //

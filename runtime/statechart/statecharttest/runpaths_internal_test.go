@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// pathTest is the test of one path and records its messages.
+// pathTest is a fake testing.TB for one path. It records the messages of the test.
 type pathTest struct {
 	testing.TB
 	lines  []string

@@ -19,7 +19,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Setup holds the arguments of a script's start command. The test must use every argument.
+// Setup holds the arguments of a script's start command. newChart must use every argument.
 type Setup struct {
 	words    map[string][]string
 	outcomes map[string]*Outcomes

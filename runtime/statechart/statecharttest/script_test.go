@@ -25,8 +25,8 @@ type work struct {
 	Marks  []string `json:"marks"`
 }
 
-// bench returns a chart whose context is a workbench. Its service calls produce. If produce is nil, the service
-// succeeds immediately.
+// bench returns a chart whose context is a workbench. Its service calls the function `produce`. If that is nil, the
+// service succeeds immediately.
 func bench(t *testing.T, produce func(context.Context, statechart.Call) error) *statechart.Chart[workbench] {
 	t.Helper()
 	type (

@@ -108,7 +108,7 @@ var rawJSON = cmp.FilterPath(
 			return value
 		})))
 
-// difference compares two values, including unexported fields. Nil and empty are equal.
+// difference compares two values, including unexported fields. It treats nil and empty as equal.
 func difference(a, b any) string {
 	if reflect.DeepEqual(a, b) {
 		return "" // The common case, without the cost of a report.

@@ -19,7 +19,7 @@ type trace struct {
 
 // section is a line of states and the lines of details.
 type section struct {
-	// cause names the cause of the section. It is empty if the cause is obvious.
+	// cause names the timer that fired. It is empty in other sections.
 	cause string
 	// states holds the states after each macrostep, without immediate repetitions.
 	states  []string

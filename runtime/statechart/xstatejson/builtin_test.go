@@ -15,7 +15,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart/xstatejson"
 )
 
-// TestEffectsMatchXState runs a config that emits, logs and talks to a child on both engines.
+// TestEffectsMatchXState runs a config on both engines. The config emits, logs, and sends an event to a child.
 func TestEffectsMatchXState(t *testing.T) {
 	t.Parallel()
 	const config = `{"id":"m","initial":"a","tags":["top"],"always":{"guard":"even","target":".b","actions":[{"type":"log","params":{"text":"root"}},{"type":"inc"}]},
@@ -57,8 +57,8 @@ func TestEffectsMatchXState(t *testing.T) {
 	}
 }
 
-// TestFeaturesWithoutAnXStateKeySurviveARoundTrip adds features that the generator does not draw to random machines.
-// After a round trip, the machines must be equal and run the same.
+// TestFeaturesWithoutAnXStateKeySurviveARoundTrip takes random machines, and adds the features that the generator does
+// not draw. After a round trip, the machines must be equal and run the same.
 func TestFeaturesWithoutAnXStateKeySurviveARoundTrip(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder

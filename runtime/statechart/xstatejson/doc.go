@@ -11,19 +11,20 @@
 //
 // # What is read
 //
-// For a state: id, type (atomic, compound, parallel, final, history), initial (a key, or target and actions), states,
-// on, always, and after (milliseconds or named delays). Also invoke (id, src, input, onDone, onError), onDone, entry,
-// exit, history (shallow, deep, a boolean), target (of history), tags, output (literal JSON), description, meta (any
-// JSON). For the machine also version (a whole number, as a string or not) and context (literal JSON). onDone is not
-// allowed at the root, because XState never takes it: a machine whose root is done has ended.
+// Read reads these keys of a state: id, type (atomic, compound, parallel, final, history), initial (a key, or target
+// and actions), states, on, always, and after (milliseconds or named delays). It also reads invoke (id, src, input,
+// onDone, onError), onDone, entry, exit, history (shallow, deep, a boolean), target (of history), tags, output (literal
+// JSON), description, meta (any JSON). For the machine, it also reads version (a whole number, as a string or not) and
+// context (literal JSON). onDone is not allowed at the root, because XState never takes it: a machine whose root is
+// done has ended.
 //
-// For a transition: target (a sibling, ".child", "#id", "#id.child", or several in an array), guard, actions, reenter,
-// description, meta (ignored). A transition may be just a target, and may be in an array. A transition without target
-// and actions forbids its event, as do "" and null.
+// For a transition, it reads target (a sibling, ".child", "#id", "#id.child", or several in an array), guard, actions,
+// reenter, description, meta (ignored). A transition may be just a target, and may be in an array. A transition without
+// target and actions forbids its event, as do "" and null.
 //
-// Implementations are named. An action or a guard is "name" or {"type": "name", "params": ...}. A service is its src.
-// XState's own actions and guards are functions, which JSON cannot express. They are read as objects with the
-// properties of these functions:
+// Implementations are named. An action or a guard is "name" or {"type": "name", "params": ...}. The key src names a
+// service. XState's own actions and guards are functions, which JSON cannot express. Read expects objects with the
+// properties of these functions instead:
 //
 //	{"type": "xstate.raise", "event": {"type": "E", ...}, "delay": 1000, "id": "x"}
 //	{"type": "xstate.cancel", "sendId": "x"}
@@ -35,11 +36,12 @@
 //	{"type": "xstate.and", "guards": [...]}   also xstate.or, and xstate.not with one guard
 //	{"type": "xstate.stateIn", "stateValue": "#id"}   or a path, or a state value
 //
-// The prefix "xstate." of and, or and not is optional if the key guards is present. delay may name a delay. A program
-// that passes such a config to XState must first replace these objects with calls of raise(...), and(...) and so on.
+// The prefix "xstate." is optional in xstate.and, xstate.or and xstate.not, if the key guards is present. The value of
+// delay may be the name of a delay. A program that passes such a config to XState must first replace these objects with
+// calls of raise(...), and(...) and so on.
 //
-// Emitted, logged and sent values are literal. Where XState accepts a function, use a named Go implementation. src is
-// the ID of a machine, and to is the ID of a child.
+// Emitted, logged and sent values are literal. Where XState accepts a function, use a named Go implementation. The
+// value of src is the ID of a machine, and the value of to is the ID of a child.
 //
 // Read reports unknown and duplicate keys as problems.
 //
@@ -47,8 +49,8 @@
 //
 // A config has the same meaning as in XState. Document order is the order in which JavaScript enumerates keys: integers
 // first, ascending, then the others as written. Transitions on events are ordered as XState tries them: the event's own
-// type first, then prefixes from long to short, then "*". Event types named by on and xstate.raise are declared with
-// their JSON (json.RawMessage) as payload, unless Implementations.Payloads declares them.
+// type first, then prefixes from long to short, then "*". Read declares the event types that on and xstate.raise name,
+// with the event's JSON (json.RawMessage) as payload. Implementations.Payloads overrides these declarations.
 //
 // XState's own events map to events of the chart. xstate.done.state.ID becomes done.state.PATH. xstate.done.actor.ID
 // and xstate.error.actor.ID become done.invoke.ID and error.invoke.ID, or done.child.ID and error.child.ID if the actor
@@ -73,8 +75,8 @@
 //	internal  the event types that never come from outside
 //	children  the IDs of children that only Go code spawns and whose ends have transitions
 //
-// All durations are in milliseconds. Children follow the services in invoke, with the machine's ID as src. Contexts,
-// outputs and inputs of children are written if Read has read them. Those computed by Go code are omitted, as are
-// payload types. Computed delays and deadlines are written by name, as are actions that compute a raised, sent, emitted
-// or logged value.
+// All durations are in milliseconds. Children follow the services in invoke, with the machine's ID as src. Write
+// includes the contexts, outputs and child inputs that Read has read. It omits values that Go code computes, and
+// payload types. It writes computed delays and deadlines by name. It also writes an action by name if the action
+// computes a raised, sent, emitted or logged value.
 package xstatejson

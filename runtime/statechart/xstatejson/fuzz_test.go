@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart/xstatejson"
 )
 
-// FuzzRead checks that Read and the compiler either accept or reject any input. Every chart that compiles must be
+// FuzzRead checks that Read and Foreign accept or reject every input without a panic. Every chart that compiles must be
 // writable, and reading and writing the text again must give the same text.
 func FuzzRead(f *testing.F) {
 	for _, a := range []string{`{"on":{"*":"b","E":{}},"after":{"brief":[{},{}],"0":"b","1.5":"b"}}`, `{"invoke":[{"src":"greet","id":"g"}],"meta":{"settle":{"invoke":[{"timeout":1}],"after":{"x":1}}}}`, `{"entry":{"type":"xstate.raise","event":{"type":"E"},"delay":1}}`, `{"initial":"x","states":{"x":{"type":"final"},"h":{"history":"deep"}},"onDone":{"guard":{"type":"not","guards":["even"]}}}`} {

@@ -287,13 +287,13 @@ func (sum *tally) try(oracle *xstate, seed uint64) {
 const (
 	agrees    = "agree"
 	differing = "differ"
-	// limited machines exceed a limit that XState does not have, and agree up to that point.
+	// limited means that the machine exceeds a limit that XState does not have. Up to that point, the engines agree.
 	limited = "limited"
-	// several known differences apply at once.
+	// several means that several known differences apply at once.
 	several = "several"
 )
 
-// compare runs a machine on XState, first unmodified, and then with patches for the known differences.
+// compare runs a machine on XState as it is, and then on XState with patches for the known differences.
 func compare(oracle *xstate, config []byte, events []any, ours answer) (verdict, difference string, err error) {
 	theirs, err := oracle.run(config, events, nil)
 	if err != nil {

@@ -52,7 +52,7 @@ type drawer struct {
 
 var (
 	externalEvents = []string{"a", "b", "c", "a.x", "a.x.y", "b.y"}
-	// internalEvents are raised by actions. Their transitions are bounded.
+	// Actions raise internalEvents. The transitions on these events are bounded.
 	internalEvents = []string{"r", "r.s"}
 	tagNames       = []string{"red", "green", "settled"}
 )
@@ -139,7 +139,8 @@ func (g *drawer) children(of *drawnState, depth int) {
 	}
 }
 
-// completing adds a final state to every region. The event "c" leads to that final state.
+// completing makes atomic regions above depth 3 compound, and adds a final state to every compound region. The event
+// "c" leads to the final state from each atomic child.
 func (g *drawer) completing(of *drawnState, depth int) {
 	for _, region := range of.children {
 		if region.kind == "atomic" && depth < 3 {
@@ -348,8 +349,8 @@ func (g *drawer) targets(from *drawnState) []string {
 	return []string{g.absolute(to)}
 }
 
-// silence decides whether a transition has no target. This is rare in machines with regions, because XState then skips
-// the ancestors.
+// silence reports whether a transition may have no target. In machines with regions, it rarely returns true, because
+// XState then skips the ancestors of the regions.
 func (g *drawer) silence() bool {
 	return !slices.ContainsFunc(g.states, func(s *drawnState) bool { return s.kind == "parallel" }) &&
 		g.parent[g.states[0]].kind != "parallel" || g.one(40)
@@ -365,7 +366,7 @@ func (g *drawer) within(s, of *drawnState) bool {
 	return false
 }
 
-// below draws the state or a descendant, but no history state among its children.
+// below draws the state or a descendant that is not a history state.
 func (g *drawer) below(s *drawnState) *drawnState {
 	for len(s.children) > 0 && !g.one(3) {
 		child := s.children[g.IntN(len(s.children))]

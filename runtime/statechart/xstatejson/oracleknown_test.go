@@ -1,7 +1,7 @@
 package xstatejson_test
 
 // difference is a known deviation of XState 5.33 from SCXML's algorithm. compare recognises the deviation if XState
-// agrees with this runtime once it has this deviation's patches, and no others.
+// with only these patches agrees with this runtime.
 type difference struct {
 	name, why string
 	patches   []patch

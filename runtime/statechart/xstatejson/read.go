@@ -46,7 +46,7 @@ type Otherwise[C any] struct {
 const reading = "reading an XState machine"
 
 // Read reads a machine config of XState v5 in JSON. The error is an *Error with all problems found. Read does not check
-// the chart as a whole. Compile it with statechart.Compile or Foreign for these checks.
+// the chart as a whole. statechart.Compile and Foreign do.
 func Read[C any](data []byte, impl Implementations[C]) (statechart.Definition[C], error) {
 	config, err := parse(data)
 	if err != nil {
@@ -63,8 +63,8 @@ func Read[C any](data []byte, impl Implementations[C]) (statechart.Definition[C]
 	return def, nil
 }
 
-// Foreign compiles a definition from Read as XState would run it: every state may wait, tagged settled or not. Hosts
-// refuse such a chart. Use it for tests, simulations and previews.
+// Foreign compiles a definition from Read as XState would run it: every state may wait, even without the tag settled.
+// Hosts refuse such a chart. Use it for tests, simulations and previews.
 func Foreign[C any](def statechart.Definition[C]) (*statechart.Chart[C], error) {
 	def.Foreign = &foreign.Document{}
 	return statechart.Compile(def)
@@ -168,7 +168,7 @@ func (r *reader[C]) context(v *value, def *statechart.Definition[C]) {
 	def.ContextParams = text
 }
 
-// literal returns a function that always returns the JSON of the document's value, and that JSON itself.
+// literal returns a function that always returns the value's JSON, and the JSON itself.
 func literal[C any](v *value) (func(C, statechart.Event) any, json.RawMessage) {
 	made := v.raw()
 	return func(C, statechart.Event) any { return made }, made

@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart/xstatejson"
 )
 
-// greeting is a service for configs with invocations. Its result contains its input.
+// greeting returns a service without a result, for configs with invocations. It rejects the input "refused".
 func greeting(input json.RawMessage) (statechart.Service[counter], error) {
 	if string(input) == `"refused"` {
 		return statechart.Service[counter]{}, errors.New("refused")
@@ -133,11 +133,12 @@ func TestEveryKeyIsRead(t *testing.T) {
 	}
 }
 
-// state returns a machine with the state a, in the form of Write.
+// state returns a config with the states a and b, given the JSON of a.
 func state(a string) string {
 	return `{"id":"m","initial":"a","states":{"a":` + a + `,"b":{}}}`
 }
 
+// stated is state in the form that Write produces.
 func stated(a string) string {
 	return `{"id":"m","version":"1","initial":"a","states":{"a":` + a + `,"b":{}}}`
 }
@@ -308,7 +309,7 @@ func TestAllProblemsAreReported(t *testing.T) {
 	}
 }
 
-// TestAConfigRuns runs a config and checks context, payloads, output and delays.
+// TestAConfigRuns runs a config, and checks the context, the payloads, the output and the delays.
 func TestAConfigRuns(t *testing.T) {
 	t.Parallel()
 	impl := implementations()

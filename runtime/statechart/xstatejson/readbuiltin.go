@@ -66,7 +66,7 @@ func (r *reader[C]) key(path string, v *value, key, what string) (string, bool) 
 	return given.text, true
 }
 
-// event reads the required key event: an object with a type.
+// event reads the required key `event`. Its value is an object with a type.
 func (r *reader[C]) event(path string, v *value) (typ string, body json.RawMessage, ok bool) {
 	event, named := v.get("event"), (*value)(nil)
 	if event != nil {

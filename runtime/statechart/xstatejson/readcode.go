@@ -82,7 +82,7 @@ func (r *reader[C]) action(path string, v *value) (statechart.Action[C], bool) {
 	return action, err == nil
 }
 
-// params returns the JSON under params, or nil.
+// params returns the JSON under the key params, or nil.
 func (r *reader[C]) params(path string, v *value, what string, known []string) json.RawMessage {
 	if v.kind != object {
 		return nil
@@ -183,7 +183,7 @@ func (r *reader[C]) guard(path string, v *value) statechart.Guard[C] {
 	return guard
 }
 
-// operator reads {"type": "xstate.and", "guards": [...]}, and likewise or and not.
+// operator reads {"type": "xstate.and", "guards": [...]}, and the same for xstate.or and xstate.not.
 func (r *reader[C]) operator(path string, v *value, name string) statechart.Guard[C] {
 	r.check(path, v, name, operatorKeys)
 	list := v.get("guards")
@@ -209,7 +209,8 @@ func (r *reader[C]) operator(path string, v *value, name string) statechart.Guar
 	return statechart.Guard[C]{}
 }
 
-// stateIn reads a state value: "#id", a path from the root, or an object from key to value.
+// stateIn reads a state value: "#id", a path from the root, or an object that maps the key of a state to the state
+// value below it.
 func (r *reader[C]) stateIn(path string, v *value) statechart.Guard[C] {
 	path = join(path, "stateValue")
 	if v == nil || v.kind != text && v.kind != object {

@@ -56,7 +56,7 @@ func (r *reader[C]) check(path string, v *value, what string, known []string) {
 	}
 }
 
-// notAtRoot lists the keys of a state that a machine cannot have, with the reason.
+// notAtRoot lists the keys that a state may have but the root may not, with the reason.
 var notAtRoot = []struct{ key, why string }{
 	{"onDone", "is not allowed at the root, because XState never takes it: a machine that is done has ended. Wrap the states in a compound state and put it there"},
 	{"history", "is not allowed at the root, which is not a history state"},

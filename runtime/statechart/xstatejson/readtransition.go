@@ -23,11 +23,12 @@ const (
 	xstateError     = "xstate.error.actor."
 )
 
-// on reads a state's transitions on events, including the ends of the state itself, its services and its children.
+// on reads a state's transitions on events. These include the done and error events of the state, its services and its
+// children.
 //
 // XState tries transitions on the event's own type first, then prefixes from long to short, then "*". A chart tries
-// them in document order, and this function sorts them into XState's order. If a wildcard also matches one of these
-// ends, the transitions on that end come before the transitions of the wildcard.
+// them in document order, so this function sorts them into XState's order. If a wildcard also matches a done or error
+// event, the transitions on that event come before the transitions of the wildcard.
 func (r *reader[C]) on(n *stateNode, s *statechart.State[C]) {
 	type group struct {
 		descriptor  string

@@ -20,7 +20,7 @@ func (n *stateNode) settle(key string) *value {
 	return nil
 }
 
-// meta returns the keys of meta other than settle, or nil.
+// meta returns the state's own meta, or nil: the value of meta.settle.meta, or else the keys of meta other than settle.
 func (n *stateNode) meta() any {
 	meta := n.config.get("meta")
 	if meta == nil || meta.kind == null {

@@ -281,7 +281,8 @@ func (w *writer) events(meta *value) {
 	w.strings(meta, "internal", w.chart.Internal)
 }
 
-// after writes the delayed transitions. A constant delay with its own ID, or a computed one, becomes a named delay.
+// after writes the delayed transitions. A constant delay with its own ID becomes a named delay, and so does a computed
+// delay.
 func (w *writer) after(v, meta *value, s *outline.State, path string) {
 	var keys []string
 	groups, constants := map[string][]value{}, value{}

@@ -55,7 +55,8 @@ func (w *writer) action(path string, a *outline.Action) value {
 // them from a document, or the action has no function.
 func (w *writer) builtin(path string, a *outline.Action) (v value, ok bool) {
 	made := a.Made
-	// Read keeps the chart's names for XState's own actions. Named implementations have other names.
+	// An action that Read made from an action of XState has Params and the default name. A named implementation has
+	// another name.
 	known := func(name string) bool { return a.Params != nil && a.Name == name }
 	body := func() value {
 		if made.Computed {

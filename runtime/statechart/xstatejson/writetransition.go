@@ -101,8 +101,8 @@ var ends = []struct {
 	{doneChild, xstateDoneActor, true}, {errorChild, xstateError, true},
 }
 
-// twin returns the descriptor that Read adds to a wildcard. XState has one wildcard for the ends of services and of
-// children, and a chart has two. twin reports false if Read adds none.
+// twin returns the counterpart of a wildcard for the ends of services or of children. XState has one wildcard for both.
+// twin reports false if Read adds no counterpart.
 func (w *writer) twin(descriptor string) (string, bool) {
 	for i, end := range ends {
 		if descriptor == end.prefix+"*" {

@@ -30,6 +30,9 @@ type Handler struct {
 	slog.Handler
 	out   *output
 	brief bool
+	// now and format are the clock and the format of the times of transitions.
+	now    func() time.Time
+	format string
 }
 
 // output writes lines, indented and folded.
@@ -41,21 +44,58 @@ type output struct {
 	instances, events int // current widths of the columns
 }
 
-// timeFormat is the format of the time at the beginning of each line.
-const timeFormat = "15:04:05.000 "
+// timeFormat is the format of the time at the beginning of each line, and dateFormat the one for a virtual clock, which
+// may pass days between two lines.
+const (
+	timeFormat = "15:04:05.000 "
+	dateFormat = "01-02 " + timeFormat
+)
 
-// NewHandler returns a handler for records from Info up that writes to out. Each line starts with indent.
+// NewHandler returns a handler that writes records of level Info and above to `out`. Each line starts with `indent`.
 func NewHandler(out io.Writer, style Style, indent string) *Handler {
+	return newHandler(out, style, indent, timeFormat)
+}
+
+// NewVirtualHandler is like NewHandler, but each line has the time and the date of a virtual clock.
+func NewVirtualHandler(out io.Writer, style Style, indent string, now func() time.Time) *Handler {
+	h := newHandler(out, style, indent, dateFormat)
+	h.Handler, h.now = clockHandler{h.Handler, now}, now
+	return h
+}
+
+func newHandler(out io.Writer, style Style, indent, format string) *Handler {
 	o := &output{Writer: out, style: style, indent: indent, instances: instanceColumn, events: eventColumn}
-	return &Handler{out: o, Handler: tint.NewTextHandler(o, &tint.Options{
-		TimeFormat: timeFormat, NoColor: !style.on,
+	return &Handler{out: o, now: time.Now, format: format, Handler: tint.NewTextHandler(o, &tint.Options{
+		TimeFormat: format, NoColor: !style.on,
 		ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
 			if level, ok := attr.Value.Any().(slog.Level); ok && level == slog.LevelInfo {
-				return slog.Attr{} // Only other levels are printed.
+				return slog.Attr{} // The level Info is not printed.
 			}
 			return attr
 		},
 	})}
+}
+
+// clockHandler replaces the times of records with the time of a clock.
+type clockHandler struct {
+	slog.Handler
+	now func() time.Time
+}
+
+// Handle implements slog.Handler.
+func (h clockHandler) Handle(ctx context.Context, record slog.Record) error {
+	record.Time = h.now().Local()
+	return h.Handler.Handle(ctx, record)
+}
+
+// WithAttrs implements slog.Handler.
+func (h clockHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return clockHandler{h.Handler.WithAttrs(attrs), h.now}
+}
+
+// WithGroup implements slog.Handler.
+func (h clockHandler) WithGroup(name string) slog.Handler {
+	return clockHandler{h.Handler.WithGroup(name), h.now}
 }
 
 // Brief returns a handler that leaves out the revision of a transition and describes its change with BriefChange.
@@ -67,7 +107,7 @@ func (h *Handler) Brief() *Handler {
 
 // Committed prints the transitions of a commit. Use it as durable.Observer.Committed.
 func (h *Handler) Committed(_ context.Context, committed durable.Committed) {
-	at := h.out.style.Dim(time.Now().Format(timeFormat)) + " "
+	at := h.out.style.Dim(h.now().Local().Format(h.format)) + " "
 	for _, t := range committed.Transitions {
 		_, _ = h.out.Write([]byte(at + h.transition(committed, t) + "\n")) // As for a logger, there is no other place to report a failure.
 	}

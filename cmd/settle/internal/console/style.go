@@ -63,9 +63,10 @@ const (
 // gaps matches the spaces between two fields of a line.
 var gaps = regexp.MustCompile(`\S {2,}\S`)
 
-// Fold breaks the lines of a text that are wider than columns, at spaces but not after an arrow. Escape sequences have
-// no width. Fields are two or more spaces apart. A field that continues on a new line is aligned below its own start. A
-// new line that starts with another field is aligned below the second field. If columns is 0, nothing is folded.
+// Fold breaks the lines of a text that are wider than `columns`. It breaks a line at a space, but not after an arrow.
+// Escape sequences have no width. Fields are two or more spaces apart. A field that continues on a new line is aligned
+// below its own start. A new line that starts with another field is aligned below the second field. If columns is 0,
+// nothing is folded.
 func Fold(text string, columns int) string {
 	if columns <= 0 {
 		return text
@@ -154,8 +155,8 @@ func EscapeJSON(text string) string {
 	})
 }
 
-// escape replaces non-printable characters unless keep returns true. For a byte that is not valid UTF-8, invalid is
-// that byte.
+// escape replaces non-printable characters, unless `keep` returns true for the character. For a byte that is not valid
+// UTF-8, it passes the byte to `replace` as `invalid`.
 func escape(text string, keep func(rune) bool, replace func(r rune, invalid string) string) string {
 	var b strings.Builder
 	for rest := text; rest != ""; {

@@ -42,8 +42,8 @@ const (
 	releaseTimeout = 20 * time.Second
 	// grace is how long a call may continue after the command was stopped, so that no call is cut off halfway.
 	grace = 5 * time.Second
-	// holdMargin is how much of Hidden must be left to move a message. If the timeout ended between send and delete,
-	// there would be two messages.
+	// holdMargin is how much of Hidden must be left to move a message. If the timeout ended between the send and the
+	// delete, the message would stay in both queues.
 	holdMargin = time.Minute
 )
 
@@ -73,7 +73,7 @@ type Message struct {
 	// SourceQueue is the ARN of the queue from which the message was first parked, Sequence its sequence number there.
 	SourceQueue string `json:"source_queue,omitempty"`
 	Sequence    string `json:"sequence_number,omitempty"`
-	// SentFirst is when the message was sent to that queue, in RFC 3339. Receives is how often it was received there,
+	// SentFirst is when the message was sent to SourceQueue, in RFC 3339. Receives is how often it was received there,
 	// in decimal digits.
 	SentFirst string `json:"sent_at,omitempty"`
 	Receives  string `json:"receive_count,omitempty"`
@@ -142,7 +142,8 @@ type Reader struct {
 // IsFIFO reports whether the URL belongs to a FIFO queue. SQS requires their names to end with ".fifo".
 func IsFIFO(url string) bool { return strings.HasSuffix(url, ".fifo") }
 
-// NewReader returns a reader of the queue with the URL. If it dies, its messages reappear after the time hidden.
+// NewReader returns a reader of the queue with the URL. If the process dies, the messages in hand reappear after the
+// visibility timeout `hidden`.
 func NewReader(client *sqs.Client, url string, hidden time.Duration) *Reader {
 	return &Reader{client: client, url: url, hidden: hidden, inHand: map[string]*Message{}, seen: map[string]bool{}}
 }
@@ -184,7 +185,7 @@ func (r *Reader) Next(ctx context.Context) ([]*Message, error) {
 		}
 		var fresh []*Message
 		for _, message := range received {
-			r.inHand[message.ID] = message // After a visibility timeout, it has a new receipt.
+			r.inHand[message.ID] = message // A message that is received again has a new receipt.
 			if !r.seen[message.ID] {
 				r.seen[message.ID] = true
 				fresh = append(fresh, message)

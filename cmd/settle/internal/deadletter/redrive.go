@@ -20,10 +20,10 @@ type Outcome struct {
 	Again int
 }
 
-// Redrive sends the chosen messages to the queue with the URL to, each with its body, group and attributes, and then
-// deletes them. If a message is parked again meanwhile, Redrive does not send it a second time. If a message cannot be
-// sent or deleted, the later messages of its group stay. When ctx ends, Redrive finishes the current message and leaves
-// the others.
+// Redrive sends the chosen messages to the queue with the URL `to`, each with its body, group and attributes. It then
+// deletes them from the dead-letter queue. If a message is parked again meanwhile, Redrive does not send it a second
+// time. If a message cannot be sent or deleted, the later messages of its group stay. When ctx ends, Redrive finishes
+// the current message and leaves the others.
 //
 // If the response to a send or delete is lost, a later redrive sends the message a second time. It is recognised as a
 // duplicate: within five minutes by its deduplication ID, later by the attributes that the runtime added when it parked
@@ -67,7 +67,7 @@ func (r *Reader) move(ctx context.Context, to string, m *Message) error {
 	input := &sqs.SendMessageInput{QueueUrl: &to, MessageBody: &m.Body, MessageAttributes: m.attributes}
 	if m.Group != "" {
 		// A new deduplication ID marks a redrive. With the sender's own ID, the loop would drop the message as a
-		// duplicate if it has applied a later send of the same sender.
+		// duplicate if the instance has applied a later send of the same sender.
 		input.MessageGroupId, input.MessageDeduplicationId = &m.Group, aws.String("redrive-"+m.ID)
 	}
 	if m.trace != "" {

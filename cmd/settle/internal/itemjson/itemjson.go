@@ -24,7 +24,7 @@ import (
 // Item is an item of a table.
 type Item = map[string]types.AttributeValue
 
-// lineBytesMax limits a line. An item has at most 400 KB. JSON needs at most six bytes for a byte of a text.
+// lineBytesMax limits a line. An item has at most 400 KB. JSON needs at most six bytes for a byte of text.
 const lineBytesMax = 8 << 20
 
 // Marshal returns the line of an item, without the newline.

@@ -52,7 +52,7 @@ func compile(machine []byte, config Config) (*statechart.Chart[data], error) {
 	return xstatejson.Foreign(def)
 }
 
-// standIns returns stand-ins for the implementations that a config names, and adds the names to found.
+// standIns returns stand-ins for the implementations that a config names, and adds the names to `found`.
 func standIns(config Config, found *names) xstatejson.Otherwise[data] {
 	return xstatejson.Otherwise[data]{
 		Action: func(name string, _ json.RawMessage) (statechart.Action[data], error) {
@@ -75,7 +75,7 @@ func standIns(config Config, found *names) xstatejson.Otherwise[data] {
 	}
 }
 
-// constants adds the named delays whose length the config itself gives.
+// constants adds to `found` the named delays whose length is in the config itself.
 func constants(after []statechart.After[data], states []state, found *names) {
 	for i := range after {
 		if after[i].ID != "" {

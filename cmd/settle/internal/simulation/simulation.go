@@ -61,7 +61,7 @@ type Simulation struct {
 	microsteps []statechart.Microstep
 }
 
-// New reads a machine config. emit is called with every step. Its error ends the simulation.
+// New reads a machine config. The simulation calls `emit` with every step, and ends if `emit` returns an error.
 func New(machine []byte, config Config, emit func(Step) error) (*Simulation, error) {
 	chart, err := compile(machine, config)
 	if err != nil {

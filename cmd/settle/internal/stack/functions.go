@@ -47,7 +47,7 @@ func inProcess(handler any) function {
 	return func() awslocal.Invoker { return lambda.NewHandler(handler) }
 }
 
-// timers returns the delay queue and the timers for the function with the settings.
+// timers returns the delay queue and the timers of a function, which use its AWS settings.
 func (s *Stack) timers(settings aws.Config, queues queueURLs) (*schedule.DelayQueue, *schedule.Timers, error) {
 	delays := schedule.NewDelayQueue(sqs.NewFromConfig(settings), queues.delay, s.config.Now)
 	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(settings), schedule.SchedulerConfig{
@@ -96,8 +96,8 @@ func (s *Stack) poll(queues queueURLs) error {
 	return nil
 }
 
-// tokenTask returns the function TokenTask. It waits for the start of the stack, because an execution in the data
-// folder may invoke it before the queue exists.
+// tokenTask returns the function TokenTask. An invocation waits until the stack has started, because an execution in
+// the data folder may invoke the function before the queue exists.
 func (s *Stack) tokenTask() awslocal.Invoker {
 	return lambda.NewHandler(func(ctx context.Context, task sqsqueue.Task) error {
 		select {
@@ -140,7 +140,7 @@ func (s *Stack) consumerInProcess(queues queueURLs) (function, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inProcess(sqsqueue.Handler(loop)), nil
+	return s.onClock(inProcess(sqsqueue.Handler(loop))), nil
 }
 
 // consumerProcesses returns the consumer as a function that runs in processes of Config.Consumer. They read their
@@ -178,8 +178,8 @@ func (s *Stack) consumerProcesses(queueURLs) (function, error) {
 	return bootstrap.Start, nil
 }
 
-// workflows returns the ARNs of the workflows that the machines start: state machines of the same names, which the user
-// creates.
+// workflows returns the ARNs of the workflows that the machines start, by name. The user creates a state machine with
+// the name of each workflow.
 func (s *Stack) workflows() map[string]string {
 	arns := map[string]string{}
 	for _, workflow := range s.machines.Workflows() {

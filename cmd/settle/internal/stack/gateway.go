@@ -61,9 +61,9 @@ func (g *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return recorder.Result(), nil
 }
 
-// serve serves the handler until close. A web page must not reach a developer's machine, neither from another origin
-// nor by binding its own host name to a loopback address. So a port serves only the hosts of this machine and
-// allowHosts.
+// serve serves the handler until `close` is called. A web page must not reach a developer's machine, neither from
+// another origin nor by binding its own host name to a loopback address. So a port serves only the hosts of this
+// machine and allowHosts.
 func (g *apiServer) serve(handler http.Handler, allowHosts []string, fail func(error)) {
 	g.handler = http.NewCrossOriginProtection().Handler(handler)
 	if g.listener == nil {

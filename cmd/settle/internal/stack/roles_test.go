@@ -17,7 +17,7 @@ import (
 )
 
 // byRoles returns a Config.Role that enforces the roles of infra/template.yaml. Calls beyond them are denied and fail
-// the test. Resources have the template's names unless Values has another one.
+// the test. Resources have the names that the template gives them, unless Values has another name.
 func byRoles(t *testing.T, config Config) Config {
 	t.Helper()
 	roles, err := guard.NewRoles(infra.Stack{

@@ -59,8 +59,8 @@ type Config struct {
 	// AllowHosts are the hosts, besides localhost and the loopback addresses, under which both addresses accept
 	// requests.
 	AllowHosts []string
-	// Data is the folder for queues and tables. A later stack with the same folder continues from its data. Empty means
-	// that they end with the stack.
+	// Data is the folder for queues and tables. A later stack with the same folder continues from its data. Without a
+	// folder, the data is lost when the stack stops.
 	Data string
 	// Webhooks are the third parties that send signed requests, by name.
 	Webhooks map[string]gateway.Webhook
@@ -70,7 +70,7 @@ type Config struct {
 	// the consumer runs in this process.
 	Consumer string
 	// ConsumerEnv returns additional environment variables for Consumer, as KEY=value. gatewayURL is the gateway's
-	// address. They override the stack's own variables. Nil means none.
+	// address. The returned variables override the stack's own. Nil means none.
 	ConsumerEnv func(gatewayURL string) []string
 	// ConsumerLogs receives the standard output and error of Consumer. Several processes may write at once. Defaults to
 	// io.Discard.
@@ -87,9 +87,13 @@ type Config struct {
 	Role func(function string, settings *aws.Config)
 	// Now is the clock of all parts. Defaults to time.Now.
 	Now func() time.Time
+	// Clock, if not nil, is a virtual clock that replaces Now. It excludes Consumer, because the processes of Consumer
+	// would not see it.
+	Clock *awslocal.Clock
 	// Logger receives the log of the functions. Defaults to slog.Default.
 	Logger *slog.Logger
-	// Committed is called for each commit of the consumer in this process. Nil means that the log has the transitions.
+	// Committed is called for each commit of the consumer in this process. Nil means that the stack logs the
+	// transitions.
 	Committed func(ctx context.Context, committed durable.Committed)
 }
 
@@ -104,6 +108,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Clock != nil {
+		c.Now = c.Clock.Now
 	}
 	return c
 }
@@ -145,6 +152,9 @@ type Machines func(gatewayURL string) []durable.Machine
 // Start starts a stack that hosts the machines. It returns once the stack accepts events. ctx limits only the start.
 func Start(ctx context.Context, machines Machines, config Config) (*Stack, error) {
 	config = config.withDefaults()
+	if config.Clock != nil && config.Consumer != "" {
+		return nil, errors.New("starting the stack: expected Clock or Consumer, got both")
+	}
 	api, err := listen(config.HTTPAddr)
 	if err != nil {
 		return nil, fmt.Errorf("starting the gateway: %w", err)
@@ -158,7 +168,7 @@ func Start(ctx context.Context, machines Machines, config Config) (*Stack, error
 		stopPolling: func() {}, failed: make(chan error, 1), started: make(chan struct{}),
 	}
 	s.cloud, err = awslocal.Open(awslocal.Config{
-		Now: config.Now, Data: config.Data, AllowHosts: config.AllowHosts, StatusChanges: ExecutionsQueue, Published: s.logPublished,
+		Now: config.Now, Clock: config.Clock, Data: config.Data, AllowHosts: config.AllowHosts, StatusChanges: ExecutionsQueue, Published: s.logPublished,
 		Functions: map[string]awslocal.Function{TokenTask: {Timeout: config.FunctionTimeout, Start: s.tokenTask}},
 	})
 	if err != nil {

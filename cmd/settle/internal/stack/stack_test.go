@@ -220,7 +220,7 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }
 
-// A client that stalls is disconnected at any point of its request.
+// The gateway disconnects a client that stalls, at any point of its request.
 func TestGatewayDisconnectsStalledClients(t *testing.T) {
 	t.Parallel()
 	const head = "POST /instances/signup/1/events HTTP/1.1\r\nHost: localhost\r\n"
@@ -275,8 +275,8 @@ func TestPortsAreServedAndReleased(t *testing.T) {
 	if want := s.AWSURL() + "/000000000000/settle.fifo"; s.QueueURL() != want {
 		t.Errorf("expected the queue at %s, got %s", want, s.QueueURL())
 	}
-	// The second stack tries to take the AWS port of the first one. When that fails, the second stack must release its
-	// own resources.
+	// The second stack tries to listen on the AWS port of the first one. When that fails, the second stack must release
+	// its own resources.
 	aws := strings.TrimPrefix(s.AWSURL(), "http://")
 	if _, err := Start(t.Context(), hosted, Config{AWSAddr: aws}); err == nil || !strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("expected the port to be in use, got %v", err)

@@ -140,8 +140,8 @@ func (p *player) endRun(run pipelineRun, states, state string) {
 	p.showEnd(end{run.instance, states}, ended)
 }
 
-// agreed returns a service level agreement whose deadline is the given time from now, rounded up to seconds. before is
-// the time from the warning to the deadline.
+// agreed returns a service level agreement whose deadline is the given time from now, rounded up to seconds. `before`
+// is the time from the warning to the deadline.
 func agreed(deadline, before time.Duration) pipeline.SLA {
 	at := time.Now().UTC().Add(deadline + time.Second - 1).Truncate(time.Second)
 	return pipeline.SLA{Deadline: at.Format(time.RFC3339), ExpectedDurationSeconds: int(before / time.Second)}

@@ -60,7 +60,7 @@ func shortened(address string) string { return callbackKey.ReplaceAllString(addr
 const answerBytesMax = 64 << 10
 
 // request makes a request. It prints the request and the response's status before any transition that the request
-// causes. The output shows text instead of the body.
+// causes. The output shows `text` instead of the body.
 func (p *player) request(method, path, text string, header http.Header, body []byte, want int) (answer []byte) {
 	var code int
 	var status string

@@ -102,8 +102,8 @@ const (
 )
 
 // itemText formats an item, with one attribute a line: its name, its DynamoDB type, and its value as JSON. The
-// attributes named in first come first. The others follow, sorted by name. The types inside lists and maps are left
-// out, because JSON implies them: a string is an S, a number is an N.
+// attributes named in `first` come before the others, which are sorted by name. The types inside lists and maps are
+// left out, because JSON implies them: a string is an S, a number is an N.
 func itemText(item map[string]types.AttributeValue, indent string, first ...string) string {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(item)), func(name string) bool { return slices.Contains(first, name) })
 	first = slices.DeleteFunc(slices.Clone(first), func(name string) bool { return item[name] == nil })

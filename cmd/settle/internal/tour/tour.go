@@ -52,8 +52,8 @@ type Host func(logger *slog.Logger, settings machines.Settings) []durable.Machin
 // errTimeLimit is the cause of a tour that timed out.
 var errTimeLimit = errors.New("the time limit is reached")
 
-// Play plays the tour to out. Its error says which instance did not end as expected, or what the tour waited for at
-// the time limit.
+// Play plays the tour and writes it to `out`. Its error says which instance did not end as expected, or what the tour
+// waited for at the time limit.
 func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 	config = config.withDefaults()
 	ctx, cancel := context.WithTimeoutCause(ctx, config.TimeLimit, fmt.Errorf("%w, %v", errTimeLimit, config.TimeLimit))
@@ -131,7 +131,7 @@ func (p *player) play() {
 // failure is the value with which check panics, to end the tour.
 type failure struct{ error }
 
-// try calls play. If check ends play with an error, try returns the error.
+// try calls `play`. If check ends `play` with an error, try returns the error.
 func try(play func()) (err error) {
 	defer func() {
 		switch reason := recover().(type) {
@@ -146,7 +146,7 @@ func try(play func()) (err error) {
 	return nil
 }
 
-// check ends the tour with the error, if there is one. doing describes the failed operation.
+// check ends the tour with the error, if there is one. `doing` describes the failed operation.
 func (p *player) check(err error, doing ...string) {
 	if err != nil && len(doing) > 0 {
 		err = fmt.Errorf("%s: %w", doing[0], err)

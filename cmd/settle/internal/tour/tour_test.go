@@ -134,8 +134,8 @@ func TestEachSceneEndsWithItsStateAndPath(t *testing.T) {
 		scene    int
 		instance string
 		state    string
-		// path is the end of the text before the history. The text after that contains history, the last line of the
-		// history, and end.
+		// `path` is the end of the text before the history. The text after `path` contains `history`, which is the last
+		// line of the history, and `end`.
 		path, history, end string
 	}{
 		{1, "job/run-1001-job-1", "success", "Queued → PickedUp? → InProgress → Outcome → Succeeded ", "completed in_progress → success", `SUCCEEDED {"outcome": "success", "output": {"conclusion": "success", "launches": 1`},
@@ -292,7 +292,7 @@ func TestTourWaitsForEffects(t *testing.T) {
 		if took := time.Since(began); took < 2*time.Minute || took > 2*time.Minute+time.Second {
 			t.Errorf("expected to wait two minutes, got %v", took)
 		}
-		<-storing // performed may see the empty outbox before ClearOutbox returns.
+		<-storing // The tour may see the empty outbox before ClearOutbox returns.
 		if err := running.Close(); err != nil {
 			t.Error(err)
 		}

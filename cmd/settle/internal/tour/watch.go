@@ -63,7 +63,8 @@ func (p *player) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.out, format+"\n", args...) // The tour continues if the reader has left.
 }
 
-// lead calls do, and prints the line that do returns. The line precedes all transitions and log records that do causes.
+// lead calls `do`, and prints the line that `do` returns. The line precedes all transitions and log records that `do`
+// causes.
 func (p *player) lead(do func() string) {
 	p.out.hold()
 	line := ""

@@ -41,7 +41,7 @@ func (p *player) startWorkflow(name, instance string, input map[string]any) (exe
 // pollInterval is the polling interval for executions and instances.
 const pollInterval = 20 * time.Millisecond
 
-// poll calls done until it returns true. If the tour reaches its time limit first, the error contains what.
+// poll calls `done` until it returns true. If the tour reaches its time limit first, the error contains `what`.
 func (p *player) poll(what string, done func() bool) {
 	for !done() {
 		select {

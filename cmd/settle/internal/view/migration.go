@@ -53,7 +53,7 @@ type Change struct {
 
 const changesMax = 5
 
-// Add counts an instance. migrated is its migrated snapshot.
+// Add counts an instance. `migrated` is the instance's migrated snapshot.
 func (m *Migrations) Add(record instances.Record, from, to int, migrated json.RawMessage) error {
 	key := migrationKey{record.Instance.Machine, from, to, strings.Join(record.State, ", ")}
 	if row := m.rows[key]; row != nil {
@@ -67,7 +67,7 @@ func (m *Migrations) Add(record instances.Record, from, to int, migrated json.Ra
 	if err := json.Unmarshal(migrated, &after); err != nil {
 		return err
 	}
-	delete(before, "version") // The row has the versions.
+	delete(before, "version") // The row shows the versions.
 	delete(after, "version")
 	changes := compare(nil, "", before, after)
 	row := &MigrationRow{Machine: key.machine, From: from, To: to, State: append([]string{}, record.State...), Count: 1, Example: record.Instance.String(), Changes: []Change{}}

@@ -74,7 +74,7 @@ func effectText(effect statechart.Effect) string {
 		return fmt.Sprintf("schedule the timer %s at %s", effect.Timer, effect.At.Format(time.RFC3339))
 	case statechart.Send:
 		var event struct{ Type string }
-		_ = json.Unmarshal(effect.Event, &event) // The chart has made the event.
+		_ = json.Unmarshal(effect.Event, &event) // The chart created the event, so it is valid JSON.
 		if effect.Child != "" {
 			return fmt.Sprintf("send %s to the child %s", event.Type, effect.Child)
 		}

@@ -17,7 +17,7 @@ type RearmRow struct {
 	Rearmed int `json:"rearmed"`
 	// Already counts instances that were not rearmed, because this run or a later run had already rearmed them.
 	Already int `json:"already"`
-	// Ended counts instances that have ended and owe nothing. They are not changed.
+	// Ended counts instances that have ended and have nothing left to do. The run does not change them.
 	Ended  int `json:"ended"`
 	Failed int `json:"failed"`
 

@@ -25,7 +25,7 @@ func orders(t *testing.T) durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// TestSettledFollowsTheEngineNotTheTags uses instances whose tags alone suggest the opposite.
+// TestSettledFollowsTheEngineNotTheTags uses instances whose tags suggest the opposite of the engine's result.
 func TestSettledFollowsTheEngineNotTheTags(t *testing.T) {
 	t.Parallel()
 	machine := orders(t)

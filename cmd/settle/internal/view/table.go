@@ -194,8 +194,8 @@ func (t *Table) Write(w io.Writer) error {
 	return err
 }
 
-// writeLine writes the cells of a row after an indentation of `at` columns. If folded is true, the last cell is in the
-// last column of the table, and writeLine folds that cell.
+// writeLine writes the cells of a row after an indentation of `at` columns. Set folded if the last cell is in the table's
+// last column. writeLine then folds this cell to the width of the terminal, if the width is known.
 func (t *Table) writeLine(b *strings.Builder, cells []Cell, widths []int, at int, folded bool) {
 	b.WriteString(strings.Repeat(" ", at))
 	for i, c := range cells[:len(cells)-1] {

@@ -113,7 +113,7 @@ func (v Instance) services() []instanceview.Service {
 // timeFormat has seconds and the zone.
 const timeFormat = "2006-01-02 15:04:05 MST"
 
-// WriteText writes the instance as text. Times are in the zone of now and relative to it.
+// WriteText writes the instance as text. Times are in the zone of `now`, and also relative to `now`.
 func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", style.Bold(escaped(v.Name)))

@@ -166,8 +166,8 @@ func put(bucket *bbolt.Bucket, key string, value []byte) error {
 	return bucket.Put([]byte(key), value)
 }
 
-// Load calls restore with the records of a service, in key order. A value is valid only until restore asks for the next
-// value.
+// Load calls `restore` with the records of a service, in key order. A value is valid only until `restore` asks for the
+// next value.
 func (s *Store) Load(service string, restore func(iter.Seq2[string, []byte]) error) error {
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		return restore(func(yield func(string, []byte) bool) {

@@ -106,7 +106,7 @@ func TestClose_writes_commits_without_waiters(t *testing.T) {
 	}
 }
 
-// block prevents the store from writing until release is called.
+// block prevents the store from writing until the test calls `release`.
 func block(t *testing.T, s *Store) (release func()) {
 	t.Helper()
 	tx, err := s.db.Begin(true)

@@ -39,7 +39,8 @@ type capacity struct {
 	indexes map[string]float64
 }
 
-// addWrite adds the units of a write that replaces the item old with changed. The larger of the two items counts.
+// addWrite adds the units of a write that replaces the item `old` with the item `changed`. The larger of the two items
+// counts.
 func (c *capacity) addWrite(t *table, old, changed attribute.Map) {
 	c.table += writeUnits(max(old.Size(), changed.Size()))
 	for _, index := range t.indexes {

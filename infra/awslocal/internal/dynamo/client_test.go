@@ -137,7 +137,7 @@ func get(t *testing.T, client *dynamodb.Client, key item) item {
 	return out.Item
 }
 
-// wantError fails the test unless err is an AWS error with this code whose message contains part.
+// wantError fails the test unless err is an AWS error with this code whose message contains `part`.
 func wantError(t *testing.T, err error, code, part string) {
 	t.Helper()
 	var failed smithy.APIError

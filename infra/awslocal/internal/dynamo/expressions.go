@@ -15,7 +15,7 @@ type expressions struct {
 	placeholders *expression.Placeholders
 	names        map[string]string
 	values       attribute.Map
-	// given lists the expression parameters of the request. absent lists the possible parameters that the request
+	// `given` lists the expression parameters of the request. `absent` lists the possible parameters that the request
 	// lacks.
 	given, absent []string
 	failed        *wire.Error

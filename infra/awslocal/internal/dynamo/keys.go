@@ -22,7 +22,7 @@ type keyAttribute struct {
 // keySchema is the key of a table or index: a partition key and an optional sort key.
 type keySchema []keyAttribute
 
-// has reports whether an attribute is part of the key.
+// `has` reports whether an attribute is part of the key.
 func (s keySchema) has(name string) bool {
 	for _, key := range s {
 		if key.name == name {
@@ -124,7 +124,8 @@ func isEmpty(value attribute.Value) bool {
 	return value == attribute.String("") || value == attribute.Binary("")
 }
 
-// keyBytes returns the length of a string or binary. Numbers are always within the limits.
+// keyBytes returns the length of a string or binary. For a number it returns 0, because a number never exceeds the
+// limits.
 func keyBytes(value attribute.Value) int {
 	switch value := value.(type) {
 	case attribute.String:

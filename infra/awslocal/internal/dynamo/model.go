@@ -81,7 +81,7 @@ func Decode(operation string, body []byte) (Request, *wire.Error) {
 	return Request{perform}, failed
 }
 
-// Perform is Call for a request decoded by Decode.
+// Perform is like Call, but takes a request that Decode has returned.
 func (m *Model) Perform(now time.Time, request Request) ([]byte, *wire.Error) {
 	answer, failed := request.perform(m, now)
 	if failed != nil {

@@ -100,7 +100,7 @@ func (r keyRange) contains(key string) bool {
 	return r.begin <= key && (r.end == "" || key < r.end)
 }
 
-// walk yields the items of a range in either direction. If after is set, it yields only the items after that storage
+// walk yields the items of a range in either direction. If `after` is set, it yields only the items after that storage
 // key. Walking backwards requires a range with an end.
 func (s *source) walk(keys keyRange, after string, backwards bool) iter.Seq2[string, attribute.Map] {
 	if after != "" && backwards {

@@ -19,7 +19,7 @@ var ignoreUnexported = cmpopts.IgnoreUnexported(
 	types.ItemResponse{}, types.CancellationReason{},
 )
 
-// want fails the test unless got equals want.
+// want compares the value `got` with the expected value, and fails the test if they differ.
 func want(t *testing.T, what string, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, ignoreUnexported, cmpopts.EquateEmpty()); diff != "" {

@@ -131,7 +131,7 @@ func (key keyAttribute) checkOperands(term *expression.KeyTerm) *wire.Error {
 	return nil
 }
 
-// sortRange returns the part of a partition selected by a term for the sort key.
+// sortRange returns the range of storage keys that a term for the sort key selects within a partition.
 func sortRange(partition []byte, term *expression.KeyTerm) keyRange {
 	all := keyRange{begin: string(partition), end: afterPrefix(partition)}
 	at := func(value attribute.Value) []byte {

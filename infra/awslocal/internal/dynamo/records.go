@@ -17,7 +17,7 @@ import (
 //
 //	table/<table>               the table's definition, its tags, its TTL attribute
 //	item/<table>/<storage key>  an item
-//	due/<table>/<storage key>   when TTL deletes an item, which depends on when it was written
+//	due/<table>/<storage key>   when TTL deletes an item; a write of the item can delay this time
 //	token/<token>               a ClientRequestToken
 //
 // Table names contain no slash. Indexes are rebuilt from the items.

@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/record/recordtest"
 )
 
-// twins holds two models that must return the same answers. Now and then, the test replaces restart with a model
-// restored from its records.
+// twins holds two models that must return the same answers. From time to time, the test replaces the second model,
+// `restart`, with a model restored from its records.
 type twins struct {
 	*rapid.T
 	now            time.Time

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// plain is an item of the reference. Its values are string, int, []any, plain and members.
+// plain is an item of the reference. Its values have the types string, int, []any, plain and members.
 type plain = map[string]any
 
 // members is a string set. It is sorted and not empty.
@@ -49,7 +49,7 @@ type writer struct {
 	*rapid.T
 	names  map[string]string
 	values plain
-	// without lists attributes that the expressions must not use.
+	// `without` lists attributes that the expressions must not use.
 	without []string
 }
 
@@ -91,7 +91,7 @@ func (w *writer) place() place {
 	return rapid.SampledFrom(allowed).Draw(w.T, "place")
 }
 
-// any draws a value of any type.
+// `any` draws a value of any type.
 func (w *writer) any() any {
 	switch w.pick("string", "number", "list", "map", "set") {
 	case "string":
@@ -128,7 +128,7 @@ type condition struct {
 	holds func(plain) bool
 }
 
-// within returns the condition as an operand of an operator with this precedence.
+// `within` returns the condition as an operand of an operator with this precedence.
 func (c condition) within(w *writer, binds int) string {
 	if c.binds < binds || rapid.Bool().Draw(w.T, "parentheses") {
 		return "(" + c.text + ")"

@@ -37,8 +37,8 @@ func (p *pair) pages(operation string, request map[string]any) []page {
 }
 
 // wantScanned checks the number of items that each page read before the filter. Each page but the last must have read
-// limit items. The last page must have read the rest of total, possibly none. If limit is 0, one page must have read
-// all items.
+// `limit` items. The last page must have read the rest of `total`, possibly none. If `limit` is 0, one page must have
+// read all items.
 func (p *pair) wantScanned(pages []page, total, limit int) {
 	var want, got []int
 	for ; limit > 0 && total >= limit; total -= limit {

@@ -190,7 +190,7 @@ func (p *pair) item(w *writer) plain {
 	return i
 }
 
-// write draws a write of any kind. It draws a condition check only if checks is set.
+// write draws a write of any kind. The write can be a condition check only if the argument `checks` is true.
 func (p *pair) write(checks bool) write {
 	w := newWriter(p.T, "id", "k")
 	kinds := []string{"Put", "Put", "Update", "Update", "Update", "Update", "Delete"}

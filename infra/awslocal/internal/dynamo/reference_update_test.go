@@ -12,8 +12,8 @@ type change struct {
 	apply func(plain) (plain, bool)
 }
 
-// action is one action of an update. do reads the operands from before, the item as it was before the update, and
-// changes the item after.
+// action is one action of an update. The function `do` reads the operands from `before`, the item before the update,
+// and changes `after`, a copy of it. It returns false if DynamoDB rejects the update.
 type action struct {
 	section, text string
 	do            func(before, after plain) bool

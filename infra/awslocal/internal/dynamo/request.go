@@ -16,8 +16,8 @@ import (
 )
 
 // decode decodes a request into a struct with one field for each supported parameter. It rejects parameters without a
-// field, at any depth, by name. At the top level, names must match exactly, while encoding/json alone would ignore their
-// case.
+// field, at any depth, by name. At the top level, names must match exactly, while encoding/json alone would ignore
+// their case.
 func decode(body []byte, request any) *wire.Error {
 	if !utf8.Valid(body) {
 		return wire.Errorf("SerializationException", "The request is not valid UTF-8")

@@ -64,7 +64,7 @@ func (t *table) get(key attribute.Map) attribute.Map {
 	return item
 }
 
-// replace replaces the item old with changed. Both have the same key. Nil means no item.
+// replace replaces the item `old` with the item `changed`. Both have the same key. Nil means no item.
 func (t *table) replace(now time.Time, old, changed attribute.Map) {
 	image := changed
 	if changed == nil {

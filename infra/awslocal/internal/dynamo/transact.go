@@ -90,7 +90,7 @@ const TokenWindow = 10 * time.Minute
 // tokens remembers the ClientRequestTokens of committed transactions.
 type tokens struct {
 	requests map[string]rememberedRequest
-	// order holds the tokens in the order of their first use.
+	// `order` holds the tokens in the order of their first use.
 	order []string
 	// changed is called with each token that is added or dropped.
 	changed func(token string)

@@ -10,7 +10,7 @@ import (
 )
 
 // TTLDelay is the time from an item's expiry, or from its last write if that is later, to its deletion. DelayTTL
-// overrides it. AWS deletes expired items within a few days. In both cases, readers can receive expired items, so they
+// overrides it. AWS deletes expired items within a few days. Readers can receive expired items, on AWS as here, so they
 // must check the expiry time themselves.
 const TTLDelay = time.Minute
 
@@ -30,8 +30,8 @@ type timeToLive struct {
 	dueKeys map[string]string
 }
 
-// replace updates the schedule after a change of the item whose storage key is key. A nil changed means that the item
-// was deleted.
+// replace updates the schedule after a change of the item whose storage key is `key`. If `changed` is nil, the item was
+// deleted.
 func (ttl *timeToLive) replace(now time.Time, key string, changed attribute.Map) {
 	if ttl.attribute == "" {
 		return

@@ -37,8 +37,8 @@ func (m *Model) prepareUpdate(now time.Time, request *update) (*write, *wire.Err
 	return w, nil
 }
 
-// updated applies the update expression to the item old. If old is nil, it applies the expression to an item that has
-// only the key.
+// updated applies the update expression to the item `old`. If `old` is nil, it applies the expression to an item that
+// has only the key.
 func (w *write) updated(old attribute.Map) (attribute.Map, *wire.Error) {
 	changed := old
 	if changed == nil {

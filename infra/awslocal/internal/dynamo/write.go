@@ -22,7 +22,7 @@ type write struct {
 	table *table
 	// key is the primary key of the item.
 	key attribute.Map
-	// condition must hold for the current item. Nil always holds.
+	// condition must hold for the current item. A nil condition always holds.
 	condition *expression.Condition
 	// returnsOnFailure is set if the answer to a failed condition contains the item.
 	returnsOnFailure bool

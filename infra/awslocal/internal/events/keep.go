@@ -47,8 +47,8 @@ func (m *Model) value(key string) []byte {
 	return nil
 }
 
-// Restore rebuilds the state of a new model from the latest version of each record. The records of buses come before the
-// records of their rules, because the sequence is ordered by key.
+// Restore rebuilds the state of a new model from the latest version of each record. The records of buses come before
+// the records of their rules, because the sequence is ordered by key.
 func (m *Model) Restore(records iter.Seq2[string, []byte]) error {
 	for key, value := range records {
 		if err := m.restore(key, value); err != nil {

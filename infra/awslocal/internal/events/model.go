@@ -2,8 +2,8 @@
 // events to queues. A Model is a pure state machine: it starts no goroutines, takes no locks, reads no clock and sends
 // nothing. IDs derive from counters. The same calls therefore always return the same answers.
 //
-// The model follows the EventBridge API Reference (2015-10-07) and the EventBridge User Guide. Unsupported features are
-// rejected with an error that names them: targets other than SQS queues, schedules, transformed inputs, archives.
+// The model follows the EventBridge API Reference (2015-10-07) and the EventBridge User Guide. It rejects unsupported
+// features with an error that names them: targets other than SQS queues, schedules, transformed inputs, archives.
 package events
 
 import (
@@ -68,7 +68,7 @@ func New() *Model {
 // operation is an operation of the API.
 type operation func(m *Model, now time.Time, body []byte) (any, *wire.Error)
 
-// of returns an operation with a typed input.
+// `of` returns an operation with a typed input.
 func of[In any](perform func(m *Model, now time.Time, in *In) (any, *wire.Error)) operation {
 	return func(m *Model, now time.Time, body []byte) (any, *wire.Error) {
 		var in In
@@ -108,8 +108,8 @@ func notFound(format string, args ...any) *wire.Error {
 	return wire.Errorf("ResourceNotFoundException", format, args...)
 }
 
-// checkName returns an error unless the name has 1 to most characters. Each character must be an ASCII letter, a digit
-// or a character of permitted.
+// checkName returns an error unless the name has from 1 to `most` characters. Each character must be an ASCII letter, a
+// digit or a character of `permitted`.
 func checkName(parameter, name string, most int, permitted string) *wire.Error {
 	isOther := func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune(permitted, r)

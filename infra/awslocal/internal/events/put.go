@@ -28,8 +28,9 @@ type Delivery struct {
 	Request json.RawMessage
 }
 
-// TakeDeliveries returns the deliveries since the last call, in order, and removes them. They are not part of the
-// records, so the caller must take them within the change that caused them.
+// TakeDeliveries returns the deliveries since the last call, in order, and removes them. TakeRecords does not include
+// deliveries, so a restart loses those that were not taken. The caller must take them within the change that caused
+// them.
 func (m *Model) TakeDeliveries() []Delivery {
 	deliveries := m.deliveries
 	m.deliveries = nil
@@ -150,7 +151,7 @@ func (m *Model) putEvent(now time.Time, e *entry) result {
 	return result{EventId: event.ID}
 }
 
-// route delivers an event to the targets of the rules that match it.
+// route adds an event to the published events, and delivers it to the targets of the enabled rules that match it.
 func (m *Model) route(b *bus, event json.RawMessage) {
 	m.published = append(m.published, event)
 	for _, name := range slices.Sorted(maps.Keys(b.Rules)) {

@@ -70,7 +70,8 @@ func (n *in) children() []node         { return append([]node{n.subject}, n.cand
 func (n *logical) children() []node    { return []node{n.left, n.right} }
 func (n *not) children() []node        { return []node{n.condition} }
 
-// isOperand reports whether a node can be an operand. It is true for every call, because checkPlaces checks calls later.
+// isOperand reports whether a node can be an operand. It is true for every call, because checkPlaces checks calls
+// later.
 func isOperand(n node) bool {
 	switch n.(type) {
 	case *pathOperand, *valueOperand, *arithmetic, *call:
@@ -88,7 +89,7 @@ func isCondition(n node) bool {
 	return false
 }
 
-// visit calls check for a node and all its descendants, parents first, and stops at the first error.
+// visit calls `check` for a node and all its descendants, parents first, and stops at the first error.
 func visit(n node, check func(node) error) error {
 	if err := check(n); err != nil {
 		return err

@@ -18,7 +18,7 @@ type function struct {
 	// value is set if a call is an operand, not a condition.
 	value bool
 	// types lists the allowed types of the arguments after the path. An argument whose type is not known before evaluation
-	// is not checked. Nil allows any type.
+	// is not checked. A nil list allows any type.
 	types []attribute.Type
 }
 

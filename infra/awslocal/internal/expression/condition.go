@@ -110,7 +110,7 @@ func operandValue(n node, item attribute.Map) attribute.Value {
 		return n.path.Lookup(item)
 	case *valueOperand:
 		return n.value
-	case *call: // size, as ensured by checkPlaces
+	case *call: // checkPlaces ensures that the function is size
 		if size, ok := sizeOf(operandValue(n.arguments[0], item)); ok {
 			return attribute.NewNumber(int64(size))
 		}
@@ -170,7 +170,7 @@ func beginsWith(value, prefix attribute.Value) bool {
 	return false
 }
 
-// contains reports whether container has the substring, set member or list element wanted.
+// contains reports whether `container` has `wanted` as a substring, set member or list element.
 func contains(container, wanted attribute.Value) bool {
 	switch container := container.(type) {
 	case attribute.String:

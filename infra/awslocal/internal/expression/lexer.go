@@ -70,7 +70,7 @@ func scan(text string) (kind, int) {
 	return illegal, len(text)
 }
 
-// wordLength returns the end of the letters, digits and underscores that start at begin.
+// wordLength returns the end of the run of letters, digits and underscores that starts at `begin`.
 func wordLength(text string, begin int) int {
 	for begin < len(text) && (isLetter(text[begin]) || isDigit(text[begin]) || text[begin] == '_') {
 		begin++

@@ -96,7 +96,7 @@ func (p *parser) setValue() (node, error) {
 	return &arithmetic{operator: operator, left: left, right: right}, err
 }
 
-// setOperand parses an operand, or calls inner for the text in parentheses.
+// setOperand parses an operand, or calls `inner` for the text in parentheses.
 func (p *parser) setOperand(inner func() (node, error)) (node, error) {
 	if !p.acceptSymbol("(") {
 		return p.operandOrCall(p.setOperandAlone)

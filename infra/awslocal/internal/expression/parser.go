@@ -19,7 +19,7 @@ const (
 type parser struct {
 	source string
 	tokens []token
-	// at is the index of the next token.
+	// `at` is the index of the next token.
 	at int
 	// keywords lists the words, in upper case, that cannot be identifiers in this grammar.
 	keywords []string
@@ -150,7 +150,7 @@ func (p *parser) index() (int, error) {
 	return index, p.expectSymbol("]")
 }
 
-// operandOrCall parses a path, a :value or a call. argument parses the arguments.
+// operandOrCall parses a path, a :value or a call. The function `argument` parses one argument of a call.
 func (p *parser) operandOrCall(argument func() (node, error)) (node, error) {
 	next := p.peek()
 	if next.kind == valueRef {

@@ -69,8 +69,8 @@ func (p Path) compare(other Path) int { return slices.CompareFunc(p, other, Step
 // errInvalidPath is DynamoDB's error for a change whose parent does not exist or has another type.
 var errInvalidPath = errors.New("The document path provided in the update expression is invalid for update")
 
-// change returns a copy of value in which changed has replaced the value at path. changed receives nil if there is no
-// such value, and returns nil to remove it. A new element beyond the end of a list is appended.
+// change returns a copy of value in which the result of `changed` replaces the value at path. `changed` receives nil if
+// no such value exists, and returns nil to remove the value. A new element beyond the end of a list is appended.
 func change(value attribute.Value, path Path, changed func(old attribute.Value) (attribute.Value, error)) (attribute.Value, error) {
 	step := path[0]
 	if step.IsIndex {
@@ -97,8 +97,8 @@ func change(value attribute.Value, path Path, changed func(old attribute.Value) 
 	return step.replace(value, replaced), nil
 }
 
-// replace returns a copy of container in which child replaces the part that the step selects. The step must fit
-// container.
+// replace returns a copy of `container` in which `child` replaces the part that the step selects. The step must fit
+// `container`.
 func (s Step) replace(container, child attribute.Value) attribute.Value {
 	if !s.IsIndex {
 		fields := container.(attribute.Map)

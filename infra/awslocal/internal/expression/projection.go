@@ -63,8 +63,8 @@ func (p *Projection) Apply(item attribute.Map) attribute.Map {
 	return attribute.Map{}
 }
 
-// pick returns the parts of value that paths select, or nil if they do not exist. The paths share their first depth
-// steps, which lead to value.
+// pick returns the parts of `value` that `paths` select, or nil if they do not exist. The paths share their first
+// `depth` steps, which lead to `value`.
 func pick(value attribute.Value, paths []Path, depth int) attribute.Value {
 	if value == nil || len(paths[0]) == depth {
 		return value

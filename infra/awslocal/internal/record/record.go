@@ -48,8 +48,8 @@ func (t *Touched) Note(key string) {
 	}
 }
 
-// Records returns the records of the keys collected since the last call, each once, in the order of their first
-// change. It then forgets the keys. value returns the current value of a record, or nil if it was removed.
+// Records returns the records of the keys collected since the last call, each once, in the order of their first change.
+// It then forgets the keys. The function `value` returns the current value of a record, or nil if it was removed.
 func (t *Touched) Records(value func(key string) []byte) []Record {
 	var records []Record
 	for _, key := range t.keys {

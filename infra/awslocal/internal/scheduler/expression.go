@@ -12,7 +12,7 @@ import (
 
 // timing holds the times at which a schedule invokes its target.
 type timing struct {
-	// at is the time of a one-time schedule.
+	// `at` is the time of a one-time schedule.
 	at time.Time
 	// every is the interval of a rate. Zero means a one-time schedule.
 	every time.Duration
@@ -87,7 +87,7 @@ func (t timing) first(now time.Time) time.Time {
 	return t.start
 }
 
-// latest returns the last occurrence that is not after now, starting from next. It skips earlier occurrences: a model
+// latest returns the last occurrence that is not after now, starting from `next`. It skips earlier occurrences: a model
 // that is advanced late, for example after a restart, performs one invocation for all of them.
 func (t timing) latest(next, now time.Time) time.Time {
 	if t.every == 0 {
@@ -99,7 +99,7 @@ func (t timing) latest(next, now time.Time) time.Time {
 	return next.Add(now.Sub(next).Truncate(t.every))
 }
 
-// after returns the next occurrence, even if it lies after the end. Zero means that no occurrence follows.
+// `after` returns the next occurrence, even if it lies after the end. Zero means that no occurrence follows.
 func (t timing) after(occurrence time.Time) time.Time {
 	if t.every == 0 {
 		return time.Time{}

@@ -6,9 +6,9 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// The first retry of an invocation follows retryFirst after the first attempt. The interval doubles with each retry,
-// up to retryLast. AWS documents only that it backs off exponentially. With these values, the default of 185 retries
-// fits into the default of 24 hours.
+// The first retry of an invocation comes retryFirst after the first attempt. The interval doubles with each retry, up
+// to retryLast. AWS documents only that it backs off exponentially. With these values, the default of 185 retries fits
+// into the default of 24 hours.
 const (
 	retryFirst = time.Second
 	retryLast  = 8 * time.Minute
@@ -63,7 +63,7 @@ func (m *Model) Advance(now time.Time) {
 	}
 }
 
-// begin starts an invocation of the schedule. The schedule must no longer be in due.
+// begin starts an invocation of the schedule. The caller must have removed the schedule from m.due.
 func (m *Model) begin(now time.Time, s *schedule) {
 	occurrence := s.timing.latest(s.next, now)
 	i := &invocation{

@@ -38,7 +38,7 @@ func TestRestore_restores_groups_tags_and_tokens(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", path, got, want)
 		}
 	}
-	again.ok("POST", "/schedules/s", create) // its token is still known
+	again.ok("POST", "/schedules/s", create) // the restored model still knows the token
 
 	b.advance(tokenLifetime)
 	b.ok("GET", "/schedules", "")

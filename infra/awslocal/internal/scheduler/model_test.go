@@ -92,7 +92,7 @@ func (b *bench) ok(method, target, body string) string {
 	return answer
 }
 
-// refused checks that a call fails with this code, status and message part.
+// refused checks that a call fails with this code, this status and a message that contains `words`.
 func (b *bench) refused(method, target, body, code string, status int, words string) {
 	b.Helper()
 	answer, err := b.call(method, target, body)

@@ -27,7 +27,7 @@ type reference struct {
 type referenceSchedule struct {
 	serial             int
 	name               string
-	at, every, end     int // every is zero for at; end is zero if not set
+	at, every, end     int // every is zero for an at() schedule; end is zero without an EndDate
 	started            int
 	enabled, delete    bool
 	hasDeadLetterQueue bool
@@ -39,7 +39,7 @@ type referenceSchedule struct {
 
 type referenceInvocation struct {
 	serial   int
-	schedule referenceSchedule // as at the start of the invocation
+	schedule referenceSchedule // a copy from the start of the invocation
 	attempts int
 	due      int
 }
@@ -118,7 +118,7 @@ func (r *reference) tick(now int, fail func(string) bool) []string {
 	return sent
 }
 
-// complete deletes a completed schedule if ActionAfterCompletion says so.
+// `complete` deletes a completed schedule if ActionAfterCompletion says so.
 func (r *reference) complete(serial, now int) {
 	for _, i := range r.invocations {
 		if i.schedule.serial == serial {
@@ -209,7 +209,7 @@ func (p *pair) call(method, name, body string, wantCode string) string {
 	return string(answer)
 }
 
-// draw draws a definition and returns it in the form of the API and of the reference.
+// draw generates a definition. It returns the definition in the form of the API and in the form of the reference.
 func (p *pair) draw(name string) (string, *referenceSchedule) {
 	p.inputs++
 	s := &referenceSchedule{

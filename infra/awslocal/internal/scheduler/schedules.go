@@ -35,7 +35,7 @@ func (m *Model) arrange(s *schedule, wasDue string) {
 	m.touched.Note(scheduleRecords + s.key())
 }
 
-// dueKey returns the schedule's key in due, or "" if it is not due at any time.
+// dueKey returns the schedule's key in m.due, or "" if the schedule has no next invocation.
 func (s *schedule) dueKey() string {
 	if s.complete() || s.State != "ENABLED" {
 		return ""
@@ -43,7 +43,7 @@ func (s *schedule) dueKey() string {
 	return dueKey(s.next, s.serial)
 }
 
-// complete reports whether there is no further occurrence.
+// `complete` reports whether there is no further occurrence.
 func (s *schedule) complete() bool { return s.next.IsZero() || s.timing.ended(s.next) }
 
 // checkSchedule validates a definition and sets its defaults.

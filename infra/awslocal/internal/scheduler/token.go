@@ -20,7 +20,7 @@ type tokens struct {
 }
 
 type tokenAnswer struct {
-	// Digest is the digest of the request. It distinguishes other requests with the same token.
+	// Digest is the digest of the request. It distinguishes a repetition from another request with the same token.
 	Digest string
 	Answer string
 	At     time.Time

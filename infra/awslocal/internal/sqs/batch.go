@@ -11,8 +11,8 @@ const BatchEntriesMax = 10
 
 var batchIDPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
 
-// batch calls do for each entry in order. A failing entry does not affect the others. A malformed batch fails as a
-// whole before the first entry.
+// batch calls `do` for each entry, in order. A failing entry does not affect the others. If the batch is malformed, it
+// fails as a whole, and batch does not call `do`.
 func batch[E, R any](entries []E, id func(E) string, do func(E) (R, *wire.Error)) (BatchOutput[R], *wire.Error) {
 	var out BatchOutput[R]
 	if err := checkBatch(entries, id); err != nil {

@@ -2,7 +2,7 @@ package sqs
 
 import "container/heap"
 
-// absent is the index of an item that is in no heap.
+// `absent` is the index of an item that is in no heap.
 const absent = -1
 
 // indexed is a binary heap whose items know their index, so that any item can be moved or removed in O(log n).
@@ -10,8 +10,8 @@ type indexed[T any] struct {
 	order heapOrder[T]
 }
 
-// newIndexed returns an empty heap ordered by less. place returns a pointer to the item's index, which is absent
-// while the item is not in this heap.
+// newIndexed returns an empty heap ordered by less. The function `place` returns a pointer to the item's index, which
+// equals `absent` while the item is not in this heap.
 func newIndexed[T any](less func(a, b T) bool, place func(T) *int) indexed[T] {
 	return indexed[T]{heapOrder[T]{less: less, place: place}}
 }

@@ -64,8 +64,8 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// sequenceNumber formats a sequence as SQS does: 20 digits, so that text order equals numeric order. The numbers of each
-// queue begin anew, also under the name of a deleted queue.
+// sequenceNumber formats a sequence as SQS does: 20 digits, so that text order equals numeric order. The numbering
+// starts anew for each queue, even if the queue reuses the name of a deleted one.
 func (q *queue) sequenceNumber(sequence uint64) string {
 	const first, step = 10_000_000_000_000_000_000, 256
 	return fmt.Sprintf("%020d", first+step*(sequence-q.serial))

@@ -12,8 +12,8 @@ const inFlightMax = 120_000
 
 // queue is one queue and its messages.
 //
-// Receiving looks only at ready. Time-driven work looks only at deadlines and ages. Operations therefore cost at most
-// O(log n) for each message they touch.
+// A receive looks only at the field ready. Time-driven work looks only at the fields deadlines and ages. An operation
+// therefore costs at most O(log n) for each message that it touches.
 type queue struct {
 	// serial identifies the queue permanently, unlike its name, which can be reused.
 	serial     uint64
@@ -151,7 +151,7 @@ func (q *queue) settle(m *message) {
 	q.noteMessage(m)
 }
 
-// refresh adds g to ready or removes it, according to its messages.
+// refresh adds g to q.ready if the oldest message of g can be received. Otherwise it removes g from q.ready.
 func (q *queue) refresh(g *group) {
 	if g.ready() {
 		q.ready.put(g)
@@ -160,8 +160,8 @@ func (q *queue) refresh(g *group) {
 	}
 }
 
-// advance performs the time-driven work: delays and visibility timeouts end, and messages past the retention period
-// are deleted. Every operation starts with it.
+// advance performs the time-driven work: it ends delays and visibility timeouts, and deletes messages past the
+// retention period. Every operation on a queue starts with it.
 func (q *queue) advance(now time.Time) {
 	for {
 		m, ok := q.deadlines.min()
@@ -191,7 +191,7 @@ func (q *queue) nextReceivable(now time.Time) (time.Time, bool) {
 		next = m.visibleAt
 	}
 	if m, ok := q.ages.min(); ok {
-		// When a message in flight reaches the end of the retention period, its group is unlocked.
+		// At the end of its retention period, a message in flight is deleted, which unlocks its group.
 		if end := m.sentAt.Add(q.settings.retention); next.IsZero() || end.Before(next) {
 			next = end
 		}

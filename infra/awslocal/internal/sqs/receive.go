@@ -119,7 +119,7 @@ func checkVisibility(seconds int) *wire.Error {
 	return nil
 }
 
-// take puts up to count messages in flight. Messages that have reached their receive limit move to the dead-letter
+// take puts up to `count` messages in flight. Messages that have reached their receive limit move to the dead-letter
 // queue instead.
 func (m *Model) take(now time.Time, q *queue, count int, visibility time.Duration) []*message {
 	var taken []*message

@@ -22,8 +22,8 @@ func restored(t interface{ Fatal(...any) }, k recordtest.Kept) *Model {
 	return m
 }
 
-// twins holds two models that must return the same answers. Now and then, the test replaces restart with a model
-// restored from its records.
+// twins holds two models that must return the same answers. From time to time, the test replaces the second model,
+// `restart`, with a model restored from its records.
 type twins struct {
 	*rapid.T
 	now            time.Time

@@ -15,7 +15,8 @@ import (
 // Guide, "Amazon SQS message quotas").
 const MessageBytesMax = 1 << 20
 
-// dedupKey identifies duplicates: a FIFO queue drops a message whose key equals the key of an earlier one.
+// dedupKey identifies duplicates: a FIFO queue drops a message whose key equals the key of a message sent in the last
+// five minutes.
 type dedupKey struct {
 	group string // empty if the deduplication scope is the queue
 	id    string

@@ -99,8 +99,8 @@ func choice(set func(*settings, string), choices ...string) func(*settings, stri
 	}
 }
 
-// applyAttributes returns current with the changes applied, and the resulting settings. A nil current means a new
-// queue. An empty value resets an attribute to its default.
+// applyAttributes returns the attributes of a queue after the changes, and the settings parsed from them. A nil current
+// means a new queue. An empty value in changes resets an attribute to its default.
 func applyAttributes(current map[string]string, fifo bool, changes map[string]string) (map[string]string, settings, *wire.Error) {
 	next := maps.Clone(current)
 	if next == nil {

@@ -58,7 +58,7 @@ func (w *window[K, V]) put(now time.Time, key K, value V) {
 func (w *window[K, V]) dropExpired(now time.Time) {
 	gone := 0
 	for ; gone < min(len(w.order), dropsMax) && !now.Before(w.order[gone].expires); gone++ {
-		// If a caller has put the key again, the entry expires later. The order contains the key a second time.
+		// If a caller has put the key again, its entry expires later, and w.order contains the key a second time.
 		if e, ok := w.entries[w.order[gone].key]; ok && !now.Before(e.expires) {
 			delete(w.entries, w.order[gone].key)
 			w.notify(w.order[gone].key)

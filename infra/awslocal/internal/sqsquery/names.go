@@ -1,7 +1,7 @@
 package sqsquery
 
 // input lists the parameters of all operations together. The model rejects the parameters that an operation does not
-// have. CreateQueue uses "tags" in JSON and other operations "Tags". encoding/json accepts either.
+// have. In JSON, CreateQueue uses "tags" and the other operations use "Tags". encoding/json accepts either.
 var input = members{
 	"AttributeName":              {"AttributeNames", list{text{}}},
 	"Attribute":                  {"Attributes", dict{"Name", "Value", text{}}},

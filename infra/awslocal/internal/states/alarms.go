@@ -13,7 +13,7 @@ type alarm struct {
 	slot int   // index in the heap; absent if not set
 }
 
-// absent is the slot of an alarm that is not set.
+// `absent` is the slot of an alarm that is not set.
 const absent = -1
 
 // alarms is a heap of the set alarms, earliest first. Alarms of the same time are in the order in which executions
@@ -57,7 +57,8 @@ func (h alarmHeap) Less(i, j int) bool {
 	return a.place() < b.place()
 }
 
-// place orders the alarms of one execution: the execution's timeout comes before its flows.
+// place returns the position of an alarm among the alarms of its execution: the execution's timeout comes before the
+// flows.
 func (a *alarm) place() int {
 	if a.f == nil {
 		return 0

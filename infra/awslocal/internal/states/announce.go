@@ -23,8 +23,8 @@ type StatusChange struct {
 	Event json.RawMessage
 }
 
-// TakeStatusChanges returns the status changes since the last call, in order, and removes them. They are not part of
-// the records, so the caller must take them within the change that caused them.
+// TakeStatusChanges returns the status changes since the last call, in order, and removes them. TakeRecords does not
+// include them, so the caller must take them within the change that caused them.
 func (m *Model) TakeStatusChanges() []StatusChange {
 	changes := m.changes
 	m.changes = nil

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// one returns a machine with one state.
+// `one` returns a machine with one state.
 func one(state string) string {
 	return `{"StartAt": "S", "States": {"S": ` + state + `}}`
 }
 
-// callback returns a Task state that sends its token to a queue. fields are appended.
+// callback returns a Task state that sends its token to a queue. It appends `fields` to the state.
 func callback(fields string) string {
 	return `{"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
 		"Parameters": {"QueueUrl": "q.fifo", "MessageGroupId": "g", "MessageBody": {"token.$": "$$.Task.Token", "in.$": "$"}}` + fields + `}`

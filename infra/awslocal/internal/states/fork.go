@@ -67,7 +67,8 @@ func itemsOf(f *flow, input any) ([]any, *Failure) {
 	return items, nil
 }
 
-// begin starts the next branch or iteration of a flow. Its first event follows the event with the ID last.
+// begin starts the next branch or iteration of the flow f. The first event of this branch or iteration follows the
+// event with the ID `last`.
 func (r *run) begin(f *flow, last int) {
 	s, index := f.state, f.Begun
 	f.Begun++
@@ -102,7 +103,7 @@ func (r *run) begin(f *flow, last int) {
 	r.ready = append(r.ready, child)
 }
 
-// end ends a flow. Its current data is its output.
+// end ends a flow. The output of the flow is its current data, f.Input.
 func (r *run) end(f *flow) {
 	if f.Parent == 0 {
 		output := f.Input

@@ -25,7 +25,7 @@ func eventKey(execution uint64, n int) string { return fmt.Sprintf("history/%016
 // Keep starts recording which records change.
 func (m *Model) Keep() { m.touched.Keep() }
 
-// note records that the record with the key key(serial) has changed.
+// note calls `key` to build the key of a record, and marks this record as changed.
 func (m *Model) note(key func(uint64) string, serial uint64) {
 	if m.touched.Kept() {
 		m.touched.Note(key(serial))

@@ -24,8 +24,8 @@ func readPayload(text string) (payload, error) {
 	return payload{value, text}, err
 }
 
-// nestingMax is the maximum nesting depth of objects and arrays. Step Functions does not document its limit. This one
-// ensures that every payload can be decoded.
+// nestingMax is the maximum nesting depth of objects and arrays. Step Functions does not document its limit. The limit
+// of 1000 ensures that every payload can be decoded.
 const nestingMax = 1000
 
 // tooLarge reports whether a payload exceeds the limits of Step Functions.
@@ -33,7 +33,7 @@ func (p payload) tooLarge() bool {
 	return len(p.text) > payloadBytesMax || deeper(p.value, nestingMax)
 }
 
-// deeper reports whether a value is nested deeper than limit.
+// deeper reports whether a value is nested deeper than `limit`.
 func deeper(value any, limit int) bool {
 	switch value := value.(type) {
 	case map[string]any:

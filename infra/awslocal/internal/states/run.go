@@ -170,7 +170,7 @@ func (r *run) succeed(f *flow, result any) {
 	r.exit(f, s.Next, newPayload(result))
 }
 
-// exit applies the output filters of a flow's state. The flow then enters the state next, or ends if next is empty.
+// exit applies the output filters of a flow's state. The flow then enters the state `next`, or ends if `next` is empty.
 func (r *run) exit(f *flow, next string, output payload) {
 	output, failure := r.filterOutput(f, output)
 	if failure == nil && output.tooLarge() {

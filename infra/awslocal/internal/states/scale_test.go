@@ -29,7 +29,7 @@ func BenchmarkExecution(b *testing.B) {
 	}
 }
 
-// cycle starts an execution and lets the model send the message of its task. If ends is set, cycle then completes the
+// cycle starts an execution and lets the model send the message of its task. If `ends` is set, cycle then completes the
 // task with the token.
 func cycle(tb testing.TB, m *states.Model, now time.Time, name string, ends bool) {
 	tb.Helper()

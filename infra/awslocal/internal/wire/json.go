@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Decode parses the JSON of an operation's input into the struct that in points to. An empty body is an input without
-// members. Decode rejects unknown members with the error code unsupported, because ignoring them would hide mistakes.
+// Decode parses the JSON of an operation's input into the struct that `in` points to. An empty body is an input without
+// members. Decode rejects unknown members with the error code `unsupported`, because ignoring them would hide mistakes.
 func Decode(body []byte, in any, unsupported string) *Error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()

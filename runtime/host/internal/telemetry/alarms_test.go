@@ -99,8 +99,8 @@ func (r rule) value(measured []measurement, from, to time.Time) (value float64) 
 	return value
 }
 
-// ringing returns when the alarms ring. Like CloudWatch, it evaluates the last periods every minute (Amazon CloudWatch
-// User Guide, "Alarm evaluation window": a window slides by default).
+// ringing returns the times at which the alarms ring. Like CloudWatch, it evaluates the last periods every minute
+// (Amazon CloudWatch User Guide, "Alarm evaluation window": a window slides by default).
 func ringing(rules []rule, measured []measurement, began time.Time, length time.Duration) (rings []string) {
 	for _, r := range rules {
 		from := time.Duration(-1)
@@ -130,8 +130,8 @@ func ringing(rules []rule, measured []measurement, began time.Time, length time.
 // scene is a failure of an instance and the alarms that it must raise.
 type scene struct {
 	script map[time.Duration]func(*stage)
-	// calls returns the error of a call, and service the error of the service, at a time since the start. A nil
-	// function means no errors.
+	// `calls` returns the error of a call, and `service` returns the error of the service. The time is counted from the
+	// start. A nil function means no errors.
 	calls   func(name string, at time.Duration) error
 	service func(at time.Duration) error
 	length  time.Duration
@@ -140,8 +140,8 @@ type scene struct {
 
 func posting(body string) func(*stage) { return func(s *stage) { s.post(`{"type":"` + body + `"}`) } }
 
-// failsFrom makes the calls with the name fail with err, after the first hour and before the time until. Each failed
-// call lasts for takes.
+// failsFrom returns a function for scene.calls. It makes the calls with the given name fail with err, from the first
+// hour to the time `until`. Each failed call lasts for the duration `takes`.
 func failsFrom(name string, err error, takes time.Duration, until time.Duration) func(string, time.Duration) error {
 	return func(called string, at time.Duration) error {
 		if called != name || at < time.Hour || at >= until {

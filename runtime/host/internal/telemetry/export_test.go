@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/host/internal/otlp"
 )
 
-// silentCollector does not respond to requests until answers or refuses is set.
+// silentCollector does not respond to requests until `answers` or `refuses` is set.
 type silentCollector struct {
 	asked            int
 	answers, refuses bool

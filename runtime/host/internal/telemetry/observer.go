@@ -56,8 +56,8 @@ func (t *Telemetry) parked(ctx context.Context, event durable.Parked) {
 	}
 }
 
-// retried counts the failed delivery and the deliveries behind it. For a standard queue, Each counts failed messages
-// instead. The loop logs the reason.
+// retried counts the failed delivery and the deliveries behind it. For a standard queue, the method Each counts the
+// failed messages instead. The loop logs the reason.
 func (t *Telemetry) retried(ctx context.Context, event durable.Retried) {
 	invocation := invocationOf(ctx)
 	invocation.add(retried, 1+event.Behind)
@@ -72,8 +72,8 @@ func (t *Telemetry) loaded(ctx context.Context, loaded durable.Loaded) {
 	invocation.age(outboxAge, loaded.Outbox)
 }
 
-// nearDeadline is the fraction of a task's timeout that is left when its deadline is near: a tenth. A fixed time would
-// not fit all tasks: five minutes are the whole timeout of some, and the last moment of others.
+// nearDeadline is a divisor: a task's deadline is near when less than a tenth of its timeout is left. A fixed time
+// would not fit all tasks: five minutes are the whole timeout of some, and the last moment of others.
 const nearDeadline = 10
 
 // held reports a task that will time out soon. It ignores a task that has timed out, because its workflow has continued
@@ -138,7 +138,7 @@ func LogHandler(next slog.Handler) slog.Handler {
 	}}
 }
 
-// handler calls on for each record, and passes its result to the next handler.
+// handler calls `on` for each record, and passes the returned record to the next handler.
 type handler struct {
 	slog.Handler
 	on func(context.Context, slog.Record) slog.Record

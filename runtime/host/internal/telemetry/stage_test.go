@@ -23,7 +23,7 @@ import (
 // stage runs one instance in virtual time, with its table, its queue and poller, its timers and its tasks. Failed
 // messages are redelivered when the loop asks for it.
 type stage struct {
-	// calls may fail a call, such as "Load", or delay it. Nil means that all calls succeed.
+	// calls can fail or delay a call, such as "Load". Nil means that all calls succeed.
 	calls func(name string) error
 	// measured has the metrics of each invocation.
 	measured []measurement
@@ -232,7 +232,7 @@ func (s *stage) play(t *testing.T, service func() error, script map[time.Duratio
 // bag is the context of the machine order.
 type bag struct{}
 
-// order is a machine for the failures. In state charging, a failed service is retried after 20 minutes, then after 40,
+// order is the machine of the scenes. In state charging, a failed service is retried after 20 minutes, then after 40,
 // and then every hour. Event TELL sends an event to another instance. State picked answers the waiting tasks. In state
 // broken, the chart fails on the result of the service.
 func order(service func() error) durable.Machine {

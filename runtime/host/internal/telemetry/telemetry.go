@@ -209,7 +209,7 @@ func (t *Telemetry) flush(ctx context.Context, invocation *invocation) {
 }
 
 const (
-	// exportMax limits the time to send spans to the collector. The response of the invocation waits for it.
+	// exportMax limits the time to send spans to the collector. The response of the invocation waits for the export.
 	exportMax = 2 * time.Second
 	// exportMargin is reserved for the response of the invocation.
 	exportMargin = 250 * time.Millisecond

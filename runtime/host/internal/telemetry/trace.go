@@ -119,7 +119,7 @@ func (t *Telemetry) begin(ctx context.Context, activity durable.Activity) (conte
 	return t.start(ctx, name, kind, attributes...)
 }
 
-// sameTrace reports whether a delivery's trace a is the trace b of the context. It also returns true if only b
+// sameTrace reports whether a delivery's trace `a` is the trace `b` of the context. It also returns true if only `b`
 // identifies a span. Then new spans stay within the context's span.
 func sameTrace(a, b durable.Trace) bool {
 	first, known := placeOf(a)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// goOutput is a round of the Go benchmarks. Settle takes the given nanoseconds, and everything else takes 1000.
+// goOutput returns the output of one round of the Go benchmarks. Settle takes `ours` nanoseconds, and the other engines
+// take 1000.
 func goOutput(ours, allocs int) string {
 	var b strings.Builder
 	b.WriteString("goos: linux\ncpu: Some CPU\n")

@@ -1,8 +1,8 @@
 package attribute
 
 // AppendOrderKey appends an encoding of a key value. The byte order of encodings is the order of Compare. No encoding
-// is a prefix of another, so encodings can be concatenated. AppendOrderKey panics for values other than strings,
-// numbers and binaries, which cannot be keys.
+// is a prefix of another, so encodings can be concatenated. A key is a string, a number or a binary. AppendOrderKey
+// panics for all other values.
 //
 // The encoding of a string or binary ends with 00 00, and each 00 inside the value becomes 00 FF. A number is encoded
 // as its sign, exponent and digits. For negative numbers, the exponent and the digits are inverted.

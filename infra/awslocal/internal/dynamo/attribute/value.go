@@ -124,7 +124,7 @@ func (m Map) Get(name string) Value {
 	return nil
 }
 
-// With returns a copy of m in which the field name has the given value.
+// With returns a copy of m in which the field called `name` has the given value.
 func (m Map) With(name string, value Value) Map {
 	i, found := m.find(name)
 	if found {
@@ -138,7 +138,7 @@ func (m Map) With(name string, value Value) Map {
 	return append(changed, m[i:]...)
 }
 
-// Without returns a copy of m without the field name.
+// Without returns a copy of m without the field called `name`.
 func (m Map) Without(name string) Map {
 	i, found := m.find(name)
 	if !found {

@@ -74,7 +74,7 @@ func (m *Map[V]) Delete(key string) {
 	m.length--
 }
 
-// From walks the keys at or after begin, in ascending order.
+// From walks the keys from `begin` on, in ascending order.
 func (m *Map[V]) From(begin string) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		for n := m.seek(begin, nil); n != nil; n = n.next[0] {
@@ -85,7 +85,7 @@ func (m *Map[V]) From(begin string) iter.Seq2[string, V] {
 	}
 }
 
-// Before walks the keys before end, in descending order. Each step takes logarithmic time.
+// Before walks the keys less than `end`, in descending order. Each step takes logarithmic time.
 func (m *Map[V]) Before(end string) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		for {
@@ -100,8 +100,8 @@ func (m *Map[V]) Before(end string) iter.Seq2[string, V] {
 	}
 }
 
-// seek returns the first node at or after key. If before is not nil, seek sets before[i] to the last node before key on
-// level i, or to nil if the level has no such node.
+// seek returns the first node at or after key. If `before` is not nil, seek sets before[i] to the last node before key
+// on level i, or to nil if the level has no such node.
 func (m *Map[V]) seek(key string, before *[levelsMax]*node[V]) *node[V] {
 	var last *node[V]
 	prefix := prefixOf(key)
@@ -116,7 +116,7 @@ func (m *Map[V]) seek(key string, before *[levelsMax]*node[V]) *node[V] {
 	return *m.link(last, 0)
 }
 
-// before reports whether the node comes before a key with the given prefix.
+// `before` reports whether the node comes before a key with the given prefix.
 func (n *node[V]) before(key string, prefix uint64) bool {
 	if n.prefix != prefix {
 		return n.prefix < prefix
@@ -124,7 +124,8 @@ func (n *node[V]) before(key string, prefix uint64) bool {
 	return n.key < key
 }
 
-// prefixOf returns the first eight bytes of a key, padded with zeros. Different prefixes sort like their keys.
+// prefixOf returns the first eight bytes of a key, padded with zeros. If the prefixes of two keys differ, the keys sort
+// like their prefixes.
 func prefixOf(key string) uint64 {
 	var first [8]byte
 	copy(first[:], key)

@@ -10,7 +10,8 @@ import (
 
 // condition is one condition of a field.
 type condition struct {
-	// absent is set if the field must not exist. Otherwise matches tests a leaf: a string, json.Number, bool or nil.
+	// `absent` is set if the field must not exist. If it is not set, the function `matches` tests a leaf: a string,
+	// json.Number, bool or nil.
 	absent  bool
 	matches func(leaf any) bool
 }
@@ -273,13 +274,13 @@ func excludedByOperator(object map[string]any) (excluded []condition, err error)
 	return nil, fmt.Errorf("expected one of prefix, suffix, equals-ignore-case and wildcard, got %s", textOf(object))
 }
 
-// equal returns the condition that a leaf equals value. It compares numbers by value.
+// equal returns the condition that a leaf equals `value`. It compares numbers by value.
 func equal(value any) condition {
 	wanted, isNumber := value.(json.Number)
 	if !isNumber {
 		return condition{matches: func(leaf any) bool { return leaf == value }}
 	}
-	n, _ := wanted.Float64() // A number of JSON; infinite if it is too large.
+	n, _ := wanted.Float64() // A number beyond the range of float64 becomes infinite.
 	return condition{matches: func(leaf any) bool {
 		number, isNumber := leaf.(json.Number)
 		m, err := number.Float64()

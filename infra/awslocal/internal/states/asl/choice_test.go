@@ -11,7 +11,7 @@ import (
 const choiceInput = `{"s": "b", "path": "log-2026*.txt", "n": 5, "f": 5.0, "big": 9007199254740993, "t": true, "null": null,
 	"at": "2026-01-02T03:04:05Z", "zone": "2026-01-02T04:04:05.000+01:00", "list": [1, 2], "obj": {"x": 1}}`
 
-// choose returns whether a rule with these fields is true for choiceInput, or the error.
+// choose returns "Yes" if a rule with these fields is true for choiceInput, "No" if it is false, or the failure.
 func choose(t *testing.T, rule string) string {
 	t.Helper()
 	definition := `{"StartAt": "C", "States": {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Failure is an error of an execution: Error is the name that retriers and catchers match, Cause is for people.
+// Failure is an error of an execution. Error is the name that retriers and catchers match. Cause explains the error to
+// people.
 type Failure struct{ Error, Cause string }
 
 // The error names of Step Functions itself.
@@ -65,8 +66,8 @@ func (s *State) Catcher(failure *Failure) *Catcher {
 	return &s.Catch[i]
 }
 
-// Delay returns the wait before the next retry after done retries, in whole milliseconds: Interval ×
-// BackoffRate^done, at most MaxDelay.
+// Delay returns the wait before the next retry, in whole milliseconds. The argument `done` is the number of earlier
+// retries. The wait is Interval × BackoffRate^done, at most MaxDelay.
 func (r Retrier) Delay(done int) time.Duration {
 	seconds := r.Interval * math.Pow(r.BackoffRate, float64(done))
 	if r.MaxDelay > 0 {

@@ -14,8 +14,8 @@ import (
 // numberMax is the maximum for seconds, attempts and other numbers in a definition.
 const numberMax = 99_999_999
 
-// object reads the fields of a JSON object in a definition. Errors become findings. done adds findings for the fields
-// that were not read.
+// object reads the fields of a JSON object in a definition. Errors become findings. The method `done` adds a finding
+// for each field that was not read.
 type object struct {
 	path     string
 	fields   map[string]any
@@ -109,8 +109,8 @@ func (o *object) required(name string) string {
 	return o.text(name)
 }
 
-// number returns an integer between lowest and highest from a field. If the field is absent, number returns the
-// default, the argument named without.
+// number returns the integer in a field, which must be from `lowest` to `highest`. If the field is absent, number
+// returns the default, `without`.
 func (o *object) number(name string, lowest, highest, without int) int {
 	value, ok := o.take(name)
 	if !ok {

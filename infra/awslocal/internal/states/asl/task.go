@@ -150,7 +150,8 @@ func (o *object) catchers() []Catcher {
 	return catchers
 }
 
-// errorNames parses ErrorEquals. States.ALL must be alone and in the last element.
+// errorNames parses ErrorEquals. States.ALL must be the only name in it, and is allowed only in the last retrier or
+// catcher, for which `last` is true.
 func (o *object) errorNames(last bool) []string {
 	value, ok := o.take("ErrorEquals")
 	elements, isArray := value.([]any)

@@ -55,7 +55,7 @@ func (c *Call) Evaluate(scope Scope) (any, error) {
 	return value, nil
 }
 
-// function is an intrinsic function that takes between least and most arguments. A negative most means no limit.
+// function is an intrinsic function that takes from `least` to `most` arguments. A negative `most` means no limit.
 type function struct {
 	least, most int
 	evaluate    func(arguments) (any, error)

@@ -78,7 +78,7 @@ func ParseReference(text string) (Path, error) {
 	return p, nil
 }
 
-// begins reports whether steps is a valid continuation of $ or $$.
+// `begins` reports whether `steps` is a valid continuation of $ or $$.
 func begins(steps string) bool {
 	return steps == "" || steps[0] == '.' || steps[0] == '['
 }
@@ -89,8 +89,8 @@ func (p Path) String() string { return p.text }
 // Context reports whether the path selects from the context object.
 func (p Path) Context() bool { return p.context }
 
-// Get selects from data, or from context if the path begins with $$. A definite path returns the selected value,
-// or false if it does not exist. An indefinite path returns an array of all selected values.
+// Get selects from `data`, or from `context` if the path begins with $$. A definite path returns the selected value, or
+// false if it does not exist. An indefinite path returns an array of all selected values.
 func (p Path) Get(data, context any) (any, bool) {
 	if p.context {
 		data = context

@@ -8,8 +8,8 @@ import (
 	"github.com/ohler55/ojg/jp"
 )
 
-// Set returns data with value at a Reference Path. It creates missing members, but array elements must exist. It does
-// not modify data.
+// Set returns a copy of `data` that has `value` at the Reference Path. It creates missing members, but array elements
+// must exist.
 func (p Path) Set(data, value any) (any, error) {
 	changed, ok := set(data, p.steps, value)
 	if !ok {

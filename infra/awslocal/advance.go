@@ -1,0 +1,170 @@
+package awslocal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// AdvanceMax is the longest duration for Advance: ten years.
+const AdvanceMax = 10 * 365 * 24 * time.Hour
+
+var (
+	// ErrRealClock is returned by Advance for a Cloud without Config.Clock.
+	ErrRealClock = errors.New("the clock is real, so it cannot be advanced")
+	// ErrAdvance is wrapped by Advance for a duration that is not positive or exceeds AdvanceMax.
+	ErrAdvance = errors.New("invalid duration")
+	// ErrAdvancing is returned by Advance while another call of Advance runs.
+	ErrAdvancing = errors.New("the clock is being advanced by another caller")
+)
+
+// Advanced is the result of Advance.
+type Advanced struct {
+	// From and To are the times before and after.
+	From, To time.Time
+	// Steps is the number of instants at which work was due.
+	Steps int
+}
+
+// Advance moves Config.Clock forward by d, to the next whole second, because SQS and Scheduler count whole seconds. It
+// goes from one instant with due work to the next, such as the time of a schedule, the end of a delay, or the end of an
+// execution's wait. At each instant it waits until the Cloud is idle: no function runs, and no poller or waiting receive
+// can receive a message. So work that this work schedules is also performed in time.
+//
+// While Advance waits, the clock stands still, for ten seconds at most. Then it runs at the real rate until the Cloud is
+// idle. Clients that hold messages without Poll do not count as work. The visibility timeouts of their messages end.
+//
+// If ctx ends, Advance leaves the clock where it is and returns the error of ctx.
+func (c *Cloud) Advance(ctx context.Context, d time.Duration) (Advanced, error) {
+	switch {
+	case c.clock == nil:
+		return Advanced{}, ErrRealClock
+	case d <= 0 || d > AdvanceMax:
+		return Advanced{}, fmt.Errorf("%w: expected more than zero and at most %v, got %v", ErrAdvance, AdvanceMax, d)
+	}
+	select {
+	case c.advancing <- struct{}{}:
+		defer func() { <-c.advancing }()
+	default:
+		return Advanced{}, ErrAdvancing
+	}
+	if err := c.awaitIdle(ctx); err != nil {
+		return Advanced{}, err
+	}
+	done := Advanced{From: c.clock.Now()}
+	err := c.advance(ctx, done.From.Add(d+time.Second-1).Truncate(time.Second), &done.Steps)
+	if failed := c.move(c.clock.release); err == nil && failed != nil {
+		err = failed
+	}
+	done.To = c.clock.Now()
+	return done, err
+}
+
+// advance moves the clock to the target in steps, and counts them.
+func (c *Cloud) advance(ctx context.Context, target time.Time, steps *int) error {
+	for {
+		next, ok := c.nextDue()
+		last := !ok || next.After(target)
+		if last {
+			next = target
+		}
+		if failed := c.move(func() { c.clock.hold(next) }); failed != nil {
+			return failed
+		}
+		if err := c.awaitIdle(ctx); err != nil {
+			return err
+		}
+		if last {
+			return nil
+		}
+		*steps++
+	}
+}
+
+// move moves the clock, performs the work that is due, and sets all timers again.
+func (c *Cloud) move(clock func()) error {
+	clock()
+	failed := c.locked(func(time.Time) {
+		if c.alarm != nil {
+			c.alarm.Stop()
+			c.alarm = nil
+		}
+		for queue := range c.rooms {
+			c.arrange(queue)
+		}
+	})
+	if failed != nil {
+		return failed
+	}
+	return nil
+}
+
+// nextDue returns the next instant at which the Cloud has work.
+func (c *Cloud) nextDue() (time.Time, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.next(c.now())
+}
+
+// next returns the next instant at which a schedule, an execution, a poller or a waiting receive has work. It is not
+// after now if there is work already.
+func (c *Cloud) next(now time.Time) (next time.Time, ok bool) {
+	add := func(at time.Time, due bool) {
+		if due && (!ok || at.Before(next)) {
+			next, ok = at, true
+		}
+	}
+	add(c.scheduler.Next())
+	add(c.states.Next())
+	for queue := range c.polled {
+		add(c.sqs.NextReceivable(now, queue))
+	}
+	for queue := range c.rooms {
+		add(c.sqs.NextReceivable(now, queue))
+	}
+	return next, ok
+}
+
+// awaitIdle waits until no work is left at this time. See Advance.
+func (c *Cloud) awaitIdle(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		if c.closed {
+			c.mu.Unlock()
+			return notStored(errors.New("the data folder is closed"))
+		}
+		now := c.now()
+		next, ok := c.next(now)
+		if c.busy == 0 && (!ok || next.After(now)) {
+			c.mu.Unlock()
+			return nil
+		}
+		if c.stirred == nil {
+			c.stirred = make(chan struct{})
+		}
+		stirred := c.stirred
+		c.mu.Unlock()
+		select {
+		case <-stirred:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// stir lets awaitIdle look again.
+func (c *Cloud) stir() {
+	if c.stirred != nil {
+		close(c.stirred)
+		c.stirred = nil
+	}
+}
+
+// finish ends one piece of work that busy counts.
+func (c *Cloud) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.busy--
+	c.stir()
+}
