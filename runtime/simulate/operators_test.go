@@ -2,6 +2,7 @@ package simulate_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/internal/stepcount"
 	"github.com/settle-run/settle/runtime/operations"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -119,7 +121,10 @@ func (r *replay) operate() (err error) {
 	case instances.Stop:
 		next, effects, _, err = r.instance.Stop(was.At)
 	case instances.Move:
-		next, effects, err = r.instance.Move(one.State, was.At)
+		var snapshot json.RawMessage
+		if snapshot, err = stepcount.SkipTurn(r.snapshot()); err == nil {
+			next, effects, err = r.restored(snapshot).Move(one.State, was.At)
+		}
 	case instances.Terminate:
 		var record instances.Record
 		op := one.Operation
