@@ -121,9 +121,9 @@ func (r *replay) operate() (err error) {
 	case instances.Stop:
 		next, effects, _, err = r.instance.Stop(was.At)
 	case instances.Move:
-		var snapshot json.RawMessage
-		if snapshot, err = stepcount.SkipTurn(r.snapshot()); err == nil {
-			next, effects, err = r.restored(snapshot).Move(one.State, was.At)
+		var skipped json.RawMessage // Services of the new state must not share a key with those of an unstored turn.
+		if skipped, err = stepcount.SkipTurn(r.snapshot()); err == nil {
+			next, effects, err = r.restored(skipped).Move(one.State, was.At)
 		}
 	case instances.Terminate:
 		var record instances.Record
