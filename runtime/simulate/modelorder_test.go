@@ -142,17 +142,17 @@ type choice struct {
 
 // follow makes one choice, and continues from there.
 func (r *replay) follow(c choice) (_ *replay, err error) {
+	r.expired, r.looked, r.taken, r.again, r.unmigrated = c.expired, c.looked, c.taken, c.again, c.unmigrated
 	if c.operated {
-		if err := r.operate(); err != nil {
-			return r, err
+		if err = r.operate(); err == nil {
+			err = r.settle()
 		}
-		if err := r.settle(); err != nil {
+		if err != nil {
 			return r, err
 		}
 		return r.linearize()
 	}
 	message := r.queues[c.queue][0]
-	r.expired, r.looked, r.taken, r.again, r.unmigrated = c.expired, c.looked, c.taken, c.again, c.unmigrated
 	switch {
 	case c.begins:
 		if err = r.startWith(message); err == nil {
