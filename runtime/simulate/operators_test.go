@@ -121,7 +121,7 @@ func (r *replay) operate() (err error) {
 	case instances.Stop:
 		next, effects, _, err = r.instance.Stop(was.At)
 	case instances.Move:
-		var skipped json.RawMessage // Services of the new state must not share a key with those of an unstored turn.
+		var skipped json.RawMessage // Services of the new state and services of an unstored turn must not share a key.
 		if skipped, err = stepcount.SkipTurn(r.snapshot()); err == nil {
 			next, effects, err = r.restored(skipped).Move(one.State, was.At)
 		}
