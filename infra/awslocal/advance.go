@@ -35,7 +35,8 @@ type Advanced struct {
 // While Advance waits, the clock stands still, for ten seconds at most. Then it runs at the real rate until the Cloud is
 // idle. Clients that hold messages without Poll do not count as work. The visibility timeouts of their messages end.
 //
-// If ctx ends, Advance leaves the clock where it is and returns the error of ctx.
+// If ctx ends, Advance leaves the clock where it is and returns the error of ctx. It does the same after EndAdvances, and
+// if a queue loses its last poller, because nothing would process the queue's messages on the way.
 func (c *Cloud) Advance(ctx context.Context, d time.Duration) (Advanced, error) {
 	switch {
 	case c.clock == nil:
@@ -49,6 +50,9 @@ func (c *Cloud) Advance(ctx context.Context, d time.Duration) (Advanced, error) 
 	default:
 		return Advanced{}, ErrAdvancing
 	}
+	c.mu.Lock()
+	c.unpolled = ""
+	c.mu.Unlock()
 	if err := c.awaitIdle(ctx); err != nil {
 		return Advanced{}, err
 	}
@@ -130,9 +134,9 @@ func (c *Cloud) next(now time.Time) (next time.Time, ok bool) {
 func (c *Cloud) awaitIdle(ctx context.Context) error {
 	for {
 		c.mu.Lock()
-		if c.closed {
+		if err := c.ended(); err != nil {
 			c.mu.Unlock()
-			return notStored(errors.New("the data folder is closed"))
+			return err
 		}
 		now := c.now()
 		next, ok := c.next(now)
@@ -151,6 +155,28 @@ func (c *Cloud) awaitIdle(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// ended returns the reason why Advance must end, if there is one.
+func (c *Cloud) ended() error {
+	switch {
+	case c.stopping != nil:
+		return c.stopping
+	case c.closed:
+		return notStored(errors.New("the data folder is closed"))
+	case c.unpolled != "":
+		return fmt.Errorf("queue %s lost its last poller while the clock was advanced", c.unpolled)
+	default:
+		return nil
+	}
+}
+
+// EndAdvances lets running and later calls of Advance return the reason. Call it before the pollers stop.
+func (c *Cloud) EndAdvances(reason error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopping = reason
+	c.stir()
 }
 
 // stir lets awaitIdle look again.

@@ -128,6 +128,10 @@ type Cloud struct {
 	polled map[string]int
 	// busy is the number of batches that pollers process and of invocations by executions.
 	busy int
+	// stopping is the reason of EndAdvances, or nil. unpolled is the last queue that lost its last poller since Advance
+	// began, or empty.
+	stopping error
+	unpolled string
 	// stirred is closed at the next change, or the next end of work that busy counts. It is nil if Advance does not wait.
 	stirred chan struct{}
 }

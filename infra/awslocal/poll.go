@@ -137,6 +137,7 @@ func (c *Cloud) addPoller(queue string, change int) {
 	c.polled[queue] += change
 	if c.polled[queue] == 0 {
 		delete(c.polled, queue)
+		c.unpolled = queue
 	}
 	c.stir()
 }

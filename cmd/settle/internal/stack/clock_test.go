@@ -210,3 +210,29 @@ func TestClockExcludesTheConsumersProcesses(t *testing.T) {
 		t.Error("expected an error, because processes would not see the clock")
 	}
 }
+
+// The stack stops while an advance waits for a service. The timers after that stay in the data folder.
+func TestCloseEndsAnAdvance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, clock := startOnClock(t, invoices(func(context.Context, statechart.Call) error {
+			time.Sleep(5 * time.Second)
+			return nil
+		}), io.Discard)
+		began := clock.Now()
+		send(t, s, "invoice/1", "1", `{"type": "BILL"}`)
+		advanced := make(chan error, 1)
+		go func() {
+			_, err := s.cloud.Advance(t.Context(), 30*24*time.Hour)
+			advanced <- err
+		}()
+		time.Sleep(2 * time.Second) // The service runs.
+		stop(t, s)
+		if err := <-advanced; err == nil || err.Error() != "settle dev is stopping" {
+			t.Errorf("want the advance to fail because the stack stops, got %v", err)
+		}
+		if passed := clock.Now().Sub(began); passed > 25*time.Hour {
+			t.Errorf("want the clock to stay at the service, got %v", passed)
+		}
+	})
+}

@@ -281,6 +281,7 @@ func (s *Stack) fail(err error) {
 // data folder, all data is lost.
 func (s *Stack) Close() error {
 	failures := []error{s.gateway.close()}
+	s.cloud.EndAdvances(errors.New("settle dev is stopping"))
 	s.stopPolling()
 	s.polling.Wait()
 	if s.consumer != nil {
