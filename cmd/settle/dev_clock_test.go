@@ -250,6 +250,7 @@ func TestClockContinuesInTheDataFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	dev := startDev(t, "--data", dir, "--clock", "virtual")
+	contains(t, strings.Join(dev.welcome, "\n"), "to continue later, run settle dev with --data "+dir+" --clock virtual again.")
 	first := mustAsk[awslocal.ClockState](t, dev, "clock", "advance", "72h")
 	dev.end(t)
 	got := user{t: t}.run("dev", "--aws-port", "0", "--http-port", "0", "--data", dir)

@@ -192,7 +192,11 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	}
 	kept := "nothing is kept"
 	if c.Data != "" {
-		kept = "to continue later, run " + s.name() + " dev with --data " + c.Data + " again"
+		flags := "--data " + c.Data
+		if c.Clock == clockVirtual {
+			flags += " --clock virtual"
+		}
+		kept = "to continue later, run " + s.name() + " dev with " + flags + " again"
 	}
 	return s.printf("%s", s.style.Fold(fmt.Sprintf("Each transition is printed below as it is stored. Ctrl-C stops; %s.\n\n", kept)))
 }
