@@ -53,12 +53,13 @@ func (c *Cloud) Advance(ctx context.Context, d time.Duration) (Advanced, error) 
 	c.mu.Lock()
 	c.unpolled = ""
 	c.mu.Unlock()
-	if err := c.awaitIdle(ctx); err != nil {
+	if err := c.awaitIdle(ctx, nil); err != nil {
 		return Advanced{}, err
 	}
 	done := Advanced{From: c.clock.Now()}
 	err := c.advance(ctx, done.From.Add(d+time.Second-1).Truncate(time.Second), &done.Steps)
-	if failed := c.move(c.clock.release); err == nil && failed != nil {
+	c.clock.release()
+	if failed := c.catchUp(); err == nil {
 		err = failed
 	}
 	done.To = c.clock.Now()
@@ -68,27 +69,28 @@ func (c *Cloud) Advance(ctx context.Context, d time.Duration) (Advanced, error) 
 // advance moves the clock to the target in steps, and counts them.
 func (c *Cloud) advance(ctx context.Context, target time.Time, steps *int) error {
 	for {
-		next, ok := c.nextDue()
-		last := !ok || next.After(target)
-		if last {
-			next = target
+		last := false
+		err := c.awaitIdle(ctx, func(next time.Time, ok bool) {
+			if last = !ok || next.After(target); last {
+				next = target
+			}
+			c.clock.hold(next)
+		})
+		if err != nil {
+			return err
 		}
-		if failed := c.move(func() { c.clock.hold(next) }); failed != nil {
-			return failed
-		}
-		if err := c.awaitIdle(ctx); err != nil {
+		if err := c.catchUp(); err != nil {
 			return err
 		}
 		if last {
-			return nil
+			return c.awaitIdle(ctx, nil)
 		}
 		*steps++
 	}
 }
 
-// move moves the clock, performs the work that is due, and sets all timers again.
-func (c *Cloud) move(clock func()) error {
-	clock()
+// catchUp performs the work that is due after the clock has moved, and sets all timers again.
+func (c *Cloud) catchUp() error {
 	failed := c.locked(func(time.Time) {
 		if c.alarm != nil {
 			c.alarm.Stop()
@@ -102,13 +104,6 @@ func (c *Cloud) move(clock func()) error {
 		return failed
 	}
 	return nil
-}
-
-// nextDue returns the next instant at which the Cloud has work.
-func (c *Cloud) nextDue() (time.Time, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.next(c.now())
 }
 
 // next returns the next instant at which a schedule, an execution, a poller or a waiting receive has work. It is not
@@ -130,8 +125,9 @@ func (c *Cloud) next(now time.Time) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// awaitIdle waits until no work is left at this time. See Advance.
-func (c *Cloud) awaitIdle(ctx context.Context) error {
+// awaitIdle waits until no work is left at this time; see Advance. Then it calls move, unless move is nil, with the next
+// instant at which the Cloud has work, as next returns it. No work can arrive before move returns.
+func (c *Cloud) awaitIdle(ctx context.Context, move func(next time.Time, ok bool)) error {
 	for {
 		c.mu.Lock()
 		if err := c.ended(); err != nil {
@@ -141,6 +137,9 @@ func (c *Cloud) awaitIdle(ctx context.Context) error {
 		now := c.now()
 		next, ok := c.next(now)
 		if c.busy == 0 && (!ok || next.After(now)) {
+			if move != nil {
+				move(next, ok)
+			}
 			c.mu.Unlock()
 			return nil
 		}

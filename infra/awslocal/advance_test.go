@@ -2,11 +2,17 @@ package awslocal_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"runtime"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/settle-run/settle/infra/awslocal"
 )
@@ -62,4 +68,72 @@ func TestAdvance_ends_with_EndAdvances(t *testing.T) {
 			t.Errorf("want a later call to fail too, got %v", err)
 		}
 	})
+}
+
+// arrivals is a function that records how long, on the clock, a message waited for it at most.
+type arrivals struct {
+	clock *awslocal.Clock
+	count atomic.Int64
+	late  atomic.Int64
+}
+
+// Invoke implements awslocal.Invoker.
+func (a *arrivals) Invoke(_ context.Context, payload []byte) ([]byte, error) {
+	now := a.clock.Now()
+	var event events.SQSEvent
+	if err := json.Unmarshal(payload, &event); err != nil {
+		return nil, err
+	}
+	for _, record := range event.Records {
+		sent, err := strconv.ParseInt(record.Attributes["SentTimestamp"], 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		a.late.Store(max(a.late.Load(), int64(now.Sub(time.UnixMilli(sent)))))
+		a.count.Add(1)
+	}
+	return nil, nil
+}
+
+// Clients send messages without a pause while the clock is advanced. The clock never passes a message that is not
+// processed yet.
+func TestAdvance_overtakes_no_message_that_arrives(t *testing.T) {
+	t.Parallel()
+	cloud, clock := virtual()
+	q := addQueue(t, cloud, "queue", nil)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var running sync.WaitGroup
+	defer running.Wait()
+	late := &arrivals{clock: clock}
+	running.Go(func() {
+		if err := cloud.Poll(ctx, awslocal.EventSource{Queue: q.name, Timeout: 30 * time.Second, Concurrency: 1}, func() awslocal.Invoker { return late }); err != nil {
+			t.Errorf("Poll: %v", err)
+		}
+	})
+	sending := make(chan struct{})
+	for range 4 {
+		running.Go(func() {
+			for {
+				select {
+				case <-sending:
+					return
+				default:
+					q.sendDelayed("now", 0)
+					clock.Now()
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	for late.count.Load() < 1000 {
+		advance(t, cloud, time.Hour)
+		runtime.Gosched()
+	}
+	close(sending)
+	advance(t, cloud, time.Second)
+	stop()
+	if got := time.Duration(late.late.Load()); got > time.Minute {
+		t.Errorf("want each of %d messages to be processed at once, got one after %v", late.count.Load(), got)
+	}
 }
