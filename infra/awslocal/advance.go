@@ -35,6 +35,8 @@ type Advanced struct {
 // While Advance waits, the clock stands still, for ten seconds at most. Then it runs at the real rate until the Cloud is
 // idle. Clients that hold messages without Poll do not count as work. The visibility timeouts of their messages end.
 //
+// The clock moves by more than d if the real clock does so while Advance waits.
+//
 // If ctx ends, Advance leaves the clock where it is and returns the error of ctx. It does the same after EndAdvances, and
 // if a queue loses its last poller, because nothing would process the queue's messages on the way.
 func (c *Cloud) Advance(ctx context.Context, d time.Duration) (Advanced, error) {
@@ -61,6 +63,9 @@ func (c *Cloud) Advance(ctx context.Context, d time.Duration) (Advanced, error) 
 	c.clock.release()
 	if failed := c.catchUp(); err == nil {
 		err = failed
+	}
+	if err == nil {
+		err = c.awaitIdle(ctx, nil) // More than d has passed if the work took longer.
 	}
 	done.To = c.clock.Now()
 	return done, err

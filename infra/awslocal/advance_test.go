@@ -70,6 +70,29 @@ func TestAdvance_ends_with_EndAdvances(t *testing.T) {
 	})
 }
 
+// A clock that is ahead already does not fall behind its rate. So a short advance over longer work ends later than its
+// target, and performs the work up to there.
+func TestAdvance_performs_the_work_of_an_overshoot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cloud, clock := virtual()
+		q := addQueue(t, cloud, "queue", nil)
+		advance(t, cloud, 96*time.Hour)
+		slow := newWork(clock)
+		slow.takes = 8 * time.Second
+		slow.poll(t, q)
+		q.sendDelayed("a", 1)
+		q.sendDelayed("b", 6)
+		synctest.Wait()
+		before := time.Now()
+		done := advance(t, cloud, 2*time.Second)
+		slow.want(t, map[string]time.Duration{"a": time.Second, "b": 8 * time.Second})
+		if passed := time.Since(before); passed != 16*time.Second || done.To.Sub(done.From) != passed {
+			t.Errorf("want the clock to run on for both messages, got %v in %v", done.To.Sub(done.From), passed)
+		}
+	})
+}
+
 // arrivals is a function that records how long, on the clock, a message waited for it at most.
 type arrivals struct {
 	clock *awslocal.Clock
