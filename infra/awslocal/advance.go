@@ -7,13 +7,17 @@ import (
 	"time"
 )
 
-// AdvanceMax is the longest duration for Advance: ten years.
-const AdvanceMax = 10 * 365 * 24 * time.Hour
+const (
+	// AdvanceMax is the longest duration for Advance: ten years.
+	AdvanceMax = 10 * 365 * 24 * time.Hour
+	// AheadMax is how far Advance moves a clock ahead of the real clock at most: 200 years. A time.Duration ends at 292.
+	AheadMax = 20 * AdvanceMax
+)
 
 var (
 	// ErrRealClock is returned by Advance for a Cloud without Config.Clock.
 	ErrRealClock = errors.New("the clock is real, so it cannot be advanced")
-	// ErrAdvance is wrapped by Advance for a duration that is not positive or exceeds AdvanceMax.
+	// ErrAdvance is wrapped by Advance for a duration that is not positive, exceeds AdvanceMax, or leads beyond AheadMax.
 	ErrAdvance = errors.New("invalid duration")
 	// ErrAdvancing is returned by Advance while another call of Advance runs.
 	ErrAdvancing = errors.New("the clock is being advanced by another caller")
@@ -51,6 +55,9 @@ func (c *Cloud) Advance(ctx context.Context, d time.Duration) (Advanced, error) 
 		defer func() { <-c.advancing }()
 	default:
 		return Advanced{}, ErrAdvancing
+	}
+	if ahead := c.clock.Ahead() + d; ahead > AheadMax {
+		return Advanced{}, fmt.Errorf("%w: expected a clock at most %v ahead of the real one, got %v", ErrAdvance, AheadMax, ahead.Round(time.Second))
 	}
 	c.mu.Lock()
 	c.unpolled = ""

@@ -93,6 +93,25 @@ func TestAdvance_performs_the_work_of_an_overshoot(t *testing.T) {
 	})
 }
 
+// time.Duration, which counts how far the clock is ahead, ends at 292 years.
+func TestAdvance_stays_within_200_years(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cloud, clock := virtual()
+		for range 20 {
+			advance(t, cloud, awslocal.AdvanceMax)
+		}
+		_, err := cloud.Advance(t.Context(), time.Second)
+		if !errors.Is(err, awslocal.ErrAdvance) {
+			t.Errorf("want ErrAdvance, got %v", err)
+		}
+		wantMessage(t, err, "expected a clock at most 1752000h0m0s ahead of the real one, got 1752000h0m1s")
+		if got := clock.Ahead(); got != awslocal.AheadMax {
+			t.Errorf("want the clock to stay %v ahead, got %v", awslocal.AheadMax, got)
+		}
+	})
+}
+
 // arrivals is a function that records how long, on the clock, a message waited for it at most.
 type arrivals struct {
 	clock *awslocal.Clock
