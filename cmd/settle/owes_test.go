@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -51,4 +52,33 @@ func TestResumePerformsCommittedEffects(t *testing.T) {
 			contains(u.t, u.must("resume", "--local", "work/1"), "nothing to resume\n")
 		})
 	}
+}
+
+// A backup may contain an instance that has ended but has not performed its last effects. bulk rearm lets it perform them.
+// It leaves out ended instances without effects.
+func TestBulkRearmPerformsTheEffectsOfEndedInstances(t *testing.T) {
+	t.Parallel()
+	withMachines(t, relay(), func(u user) {
+		u.must("send", "--local", "relay/1", "END")
+		u.must("send", "--local", "relay/2", "END")
+		time.Sleep(time.Hour)
+		store, id := dynamostore.NewIndexed(dynamodb.NewFromConfig(u.stack.AWS()), stack.Table), instances.ID{Machine: "relay", ID: "2"}
+		record, err := store.Load(u.t.Context(), id)
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		record.Revision++
+		record.Outbox = []statechart.Effect{{ID: "9.0", Kind: statechart.Send, To: "work/1", Event: json.RawMessage(`{"type": "START"}`)}}
+		if err := store.Commit(u.t.Context(), record); err != nil {
+			u.t.Fatal(err)
+		}
+		rearm := []string{"bulk", "rearm", "--local", "--machine", "relay", "--yes", "--journal", filepath.Join(u.t.TempDir(), "journal")}
+		contains(u.t, u.must(append(rearm, "--dry-run")...), "1 instance would be processed")
+		contains(u.t, u.must(rearm...), "1 instance: 1 changed, 0 skipped, 0 failed.\n")
+		time.Sleep(time.Minute)
+		if record, err = store.Load(u.t.Context(), id); err != nil || len(record.Outbox) > 0 {
+			u.t.Errorf("expected no pending effects, got %+v and %v", record.Outbox, err)
+		}
+		contains(u.t, u.must("get", "--local", "work/1"), "state     ready\n")
+	})
 }

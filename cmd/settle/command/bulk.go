@@ -37,6 +37,8 @@ type bulkFlags struct {
 	conditions []condition
 	// ended selects only instances that have ended and are not forgotten yet.
 	ended bool
+	// restorable selects only instances that rearm can change: active ones, children, and ended ones with effects to perform.
+	restorable bool
 	// copies are the places outside the table that also have the data of the processed instances.
 	copies []view.Copy
 }
@@ -162,6 +164,9 @@ func (c *bulkFlags) list(ctx context.Context, o *operator, filter dynamostore.Fi
 func (c *bulkFlags) selects(record instances.Record, now time.Time) bool {
 	isInState := func(path string) bool { return path == c.State || strings.HasPrefix(path, c.State+".") }
 	if c.ended && (record.Status == statechart.Active || record.Forgotten) {
+		return false
+	}
+	if c.restorable && record.Status != statechart.Active && record.Parent == nil && !record.Owes() {
 		return false
 	}
 	if c.status != "" && record.Status != c.status || c.State != "" && !slices.ContainsFunc(record.State, isInState) || now.Sub(record.UpdatedAt) < c.OlderThan {

@@ -68,14 +68,10 @@ func (c *bulkResumeCommand) Run(ctx context.Context, s *session) error {
 
 // Run rearms each instance and its finished children. The stamp of the run is the instance's new step count.
 func (c *bulkRearmCommand) Run(ctx context.Context, s *session) error {
+	c.restorable = true
 	return c.run(ctx, s, "", []string{"rearm"}, func(o *operator, stamp int64) bulkAction {
 		r := &rearming{operator: o, stamp: stamp, family: true, found: view.Rearms{}}
-		return bulkAction{isDone: r.isDone, finish: r.try, apply: func(ctx context.Context, record instances.Record) error {
-			if record.Status != statechart.Active && record.Parent == nil {
-				return instances.ErrEnded
-			}
-			return r.try(ctx, record)
-		}}
+		return bulkAction{isDone: r.isDone, finish: r.try, apply: r.try}
 	})
 }
 
