@@ -202,3 +202,14 @@ func TestConditionsOnTheContext(t *testing.T) {
 		contains(u.t, u.run("bulk", "send", "--local", "--machine", "signup", "CANCEL", "type=x").err, `must not have the key "type"`)
 	})
 }
+
+// These commands write nothing to the history that could keep the reason.
+func TestBulkCommandsWithoutAnEntryInTheHistoryRefuseAReason(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"send CANCEL", "resume", "rearm"} {
+		got := user{t: t}.run(append([]string{"bulk"}, strings.Fields(line+" --machine signup --reason text")...)...)
+		if got.code != command.ExitUsage || !strings.Contains(got.err, "unknown flag --reason") {
+			t.Errorf("%s: expected exit code 2 and the flag to be unknown, got %+v", line, got)
+		}
+	}
+}

@@ -25,7 +25,6 @@ type bulkFlags struct {
 	Queue     string        `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue (${default})."`
 	OlderThan time.Duration `placeholder:"24h" help:"Only instances that have not changed for this long."`
 	Context   []string      `sep:"none" placeholder:"'PATH OP VALUE'" help:"Only instances whose context meets this condition, such as 'order.total >= 100'. The operators are = != < <= > >=. Repeatable."`
-	Reason    string        `placeholder:"TEXT" help:"The reason. The history of each instance keeps it with your AWS identity."`
 	Rate      int           `default:"25" help:"How many instances to process a second at most (${default})."`
 	Journal   string        `placeholder:"FILE" help:"The file that records the run, so that the same command can continue it (settle-bulk.journal)."`
 	DryRun    bool          `help:"List and count the instances, and change nothing."`
@@ -35,12 +34,19 @@ type bulkFlags struct {
 	// status is the status of the instances to process; empty means any. conditions are parsed from Context.
 	status     statechart.Status
 	conditions []condition
+	// reason is the flag of the commands that have reasonFlag.
+	reason string
 	// ended selects only instances that have ended and are not forgotten yet.
 	ended bool
 	// restorable selects only instances that rearm can change: active ones, children, and ended ones with effects to perform.
 	restorable bool
 	// copies are the places outside the table that also have the data of the processed instances.
 	copies []view.Copy
+}
+
+// reasonFlag is a flag of the bulk commands that write to the history of the instances.
+type reasonFlag struct {
+	Reason string `placeholder:"TEXT" help:"The reason. The history of each instance keeps it with your AWS identity."`
 }
 
 // bulkCommand groups the commands that change many instances.
@@ -58,11 +64,15 @@ type bulkCommand struct {
 
 type (
 	// bulkOperationCommand changes the instances. Its name is the kind of the change: stop, terminate, keep or unkeep.
-	bulkOperationCommand struct{ bulkFlags }
-	bulkResumeCommand    struct{ bulkFlags }
-	bulkRearmCommand     struct{ bulkFlags }
-	bulkMoveCommand      struct {
+	bulkOperationCommand struct {
 		bulkFlags
+		reasonFlag
+	}
+	bulkResumeCommand struct{ bulkFlags }
+	bulkRearmCommand  struct{ bulkFlags }
+	bulkMoveCommand   struct {
+		bulkFlags
+		reasonFlag
 		moveFlags
 	}
 	bulkSendCommand struct {
@@ -104,7 +114,7 @@ func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Statu
 	if path == "" {
 		path = "settle-bulk.journal"
 	}
-	run := bulkRun{Command: append(command, c.Machine, c.State, c.Tag, c.OlderThan.String(), strings.Join(c.Context, ";"), c.Reason), Table: c.Table, Stamp: s.Now().UnixMicro()}
+	run := bulkRun{Command: append(command, c.Machine, c.State, c.Tag, c.OlderThan.String(), strings.Join(c.Context, ";"), c.reason), Table: c.Table, Stamp: s.Now().UnixMicro()}
 	j, isNew, err := openJournal(path, run)
 	if err != nil {
 		return err

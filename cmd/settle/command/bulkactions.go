@@ -77,6 +77,7 @@ func (c *bulkRearmCommand) Run(ctx context.Context, s *session) error {
 
 // Run changes each instance.
 func (c *bulkOperationCommand) Run(ctx context.Context, s *session, line *kong.Context) error {
+	c.reason = c.Reason
 	return c.operate(ctx, s, instances.Operation{Kind: instances.OperationKind(line.Selected().Name)}, nil)
 }
 
@@ -86,6 +87,7 @@ func (c *bulkMoveCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	c.reason = c.Reason
 	return c.operate(ctx, s, instances.Operation{Kind: instances.Move, State: c.Place}, patches)
 }
 
@@ -109,7 +111,7 @@ func (c *bulkFlags) operate(ctx context.Context, s *session, op instances.Operat
 
 // operation returns the action that applies the operation to each instance.
 func (c *bulkFlags) operation(o *operator, op instances.Operation, stamp int64, apply func(context.Context, instances.Record, instances.Operation) error) bulkAction {
-	op.By, op.Reason = o.by, strings.TrimSpace(fmt.Sprintf("%s (bulk %d)", c.Reason, stamp))
+	op.By, op.Reason = o.by, strings.TrimSpace(fmt.Sprintf("%s (bulk %d)", c.reason, stamp))
 	return bulkAction{
 		isDone: func(record instances.Record) bool {
 			return slices.ContainsFunc(record.History, func(t instances.Transition) bool { return isOfRun(t, op) })

@@ -94,12 +94,13 @@ func (c *forgetCommand) forget(ctx context.Context, s *session, f *forgetting, i
 
 type bulkForgetCommand struct {
 	bulkFlags
+	reasonFlag
 	forgetFlags
 }
 
 // Run forgets each instance.
 func (c *bulkForgetCommand) Run(ctx context.Context, s *session) error {
-	c.ended, c.copies = true, view.Copies()
+	c.ended, c.copies, c.reason = true, view.Copies(), c.Reason
 	return c.run(ctx, s, "", []string{string(instances.Forget)}, func(o *operator, stamp int64) bulkAction {
 		f := newForgetting(o, c.queues(c.awsFlags, c.Queue))
 		op := instances.Operation{Kind: instances.Forget, At: s.Now()}

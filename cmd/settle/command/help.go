@@ -20,8 +20,8 @@ const bulkHelp = `The command first lists the instances that match the filter, b
 asks, and processes each instance once, at a bounded rate. An instance that no longer matches when its turn comes is
 skipped. An instance that fails is reported, and the others continue; the exit code is then 1.
 
-The journal records the instances and their outcomes. To continue a run that was interrupted, repeat the same command. The
-history of each instance shows the change with your reason and the stamp of the run.
+The journal records the instances and their outcomes. To continue a run that was interrupted, repeat the same command. A
+command with --reason adds the change to the history of each instance, with your reason and the stamp of the run.
 
 `
 
