@@ -48,6 +48,13 @@ func TestMessagesUseTheNameOfTheProgram(t *testing.T) {
 			t.Errorf("%q: expected an error that begins with %q, got %q", program, want, got.err)
 		}
 	}
+	for _, name := range []string{"acme-settle", "settle-acme", "mysettle"} {
+		help := u.calledBy(name, "send", "--help").out
+		contains(t, help, "Usage: "+name+" send ", "    "+name+" send signup/")
+		if strings.Contains(help, "acme-acme") || strings.Contains(help, "mymy") {
+			t.Errorf("expected the name %s once in each place, got\n%s", name, help)
+		}
+	}
 	contains(t, u.calledBy("the-library", "completion", "bash").out, "\n_the_library() {\n", "\ncomplete -F _the_library the-library\n")
 }
 

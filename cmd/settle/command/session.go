@@ -124,9 +124,9 @@ func (s *session) help(options kong.HelpOptions, ctx *kong.Context) error {
 	for _, command := range ctx.Model.Children {
 		commands = append(commands, regexp.QuoteMeta(command.Name))
 	}
-	example := regexp.MustCompile(`\bsettle (` + strings.Join(commands, "|") + `)\b`)
+	example := regexp.MustCompile(`(^|[^\w-])settle (` + strings.Join(commands, "|") + `)\b`)
 	files := strings.NewReplacer("completions/settle", "completions/"+s.name(), "/_settle", "/_"+s.name())
-	_, err = io.WriteString(out, files.Replace(example.ReplaceAllString(text.String(), s.name()+" $1")))
+	_, err = io.WriteString(out, files.Replace(example.ReplaceAllString(text.String(), "${1}"+s.name()+" $2")))
 	return err
 }
 
