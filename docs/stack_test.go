@@ -294,3 +294,23 @@ func TestTheDeployPageHasEachFieldOfProps(t *testing.T) {
 	rows := rowsOf(t, tablesOf(sectionOf(t, "docs/deploy.md", "## With CDK"))[0])
 	sameNames(t, "field of Props", slices.Sorted(maps.Keys(rows)), fields)
 }
+
+// The construct refuses the base paths that the gateway refuses at its start. It is a module of its own, so it has a copy of
+// the API's paths.
+func TestTheConstructKnowsThePathsOfTheAPI(t *testing.T) {
+	t.Parallel()
+	found := regexp.MustCompile("apiPath = regexp.MustCompile\\(`(.*)`\\)").FindStringSubmatch(read(t, "infra/cdk/props.go"))
+	if found == nil {
+		t.Fatal("expected apiPath in infra/cdk/props.go")
+	}
+	apiPath := regexp.MustCompile(found[1])
+	routes := regexp.MustCompile(`"(/[a-z.]+)[/"]`).FindAllStringSubmatch(read(t, "runtime/gateway/routes.go"), -1)
+	if len(routes) < 5 {
+		t.Fatalf("expected five paths or more in runtime/gateway/routes.go, got %v", routes)
+	}
+	for _, route := range routes {
+		if !apiPath.MatchString(route[1]) {
+			t.Errorf("expected apiPath to match %s, got %s", route[1], apiPath)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -238,6 +239,13 @@ func (p Props) validate() error {
 		if parsed, err := url.Parse(base); err != nil || parsed.Scheme != "https" || parsed.Host == "" || strings.HasSuffix(base, "/") || base != "https://"+parsed.Host+parsed.Path {
 			return fmt.Errorf("cdk: expected Props.CallbackBase such as https://api.example.com/settle, without a slash at its end, got %q", base)
 		}
+		// The gateway refuses to start with such a base path.
+		switch below := p.basePath(); {
+		case below != "" && path.Clean(below) != below:
+			return fmt.Errorf("cdk: expected Props.CallbackBase with a path such as /settle, without empty and dot segments, got %q", base)
+		case apiPath.MatchString(below):
+			return fmt.Errorf("cdk: expected Props.CallbackBase with a path that does not start like a path of the API, got %q: choose another API mapping", base)
+		}
 	}
 	if p.EventBus != nil && p.WithoutEventBus {
 		return fmt.Errorf("cdk: expected Props.EventBus or Props.WithoutEventBus, got both: remove one")
@@ -278,6 +286,9 @@ func (p Props) basePath() string {
 	}
 	return base.Path
 }
+
+// apiPath matches the paths of the gateway's API, which a base path must not start with.
+var apiPath = regexp.MustCompile(`^/(aliases|healthz|instances|machines|openapi\.json|webhooks)(/|$)`)
 
 // settleName matches valid names of queues and schedule groups.
 var settleName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
