@@ -77,7 +77,7 @@ func gcSettings(lookup func(name string) (string, bool)) (percent int, limit int
 	}
 	text, _ := lookup("AWS_LAMBDA_FUNCTION_MEMORY_SIZE")
 	megabytes, err := strconv.ParseInt(text, 10, 32)
-	return 400, megabytes << 20 / 4 * 3, err == nil
+	return 400, megabytes << 20 / 4 * 3, err == nil && megabytes > 0
 }
 
 // Start builds the handler of a function from the variables that `lookup` finds and the configuration that `load`

@@ -29,7 +29,7 @@ func TestGarbageMayFillThreeQuartersOfTheMemory(t *testing.T) {
 	if percent, limit, ok := gcSettings(hosttest.Environment(memory)); percent != 400 || limit != 192<<20 || !ok {
 		t.Errorf("expected 400 %% and 192 MiB, got %d %%, %d, %t", percent, limit, ok)
 	}
-	for _, environment := range [][]string{{}, {memory, "GOGC=50"}, {memory, "GOMEMLIMIT=100MiB"}, {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=much"}} {
+	for _, environment := range [][]string{{}, {memory, "GOGC=50"}, {memory, "GOMEMLIMIT=100MiB"}, {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=much"}, {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=0"}, {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=-1"}} {
 		if _, _, ok := gcSettings(hosttest.Environment(environment...)); ok {
 			t.Errorf("%v: expected the defaults", environment)
 		}
