@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 )
 
-// ClockPath is the path of the clock on a server of Listen. GET returns a ClockState. POST with an AdvanceRequest moves
+// ClockPath is the path of the clock on a server of Listen. GET and HEAD return a ClockState. POST with an AdvanceRequest moves
 // the clock by Cloud.Advance, and returns a ClockState when it is done. It answers an error with the text of the error:
 // with the status 400 for an invalid duration, and 409 if the clock is real or is being advanced.
 const ClockPath = "/_awslocal/clock"
@@ -35,7 +36,7 @@ type ClockState struct {
 func (c *Cloud) serveClock(w http.ResponseWriter, r *http.Request) {
 	state := ClockState{Clock: "real"}
 	switch r.Method {
-	case http.MethodGet:
+	case http.MethodGet, http.MethodHead:
 	case http.MethodPost:
 		done, status, err := c.serveAdvance(w, r)
 		if err != nil {
@@ -45,8 +46,8 @@ func (c *Cloud) serveClock(w http.ResponseWriter, r *http.Request) {
 		from := done.From.UTC()
 		state.From, state.Steps = &from, &done.Steps
 	default:
-		w.Header().Set("Allow", "GET, POST")
-		http.Error(w, "expected GET or POST, got "+r.Method, http.StatusMethodNotAllowed)
+		w.Header().Set("Allow", "GET, HEAD, POST")
+		http.Error(w, "expected GET, HEAD or POST, got "+r.Method, http.StatusMethodNotAllowed)
 		return
 	}
 	state.Now = c.now().UTC()
@@ -66,7 +67,11 @@ const advanceBytesMax = 1 << 10
 // serveAdvance moves the clock as the request asks. The status belongs to the error.
 func (c *Cloud) serveAdvance(w http.ResponseWriter, r *http.Request) (done Advanced, status int, err error) {
 	var request AdvanceRequest
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, advanceBytesMax)).Decode(&request); err != nil {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, advanceBytesMax))
+	if err == nil {
+		err = json.Unmarshal(body, &request)
+	}
+	if err != nil {
 		return Advanced{}, http.StatusBadRequest, fmt.Errorf(`expected a JSON object such as {"advance": "72h"}: %w`, err)
 	}
 	d, err := time.ParseDuration(request.Advance)

@@ -133,7 +133,7 @@ func (s *session) callClock(ctx context.Context, method string, body []byte) (st
 		return state, fmt.Errorf("reading the clock of %s: %w", s.Endpoint, err)
 	case response.StatusCode == http.StatusOK && json.Unmarshal(text, &state) == nil && state.Clock != "":
 		return state, nil
-	case response.StatusCode == http.StatusConflict, response.StatusCode == http.StatusServiceUnavailable:
+	case response.StatusCode == http.StatusBadRequest && strings.HasPrefix(string(text), awslocal.ErrAdvance.Error()), response.StatusCode == http.StatusConflict, response.StatusCode == http.StatusServiceUnavailable:
 		return state, s.explainClock(response.StatusCode, strings.TrimSpace(string(text)))
 	case response.StatusCode == http.StatusForbidden:
 		return state, errors.New(strings.TrimSpace(string(text)))

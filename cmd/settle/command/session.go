@@ -172,11 +172,7 @@ func (s *session) run(ctx context.Context, args []string) int {
 	case errors.As(err, &failed) && failed.Op == "write": // Writing the help text failed.
 		return s.fail(failed)
 	case err != nil:
-		text := strings.ReplaceAll(err.Error(), ` value but got "EOL" (<EOL>)`, ", got no value") // kong's name for the end of the command
-		if strings.HasPrefix(text, `expected "`) {
-			text = "an argument is missing: " + text
-		}
-		return s.fail(fmt.Errorf("%w: %s; see %s --help", errUsage, text, s.calledOf(err)))
+		return s.fail(fmt.Errorf("%w: %s; see %s --help", errUsage, usageText(err, args), s.calledOf(err)))
 	}
 	s.remember(command)
 	if s.given["local"] != "" {
@@ -212,6 +208,24 @@ func (s *session) breakLine() {
 	if s.StderrTTY {
 		s.writeErr("\n")
 	}
+}
+
+// kongDuration matches kong's message about a duration that time.ParseDuration refuses.
+var kongDuration = regexp.MustCompile(`expected duration but got ("[^"]*"): .*`)
+
+// usageText returns a better text for kong's error about the command line.
+func usageText(err error, args []string) string {
+	text := strings.ReplaceAll(err.Error(), ` value but got "EOL" (<EOL>)`, ", got no value") // kong's name for the end of the command
+	text = kongDuration.ReplaceAllString(text, "expected a duration such as 72h, got $1")
+	for _, arg := range args { // kong takes a negative duration for a flag.
+		if _, err := time.ParseDuration(arg); err == nil && arg[0] == '-' && strings.HasPrefix(text, "unknown flag "+arg[:2]) {
+			return fmt.Sprintf("expected a duration such as 72h, got %q", arg)
+		}
+	}
+	if strings.HasPrefix(text, `expected "`) {
+		text = "an argument is missing: " + text
+	}
+	return text
 }
 
 // calledOf returns the command that was parsed before the error.
