@@ -187,12 +187,12 @@ func TestClockOfARealDevCannotBeAdvanced(t *testing.T) {
 	dev.end(t)
 }
 
-// withClock runs the test as withStack does, but with a stack that has a virtual clock.
-func withClock(t *testing.T, test func(user)) {
+// withClock runs the test as withMachines does, but with a stack that has a virtual clock.
+func withClock(t *testing.T, config command.Config, test func(user)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		hosted := func(string) []durable.Machine {
-			return settle().Machines(command.Environment{Logger: slog.New(slog.DiscardHandler)})
+			return config.Machines(command.Environment{Logger: slog.New(slog.DiscardHandler)})
 		}
 		running, err := stack.Start(t.Context(), hosted, stack.Config{Clock: awslocal.NewClock(nil), Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
@@ -204,13 +204,13 @@ func withClock(t *testing.T, test func(user)) {
 			}
 		}()
 		synctest.Wait() // The pollers wait for messages.
-		test(user{t: t, stack: running})
+		test(user{t: t, stack: running, config: config})
 	})
 }
 
 func TestClockCommandsPrintTheTime(t *testing.T) {
 	t.Parallel()
-	withClock(t, func(u user) {
+	withClock(t, settle(), func(u user) {
 		for _, step := range []struct{ command, want string }{
 			{"clock", "2000-01-01 00:00:00 UTC (virtual, 0s ahead of the real time)\n"},
 			{"send --local signup/42 SIGN_UP email=ada@example.com name=Ada", ""},
@@ -227,6 +227,19 @@ func TestClockCommandsPrintTheTime(t *testing.T) {
 		u.must("clock", "advance", "361h")
 		if got := u.run("get", "--local", "signup/42"); got.code != command.ExitNotFound {
 			u.t.Errorf("expected TTL to delete the instance, got %+v", got)
+		}
+	})
+}
+
+func TestAdvanceShowsTheTimeThatTheClockHasReached(t *testing.T) {
+	t.Parallel()
+	withClock(t, (&work{toil: 5 * time.Second}).config(), func(u user) {
+		u.must("clock", "advance", "72h")
+		u.must("send", "--local", "work/1", "START")
+		got := u.runAs(command.Process{StdoutTTY: true, StderrTTY: true, Columns: 80}, "clock", "advance", "1h")
+		contains(u.t, got.out, "The clock is at 2000-01-04 01:00:05 UTC, ")
+		if !regexp.MustCompile(`\radvancing the clock, now at 2000-01-04 00:00:0[34] UTC, 4s\x1b`).MatchString(got.err) {
+			u.t.Errorf("expected the time after four seconds, got %q", got.err)
 		}
 	})
 }

@@ -132,7 +132,7 @@ func TestCLIDocumentsTheJSONOfEachCommand(t *testing.T) {
 	withStack(t, s.checkSignUps)
 	w := &work{toil: time.Second}
 	withWork(t, w, func(u user) { s.checkWork(u, w) })
-	withClock(t, func(u user) { s.check(u, "clock", "clock advance 72h") })
+	withClock(t, settle(), func(u user) { s.check(u, "clock", "clock advance 72h") })
 	got := user{t: t}.runWith(`{"type": "SIGN_UP", "email": "ada@example.com", "name": "Ada"}`, "simulate", "signup")
 	s.checkText(t, "simulate", strings.SplitN(got.out, "\n", 2)[1])
 	if !maps.EqualFunc(s.want, s.checked, func(any, bool) bool { return true }) {

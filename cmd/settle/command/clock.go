@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -60,7 +61,9 @@ func (c *clockAdvanceCommand) Run(ctx context.Context, s *session) error {
 	if c.By <= 0 || c.By > awslocal.AdvanceMax {
 		return fmt.Errorf("%w: expected a duration of more than zero and at most %v, got %v", errUsage, awslocal.AdvanceMax, c.By)
 	}
-	defer s.newTask("advancing the clock").end()
+	progress := s.newTask("advancing the clock")
+	defer progress.end()
+	defer s.showClock(ctx, progress)()
 	body, err := json.Marshal(awslocal.AdvanceRequest{Advance: c.By.String()})
 	if err != nil {
 		return err
@@ -79,6 +82,24 @@ func (c *clockAdvanceCommand) Run(ctx context.Context, s *session) error {
 		}
 		return s.printf("The clock is at %s, %v ahead of the real time. %s\n", s.clockTime(state.Now), time.Duration(state.AheadSeconds)*time.Second, due)
 	})
+}
+
+// showClock shows the time of the clock as progress on a terminal, until the caller calls stop.
+func (s *session) showClock(ctx context.Context, progress *progress) (stop func()) {
+	if !s.StderrTTY {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var polling sync.WaitGroup
+	polling.Go(func() {
+		for ctx.Err() == nil {
+			if state, err := s.readClock(ctx); err == nil {
+				progress.say("advancing the clock, now at " + s.clockTime(state.Now))
+			}
+			pause(ctx, progressEvery)
+		}
+	})
+	return func() { cancel(); polling.Wait() }
 }
 
 // clockTime formats a time as other commands do.
