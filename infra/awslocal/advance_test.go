@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"runtime"
 	"strconv"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 
 	"github.com/settle-run/settle/infra/awslocal"
 )
@@ -110,6 +112,115 @@ func TestAdvance_stays_within_200_years(t *testing.T) {
 			t.Errorf("want the clock to stay %v ahead, got %v", awslocal.AheadMax, got)
 		}
 	})
+}
+
+// invoked is a function that calls itself.
+type invoked func() ([]byte, error)
+
+// Invoke implements awslocal.Invoker.
+func (f invoked) Invoke(context.Context, []byte) ([]byte, error) { return f() }
+
+func TestAdvance_waits_for_the_functions_of_executions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cloud, clock := virtual()
+		began := clock.Now()
+		var at time.Duration
+		err := cloud.Register("f", awslocal.Function{Timeout: 30 * time.Second, Start: func() awslocal.Invoker {
+			return invoked(func() ([]byte, error) {
+				time.Sleep(5 * time.Second)
+				at = clock.Now().Sub(began)
+				return []byte(`{}`), nil
+			})
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWorkflows(t, cloud)
+		execution := w.start(w.create("m", `"S": {"Type": "Wait", "Seconds": 3600, "Next": "T"}, "T": {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke",
+			"Parameters": {"FunctionName": "f"}, "Next": "W"}, "W": {"Type": "Wait", "Seconds": 3600, "End": true}`), "1", `{}`)
+		advance(t, cloud, 3*time.Hour)
+		w.wantEnd(execution, types.ExecutionStatusSucceeded, `{"ExecutedVersion":"$LATEST","Payload":{},"StatusCode":200}`)
+		if at != time.Hour {
+			t.Errorf("want the function to work at 1h, got %v", at)
+		}
+	})
+}
+
+// The messages take the clock through all its phases: held, running while it is held for long, and released.
+func TestClock_never_runs_backwards(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cloud, clock := virtual()
+		q := addQueue(t, cloud, "queue", nil)
+		slow := newWork(clock)
+		slow.takes = 25 * time.Second
+		slow.poll(t, q)
+		synctest.Wait()
+		q.sendDelayed("a", 60)
+		q.sendDelayed("b", 65)
+		var advancing sync.WaitGroup
+		advancing.Go(func() { advance(t, cloud, 62*time.Second) })
+		for last := clock.Now(); time.Since(slow.began) < time.Minute; time.Sleep(100 * time.Millisecond) {
+			now := clock.Now()
+			if now.Before(last) || now.Before(time.Now().Add(-10*time.Second)) {
+				t.Fatalf("want at least %v, got %v at %v of the real clock", last, now, time.Now())
+			}
+			last = now
+		}
+		advancing.Wait()
+	})
+}
+
+// A process is killed while Advance holds the clock. The next process continues no earlier, and at least as far ahead of the
+// real clock as before the advance.
+func TestClock_continues_after_a_kill_during_an_advance(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{0, 96 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			dir, clock := t.TempDir(), awslocal.NewClock(nil)
+			cloud, err := awslocal.Open(awslocal.Config{Data: dir, Clock: clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := cloud.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			if ahead > 0 {
+				advance(t, cloud, ahead)
+			}
+			q := addQueue(t, cloud, "queue", nil)
+			slow := newWork(clock)
+			slow.takes = 8 * time.Second
+			slow.then = func(body string) {
+				reached, killed := clock.Now(), t.TempDir()
+				if err := os.CopyFS(killed, os.DirFS(dir)); err != nil {
+					t.Error(err)
+				}
+				next := awslocal.NewClock(nil)
+				again, err := awslocal.Open(awslocal.Config{Data: killed, Clock: next})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if now := next.Now(); now.Before(reached) || next.Ahead() < ahead {
+					t.Errorf("%v, killed at %s: want at least %v and %v ahead, got %v and %v", ahead, body, reached, ahead, now, next.Ahead())
+				}
+				if err := again.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			slow.poll(t, q)
+			synctest.Wait()
+			for body, seconds := range map[string]int32{"a": 1, "b": 2, "c": 900} {
+				q.sendDelayed(body, seconds)
+			}
+			advance(t, cloud, 15*time.Minute)
+			slow.want(t, map[string]time.Duration{"a": time.Second, "b": 2 * time.Second, "c": 15 * time.Minute})
+		})
+	}
 }
 
 // arrivals is a function that records how long, on the clock, a message waited for it at most.
