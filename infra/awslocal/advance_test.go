@@ -15,6 +15,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/infra/awslocal"
 )
@@ -91,6 +92,30 @@ func TestAdvance_performs_the_work_of_an_overshoot(t *testing.T) {
 		slow.want(t, map[string]time.Duration{"a": time.Second, "b": 8 * time.Second})
 		if passed := time.Since(before); passed != 16*time.Second || done.To.Sub(done.From) != passed {
 			t.Errorf("want the clock to run on for both messages, got %v in %v", done.To.Sub(done.From), passed)
+		}
+	})
+}
+
+// A client that waits for a message with a long poll counts as a poller.
+func TestAdvance_stops_for_a_waiting_receive(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cloud, clock := virtual()
+		q := addQueue(t, cloud, "queue", nil)
+		q.sendDelayed("a", 60)
+		began := clock.Now()
+		var receiving sync.WaitGroup
+		receiving.Go(func() {
+			out, err := q.client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &q.url, WaitTimeSeconds: 20})
+			if err != nil || len(out.Messages) != 1 {
+				t.Errorf("want the message, got %v and %v", out, err)
+			}
+		})
+		synctest.Wait()
+		done := advance(t, cloud, time.Hour)
+		receiving.Wait()
+		if done.Steps != 1 || done.To.Sub(began) != time.Hour {
+			t.Errorf("want one step on the way to one hour, got %d steps and %v", done.Steps, done.To.Sub(began))
 		}
 	})
 }
