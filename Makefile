@@ -274,7 +274,7 @@ deploy deploy-cdk: ARCHS := arm64
 .PHONY: deploy
 deploy: functions ## deploy the stack STACK with the aws CLI; OWN= BUCKET= BUCKET_OWNER= PARAMETERS='Name=value ...', DRY=1 only prints the steps
 	@$(GO) run ./infra/pack $(OWN) $(DEPLOYED) | \
-		STACK='$(STACK)' BUCKET='$(BUCKET)' BUCKET_OWNER='$(BUCKET_OWNER)' PARAMETERS='$(PARAMETERS)' DRY='$(DRY)' infra/deploy.sh
+		STACK='$(STACK)' BUCKET='$(BUCKET)' BUCKET_OWNER='$(BUCKET_OWNER)' PARAMETERS='$(PARAMETERS)' OWN='$(OWN)' DRY='$(DRY)' infra/deploy.sh
 
 COMMA := ,
 
@@ -282,10 +282,10 @@ COMMA := ,
 CDK ?= testdata/npm/node_modules/.bin/cdk
 
 .PHONY: deploy-cdk
-deploy-cdk: functions $(INFRA)/testdata/npm/node_modules/.package-lock.json ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= BUCKETS= ALARMS= EVENTS= CONCURRENCY= RESERVE= STREAM= TABLE= ROTATE= BUS=, DRY=1 only synthesizes
+deploy-cdk: functions $(INFRA)/testdata/npm/node_modules/.package-lock.json ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= CALLBACKS= BUCKETS= ALARMS= EVENTS= CONCURRENCY= RESERVE= STREAM= TABLE= ROTATE= BUS=, DRY=1 only synthesizes
 	cd $(INFRA) && GOWORK=off $(CDK) $(if $(DRY),synth --quiet,deploy) -c stack='$(STACK)' -c buckets='$(BUCKETS)' \
 		-c alarms='$(ALARMS)' -c events='$(EVENTS)' -c concurrency='$(CONCURRENCY)' -c reserve='$(RESERVE)' -c stream='$(STREAM)' -c table='$(TABLE)' -c rotate='$(ROTATE)' -c bus='$(BUS)' \
-		-c functions='$(if $(OWN),$(abspath $(OWN))$(COMMA))$(CURDIR)/$(DEPLOYED)' -c own='$(if $(OWN),true)'
+		-c functions='$(if $(OWN),$(abspath $(OWN))$(COMMA))$(CURDIR)/$(DEPLOYED)' -c own='$(if $(OWN),true)' -c callbacks='$(CALLBACKS)'
 
 .PHONY: destroy
 destroy: ## delete the stack STACK, unless it has active instances or messages in its queues; FORCE=1 deletes it anyway, DELETE_TABLE=1 also deletes the table, DRY=1 only prints the steps

@@ -9,6 +9,8 @@
 #   BUCKET        the bucket for the zips; by default settle-code-ACCOUNT-REGION, which is created if missing
 #   BUCKET_OWNER  the account that owns BUCKET; by default the account of the credentials
 #   PARAMETERS    parameters of the template, such as 'AlarmTopic=arn:... ConsumerConcurrency=20 UploadBuckets=sales,warehouse RotateEnrichCallbackKey=on'
+#   OWN           the folder of your own functions, if ZIPS contains any: the stack then has no open route, unless PARAMETERS sets
+#                 GitHubWebhook=on or Callbacks=on
 #   DRY=1         prints the commands without running them
 set -euo pipefail
 
@@ -85,6 +87,11 @@ for parameter in ${more[@]+"${more[@]}"}; do
 		exit 2
 	fi
 done
+if [[ -n ${OWN:-} ]]; then # Own functions may have no handler for the open routes.
+	for route in GitHubWebhook Callbacks; do
+		if [[ " ${more[*]-} " != *" $route="* ]]; then more+=("$route=off"); fi
+	done
+fi
 if [[ -n ${DRY:-} ]]; then
 	account=ACCOUNT region=${AWS_REGION:-${AWS_DEFAULT_REGION:-REGION}}
 else

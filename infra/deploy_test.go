@@ -132,6 +132,19 @@ func TestDeployUploadsTheFunctionsAndDeploysTheTemplate(t *testing.T) {
 	}
 }
 
+func TestOwnFunctionsGetNoOpenRouteUnlessAsked(t *testing.T) {
+	t.Parallel()
+	for parameters, want := range map[string]string{
+		"": " GitHubWebhook=off Callbacks=off", "Callbacks=on": " Callbacks=on GitHubWebhook=off", "AlarmTopic=a": " AlarmTopic=a GitHubWebhook=off Callbacks=off",
+		"GitHubWebhook=on Callbacks=on": " GitHubWebhook=on Callbacks=on",
+	} {
+		said, calls, code := script(t, "deploy.sh", keys, nil, "OWN=build", "PARAMETERS="+parameters)
+		if deployed := with(calls, "cloudformation deploy"); code != 0 || len(deployed) != 1 || !strings.HasSuffix(deployed[0], "TokentaskCode=settle/tokentask-6.zip"+want) {
+			t.Errorf("%q: expected %q, got %d and %q\n%s", parameters, want, code, deployed, said)
+		}
+	}
+}
+
 func TestScriptsRequireARegion(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"deploy.sh", "destroy.sh"} {
@@ -193,7 +206,7 @@ func TestDeployRejectsInvalidInput(t *testing.T) {
 		{keys, "STACK=" + strings.Repeat("a", 65), "expected STACK to be a name"},
 		{"consumer consumer-1.zip SUM= zips/consumer.zip\n", "DRY=1", "expected six functions"},
 		{strings.ReplaceAll(keys, " SUM=", ""), "DRY=1", "expected lines with a function, a key, a checksum and a path, got: delay"},
-		{keys, "PARAMETERS=ConsumerConcurrency=20 AlarmTopics=arn:aws:sns:eu-central-1:123456789012:alarms", "with one of the names UploadBuckets AlarmTopic ConsumerConcurrency EventBus EventsPerFiveMinutes ExistingTable ReserveConsumerConcurrency TableStream RotateEnrichCallbackKey RotateGitHubWebhookSecret, got 'AlarmTopics=arn:"},
+		{keys, "PARAMETERS=ConsumerConcurrency=20 AlarmTopics=arn:aws:sns:eu-central-1:123456789012:alarms", "with one of the names UploadBuckets AlarmTopic ConsumerConcurrency EventBus EventsPerFiveMinutes ExistingTable ReserveConsumerConcurrency TableStream GitHubWebhook Callbacks RotateEnrichCallbackKey RotateGitHubWebhookSecret, got 'AlarmTopics=arn:"},
 		{keys, "PARAMETERS=AlarmTopic", "got 'AlarmTopic'"},
 		{keys, "PARAMETERS=AlarmTopi.=x", "got 'AlarmTopi.=x'"},
 		{keys, "PARAMETERS=-V=x", "got '-V=x'"},

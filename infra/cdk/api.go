@@ -39,9 +39,13 @@ const (
 	requestsBurst     = 1250
 )
 
-// routes returns the routes of the stack.
+// routes returns the routes of the stack. An open route needs a handler: GitHub's webhook needs its secret, and callbacks
+// need enrich's key or Props.Callbacks.
 func (s *Settle) routes() []route {
-	return slices.DeleteFunc(slices.Clone(routes), func(r route) bool { return r.id == "PostGitHub" && s.secrets.GitHubWebhook == nil })
+	return slices.DeleteFunc(slices.Clone(routes), func(r route) bool {
+		return r.id == "PostGitHub" && s.secrets.GitHubWebhook == nil ||
+			r.id == "PostCallback" && s.secrets.EnrichCallbackKey == nil && !s.props.Callbacks
+	})
 }
 
 // addAPI adds the HTTP API. The functions need its address.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
@@ -193,6 +194,8 @@ func plain(stack awscdk.Stack) {
 		AddPropertyOverride(jsii.String("Threshold"), events.ValueAsNumber())
 	reserve(stack, settle.Functions[cdk.Consumer], concurrency.ValueAsNumber())
 	tableStream(stack, settle.Table)
+	openRoute(stack, settle, "GitHubWebhook", "PostGitHubRoute", "POST /webhooks/github", "GitHub's webhook for the machine job")
+	openRoute(stack, settle, "Callbacks", "PostCallbackRoute", "POST /webhooks/{provider}/{id}/{until}/{key}", "callbacks of third parties, as the machine enrich awaits them")
 	rotation(stack, settle, "EnrichCallbackKey", "SETTLE_ENRICH_CALLBACK_KEY", cdk.Consumer, cdk.Gateway)
 	rotation(stack, settle, "GitHubWebhookSecret", "SETTLE_GITHUB_WEBHOOK_SECRET", cdk.Gateway)
 	settle.AddOutputs()
@@ -230,6 +233,25 @@ func tableStream(stack awscdk.Stack, table awsdynamodb.Table) {
 	})
 	table.Node().DefaultChild().(awsdynamodb.CfnTable).AddPropertyOverride(jsii.String("StreamSpecification"),
 		awscdk.Fn_ConditionIf(jsii.String("HasTableStream"), map[string]any{"StreamViewType": "NEW_AND_OLD_IMAGES"}, awscdk.Aws_NO_VALUE()))
+}
+
+// openRoute adds a parameter that removes a route without IAM authorization and its limit. DependsOn accepts no condition,
+// so a reference in the stage's metadata makes the stage wait for the route.
+func openRoute(stack awscdk.Stack, settle *cdk.Settle, id, route, key, purpose string) {
+	opens := awscdk.NewCfnParameter(stack, &id, &awscdk.CfnParameterProps{
+		Default: "on", AllowedValues: jsii.Strings("off", "on"),
+		Description: jsii.String("On: the HTTP API has the route for " + purpose + ", without IAM authorization. Off: it has no such route."),
+	})
+	has := awscdk.NewCfnCondition(stack, jsii.String("Has"+id), &awscdk.CfnConditionProps{
+		Expression: awscdk.Fn_ConditionEquals(opens.ValueAsString(), "on"),
+	})
+	opened := settle.Scope.Node().FindChild(&route).(awsapigatewayv2.CfnRoute)
+	opened.CfnOptions().SetCondition(has)
+	stage := settle.Scope.Node().FindChild(jsii.String("HttpApiStage")).(awsapigatewayv2.CfnStage)
+	limits := stage.RouteSettings().(map[string]any)
+	stage.AddPropertyOverride(jsii.String("RouteSettings."+key), awscdk.Fn_ConditionIf(has.LogicalId(), limits[key], awscdk.Aws_NO_VALUE()))
+	stage.RemoveDependency(opened)
+	stage.AddMetadata(&route, awscdk.Fn_ConditionIf(has.LogicalId(), opened.Ref(), awscdk.Aws_NO_VALUE()))
 }
 
 // rotation adds a parameter that rotates a secret, as Secrets.RotateEnrichCallbackKey does. During a rotation, the

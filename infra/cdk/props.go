@@ -130,9 +130,12 @@ type Props struct {
 	// WithoutEventBus drops the events that charts emit. The consumer then logs a warning at its start if a chart emits.
 	WithoutEventBus bool
 	// WithoutExamples omits everything that only this repository's machines need: the workflows of infra/workflows, the
-	// secrets of signup and enrich, and GitHub's webhook. A secret that is set in Secrets stays, and so does its
+	// secrets of signup and enrich, GitHub's webhook and the route for callbacks. A secret that is set in Secrets stays, and so does its
 	// feature. Set WithoutExamples if the consumer hosts your own machines.
 	WithoutExamples bool
+	// Callbacks adds the open route for callbacks of third parties. Set it if your gateway accepts callbacks. A stack with
+	// a key for enrich's callbacks always has the route.
+	Callbacks bool
 	// UploadBuckets are the names of S3 buckets. New objects in them become events of the machine upload, through the
 	// function objects. The buckets must be in the stack's Region and must send their events to EventBridge. None by
 	// default: the stack then has no function objects.

@@ -22,6 +22,7 @@ type resource struct {
 	Type           string
 	Properties     object
 	DeletionPolicy string
+	DependsOn      []string
 }
 
 // synthesized returns the resources of a stack.
@@ -285,8 +286,8 @@ func TestWorkflowsThatChartsStart(t *testing.T) {
 	}
 	for id, resource := range resources {
 		isWorkflow := resource.Type == "AWS::StepFunctions::StateMachine" && !strings.HasPrefix(id, "Audit")
-		isWebhook := resource.Type == "AWS::ApiGatewayV2::Route" && resource.Properties["RouteKey"] == "POST /webhooks/github"
-		if isWorkflow || isWebhook || resource.Type == "AWS::SecretsManager::Secret" {
+		isOpen := resource.Type == "AWS::ApiGatewayV2::Route" && resource.Properties["AuthorizationType"] != "AWS_IAM"
+		if isWorkflow || isOpen || resource.Type == "AWS::SecretsManager::Secret" {
 			t.Errorf("expected no resource of the examples, got %s", id)
 		}
 	}
@@ -303,7 +304,7 @@ func TestBatchSizeAndWebhookLimit(t *testing.T) {
 	t.Parallel()
 	resources := synthesized(t, func(stack awscdk.Stack) {
 		p := props()
-		p.ConsumerBatch, p.WebhooksPerSecond, p.WithoutExamples = 1, 7, true
+		p.ConsumerBatch, p.WebhooksPerSecond, p.WithoutExamples, p.Callbacks = 1, 7, true, true
 		p.Secrets.GitHubWebhook = awscdk.SecretValue_SecretsManager(jsii.String("mine"), nil)
 		cdk.NewSettle(stack, "Settle", p)
 	})
@@ -317,6 +318,9 @@ func TestBatchSizeAndWebhookLimit(t *testing.T) {
 	want := map[string]any{"POST /webhooks/github": limit, "POST /webhooks/{provider}/{id}/{until}/{key}": limit}
 	if !reflect.DeepEqual(stage.Properties["RouteSettings"], want) {
 		t.Errorf("route limits: expected %v, got %v", want, stage.Properties["RouteSettings"])
+	}
+	if len(stage.DependsOn) != 2 {
+		t.Errorf("expected the stage to wait for both routes, got %v", stage.DependsOn)
 	}
 	if got := environment(t, resources, "Gateway")["SETTLE_GITHUB_WEBHOOK_SECRET"]; got != "{{resolve:secretsmanager:mine:SecretString:::}}" {
 		t.Errorf("webhook secret: expected the given one, got %v", got)

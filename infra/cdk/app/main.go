@@ -4,6 +4,7 @@
 //	functions    the folder of the built functions; several are separated by commas, your own first
 //	buckets      the S3 buckets whose uploads become events of the machine upload, separated by commas; none by default
 //	own          true if the consumer hosts your own machines; the stack then has no examples
+//	callbacks    on adds the open route for callbacks, if own is true and your gateway accepts them; off by default
 //	alarms       the ARN of an SNS topic for alarms; by default, alarms are only shown in the console
 //	bus          the name of the event bus for the events that charts emit; if unset, default; none drops the events
 //	table        the name of an existing table to use, such as a restored one; by default, the stack has its own
@@ -57,6 +58,7 @@ func fill(app awscdk.App) {
 		props.ExistingTable = &table
 	}
 	props.TableStream, props.ReserveConsumerConcurrency = isOn(app, "stream"), isOn(app, "reserve")
+	props.Callbacks = isOn(app, "callbacks")
 	for secret := range strings.SplitSeq(context(app, "rotate", ""), ",") {
 		switch secret {
 		case "callbacks":
