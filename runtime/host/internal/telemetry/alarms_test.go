@@ -32,8 +32,8 @@ var (
 	defaultPattern = regexp.MustCompile(`(?m)^  (\w+):\n    Type: Number\n    Default: (\d+)$`)
 )
 
-// rules returns the template's alarms on the functions' metrics, by name.
-func rules(t *testing.T) (found []rule) {
+// rules returns the template's alarms on the functions' metrics, and those with the given names, by name.
+func rules(t *testing.T, others ...string) (found []rule) {
 	t.Helper()
 	text, err := os.ReadFile("../../../../infra/template.yaml")
 	if err != nil {
@@ -48,7 +48,7 @@ func rules(t *testing.T) (found []rule) {
 		for _, property := range propertyPattern.FindAllStringSubmatch(alarm[2], -1) {
 			properties[property[1]] = property[2]
 		}
-		if properties["Namespace"] != namespace {
+		if properties["Namespace"] != namespace && !slices.Contains(others, alarm[1]) {
 			continue
 		}
 		number := func(name, otherwise string) int {
@@ -254,4 +254,43 @@ func TestTheAlarmOnEventsRingsWhileAChainLasts(t *testing.T) {
 	if diff := cmp.Diff(want, ringing(rules(t), measured, began, time.Hour)); diff != "" {
 		t.Errorf("alarms (-want +got):\n%s", diff)
 	}
+}
+
+// TestARunawayStopsAndRingsTheAlarmOnParkedEvents plays a chart that sends itself two messages for each one, after a single
+// event. Config.HopsMax stops it far below the threshold of the alarm Events. The parked messages stay in the dead-letter
+// queue, so the alarm DeadLetters rings until a person empties it. The log lines about them ring Faults for a while.
+func TestARunawayStopsAndRingsTheAlarmOnParkedEvents(t *testing.T) {
+	t.Parallel()
+	const length = time.Hour
+	found := rules(t, "DeadLetters")
+	script := map[time.Duration]func(*stage){30 * time.Second: posting("LOOP")}
+	for minute := time.Duration(0); minute < length; minute += time.Minute {
+		script[minute] = func(s *stage) { // SQS measures its queues each minute.
+			s.measured = append(s.measured, measurement{time.Now(), map[string]float64{"ApproximateNumberOfMessagesVisible": float64(len(s.parked))}})
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		began, s := time.Now(), &stage{loops: true}
+		s.play(t, nil, script, length)
+		sum := func(metric string) float64 {
+			return rule{metric: metric, statistic: "Sum"}.value(s.measured, began, began.Add(length))
+		}
+		// The default of HopsMax, and a few messages with low counts from before the instance stored its count.
+		if events := sum("Events"); events <= 1000 || events > 1012 {
+			t.Errorf("expected little more than 1,000 applied events, got %v", events)
+		}
+		parked := len(s.parked)
+		if parked == 0 || sum("Parked") != float64(parked) {
+			t.Errorf("expected parked messages and the same number in the metric Parked, got %d and %v", parked, sum("Parked"))
+		}
+		for _, reason := range s.parked {
+			if !strings.Contains(reason, "(HopsMax)") {
+				t.Errorf("expected the limit as the reason, got %s", reason)
+			}
+		}
+		want := []string{"DeadLetters from 4m0s on", "Faults from 3m0s to 19m0s"}
+		if diff := cmp.Diff(want, ringing(found, s.measured, began, length)); diff != "" {
+			t.Errorf("alarms (-want +got):\n%s", diff)
+		}
+	})
 }

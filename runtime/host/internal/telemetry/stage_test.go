@@ -34,6 +34,10 @@ type stage struct {
 	sequence int
 	// expires maps task tokens to their deadlines.
 	expires map[string]time.Time
+	// If loops is set, messages of the instance to itself arrive in the queue, and messages may be parked. Otherwise,
+	// sent messages are dropped, and nothing may be parked.
+	loops  bool
+	parked []string
 }
 
 type measurement struct {
@@ -52,6 +56,9 @@ type timer struct {
 }
 
 const group = "order/1"
+
+// batchMax is BatchSize of the consumer's mapping in the template.
+const batchMax = 10
 
 // Write accepts a line of metrics.
 func (s *stage) Write(line []byte) (int, error) {
@@ -106,14 +113,27 @@ func (s *stage) Release(context.Context, string, instances.ID, time.Time, time.T
 	return nil
 }
 
-// Send accepts messages to other instances and drops them.
-func (s *stage) Send(context.Context, durable.Message) (string, error) { return "m", s.call("Send") }
+// Send accepts messages. See stage.loops.
+func (s *stage) Send(_ context.Context, message durable.Message) (string, error) {
+	if s.loops && message.To.String() == group {
+		s.post(string(message.Body))
+	}
+	return "m", s.call("Send")
+}
 
-func (s *stage) SendBatch(_ context.Context, messages []durable.Message) []error {
-	return make([]error, len(messages))
+func (s *stage) SendBatch(ctx context.Context, messages []durable.Message) []error {
+	errs := make([]error, len(messages))
+	for i, message := range messages {
+		_, errs[i] = s.Send(ctx, message)
+	}
+	return errs
 }
 
 func (s *stage) Park(_ context.Context, d durable.Delivery, reason string) error {
+	if s.loops {
+		s.parked = append(s.parked, reason)
+		return nil
+	}
 	return errors.New("expected nothing to be parked, got " + d.Body + ": " + reason)
 }
 
@@ -177,6 +197,9 @@ func (s *stage) invoke(t *testing.T, handler func([]durable.Delivery) []string) 
 		if message.visible.After(time.Now()) {
 			return
 		}
+		if len(batch) == batchMax {
+			break
+		}
 		message.ReceiveCount++
 		batch = append(batch, message.Delivery)
 	}
@@ -184,7 +207,11 @@ func (s *stage) invoke(t *testing.T, handler func([]durable.Delivery) []string) 
 		return
 	}
 	failed := handler(batch)
-	s.messages = slices.DeleteFunc(s.messages, func(d *delivery) bool { return !slices.Contains(failed, d.MessageID) })
+	handled := map[string]bool{}
+	for _, d := range batch {
+		handled[d.MessageID] = !slices.Contains(failed, d.MessageID)
+	}
+	s.messages = slices.DeleteFunc(s.messages, func(d *delivery) bool { return handled[d.MessageID] })
 }
 
 // play sends the events at their times and polls the queue every second until the end.
@@ -241,13 +268,14 @@ func order(service func() error) durable.Machine {
 		return "", service()
 	})
 	tell := statechart.SendTo("NOTE", func(bag, statechart.Event) (string, any) { return "order/2", nil })
+	again := statechart.SendTo("LOOP", func(bag, statechart.Event) (string, any) { return group, nil })
 	count := statechart.ServiceFunc("count", func(context.Context, bag, statechart.Call) (string, error) { return "", errors.New("none") })
 	fail := statechart.TryAssign("fail", func(*bag, statechart.ServiceError) error { return errors.New("expected some") })
 	idle := []statechart.Transition[bag]{{Target: "idle"}}
 	settled := []string{statechart.Settled}
 	type none struct{}
 	payloads := statechart.Payloads{}
-	for _, event := range []string{"NOTE", "CHARGE", "TELL", "PICK", "DROP", "BREAK"} {
+	for _, event := range []string{"NOTE", "CHARGE", "TELL", "PICK", "DROP", "BREAK", "LOOP"} {
 		payloads[event] = statechart.PayloadOf[none]()
 	}
 	return durable.Host(statechart.Must(statechart.Definition[bag]{
@@ -257,6 +285,7 @@ func order(service func() error) durable.Machine {
 				{Event: "NOTE"}, {Event: "CHARGE", Target: "charging"}, {Event: "PICK", Target: "picked"},
 				{Event: "BREAK", Target: "broken"},
 				{Event: "TELL", Actions: []statechart.Action[bag]{tell}},
+				{Event: "LOOP", Actions: []statechart.Action[bag]{again, again}},
 			}},
 			{ID: "charging", Invoke: []statechart.Invoke[bag]{{
 				Service: charge, Retry: statechart.RetryPolicy{Attempts: 99, Interval: 20 * time.Minute}, OnDone: idle, OnError: idle,
