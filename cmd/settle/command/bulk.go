@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/exactjson"
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
@@ -186,7 +186,7 @@ func (c *bulkFlags) selects(record instances.Record, now time.Time) bool {
 		Tags    []string
 		Context any
 	}
-	if json.Unmarshal(record.Snapshot, &snapshot) != nil || c.Tag != "" && !slices.Contains(snapshot.Tags, c.Tag) {
+	if exactjson.Unmarshal(record.Snapshot, &snapshot) != nil || c.Tag != "" && !slices.Contains(snapshot.Tags, c.Tag) {
 		return false
 	}
 	return !slices.ContainsFunc(c.conditions, func(w condition) bool { return !w.holds(snapshot.Context) })

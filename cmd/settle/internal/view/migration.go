@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/exactjson"
 	"github.com/settle-run/settle/runtime/instances"
 )
 
@@ -61,10 +61,10 @@ func (m *Migrations) Add(record instances.Record, from, to int, migrated json.Ra
 		return nil
 	}
 	var before, after map[string]any
-	if err := json.Unmarshal(record.Snapshot, &before); err != nil {
+	if err := exactjson.Unmarshal(record.Snapshot, &before); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(migrated, &after); err != nil {
+	if err := exactjson.Unmarshal(migrated, &after); err != nil {
 		return err
 	}
 	delete(before, "version") // The row shows the versions.
@@ -85,7 +85,7 @@ func compare(changes []Change, path string, before, after any) []Change {
 	old, wasObject := before.(map[string]any)
 	young, isObject := after.(map[string]any)
 	if !wasObject || !isObject {
-		if !reflect.DeepEqual(before, after) {
+		if !exactjson.Equal(before, after) {
 			changes = append(changes, Change{path, before, after})
 		}
 		return changes

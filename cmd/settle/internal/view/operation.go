@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/exactjson"
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -45,10 +46,10 @@ func OperationOf(op instances.Operation, before, after instances.Record, steps [
 		o.Left, o.Entered, o.Actions = append(o.Left, step.Exited...), append(o.Entered, step.Entered...), append(o.Actions, step.Actions...)
 	}
 	var old, young map[string]any
-	if err := json.Unmarshal(before.Snapshot, &old); err != nil {
+	if err := exactjson.Unmarshal(before.Snapshot, &old); err != nil {
 		return o, err
 	}
-	if err := json.Unmarshal(after.Snapshot, &young); err != nil {
+	if err := exactjson.Unmarshal(after.Snapshot, &young); err != nil {
 		return o, err
 	}
 	delete(old, "steps")
