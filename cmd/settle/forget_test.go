@@ -255,8 +255,8 @@ func TestAnInterruptedForgetIsCompletedByTheNextOne(t *testing.T) {
 	}
 }
 
-// revision returns the revision of an instance.
-func (u user) revision(instance string) int64 {
+// record returns the stored record of an instance.
+func (u user) record(instance string) instances.Record {
 	u.t.Helper()
 	id, err := instances.ParseID(instance)
 	if err != nil {
@@ -266,7 +266,13 @@ func (u user) revision(instance string) int64 {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	return record.Revision
+	return record
+}
+
+// revision returns the stored revision of an instance.
+func (u user) revision(instance string) int64 {
+	u.t.Helper()
+	return u.record(instance).Revision
 }
 
 func TestBulkForgetsEndedInstances(t *testing.T) {
