@@ -300,7 +300,7 @@ func TestBulkForgetsEndedInstances(t *testing.T) {
 			u.t.Errorf("expected a failure, got %+v", got)
 		}
 		time.Sleep(10 * time.Minute)
-		contains(u.t, u.run(args...).out, "2 instances: 2 changed, 0 skipped, 0 failed.\nCopies may remain in:\n  messages in the queues (")
+		contains(u.t, u.run(args...).out, "2 instances: 2 changed, 0 skipped, 0 failed.\nReading them took ", " read units.\nCopies may remain in:\n  messages in the queues (")
 		u.wantTraces("ada-0", 0)
 		u.wantTraces("ada-1", 0)
 		u.wantTraces("bob-2", 8)
