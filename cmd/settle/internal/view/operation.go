@@ -121,8 +121,13 @@ func (o Operation) Text(style console.Style) string {
 	for _, effect := range o.Effects {
 		row("effect", []string{effect})
 	}
+	runesMax := shortMax
+	if columns := style.Columns(); columns > 0 {
+		const around = 17 // the label, an arrow and the dots
+		runesMax = max(min(shortMax, columns-around), 1)
+	}
 	for _, change := range o.Changes {
-		b.WriteString(style.Fold(labelled(style, "change", fmt.Sprintf("%s: %s → %s", escaped(change.Path), shortJSON(change.Before), style.State(shortJSON(change.After))))))
+		b.WriteString(style.Fold(labelled(style, "change", fmt.Sprintf("%s: %s → %s", escaped(change.Path), shortJSON(change.Before, runesMax), style.State(shortJSON(change.After, runesMax))))))
 	}
 	b.WriteString(style.Fold(labelled(style, "state", fmt.Sprintf("%s, %s", style.State(escaped(strings.Join(o.State, ", "))), o.Status))))
 	return b.String()
