@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -54,53 +55,134 @@ func TestBulkChangesTheInstancesThatMatch(t *testing.T) {
 	})
 }
 
+// bulkSetUp starts instances of work for a bulk command: stuck instances for resume, kept ones for unkeep.
+func (u user) bulkSetUp(w *work, action string, count int) {
+	u.t.Helper()
+	w.broken.Store(action == "resume")
+	for i := range count {
+		u.must("send", "--local", fmt.Sprintf("work/%d", i), "START")
+	}
+	time.Sleep(time.Hour)
+	w.broken.Store(false)
+	if action == "unkeep" {
+		for i := range count {
+			u.must("keep", "--local", fmt.Sprintf("work/%d", i))
+		}
+	}
+}
+
+func TestBulkCommandsChangeOnlyTheInstancesInTheState(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ action, state, reason, want string }{
+		{"terminate", "ready", "asked", "stopped[ready] false START done.invoke.busy settle.terminate"},
+		{"keep", "ready", "asked", "active[ready] true START done.invoke.busy settle.keep"},
+		{"unkeep", "ready", "asked", "active[ready] false START done.invoke.busy settle.keep settle.unkeep"},
+		{"resume", "busy", "", "active[idle] false START error.invoke.busy"},
+	} {
+		w := &work{toil: time.Second}
+		withWork(t, w, func(u user) {
+			u.bulkSetUp(w, c.action, 2)
+			u.must("send", "--local", "work/idle", "COUNT", "what=x")
+			other := u.item("work/idle")
+			args := []string{"bulk", c.action, "--local", "--machine", "work", "--state", c.state, "--yes", "--journal", filepath.Join(u.t.TempDir(), "journal")}
+			if c.reason != "" {
+				args = append(args, "--reason", c.reason)
+			}
+			contains(u.t, u.must(args...), "2 instances: 2 changed, 0 skipped, 0 failed.\n")
+			time.Sleep(time.Minute)
+			for _, id := range []string{"work/0", "work/1"} {
+				record := u.record(id)
+				got := fmt.Sprint(record.Status, record.State, " ", record.Kept)
+				for _, transition := range record.History {
+					got += " " + transition.Event
+				}
+				last := record.History[len(record.History)-1]
+				if got != c.want || !strings.HasPrefix(last.Reason, c.reason) || c.reason != "" && last.By != "local user alice" {
+					u.t.Errorf("bulk %s: expected %s for the reason %q, got %s, %+v", c.action, c.want, c.reason, got, last)
+				}
+			}
+			if !reflect.DeepEqual(other, u.item("work/idle")) {
+				u.t.Errorf("bulk %s changed an instance in another state: %+v", c.action, u.record("work/idle"))
+			}
+		})
+	}
+}
+
 // The network fails again and again, each time after some calls of the command. The test repeats the command, which
 // continues the run.
 func TestAnInterruptedBulkRunProcessesEachInstanceOnce(t *testing.T) {
 	t.Parallel()
-	for _, action := range []string{"move", "send"} {
-		withStack(t, func(u user) {
-			const count = 30
-			u.signUps(strings.Fields(strings.Repeat("ada ", count))...)
-			args := []string{"bulk", "move", "--local", "--machine", "signup", "--yes", "--rate", "1000", "--journal", filepath.Join(u.t.TempDir(), "journal"), "unverified.registering"}
-			if action == "send" {
-				args = append(append([]string{"bulk", "send"}, args[2:len(args)-1]...), "RESEND")
+	for _, c := range []struct {
+		action, argument string
+		count            int
+		// once is the entry that each history must have once.
+		once string
+	}{
+		{"move", "unverified.registering", 30, "settle.move"},
+		{"send", "RESEND", 30, "RESEND"},
+		{"terminate", "", 8, "settle.terminate"},
+		{"keep", "", 8, "settle.keep"},
+		{"unkeep", "", 8, "settle.unkeep"},
+		{"resume", "", 8, "error.invoke"},
+	} {
+		w, machine, config := &work{toil: time.Second}, "work", settle()
+		if c.argument != "" {
+			machine = "signup"
+		} else {
+			config = w.config()
+		}
+		withMachines(t, config, func(u user) {
+			if machine == "work" {
+				u.bulkSetUp(w, c.action, c.count)
+			} else {
+				u.signUps(strings.Fields(strings.Repeat("ada ", c.count))...)
 			}
-			var last answer
-			interrupted := 0
-			for budget := 10; interrupted < 100; interrupted++ {
-				var calls atomic.Int64
-				fail := func(string, string) error {
-					if calls.Add(1) > int64(budget) {
-						return errors.New("the network is down")
-					}
-					return nil
-				}
-				process := u.faultily(fail, nil)
-				if interrupted%2 == 1 {
-					process = u.faultily(nil, fail)
-				}
-				if last = u.runAs(process, args...); last.code == command.ExitDone {
-					break
-				}
-				contains(u.t, last.err, "the network is down")
-				budget += 2 // With a constant budget, each run could fail while it lists the instances.
-				time.Sleep(time.Minute)
-			}
-			contains(u.t, last.out, fmt.Sprintf("%d instances: %d changed, 0 skipped, 0 failed.\n", count, count))
-			time.Sleep(time.Hour)
+			args := append([]string{"bulk", c.action, "--local", "--machine", machine, "--yes", "--rate", "1000", "--journal", filepath.Join(u.t.TempDir(), "journal")}, strings.Fields(c.argument)...)
+			interrupted := u.interrupt(c.count, args)
 			if interrupted < 5 {
-				u.t.Errorf("%s: expected at least 5 interruptions, got %d", action, interrupted)
+				u.t.Errorf("%s: expected at least 5 interruptions, got %d", c.action, interrupted)
 			}
-			want := map[string]string{"move": "settle.move", "send": "RESEND"}[action]
-			for i := range count {
-				if text := u.must("history", "--local", fmt.Sprintf("signup/%d", i)); strings.Count(text, want) != 1 {
-					u.t.Errorf("signup/%d: expected %s once, got\n%s", i, want, text)
+			for i := range c.count {
+				id := fmt.Sprintf("%s/%d", machine, i)
+				if text := u.must("history", "--local", id); strings.Count(text, c.once) != 1 {
+					u.t.Errorf("%s: expected %s once, got\n%s", id, c.once, text)
+				}
+				if u.record(id).Owes() {
+					u.t.Errorf("%s: expected no effects left, got %+v", id, u.record(id))
 				}
 			}
-			u.t.Logf("%s: %d interruptions", action, interrupted)
+			u.t.Logf("%s: %d interruptions", c.action, interrupted)
 		})
 	}
+}
+
+// interrupt repeats a bulk command, and cuts the network after some calls of each process, until the run is complete. It
+// returns the number of interruptions.
+func (u user) interrupt(count int, args []string) (interrupted int) {
+	u.t.Helper()
+	var last answer
+	for budget := 10; interrupted < 100; interrupted++ {
+		var calls atomic.Int64
+		fail := func(string, string) error {
+			if calls.Add(1) > int64(budget) {
+				return errors.New("the network is down")
+			}
+			return nil
+		}
+		process := u.faultily(fail, nil)
+		if interrupted%2 == 1 {
+			process = u.faultily(nil, fail)
+		}
+		if last = u.runAs(process, args...); last.code == command.ExitDone {
+			break
+		}
+		contains(u.t, last.err, "the network is down")
+		budget += 2 // With a constant budget, each run could fail while it lists the instances.
+		time.Sleep(time.Minute)
+	}
+	contains(u.t, last.out, fmt.Sprintf("%d instances: %d changed, 0 skipped, 0 failed.\n", count, count))
+	time.Sleep(time.Hour)
+	return interrupted
 }
 
 // The first process dies after it sent a write. DynamoDB stores the write only after the next process has read the

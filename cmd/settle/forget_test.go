@@ -255,8 +255,8 @@ func TestAnInterruptedForgetIsCompletedByTheNextOne(t *testing.T) {
 	}
 }
 
-// revision returns the revision of an instance.
-func (u user) revision(instance string) int64 {
+// record returns the stored record of an instance.
+func (u user) record(instance string) instances.Record {
 	u.t.Helper()
 	id, err := instances.ParseID(instance)
 	if err != nil {
@@ -266,7 +266,13 @@ func (u user) revision(instance string) int64 {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	return record.Revision
+	return record
+}
+
+// revision returns the stored revision of an instance.
+func (u user) revision(instance string) int64 {
+	u.t.Helper()
+	return u.record(instance).Revision
 }
 
 func TestBulkForgetsEndedInstances(t *testing.T) {
@@ -294,7 +300,7 @@ func TestBulkForgetsEndedInstances(t *testing.T) {
 			u.t.Errorf("expected a failure, got %+v", got)
 		}
 		time.Sleep(10 * time.Minute)
-		contains(u.t, u.run(args...).out, "2 instances: 2 changed, 0 skipped, 0 failed.\nCopies may remain in:\n  messages in the queues (")
+		contains(u.t, u.run(args...).out, "2 instances: 2 changed, 0 skipped, 0 failed.\nReading them took ", " read units.\nCopies may remain in:\n  messages in the queues (")
 		u.wantTraces("ada-0", 0)
 		u.wantTraces("ada-1", 0)
 		u.wantTraces("bob-2", 8)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 func TestAnOperatorStopsAnInstance(t *testing.T) {
@@ -127,15 +129,31 @@ func TestAnEventIsSentByAlias(t *testing.T) {
 	})
 }
 
-// Each AWS call of the command fails once, before or after it takes effect. Then the command runs again.
-func TestAnInterruptedStopIsCompletedByTheNextOne(t *testing.T) {
+// Each operation fails at each AWS call once, before or after the call takes effect. All later calls fail too, as if the
+// process had died. Then the command runs again. The end is the same as without a failure.
+func TestAnInterruptedOperationIsCompletedByTheNextOne(t *testing.T) {
 	t.Parallel()
-	for _, operation := range []string{"GetQueueUrl", "GetItem", "PutItem", "TransactWriteItems", "SendMessage"} {
-		for _, after := range []bool{false, true} {
-			withMachines(t, relay(), func(u user) {
-				u.must("send", "--local", "relay/1", "KNOW", "what=x-7", "--wait", "settled")
-				fail := func(called, _ string) error {
-					if called == operation {
+	for _, c := range []struct {
+		kind, argument string
+		isKept         bool
+	}{
+		{kind: "stop"}, {kind: "terminate"}, {kind: "move", argument: "running"}, {kind: "keep"}, {kind: "unkeep", isKept: true},
+	} {
+		withMachines(t, relay(), func(u user) {
+			// do changes an instance with a process that fails after some calls, and returns whether it failed, and the end.
+			do := func(calls int, after bool) (failed bool, end string) {
+				id := fmt.Sprintf("relay/%d-%v", calls, after)
+				u.must("send", "--local", id, "KNOW", "what=alias-"+id, "--wait", "settled")
+				if c.isKept {
+					u.must("keep", "--local", id)
+				}
+				args := append([]string{c.kind, "--local", id}, strings.Fields(c.argument)...)
+				if c.kind == "move" {
+					args = append(args, "--revision", fmt.Sprint(u.revision(id)))
+				}
+				called := 0
+				fail := func(string, string) error {
+					if called++; called > calls {
 						return errors.New("the network is down")
 					}
 					return nil
@@ -144,28 +162,48 @@ func TestAnInterruptedStopIsCompletedByTheNextOne(t *testing.T) {
 				if after {
 					process = u.faultily(nil, fail)
 				}
-				u.runAs(process, "stop", "--local", "relay/1")
-				u.run("stop", "--local", "relay/1")
-				time.Sleep(time.Minute)
-				contains(u.t, u.must("get", "--local", "relay/1"), "status    stopped\n")
-				u.must("send", "--local", "relay/2", "KNOW", "what=x-7", "--wait", "settled")
-				contains(u.t, u.must("get", "--local", "--alias", "x-7"), "relay/2\n")
-			})
-		}
+				failed = u.runAs(process, args...).code != command.ExitDone
+				if failed {
+					again := u.run(args...)
+					if again.code != command.ExitDone && c.kind == "move" {
+						u.must("resume", "--local", id) // The move is stored, and its revision is no longer the expected one.
+					}
+				}
+				time.Sleep(time.Second)
+				record := u.record(id)
+				if record.Status == statechart.Stopped { // Its alias is free.
+					u.must("send", "--local", id+"-next", "KNOW", "what=alias-"+id, "--wait", "settled")
+					contains(u.t, u.must("get", "--local", "--alias", "alias-"+id), id+"-next\n")
+				}
+				var events []string
+				for _, transition := range record.History {
+					events = append(events, transition.Event)
+				}
+				if strings.HasSuffix(c.kind, "keep") {
+					events = slices.Compact(events) // The repeated command adds another entry.
+				}
+				return failed, fmt.Sprint(record.Status, record.State, record.Kept, record.Owes(), len(record.Aliases), len(record.FailedEffects), events)
+			}
+			_, want := do(100, false)
+			for _, after := range []bool{false, true} {
+				for calls := 0; ; calls++ {
+					failed, end := do(calls, after)
+					if end != want {
+						u.t.Errorf("%s, failure after %d calls (%v): expected the end %s, got %s", c.kind, calls, after, want, end)
+					}
+					if !failed {
+						u.t.Logf("%s: %d calls, end %s", c.kind, calls, want)
+						break
+					}
+				}
+			}
+		})
 	}
 }
 
 // fill gives an instance so much history that its item has no room for 50 more bytes.
 func (u user) fill(instance string) {
-	store := dynamostore.New(dynamodb.NewFromConfig(u.stack.AWS()), stack.Table)
-	id, err := instances.ParseID(instance)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	record, err := store.Load(u.t.Context(), id)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	store, record := dynamostore.New(dynamodb.NewFromConfig(u.stack.AWS()), stack.Table), u.record(instance)
 	for bytes := 1 << 18; bytes >= 50; bytes /= 2 {
 		next := record
 		next.Revision++

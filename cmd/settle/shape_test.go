@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -157,6 +158,9 @@ func (s shapes) checkSignUps(u user) {
 	s.check(u, "forget", "forget --local signup/4 --yes --reason asked")
 	s.check(u, "export", "export --local --status done")
 	s.checkBackup(u)
+	journal := " --local --machine signup --yes --journal " + filepath.Join(u.t.TempDir(), "journal")
+	s.check(u, "bulk", "bulk resume"+journal)
+	s.check(u, "bulk forget", "bulk forget"+journal)
 	u.put("signup/1", "wrong", `{"type": "VERIFY", "$id": "verify-1"}`)
 	time.Sleep(time.Minute)
 	var parked []parkedEvent

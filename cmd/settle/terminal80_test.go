@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -75,9 +76,9 @@ func widest(text string) (line string, columns int) {
 }
 
 // quietDev starts a settle dev whose output is discarded.
-func quietDev(t *testing.T) devRun {
+func quietDev(t *testing.T, flags ...string) devRun {
 	t.Helper()
-	dev := startDev(t)
+	dev := startDev(t, flags...)
 	over := make(chan struct{})
 	go func() { // Unread output would block dev.
 		defer close(over)
@@ -93,18 +94,26 @@ func quietDev(t *testing.T) devRun {
 
 func TestTextFitsATerminalOf80Columns(t *testing.T) {
 	t.Parallel()
-	dev := quietDev(t)
+	dev := quietDev(t, "--clock", "virtual")
 	on := func(line string, steps ...typing) (string, int) {
 		t.Helper()
 		return atTerminal(t, asSettle(t, actOnTerminal, dev.aws, strings.Fields(line)...), steps...)
 	}
+	bulk := " --local --machine signup --journal " + filepath.Join(t.TempDir(), "journal")
 	for _, line := range []string{
 		"send --local signup/42 SIGN_UP email=ada@example.com name=Ada --wait settled --timeout 1h", "send --local job/run-1-job-2 queued run_id:=1 job_id:=2 labels:=[\"self-hosted\"]",
 		"send --local signup/42 RESEND --wait settled --timeout 1h",
 		"list --local", "history --local signup/42", "graph", "check --local", "migrate --local --dry-run", "resume --local signup/42", "dlq list --local",
 		"dlq redrive --local --all", "dlq drop --local --all --yes", "--help", "dev --help", "dlq --help", "send --help", "watch --help", "completion bash",
+		"send --local signup/43 SIGN_UP email=bob@example.com name=Bob --wait settled --timeout 1h", "move --local signup/43 unverified.registering --set email=eve@example.com --reason misspelt",
+		"keep --local signup/43 --reason evidence", "unkeep --local signup/43", "bulk keep --older-than 1ms --dry-run" + bulk, "bulk unkeep --context name=Bob" + bulk,
+		"stop --local signup/43 --dry-run", "terminate --local signup/43 --dry-run", "stop --local signup/43", "forget --local signup/43", "clock", "clock advance 1m", "bulk --help", "bulk stop --help",
 	} {
-		seen, code := on(line)
+		var steps []typing
+		if strings.HasPrefix(line, "forget ") || strings.HasPrefix(line, "bulk unkeep ") {
+			steps = []typing{{"[y/N] ", "y\n"}}
+		}
+		seen, code := on(line, steps...)
 		if long, columns := widest(seen); columns > 80 && !strings.Contains(long, "settle ") && !strings.Contains(long, "COMPREPLY") || code != command.ExitDone || seen == "" {
 			t.Errorf("%s: expected at most 80 columns and exit code 0, got %d in %q, and exit code %d", line, columns, long, code)
 		}

@@ -2,14 +2,15 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/exactjson"
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
@@ -186,7 +187,7 @@ func (c *bulkFlags) selects(record instances.Record, now time.Time) bool {
 		Tags    []string
 		Context any
 	}
-	if json.Unmarshal(record.Snapshot, &snapshot) != nil || c.Tag != "" && !slices.Contains(snapshot.Tags, c.Tag) {
+	if exactjson.Unmarshal(record.Snapshot, &snapshot) != nil || c.Tag != "" && !slices.Contains(snapshot.Tags, c.Tag) {
 		return false
 	}
 	return !slices.ContainsFunc(c.conditions, func(w condition) bool { return !w.holds(snapshot.Context) })
@@ -201,6 +202,10 @@ func (c *bulkFlags) ask(ctx context.Context, s *session, j *journal, action stri
 	if c.Yes || j.listed == 0 {
 		return nil
 	}
+	if err := s.canConfirm(); err != nil {
+		return err
+	}
+	s.note("Listing %s took %s.", counted(j.listed, "instance", "instances"), readUnits(s))
 	question := fmt.Sprintf("%s: %s of machine %s in table %s, in about %s?", action, counted(j.listed, "instance", "instances"), c.Machine, c.Table, console.Span(c.duration(j.listed)))
 	return s.confirm(ctx, question, "nothing was changed")
 }
@@ -210,15 +215,34 @@ func (c *bulkFlags) duration(count int) time.Duration {
 	return time.Duration(count) * time.Second / time.Duration(c.Rate)
 }
 
+// measuredMin is the number of finished instances from which their speed is measured.
+const measuredMin = 2 * workersMax
+
+// left returns the remaining time of a process that has finished some of its instances. It is based on --rate, or on the
+// measured speed if that is lower.
+func (c *bulkFlags) left(count, finished int, elapsed time.Duration) time.Duration {
+	left := c.duration(count - finished)
+	if finished < measuredMin {
+		return left
+	}
+	return max(left, time.Duration(float64(elapsed)/float64(finished)*float64(count-finished)))
+}
+
+// readUnits returns the text of the read units consumed so far.
+func readUnits(s *session) string { return counted(int(s.read.units()), "read unit", "read units") }
+
 // process processes the instances that have no outcome yet.
 func (c *bulkFlags) process(ctx context.Context, o *operator, j *journal, action bulkAction) error {
 	progress := o.session.newTask("starting")
 	defer progress.end()
 	ticker := time.NewTicker(time.Second / time.Duration(c.Rate))
 	defer ticker.Stop()
+	begun, open := o.session.Now(), j.listed-j.counts[outcomeChanged]-j.counts[outcomeSkipped]-j.counts[outcomeFailed]
+	var finished atomic.Int64 // finished counts the instances that this process finished.
 	paced := func(yield func(chosen, error) bool) {
 		for next, err := range j.rest() {
-			progress.say(fmt.Sprintf("%d of %d instances, about %s left", next.number, j.listed, console.Span(c.duration(j.listed-next.number))))
+			left := c.left(open, int(finished.Load()), o.session.Now().Sub(begun))
+			progress.say(fmt.Sprintf("%d of %d instances, about %s left", next.number, j.listed, console.Span(left)))
 			select {
 			case <-ticker.C:
 			case <-ctx.Done():
@@ -228,7 +252,10 @@ func (c *bulkFlags) process(ctx context.Context, o *operator, j *journal, action
 			}
 		}
 	}
-	return inParallel(ctx, paced, func(ctx context.Context, next chosen) error { return c.processOne(ctx, o, j, next, action) })
+	return inParallel(ctx, paced, func(ctx context.Context, next chosen) error {
+		defer finished.Add(1)
+		return c.processOne(ctx, o, j, next, action)
+	})
 }
 
 // processOne processes an instance and records the outcome. It returns only errors that affect other instances too.
@@ -301,9 +328,9 @@ func (c *bulkFlags) report(s *session, j *journal, dryRun bool) error {
 	case c.json(s):
 		err = s.printJSON(r)
 	case dryRun:
-		err = s.printf("%s would be processed, in about %s. Listing them took %s.\n", counted(r.Instances, "instance", "instances"), console.Span(c.duration(r.Instances)), counted(int(r.ReadUnits), "read unit", "read units"))
+		err = s.printf("%s would be processed, in about %s. Listing them took %s.\n", counted(r.Instances, "instance", "instances"), console.Span(c.duration(r.Instances)), readUnits(s))
 	default:
-		err = s.printf("%s: %d changed, %d skipped, %d failed.\n%s", counted(r.Instances, "instance", "instances"), r.Changed, r.Skipped, r.Failed, view.CopiesText(s.style, c.copies))
+		err = s.printf("%s: %d changed, %d skipped, %d failed.\nReading them took %s.\n%s", counted(r.Instances, "instance", "instances"), r.Changed, r.Skipped, r.Failed, readUnits(s), view.CopiesText(s.style, c.copies))
 	}
 	if err == nil && r.Failed > 0 {
 		err = fmt.Errorf("%s failed: the journal %s has the reasons", counted(r.Failed, "instance", "instances"), j.path)

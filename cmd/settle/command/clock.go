@@ -80,7 +80,8 @@ func (c *clockAdvanceCommand) Run(ctx context.Context, s *session) error {
 		if state.Steps != nil && *state.Steps > 0 {
 			due = "Work was due at " + counted(*state.Steps, "time", "times") + " on the way."
 		}
-		return s.printf("The clock is at %s, %v ahead of the real time. %s\n", s.clockTime(state.Now), time.Duration(state.AheadSeconds)*time.Second, due)
+		text := fmt.Sprintf("The clock is at %s, %v ahead of the real time. %s\n", s.clockTime(state.Now), time.Duration(state.AheadSeconds)*time.Second, due)
+		return s.printf("%s", s.style.Fold(text))
 	})
 }
 

@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"regexp"
 	"strings"
+
+	"github.com/settle-run/settle/cmd/settle/internal/exactjson"
 )
 
 // condition is a comparison of a value in a context.
@@ -29,7 +30,7 @@ func conditions(texts []string) ([]condition, error) {
 		}
 		c := condition{path: strings.Split(parts[1], "."), operator: parts[2], value: parts[3]}
 		var value any
-		if json.Unmarshal([]byte(parts[3]), &value) == nil {
+		if exactjson.Unmarshal([]byte(parts[3]), &value) == nil {
 			c.value = value
 		}
 		parsed = append(parsed, c)
@@ -38,7 +39,7 @@ func conditions(texts []string) ([]condition, error) {
 }
 
 // holds reports whether the condition holds for the context. A missing value is null. Only numbers and strings have an
-// order.
+// order. Numbers are compared exactly.
 func (c condition) holds(value any) bool {
 	for _, key := range c.path {
 		object, _ := value.(map[string]any)
@@ -46,9 +47,9 @@ func (c condition) holds(value any) bool {
 	}
 	switch c.operator {
 	case "=":
-		return reflect.DeepEqual(value, c.value)
+		return exactjson.Equal(value, c.value)
 	case "!=":
-		return !reflect.DeepEqual(value, c.value)
+		return !exactjson.Equal(value, c.value)
 	}
 	order, ok := ordered(value, c.value)
 	if !ok {
@@ -60,9 +61,9 @@ func (c condition) holds(value any) bool {
 // ordered compares two numbers or two strings. ok is false for other values.
 func ordered(a, b any) (order int, ok bool) {
 	switch b := b.(type) {
-	case float64:
-		a, ok := a.(float64)
-		return cmp.Compare(a, b), ok
+	case json.Number:
+		a, ok := a.(json.Number)
+		return exactjson.Compare(a, b), ok
 	case string:
 		a, ok := a.(string)
 		return cmp.Compare(a, b), ok

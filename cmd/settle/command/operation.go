@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/settle-run/settle/cmd/settle/internal/exactjson"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
 )
@@ -69,7 +69,7 @@ func (c *moveFlags) patches(ctx context.Context, s *session) (patches []any, err
 			}
 		}
 		var patch map[string]any
-		if err := json.Unmarshal(text, &patch); err != nil || patch == nil {
+		if err := exactjson.Unmarshal(text, &patch); err != nil || patch == nil {
 			return nil, fmt.Errorf(`%w: --patch: expected a JSON object such as {"attempts": 0}, got %.80q`, errUsage, text)
 		}
 		patches = append(patches, patch)
@@ -80,7 +80,7 @@ func (c *moveFlags) patches(ctx context.Context, s *session) (patches []any, err
 	}
 	for _, path := range slices.Sorted(maps.Keys(set)) {
 		var value any
-		if err := json.Unmarshal(set[path], &value); err != nil {
+		if err := exactjson.Unmarshal(set[path], &value); err != nil {
 			return nil, err
 		}
 		for _, key := range slices.Backward(strings.Split(path, ".")) {

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -15,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
+	"github.com/settle-run/settle/cmd/settle/internal/exactjson"
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
@@ -188,9 +188,7 @@ func patched(record instances.Record, patches []any) (json.RawMessage, error) {
 		return nil, nil
 	}
 	var snapshot struct{ Context any }
-	decoder := json.NewDecoder(bytes.NewReader(record.Snapshot))
-	decoder.UseNumber() // A float64 would change large integers.
-	if err := decoder.Decode(&snapshot); err != nil {
+	if err := exactjson.Unmarshal(record.Snapshot, &snapshot); err != nil {
 		return nil, err
 	}
 	for _, patch := range patches {

@@ -269,7 +269,11 @@ func (s *session) confirm(ctx context.Context, question, otherwise string) error
 	if err := s.canConfirm(); err != nil {
 		return err
 	}
-	s.writeErr("%s [y/N] ", question)
+	text := question + " [y/N]"
+	if s.StderrTTY {
+		text = console.Fold(text, s.screen.columns-2) // The answer follows after a space.
+	}
+	s.writeErr("%s ", text)
 	answer, err := until(ctx, func() (string, error) { return bufio.NewReader(s.In).ReadString('\n') })
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/exactjson"
 	"github.com/settle-run/settle/runtime/instances"
 )
 
@@ -61,10 +61,10 @@ func (m *Migrations) Add(record instances.Record, from, to int, migrated json.Ra
 		return nil
 	}
 	var before, after map[string]any
-	if err := json.Unmarshal(record.Snapshot, &before); err != nil {
+	if err := exactjson.Unmarshal(record.Snapshot, &before); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(migrated, &after); err != nil {
+	if err := exactjson.Unmarshal(migrated, &after); err != nil {
 		return err
 	}
 	delete(before, "version") // The row shows the versions.
@@ -85,7 +85,7 @@ func compare(changes []Change, path string, before, after any) []Change {
 	old, wasObject := before.(map[string]any)
 	young, isObject := after.(map[string]any)
 	if !wasObject || !isObject {
-		if !reflect.DeepEqual(before, after) {
+		if !exactjson.Equal(before, after) {
 			changes = append(changes, Change{path, before, after})
 		}
 		return changes
@@ -130,7 +130,7 @@ func (m *Migrations) Write(w io.Writer, style console.Style) error {
 			b.WriteString("  only the version changes\n")
 		}
 		for _, change := range row.Changes {
-			fmt.Fprintf(&b, "  %s: %s → %s\n", escaped(change.Path), shortJSON(change.Before), style.State(shortJSON(change.After)))
+			fmt.Fprintf(&b, "  %s: %s → %s\n", escaped(change.Path), shortJSON(change.Before, shortMax), style.State(shortJSON(change.After, shortMax)))
 		}
 		if row.More > 0 {
 			fmt.Fprintf(&b, "  and %d more changes\n", row.More)
@@ -140,8 +140,11 @@ func (m *Migrations) Write(w io.Writer, style console.Style) error {
 	return err
 }
 
-// shortJSON returns a value as JSON, truncated to 80 characters.
-func shortJSON(value any) string {
+// shortMax limits the runes of a value that shortJSON returns.
+const shortMax = 80
+
+// shortJSON returns a value as JSON, truncated to runesMax.
+func shortJSON(value any, runesMax int) string {
 	if value == nil {
 		return "nothing"
 	}
@@ -149,7 +152,6 @@ func shortJSON(value any) string {
 	if err != nil {
 		return err.Error()
 	}
-	const runesMax = 80
 	if runes := []rune(string(text)); len(runes) > runesMax {
 		text = []byte(string(runes[:runesMax]) + "...")
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/exactjson"
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -45,10 +46,10 @@ func OperationOf(op instances.Operation, before, after instances.Record, steps [
 		o.Left, o.Entered, o.Actions = append(o.Left, step.Exited...), append(o.Entered, step.Entered...), append(o.Actions, step.Actions...)
 	}
 	var old, young map[string]any
-	if err := json.Unmarshal(before.Snapshot, &old); err != nil {
+	if err := exactjson.Unmarshal(before.Snapshot, &old); err != nil {
 		return o, err
 	}
-	if err := json.Unmarshal(after.Snapshot, &young); err != nil {
+	if err := exactjson.Unmarshal(after.Snapshot, &young); err != nil {
 		return o, err
 	}
 	delete(old, "steps")
@@ -120,8 +121,13 @@ func (o Operation) Text(style console.Style) string {
 	for _, effect := range o.Effects {
 		row("effect", []string{effect})
 	}
+	runesMax := shortMax
+	if columns := style.Columns(); columns > 0 {
+		const around = 17 // the label, an arrow and the dots
+		runesMax = max(min(shortMax, columns-around), 1)
+	}
 	for _, change := range o.Changes {
-		b.WriteString(style.Fold(labelled(style, "change", fmt.Sprintf("%s: %s → %s", escaped(change.Path), shortJSON(change.Before), style.State(shortJSON(change.After))))))
+		b.WriteString(style.Fold(labelled(style, "change", fmt.Sprintf("%s: %s → %s", escaped(change.Path), shortJSON(change.Before, runesMax), style.State(shortJSON(change.After, runesMax))))))
 	}
 	b.WriteString(style.Fold(labelled(style, "state", fmt.Sprintf("%s, %s", style.State(escaped(strings.Join(o.State, ", "))), o.Status))))
 	return b.String()
