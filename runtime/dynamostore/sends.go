@@ -79,8 +79,8 @@ func (s *Store) LastSend(ctx context.Context, receiver instances.ID, queue, send
 	return last, true, nil
 }
 
-// After earlier queues are lost, MoveSends copies the sends that KeepSends stored, for a new queue. The prefix selects
-// receivers by their names; empty means all. Copying twice changes nothing.
+// MoveSends copies the sends that KeepSends stored, for a new queue that replaces lost ones. The prefix selects receivers
+// by their names; empty means all. Copying twice changes nothing.
 func (s *Store) MoveSends(ctx context.Context, prefix, queue string) error {
 	doing := "moving the last sends to " + queue
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
