@@ -39,6 +39,11 @@ func (r *replay) addTask(head head) error {
 		}
 		task.answer = answerOf(effect)
 	}
+	if end := r.ends[task.execution]; end != nil && r.instance.Status() != statechart.Active { // Otherwise the answer may come later.
+		if err := task.check(end); err != nil {
+			return differ("%v", err)
+		}
+	}
 	r.tokens[head.Task.Token] = task
 	return nil
 }

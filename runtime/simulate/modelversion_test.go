@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // The part of the sequential model about versions.
@@ -49,8 +50,12 @@ func (r *replay) isToMigrate() bool {
 }
 
 // mayMigrateLater reports whether the instance may skip an opportunity to migrate. The history does not say whether an
-// event that only the first version fails on was parked before or after the migration.
+// event that only the first version fails on was parked before or after the migration. Nor does it say when the task of
+// an ended instance was answered.
 func (r *replay) mayMigrateLater() bool {
+	if r.instance != nil && r.instance.Status() != statechart.Active {
+		return r.isToMigrate()
+	}
 	failed := func(message accepted) bool {
 		return strings.Contains(message.body, failing) && len(r.parked(message)) > 0
 	}
