@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,18 +104,17 @@ func TestAServiceThatBeganLateLosesNoAttemptToTheDeadlineOfItsClient(t *testing.
 			w := newWorld(t)
 			w.config.ServicesMax = 1
 			w.host(t, w.charger("charge", statechart.RetryPolicy{}, nil))
-			isSlow := true
+			var isFast atomic.Bool
 			w.latency = func(string) time.Duration {
-				if isSlow {
+				if !isFast.Load() {
 					return 2 * time.Second
 				}
 				return 0
 			}
 			w.third["charge"] = func(ctx context.Context, _ statechart.Call) (string, error) {
-				if !isSlow {
+				if isFast.Swap(true) {
 					return "charged", nil
 				}
-				isSlow = false
 				deadline, _ := ctx.Deadline()
 				time.Sleep(time.Until(deadline))
 				return "", errors.New("read tcp: i/o timeout")
