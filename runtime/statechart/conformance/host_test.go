@@ -292,7 +292,7 @@ func (h *host) invoked(e *element) (*element, error) {
 	return nil, fmt.Errorf("expected an SCXML document, got %v", value)
 }
 
-// find returns the session that a target names, or nil. The argument is the target without its prefix "#_".
+// find returns the host that a target names, or nil. The argument is the target without its prefix "#_".
 func (h *host) find(target string) *host {
 	if target == "parent" {
 		return h.parent
