@@ -75,7 +75,7 @@ type Service struct {
 	Service string `json:"service"`
 	Attempt int    `json:"attempt"`
 	// RetryAt is when the next attempt may begin, after a failed one.
-	RetryAt time.Time `json:"retryAt,omitzero"`
+	RetryAt time.Time `json:"retry_at,omitzero"`
 }
 
 // Child is a live child instance.

@@ -193,7 +193,7 @@ type serviceJSON struct {
 	Service string `json:"service"`
 	Attempt int    `json:"attempt"`
 	// RetryAt is set while the service waits for its next attempt.
-	RetryAt time.Time `json:"retryAt,omitzero"`
+	RetryAt time.Time `json:"retry_at,omitzero"`
 }
 
 // MarshalJSON is AppendJSON, for encoding/json.

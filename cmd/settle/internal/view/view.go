@@ -126,7 +126,7 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	row("tags", escaped(strings.Join(without(v.Tags, statechart.Settled), ", ")))
 	row("next", escaped(v.nextText()))
 	row("timers", v.timersText(now))
-	row("services", v.servicesText())
+	row("services", v.servicesText(now))
 	row("children", v.childrenText())
 	row("parent", escaped(v.Parent))
 	row("waits", v.waitsText(now))
@@ -225,9 +225,13 @@ func (v Instance) timersText(now time.Time) string {
 	})
 }
 
-func (v Instance) servicesText() string {
+func (v Instance) servicesText(now time.Time) string {
 	return lines(v.services(), func(service instanceview.Service) string {
-		return fmt.Sprintf("%s in %s, attempt %d", escaped(service.Service), escaped(service.State), max(service.Attempt, 1))
+		text := fmt.Sprintf("%s in %s, attempt %d", escaped(service.Service), escaped(service.State), max(service.Attempt, 1))
+		if !service.RetryAt.IsZero() {
+			text += " failed, next at " + at(service.RetryAt, now)
+		}
+		return text
 	})
 }
 
