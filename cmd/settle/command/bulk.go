@@ -35,8 +35,6 @@ type bulkFlags struct {
 	// status is the status of the instances to process; empty means any. conditions are parsed from Context.
 	status     statechart.Status
 	conditions []condition
-	// reason is the flag of the commands that have reasonFlag.
-	reason string
 	// ended selects only instances that have ended and are not forgotten yet.
 	ended bool
 	// restorable selects only instances that rearm can change: active ones, children, and ended ones with effects to perform.
@@ -115,7 +113,7 @@ func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Statu
 	if path == "" {
 		path = "settle-bulk.journal"
 	}
-	run := bulkRun{Command: append(command, c.Machine, c.State, c.Tag, c.OlderThan.String(), strings.Join(c.Context, ";"), c.reason), Table: c.Table, Stamp: s.Now().UnixMicro()}
+	run := bulkRun{Command: append(command, c.Machine, c.State, c.Tag, c.OlderThan.String(), strings.Join(c.Context, ";")), Table: c.Table, Stamp: s.Now().UnixMicro()}
 	j, isNew, err := openJournal(path, run)
 	if err != nil {
 		return err

@@ -77,8 +77,7 @@ func (c *bulkRearmCommand) Run(ctx context.Context, s *session) error {
 
 // Run changes each instance.
 func (c *bulkOperationCommand) Run(ctx context.Context, s *session, line *kong.Context) error {
-	c.reason = c.Reason
-	return c.operate(ctx, s, instances.Operation{Kind: instances.OperationKind(line.Selected().Name)}, nil)
+	return c.operate(ctx, s, instances.Operation{Kind: instances.OperationKind(line.Selected().Name), Reason: c.Reason}, nil)
 }
 
 // Run moves each instance.
@@ -87,8 +86,7 @@ func (c *bulkMoveCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	c.reason = c.Reason
-	return c.operate(ctx, s, instances.Operation{Kind: instances.Move, State: c.Place}, patches)
+	return c.operate(ctx, s, instances.Operation{Kind: instances.Move, State: c.Place, Reason: c.Reason}, patches)
 }
 
 // operate applies the operator's change to each instance.
@@ -101,7 +99,7 @@ func (c *bulkFlags) operate(ctx context.Context, s *session, op instances.Operat
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, s, status, []string{string(op.Kind), op.State, string(text)}, func(o *operator, stamp int64) bulkAction {
+	return c.run(ctx, s, status, []string{string(op.Kind), op.State, string(text), op.Reason}, func(o *operator, stamp int64) bulkAction {
 		return c.operation(o, op, stamp, func(ctx context.Context, record instances.Record, op instances.Operation) error {
 			_, err := o.change(ctx, record.Instance, op, patches, record.Revision)
 			return err
@@ -111,7 +109,7 @@ func (c *bulkFlags) operate(ctx context.Context, s *session, op instances.Operat
 
 // operation returns the action that applies the operation to each instance.
 func (c *bulkFlags) operation(o *operator, op instances.Operation, stamp int64, apply func(context.Context, instances.Record, instances.Operation) error) bulkAction {
-	op.By, op.Reason = o.by, strings.TrimSpace(fmt.Sprintf("%s (bulk %d)", c.reason, stamp))
+	op.By, op.Reason = o.by, strings.TrimSpace(fmt.Sprintf("%s (bulk %d)", op.Reason, stamp))
 	return bulkAction{
 		isDone: func(record instances.Record) bool {
 			return slices.ContainsFunc(record.History, func(t instances.Transition) bool { return isOfRun(t, op) })

@@ -100,10 +100,10 @@ type bulkForgetCommand struct {
 
 // Run forgets each instance.
 func (c *bulkForgetCommand) Run(ctx context.Context, s *session) error {
-	c.ended, c.copies, c.reason = true, view.Copies(), c.Reason
-	return c.run(ctx, s, "", []string{string(instances.Forget)}, func(o *operator, stamp int64) bulkAction {
+	c.ended, c.copies = true, view.Copies()
+	return c.run(ctx, s, "", []string{string(instances.Forget), c.Reason}, func(o *operator, stamp int64) bulkAction {
 		f := newForgetting(o, c.queues(c.awsFlags, c.Queue))
-		op := instances.Operation{Kind: instances.Forget, At: s.Now()}
+		op := instances.Operation{Kind: instances.Forget, Reason: c.Reason, At: s.Now()}
 		action := c.operation(o, op, stamp, func(ctx context.Context, record instances.Record, op instances.Operation) error {
 			if _, err := f.check(ctx, record.Instance, op); err != nil {
 				return err
