@@ -216,7 +216,7 @@ func TestClockCommandsPrintTheTime(t *testing.T) {
 			{"send --local signup/42 SIGN_UP email=ada@example.com name=Ada", ""},
 			{"clock advance 23h59m", "The clock is at 2000-01-01 23:59:00 UTC, 23h59m0s ahead of the real time. Work was due at 1 time on the way.\n"},
 			{"get --local signup/42", "  timers    deadline of unverified: 2000-01-02 00:00:00 UTC (in 1m00s)\n"},
-			{"clock advance 60s --local", "The clock is at 2000-01-02 00:00:00 UTC, 24h0m0s ahead of the real time. Work was due at 1 time on the way.\n"},
+			{"clock advance 60s", "The clock is at 2000-01-02 00:00:00 UTC, 24h0m0s ahead of the real time. Work was due at 1 time on the way.\n"},
 			{"get --local signup/42", "  since     2000-01-02 00:00:00 UTC (0s ago)\n"},
 			{"clock advance 1s", "The clock is at 2000-01-02 00:00:01 UTC, 24h0m1s ahead of the real time. No work was due.\n"},
 			{"clock show", "2000-01-02 00:00:01 UTC (virtual, 24h0m1s ahead of the real time)\n"},

@@ -28,13 +28,7 @@ type clockCommand struct {
 	Advance clockAdvanceCommand `cmd:"" help:"Move the time of settle dev --clock virtual forward, and fire the timers on the way."`
 }
 
-// clockFlags are the flags of the clock commands.
-type clockFlags struct {
-	Local bool `help:"Use the stack of settle dev. The clock commands always do."`
-	outputFlag
-}
-
-type clockShowCommand struct{ clockFlags }
+type clockShowCommand struct{ outputFlag }
 
 // Run prints the time.
 func (c *clockShowCommand) Run(ctx context.Context, s *session) error {
@@ -53,7 +47,7 @@ func (c *clockShowCommand) Run(ctx context.Context, s *session) error {
 
 type clockAdvanceCommand struct {
 	By time.Duration `arg:"" name:"duration" help:"How far, such as 72h or 90m."`
-	clockFlags
+	outputFlag
 }
 
 // Run moves the clock.
