@@ -54,11 +54,7 @@ func TestAdvance_ends_with_the_last_poller_of_a_queue(t *testing.T) {
 func TestAdvance_ends_with_EndAdvances(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cloud, clock := virtual()
-		q := addQueue(t, cloud, "queue", nil)
-		slow := newWork(clock)
-		slow.takes = 25 * time.Second
-		slow.poll(t, q)
+		cloud, q, _ := working(t, 25*time.Second)
 		q.sendDelayed("a", 60)
 		synctest.Wait()
 		stopping := errors.New("stopping")
@@ -176,18 +172,14 @@ func TestAdvance_waits_for_the_functions_of_executions(t *testing.T) {
 func TestClock_never_runs_backwards(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cloud, clock := virtual()
-		q := addQueue(t, cloud, "queue", nil)
-		slow := newWork(clock)
-		slow.takes = 25 * time.Second
-		slow.poll(t, q)
+		cloud, q, slow := working(t, 25*time.Second)
 		synctest.Wait()
 		q.sendDelayed("a", 60)
 		q.sendDelayed("b", 65)
 		var advancing sync.WaitGroup
 		advancing.Go(func() { advance(t, cloud, 62*time.Second) })
-		for last := clock.Now(); time.Since(slow.began) < time.Minute; time.Sleep(100 * time.Millisecond) {
-			now := clock.Now()
+		for last := slow.clock.Now(); time.Since(slow.began) < time.Minute; time.Sleep(100 * time.Millisecond) {
+			now := slow.clock.Now()
 			if now.Before(last) || now.Before(time.Now().Add(-10*time.Second)) {
 				t.Fatalf("want at least %v, got %v at %v of the real clock", last, now, time.Now())
 			}

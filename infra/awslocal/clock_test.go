@@ -53,6 +53,17 @@ func (w *work) poll(t *testing.T, q queue) {
 	t.Cleanup(func() { stop(); polling.Wait() })
 }
 
+// working returns a Cloud with a virtual clock, and a standard queue whose messages each take a function some time.
+func working(t *testing.T, takes time.Duration) (*awslocal.Cloud, queue, *work) {
+	t.Helper()
+	cloud, clock := virtual()
+	q := addQueue(t, cloud, "queue", nil)
+	w := newWork(clock)
+	w.takes = takes
+	w.poll(t, q)
+	return cloud, q, w
+}
+
 // Invoke implements awslocal.Invoker.
 func (w *work) Invoke(_ context.Context, payload []byte) ([]byte, error) {
 	var event events.SQSEvent
@@ -168,11 +179,7 @@ func TestAdvance_moves_all_services_in_step(t *testing.T) {
 func TestAdvance_waits_for_functions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cloud, clock := virtual()
-		q := addQueue(t, cloud, "queue", nil)
-		slow := newWork(clock)
-		slow.takes = 25 * time.Second
-		slow.poll(t, q)
+		cloud, q, slow := working(t, 25*time.Second)
 		q.sendDelayed("a", 60)
 		q.sendDelayed("b", 70)
 		synctest.Wait()
@@ -189,11 +196,7 @@ func TestAdvance_waits_for_functions(t *testing.T) {
 func TestAdvance_ends_with_its_context_and_refuses_bad_calls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cloud, clock := virtual()
-		q := addQueue(t, cloud, "queue", nil)
-		slow := newWork(clock)
-		slow.takes = 29 * time.Second
-		slow.poll(t, q)
+		cloud, q, _ := working(t, 29*time.Second)
 		q.sendDelayed("a", 60)
 		synctest.Wait()
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
