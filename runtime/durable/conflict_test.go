@@ -184,62 +184,50 @@ func TestAConflictInClearingTheOutboxLosesNothing(t *testing.T) {
 	})
 }
 
-// The loop stores the count of a try, but fails to store the result. Before the loop takes the count back, another
-// writer stores the instance.
+// failToStore lets the loop store the count of a try of the event "a", and fail to store the result. When the loop then
+// takes the count back, it calls interfere before its write. An error of interfere fails the write.
+func (w *world) failToStore(interfere func() error) {
+	w.post("order/1", event("add", "before"))
+	w.invoke()
+	w.hook = faults(map[string]fault{"Load order/1 #1": dieBefore, "Commit order/1 #2": failBefore})
+	w.post("order/1", event("add", "a"))
+	w.invoke()
+	time.Sleep(visibilityTimeout)
+	commits := 0
+	w.refuse = func(call string) error {
+		if call == "Commit order/1" {
+			if commits++; commits == 2 { // This is the third commit: the hook fails the second one.
+				return interfere()
+			}
+		}
+		return nil
+	}
+	w.calls = nil
+	w.invoke()
+}
+
 func TestACountThatAnotherWriterStoredIsNotTakenBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.post("order/1", event("add", "before"))
-		w.invoke()
-		w.hook = faults(map[string]fault{"Load order/1 #1": dieBefore, "Commit order/1 #2": failBefore})
-		w.post("order/1", event("add", "a"))
-		w.invoke()
-		time.Sleep(visibilityTimeout)
-		commits := 0
-		w.refuse = func(call string) error {
-			if call == "Commit order/1" {
-				if commits++; commits == 2 { // This is the third commit: the hook fails the second one.
-					return durable.ErrConflict
-				}
-			}
-			return nil
-		}
-		w.calls = nil
-		w.invoke()
+		w.failToStore(func() error { return durable.ErrConflict })
 		w.wantCalls(t, "Load order/1", "Commit order/1", "Commit order/1", "Load order/1", "Commit order/1", "Load order/1", "Delay order/1")
 		w.run(t)
 		w.wantLog(t, "order/1", "before", "a")
 	})
 }
 
-// The loop stores the count of a try, but fails to store the result. Before the loop takes the count back, an operator
-// changes the instance. AbandonedMax is 1, so a count that stays would park the event.
+// AbandonedMax is 1, so a count that stays would park the event.
 func TestAnOperatorsChangeUsesUpNoTry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.config.AbandonedMax = 1
-		w.post("order/1", event("add", "before"))
-		w.invoke()
-		w.hook = faults(map[string]fault{"Load order/1 #1": dieBefore, "Commit order/1 #2": failBefore})
-		w.post("order/1", event("add", "a"))
-		w.invoke()
-		time.Sleep(visibilityTimeout)
-		commits := 0
-		w.refuse = func(call string) error {
-			if call == "Commit order/1" {
-				if commits++; commits == 2 { // This is the third commit: the hook fails the second one.
-					record, _, err := durable.Operate(w.machines, w.load("order/1"), instances.Operation{Kind: instances.Keep, At: time.Now(), By: "operator"})
-					if err != nil {
-						t.Error(err)
-					}
-					w.store(record)
-				}
-			}
-			return nil
-		}
-		w.invoke()
+		w.failToStore(func() error {
+			record, _, err := durable.Operate(w.machines, w.load("order/1"), instances.Operation{Kind: instances.Keep, At: time.Now(), By: "operator"})
+			w.store(record)
+			return err
+		})
 		w.run(t)
 		w.wantParked(t)
 		w.wantLog(t, "order/1", "before", "a")
