@@ -176,15 +176,23 @@ func (r *replay) follow(c choice) (_ *replay, err error) {
 // position is a digest of everything that determines the possible choices. Many orders of two queues lead to the same
 // position.
 func (r *replay) position() uint64 {
-	left := 0
+	left, seen := 0, maps.Clone(r.seen)
+	for _, message := range r.messages {
+		delete(seen, message.place())
+	}
 	for _, queue := range r.queues {
 		left = left*1000 + len(queue)
+		for _, message := range queue { // A place matters only for a copy that may still come.
+			if place := message.place(); r.seen[place] {
+				seen[place] = true
+			}
+		}
 	}
 	var snapshot json.RawMessage
 	if r.instance != nil {
 		snapshot = r.snapshot()
 	}
-	return digestOf(fmt.Sprint(left, r.at, r.startedAt, r.machine.Version(), string(snapshot), r.began, r.failed, r.seen, r.sends, r.tokens, r.awaited, r.asked, r.aliases, r.failures, r.spawned))
+	return digestOf(fmt.Sprint(left, r.at, r.startedAt, r.machine.Version(), string(snapshot), r.began, r.failed, seen, r.sends, r.tokens, r.awaited, r.asked, r.aliases, r.failures, r.spawned))
 }
 
 // clone returns a copy that can make other choices.
