@@ -35,6 +35,8 @@ type clockContext struct {
 
 // Deadline implements context.Context.
 func (c clockContext) Deadline() (deadline time.Time, ok bool) {
-	deadline, ok = c.Context.Deadline()
-	return deadline.Add(c.clock.Ahead()), ok
+	if deadline, ok = c.Context.Deadline(); ok {
+		deadline = deadline.Add(c.clock.Ahead())
+	}
+	return deadline, ok
 }
