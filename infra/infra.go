@@ -36,8 +36,8 @@ type Function struct {
 // extracted is the content of functions.json.
 type extracted struct {
 	Functions []Function
-	// Options holds, by function, the permissions that each state machine in the construct's Props adds. In the
-	// statements, ${Workflow} stands for the state machine.
+	// Options holds the permissions that a function needs for each state machine in the construct's Props. The keys are
+	// the names of functions. In the statements, ${Workflow} stands for the state machine.
 	Options struct{ Workflows, WaitingWorkflows map[string][]Statement }
 }
 

@@ -77,7 +77,7 @@ func (c *Clock) release() {
 	c.held, c.moved = false, true
 }
 
-// until returns how long the real clock runs until this clock reaches t, if Advance does not move it.
+// until returns how much real time passes until c reaches t, if Advance does not move c.
 func (c *Clock) until(t time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

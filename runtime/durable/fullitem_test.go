@@ -109,7 +109,7 @@ func TestARedeliveryToAFullItemIsNotParked(t *testing.T) {
 	}
 }
 
-// An item has room for the outcome of a service, but not for the count of its attempt.
+// An item has room for the outcome of a service, but not for the number of the service's attempts.
 func TestAServiceOfAFullItemIsCalledForARedelivery(t *testing.T) {
 	t.Parallel()
 	for _, first := range []fault{none, dieBefore} {

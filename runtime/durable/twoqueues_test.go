@@ -182,7 +182,7 @@ func TestAServiceThatRunsAfterOtherGroupsIsNotRepeatedForAnotherQueue(t *testing
 	})
 }
 
-// The process that runs a service with one attempt dies. After SettlerWaitMax, an event of another queue settles the
+// A service may be attempted once. Its process dies. After SettlerWaitMax, an event of another queue settles the
 // instance and runs the service. Meanwhile the first queue redelivers its event.
 func TestAServiceThatAnotherQueueTakesOverIsNotRepeated(t *testing.T) {
 	t.Parallel()

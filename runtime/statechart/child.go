@@ -105,8 +105,7 @@ func (x *interpreter) made(fn func(erased, Event) any) any {
 	return fn(x.context, *x.event)
 }
 
-// spawn starts a child. The argument state is the path of the invoking state. It is "" for the root state and for an
-// action.
+// spawn starts a child. `state` is the path of the invoking state. It is "" for the root state and for an action.
 func (x *interpreter) spawn(id, machine, state string, input any) error {
 	if id == "" || machine == "" || len(errorChildPrefix+id) > EventNameBytesMax {
 		return fmt.Errorf("spawning a child: expected an ID of at most %d bytes and a machine, got %q and %q", EventNameBytesMax-len(errorChildPrefix), id, machine)

@@ -15,7 +15,7 @@ import (
 type graph struct {
 	states []graphState
 	edges  []edge
-	// initial lists pairs of a superstate and its initial substate.
+	// Each pair in initial is a superstate and its initial substate.
 	initial [][2]int
 	// unknown lists the machine's states that Config.States does not list.
 	unknown []string

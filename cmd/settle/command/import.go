@@ -173,7 +173,7 @@ func (r *importing) read(name string) iter.Seq2[itemjson.Line, error] {
 	}
 }
 
-// Write counts the bytes read, for the progress.
+// Write adds the length of p to the number of bytes imported, which the progress bar shows.
 func (r *importing) Write(p []byte) (int, error) {
 	r.bytes.Add(int64(len(p)))
 	return len(p), nil

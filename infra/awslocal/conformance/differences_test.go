@@ -4,7 +4,7 @@ package conformance_test
 // differences may follow.
 type difference struct {
 	emulator, service, behaviour string
-	// `does` describes the behaviour of the emulator instead.
+	// `does` describes what the emulator does instead of that behaviour.
 	does string
 	// `decides` is the title of the AWS document that requires the behaviour.
 	decides string

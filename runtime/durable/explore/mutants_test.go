@@ -15,8 +15,8 @@ import (
 
 var mutantsFlag = flag.String("mutants", "", "a regular expression: TestMutants builds the loop with each defect whose name it matches")
 
-// mutant is a deliberate defect: a passage of a file, its replacement, and a scenario. In this scenario, the search finds
-// a violation of a kind that it does not find without the defect.
+// mutant is a deliberate defect: a passage of a file, its replacement, and a scenario. With the defect, the search
+// of this scenario must find a new kind of violation.
 type mutant struct {
 	name, scenario, finds string
 	// faults is how many faults the search may use; zero means 1. pauses is as in scope.

@@ -72,8 +72,8 @@ func (w *world) keptFailures(record instances.Record) {
 	}
 }
 
-// blamed checks the failure that the item records for its last parked or postponed event. The failure may say that
-// processes died only if a process did die: failures of AWS do not count.
+// blamed checks the failure that the item records for its last parked or postponed event. If the failure says that
+// processes died, a process must have died: failures of AWS do not count.
 func (w *world) blamed(was, is stored, record instances.Record) {
 	if id := record.Instance.String(); is.isAbandoned && !was.isAbandoned && w.facts["blame "+id] == 0 {
 		w.wrong("innocent event blamed: the item of %s says that processes died with %q, and none has", id, record.Error.Event)

@@ -159,8 +159,8 @@ func (w *writer) literal(v *value, key, path string, result json.RawMessage) {
 	}
 }
 
-// meta writes a state's own meta, with this package's data under the key settle. If the state's meta cannot hold that
-// key, the state's meta is written below settle.
+// meta writes the meta of a state, with this package's data under the key "settle". If the state's own meta is not an
+// object or has that key, meta writes it into this package's data, under the key "meta".
 func (w *writer) meta(v, settle *value, own any, path string) {
 	meta := value{kind: object}
 	if own != nil {

@@ -182,7 +182,7 @@ func (s *Simulation) apply(event statechart.Event, cause json.RawMessage, fired 
 type Step struct {
 	// At is the virtual time.
 	At time.Time `json:"at"`
-	// Event is the applied event as given: xstate.init at the start, and settle.timer or the sent event for a timer.
+	// Event is the applied event. For the start it is xstate.init. For a timer it is settle.timer or the delayed event.
 	Event json.RawMessage `json:"event"`
 	// Timer is the timer that fired.
 	Timer *Timer `json:"timer,omitempty"`

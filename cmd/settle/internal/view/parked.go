@@ -34,7 +34,7 @@ const givenUp = "none recorded: SQS moved it after too many receives"
 // reasonRunesMax is the length at which a table truncates a reason.
 const reasonRunesMax = 100
 
-// WriteParked writes parked events as a table, one a row.
+// WriteParked writes parked events as a table with one row for each event.
 func WriteParked(w io.Writer, style console.Style, parked []ParkedEvent, now time.Time) error {
 	table := NewTable(style, "MESSAGE ID", "INSTANCE", "EVENT", "SINCE", "REASON")
 	for _, p := range parked {

@@ -179,8 +179,8 @@ func (q *queue) advance(now time.Time) {
 	}
 }
 
-// nextReceivable returns the earliest time at which a receive may find a message, or false if time alone changes
-// nothing.
+// nextReceivable returns the earliest time at which a receive may find a message. It returns false if no message becomes
+// receivable by the passing of time.
 func (q *queue) nextReceivable(now time.Time) (time.Time, bool) {
 	q.advance(now)
 	if _, ok := q.ready.min(); ok && q.inFlight < inFlightMax {

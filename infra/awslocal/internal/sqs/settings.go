@@ -53,7 +53,7 @@ var settables = map[string]settable{
 		s.redriveAllow, err = parseRedriveAllowPolicy(value)
 		return err
 	}},
-	// Clients can see encryption at rest only in this attribute. awslocal therefore encrypts nothing.
+	// Clients see this attribute, but not whether the queue is encrypted. awslocal stores it and encrypts nothing.
 	"SqsManagedSseEnabled": {"true", false, choice(nil, "true", "false")},
 	"FifoQueue":            {"true", true, choice(nil, "true")},
 	"ContentBasedDeduplication": {"false", true, choice(

@@ -115,7 +115,7 @@ func (m *measurements) complete(rounds int) error {
 		}
 	}
 	for _, b := range bars {
-		for _, k := range []key{{b.name, settle}, b.against} {
+		for _, k := range []key{{b.name, settle}, b.peer} {
 			if _, ok := m.nanoseconds[k]; !ok {
 				return fmt.Errorf("nothing measured %v, which a requirement is about", k)
 			}

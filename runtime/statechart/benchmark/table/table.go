@@ -10,8 +10,8 @@ import (
 // bar is the requirement for Settle in one case.
 type bar struct {
 	name string
-	// against is the peer: the engine and the case to compare with.
-	against key
+	// peer is the engine and the case to compare with.
+	peer key
 	// ratio is the maximum of Settle's time relative to the peer's. goal is the target ratio, or 0 for none.
 	ratio, goal float64
 	// noAllocs requires that an event allocates nothing.
@@ -19,12 +19,12 @@ type bar struct {
 }
 
 var bars = []bar{
-	{name: "flat", against: key{"flat", stateless}, ratio: 1.0 / 10, noAllocs: true},
-	{name: "nested3", against: key{"nested3", stateless}, ratio: 1.0 / 20, goal: 1.0 / 40, noAllocs: true},
-	{name: "regions3", against: key{"regions3", statekit}, ratio: 1.0 / 20},
-	{name: "persist", against: key{"persist", statekit}, ratio: 1.0 / 5},
-	{name: "persist", against: key{"persist", xstate}, ratio: 1.0 / 5},
-	{name: "large1000", against: key{"large10", settle}, ratio: 2},
+	{name: "flat", peer: key{"flat", stateless}, ratio: 1.0 / 10, noAllocs: true},
+	{name: "nested3", peer: key{"nested3", stateless}, ratio: 1.0 / 20, goal: 1.0 / 40, noAllocs: true},
+	{name: "regions3", peer: key{"regions3", statekit}, ratio: 1.0 / 20},
+	{name: "persist", peer: key{"persist", statekit}, ratio: 1.0 / 5},
+	{name: "persist", peer: key{"persist", xstate}, ratio: 1.0 / 5},
+	{name: "large1000", peer: key{"large10", settle}, ratio: 2},
 }
 
 // table returns the table in Markdown. It has a row for each other engine of each case, and a row for each requirement
@@ -42,8 +42,8 @@ func (m *measurements) table(rounds int) (string, error) {
 			}
 		}
 		for _, b := range bars {
-			if b.name == name && !slices.Contains(peers, b.against) {
-				peers = append(peers, b.against)
+			if b.name == name && !slices.Contains(peers, b.peer) {
+				peers = append(peers, b.peer)
 			}
 		}
 		for i, peer := range peers {
@@ -66,7 +66,7 @@ func (m *measurements) row(name string, peer key, first bool) []string {
 	measured := median(m.nanoseconds[ours]) / median(m.nanoseconds[peer])
 	required, met := "", ""
 	for _, b := range bars {
-		if b.name == name && b.against == peer {
+		if b.name == name && b.peer == peer {
 			required, met = b.required(), b.met(measured, median(m.allocations[ours]))
 		}
 	}
