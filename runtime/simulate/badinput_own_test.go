@@ -81,7 +81,7 @@ func TestFabricatedEventsOfTheLoop(t *testing.T) {
 			}
 		}},
 		{name: "token a number", body: `{"type": "settle.token", "token": 7, "$incarnation": CREATED}`, want: parked(`wrong payload: settle.token, which only the loop itself sends: expected a string under "token", got a number`)},
-		{name: "count too large", body: `{"type": "settle.token", "token": "a", "count": 1e99, "$incarnation": CREATED}`, want: parked(`wrong payload: settle.token, which only the loop itself sends: expected a whole number of 64 bits under "count", got another number`)},
+		{name: "count too large", body: `{"type": "settle.token", "token": "a", "count": 1e99, "$incarnation": CREATED}`, want: parked(`wrong payload: settle.token, which only the loop itself sends: expected a whole number of 64 bits under "count", got a number with a fraction or an exponent`)},
 		{name: "token unknown", body: `{"type": "settle.token", "token": "a", "$incarnation": CREATED}`, want: applied("")},
 		{name: "token of an earlier instance", body: `{"type": "settle.token", "token": "a", "$incarnation": 1}`, want: skipped()},
 		{name: "expiry with a list for a name", body: `{"type": "settle.token.expired", "name": ["a"], "$incarnation": CREATED}`, want: parked(`wrong payload: settle.token.expired, which only the loop itself sends: expected a string under "name", got an array`)},
