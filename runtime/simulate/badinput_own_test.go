@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -114,4 +115,27 @@ func TestFabricatedEventsOfTheLoop(t *testing.T) {
 		{name: "token too long", body: `{"type": "note", "text": "bad", "$task": {"token": "` + strings.Repeat("t", 2049) + `", "name": "Wait"}}`, want: parked(`wrong $task: expected under "token" 1 to 2048 bytes ($$.Task.Token), got 2049`)},
 		{name: "task as a text in the payload", body: `{"type": "note", "text": "$task"}`, want: applied("$task")},
 	})
+}
+
+// Operators change the stored item, not the queue. So a message with the name of an operation is an unknown event.
+func TestAForgedOperationChangesNothing(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []instances.OperationKind{instances.Stop, instances.Terminate, instances.Move, instances.Keep, instances.Unkeep, instances.Forget} {
+		inProbeWorld(t, func(w *world, _ *lines) {
+			w.sendRaw(raw{group: probe1, body: firstEvent})
+			time.Sleep(time.Second)
+			before := w.record(probe1)
+			forged := fmt.Sprintf(`{"type": "settle.%s", "state": "armed", "context": {"notes": ["forged"]}, "revision": %d, "$incarnation": %d}`, kind, before.Revision, before.CreatedAt.UnixMilli())
+			w.post("/instances/"+probe1+"/events", nil, []byte(forged), http.StatusBadRequest)
+			w.sendRaw(raw{group: probe1, body: forged})
+			time.Sleep(time.Hour)
+			after := w.record(probe1)
+			if len(w.parked()) != 1 || w.unacknowledged() != 0 {
+				w.t.Errorf("%s: want the one message of the queue parked", kind)
+			}
+			if string(after.Snapshot) != string(before.Snapshot) || len(after.History) != len(before.History) || after.Status != before.Status || after.Kept || after.Forgotten || len(after.Outbox) > 0 {
+				w.t.Errorf("%s changed\n%+v\nto\n%+v", kind, before, after)
+			}
+		})
+	}
 }
