@@ -223,8 +223,8 @@ func withContext(machine Machine, instance Instance, context json.RawMessage) (I
 	return instance, nil
 }
 
-// lostIn describes the first value that is missing or different in `kept`. It returns "" if there is none. Numbers are
-// compared exactly. A value that Go's omitempty leaves out does not count as lost.
+// lostIn describes the first value that is missing or different in `kept`. It returns "" if `kept` has each value. Numbers
+// are compared exactly. A value that Go's omitempty leaves out does not count as lost.
 func lostIn(wanted, kept json.RawMessage, path string) string {
 	var fields, others map[string]json.RawMessage
 	if json.Unmarshal(wanted, &fields) == nil && json.Unmarshal(kept, &others) == nil && fields != nil && others != nil {
