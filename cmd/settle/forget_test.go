@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -307,6 +308,37 @@ func TestBulkForgetsEndedInstances(t *testing.T) {
 		u.wantTraces("ada-3", 8)
 		contains(u.t, u.must("history", "--local", "person/0"), "settle.forget", "request 7 (bulk ")
 		contains(u.t, u.must(args...), "0 instances: ")
+	})
+}
+
+// The command keeps the names and the belongings of one batch in memory. A scan names the instances that it looks for.
+func TestBulkForgetHoldsOneBatchInMemory(t *testing.T) {
+	t.Parallel()
+	withMachines(t, persons(), func(u user) {
+		for i := range 5 {
+			u.live(fmt.Sprintf("person/%d", i), "ada")
+			u.must("stop", "--local", fmt.Sprintf("person/%d", i))
+		}
+		time.Sleep(time.Minute)
+		batches := map[string]int{}
+		counting := u.faultily(func(operation, body string) error {
+			if persons := regexp.MustCompile(`"person/\d"`).FindAllString(body, -1); operation == "Scan" && len(persons) > 0 {
+				slices.Sort(persons)
+				batches[strings.Join(persons, " ")]++
+			}
+			return nil
+		}, nil)
+		got := u.runAs(counting, "bulk", "forget", "--local", "--machine", "person", "--batch", "2", "--yes", "--journal", filepath.Join(u.t.TempDir(), "journal"))
+		contains(u.t, got.out, "5 instances: 5 changed, 0 skipped, 0 failed.\n")
+		sizes, seen := []int{}, 0
+		for names := range batches {
+			size := len(strings.Fields(names))
+			sizes, seen = append(sizes, size), seen+size
+		}
+		if slices.Sort(sizes); !slices.Equal(sizes, []int{1, 2, 2}) || seen != 5 {
+			u.t.Errorf("expected scans for two, two and one instances, got %v", batches)
+		}
+		u.wantTraces("ada", 0)
 	})
 }
 

@@ -218,13 +218,14 @@ func TestImportRefusesAWrongCommandLine(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {
 		for line, want := range map[string]string{
-			"import --local":                             `expected "<file> ..."`,
-			"import --local -":                           "expected --yes, because the items come from standard input",
-			"import --local - --yes --rate 2000000000":   "--rate: expected 1 to 1000000, got 2000000000",
-			"backup --local --rate 0":                    "--rate: expected 1 to 1000000, got 0",
-			"bulk keep --local --machine relay --rate 0": "--rate: expected 1 to 1000000, got 0",
-			"import --local import_test.go":              "expected --yes, because there is no terminal to ask for confirmation",
-			"rearm --local relay/1 --new-queue --resume": "--resume: expected int, got no value",
+			"import --local":                                `expected "<file> ..."`,
+			"import --local -":                              "expected --yes, because the items come from standard input",
+			"import --local - --yes --rate 2000000000":      "--rate: expected 1 to 1000000, got 2000000000",
+			"backup --local --rate 0":                       "--rate: expected 1 to 1000000, got 0",
+			"bulk keep --local --machine relay --rate 0":    "--rate: expected 1 to 1000000, got 0",
+			"bulk forget --local --machine relay --batch 0": "--batch: expected at least 1, got 0",
+			"import --local import_test.go":                 "expected --yes, because there is no terminal to ask for confirmation",
+			"rearm --local relay/1 --new-queue --resume":    "--resume: expected int, got no value",
 		} {
 			if got := u.run(strings.Fields(line)...); got.code != command.ExitUsage || !strings.Contains(got.err, want) || got.out != "" {
 				u.t.Errorf("%s: expected exit code 2 and %q, got %+v", line, want, got)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -9,19 +10,20 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
+type account struct {
+	Number int64   `json:"number"`
+	Rate   float64 `json:"rate"`
+}
+
 // accounts hosts a machine whose context has a large integer, and a number that may have a fraction.
-func accounts() command.Config {
+func accounts(migrations ...statechart.Migration) command.Config {
 	type (
-		account struct {
-			Number int64   `json:"number"`
-			Rate   float64 `json:"rate"`
-		}
 		state = statechart.State[account]
 		on    = statechart.Transition[account]
 	)
 	open := statechart.Assign("open", func(c *account, e account) { *c = e })
 	chart := statechart.Must(statechart.Definition[account]{
-		ID: "account", Version: 1, Initial: "open", Payloads: statechart.Payloads{"OPEN": statechart.PayloadOf[account]()},
+		ID: "account", Version: 1 + len(migrations), Migrations: migrations, Initial: "open", Payloads: statechart.Payloads{"OPEN": statechart.PayloadOf[account]()},
 		States: []state{{ID: "open", Tags: []string{statechart.Settled}, On: []on{{Event: "OPEN", Actions: []statechart.Action[account]{open}}}}},
 	})
 	return command.Config{Machines: func(command.Environment) []durable.Machine {
@@ -57,5 +59,46 @@ func TestLargeIntegersKeepTheirValue(t *testing.T) {
 		contains(u.t, u.must("get", "--local", "account/2"), `"number": 9007199254740993`)
 		contains(u.t, u.must("move", "--local", "account/1", "--patch", `{"number": 9007199254740995}`, "-o", "json"), `"after": 9007199254740995`)
 		contains(u.t, u.must("get", "--local", "account/1"), `"number": 9007199254740995`)
+	})
+}
+
+// A float64 and an int64 cannot hold these values. A rounded comparison would accept the first two.
+func TestAMoveRefusesANumberThatTheMachineWouldChange(t *testing.T) {
+	t.Parallel()
+	withMachines(t, accounts(), func(u user) {
+		u.must("send", "--local", "account/1", "OPEN", "number:=1", "rate:=1000", "--wait", "settled")
+		before := u.items()
+		for set, want := range map[string]string{
+			"rate:=9007199254740993":      "it would drop or change context.rate (expected 9007199254740993, got 9007199254740992): correct",
+			"rate:=1.0000000000000000001": "it would drop or change context.rate (expected 1.0000000000000000001, got 1): correct",
+			"rate:=1e-400":                "it would drop or change context.rate (expected 1e-400, got 0): correct",
+			"colour:=1":                   "it would drop or change context.colour (expected 1, got null): correct",
+			"number:=1.0":                 `the new context: expected a whole number of 64 bits under "number", got a number with a fraction or an exponent` + "\n",
+			"number:=9223372036854775808": `the new context: expected a whole number of 64 bits under "number", got a number out of range` + "\n",
+			"rate:=1e400":                 `the new context: expected a number of 64 bits under "rate", got a number out of range` + "\n",
+			"number=1":                    `the new context: expected a whole number of 64 bits under "number", got a string` + "\n",
+		} {
+			if got := u.run("move", "--local", "account/1", "--set", set); got.code != command.ExitFailed || !strings.Contains(got.err, want) {
+				u.t.Errorf("%s: expected %q, got %+v", set, want, got)
+			}
+		}
+		if after := u.items(); !maps.Equal(before, after) {
+			u.t.Errorf("a refused move changed\n%v\nto\n%v", before, after)
+		}
+		for set, want := range map[string]string{"rate:=1.5e3": "1000 → 1500\n", "rate:=0.1": "1000 → 0.1\n", "rate:=-0": "1000 → -0\n"} {
+			contains(u.t, u.must("move", "--local", "account/1", "--set", set, "--dry-run"), "change    context.rate: "+want)
+		}
+	})
+}
+
+// The next version counts the rate in percent. A patch of the stored context would undo this migration.
+func TestAMovePatchesTheMigratedContext(t *testing.T) {
+	t.Parallel()
+	withMachines(t, accounts(), func(u user) {
+		u.must("send", "--local", "account/1", "OPEN", "number:=1", "rate:=0.5", "--wait", "settled")
+		u.config = accounts(statechart.Migration{From: 1, Changes: []statechart.Change{
+			statechart.MigrateContext(func(c account) account { return account{c.Number, 100 * c.Rate} }),
+		}})
+		contains(u.t, u.must("move", "--local", "account/1", "--set", "number:=2", "--dry-run"), "context.number: 1 → 2\n", "context.rate: 0.5 → 50\n")
 	})
 }

@@ -118,7 +118,12 @@ func TestTextFitsATerminalOf80Columns(t *testing.T) {
 			t.Errorf("%s: expected at most 80 columns and exit code 0, got %d in %q, and exit code %d", line, columns, long, code)
 		}
 	}
+	// The event settle.unkeep makes its column so wide that the state after the arrow fits only further to the left.
+	for _, line := range []string{"keep --local signup/42", "unkeep --local signup/42"} {
+		on(line)
+	}
 	seen, _ := on("get --local signup/42")
+	contains(t, seen, "settle.unkeep", "\n               → \x1b[32munverified.awaiting_verification\x1b[0m\n")
 	before, rest, _ := strings.Cut(seen, "context")
 	_, after, _ := strings.Cut(rest, "stored")
 	if long, columns := widest(before + "\n" + after); columns > 80 {

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/internal/canonicaljson"
 	"github.com/settle-run/settle/runtime/internal/plainjson"
 	"github.com/settle-run/settle/runtime/internal/readjson"
 	"github.com/settle-run/settle/runtime/internal/stepcount"
@@ -206,33 +206,41 @@ func withContext(machine Machine, instance Instance, context json.RawMessage) (I
 	if err == nil {
 		snapshot, err = instance.Snapshot()
 	}
+	var wrong *readjson.Error
+	if errors.As(err, &wrong) {
+		err = wrong // The stored snapshot is readable. Only the new value is wrong.
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the new context: %w", err)
 	}
-	var kept struct{ Context any }
-	var wanted any
-	if err := errors.Join(json.Unmarshal(snapshot, &kept), json.Unmarshal(context, &wanted)); err != nil {
+	var kept struct{ Context json.RawMessage }
+	if err := json.Unmarshal(snapshot, &kept); err != nil {
 		return nil, fmt.Errorf("the new context: %w", err)
 	}
-	if path, lost := lostIn(wanted, kept.Context, "context"); lost {
-		return nil, fmt.Errorf("the new context: expected only values that the machine keeps, but it would drop or change %s: correct the name or the value", path)
+	if lost := lostIn(context, kept.Context, "context"); lost != "" {
+		return nil, fmt.Errorf("the new context: expected only values that the machine keeps, but it would drop or change %s: correct the name or the value", lost)
 	}
 	return instance, nil
 }
 
-// lostIn returns the path of the first value that is missing or different in `kept`. A value that Go's omitempty leaves
-// out does not count as lost.
-func lostIn(wanted, kept any, path string) (string, bool) {
-	fields, isObject := wanted.(map[string]any)
-	others, isKept := kept.(map[string]any)
-	if isObject && isKept {
+// lostIn describes the first value that is missing or different in `kept`. It returns "" if `kept` has each value. Numbers
+// are compared exactly. A value that Go's omitempty leaves out does not count as lost.
+func lostIn(wanted, kept json.RawMessage, path string) string {
+	var fields, others map[string]json.RawMessage
+	if json.Unmarshal(wanted, &fields) == nil && json.Unmarshal(kept, &others) == nil && fields != nil && others != nil {
 		for _, key := range slices.Sorted(maps.Keys(fields)) {
-			if path, lost := lostIn(fields[key], others[key], path+"."+key); lost {
-				return path, true
+			if lost := lostIn(fields[key], others[key], path+"."+key); lost != "" {
+				return lost
 			}
 		}
-		return "", false
+		return ""
 	}
-	isLeftOut := kept == nil && slices.ContainsFunc([]any{nil, false, 0.0, "", []any{}, map[string]any{}}, func(empty any) bool { return reflect.DeepEqual(wanted, empty) })
-	return path, !isLeftOut && !reflect.DeepEqual(wanted, kept)
+	if len(kept) == 0 {
+		kept = json.RawMessage("null")
+	}
+	empty := slices.ContainsFunc([]string{"null", "false", "0", `""`, "[]", "{}"}, func(empty string) bool { return canonicaljson.Equal(wanted, []byte(empty)) })
+	if empty && string(kept) == "null" || canonicaljson.Equal(wanted, kept) {
+		return ""
+	}
+	return fmt.Sprintf("%s (expected %.80s, got %.80s)", path, wanted, kept)
 }

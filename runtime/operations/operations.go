@@ -47,12 +47,15 @@ const ConflictsMax = 5
 // ErrNotWoken is returned if the change is stored, but the message that wakes the instance cannot be sent.
 var ErrNotWoken = errors.New("nothing wakes the instance, to perform the effects of the change")
 
+// errOtherRevision is returned if the instance has changed before Change reads it.
+var errOtherRevision = fmt.Errorf("%w", durable.ErrConflict)
+
 // Change computes the operation that prepare returns for the stored record, commits the result, and wakes the instance.
 // The record has the revision 0 if there is no instance. If another writer changes the instance meanwhile, Change starts
 // again. If revision is not 0, Change applies only to that revision, and fails with durable.ErrConflict at any other.
 //
 // An earlier call may have been interrupted between its commit and its message. So Change also wakes an instance that has
-// ended, before it returns instances.ErrEnded.
+// ended or that is at another revision, before it returns the error.
 func (o *Operator) Change(ctx context.Context, id instances.ID, revision int64, prepare func(instances.Record) (instances.Operation, error)) (change Change, err error) {
 	var stored instances.Record
 	for tries := 1; ; tries++ {
@@ -61,7 +64,7 @@ func (o *Operator) Change(ctx context.Context, id instances.ID, revision int64, 
 			break
 		}
 	}
-	if err != nil && !errors.Is(err, instances.ErrEnded) {
+	if err != nil && !errors.Is(err, instances.ErrEnded) && !errors.Is(err, errOtherRevision) {
 		return change, err
 	}
 	var failed error
@@ -82,7 +85,7 @@ func (o *Operator) try(ctx context.Context, id instances.ID, revision int64, pre
 		return change, before, err
 	}
 	if revision != 0 && before.Revision != revision {
-		return change, before, fmt.Errorf("expected %s at revision %d, it is at revision %d: %w", id, revision, before.Revision, durable.ErrConflict)
+		return change, before, fmt.Errorf("expected %s at revision %d, it is at revision %d: %w", id, revision, before.Revision, errOtherRevision)
 	}
 	after, steps, err := durable.Operate(o.Machines, before, op)
 	if err != nil {

@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func TestFabricatedEventsOfTheLoop(t *testing.T) {
 			}
 		}},
 		{name: "token a number", body: `{"type": "settle.token", "token": 7, "$incarnation": CREATED}`, want: parked(`wrong payload: settle.token, which only the loop itself sends: expected a string under "token", got a number`)},
-		{name: "count too large", body: `{"type": "settle.token", "token": "a", "count": 1e99, "$incarnation": CREATED}`, want: parked(`wrong payload: settle.token, which only the loop itself sends: expected a whole number of 64 bits under "count", got another number`)},
+		{name: "count too large", body: `{"type": "settle.token", "token": "a", "count": 1e99, "$incarnation": CREATED}`, want: parked(`wrong payload: settle.token, which only the loop itself sends: expected a whole number of 64 bits under "count", got a number with a fraction or an exponent`)},
 		{name: "token unknown", body: `{"type": "settle.token", "token": "a", "$incarnation": CREATED}`, want: applied("")},
 		{name: "token of an earlier instance", body: `{"type": "settle.token", "token": "a", "$incarnation": 1}`, want: skipped()},
 		{name: "expiry with a list for a name", body: `{"type": "settle.token.expired", "name": ["a"], "$incarnation": CREATED}`, want: parked(`wrong payload: settle.token.expired, which only the loop itself sends: expected a string under "name", got an array`)},
@@ -114,4 +115,27 @@ func TestFabricatedEventsOfTheLoop(t *testing.T) {
 		{name: "token too long", body: `{"type": "note", "text": "bad", "$task": {"token": "` + strings.Repeat("t", 2049) + `", "name": "Wait"}}`, want: parked(`wrong $task: expected under "token" 1 to 2048 bytes ($$.Task.Token), got 2049`)},
 		{name: "task as a text in the payload", body: `{"type": "note", "text": "$task"}`, want: applied("$task")},
 	})
+}
+
+// Operators change the stored item, not the queue. So a message with the name of an operation is an unknown event.
+func TestAForgedOperationChangesNothing(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []instances.OperationKind{instances.Stop, instances.Terminate, instances.Move, instances.Keep, instances.Unkeep, instances.Forget} {
+		inProbeWorld(t, func(w *world, _ *lines) {
+			w.sendRaw(raw{group: probe1, body: firstEvent})
+			time.Sleep(time.Second)
+			before := w.record(probe1)
+			forged := fmt.Sprintf(`{"type": "settle.%s", "state": "armed", "context": {"notes": ["forged"]}, "revision": %d, "$incarnation": %d}`, kind, before.Revision, before.CreatedAt.UnixMilli())
+			w.post("/instances/"+probe1+"/events", nil, []byte(forged), http.StatusBadRequest)
+			w.sendRaw(raw{group: probe1, body: forged})
+			time.Sleep(time.Hour)
+			after := w.record(probe1)
+			if len(w.parked()) != 1 || w.unacknowledged() != 0 {
+				w.t.Errorf("%s: want the one message of the queue parked", kind)
+			}
+			if string(after.Snapshot) != string(before.Snapshot) || len(after.History) != len(before.History) || after.Status != before.Status || after.Kept || after.Forgotten || len(after.Outbox) > 0 {
+				w.t.Errorf("%s changed\n%+v\nto\n%+v", kind, before, after)
+			}
+		})
+	}
 }

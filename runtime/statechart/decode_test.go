@@ -178,7 +178,7 @@ func TestDecodeQuotesNoValues(t *testing.T) {
 	const wrong = `wrong payload: event "VERIFY" of chart c: `
 	for body, want := range map[string]string{
 		`{"type":"VERIFY","code":481516}`:                                wrong + `expected a string under "code", got a number`,
-		`{"type":"VERIFY","small":481516}`:                               wrong + `expected a whole number of 8 bits under "small", got another number`,
+		`{"type":"VERIFY","small":481516}`:                               wrong + `expected a whole number of 8 bits under "small", got a number out of range`,
 		`{"type":"VERIFY","rows":{"481516x":1}}`:                         wrong + `expected a string under "rows.*", got a number`,
 		`{"type":"VERIFY","at":"481516"}`:                                wrong + `expected a time such as 2026-01-02T15:04:05Z under "at", got another string`,
 		`{"type":"VERIFY","sum":"481516x"}`:                              wrong + `expected a number under "sum", got a string`,

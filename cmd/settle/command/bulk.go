@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,14 +135,7 @@ func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Statu
 	if err := j.begin(); err != nil {
 		return err
 	}
-	do := action(o, j.run.Stamp)
-	if do.prepare != nil {
-		err = do.prepare(ctx, j)
-	}
-	if err == nil {
-		err = c.process(ctx, o, j, do)
-	}
-	if err != nil {
+	if err := c.process(ctx, o, j, action(o, j.run.Stamp)); err != nil {
 		return fmt.Errorf("%w; repeat the command to continue the run of %s", c.explain(s, stopped(ctx, err)), path)
 	}
 	return c.report(s, j, false)
@@ -229,23 +223,45 @@ func (c *bulkFlags) left(count, finished int, elapsed time.Duration) time.Durati
 // readUnits returns the text of the read units consumed so far.
 func readUnits(s *session) string { return counted(int(s.read.units()), "read unit", "read units") }
 
-// process processes the instances that have no outcome yet.
+// process processes the instances that have no outcome yet, in batches.
 func (c *bulkFlags) process(ctx context.Context, o *operator, j *journal, action bulkAction) error {
+	var batch []chosen
+	for next, err := range j.rest() {
+		if err != nil {
+			return err
+		}
+		if batch = append(batch, next); len(batch) < cmp.Or(action.batch, batchDefault) {
+			continue
+		}
+		if err := c.processBatch(ctx, o, j, batch, action); err != nil {
+			return err
+		}
+		batch = batch[:0]
+	}
+	return c.processBatch(ctx, o, j, batch, action)
+}
+
+func (c *bulkFlags) processBatch(ctx context.Context, o *operator, j *journal, batch []chosen, action bulkAction) error {
+	if action.prepare != nil && len(batch) > 0 {
+		if err := action.prepare(ctx, batch); err != nil {
+			return err
+		}
+	}
 	progress := o.session.newTask("starting")
 	defer progress.end()
 	ticker := time.NewTicker(time.Second / time.Duration(c.Rate))
 	defer ticker.Stop()
 	begun, open := o.session.Now(), j.listed-j.counts[outcomeChanged]-j.counts[outcomeSkipped]-j.counts[outcomeFailed]
-	var finished atomic.Int64 // finished counts the instances that this process finished.
+	var finished atomic.Int64 // finished counts the instances of this batch that are finished.
 	paced := func(yield func(chosen, error) bool) {
-		for next, err := range j.rest() {
+		for _, next := range batch {
 			left := c.left(open, int(finished.Load()), o.session.Now().Sub(begun))
 			progress.say(fmt.Sprintf("%d of %d instances, about %s left", next.number, j.listed, console.Span(left)))
 			select {
 			case <-ticker.C:
 			case <-ctx.Done():
 			}
-			if !yield(next, err) {
+			if !yield(next, nil) {
 				return
 			}
 		}

@@ -17,11 +17,15 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
+// batchDefault is how many instances a bulk run holds in memory at most, unless the action sets another number.
+const batchDefault = 10_000
+
 // bulkAction is the action of a bulk command on one instance.
 type bulkAction struct {
-	// prepare, if set, is called each time the command begins or continues the run, before it processes any instance.
-	// The journal contains the chosen instances.
-	prepare func(context.Context, *journal) error
+	// prepare, if set, is called before each batch of instances is processed. The instances have no outcome yet.
+	prepare func(context.Context, []chosen) error
+	// batch is the maximum size of a batch; 0 means batchDefault.
+	batch int
 	// isDone reports whether the run has already processed the instance, in an earlier process that died before it
 	// wrote the outcome.
 	isDone func(instances.Record) bool

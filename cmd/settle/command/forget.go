@@ -96,10 +96,14 @@ type bulkForgetCommand struct {
 	bulkFlags
 	reasonFlag
 	forgetFlags
+	Batch int `default:"10000" placeholder:"N" help:"How many instances to look up at a time (${default}). The command reads the whole table for each batch."`
 }
 
 // Run forgets each instance.
 func (c *bulkForgetCommand) Run(ctx context.Context, s *session) error {
+	if c.Batch < 1 {
+		return fmt.Errorf("%w: --batch: expected at least 1, got %d", errUsage, c.Batch)
+	}
 	c.ended, c.copies = true, view.Copies()
 	return c.run(ctx, s, "", []string{string(instances.Forget), c.Reason}, func(o *operator, stamp int64) bulkAction {
 		f := newForgetting(o, c.queues(c.awsFlags, c.Queue))
@@ -110,7 +114,8 @@ func (c *bulkForgetCommand) Run(ctx context.Context, s *session) error {
 			}
 			return f.erase(ctx, record.Instance, op)
 		})
-		action.prepare = func(ctx context.Context, j *journal) error { return f.prepare(ctx, j, op) }
+		action.batch = c.Batch
+		action.prepare = func(ctx context.Context, batch []chosen) error { return f.prepare(ctx, batch, op) }
 		return action
 	})
 }

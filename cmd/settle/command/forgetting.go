@@ -235,20 +235,18 @@ func (f *forgetting) erase(ctx context.Context, id instances.ID, op instances.Op
 	return nil
 }
 
-// prepare finds the belongings of the bulk run's instances that have no outcome yet. It also deletes the messages of
-// these instances in the dead-letter queues, except for instances that check refuses.
-func (f *forgetting) prepare(ctx context.Context, j *journal, op instances.Operation) error {
+// prepare replaces the belongings in memory by the belongings of a batch of a bulk run. It also deletes the messages of
+// the batch in the dead-letter queues, except for instances that check refuses.
+func (f *forgetting) prepare(ctx context.Context, batch []chosen, op instances.Operation) error {
 	var ids, all []instances.ID
-	for left, err := range j.rest() {
-		var id instances.ID
-		if err == nil {
-			id, err = instances.ParseID(left.instance)
-		}
+	for _, next := range batch {
+		id, err := instances.ParseID(next.instance)
 		if err != nil {
 			return err
 		}
 		ids = append(ids, id)
 	}
+	clear(f.owned)
 	if err := f.find(ctx, ids); err != nil {
 		return err
 	}

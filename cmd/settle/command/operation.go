@@ -137,7 +137,10 @@ func (c *operationCommand) operate(ctx context.Context, s *session, op instances
 	task := s.newTask("changing " + c.Instance)
 	shown, err := o.change(ctx, id, op, patches, c.Revision)
 	task.end()
-	if errors.Is(err, durable.ErrConflict) {
+	switch {
+	case errors.Is(err, durable.ErrConflict) && c.Revision != 0:
+		err = fmt.Errorf("%s has changed meanwhile, and this command has changed nothing: if %s shows this change, an earlier command has made it; else try again with the new revision: %w", id, s.hint("history", c.Instance), err)
+	case errors.Is(err, durable.ErrConflict):
 		err = fmt.Errorf("%s has changed meanwhile, and this command has changed nothing: see %s, and try again: %w", id, s.hint("get", c.Instance), err)
 	}
 	if err != nil {

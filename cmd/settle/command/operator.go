@@ -150,7 +150,7 @@ func (o *operator) change(ctx context.Context, id instances.ID, op instances.Ope
 		if before.Revision == 0 {
 			return op, o.table.missing(o.machines, id)
 		}
-		context, err := patched(before, patches)
+		context, err := patched(o.machines, before, patches)
 		op.Context = context
 		return op, err
 	})
@@ -182,13 +182,21 @@ func isOfRun(t instances.Transition, op instances.Operation) bool {
 	return t.Reason == op.Reason && t.Event == statechart.ReservedPrefix+string(op.Kind)
 }
 
-// patched returns the context of the record with the merge patches applied, or nil if there are no patches.
-func patched(record instances.Record, patches []any) (json.RawMessage, error) {
+// patched returns the migrated context of the record with the merge patches applied, or nil if there are no patches.
+func patched(machines *durable.Machines, record instances.Record, patches []any) (json.RawMessage, error) {
 	if len(patches) == 0 {
 		return nil, nil
 	}
+	_, instance, err := machines.Restore(record)
+	if err != nil {
+		return nil, err
+	}
+	migrated, err := instance.Snapshot()
+	if err != nil {
+		return nil, err
+	}
 	var snapshot struct{ Context any }
-	if err := exactjson.Unmarshal(record.Snapshot, &snapshot); err != nil {
+	if err := exactjson.Unmarshal(migrated, &snapshot); err != nil {
 		return nil, err
 	}
 	for _, patch := range patches {

@@ -32,6 +32,21 @@ func Object(text []byte, omitted string) ([]byte, error) {
 	return readValue(decoder, omitted)
 }
 
+// Equal reports whether two JSON values have the same canonical text. It reports false for invalid JSON.
+func Equal(a, b []byte) bool {
+	first, errFirst := canonicalOf(a)
+	second, errSecond := canonicalOf(b)
+	return errFirst == nil && errSecond == nil && bytes.Equal(first, second)
+}
+
+// canonicalOf returns the canonical form of a JSON value.
+func canonicalOf(value []byte) ([]byte, error) {
+	if !json.Valid(value) {
+		return nil, errors.New("expected a JSON value")
+	}
+	return Object(slices.Concat([]byte(`{"":`), value, []byte("}")), "")
+}
+
 // EventDigest returns the SHA-256, in hexadecimal, of an event's canonical text without "$id". Two bodies with the same
 // digest are the same event. It fails as Object does.
 func EventDigest(event []byte) (string, error) {

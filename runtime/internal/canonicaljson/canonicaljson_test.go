@@ -115,3 +115,17 @@ func TestOnlyAnObjectHasAForm(t *testing.T) {
 		}
 	}
 }
+
+func TestEqualComparesValuesOfAllKindsExactly(t *testing.T) {
+	t.Parallel()
+	for _, same := range [][2]string{{"1", "1.0"}, {"10", "1e1"}, {"-0", "0"}, {`"\u0061"`, `"a"`}, {"[1, {}]", "[1.0,{}]"}, {"null", " null "}} {
+		if !canonicaljson.Equal([]byte(same[0]), []byte(same[1])) {
+			t.Errorf("expected %s to equal %s", same[0], same[1])
+		}
+	}
+	for _, other := range [][2]string{{"9007199254740992", "9007199254740993"}, {"1", `"1"`}, {"[]", "{}"}, {"[1,2]", "[2,1]"}, {"", ""}, {"1", ""}, {`1,"b":2`, `1,"b":2`}} {
+		if canonicaljson.Equal([]byte(other[0]), []byte(other[1])) {
+			t.Errorf("expected %s not to equal %s", other[0], other[1])
+		}
+	}
+}

@@ -159,6 +159,11 @@ func (p place) mismatch() *Error {
 	case got == "nothing":
 	case kind == "":
 		got += " that does not decode"
+	case got == kind && kind == "a number":
+		got = "a number out of range"
+		if bytes.ContainsAny(p.value, ".eE") && !strings.HasPrefix(expected, "a number") {
+			got = "a number with a fraction or an exponent"
+		}
 	case got == kind:
 		_, noun, _ := strings.Cut(kind, " ")
 		got = "another " + noun

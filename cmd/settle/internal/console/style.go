@@ -65,8 +65,8 @@ var gaps = regexp.MustCompile(`\S {2,}\S`)
 
 // Fold breaks the lines of a text that are wider than `columns`. It breaks a line at a space, but not after an arrow.
 // Escape sequences have no width. Fields are two or more spaces apart. A field that continues on a new line is aligned
-// below its own start. A new line that starts with another field is aligned below the second field. If columns is 0,
-// nothing is folded.
+// below its own start. A new line that starts with another field is aligned below the second field. A word that does not
+// fit there starts further to the left. If columns is 0, nothing is folded.
 func Fold(text string, columns int) string {
 	if columns <= 0 {
 		return text
@@ -90,7 +90,10 @@ func Fold(text string, columns int) string {
 				under = Width(head[:field]) // folded within a field, not between two
 			}
 			b.WriteString(head + "\n")
-			line = strings.Repeat(" ", under) + strings.TrimLeft(line[end:], " ")
+			rest := strings.TrimLeft(line[end:], " ")
+			if line = strings.Repeat(" ", under) + rest; Width(strings.TrimRight(line, "\n")) > columns && lastSpace(line, columns) == 0 {
+				line = strings.Repeat(" ", min(under, indent+hangDefault)) + rest // The next word is too long for this column.
+			}
 		}
 		b.WriteString(line)
 	}
