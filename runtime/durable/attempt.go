@@ -119,12 +119,15 @@ func (s *services) isRunning(invocation statechart.Invocation) bool {
 }
 
 // settler returns the event of another queue that has yet to settle the instance. The event's services may run at this
-// moment, in another process.
-func (t *turn) settler(d Delivery) (instances.Attempt, bool) {
+// moment, in another process. If several events qualify, the last one in the list has begun services last.
+func (t *turn) settler(d Delivery) (last instances.Attempt, isOther bool) {
 	r := &t.draft.Record
-	return find(r.Attempts, func(a *instances.Attempt) bool {
-		return a.Queue != d.Queue && (a.Services > 0 || a.SequenceNumber == r.Watermark[a.Queue])
-	})
+	for _, a := range r.Attempts {
+		if a.Services > 0 || a.SequenceNumber == r.Watermark[a.Queue] {
+			last, isOther = a, a.Queue != d.Queue
+		}
+	}
+	return last, isOther
 }
 
 // checkSettler returns an error while another queue's event is settling the instance. Any write of this turn, even one that

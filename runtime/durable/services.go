@@ -179,6 +179,9 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if len(next) > 0 && !t.isApplied(s.delivery) {
+		counts.Services = max(counts.Services, 1) // The event may take over the service of another queue's event: see settler.
+	}
 	for i := range next {
 		next[i].invocation.Attempt++
 		t.draft.Instance = t.draft.Instance.WithAttempt(next[i].invocation.Key, next[i].invocation.Attempt, time.Time{})
