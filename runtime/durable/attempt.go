@@ -209,6 +209,9 @@ func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, loaded state, del
 	}
 	begun := 0 // services whose first attempt is taken back
 	for _, invocation := range t.draft.Instance.Invocations() {
+		if !invocation.RetryAt.IsZero() {
+			continue // The attempt has failed, and its end is stored.
+		}
 		if invocation.Attempt > attempts[invocation.Key] {
 			t.draft.Instance = t.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1, time.Time{})
 			t.changed()
