@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
@@ -32,6 +33,9 @@ type services struct {
 	// unstored is set when a service has ended, or a timer has fired, since the last commit. The method start then
 	// commits before it calls another service. Otherwise a crash would run the finished service again.
 	unstored bool
+	// chains holds the chains of the services that a timer has started, by the key of the invocation. All other services
+	// belong to the chain of the delivery.
+	chains map[string]instances.Chain
 }
 
 // running is an attempt that has yet to end.
@@ -58,7 +62,7 @@ func (t *turn) settle(ctx context.Context, d Delivery) error {
 	}
 	limited, cancel := t.loop.withMargin(ctx)
 	defer cancel()
-	s := &services{turn: t, delivery: d, ctx: limited, running: map[string]running{}, failed: map[string]*retryError{}, results: make(chan result)}
+	s := &services{turn: t, delivery: d, ctx: limited, running: map[string]running{}, failed: map[string]*retryError{}, results: make(chan result), chains: map[string]instances.Chain{}}
 	defer s.interrupt()
 	for firings := 0; !t.draft.Instance.Settled(); {
 		if fired, err := s.fireDue(); err != nil || fired {
@@ -339,12 +343,31 @@ func (s *services) retry() error {
 
 // end applies the end of a service. It resets the count of the delivery's tries, but not the count of its services.
 func (s *services) end(event statechart.Event) error {
-	if err := s.turn.applyNow(event); err != nil {
+	chain, ok := s.chains[event.Invocation]
+	if !ok {
+		chain = s.turn.chain
+	}
+	if err := s.inChain(chain, func() error { return s.turn.applyNow(event) }); err != nil {
 		return err
 	}
 	s.unstored = true
 	s.forgive(math.MaxInt)
 	return nil
+}
+
+// inChain takes a step. The messages that it sends and the services that it starts belong to the chain.
+func (s *services) inChain(chain instances.Chain, step func() error) error {
+	ofDelivery, before := s.turn.chain, s.turn.draft.Instance.Invocations()
+	s.turn.chain = chain
+	err := step()
+	s.turn.chain = ofDelivery
+	for _, started := range s.turn.draft.Instance.Invocations() {
+		isStarted := func(i statechart.Invocation) bool { return i.Key == started.Key }
+		if chain.Origin != ofDelivery.Origin && !slices.ContainsFunc(before, isStarted) {
+			s.chains[started.Key] = chain
+		}
+	}
+	return err
 }
 
 // forgive lowers the count of the delivery's tries.
