@@ -76,7 +76,7 @@ func (s *services) isLate(invocation statechart.Invocation) bool {
 func (s *services) cutOff(invocation statechart.Invocation) {
 	s.forget(invocation.Key)
 	s.uncount(invocation)
-	s.failed[invocation.Key] = &retryError{err: errOutOfTime}
+	s.failed[invocation.Key] = errOutOfTime
 }
 
 // interrupt ends all attempts at the end of the turn. They do not count.
