@@ -76,7 +76,7 @@ func (s *services) isLate(invocation statechart.Invocation) bool {
 func (s *services) cutOff(invocation statechart.Invocation) {
 	s.forget(invocation.Key)
 	s.uncount(invocation)
-	s.failed[invocation.Key] = &retryError{err: errOutOfTime}
+	s.failed[invocation.Key] = errOutOfTime
 }
 
 // interrupt ends all attempts at the end of the turn. They do not count.
@@ -119,12 +119,15 @@ func (s *services) isRunning(invocation statechart.Invocation) bool {
 }
 
 // settler returns the event of another queue that has yet to settle the instance. The event's services may run at this
-// moment, in another process.
-func (t *turn) settler(d Delivery) (instances.Attempt, bool) {
+// moment, in another process. If several events qualify, the last one in the list has begun services last.
+func (t *turn) settler(d Delivery) (last instances.Attempt, isOther bool) {
 	r := &t.draft.Record
-	return find(r.Attempts, func(a *instances.Attempt) bool {
-		return a.Queue != d.Queue && (a.Services > 0 || a.SequenceNumber == r.Watermark[a.Queue])
-	})
+	for _, a := range r.Attempts {
+		if a.Services > 0 || a.SequenceNumber == r.Watermark[a.Queue] {
+			last, isOther = a, a.Queue != d.Queue
+		}
+	}
+	return last, isOther
 }
 
 // checkSettler returns an error while another queue's event is settling the instance. Any write of this turn, even one that
@@ -206,6 +209,9 @@ func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, loaded state, del
 	}
 	begun := 0 // services whose first attempt is taken back
 	for _, invocation := range t.draft.Instance.Invocations() {
+		if !invocation.RetryAt.IsZero() {
+			continue // The attempt has failed, and its end is stored.
+		}
 		if invocation.Attempt > attempts[invocation.Key] {
 			t.draft.Instance = t.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1, time.Time{})
 			t.changed()

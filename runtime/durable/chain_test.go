@@ -3,6 +3,7 @@ package durable_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -197,6 +198,57 @@ func TestATimerThatFiresWhileAServiceRunsBeginsAChain(t *testing.T) {
 		w.runFor(t, 2*hopsMax*10*time.Second)
 		w.wantParked(t)
 		if got := len(w.logOf(t, "pulse/1")); got <= hopsMax {
+			t.Errorf("%d events were applied, want more than %d", got, hopsMax)
+		}
+	})
+}
+
+// worker is a machine whose message starts the service `work`. The end of this service sends the next message. The timer
+// may start the services `first` and `second`, one after the other. The end of the last one sends the next message too.
+func (w *world) worker(timer after) durable.Machine {
+	next := statechart.SendTo("add", func(basket, statechart.Event) (string, any) { return "worker/1", item{} })
+	calls := func(name, target string, actions ...statechart.Action[basket]) []invoke {
+		return []invoke{{Service: w.service(name), Retry: statechart.RetryPolicy{Attempts: 2, Interval: timer.Delay},
+			OnDone: []on{{Target: target, Actions: actions}}, OnError: []on{{Target: "idle"}}}}
+	}
+	return durable.Host(statechart.Must(statechart.Definition[basket]{
+		ID: "worker", Version: 1, Initial: "idle", Payloads: payloads(),
+		States: []chartState{
+			{ID: "idle", Tags: settled, On: []on{{Event: "add", Target: "busy", Actions: do{keep}}, {Event: "ship", Target: "late"}}},
+			{ID: "busy", After: []after{timer}, Invoke: calls("work", "idle", next)},
+			{ID: "late", Invoke: calls("first", "last")}, {ID: "last", Invoke: calls("second", "idle", next)},
+		},
+	}), durable.MachineConfig{})
+}
+
+// The timer fires while the service runs, or just before a redelivery calls the service again.
+func TestATimerThatCausesNoMessageDoesNotHideACycle(t *testing.T) {
+	t.Parallel()
+	for _, isRetried := range []bool{false, true} {
+		inChains(t, func(t *testing.T, w *world) {
+			w.host(t, w.worker(after{Delay: 10 * time.Second, Actions: do{noted("reminded")}}))
+			w.third["work"] = func(ctx context.Context, call statechart.Call) (string, error) {
+				if isRetried && call.Attempt == 1 {
+					return "", errors.New("busy")
+				}
+				return lasting(20*time.Second, "worked")(ctx, call)
+			}
+			w.post("worker/1", event("add", ""))
+			w.run(t)
+			w.wantParked(t, [2]string{"add", "(HopsMax)"})
+		})
+	}
+}
+
+func TestAServiceThatATimerStartsBeginsAChain(t *testing.T) {
+	t.Parallel()
+	inChains(t, func(t *testing.T, w *world) {
+		w.host(t, w.worker(after{Delay: 10 * time.Second, Target: "late"}))
+		w.third["work"] = lasting(20*time.Second, "too late")
+		w.post("worker/1", event("add", ""))
+		w.runFor(t, 2*hopsMax*10*time.Second)
+		w.wantParked(t)
+		if got := len(w.logOf(t, "worker/1")); got <= hopsMax {
 			t.Errorf("%d events were applied, want more than %d", got, hopsMax)
 		}
 	})

@@ -147,3 +147,29 @@ func TestAServiceLosesNoAttemptToAFailedTimer(t *testing.T) {
 		w.wantLog(t, "charger/1", "reminded", "charged")
 	})
 }
+
+// Of two parallel services, the long one fails. The start of the next service stores this failure. Then the table fails
+// once, so the loop takes back the counts of the turn.
+func TestAFailureOfTheTableDoesNotShortenTheIntervalOfARetry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, w.twin(statechart.RetryPolicy{Attempts: 2, Interval: time.Hour}, 0))
+		w.third["quick"] = lasting(time.Second, "quick ok")
+		w.post("twin/1", event("both", ""))
+		w.hook = faults(map[string]fault{"Load twin/1 #1": dieBefore})
+		w.invoke()
+		time.Sleep(visibilityTimeout)
+		hasFailed := false
+		w.hook = func(call string) fault {
+			if call == "Commit twin/1" && !hasFailed && len(w.calledFor("single")) > 0 {
+				hasFailed = true
+				return failBefore
+			}
+			return none
+		}
+		check := w.wantCallsAt(t, "long", 0, time.Hour)
+		w.run(t)
+		check()
+	})
+}

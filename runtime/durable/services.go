@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
@@ -26,12 +27,15 @@ type services struct {
 	ctx context.Context
 	// running holds the attempts that have yet to end, by the key of the invocation.
 	running map[string]running
-	// failed holds the invocations whose attempt failed in this turn and will be retried.
-	failed  map[string]*retryError
+	// failed holds the errors of the invocations whose next attempt comes in a later turn.
+	failed  map[string]error
 	results chan result
 	// unstored is set when a service has ended, or a timer has fired, since the last commit. The method start then
 	// commits before it calls another service. Otherwise a crash would run the finished service again.
 	unstored bool
+	// chains holds the chains of the services that a timer has started, by the key of the invocation. All other services
+	// belong to the chain of the delivery.
+	chains map[string]instances.Chain
 }
 
 // running is an attempt that has yet to end.
@@ -58,7 +62,7 @@ func (t *turn) settle(ctx context.Context, d Delivery) error {
 	}
 	limited, cancel := t.loop.withMargin(ctx)
 	defer cancel()
-	s := &services{turn: t, delivery: d, ctx: limited, running: map[string]running{}, failed: map[string]*retryError{}, results: make(chan result)}
+	s := &services{turn: t, delivery: d, ctx: limited, running: map[string]running{}, failed: map[string]error{}, results: make(chan result), chains: map[string]instances.Chain{}}
 	defer s.interrupt()
 	for firings := 0; !t.draft.Instance.Settled(); {
 		if fired, err := s.fireDue(); err != nil || fired {
@@ -129,8 +133,8 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		if s.isRunning(invocation) || s.failed[invocation.Key] != nil {
 			continue
 		}
-		if wait := invocation.RetryAt.Sub(t.loop.config.Now()); wait > 0 { // A timer or another queue has woken the instance.
-			s.failed[invocation.Key] = &retryError{wait: wait, err: fmt.Errorf("the next attempt of %s is not due yet", invocation.Service)}
+		if invocation.RetryAt.After(t.loop.config.Now()) { // A timer or another queue has woken the instance.
+			s.failed[invocation.Key] = fmt.Errorf("the next attempt of %s is not due yet", invocation.Service)
 			continue
 		}
 		call := statechart.Call{Instance: t.draft.Record.Instance.String(), Key: t.derivedID(invocation.Key), Attempt: invocation.Attempt + 1}
@@ -178,6 +182,9 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	}
 	if err != nil {
 		return false, err
+	}
+	if len(next) > 0 && !t.isApplied(s.delivery) {
+		counts.Services = max(counts.Services, 1) // The event may take over the service of another queue's event: see settler.
 	}
 	for i := range next {
 		next[i].invocation.Attempt++
@@ -308,40 +315,59 @@ func (s *services) take(r result) error {
 		return s.end(r.invocation.Failed(r.err))
 	}
 	log.InfoContext(s.ctx, "service failed, will retry", "error", r.err, "wait", wait)
-	s.failed[r.invocation.Key] = &retryError{wait: wait, err: r.err}
+	s.failed[r.invocation.Key] = r.err
 	s.turn.draft.Instance = s.turn.draft.Instance.WithAttempt(r.invocation.Key, r.invocation.Attempt, s.turn.now().Add(wait))
 	s.turn.changed()
 	return nil
 }
 
 // retry returns the error that ends the turn if an attempt will be retried, else nil. Its wait ends when the first retry
-// is due. The wait does not exceed the time until the next timer, because timers of an unsettled instance are served only
-// during a turn.
+// is due, or the next timer: timers of an unsettled instance are served only during a turn.
 func (s *services) retry() error {
 	var retry *retryError
+	now := s.turn.loop.config.Now()
 	for _, invocation := range s.turn.draft.Instance.Invocations() {
-		if failed := s.failed[invocation.Key]; failed != nil && (retry == nil || failed.wait < retry.wait) {
-			retry = failed
+		wait := max(invocation.RetryAt.Sub(now), 0)
+		if err := s.failed[invocation.Key]; err != nil && (retry == nil || wait < retry.wait) {
+			retry = &retryError{wait: wait, err: err}
 		}
 	}
 	if retry == nil {
 		return nil
 	}
 	if timer, ok := s.turn.nextTimer(); ok {
-		left := max(timer.At.Sub(s.turn.loop.config.Now()), 0)
-		return &retryError{wait: min(retry.wait, left), err: retry.err}
+		retry.wait = min(retry.wait, max(timer.At.Sub(now), 0))
 	}
 	return retry
 }
 
 // end applies the end of a service. It resets the count of the delivery's tries, but not the count of its services.
 func (s *services) end(event statechart.Event) error {
-	if err := s.turn.applyNow(event); err != nil {
+	chain, ok := s.chains[event.Invocation]
+	if !ok {
+		chain = s.turn.chain
+	}
+	if err := s.inChain(chain, func() error { return s.turn.applyNow(event) }); err != nil {
 		return err
 	}
 	s.unstored = true
 	s.forgive(math.MaxInt)
 	return nil
+}
+
+// inChain takes a step. The messages that it sends and the services that it starts belong to the chain.
+func (s *services) inChain(chain instances.Chain, step func() error) error {
+	ofDelivery, before := s.turn.chain, s.turn.draft.Instance.Invocations()
+	s.turn.chain = chain
+	err := step()
+	s.turn.chain = ofDelivery
+	for _, started := range s.turn.draft.Instance.Invocations() {
+		isStarted := func(i statechart.Invocation) bool { return i.Key == started.Key }
+		if chain.Origin != ofDelivery.Origin && !slices.ContainsFunc(before, isStarted) {
+			s.chains[started.Key] = chain
+		}
+	}
+	return err
 }
 
 // forgive lowers the count of the delivery's tries.

@@ -43,10 +43,7 @@ func (t *turn) begin(ctx context.Context, d Delivery, child childStart) (err err
 		}
 	}
 	t.endAsChild()
-	chain := t.chain
-	err = t.settle(ctx, d)
-	t.chain = chain // A timer that fired meanwhile has begun a chain of its own.
-	return err
+	return t.settle(ctx, d)
 }
 
 // step takes one macrostep of the chart.

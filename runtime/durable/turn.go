@@ -114,7 +114,6 @@ func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int,
 func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool, err error) {
 	t.chain = t.chainOf(d)
 	stuck, err := t.observedResume(ctx, d)
-	t.chain = t.chainOf(d) // A timer that fired meanwhile has begun a chain of its own.
 	if err != nil {
 		return false, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // settlerWaitMax is the default of Config.SettlerWaitMax.
@@ -208,4 +209,47 @@ func TestAServiceThatAnotherQueueTakesOverIsNotRepeated(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An event waits 20 minutes for the second attempt of its service, so another queue's event takes the service over.
+// While this attempt runs, the first queue redelivers its event.
+func TestARetryThatAnotherQueueTakesOverIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	for _, receives := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.host(t, w.charger("charge", statechart.RetryPolicy{Attempts: 9, Interval: 20 * time.Minute}, nil))
+			w.third["charge"] = failing(1, errors.New("busy"))
+			w.handle([]durable.Delivery{received("a", "charger/1", "1", event("charge", ""), 1)}, functionTimeout)
+			w.third["charge"] = lasting(20*time.Second, "ok")
+			time.Sleep(20 * time.Minute)
+			var b sync.WaitGroup
+			b.Go(func() {
+				w.handle([]durable.Delivery{received("b", "charger/1", "1", event("add", "x"), receives)}, functionTimeout)
+			})
+			time.Sleep(10 * time.Second)
+			w.handle([]durable.Delivery{received("a", "charger/1", "1", event("charge", ""), 2)}, functionTimeout)
+			b.Wait()
+			w.wantServed(t, "charge 1", "charge 2")
+			w.wantLog(t, "charger/1", "ok", "x")
+		})
+	}
+}
+
+// The process of an event dies. Another queue's event takes its service over. The service fails and is called again.
+func TestAnEventThatTakesAServiceOverDoesNotWaitForItsOwnRetries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = killing(1)
+		w.handle([]durable.Delivery{received("b", "order/1", "1", event("add", "b"), 1)}, functionTimeout)
+		w.handle([]durable.Delivery{received("a", "order/1", "1", event("charge", ""), 1)}, functionTimeout)
+		w.third["charge"] = failing(1, errors.New("busy"))
+		time.Sleep(settlerWaitMax)
+		for receives := range 2 {
+			w.handle([]durable.Delivery{received("b", "order/1", "2", event("add", "x"), receives+1)}, functionTimeout)
+			time.Sleep(5 * time.Second)
+		}
+		w.wantLog(t, "order/1", "b", "charge ok", "x")
+	})
 }

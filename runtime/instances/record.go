@@ -63,7 +63,7 @@ type Record struct {
 	Chains     []Chain   // long chains of messages, the latest last: see durable.Config.HopsMax
 	Parent     *Parent   // the instance that spawned this one; nil without one
 	Aliases    []string  // the aliases that the instance has claimed
-	Attempts   []Attempt // the counts of events in progress, at most one for each queue
+	Attempts   []Attempt // the counts of events in progress, at most one for each queue, the latest last
 	Error      *Failure  // the last parked event of the instance and the reason; nil without one
 }
 
