@@ -36,6 +36,9 @@ func Operate(machines *Machines, record instances.Record, op instances.Operation
 		return instances.Record{}, nil, fmt.Errorf("%s %s: %w", op.Kind, record.Instance, err)
 	}
 	next := t.next(snapshot)
+	if op.Kind == instances.Terminate {
+		next.State = record.State // A migration may have renamed the states, but the snapshot to store is not migrated.
+	}
 	if op.Kind != instances.Keep && op.Kind != instances.Unkeep {
 		next.DeniedSince = time.Time{} // The first effect may be another one now. See Config.DeniedWaitMax.
 	}

@@ -153,6 +153,22 @@ func TestAnInstanceThatCannotBeStoppedIsTerminated(t *testing.T) {
 	})
 }
 
+// A build that would rename the state terminates an instance of the earlier version. Terminating does not migrate.
+func TestATerminatedInstanceKeepsTheStatesOfItsVersion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, w.desk(1))
+		w.post("desk/1", event("add", "a"))
+		w.run(t)
+		w.host(t, w.desk(2, deskFrom1))
+		w.operate(t, "desk/1", instances.Operation{Kind: instances.Terminate})
+		if got, want := w.load("desk/1").State, []string{"open"}; !slices.Equal(got, want) {
+			t.Errorf("the record is in %v, want %v, as its snapshot", got, want)
+		}
+	})
+}
+
 func TestAnOperatorMovesAnInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

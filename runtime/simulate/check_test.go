@@ -50,7 +50,7 @@ func (s *simulation) check() {
 			continue // its state is lost
 		}
 		queues := s.ledger.of(name)
-		r := &replay{simulation: s, name: name, machine: s.versions[id.Machine][0], record: record, queues: queues, messages: slices.Concat(queues...), tried: &tried{deadEnds: map[uint64]bool{}}, seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, left: map[string]time.Time{}, awaited: map[string]string{}, aliases: map[string]bool{}, asked: map[string]string{}, failures: map[string]bool{}, ends: ends}
+		r := &replay{simulation: s, name: name, machine: s.versions[id.Machine][0], record: s.recalled(record), queues: queues, messages: slices.Concat(queues...), tried: &tried{deadEnds: map[uint64]bool{}}, seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, left: map[string]time.Time{}, awaited: map[string]string{}, aliases: map[string]bool{}, asked: map[string]string{}, failures: map[string]bool{}, ends: ends}
 		r.rescheduled = slices.DeleteFunc(slices.Clone(r.messages), func(m accepted) bool { return !strings.Contains(m.body, `"$retries"`) })
 		r.version()
 		end, err := r.play()
@@ -90,6 +90,9 @@ func (s *simulation) checkRest(record instances.Record) {
 	}
 	if err != nil {
 		s.problem("nothing wakes %s: %v", record.Instance, err)
+	}
+	if s.plan.operators && record.ExpireAt.IsZero() == (record.Forgotten && !record.Kept) {
+		s.problem("%s expires at %v, and is forgotten: %v, kept: %v", record.Instance, record.ExpireAt, record.Forgotten, record.Kept)
 	}
 }
 

@@ -181,7 +181,7 @@ func (s *simulation) load(name string) instances.Record {
 // output returns the output of a finished instance.
 func (s *simulation) output(name string) json.RawMessage {
 	var snapshot struct{ Output json.RawMessage }
-	if err := json.Unmarshal(s.load(name).Snapshot, &snapshot); err != nil {
+	if err := json.Unmarshal(s.recalled(s.load(name)).Snapshot, &snapshot); err != nil {
 		s.problem("%s: %v", name, err)
 	}
 	return snapshot.Output

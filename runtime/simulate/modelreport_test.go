@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -143,4 +144,28 @@ func retriesOf(message accepted) (retries float64, form string) {
 		panic(err)
 	}
 	return retries, string(text)
+}
+
+// checkStored compares the final state of the model, or its state before a forget, with the record.
+func (r *replay) checkStored() error {
+	if r.record.Kept != r.isKept {
+		return fmt.Errorf("the record says kept: %v, want %v", r.record.Kept, r.isKept)
+	}
+	if want := r.snapshot(); !equalJSON(want, r.record.Snapshot) && !(r.failed && equalJSON(withoutReasons(want), withoutReasons(r.record.Snapshot))) {
+		return fmt.Errorf("its snapshot differs:\n want %s\n  got %s", want, r.record.Snapshot)
+	}
+	return nil
+}
+
+func (r *replay) historyText() string {
+	var text strings.Builder
+	for i, step := range r.record.History {
+		fmt.Fprintf(&text, "   %d %s %s: %v -> %v ignored %v\n", i, step.At.Format(time.RFC3339Nano), step.Event, step.From, step.To, step.Ignored)
+	}
+	return text.String()
+}
+
+func equalJSON(a, b json.RawMessage) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }

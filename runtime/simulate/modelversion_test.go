@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -74,8 +75,9 @@ func (r *replay) migrate() {
 		panic(err)
 	}
 	// At several steps the context may have the same Count. The names of the states at the next step show whether the
-	// migration happened before it.
-	if r.at == len(r.record.History) || slices.Equal(r.record.History[r.at].From, instance.State()) {
+	// migration happened before it. The record before a forget is the last one with the instance's own state.
+	isLast := r.at == len(r.record.History) || r.record.History[r.at].Event == statechart.ReservedPrefix+string(instances.Forget)
+	if isLast || slices.Equal(r.record.History[r.at].From, instance.State()) {
 		r.machine, r.instance = migrated, limited(instance)
 	}
 }

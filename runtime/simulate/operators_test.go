@@ -22,13 +22,30 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Operators stop, terminate, move and keep instances, with the code of the command line.
+// Operators stop, terminate, move, keep, unkeep and forget instances, with the code of the command line.
 
 // operated is an operator's change. isDone is set once the command has reported success.
 type operated struct {
 	instances.Operation
 	instance string
 	isDone   bool
+	// revision is the only revision that the operator changes; 0 means any.
+	revision int64
+	// machines are the machines of the command's last try. before is the record that a forget erases.
+	machines *durable.Machines
+	before   instances.Record
+}
+
+// operationsOf returns the kinds of changes from which an operator draws one for an instance.
+func operationsOf(record instances.Record) []instances.OperationKind {
+	switch {
+	case record.Status == statechart.Active:
+		return []instances.OperationKind{instances.Stop, instances.Terminate, instances.Move, instances.Move, instances.Keep, instances.Unkeep, instances.Forget}
+	case record.Forgotten:
+		return []instances.OperationKind{instances.Keep, instances.Unkeep}
+	default:
+		return []instances.OperationKind{instances.Forget, instances.Forget, instances.Forget, instances.Keep, instances.Unkeep}
+	}
 }
 
 // operatesWithin are the longest pauses before an operator's command.
@@ -41,19 +58,23 @@ func (s *simulation) operators() {
 		// Pause until a unique instant, because a seed cannot decide the order within one instant.
 		time.Sleep(time.Duration(rng.Int64N(int64(anyOf(rng, operatesWithin...))))/1000*1000 + 3)
 		names := slices.DeleteFunc(s.names(), func(name string) bool {
-			return realMachineOf(name) != nil || s.load(name).Status != statechart.Active
+			return realMachineOf(name) != nil || s.load(name).Revision == 0
 		})
 		if len(names) == 0 {
 			continue
 		}
-		one := &operated{instance: anyOf(rng, names...), Operation: instances.Operation{
-			Kind: anyOf(rng, instances.Stop, instances.Terminate, instances.Move, instances.Move, instances.Keep), By: fmt.Sprintf("operator-%d", n),
-		}}
-		machine := s.versions[s.load(one.instance).Instance.Machine][0]
+		name := anyOf(rng, names...)
+		record := s.load(name)
+		one := &operated{instance: name, Operation: instances.Operation{Kind: anyOf(rng, operationsOf(record)...), By: fmt.Sprintf("operator-%d", n)}}
+		machine := s.versions[record.Instance.Machine][0]
 		if states := machine.Describe().States[1:]; one.Kind == instances.Move {
 			one.State = states[rng.IntN(len(states))].Path
 		}
 		s.operations[one.By] = one
+		if rng.IntN(4) == 0 {
+			one.revision = record.Revision
+			time.Sleep(time.Duration(rng.IntN(60_000))*time.Millisecond + 3) // The operator looks at the instance first.
+		}
 		s.operateOn(one)
 	}
 }
@@ -71,7 +92,7 @@ func (s *simulation) operateOn(one *operated) {
 		if o.Machines = s.machines; s.rolledOut(0, time.Now()) {
 			o.Machines = s.deployed
 		}
-		one.At = time.Now().Truncate(time.Millisecond)
+		one.At, one.machines = time.Now().Truncate(time.Millisecond), o.Machines
 		isPossible, err := s.tryCommand(ctx, &o, id, one)
 		if one.isDone = err == nil && isPossible; err == nil || !isPossible {
 			s.count(fmt.Sprintf("commands %s: %v", one.Kind, one.isDone), 1)
@@ -96,8 +117,18 @@ func (s *simulation) tryCommand(ctx context.Context, o *operations.Operator, id 
 	if after, _, err := durable.Operate(o.Machines, record, one.Operation); err != nil || record.Revision == 0 || len(after.Snapshot) > snapshotBytesMax {
 		return false, err
 	}
-	_, err = o.Change(ctx, id, 0, func(instances.Record) (instances.Operation, error) { return one.Operation, nil })
-	if errors.Is(err, instances.ErrEnded) && !errors.Is(err, operations.ErrNotWoken) {
+	change, err := o.Change(ctx, id, one.revision, func(before instances.Record) (instances.Operation, error) {
+		if !before.Forgotten { // An earlier try may have stored the empty record late.
+			one.before = before
+		}
+		return one.Operation, nil
+	})
+	if isStale := one.revision != 0 && change.Before.Revision != one.revision; err == nil && isStale {
+		s.problem("%s of %s by %s changed revision %d, want only %d", one.Kind, one.instance, one.By, change.Before.Revision, one.revision)
+	} else if isStale && errors.Is(err, durable.ErrConflict) {
+		return false, err
+	}
+	if (errors.Is(err, instances.ErrEnded) || errors.Is(err, instances.ErrInUse)) && !errors.Is(err, operations.ErrNotWoken) {
 		return false, err
 	}
 	return true, err
@@ -115,6 +146,11 @@ func (r *replay) operate() (err error) {
 	one := r.simulation.operations[was.By]
 	if one == nil || one.instance != r.name || was.Event != statechart.ReservedPrefix+string(one.Kind) {
 		return differ("step %d of the history is no operator's change: %+v", r.at, was)
+	}
+	if one.Kind == instances.Forget {
+		if err := r.forget(one); err != nil {
+			return err
+		}
 	}
 	from, children, next, effects := r.instance.State(), r.instance.Children(), r.instance, []statechart.Effect(nil)
 	switch one.Kind {
@@ -136,6 +172,8 @@ func (r *replay) operate() (err error) {
 		if record, _, err = durable.Operate(machines, instances.Record{Instance: r.record.Instance, Status: statechart.Active, Snapshot: r.snapshot()}, op); err == nil {
 			next = r.restored(record.Snapshot)
 		}
+	default:
+		r.isKept = one.Kind == instances.Keep
 	}
 	if err != nil {
 		return differ("%s of %s fails in the model: %v", one.Kind, r.name, err)
@@ -151,6 +189,42 @@ func (r *replay) operate() (err error) {
 	return nil
 }
 
+// recalled returns the record that the model compares with an instance. For a forgotten instance, it is the record before
+// the forget, with the whole history.
+func (s *simulation) recalled(stored instances.Record) instances.Record {
+	if !stored.Forgotten {
+		return stored
+	}
+	before := s.operations[stored.History[0].By].before
+	before.History = slices.Concat(before.History, stored.History)
+	return before
+}
+
+// forget compares the state with the record that the operator erases, and continues with the empty record.
+func (r *replay) forget(one *operated) error {
+	if r.instance.Status() == statechart.Active || r.isKept {
+		return differ("%s is forgotten, but it is %s, and kept: %v", r.name, r.instance.Status(), r.isKept)
+	}
+	if err := r.checkStored(); err != nil {
+		return differ("when %s is forgotten: %v", r.name, err)
+	}
+	machine, err := one.machines.Lookup(r.record.Instance.Machine)
+	if err != nil {
+		return err
+	}
+	stopped, err := machine.Stopped()
+	if err != nil {
+		return err
+	}
+	history := r.record.History
+	r.record, r.machine, r.instance = r.simulation.load(r.name), machine, limited(stopped)
+	r.record.History = history
+	r.migrated, r.failed = versionIn(r.record.Snapshot).Context.Migrated, false
+	r.recent = nil
+	clear(r.seen)
+	return nil
+}
+
 // errorOfEnd returns the error with which an instance that ends fails its waiting tasks.
 func (r *replay) errorOfEnd() string {
 	if r.isStopped {
@@ -163,7 +237,7 @@ func (r *replay) errorOfEnd() string {
 // succeeded.
 func (s *simulation) checkOperations() {
 	for by, one := range s.operations {
-		record, n := s.load(one.instance), 0
+		record, n := s.recalled(s.load(one.instance)), 0
 		for _, step := range record.History {
 			if step.By == by {
 				n++

@@ -68,7 +68,7 @@ type plan struct {
 	longOutboxes bool
 	// restores means that an operator restores instances from a backup.
 	restores bool
-	// operators means that operators stop, terminate, move and keep instances.
+	// operators means that operators stop, terminate, move, keep, unkeep and forget instances.
 	operators bool
 	// retention is the retention of drawn machines; 0 means forever. ttlDelay is how long DynamoDB keeps an item after
 	// its expire_at: see awslocal.Config.
@@ -140,7 +140,9 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	if p.retention > 0 || p.restores { // a deleted item does not show its children and executions
 		family, flows = false, false
 	}
-	p.operators = p.operators && p.retention == 0 && !p.restores
+	if p.operators = p.operators && p.retention == 0 && !p.restores; p.operators {
+		p.ttlDelay = 30 * 400 * 24 * time.Hour // after the end of the run, because an instance has only one life in the model
+	}
 	var names []string
 	names = append(names, waitNames...)
 	if rng.IntN(3) == 0 {

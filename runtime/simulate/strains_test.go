@@ -61,7 +61,7 @@ var strains = []strain{
 	{"restores", "runs in which an operator restores instances from a backup", "DynamoDB API Reference, RestoreTableToPointInTime: to any point in time of the last 35 days", 16, func(p *plan, _ *rand.Rand) {
 		p.restores = true
 	}},
-	{"operators", "runs in which operators stop, terminate, move and keep instances", "of the runtime's own: ADR 35", 8, func(p *plan, _ *rand.Rand) {
+	{"operators", "runs in which operators stop, terminate, move, keep, unkeep and forget instances", "of the runtime's own: ADR 35", 8, func(p *plan, _ *rand.Rand) {
 		p.operators = true
 	}},
 	{"sieges", "runs with faults that last for hours", "Amazon DynamoDB and SQS Service Level Agreements: they bound no single outage", 8, func(p *plan, _ *rand.Rand) {

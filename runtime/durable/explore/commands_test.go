@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,12 +37,12 @@ func (x *search) commands(w *world, depth int) (actions []action) {
 	for i, c := range w.scenario.commands {
 		for _, id := range slices.Sorted(maps.Keys(w.records)) {
 			isOn := id == c.on || strings.HasSuffix(c.on, "/") && strings.HasPrefix(id, c.on)
-			isActive := w.record(id).Status == statechart.Active
+			isActive, isKeep := w.record(id).Status == statechart.Active, c.kind == instances.Keep || c.kind == instances.Unkeep
 			name := strings.TrimSpace(fmt.Sprintf("%s %s %s", c.kind, id, c.state))
 			switch {
 			case w.facts["interrupted "+id] == i+1:
 				name = "again " + name
-			case w.facts["interrupted "+id] > 0 || w.left.Commands == 0 || !isOn || isActive == (c.kind == instances.Forget):
+			case w.facts["interrupted "+id] > 0 || w.left.Commands == 0 || !isOn || !isKeep && isActive == (c.kind == instances.Forget):
 				continue
 			}
 			actions = append(actions, action{name: name, do: func(w *world, d *decisions) { x.command(w, d, id, i, depth) }})
@@ -114,9 +115,30 @@ func (p *process) interleave(name string) {
 	}
 }
 
-// operated notes what an operator's commit changes, for the properties.
+// operated checks what an operator's commit changes, and notes it for the other properties.
 func (w *world) operated(was instances.Record, is instances.Record, c *command) {
 	id := is.Instance.String()
+	kept := was.History
+	if c.kind == instances.Forget {
+		kept = nil
+	}
+	if n := len(kept); len(is.History) != n+1 || is.History[n].By == "" || is.History[n].Event != statechart.ReservedPrefix+string(c.kind) {
+		w.wrong("not in the history: %s of %s", c.kind, id)
+	}
+	if is.Kept != (c.kind == instances.Keep || was.Kept && c.kind != instances.Unkeep) {
+		w.wrong("kept: %v after %s of %s", is.Kept, c.kind, id)
+	}
+	if c.kind == instances.Forget && (was.Status == statechart.Active || was.Kept || was.Owes()) {
+		w.wrong("forgotten in use: %s", id)
+	}
+	if !is.CreatedAt.Equal(was.CreatedAt) || !reflect.DeepEqual(is.Parent, was.Parent) || !maps.Equal(is.Watermark, was.Watermark) {
+		w.wrong("another instance: %s of %s changes its creation, parent or watermark", c.kind, id)
+	}
+	for _, effect := range is.Outbox[min(len(was.Outbox), len(is.Outbox)):] {
+		if c.kind == instances.Terminate && effect.Kind == statechart.Send {
+			w.wrong("terminated by its chart: %s sends %s", id, effect.Event)
+		}
+	}
 	w.facts["changes "+id]++
 	if was.Status == statechart.Active && is.Status != statechart.Active {
 		w.facts["ended by an operator "+id]++

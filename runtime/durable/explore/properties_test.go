@@ -92,6 +92,14 @@ func (w *world) performed(m durable.Message) {
 		w.wrong("performed before its commit: %s", m.DeduplicationID)
 	}
 	w.facts["performed "+m.DeduplicationID] = 1
+	var ring struct {
+		Type, Item string
+		Chain      instances.Chain `json:"$chain"`
+	}
+	mustUnmarshal(m.Body, &ring)
+	if ring.Type == "ring" && ring.Chain.Hops != strings.Count(ring.Item, "+") {
+		w.wrong("hops: the message %s to %s counts %d", ring.Item, m.To, ring.Chain.Hops)
+	}
 }
 
 // served checks an attempt of a service. There may be more attempts than attemptsMax: the loop does not count a first
@@ -111,9 +119,12 @@ func (w *world) served(name string, call statechart.Call) {
 
 // parkedNow checks a parking. "One instance's trouble does not hold up another's events."
 func (w *world) parkedNow(d durable.Delivery, reason string) {
+	var head struct{ Type, Item string }
+	mustUnmarshal([]byte(d.Body), &head)
+	if strings.Contains(reason, "endless cycle") && strings.Count(head.Item, "+") <= w.scenario.hops {
+		w.wrong("hops: %s of %s is parked, the limit is %d: %.60s", head.Item, d.Group, w.scenario.hops, reason)
+	}
 	if isAbandoned(reason) && w.facts["blame "+d.Group] == 0 {
-		var head struct{ Type string }
-		mustUnmarshal([]byte(d.Body), &head)
 		w.wrong("innocent event parked: %s of %s, and no process has died with it: %.60s", head.Type, d.Group, reason)
 	}
 }
@@ -170,6 +181,9 @@ func (x *search) settled(w *world, id string) {
 	}
 	if record.Owes() {
 		w.wrong("owed for ever: %s owes %d effects", id, len(record.Outbox))
+	}
+	if mayExpire := record.Status != statechart.Active && !record.Kept; mayExpire == record.ExpireAt.IsZero() {
+		w.wrong("expiry: %s is %s, kept: %v, and expires at %v", id, record.Status, record.Kept, record.ExpireAt)
 	}
 	for _, timer := range instance.Timers() {
 		w.wrong("waits for ever: %s for the timer %s", id, timer.ID)

@@ -107,6 +107,7 @@ func commandScenarios() []*scenario {
 		{name: "keep: service", text: "x/a add a1; x/a charge a2", limit: 1, operators: "keep x/a", faults: 2},
 		{name: "keep: end", text: "x/a add a1; x/a finish a2 x/b", operators: "keep x/a", faults: 2},
 		{name: "forget", text: "x/a finish a1 x/b; x/a add a2", operators: "forget x/a", faults: 2},
+		{name: "forget: keep", text: "x/a add a1; x/a finish a2", left: budget{Commands: 2}, operators: "forget x/a; keep x/a; unkeep x/a", isLong: true},
 		{name: "forget: child", text: "x/a help-c a1; x/a release r1", operators: "forget c/; terminate x/a", isLong: true},
 		{name: "forget: parent", text: "x/a help-b a1; x/a finish a2", operators: "forget x/a; forget b/", isLong: true},
 		{name: "two operators", text: "x/a wait a1", left: budget{Commands: 2}, operators: "stop x/a; move x/a idle", faults: 2, isLong: true},
