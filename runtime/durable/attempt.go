@@ -186,9 +186,11 @@ func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery
 }
 
 // takeBackOnce takes back the counts of a failed turn, and returns the record that it has read. mayArrive says that a
-// write of the turn may still arrive. takeBackOnce changes nothing while another process may be settling the instance: a
-// write would discard that process's services. That is the case if another queue's event is settling the instance, or if
-// a writer other than an operator has replaced the record lost.
+// write of the turn may still arrive. `lost` is the record of an earlier call whose write conflicted, or zero.
+//
+// takeBackOnce changes nothing while another process may be settling the instance, because its write would discard that
+// process's services. The other process has an event of another queue, or it has written since `lost` was read. An
+// operator's write does not count.
 func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, loaded state, deliveries []Delivery, mayArrive bool, lost instances.Record) (read instances.Record, err error) {
 	t, err := l.hydrate(ctx, failed.draft.Record.Instance, deliveries)
 	if err != nil || t.stored.Instance == nil {
