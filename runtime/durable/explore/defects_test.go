@@ -235,7 +235,7 @@ var ofOperators = []mutant{
 	{name: "wake-up not sent", scenario: "stop: child", finds: "not woken", file: operationsFile,
 		old: `	return o.Queue.Send(ctx, message)`, new: `	return message.DeduplicationID, nil`},
 	{name: "interrupted stop not completed", scenario: "stop: child", finds: "not woken", file: operationsFile,
-		old: `	if err != nil && !errors.Is(err, instances.ErrEnded) {`, new: `	if err != nil {`},
+		old: `	if err != nil && !errors.Is(err, instances.ErrEnded) && !errors.Is(err, errOtherRevision) {`, new: `	if err != nil {`},
 	{name: "own write taken for a conflict", scenario: "move: service", finds: "2 times", file: operationsFile,
 		old: `		if slices.ContainsFunc(stored.History, isOwn) {`, new: `		if slices.ContainsFunc(stored.History[:0], isOwn) {`},
 	{name: "effects of an exit dropped", scenario: "stop: child", finds: "exit of a child", file: operateFile,
