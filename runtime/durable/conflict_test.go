@@ -2,6 +2,7 @@ package durable_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -185,7 +186,7 @@ func TestAConflictInClearingTheOutboxLosesNothing(t *testing.T) {
 }
 
 // failToStore lets the loop store the count of a try of the event "a", and fail to store the result. When the loop then
-// takes the count back, it calls interfere before its write. An error of interfere fails the write.
+// takes the count back, it calls interfere before each write. An error of interfere fails the write.
 func (w *world) failToStore(interfere func() error) {
 	w.post("order/1", event("add", "before"))
 	w.invoke()
@@ -196,7 +197,7 @@ func (w *world) failToStore(interfere func() error) {
 	commits := 0
 	w.refuse = func(call string) error {
 		if call == "Commit order/1" {
-			if commits++; commits == 2 { // This is the third commit: the hook fails the second one.
+			if commits++; commits > 1 { // The third commit and later ones: the hook fails the second one.
 				return interfere()
 			}
 		}
@@ -212,6 +213,7 @@ func TestACountThatAnotherWriterStoredIsNotTakenBack(t *testing.T) {
 		w := newWorld(t)
 		w.failToStore(func() error { return durable.ErrConflict })
 		w.wantCalls(t, "Load order/1", "Commit order/1", "Commit order/1", "Load order/1", "Commit order/1", "Load order/1", "Delay order/1")
+		w.refuse = nil
 		w.run(t)
 		w.wantLog(t, "order/1", "before", "a")
 	})
@@ -224,12 +226,44 @@ func TestAnOperatorsChangeUsesUpNoTry(t *testing.T) {
 		w := newWorld(t)
 		w.config.AbandonedMax = 1
 		w.failToStore(func() error {
-			record, _, err := durable.Operate(w.machines, w.load("order/1"), instances.Operation{Kind: instances.Keep, At: time.Now(), By: "operator"})
-			w.store(record)
-			return err
+			w.refuse = nil
+			return w.keepIt()
 		})
 		w.run(t)
 		w.wantParked(t)
 		w.wantLog(t, "order/1", "before", "a")
 	})
+}
+
+// keepIt changes order/1 as an operator does.
+func (w *world) keepIt() error {
+	record, _, err := durable.Operate(w.machines, w.load("order/1"), instances.Operation{Kind: instances.Keep, At: time.Now(), By: "operator"})
+	w.store(record)
+	return err
+}
+
+// After the operator's change, another process writes the record. It may be running a service, so the count stays. The
+// process writes before the loop has read the operator's change, or after that.
+func TestACountThatAnotherProcessStoredAfterAnOperatorIsNotTakenBack(t *testing.T) {
+	t.Parallel()
+	for _, isRead := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			writes := 0
+			w.failToStore(func() (err error) {
+				if writes++; writes == 1 {
+					err = w.keepIt()
+				}
+				if !isRead || writes == 2 {
+					record := w.load("order/1")
+					record.Revision++
+					w.store(record)
+				}
+				return errors.Join(err, durable.ErrConflict)
+			})
+			if want := map[bool]int{false: 1, true: 2}[isRead]; writes != want {
+				t.Errorf("the operator's change is read: %t. The loop tried %d writes, want %d", isRead, writes, want)
+			}
+		})
+	}
 }

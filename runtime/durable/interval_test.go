@@ -173,3 +173,29 @@ func TestAFailureOfTheTableDoesNotShortenTheIntervalOfARetry(t *testing.T) {
 		check()
 	})
 }
+
+// The timer wakes the instance, which is then migrated.
+func TestAMigrationDoesNotShortenTheIntervalOfARetry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		version := func(version int, migrations ...statechart.Migration) durable.Machine {
+			return durable.Host(statechart.Must(statechart.Definition[basket]{
+				ID: "charger", Version: version, Initial: "busy", Payloads: payloads(), Migrations: migrations,
+				States: []chartState{
+					{ID: "busy", After: []after{{Delay: 10 * time.Second, Actions: do{noted("reminded")}}},
+						Invoke: []invoke{{Service: w.service("charge"), Retry: statechart.RetryPolicy{Attempts: 2, Interval: time.Hour}, OnDone: []on{{Target: "idle"}}, OnError: []on{{Target: "idle"}}}}},
+					{ID: "idle", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}}},
+				},
+			}), durable.MachineConfig{})
+		}
+		w.host(t, version(1))
+		check := w.wantCallsAt(t, "charge", 0, time.Hour)
+		w.post("charger/1", event("add", "a"))
+		w.invoke()
+		w.host(t, version(2, statechart.Migration{From: 1}))
+		w.run(t)
+		check()
+		w.wantVersion(t, "charger/1", 2)
+	})
+}
