@@ -22,6 +22,9 @@ func (r *replay) linearize() (*replay, error) {
 	var choices []choice
 	if r.isOperators() {
 		choices = append(choices, choice{operated: true})
+		if r.mayMigrateLater() {
+			choices = append(choices, choice{operated: true, unmigrated: true})
+		}
 	}
 	for i, queue := range r.queues {
 		if len(queue) > 0 {

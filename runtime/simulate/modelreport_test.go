@@ -151,6 +151,9 @@ func (r *replay) checkStored() error {
 	if r.record.Kept != r.isKept {
 		return fmt.Errorf("the record says kept: %v, want %v", r.record.Kept, r.isKept)
 	}
+	if want := r.instance.State(); !slices.Equal(want, r.record.State) {
+		return fmt.Errorf("the record is in %v, want %v", r.record.State, want)
+	}
 	if want := r.snapshot(); !equalJSON(want, r.record.Snapshot) && !(r.failed && equalJSON(withoutReasons(want), withoutReasons(r.record.Snapshot))) {
 		return fmt.Errorf("its snapshot differs:\n want %s\n  got %s", want, r.record.Snapshot)
 	}

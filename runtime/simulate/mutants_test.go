@@ -198,6 +198,15 @@ var mutants = []mutant{
 		`	outbox := slices.Clip(record.Outbox)`, `	outbox := []statechart.Effect{}`},
 	{"rearming does not claim aliases again", "an alias belongs to a restored instance", "runtime/durable/rearm.go",
 		`		ask(statechart.Effect{Kind: statechart.ClaimAlias, Name: alias})`, `		_ = alias`},
+	{"active instances forgotten", "only ended instances are forgotten", "runtime/durable/operate.go",
+		`	case was.Status == statechart.Active:`, `	case was.Status == "":`},
+	{"terminated instances have migrated states", "terminating runs no migration", "runtime/durable/operate.go",
+		`	if op.Kind == instances.Terminate {`, `	if op.Kind == "" {`},
+	{"an operator's change of any revision", "a change applies to the revision that the operator has seen", "runtime/operations/operations.go",
+		`	if revision != 0 && before.Revision != revision {`, `	if revision < 0 {`},
+	{"ends of moved children get lost", "a child's end reaches its parent", "runtime/durable/operate.go",
+		`	t.endAsChild()
+`, ``},
 	{"a history that lags decides", "a task's answer is not mistaken for an expiry", "runtime/sfncallback/reconcile.go",
 		`	case end == nil, !over && !endsTask(*end):`, `	case end == nil && ctx == nil:
 		return undecidedError{}
@@ -216,6 +225,10 @@ var mutantStrains = map[string]string{
 	"rearming does not put timers back":          "restores",
 	"rearming forgets the outbox":                "restores",
 	"rearming does not claim aliases again":      "restores",
+	"active instances forgotten":                 "operators",
+	"terminated instances have migrated states":  "operators",
+	"an operator's change of any revision":       "operators",
+	"ends of moved children get lost":            "operators",
 }
 
 // simulationFailed matches a failure in the output of TestSimulation: a failed run with its first problem, or a run

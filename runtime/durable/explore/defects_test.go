@@ -281,9 +281,9 @@ var ofOperators = []mutant{
 	{name: "aliases of a stopped instance stay claimed", scenario: "stop: alias", finds: "alias never released", file: operateFile,
 		old: `	t.endWaits(instances.Answer{Error: ErrorStopped, Cause: cut(message, causeBytesMax)})
 `, new: ``},
-	{name: "effects of a change wake nobody", scenario: "move: timer", finds: "not woken", file: operationsFile,
+	{name: "effects of a change wake no consumer", scenario: "move: timer", finds: "not woken", file: operationsFile,
 		old: `return record.Owes() || !isSettled`, new: `return !isSettled`},
-	{name: "services of a change wake nobody", scenario: "move: service", finds: "not woken", file: operationsFile,
+	{name: "services of a change wake no consumer", scenario: "move: service", finds: "not woken", file: operationsFile,
 		old: `return record.Owes() || !isSettled`, new: `return record.Owes() || isSettled && false`},
 	{name: "hops not counted", scenario: "ring", finds: "hops", file: "chain.go",
 		old: `	chain.Hops++
