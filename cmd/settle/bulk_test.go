@@ -256,7 +256,7 @@ func TestAJournalBelongsToOneRun(t *testing.T) {
 			u.t.Errorf("expected a failure, got %+v", got)
 		}
 		other := u.run("bulk", "terminate", "--local", "--machine", "signup", "--yes", "--journal", journal)
-		contains(u.t, other.err, "is the journal of the run [", "repeat that command to continue it, or choose another --journal")
+		contains(u.t, other.err, " is the journal of the run settle bulk stop --local --machine signup --table settle: repeat that command to continue it, or choose another --journal")
 		if err := os.WriteFile(journal, []byte("shopping list\n"), 0o600); err != nil {
 			u.t.Fatal(err)
 		}
@@ -282,6 +282,40 @@ func TestConditionsOnTheContext(t *testing.T) {
 		contains(u.t, u.run("bulk", "keep", "--local", "--machine", "signup", "--dry-run", "--context", "name").err, "--context: expected 'path op value'")
 		contains(u.t, u.run("bulk", "keep", "--local", "--dry-run").err, "expected --machine")
 		contains(u.t, u.run("bulk", "send", "--local", "--machine", "signup", "CANCEL", "type=x").err, `must not have the key "type"`)
+	})
+}
+
+// A wrong state or event would fail for each instance, so the command refuses it before it lists them.
+func TestBulkCommandsRefuseAChangeThatNoInstanceCanMake(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.signUps("ada")
+		for _, c := range []struct {
+			line, err string
+			code      int
+		}{
+			{"move registering", `machine signup has no state "registering": expected one of new, unverified, `, command.ExitNotFound},
+			{"send NOPE", `chart signup has no event "NOPE"; it declares CANCEL, `, command.ExitRefused},
+			{"send VERIFY", `wrong payload: event "VERIFY" of chart signup: expected a code of 1 to 128 bytes, got 0`, command.ExitRefused},
+		} {
+			got := u.run(strings.Fields("bulk " + c.line + " --local --machine signup --dry-run")...)
+			if got.code != c.code || got.out != "" || !strings.Contains(got.err, c.err) {
+				u.t.Errorf("%s: expected exit code %d and %q, got %+v", c.line, c.code, c.err, got)
+			}
+		}
+	})
+}
+
+func TestBulkCommandsCountOnlyTheInstancesThatTheyCanChange(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.signUps("ada", "bob")
+		u.must("keep", "--local", "signup/1")
+		for action, want := range map[string]string{"resume": "0 instances", "keep": "1 instance ", "unkeep": "1 instance ", "stop": "2 instances"} {
+			if got := u.must("bulk", action, "--local", "--machine", "signup", "--dry-run"); !strings.HasPrefix(got, want) {
+				u.t.Errorf("%s: expected %q, got %q", action, want, got)
+			}
+		}
 	})
 }
 

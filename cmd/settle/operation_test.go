@@ -64,7 +64,8 @@ func TestAnOperatorMovesAnInstance(t *testing.T) {
 		contains(u.t, u.must("get", "--local", "signup/1"), "state     unverified.awaiting_verification\n", `"email": "eve@example.com"`, "wrong address")
 		for line, want := range map[string]string{
 			"move --local signup/1":                                 "expected a state, --set or --patch, got none",
-			"move --local signup/1 unverified.registerin":           `did you mean "unverified.registering"?`,
+			"move --local signup/1 unverified.registerin":           `machine signup has no state "unverified.registerin": expected one of new, unverified, unverified.registering, `,
+			"move --local signup/1 active --revision 0":             "--revision: expected at least 1, got 0",
 			"move --local signup/1 --set colour=red":                "it would drop or change context.colour",
 			"move --local signup/1 --patch [1]":                     "--patch: expected a JSON object",
 			"move --local signup/9 active":                          "no instance signup/9",

@@ -106,7 +106,7 @@ func TestTextFitsATerminalOf80Columns(t *testing.T) {
 		"list --local", "history --local signup/42", "graph", "check --local", "migrate --local --dry-run", "resume --local signup/42", "dlq list --local",
 		"dlq redrive --local --all", "dlq drop --local --all --yes", "--help", "dev --help", "dlq --help", "send --help", "watch --help", "completion bash",
 		"send --local signup/43 SIGN_UP email=bob@example.com name=Bob --wait settled --timeout 1h", "move --local signup/43 unverified.registering --set email=eve@example.com --reason misspelt",
-		"keep --local signup/43 --reason evidence", "unkeep --local signup/43", "bulk keep --older-than 1ms --dry-run" + bulk, "bulk unkeep --context name=Bob" + bulk,
+		"keep --local signup/43 --reason evidence", "bulk keep --older-than 1ms --dry-run" + bulk, "bulk unkeep --context name=Bob" + bulk, "unkeep --local signup/43",
 		"stop --local signup/43 --dry-run", "terminate --local signup/43 --dry-run", "stop --local signup/43", "forget --local signup/43", "clock", "clock advance 1m", "bulk --help", "bulk stop --help",
 	} {
 		var steps []typing

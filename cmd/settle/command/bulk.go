@@ -36,10 +36,8 @@ type bulkFlags struct {
 	// status is the status of the instances to process; empty means any. conditions are parsed from Context.
 	status     statechart.Status
 	conditions []condition
-	// ended selects only instances that have ended and are not forgotten yet.
-	ended bool
-	// restorable selects only instances that rearm can change: active ones, children, and ended ones with effects to perform.
-	restorable bool
+	// matches, if set, reports whether the action can change the instance.
+	matches func(instances.Record) bool
 	// copies are the places outside the table that also have the data of the processed instances.
 	copies []view.Copy
 }
@@ -47,6 +45,14 @@ type bulkFlags struct {
 // reasonFlag is a flag of the bulk commands that write to the history of the instances.
 type reasonFlag struct {
 	Reason string `placeholder:"TEXT" help:"The reason. The history of each instance keeps it with your AWS identity."`
+}
+
+// arguments returns the arguments that set the reason.
+func (f reasonFlag) arguments() []string {
+	if f.Reason == "" {
+		return nil
+	}
+	return []string{"--reason", f.Reason}
 }
 
 // bulkCommand groups the commands that change many instances.
@@ -82,7 +88,8 @@ type (
 	}
 )
 
-// run lists the instances with the status and processes each of them. An empty status means any status.
+// run lists the instances with the status and processes each of them. An empty status means any status. The command is
+// the action and its arguments.
 func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Status, command []string, action func(o *operator, stamp int64) bulkAction) error {
 	if c.Machine == "" {
 		return fmt.Errorf("%w: expected --machine", errUsage)
@@ -114,8 +121,11 @@ func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Statu
 	if path == "" {
 		path = "settle-bulk.journal"
 	}
-	run := bulkRun{Command: append(command, c.Machine, c.State, c.Tag, c.OlderThan.String(), strings.Join(c.Context, ";")), Table: c.Table, Stamp: s.Now().UnixMicro()}
-	j, isNew, err := openJournal(path, run)
+	j, isNew, err := openJournal(path, bulkRun{Command: append(command, c.filterArguments()...), Table: c.Table, Stamp: s.Now().UnixMicro()})
+	if errors.Is(err, errOtherRun) {
+		other := s.hint("bulk "+j.run.Command[0], append(j.run.Command[1:], "--table", j.run.Table)...)
+		return fmt.Errorf("%w: %s is the journal of the run %s: repeat that command to continue it, or choose another --journal", errUsage, path, other)
+	}
 	if err != nil {
 		return err
 	}
@@ -139,6 +149,24 @@ func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Statu
 		return fmt.Errorf("%w; repeat the command to continue the run of %s", c.explain(s, stopped(ctx, err)), path)
 	}
 	return c.report(s, j, false)
+}
+
+// filterArguments returns the arguments that select the instances.
+func (c *bulkFlags) filterArguments() []string {
+	given := []string{"--machine", c.Machine}
+	if c.State != "" {
+		given = append(given, "--state", c.State)
+	}
+	if c.Tag != "" {
+		given = append(given, "--tag", c.Tag)
+	}
+	if c.OlderThan != 0 {
+		given = append(given, "--older-than", c.OlderThan.String())
+	}
+	for _, text := range c.Context {
+		given = append(given, "--context", text)
+	}
+	return given
 }
 
 // list calls `choose` with each instance that matches, and returns the number of these instances.
@@ -166,10 +194,7 @@ func (c *bulkFlags) list(ctx context.Context, o *operator, filter dynamostore.Fi
 // selects reports whether the instance matches the status, the state, the age and the conditions on the context.
 func (c *bulkFlags) selects(record instances.Record, now time.Time) bool {
 	isInState := func(path string) bool { return path == c.State || strings.HasPrefix(path, c.State+".") }
-	if c.ended && (record.Status == statechart.Active || record.Forgotten) {
-		return false
-	}
-	if c.restorable && record.Status != statechart.Active && record.Parent == nil && !record.Owes() {
+	if c.matches != nil && !c.matches(record) {
 		return false
 	}
 	if c.status != "" && record.Status != c.status || c.State != "" && !slices.ContainsFunc(record.State, isInState) || now.Sub(record.UpdatedAt) < c.OlderThan {

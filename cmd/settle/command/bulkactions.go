@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/operations"
 	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -45,6 +45,15 @@ func (c *bulkSendCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	if c.Machine != "" { // An invalid event would fail for each instance.
+		known, err := s.machines()
+		if err != nil {
+			return err
+		}
+		if _, err := producer.Check(known, instances.ID{Machine: c.Machine, ID: "any"}, body, "", producer.EventBytesMax); err != nil {
+			return err
+		}
+	}
 	return c.run(ctx, s, statechart.Active, append([]string{"send", c.Event}, c.Payload...), func(o *operator, stamp int64) bulkAction {
 		eventID := "bulk/" + strconv.FormatInt(stamp, 10)
 		return bulkAction{
@@ -60,19 +69,29 @@ func (c *bulkSendCommand) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// Run resumes each instance that is stuck.
+// Run resumes each instance that is stuck. The run has done its part for an instance that is no longer stuck.
 func (c *bulkResumeCommand) Run(ctx context.Context, s *session) error {
+	known, err := s.machines()
+	if err != nil {
+		return err
+	}
+	c.matches = func(record instances.Record) bool { return operations.NeedsConsumer(known, record) }
 	return c.run(ctx, s, "", []string{"resume"}, func(o *operator, _ int64) bulkAction {
-		return bulkAction{apply: func(ctx context.Context, record instances.Record) error {
-			_, err := o.wake(ctx, record)
-			return err
-		}}
+		return bulkAction{
+			isDone: func(record instances.Record) bool { return record.Revision > 0 && !c.matches(record) },
+			apply: func(ctx context.Context, record instances.Record) error {
+				_, err := o.wake(ctx, record)
+				return err
+			},
+		}
 	})
 }
 
 // Run rearms each instance and its finished children. The stamp of the run is the instance's new step count.
 func (c *bulkRearmCommand) Run(ctx context.Context, s *session) error {
-	c.restorable = true
+	c.matches = func(record instances.Record) bool {
+		return record.Status == statechart.Active || record.Parent != nil || record.Owes()
+	}
 	return c.run(ctx, s, "", []string{"rearm"}, func(o *operator, stamp int64) bulkAction {
 		r := &rearming{operator: o, stamp: stamp, family: true, found: view.Rearms{}}
 		return bulkAction{isDone: r.isDone, finish: r.try, apply: r.try}
@@ -81,7 +100,11 @@ func (c *bulkRearmCommand) Run(ctx context.Context, s *session) error {
 
 // Run changes each instance.
 func (c *bulkOperationCommand) Run(ctx context.Context, s *session, line *kong.Context) error {
-	return c.operate(ctx, s, instances.Operation{Kind: instances.OperationKind(line.Selected().Name), Reason: c.Reason}, nil)
+	op := instances.Operation{Kind: instances.OperationKind(line.Selected().Name), Reason: c.Reason}
+	if op.Kind == instances.Keep || op.Kind == instances.Unkeep {
+		c.matches = func(record instances.Record) bool { return record.Kept == (op.Kind == instances.Unkeep) }
+	}
+	return c.operate(ctx, s, op, nil, c.arguments())
 }
 
 // Run moves each instance.
@@ -90,20 +113,23 @@ func (c *bulkMoveCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return c.operate(ctx, s, instances.Operation{Kind: instances.Move, State: c.Place, Reason: c.Reason}, patches)
+	known, err := s.machines()
+	if err != nil {
+		return err
+	}
+	if err := checkState(known, c.Machine, c.Place); err != nil {
+		return err
+	}
+	return c.operate(ctx, s, instances.Operation{Kind: instances.Move, State: c.Place, Reason: c.Reason}, patches, append(c.changeArguments(patches), c.arguments()...))
 }
 
-// operate applies the operator's change to each instance.
-func (c *bulkFlags) operate(ctx context.Context, s *session, op instances.Operation, patches []any) error {
+// operate applies the operator's change to each instance. The arguments describe the change.
+func (c *bulkFlags) operate(ctx context.Context, s *session, op instances.Operation, patches []any, arguments []string) error {
 	status := statechart.Active
 	if op.Kind == instances.Keep || op.Kind == instances.Unkeep {
 		status = ""
 	}
-	text, err := json.Marshal(patches)
-	if err != nil {
-		return err
-	}
-	return c.run(ctx, s, status, []string{string(op.Kind), op.State, string(text), op.Reason}, func(o *operator, stamp int64) bulkAction {
+	return c.run(ctx, s, status, append([]string{string(op.Kind)}, arguments...), func(o *operator, stamp int64) bulkAction {
 		return c.operation(o, op, stamp, func(ctx context.Context, record instances.Record, op instances.Operation) error {
 			_, err := o.change(ctx, record.Instance, op, patches, record.Revision)
 			return err

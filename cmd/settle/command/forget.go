@@ -7,6 +7,7 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // forgetFlags are the flags of commands that forget instances.
@@ -104,8 +105,9 @@ func (c *bulkForgetCommand) Run(ctx context.Context, s *session) error {
 	if c.Batch < 1 {
 		return fmt.Errorf("%w: --batch: expected at least 1, got %d", errUsage, c.Batch)
 	}
-	c.ended, c.copies = true, view.Copies()
-	return c.run(ctx, s, "", []string{string(instances.Forget), c.Reason}, func(o *operator, stamp int64) bulkAction {
+	c.copies = view.Copies()
+	c.matches = func(record instances.Record) bool { return record.Status != statechart.Active && !record.Forgotten }
+	return c.run(ctx, s, "", append([]string{string(instances.Forget)}, c.arguments()...), func(o *operator, stamp int64) bulkAction {
 		f := newForgetting(o, c.queues(c.awsFlags, c.Queue))
 		op := instances.Operation{Kind: instances.Forget, Reason: c.Reason, At: s.Now()}
 		action := c.operation(o, op, stamp, func(ctx context.Context, record instances.Record, op instances.Operation) error {

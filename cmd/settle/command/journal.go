@@ -9,6 +9,7 @@ import (
 	"iter"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 )
 
@@ -45,7 +46,7 @@ const (
 
 // bulkRun identifies a run. It is the first line of a journal.
 type bulkRun struct {
-	// Command has the action, the filter and the arguments.
+	// Command has the arguments of settle bulk: the action first, then its arguments and the filter.
 	Command []string `json:"command"`
 	Table   string   `json:"table"`
 	// Stamp is when the run began, in microseconds since 1970.
@@ -63,15 +64,18 @@ type journalLine struct {
 	Error    string  `json:"error,omitempty"`
 }
 
+// errOtherRun is returned by openJournal if the journal belongs to another run that is not complete.
+var errOtherRun = errors.New("the journal belongs to another run")
+
 // openJournal creates the journal of a run, or opens the journal of a run to continue. If isNew is true, the instances
-// must be listed first.
+// must be listed first. With errOtherRun, the journal is closed, and has only the other run.
 func openJournal(path string, run bulkRun) (j *journal, isNew bool, err error) {
 	j = &journal{path: path, run: run, listed: -1, counts: map[outcome]int{}, ahead: map[int]bool{}}
 	if j.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, false, err
 	}
 	size, err := j.read()
-	isSame := fmt.Sprint(j.run.Command, j.run.Table) == fmt.Sprint(run.Command, run.Table)
+	isSame := slices.Equal(j.run.Command, run.Command) && j.run.Table == run.Table
 	switch {
 	case err != nil:
 	case !j.begun || j.done == j.listed:
@@ -79,7 +83,7 @@ func openJournal(path string, run bulkRun) (j *journal, isNew bool, err error) {
 		*j = journal{path: path, run: run, listed: -1, counts: map[outcome]int{}, ahead: map[int]bool{}, file: j.file}
 		size, isNew = 0, true
 	case !isSame:
-		err = fmt.Errorf("%w: %s is the journal of the run %q in table %s: repeat that command to continue it, or choose another --journal", errUsage, path, j.run.Command, j.run.Table)
+		err = errOtherRun
 	}
 	if err == nil {
 		err = j.file.Truncate(size) // The last line may be incomplete.
@@ -91,7 +95,7 @@ func openJournal(path string, run bulkRun) (j *journal, isNew bool, err error) {
 		err = j.write(run)
 	}
 	if err != nil {
-		return nil, false, errors.Join(err, j.close())
+		return j, false, errors.Join(err, j.close())
 	}
 	return j, isNew, nil
 }
@@ -122,7 +126,7 @@ func (j *journal) read() (size int64, err error) {
 // readRun reads the first line.
 func (j *journal) readRun(text []byte) error {
 	j.run = bulkRun{}
-	if err := json.Unmarshal(text, &j.run); err != nil || j.run.Stamp == 0 {
+	if err := json.Unmarshal(text, &j.run); err != nil || j.run.Stamp == 0 || len(j.run.Command) == 0 {
 		return fmt.Errorf("%w: expected a journal of bulk, got another file: choose another --journal", errUsage)
 	}
 	return nil

@@ -183,15 +183,24 @@ func (f placeFlags) filter(s *session, known *durable.Machines) (dynamostore.Fil
 	if _, err := known.Lookup(f.Machine); err != nil {
 		return filter, err
 	}
-	// A state that no version of the machine has is a typo, if the states are known.
-	if states := statesOf(known.Versions(f.Machine)); f.State != "" && len(states) > 0 && !slices.Contains(states, f.State) {
-		return filter, fmt.Errorf("%w: machine %s has no state %q: expected one of %s", errNotFound, f.Machine, f.State, strings.Join(states, ", "))
+	if err := checkState(known, f.Machine, f.State); err != nil {
+		return filter, err
 	}
 	// A tag that no version of the machine has is a typo too, if the tags are known.
 	if tags, listed := s.tags(f.Machine); f.Tag != "" && listed && !slices.Contains(tags, f.Tag) {
 		return filter, fmt.Errorf("%w: machine %s has no tag %q: expected one of %s", errNotFound, f.Machine, f.Tag, strings.Join(tags, ", "))
 	}
 	return filter, nil
+}
+
+// checkState returns an error if no version of the machine has the state, which is then a typo. It accepts an empty state,
+// and every state if the states are unknown.
+func checkState(known *durable.Machines, machine, state string) error {
+	states := statesOf(known.Versions(machine))
+	if state == "" || len(states) == 0 || slices.Contains(states, state) {
+		return nil
+	}
+	return fmt.Errorf("%w: machine %s has no state %q: expected one of %s", errNotFound, machine, state, strings.Join(states, ", "))
 }
 
 // unknownPlace returns the given state or tag that no hosted machine has. It returns "" if a machine was given, if

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,7 +24,7 @@ type operationCommand struct {
 	Alias    string `placeholder:"KEY" help:"Change the instance that has this alias, or had it last, such as a third party's job ID."`
 	Reason   string `placeholder:"TEXT" help:"The reason. The history of the instance keeps it with your AWS identity."`
 	DryRun   bool   `help:"Show the change, and write nothing."`
-	Revision int64  `placeholder:"N" help:"Change the instance only at this revision, which a dry run prints."`
+	Revision *int64 `placeholder:"N" help:"Change the instance only at this revision, which a dry run prints."`
 	outputFlag
 }
 
@@ -91,6 +92,22 @@ func (c *moveFlags) patches(ctx context.Context, s *session) (patches []any, err
 	return patches, nil
 }
 
+// changeArguments returns the arguments that describe the move. The first of the patches is that of --patch, if it is set.
+func (c *moveFlags) changeArguments(patches []any) []string {
+	var given []string
+	if c.Place != "" {
+		given = append(given, c.Place)
+	}
+	for _, pair := range slices.Sorted(slices.Values(c.Set)) {
+		given = append(given, "--set", pair)
+	}
+	if c.Patch != "" {
+		text, _ := json.Marshal(patches[0]) // It was read from JSON.
+		given = append(given, "--patch", string(text))
+	}
+	return given
+}
+
 // merge applies a merge patch (RFC 7396, section 2). It uses no library, because the libraries for merge patches also
 // contain JSON Patch and a command line.
 func merge(target, patch any) any {
@@ -118,6 +135,12 @@ func (c *operationCommand) operate(ctx context.Context, s *session, op instances
 	if (c.Instance == "") == (c.Alias == "") {
 		return fmt.Errorf("%w: expected either an instance, such as signup/42, or --alias", errUsage)
 	}
+	var revision int64
+	if c.Revision != nil {
+		if revision = *c.Revision; revision < 1 {
+			return fmt.Errorf("%w: --revision: expected at least 1, got %d", errUsage, revision)
+		}
+	}
 	if c.Alias != "" {
 		found, err := c.find(ctx, s, c.Alias)
 		if err != nil {
@@ -133,12 +156,15 @@ func (c *operationCommand) operate(ctx context.Context, s *session, op instances
 	if err != nil {
 		return c.explain(s, err)
 	}
+	if err := checkState(o.machines, id.Machine, op.State); err != nil {
+		return err
+	}
 	op.By, op.Reason, op.At = o.by, c.Reason, s.Now()
 	task := s.newTask("changing " + c.Instance)
-	shown, err := o.change(ctx, id, op, patches, c.Revision)
+	shown, err := o.change(ctx, id, op, patches, revision)
 	task.end()
 	switch {
-	case errors.Is(err, durable.ErrConflict) && c.Revision != 0:
+	case errors.Is(err, durable.ErrConflict) && revision != 0:
 		err = fmt.Errorf("%s has changed meanwhile, and this command has changed nothing: if %s shows this change, an earlier command has made it; else try again with the new revision: %w", id, s.hint("history", c.Instance), err)
 	case errors.Is(err, durable.ErrConflict):
 		err = fmt.Errorf("%s has changed meanwhile, and this command has changed nothing: see %s, and try again: %w", id, s.hint("get", c.Instance), err)

@@ -18,7 +18,7 @@ import (
 func WriteTable(w io.Writer, style console.Style, instances []Instance, now time.Time) error {
 	table := NewTable(style, "INSTANCE", "STATE", "STATUS", "SINCE", "NEXT TIMER")
 	for _, v := range instances {
-		since, timer := "", "-"
+		since, timer := "-", "-"
 		if !v.Since.IsZero() {
 			since = ago(v.Since, now)
 		}
