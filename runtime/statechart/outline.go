@@ -6,7 +6,7 @@ import (
 	"github.com/settle-run/settle/runtime/internal/outline"
 )
 
-// Outline is a chart without its functions, for xstatejson.WriteOutline.
+// Outline is a chart without its functions, for xstatejson and chartsvg.
 type Outline = outline.Chart
 
 // Outline returns the structure of the chart. Callers must not modify it.

@@ -2,22 +2,32 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
 	"strings"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart/chartsvg"
 )
 
 type graphCommand struct {
 	tableFlags
 	Machine string `arg:"" optional:"" name:"machine|instance" help:"The machine, such as signup, or an instance, such as signup/42, to mark its state. Omit it to list the machines."`
-	Format  string `enum:"mermaid,xstate" default:"mermaid" help:"How to print a chart: mermaid or xstate."`
+	Format  string `enum:"mermaid,svg,xstate" default:"mermaid" help:"How to print a chart: mermaid, svg or xstate."`
+	Open    bool   `help:"Draw the chart as SVG and open it in the browser."`
 	outputFlag
 }
 
-// formatXState is the value of --format for an XState config.
-const formatXState = "xstate"
+// The values of --format.
+const (
+	formatMermaid = "mermaid"
+	formatSVG     = "svg"
+	formatXState  = "xstate"
+)
 
 // machineRow is a row in the list of machines.
 type machineRow struct {
@@ -29,8 +39,12 @@ type machineRow struct {
 // Run prints the chart.
 func (c *graphCommand) Run(ctx context.Context, s *session) error {
 	switch {
-	case c.Machine == "" && c.Format == formatXState:
+	case c.Machine == "" && c.Open:
+		return fmt.Errorf("%w: --open: expected a machine or an instance with it, got none", errUsage)
+	case c.Machine == "" && c.Format != formatMermaid:
 		return fmt.Errorf("%w: --format: expected a machine or an instance with it, got none", errUsage)
+	case c.Open && c.Format == formatXState:
+		return fmt.Errorf("%w: --open: expected --format svg with it or none, got xstate", errUsage)
 	case c.Machine != "" && c.Output != "auto":
 		return fmt.Errorf("%w: -o, or --output, is for the list of machines: expected --format xstate for a chart in JSON, or neither for Mermaid", errUsage)
 	}
@@ -41,36 +55,94 @@ func (c *graphCommand) Run(ctx context.Context, s *session) error {
 	if c.Machine == "" {
 		return c.list(s, known)
 	}
-	machine, states, err := c.lookup(ctx, s, known)
+	machine, marks, err := c.lookup(ctx, s, known)
 	if err != nil {
 		return err
 	}
-	if c.Format == formatXState {
+	switch {
+	case c.Open:
+		return c.open(s, machine, marks)
+	case c.Format == formatSVG:
+		drawing, err := s.writeSVG(machine, marks)
+		if err != nil {
+			return err
+		}
+		return s.printf("%s", drawing)
+	case c.Format == formatXState:
 		config, err := s.writeXState(machine)
 		if err != nil {
 			return err
 		}
 		return s.printf("%s", config)
 	}
-	return s.printf("%s", machine.Mermaid(states...))
+	return s.printf("%s", machine.Mermaid(marks.Active...))
 }
 
 // lookup returns the machine that the argument names. If the argument names an instance, lookup returns the instance's
-// machine, and the instance's states for the diagram to mark.
-func (c *graphCommand) lookup(ctx context.Context, s *session, known *durable.Machines) (durable.Machine, []string, error) {
+// machine, and the instance's states and history for the diagram to mark.
+func (c *graphCommand) lookup(ctx context.Context, s *session, known *durable.Machines) (machine durable.Machine, marks chartsvg.Options, err error) {
 	if !strings.Contains(c.Machine, "/") {
-		machine, err := known.Lookup(c.Machine)
-		return machine, nil, err
+		machine, err = known.Lookup(c.Machine)
+		return machine, marks, err
 	}
 	record, _, err := c.read(ctx, s, c.Machine)
 	if err != nil {
-		return nil, nil, err
+		return nil, marks, err
 	}
 	machine, instance, err := known.Restore(record)
 	if err != nil {
-		return nil, nil, err
+		return nil, marks, err
 	}
-	return machine, instance.State(), nil
+	marks.Active = instance.State()
+	for _, t := range record.History {
+		marks.Path = append(marks.Path, chartsvg.Step{Event: t.Event, From: t.From, To: t.To})
+	}
+	return machine, marks, nil
+}
+
+// writeSVG draws the chart of a machine.
+func (s *session) writeSVG(machine durable.Machine, marks chartsvg.Options) ([]byte, error) {
+	chart := machine.Outline()
+	if chart == nil {
+		return nil, fmt.Errorf("machine %q has no drawing: expected a chart of runtime/statechart, got another kind of machine; "+
+			"%s prints its diagram", machine.ID(), s.hint("graph", machine.ID(), "--format", formatMermaid))
+	}
+	return chartsvg.Draw(chart, marks), nil
+}
+
+// open draws the chart into a temporary file, opens the file in the browser and prints its path.
+func (c *graphCommand) open(s *session, machine durable.Machine, marks chartsvg.Options) error {
+	drawing, err := s.writeSVG(machine, marks)
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp("", "settle-"+machine.ID()+"-*.svg")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(drawing)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	open := s.Open
+	if open == nil {
+		open = openFile
+	}
+	if err := open(file.Name()); err != nil {
+		return fmt.Errorf("opening the browser: %w; the drawing is in %s", err, file.Name())
+	}
+	return s.printf("%s\n", file.Name())
+}
+
+// openFile opens a file with the program that the desktop has for it.
+func openFile(path string) error {
+	switch runtime.GOOS {
+	case "darwin":
+		return exec.Command("open", path).Run()
+	case "windows":
+		return exec.Command("rundll32", "url.dll,FileProtocolHandler", path).Run()
+	}
+	return exec.Command("xdg-open", path).Run()
 }
 
 // list prints the machines.

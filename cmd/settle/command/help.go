@@ -151,6 +151,9 @@ and ends between two looks is not seen. An instance that the first look did not 
 	"graph": `The format mermaid is a state diagram that GitHub renders in Markdown. The diagram of an instance is the chart of the version
 that runs it, with the active states in the class current.
 
+The format svg is a drawing for a browser, without further files. The drawing of an instance marks the active states and the
+transitions in its history. --open writes the drawing to a temporary file and opens it.
+
 The format xstate is an XState v5 machine config in JSON, for editors, front ends and settle simulate. It refers to actions,
 guards and services by name. The config is the same for all instances.
 
@@ -158,7 +161,8 @@ guards and services by name. The config is the same for all instances.
 
   settle graph
   settle graph signup > signup.mmd
-  settle graph signup/42
+  settle graph signup/42 --format svg > signup-42.svg
+  settle graph signup/42 --open
   settle graph signup --format xstate > signup.json`,
 	"dlq": `An event that can never be applied is parked: moved to the dead-letter queue, with the reason and its source. SQS also moves
 events there, without a reason, after too many receives.

@@ -1,0 +1,194 @@
+package chartsvg
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/settle-run/settle/machines"
+	"github.com/settle-run/settle/runtime/internal/outline"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// check draws a chart. It reports the flaws of the drawing, and whether the SVG is XML.
+func check(t *testing.T, name string, chart *outline.Chart) *drawing {
+	t.Helper()
+	d := layout(chart)
+	if found := flaws(d); len(found) > 0 {
+		t.Errorf("%s, %d states, %d edges:\n%s", name, len(d.nodes), len(d.edges), brief(found))
+	}
+	for decoder := xml.NewDecoder(bytes.NewReader(d.write(Options{}))); ; {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			return d
+		} else if err != nil {
+			t.Errorf("%s: expected XML, got %v", name, err)
+			return d
+		}
+	}
+}
+
+func TestShippedChartsHaveNoFlaws(t *testing.T) {
+	t.Parallel()
+	for _, m := range machines.All(machines.Services{}, machines.Settings{}) {
+		d := check(t, m.ID(), m.Outline())
+		if n := crossings(d); n > 6 {
+			t.Errorf("%s: expected at most 6 crossings, got %d", m.ID(), n)
+		}
+		if first, again := Draw(m.Outline(), Options{}), Draw(m.Outline(), Options{}); !bytes.Equal(first, again) {
+			t.Errorf("%s: expected the same bytes for the same chart", m.ID())
+		}
+		if d.width > 1200 {
+			t.Errorf("%s: expected a width of at most 1200 pixels, got %.0f", m.ID(), d.width)
+		}
+	}
+}
+
+func TestRandomChartsHaveNoFlaws(t *testing.T) {
+	t.Parallel()
+	crossed, edges := 0, 0
+	for seed := range uint64(1000) {
+		d := check(t, fmt.Sprintf("seed %d", seed), randomChart(seed, 4))
+		crossed += crossings(d)
+		edges += len(d.edges)
+	}
+	if crossed > edges {
+		t.Errorf("expected at most one crossing for each edge on average, got %d for %d edges", crossed, edges)
+	}
+}
+
+func TestExtremeChartsHaveNoFlaws(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 64)
+	on := func(event string, targets ...string) []outline.Transition {
+		return []outline.Transition{{Event: event, Targets: targets, Guard: &outline.Guard{Name: event}, Doc: event}}
+	}
+	wide := outline.State{ID: "wide", Initial: "s0"}
+	for i := range 200 {
+		wide.States = append(wide.States, outline.State{ID: fmt.Sprintf("s%d", i), On: on("NEXT", fmt.Sprintf("s%d", (i*7+1)%200))})
+	}
+	deep := outline.State{ID: "s8", On: on("UP", "s0")}
+	for i := 7; i >= 0; i-- {
+		deep = outline.State{ID: fmt.Sprintf("s%d", i), Initial: deep.ID, States: []outline.State{deep}}
+	}
+	for name, root := range map[string]outline.State{
+		"empty": {}, "atomic root": {ID: "chart", On: on("E", "")},
+		"long names": {ID: long, Initial: long, States: []outline.State{{ID: long, On: on(long, long+"y")}, {ID: long + "y"}}},
+		"non-ASCII":  {ID: "Grüße", Initial: "日本語", States: []outline.State{{ID: "日本語", On: on("ход", "é\u0301🙂")}, {ID: "é\u0301🙂"}}},
+		"markup": {ID: `<&>"'`, Doc: `<b>&"'`, Initial: `<a>`, States: []outline.State{
+			{ID: `<a>`, Doc: "]]>", Tags: []string{`"<`}, On: on(`"&'<>`+"\x00\x1b\xff", "b")}, {ID: "b"}}},
+		"200 states": wide, "8 levels": {ID: "deep", Initial: "s0", States: []outline.State{deep}},
+		"to the root": {ID: "chart", Initial: "a", On: on("AGAIN", ""), States: []outline.State{{ID: "a", On: on("RESTART", "")}}},
+		"unknown":     {ID: "chart", Initial: "gone", States: []outline.State{{ID: "a", On: on("E", "gone")}}},
+	} {
+		check(t, name, &outline.Chart{Root: root})
+	}
+}
+
+func TestEachStateAndTransitionIsAnElement(t *testing.T) {
+	t.Parallel()
+	for _, m := range machines.All(machines.Services{}, machines.Settings{}) {
+		svg := string(Draw(m.Outline(), Options{}))
+		for _, s := range m.Describe().States[1:] {
+			if !strings.Contains(svg, fmt.Sprintf(` id="state:%[1]s" data-path="%[1]s"><title>%[1]s`, s.Path)) {
+				t.Errorf("%s: expected an element with a title for the state %s", m.ID(), s.Path)
+			}
+		}
+	}
+	svg := string(Draw(signupLike(), Options{}))
+	for _, want := range []string{
+		`id="edge:a&gt;b" data-from="a" data-to="b"><title>a → b`, `data-event="GO"`, `data-event="after 1m"`, `data-event="done.invoke.a"`,
+		`data-event="error.invoke.a"`, `> [ready]</tspan>`, `>⚙ mail</text>`, ">defer LATER</text>", ">#tag</text>", "STAY", " / count</tspan>",
+		"class=\"state final failed\"", "class=\"state atomic settled\"", "any state",
+	} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("expected %q in\n%s", want, svg)
+		}
+	}
+	if bare := string(Draw(signupLike(), Options{Bare: true})); strings.Contains(bare, "<style>") {
+		t.Error("expected no style sheet")
+	}
+}
+
+// signupLike returns a chart with each kind of transition.
+func signupLike() *outline.Chart {
+	one := func(target string) []outline.Transition { return []outline.Transition{{Targets: []string{target}}} }
+	return &outline.Chart{Root: outline.State{ID: "chart", Initial: "a", On: []outline.Transition{{Event: "STOP", Targets: []string{"c"}}}, States: []outline.State{
+		{ID: "a", Tags: []string{"tag"}, Defer: []string{"LATER"},
+			On: []outline.Transition{
+				{Event: "GO", Targets: []string{"b"}, Guard: &outline.Guard{Name: "ready"}},
+				{Event: "STAY", Actions: []outline.Action{{Name: "count"}}},
+			},
+			Invoke: []outline.Invoke{{Service: "mail", OnDone: one("b"), OnError: one("c")}},
+			After:  []outline.After{{ID: "1m", Transition: one("b")[0]}}},
+		{ID: "b", Tags: []string{statechart.Settled}, Always: one("c")},
+		{ID: "c", Type: int(statechart.Final), Tags: []string{failedTag}},
+	}}}
+}
+
+func TestAnInstancesPathIsMarked(t *testing.T) {
+	t.Parallel()
+	var pipeline *statechart.Outline
+	for _, m := range machines.All(machines.Services{}, machines.Settings{}) {
+		if m.ID() == "pipeline" {
+			pipeline = m.Outline()
+		}
+	}
+	step := func(event, from, to string) Step { return Step{event, strings.Fields(from), strings.Fields(to)} }
+	for _, c := range []struct {
+		step Step
+		want string
+	}{
+		{step("START", "run.new sla.off", "run.active.evaluating sla.watching.on_time"), "run.new>run.active sla.off>sla.watching"},
+		{step("START", "run.new sla.off", "run.active.evaluating sla.none"), "run.new>run.active sla.off>sla.none"},
+		{step("done.invoke.run.active.evaluating", "run.active.evaluating", "run.active.triggering"), "run.active.evaluating>run.active.triggering"},
+		{step("after check", "run.active.job_running", "run.job_timed_out"), "run.active.job_running>run.job_timed_out"},
+		{step("CANCEL", "run.active.not_ready", "run.cancelled"), "run.active>run.cancelled"},
+		// The end of one region leads the other one to its end.
+		{step("done.invoke.run.active.checking", "run.active.checking sla.watching.on_time", "run.succeeded sla.meeting"),
+			"run.active.checking>run.succeeded sla.watching.on_time>sla.meeting"},
+		{step("UNKNOWN", "run.new", "run.new"), ""},
+		{step("START", "run.gone", "run.gone"), ""},
+	} {
+		var got []string
+		d := layout(pipeline)
+		_, taken := d.walk([]Step{c.step})
+		for _, e := range d.edges {
+			if taken[e] {
+				got = append(got, e.from.path+">"+e.to.path)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%v: expected the edges %q, got %q", c.step, c.want, got)
+		}
+	}
+	svg := string(Draw(pipeline, Options{Active: []string{"run.new"}, Count: map[string]int{"run.new": 7},
+		Path: []Step{step("START", "run.new", "run.active.evaluating")}}))
+	for _, want := range []string{`class="state atomic active visited settled" id="state:run.new"`, `taken" id="edge:run.new&gt;run.active"`, `class="count">7<`, "Active: run.new."} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("expected %q in the drawing", want)
+		}
+	}
+}
+
+func BenchmarkDraw(b *testing.B) {
+	for _, m := range machines.All(machines.Services{}, machines.Settings{}) {
+		b.Run(m.ID(), func(b *testing.B) {
+			for b.Loop() {
+				Draw(m.Outline(), Options{})
+			}
+		})
+	}
+	var chart *outline.Chart
+	for seed := uint64(0); chart == nil || len(newGraph(chart).nodes) != 51; seed++ { // the root and 50 states
+		chart = randomChart(seed, 5)
+	}
+	b.Run(fmt.Sprintf("50 states and %d edges", len(newGraph(chart).edges)), func(b *testing.B) {
+		for b.Loop() {
+			Draw(chart, Options{})
+		}
+	})
+}
