@@ -1,5 +1,5 @@
-# `make` alone prints help. The targets need Go, a C compiler (for -race), Node, npm and git. Each target installs its other tools
-# into this checkout, at pinned versions.
+# `make` alone prints help. The targets need Go, a C compiler (for -race), Node, npm and git. make check also needs Chrome or Chromium. Each target
+# installs its other tools into this checkout, at pinned versions.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -67,6 +67,11 @@ test-race: $(NPM_INSTALLED) ## run every test under the race detector; the searc
 	all=$$(grep -vxF "$$deep" <<<"$$packages" || true); short=$$(grep -xF "$$deep" <<<"$$packages" || true); \
 	if [[ $$all ]]; then echo '$(RACE)'; $(RACE) $(TEST_FLAGS) $$all; fi; \
 	if [[ $$short ]]; then echo '$(RACE) -short' $$short; $(RACE) -short $(TEST_FLAGS) $$short; fi
+
+# make check runs these tests too.
+.PHONY: test-browser
+test-browser: ## test the console in Chrome or Chromium (apt-get install chromium); make test leaves this out
+	CI=true $(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./runtime/console
 
 .PHONY: test-deep
 test-deep: $(NPM_INSTALLED) ## run the searching tests: 2,000 simulated runs, a fault at every call, 500 machines compared with XState

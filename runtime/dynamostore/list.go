@@ -17,6 +17,8 @@ import (
 type Filter struct {
 	// Machine selects the instances of the machine with this ID.
 	Machine string
+	// Prefix selects the instances of the machine whose IDs begin with this text. It requires Machine.
+	Prefix string
 	// State selects the instances that are in the state with this path, or in a descendant.
 	State string
 	// Tag selects the instances that have this tag.
@@ -98,7 +100,7 @@ func (f Filter) scan(table string) *dynamodb.ScanInput {
 	if f.Machine != "" {
 		condition += " AND begins_with(#instance, :machine)"
 		names["#instance"] = attrInstance
-		values[":machine"] = text(f.Machine + "/")
+		values[":machine"] = text(f.Machine + "/" + f.Prefix)
 	}
 	if f.Status != "" {
 		condition += " AND #status = :status"

@@ -225,6 +225,10 @@ func (f Filter) query(table, shard string, keys indexRange, limit int) *dynamodb
 		conditions = append(conditions, "#status = :status")
 		input.ExpressionAttributeNames["#status"], input.ExpressionAttributeValues[":status"] = attrStatus, text(string(f.Status))
 	}
+	if f.Prefix != "" {
+		conditions = append(conditions, "begins_with(#instance, :prefix)")
+		input.ExpressionAttributeNames["#instance"], input.ExpressionAttributeValues[":prefix"] = attrInstance, text(f.Machine+"/"+f.Prefix)
+	}
 	if f.Tag != "" {
 		conditions = append(conditions, "contains(#tags, :tag)")
 		input.ExpressionAttributeNames["#tags"], input.ExpressionAttributeValues[":tag"] = attrTags, text(f.Tag)
@@ -307,13 +311,13 @@ func (f Filter) position(cursor string) (string, error) {
 		return "", fmt.Errorf("%w: expected the complete cursor of the previous page, got %.100q", ErrCursor, cursor)
 	}
 	if keys.Of != f.fingerprint() {
-		return "", fmt.Errorf("%w: expected a cursor for the same machine, state, tag and status, got one for another listing: start again without a cursor", ErrCursor)
+		return "", fmt.Errorf("%w: expected a cursor for the same machine, prefix, state, tag and status, got one for another listing: start again without a cursor", ErrCursor)
 	}
 	return keys.After, nil
 }
 
 // fingerprint identifies a listing by its filter.
 func (f Filter) fingerprint() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", f.Machine, f.State, f.Tag, f.Status))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q", f.Machine, f.Prefix, f.State, f.Tag, f.Status))
 	return hex.EncodeToString(sum[:8])
 }

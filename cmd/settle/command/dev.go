@@ -174,12 +174,13 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
              for any SDK and the aws CLI, with any credentials
              queue %s, parked events in %s, timers in %s; table %s
   gateway  %s    POST /instances/{machine}/{id}/events, GET /instances/{machine}/{id}%s
+  console  %s    machines and instances in your browser
   machines %s
 %s
 `,
 		s.style.Bold("Settle is running on this machine."),
 		running.AWSURL(), stack.Queue, stack.DeadLetterQueue, stack.DelayQueue, stack.Table,
-		running.HTTPURL(), note, strings.Join(running.MachineIDs(), ", "), clock)
+		running.HTTPURL(), note, running.ConsoleURL(), strings.Join(running.MachineIDs(), ", "), clock)
 	if err := s.printf("%s", s.style.Fold(head)); err != nil {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
-	"github.com/settle-run/settle/cmd/settle/internal/deadletter"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 	"github.com/settle-run/settle/cmd/settle/internal/view"
+	"github.com/settle-run/settle/runtime/deadletter"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/settle-run/settle/cmd/settle/internal/deadletter"
 	"github.com/settle-run/settle/cmd/settle/internal/view"
+	"github.com/settle-run/settle/runtime/deadletter"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"

@@ -51,6 +51,7 @@ type commandLine struct {
 	List    listCommand    `cmd:"" help:"List instances."`
 	History historyCommand `cmd:"" help:"Show the last transitions of an instance."`
 	Watch   watchCommand   `cmd:"" help:"Show the transitions of an instance as they happen."`
+	Console consoleCommand `cmd:"" help:"Show machines and instances in a browser, on this machine. Changes nothing."`
 	Graph   graphCommand   `cmd:"" help:"Print a machine's chart, or an instance's with its state marked, or list the machines."`
 
 	DLQ       dlqCommand       `cmd:"" name:"dlq" help:"List parked events, send them again, or drop them."`
@@ -96,7 +97,7 @@ func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, e
 		kong.Name(s.name()), kong.Description(description),
 		kong.Writers(s.raw, s.Err), kong.Exit(func(code int) { *exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}), kong.Help(s.help),
-		kong.Vars{"local_endpoint": localEndpoint, "aws_port": devAWSPort, "http_port": devHTTPPort, "simulation_epoch": simulation.Epoch.Format(time.RFC3339)},
+		kong.Vars{"local_endpoint": localEndpoint, "aws_port": devAWSPort, "http_port": devHTTPPort, "console_port": consolePort, "simulation_epoch": simulation.Epoch.Format(time.RFC3339)},
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
 	}
 	for _, further := range s.config.Commands {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/settle-run/settle/cmd/settle/internal/deadletter"
+	"github.com/settle-run/settle/runtime/deadletter"
 	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )

@@ -125,6 +125,9 @@ type Stack struct {
 	store    *dynamostore.Store
 	consumer *awslocal.Bootstrap // nil if it runs in this process
 
+	// closing ends when Close begins.
+	closing     context.Context
+	endPages    context.CancelFunc
 	stopPolling context.CancelFunc
 	polling     sync.WaitGroup
 	failed      chan error    // the first failure of a part
@@ -167,11 +170,13 @@ func Start(ctx context.Context, machines Machines, config Config) (*Stack, error
 		config: config, machines: hosted, gateway: api,
 		stopPolling: func() {}, failed: make(chan error, 1), started: make(chan struct{}),
 	}
+	s.closing, s.endPages = context.WithCancel(context.Background())
 	s.cloud, err = awslocal.Open(awslocal.Config{
 		Now: config.Now, Clock: config.Clock, Data: config.Data, AllowHosts: config.AllowHosts, StatusChanges: ExecutionsQueue, Published: s.logPublished,
 		Functions: map[string]awslocal.Function{TokenTask: {Timeout: config.FunctionTimeout, Start: s.tokenTask}},
 	})
 	if err != nil {
+		s.endPages()
 		return nil, errors.Join(err, api.close())
 	}
 	if err := s.start(ctx); err != nil {
@@ -197,6 +202,9 @@ func (s *Stack) start(ctx context.Context) error {
 	}
 	handler, err := s.newGateway(queues)
 	if err != nil {
+		return err
+	}
+	if handler, err = s.withConsole(handler, queues); err != nil {
 		return err
 	}
 	s.gateway.serve(handler, s.config.AllowHosts, s.fail)
@@ -247,6 +255,9 @@ func (s *Stack) RoleARN(name string) string {
 // can reach it.
 func (s *Stack) HTTPURL() string { return s.gateway.url }
 
+// ConsoleURL returns the address of the console.
+func (s *Stack) ConsoleURL() string { return s.gateway.url + ConsolePrefix + "/" }
+
 // HTTPClient returns a client that reaches the gateway at HTTPURL.
 func (s *Stack) HTTPClient() *http.Client { return s.gateway.client }
 
@@ -280,6 +291,7 @@ func (s *Stack) fail(err error) {
 // Close stops accepting events, waits for functions in flight, and releases the ports and the data folder. Without a
 // data folder, all data is lost.
 func (s *Stack) Close() error {
+	s.endPages()
 	failures := []error{s.gateway.close()}
 	s.cloud.EndAdvances(errors.New("settle dev is stopping"))
 	s.stopPolling()
@@ -305,7 +317,7 @@ const (
 )
 
 // queueURLs are the URLs of the queues for clients in this process.
-type queueURLs struct{ fifo, deadLetter, delay string }
+type queueURLs struct{ fifo, deadLetter, delay, delayDeadLetter, executionsDeadLetter string }
 
 // createQueues creates the queues, the dead-letter queues first. Existing queues of a data folder get the current
 // attributes.
@@ -318,9 +330,9 @@ func createQueues(ctx context.Context, client *sqs.Client, visibilityTimeout tim
 	}{
 		{DeadLetterQueue, "", fifo, &urls.deadLetter},
 		{Queue, DeadLetterQueue, fifo, &urls.fifo},
-		{DelayDeadLetterQueue, "", nil, new(string)},
+		{DelayDeadLetterQueue, "", nil, &urls.delayDeadLetter},
 		{DelayQueue, DelayDeadLetterQueue, nil, &urls.delay},
-		{ExecutionsDeadLetterQueue, "", nil, new(string)},
+		{ExecutionsDeadLetterQueue, "", nil, &urls.executionsDeadLetter},
 		{ExecutionsQueue, ExecutionsDeadLetterQueue, nil, new(string)},
 	} {
 		attributes := map[string]string{

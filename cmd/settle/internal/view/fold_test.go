@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
-	"github.com/settle-run/settle/cmd/settle/internal/deadletter"
+	"github.com/settle-run/settle/runtime/deadletter"
 	"github.com/settle-run/settle/runtime/instances"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
-	"github.com/settle-run/settle/cmd/settle/internal/deadletter"
+	"github.com/settle-run/settle/runtime/deadletter"
 )
 
 // ParkedEvent is an event in a dead-letter queue.

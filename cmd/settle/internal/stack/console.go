@@ -1,0 +1,54 @@
+package stack
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/runtime/console"
+	"github.com/settle-run/settle/runtime/deadletter"
+)
+
+// ConsolePrefix is the path of the console on the gateway's port.
+const ConsolePrefix = "/console"
+
+// consolePoll is the time between two reads of an open page of the console.
+const consolePoll = 250 * time.Millisecond
+
+// withConsole returns a handler that serves the console below ConsolePrefix, and everything else with `api`.
+func (s *Stack) withConsole(api http.Handler, queues queueURLs) (http.Handler, error) {
+	title := []string{"settle dev"}
+	if s.aws != nil {
+		title = append(title, s.aws.URL())
+	}
+	pages, err := console.New(console.Config{
+		Machines: s.machines, Store: s.store, Title: strings.Join(append(title, "table "+Table), " · "), Prefix: ConsolePrefix,
+		DeadLetters: deadletter.Queues{Client: sqs.NewFromConfig(s.AWS()), URLs: []string{queues.deadLetter, queues.delayDeadLetter, queues.executionsDeadLetter}},
+		Poll:        consolePoll, AllowHosts: s.config.AllowHosts, Now: s.config.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	pages = s.untilClosed(pages)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == ConsolePrefix || strings.HasPrefix(r.URL.Path, ConsolePrefix+"/") {
+			pages.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	}), nil
+}
+
+// untilClosed returns a handler whose requests end when the stack closes. Otherwise the streams of open pages would delay
+// the stack.
+func (s *Stack) untilClosed(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(s.closing, cancel)()
+		handler.ServeHTTP(w, r.WithContext(ctx))
+	})
+}

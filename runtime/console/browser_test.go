@@ -1,0 +1,269 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// needBrowser says how to get a browser for the tests in this file.
+const needBrowser = "the tests of the console need Chrome or Chromium: apt-get install chromium, brew install --cask chromium, or https://www.google.com/chrome/"
+
+// browser is a tab that shows the console of a world.
+type browser struct {
+	t    *testing.T
+	ctx  context.Context
+	w    *world
+	http *httptest.Server
+
+	mu sync.Mutex
+	// logged are the warnings and errors in the console of the browser.
+	logged []string
+}
+
+// newBrowser starts a browser, a consumer and a console. Without a browser on this machine, it fails under CI=true and
+// skips the test otherwise.
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: no browser")
+	}
+	b := &browser{t: t, w: newWorld(t, nil)}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(t.TempDir()))
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	b.ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	switch err := chromedp.Do(b.ctx); {
+	case errors.Is(err, exec.ErrNotFound) && os.Getenv("CI") != "true":
+		t.Skip(needBrowser)
+	case errors.Is(err, exec.ErrNotFound):
+		t.Fatal(needBrowser)
+	case err != nil:
+		t.Fatal(err)
+	}
+	messages := chromedp.Console(b.ctx)
+	go func() {
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			if m.Type != "debug" && m.Type != "info" {
+				b.mu.Lock()
+				b.logged = append(b.logged, m.String())
+				b.mu.Unlock()
+			}
+		}
+	}()
+	b.http = httptest.NewServer(b.w.handler)
+	t.Cleanup(func() { b.http.CloseClientConnections(); b.http.Close() })
+	return b
+}
+
+// do runs steps in the tab.
+func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// open opens a page, and waits until it follows the store or says that it does not.
+func (b *browser) open(path string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(b.http.URL + "/console/" + path))
+	b.until(`!document.body.dataset.live || document.querySelector("#status").dataset.state === "good"`)
+}
+
+// until waits until an expression is true in the page, which may still be loading.
+func (b *browser) until(expression string) {
+	b.t.Helper()
+	wait := `new Promise((resolve) => {
+		const end = performance.now() + 5000;
+		const holds = () => { try { return (` + expression + `); } catch { return false; } };
+		const look = () => { const is = holds(); is || performance.now() > end ? resolve(!!is) : setTimeout(look, 20); };
+		look();
+	})`
+	var failed error
+	for range 4 { // A page that is left ends the wait with an error.
+		is, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](wait, chromedp.EvalAwaitPromise))
+		if is {
+			return
+		}
+		failed = err
+	}
+	text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body.innerText`))
+	b.t.Fatalf("waited in vain for %s: %v\n%s", expression, failed, text)
+}
+
+// get returns the value of an expression in the page.
+func get[T any](b *browser, expression string) T {
+	b.t.Helper()
+	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+// clean checks that the browser has logged no warning and no error.
+func (b *browser) clean() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.logged) > 0 {
+		b.t.Errorf("the browser has logged:\n%s", strings.Join(b.logged, "\n"))
+	}
+	b.logged = nil
+}
+
+func TestABrowserFollowsAnInstance(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.w.send("order/1", place)
+	b.open("")
+	b.do(chromedp.Click(chromedp.CSS(`a[href="/console/machines/order"]`)))
+	b.until(`document.querySelector(".badge .count")?.textContent === "1"`)
+	b.do(chromedp.Click(chromedp.CSS(`.state[data-path="work.waiting"]`)))
+	b.until(`new URL(location).searchParams.get("state") === "work.waiting" && document.querySelector('.selected[data-path="work.waiting"]')`)
+	b.do(chromedp.Click(chromedp.CSS(`a[href="/console/instances/order/1"]`)))
+	b.until(`document.querySelector('.active[data-path="work.waiting"]') && document.querySelector("#status").dataset.state === "good"`)
+	b.until(`/^\d\d:\d\d:\d\d$/.test(document.querySelector("[data-countdown]").textContent)`)
+
+	b.w.send("order/1", `{"type": "CALL"}`)
+	b.until(`document.querySelector('[data-leaf="/calls"].changed .number')?.textContent === "1"`)
+	b.until(`document.querySelector('.active[data-path="mood.busy"]') && !document.querySelector('.active[data-path="mood.calm"]')`)
+	b.until(`document.querySelector('.taken[data-from="mood.calm"] .taken[data-event="CALL"]')`)
+	b.w.send("order/1", `{"type": "CANCEL"}`)
+	b.until(`document.querySelector("[data-part=instance-say]").textContent === "The instance is in work.cancelled and mood.busy."`)
+	b.until(`document.querySelector('.taken[data-to="work.cancelled"]')`)
+	b.w.send("order/1", `{"type": "NOPE"}`)
+	b.until(`document.querySelector("header .count")?.textContent === "1"`)
+	b.do(chromedp.Click(chromedp.CSS(`a[href="/console/parked"]`)))
+	b.until(`document.querySelector(".parked h2").textContent.includes("NOPE")`)
+	b.clean()
+}
+
+func TestABrowserReconnects(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.w.send("order/1", place)
+	b.open("instances/order/1")
+	b.clean()
+	address := b.http.Listener.Addr().String()
+	b.http.CloseClientConnections()
+	b.http.Close()
+	b.until(`document.querySelector("#status").textContent === "reconnecting"`)
+	b.w.send("order/1", `{"type": "CANCEL"}`)
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: b.w.handler}}
+	b.http.Start()
+	b.until(`document.querySelector("#status").dataset.state === "good" && document.querySelector('.active[data-path="work.cancelled"]')`)
+}
+
+func TestABrowserTravelsInTime(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.w.send("order/1", place)
+	b.w.send("order/1", `{"type": "CANCEL"}`)
+	b.open("instances/order/1")
+	active := func(path string) { b.until(`document.querySelector('.active[data-path="` + path + `"]')`) }
+	active("work.cancelled")
+	b.do(chromedp.KeyEvent("["))
+	active("work.waiting")
+	b.do(chromedp.KeyEvent("["))
+	active("work.packing")
+	b.until(`location.search === "?at=1" && document.querySelector("#at").textContent === "after transition 1" && !document.querySelector('.taken[data-to="work.cancelled"]')`)
+	b.open("instances/order/1?at=1") // The address is enough.
+	active("work.packing")
+	b.do(chromedp.KeyEvent("]"))
+	active("work.waiting")
+	b.do(chromedp.Click(chromedp.CSS(`[data-step="now"]`)))
+	active("work.cancelled")
+	b.until(`document.querySelector('tr[data-number="2"]')`)
+	b.do(chromedp.Focus(chromedp.CSS(`tr[data-number="1"] a`)))
+	b.until(`document.querySelector('.hot[data-to="work.packing"] .hot[data-event="PLACE"]')`)
+	b.clean()
+}
+
+func TestTheKeyboardIsEnough(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.w.send("order/1", place)
+	b.open("machines/order")
+	b.do(chromedp.KeyEvent("\t"))
+	b.until(`document.activeElement.className === "skip" && document.activeElement.getBoundingClientRect().width > 50`)
+	b.do(chromedp.KeyEvent("\r"))
+	b.until(`document.activeElement.id === "main"`)
+	for range 40 {
+		b.do(chromedp.KeyEvent("\t"))
+		if get[string](b, `document.activeElement.dataset?.path ?? ""`) == "work.waiting" {
+			break
+		}
+	}
+	b.do(chromedp.KeyEvent("\r"))
+	b.until(`new URL(location).searchParams.get("state") === "work.waiting"`)
+	b.do(chromedp.Focus(chromedp.CSS(".find input")), chromedp.KeyEvent("order/1\r"))
+	b.until(`location.pathname === "/console/instances/order/1"`)
+	b.do(chromedp.Focus(chromedp.CSS(".astable summary")), chromedp.KeyEvent("\r"))
+	b.until(`document.querySelector(".astable").open && document.querySelector("tbody.active th").textContent.includes("work")`)
+	b.clean()
+}
+
+func TestPagesAreLegibleInBothThemesAndOnAPhone(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.w.send("order/1", place)
+	b.w.send("order/1", `{"type": "CALL"}`)
+	b.w.send("order/1", `{"type": "PLACE"}`)
+	b.w.send("order/1", `{"type": "NOPE"}`)
+	b.w.send("order/a-rather-long-name-of-an-order-that-fits-no-phone:2026-11-22", place)
+	script, err := os.ReadFile("testdata/contrast.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, theme := range []string{"light", "dark"} {
+		features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}
+		if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range append(paths, "parked", "nope", "instances/order/a-rather-long-name-of-an-order-that-fits-no-phone:2026-11-22") {
+			for _, width := range []int64{390, 1440} {
+				b.do(chromedp.EmulateViewport(width, 900))
+				if path == "nope" {
+					b.do(chromedp.Navigate(b.http.URL + "/console/nope"))
+				} else {
+					b.open(path)
+				}
+				if got := get[int64](b, `document.documentElement.scrollWidth`); got > width {
+					t.Errorf("%s: the page is %d pixels wide on a screen of %d", path, got, width)
+				}
+			}
+			get[any](b, `document.querySelectorAll("details").forEach((d) => { d.open = true; }), null`)
+			found := get[[]string](b, string(script))
+			if len(found) == 0 || found[0] != "checked" {
+				t.Fatalf("%s: expected some texts, got %v", path, found)
+			}
+			if len(found) > 1 {
+				t.Errorf("%s, %s: too little contrast:\n%s", path, theme, strings.Join(found[1:], "\n"))
+			}
+		}
+	}
+	b.mu.Lock()
+	b.logged = nil // The page that does not exist logs its status.
+	b.mu.Unlock()
+}

@@ -1,0 +1,206 @@
+// Package console serves a web console for Settle: machines with the number of instances in each state, instances with
+// their charts and timelines, and parked events. Pages follow the store while they are open. The console only reads.
+//
+//	handler, err := console.New(console.Config{Machines: machines, Store: store, Title: "settle · eu-west-1"})
+//	mux.Handle("/console/", login(handler))
+//
+// The console does not authenticate users. Everybody with access to the handler sees the contexts of instances and the
+// bodies of parked events. Task tokens are never shown.
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/settle-run/settle/runtime/deadletter"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
+)
+
+// Store reads instances. *dynamostore.Store implements it.
+type Store interface {
+	// Load reads an instance consistently. Without an item, it returns a record with only Instance set.
+	Load(ctx context.Context, id instances.ID) (instances.Record, error)
+	// ListPage and Count fail with dynamostore.ErrNoIndex if the table has no index.
+	ListPage(ctx context.Context, filter dynamostore.Filter, limit int, cursor string) (dynamostore.Page, error)
+	Count(ctx context.Context, machine string) (dynamostore.Counts, error)
+}
+
+// DeadLetters reads parked events. deadletter.Queues implements it.
+type DeadLetters interface {
+	// Count returns about how many messages there are.
+	Count(ctx context.Context) (int, error)
+	// Read returns up to `limit` messages, and leaves them where they are.
+	Read(ctx context.Context, limit int) ([]*deadletter.Message, error)
+}
+
+// Config describes a console. Machines and Store are required.
+type Config struct {
+	Machines *durable.Machines
+	Store    Store
+	// DeadLetters are the parked events. Without it, the console has no page for them.
+	DeadLetters DeadLetters
+	// Title says what the console is connected to, such as "settle dev · table settle". Each page shows it.
+	Title string
+	// Prefix is the path below which the console is served, without a trailing slash. Defaults to "/console".
+	Prefix string
+	// Poll is the time between two reads of an open page. It is longer if a read takes more than a twentieth of it.
+	// Defaults to 5 seconds.
+	Poll time.Duration
+	// AllowHosts are the names under which the console may be reached, besides localhost and the loopback addresses.
+	AllowHosts []string
+	// ReadUnits returns the read units that Store has consumed so far. If it is set, pages show the cost of their reads.
+	ReadUnits func() float64
+	// Now is the clock for ages and countdowns. Defaults to time.Now.
+	Now func() time.Time
+}
+
+const (
+	// pollDefault is the default of Config.Poll.
+	pollDefault = 5 * time.Second
+	// readTimeout limits the reads of a page.
+	readTimeout = 20 * time.Second
+	// parkedAge is how long the number of parked events is kept, at least.
+	parkedAge = time.Second
+)
+
+// console serves the pages.
+type console struct {
+	Config
+	templates *template.Template
+	assets    assets
+	charts    charts
+	streams   streams
+
+	mu     sync.Mutex
+	parked parkedCount
+}
+
+// parkedCount is the number of parked events at a time.
+type parkedCount struct {
+	At    time.Time
+	Count int
+	Err   error
+}
+
+// New returns the handler of a console. It serves GET and HEAD requests below Config.Prefix, and is safe for concurrent
+// use. It fails if Machines or Store is missing, or if Prefix is not a path.
+func New(config Config) (http.Handler, error) {
+	if config.Machines == nil || config.Store == nil {
+		return nil, errors.New("creating the console: expected Machines and Store, got none")
+	}
+	if config.Prefix == "" {
+		config.Prefix = "/console"
+	}
+	if !strings.HasPrefix(config.Prefix, "/") || strings.HasSuffix(config.Prefix, "/") {
+		return nil, fmt.Errorf("creating the console: expected a Prefix such as /console, got %q", config.Prefix)
+	}
+	if config.Poll <= 0 {
+		config.Poll = pollDefault
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	c := &console{Config: config, assets: loadAssets()}
+	c.streams.open = map[string]*stream{}
+	c.templates = c.parseTemplates()
+	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(c.serve)), nil
+}
+
+// policy is the Content-Security-Policy of all answers.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+func (c *console) serve(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", policy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cache-Control", "no-store")
+	if err := c.checkHost(r.Host); err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		header.Set("Allow", "GET, HEAD")
+		http.Error(w, "the console only reads: expected GET or HEAD, got "+r.Method, http.StatusMethodNotAllowed)
+		return
+	}
+	path, below := strings.CutPrefix(r.URL.EscapedPath(), c.Prefix+"/")
+	switch first, rest, _ := strings.Cut(path, "/"); {
+	case r.URL.Path == c.Prefix:
+		http.Redirect(w, r, c.Prefix+"/", http.StatusMovedPermanently)
+	case !below:
+		c.serveProblem(w, r, notFound("There is no such page.", "The console is at "+c.Prefix+"/."))
+	case first == "assets":
+		c.serveAsset(w, r, rest)
+	case path == "find":
+		http.Redirect(w, r, c.instanceURL(strings.TrimSpace(r.URL.Query().Get("instance"))), http.StatusSeeOther)
+	case first == "live":
+		c.serveStream(w, r, rest)
+	default:
+		c.servePage(w, r, path)
+	}
+}
+
+// checkHost refuses names that Config does not allow. A web page can bind a name of its own to a loopback address. The
+// browser then treats the console as the page's own origin, but it still sends the page's name as the host.
+func (c *console) checkHost(host string) error {
+	name := (&url.URL{Host: host}).Hostname()
+	if strings.EqualFold(name, "localhost") || net.ParseIP(name).IsLoopback() ||
+		slices.ContainsFunc(c.AllowHosts, func(allowed string) bool { return strings.EqualFold(name, allowed) }) {
+		return nil
+	}
+	return fmt.Errorf("expected localhost, a loopback address or an allowed name as the host of the request, got %q: if you trust this name, add it to AllowHosts", name)
+}
+
+// builder reads the data of a page.
+type builder func(ctx context.Context) (*page, error)
+
+// find returns the builder of the page at the path.
+func (c *console) find(path string, query url.Values) (builder, error) {
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		var err error
+		if segments[i], err = url.PathUnescape(segment); err != nil {
+			return nil, notFound("The address is not valid.", err.Error())
+		}
+	}
+	switch {
+	case path == "":
+		return c.machinesPage, nil
+	case len(segments) == 2 && segments[0] == "machines":
+		return func(ctx context.Context) (*page, error) { return c.machinePage(ctx, segments[1], query) }, nil
+	case len(segments) == 3 && segments[0] == "instances":
+		return func(ctx context.Context) (*page, error) {
+			return c.instancePage(ctx, segments[1]+"/"+segments[2], query.Get("at"))
+		}, nil
+	case path == "parked" && c.DeadLetters != nil:
+		return c.parkedPage, nil
+	}
+	return nil, notFound("There is no such page.", "Machines, instances and parked events have pages.")
+}
+
+// countParked returns the number of parked events. All pages share it, so that it is read at most once in each interval.
+func (c *console) countParked(ctx context.Context) parkedCount {
+	if c.DeadLetters == nil {
+		return parkedCount{}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); c.parked.At.IsZero() || now.Sub(c.parked.At) >= max(c.Poll, parkedAge) {
+		count, err := c.DeadLetters.Count(ctx)
+		c.parked = parkedCount{At: now, Count: count, Err: err}
+	}
+	return c.parked
+}

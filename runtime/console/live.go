@@ -1,0 +1,225 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// streamsMax is how many streams may be open, and watchedMax how many pages they may follow.
+	streamsMax, watchedMax = 1000, 200
+	// writeMax is how long the client of a stream may take to accept a message.
+	writeMax = 30 * time.Second
+	// heartbeat is how often a stream sends something, at least.
+	heartbeat = 5 * time.Second
+	// reconnectAfter is how long a browser waits before it connects again.
+	reconnectAfter = time.Second
+	// idleFactor is the least time between two reads, in multiples of the time that a read takes. So following a page
+	// takes at most a twentieth of a core.
+	idleFactor = 20
+)
+
+// streams are the pages that are followed. All streams of one page share one poller.
+type streams struct {
+	mu   sync.Mutex
+	open map[string]*stream // by address
+	// clients counts the streams of all pages.
+	clients int
+	// metered makes the reads of metered pages follow each other, so that each knows its own units.
+	metered sync.Mutex
+}
+
+// stream is a page that is followed.
+type stream struct {
+	clients int
+	stop    context.CancelFunc
+
+	mu      sync.Mutex
+	current *reading
+	changed chan struct{} // closed when current is replaced
+}
+
+// reading is what the poller has read last. It does not change.
+type reading struct {
+	at    time.Time
+	parts map[string]string
+	// every is the time until the next read.
+	every time.Duration
+	// problem is why the last read failed, or empty. The parts are from the read before.
+	problem string
+}
+
+// message is an event of a stream.
+type message struct {
+	// Now is the console's time, in milliseconds since 1970.
+	Now int64 `json:"now"`
+	// Every says how often the page is read now, such as "5 s".
+	Every string `json:"every"`
+	// Parts are the parts of the page that have changed, as HTML.
+	Parts   map[string]string `json:"parts,omitempty"`
+	Problem string            `json:"problem,omitempty"`
+}
+
+// serveStream sends the changes of a page as server-sent events, until the client leaves. path is the address of the page below live/.
+func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path string) {
+	query := r.URL.Query()
+	build, err := c.find(path, query)
+	if err != nil {
+		c.serveProblem(w, r, err)
+		return
+	}
+	key := path + "?" + query.Encode()
+	s, ok := c.follow(key, build)
+	if !ok {
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, "too many open pages: close some", http.StatusServiceUnavailable)
+		return
+	}
+	defer c.leave(key, s)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	out := http.NewResponseController(w)
+	_ = out.SetReadDeadline(time.Time{}) // A server without deadlines needs no change.
+	_, _ = fmt.Fprintf(w, "retry: %d\n\n", reconnectAfter.Milliseconds())
+	sent := map[string]string{}
+	var wrote time.Time
+	for {
+		s.mu.Lock()
+		current, changed := s.current, s.changed
+		s.mu.Unlock()
+		if m, fresh := current.since(sent); current != nil && (fresh || time.Since(wrote) >= heartbeat) {
+			wrote = time.Now()
+			_ = out.SetWriteDeadline(wrote.Add(writeMax))
+			text, err := json.Marshal(m)
+			if err == nil {
+				_, err = fmt.Fprintf(w, "data: %s\n\n", text)
+			}
+			if err == nil {
+				err = out.Flush()
+			}
+			if err != nil {
+				return
+			}
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// since returns the parts that have not been sent yet, and adds them to sent.
+func (r *reading) since(sent map[string]string) (m message, fresh bool) {
+	if r == nil {
+		return message{}, false
+	}
+	m = message{Now: r.at.UnixMilli(), Every: duration(r.every), Parts: map[string]string{}, Problem: r.problem}
+	for name, html := range r.parts {
+		if before, ok := sent[name]; !ok || before != html {
+			m.Parts[name], sent[name] = html, html
+		}
+	}
+	fresh = len(m.Parts) > 0 || sent["problem"] != r.problem
+	sent["problem"] = r.problem
+	return m, fresh
+}
+
+// follow adds a client to the stream of a page. The first client starts the poller. ok is false if there are too many.
+func (c *console) follow(key string, build builder) (s *stream, ok bool) {
+	c.streams.mu.Lock()
+	defer c.streams.mu.Unlock()
+	s = c.streams.open[key]
+	if c.streams.clients >= streamsMax || s == nil && len(c.streams.open) >= watchedMax {
+		return nil, false
+	}
+	if s == nil {
+		ctx, stop := context.WithCancel(context.Background())
+		s = &stream{stop: stop, changed: make(chan struct{})}
+		c.streams.open[key] = s
+		go c.poll(ctx, s, build)
+	}
+	s.clients++
+	c.streams.clients++
+	return s, true
+}
+
+// leave removes a client. The last one stops the poller.
+func (c *console) leave(key string, s *stream) {
+	c.streams.mu.Lock()
+	defer c.streams.mu.Unlock()
+	c.streams.clients--
+	if s.clients--; s.clients == 0 {
+		s.stop()
+		delete(c.streams.open, key)
+	}
+}
+
+// poll reads the page again and again until ctx ends.
+func (c *console) poll(ctx context.Context, s *stream, build builder) {
+	cost := ""
+	for {
+		next, took, units := c.read(ctx, s, build, cost)
+		if ctx.Err() != nil {
+			return
+		}
+		wait := max(c.Poll, idleFactor*took)
+		if c.ReadUnits != nil {
+			cost = costOf(units, wait)
+		}
+		s.mu.Lock()
+		next.every = wait
+		s.current = next
+		close(s.changed)
+		s.changed = make(chan struct{})
+		s.mu.Unlock()
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// read reads the page once. cost is the cost of the read before.
+func (c *console) read(ctx context.Context, s *stream, build builder, cost string) (next *reading, took time.Duration, units float64) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	if c.ReadUnits != nil {
+		c.streams.metered.Lock()
+		defer c.streams.metered.Unlock()
+		before := c.ReadUnits()
+		defer func() { units = c.ReadUnits() - before }()
+	}
+	started := time.Now()
+	defer func() { took = time.Since(started) }()
+	next = &reading{at: c.Now()}
+	p, err := build(ctx)
+	if err == nil {
+		v := c.view(ctx, p)
+		v.Cost = cost
+		next.parts, err = c.parts(v)
+	}
+	if err != nil {
+		next.problem = problemOf(err).Error()
+		if s.current != nil {
+			next.parts = s.current.parts
+		}
+	}
+	return next, took, units
+}
+
+// readUnitPrice is the list price of a read request unit of DynamoDB in us-east-1, in US dollars: docs/cost.md.
+const readUnitPrice = 0.125e-6
+
+// costOf describes the cost of following a page.
+func costOf(units float64, interval time.Duration) string {
+	hour := units * readUnitPrice * float64(time.Hour) / float64(interval)
+	return fmt.Sprintf("%.4g read units every %s, about $%.2g an hour", units, duration(interval), hour)
+}

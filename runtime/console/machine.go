@@ -1,0 +1,211 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/instanceview"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+const (
+	// pageRows is how many instances a page lists.
+	pageRows = 50
+	// stuckRead is how many instances the filter for stuck ones reads at most, before it offers to continue.
+	stuckRead = 1000
+	// stuckAfter is how long an instance may be unsettled, and a timer overdue, before the instance counts as stuck.
+	stuckAfter = 2 * time.Minute
+	// tagFailed is the tag of states that mean failure.
+	tagFailed = "failed"
+)
+
+// The values of the parameter `only`.
+const (
+	onlyFailed = "failed"
+	onlyStuck  = "stuck"
+)
+
+// machinesData is the data of the list of machines.
+type machinesData struct {
+	Machines []machineRow
+	NoIndex  bool
+}
+
+type machineRow struct {
+	ID      string
+	Counts  dynamostore.Counts
+	States  int
+	Events  []string
+	Version int
+}
+
+func (c *console) machinesPage(ctx context.Context) (*page, error) {
+	data := &machinesData{}
+	for _, id := range c.Machines.IDs() {
+		machine, err := c.Machines.Lookup(id)
+		if err != nil {
+			return nil, err
+		}
+		r := machineRow{ID: id, Version: machine.Version(), Events: machine.Events(), States: len(machine.Describe().States) - 1}
+		if r.Counts, err = c.Store.Count(ctx, id); errors.Is(err, dynamostore.ErrNoIndex) {
+			data.NoIndex = true
+		} else if err != nil {
+			return nil, err
+		}
+		data.Machines = append(data.Machines, r)
+	}
+	return &page{Name: "machines", Title: "Machines", Parts: []string{"machines-list"}, Data: data}, nil
+}
+
+// machineData is the data of a machine's page.
+type machineData struct {
+	ID       string
+	Version  int
+	Versions []int
+	NoIndex  bool
+	Counts   dynamostore.Counts
+
+	Chart   *chart
+	Marks   marks
+	Mermaid string
+
+	// State, Prefix and Only are the filters of the list.
+	State, Prefix, Only string
+	List                []listed
+	Unreadable          []string
+	// Read is how many instances the filter for stuck ones has read. More is the address of the next page, or empty.
+	Read int
+	More string
+}
+
+// listed is a line of the list of instances.
+type listed struct {
+	instanceview.Instance
+	ID   string
+	Next *instanceview.Timer
+	// Stuck is why the instance counts as stuck, or empty.
+	Stuck string
+}
+
+func (c *console) machinePage(ctx context.Context, id string, query url.Values) (*page, error) {
+	machine, err := c.Machines.Lookup(id)
+	if err != nil {
+		return nil, notFound("There is no such machine.", err.Error())
+	}
+	data := &machineData{
+		ID: id, Version: machine.Version(), Chart: c.charts.of(machine),
+		State: query.Get("state"), Prefix: query.Get("prefix"), Only: query.Get("only"),
+	}
+	for _, version := range c.Machines.Versions(id) {
+		data.Versions = append(data.Versions, version.Version())
+	}
+	if data.Chart == nil {
+		data.Mermaid = machine.Mermaid()
+	}
+	p := &page{Name: "machine", Title: id, Parts: []string{"machine-head", "machine-marks", "machine-list"}, Data: data, Static: data.Only == onlyStuck}
+	if data.Counts, err = c.Store.Count(ctx, id); err == nil {
+		data.Marks.Counts = data.Counts.States
+		err = c.list(ctx, data, query.Get("cursor"))
+	}
+	if data.NoIndex = errors.Is(err, dynamostore.ErrNoIndex); data.NoIndex {
+		return p, nil
+	}
+	if errors.Is(err, dynamostore.ErrCursor) {
+		return nil, &problem{400, "The list has no such page.", err.Error()}
+	}
+	return p, err
+}
+
+// list reads the instances that the filters select.
+func (c *console) list(ctx context.Context, data *machineData, cursor string) error {
+	filter := dynamostore.Filter{Machine: data.ID, State: data.State, Prefix: data.Prefix}
+	switch data.Only {
+	case onlyFailed:
+		filter.Tag = tagFailed
+	case onlyStuck:
+		filter.Status = statechart.Active
+	}
+	for {
+		found, err := c.Store.ListPage(ctx, filter, pageRows, cursor)
+		if err != nil {
+			return err
+		}
+		data.Read += len(found.Records)
+		for _, item := range found.Unreadable {
+			data.Unreadable = append(data.Unreadable, item.Instance)
+		}
+		for _, record := range found.Records {
+			c.add(data, record)
+		}
+		cursor = found.Cursor
+		if cursor == "" || data.Only != onlyStuck || len(data.List) >= pageRows || data.Read >= stuckRead {
+			break
+		}
+	}
+	if cursor != "" {
+		data.More = c.machineURL(data.ID) + "?" + url.Values{"state": {data.State}, "prefix": {data.Prefix}, "only": {data.Only}, "cursor": {cursor}}.Encode()
+	}
+	return nil
+}
+
+// add adds an instance to the list, unless the filter for stuck ones excludes it.
+func (c *console) add(data *machineData, record instances.Record) {
+	shown, err := instanceview.Of(c.Machines, record)
+	if err != nil {
+		data.Unreadable = append(data.Unreadable, record.Instance.String())
+		return
+	}
+	l := listed{Instance: shown, ID: record.Instance.ID}
+	for _, t := range shown.Timers {
+		if l.Next == nil || t.At.Before(l.Next.At) {
+			l.Next = &t
+		}
+	}
+	l.Stuck = c.stuck(l, record)
+	if data.Only != onlyStuck || l.Stuck != "" {
+		data.List = append(data.List, l)
+	}
+}
+
+// stuck returns why an instance counts as stuck, or an empty text.
+func (c *console) stuck(l listed, record instances.Record) string {
+	now := c.Now()
+	switch {
+	case l.Status != statechart.Active:
+		return ""
+	case l.Next != nil && now.Sub(l.Next.At) > stuckAfter:
+		return "timer overdue"
+	case !l.Settled && now.Sub(record.UpdatedAt) > stuckAfter:
+		return "not settled"
+	case !record.DeniedSince.IsZero():
+		return "AWS denies an effect"
+	case len(record.Outbox) > 0 && now.Sub(record.UpdatedAt) > stuckAfter:
+		return "effects are waiting"
+	default:
+		return ""
+	}
+}
+
+// Failed returns how many instances have the tag failed.
+func (d *machineData) Failed() int { return d.Counts.Tags[tagFailed] }
+
+// Failed returns how many instances have the tag failed.
+func (r machineRow) Failed() int { return r.Counts.Tags[tagFailed] }
+
+// Busiest returns the states with the most instances, the largest count first.
+func (r machineRow) Busiest() []string {
+	var states []string
+	for state := range r.Counts.States {
+		states = append(states, state)
+	}
+	slices.SortFunc(states, func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.Counts.States[b], r.Counts.States[a]), cmp.Compare(a, b))
+	})
+	return states[:min(len(states), 5)]
+}
