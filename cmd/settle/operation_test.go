@@ -82,12 +82,13 @@ func TestAKeptInstanceHasNoTimeToExpire(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada", "--wait", "settled")
+		contains(u.t, u.must("keep", "--local", "signup/1", "--dry-run"), "  change    kept: false → true\n")
 		u.must("keep", "--local", "signup/1", "--reason", "evidence")
 		u.must("send", "--local", "signup/1", "CANCEL", "--wait", "done")
 		if text := u.must("get", "--local", "signup/1"); strings.Contains(text, "expires") || !strings.Contains(text, "kept      until settle unkeep\n") {
 			u.t.Errorf("got %s", text)
 		}
-		u.must("unkeep", "--local", "signup/1")
+		contains(u.t, u.must("unkeep", "--local", "signup/1"), "  change    kept: true → false\n")
 		if text := u.must("get", "--local", "signup/1"); !strings.Contains(text, "expires") || strings.Contains(text, "kept") {
 			u.t.Errorf("got %s", text)
 		}

@@ -207,7 +207,8 @@ func (r *operatorRole) Do(request *http.Request) (*http.Response, error) {
 }
 
 // operated is the state of the stack before each command line: person/1 is active, person/2 is stopped, and both have
-// children, aliases and parked messages. The chart of machine work is broken, so work/2 is unsettled.
+// children, aliases and parked messages. The chart of machine work is broken, so work/2 and work/3 are unsettled. An
+// operator keeps work/3.
 func operated(t *testing.T, test func(u user, file string)) {
 	t.Helper()
 	w := &work{}
@@ -221,7 +222,9 @@ func operated(t *testing.T, test func(u user, file string)) {
 		}
 		u.must("stop", "--local", "person/2")
 		u.must("send", "--local", "work/2", "START")
+		u.must("send", "--local", "work/3", "START")
 		time.Sleep(time.Minute)
+		u.must("keep", "--local", "work/3")
 		test(u, u.saved("backup.jsonl"))
 	})
 }

@@ -92,7 +92,7 @@ func (c *moveFlags) patches(ctx context.Context, s *session) (patches []any, err
 	return patches, nil
 }
 
-// changeArguments returns the arguments that describe the move. The first of the patches is that of --patch, if it is set.
+// changeArguments returns the arguments that describe the move. If --patch is set, its value is the first of the patches.
 func (c *moveFlags) changeArguments(patches []any) []string {
 	var given []string
 	if c.Place != "" {

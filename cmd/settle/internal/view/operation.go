@@ -30,7 +30,7 @@ type Operation struct {
 	Actions []string `json:"actions,omitempty"`
 	// Effects describes what a consumer will do because of the change.
 	Effects []string `json:"effects,omitempty"`
-	// Changes are the differences of the snapshot.
+	// Changes are the differences of the snapshot, and the difference of kept, which is not in the snapshot.
 	Changes []Change `json:"changes,omitempty"`
 	// MessageID is the message that wakes the instance. It is empty if nothing is left to do.
 	MessageID string `json:"message_id,omitempty"`
@@ -54,6 +54,9 @@ func OperationOf(op instances.Operation, before, after instances.Record, steps [
 	}
 	delete(old, "steps")
 	delete(young, "steps")
+	if before.Kept != after.Kept {
+		old["kept"], young["kept"] = before.Kept, after.Kept
+	}
 	o.Changes = compare(nil, "", old, young)
 	for _, effect := range after.Outbox {
 		if !slices.ContainsFunc(before.Outbox, func(other statechart.Effect) bool { return other.ID == effect.ID }) {
