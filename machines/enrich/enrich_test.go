@@ -15,10 +15,11 @@ import (
 
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/runtime/statechart"
+	"github.com/settle-run/settle/runtime/statechart/chartsvg"
 	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
-var update = flag.Bool("update", false, "write the diagram into README.md")
+var update = flag.Bool("update", false, "write chart.svg")
 
 var callbacks = enrich.Callbacks{Base: "https://api.example.com/", Key: []byte("sixteen bytes or more")}
 
@@ -351,7 +352,7 @@ func TestACallbackBecomesAnEvent(t *testing.T) {
 	}
 }
 
-func TestTheReadmeShowsTheChart(t *testing.T) {
+func TestTheDrawingShowsTheChart(t *testing.T) {
 	t.Parallel()
-	statecharttest.CheckDiagram(t, "README.md", enrich.New(numbered{}, callbacks, enrich.Config{}).Mermaid(), *update)
+	statecharttest.CheckDiagram(t, "chart.svg", chartsvg.Draw(enrich.New(numbered{}, callbacks, enrich.Config{}).Outline(), chartsvg.Options{}), *update)
 }

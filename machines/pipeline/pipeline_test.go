@@ -15,6 +15,7 @@ import (
 
 	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/runtime/statechart"
+	"github.com/settle-run/settle/runtime/statechart/chartsvg"
 	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
@@ -30,11 +31,11 @@ func TestScripts(t *testing.T) {
 	}).Require(t)
 }
 
-var update = flag.Bool("update", false, "rewrite the diagram in README.md")
+var update = flag.Bool("update", false, "write chart.svg")
 
-func TestReadmeShowsTheChart(t *testing.T) {
+func TestTheDrawingShowsTheChart(t *testing.T) {
 	t.Parallel()
-	statecharttest.CheckDiagram(t, "README.md", pipeline.New(pipeline.Services{}, pipeline.Config{}).Mermaid(), *update)
+	statecharttest.CheckDiagram(t, "chart.svg", chartsvg.Draw(pipeline.New(pipeline.Services{}, pipeline.Config{}).Outline(), chartsvg.Options{}), *update)
 }
 
 var slot = pipeline.Slot{Pipeline: "sales", Schedule: "daily", Date: "2026-01-01"}

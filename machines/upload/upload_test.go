@@ -13,6 +13,7 @@ import (
 
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/statechart"
+	"github.com/settle-run/settle/runtime/statechart/chartsvg"
 	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
@@ -177,9 +178,9 @@ func TestOutputHasBothFiles(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the diagram into README.md")
+var update = flag.Bool("update", false, "write chart.svg")
 
-func TestTheReadmeShowsTheChart(t *testing.T) {
+func TestTheDrawingShowsTheChart(t *testing.T) {
 	t.Parallel()
-	statecharttest.CheckDiagram(t, "README.md", upload.New(newProcessor(), upload.Config{}).Mermaid(), *update)
+	statecharttest.CheckDiagram(t, "chart.svg", chartsvg.Draw(upload.New(newProcessor(), upload.Config{}).Outline(), chartsvg.Options{}), *update)
 }
