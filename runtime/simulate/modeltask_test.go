@@ -21,10 +21,16 @@ type wait struct {
 	at     time.Time
 	// parked means that the task's message was parked, and the task failed.
 	parked bool
+	// forgotten means that an operator has forgotten the instance since. If the queue gave up the task's message, and the
+	// operator sends it again, the instance takes it a second time and finds that the task no longer waits.
+	forgotten bool
 }
 
 // addTask stores a waiting task.
 func (r *replay) addTask(head head) error {
+	if r.tokens[head.Task.Token].forgotten {
+		return nil
+	}
 	task := wait{name: head.Task.Name, execution: head.Task.Execution, parked: r.tokens[head.Task.Token].parked}
 	if r.instance.Status() != statechart.Active {
 		task.answer = durable.ErrorEnded
@@ -78,6 +84,9 @@ func (r *replay) expireTask(head head) error {
 			continue
 		}
 		data = map[string]any{"name": task.name, "execution": task.execution}
+		if task.forgotten {
+			continue
+		}
 		if end := r.ends[task.execution]; !timedOut(end) && !task.parked || task.answer == "expired" || r.at < len(r.record.History) && end.StopDate.After(r.record.History[r.at].At.Add(clockSkewMax)) {
 			return differ("the task of %s cannot have expired", task.execution)
 		}

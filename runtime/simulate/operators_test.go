@@ -222,6 +222,10 @@ func (r *replay) forget(one *operated) error {
 	r.migrated, r.failed = versionIn(r.record.Snapshot).Context.Migrated, false
 	r.recent = nil
 	clear(r.seen)
+	for token, task := range r.tokens {
+		task.forgotten = true
+		r.tokens[token] = task
+	}
 	return nil
 }
 
