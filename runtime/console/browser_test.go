@@ -241,7 +241,7 @@ func TestPagesAreLegibleInBothThemesAndOnAPhone(t *testing.T) {
 		if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
 			t.Fatal(err)
 		}
-		for _, path := range append(paths, "parked", "nope", "instances/order/a-rather-long-name-of-an-order-that-fits-no-phone:2026-11-22") {
+		for _, path := range append(paths, "parked", "nope", "instances/order/1/events/CALL", "instances/order/1?sent=m-1", "instances/order/a-rather-long-name-of-an-order-that-fits-no-phone:2026-11-22") {
 			for _, width := range []int64{390, 1440} {
 				b.do(chromedp.EmulateViewport(width, 900))
 				if path == "nope" {

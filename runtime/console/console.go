@@ -1,5 +1,6 @@
 // Package console serves a web console for Settle: machines with the number of instances in each state, instances with
-// their charts and timelines, and parked events. Pages follow the store while they are open. The console only reads.
+// their charts and timelines, and parked events. Pages follow the store while they are open. With Config.Write, forms send events. Without
+// it, the console only reads.
 //
 //	handler, err := console.New(console.Config{Machines: machines, Store: store, Title: "settle · eu-west-1"})
 //	mux.Handle("/console/", login(handler))
@@ -50,6 +51,8 @@ type Config struct {
 	Store    Store
 	// DeadLetters are the parked events. Without it, the console has no page for them.
 	DeadLetters DeadLetters
+	// Write lets the console send events. Without it, the console only reads.
+	Write *Write
 	// Title says what the console is connected to, such as "settle dev · table settle". Each page shows it.
 	Title string
 	// Prefix is the path below which the console is served, without a trailing slash. Defaults to "/console".
@@ -81,6 +84,7 @@ type console struct {
 	assets    assets
 	charts    charts
 	streams   streams
+	token     string
 
 	mu     sync.Mutex
 	parked parkedCount
@@ -93,11 +97,14 @@ type parkedCount struct {
 	Err   error
 }
 
-// New returns the handler of a console. It serves GET and HEAD requests below Config.Prefix, and is safe for concurrent
-// use. It fails if Machines or Store is missing, or if Prefix is not a path.
+// New returns the handler of a console. It serves requests below Config.Prefix, and is safe for concurrent use. With
+// GET and HEAD, it only reads. It fails if Machines or Store is missing, if Write is incomplete, or if Prefix is not a path.
 func New(config Config) (http.Handler, error) {
 	if config.Machines == nil || config.Store == nil {
 		return nil, errors.New("creating the console: expected Machines and Store, got none")
+	}
+	if config.Write != nil && (config.Write.Queue == nil || config.Write.Store == nil) {
+		return nil, errors.New("creating the console: expected Queue and Store in Write, got none: without Write, the console only reads")
 	}
 	if config.Prefix == "" {
 		config.Prefix = "/console"
@@ -111,7 +118,7 @@ func New(config Config) (http.Handler, error) {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	c := &console{Config: config, assets: loadAssets()}
+	c := &console{Config: config, assets: loadAssets(), token: newToken()}
 	c.streams.open = map[string]*stream{}
 	c.templates = c.parseTemplates()
 	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(c.serve)), nil
@@ -131,12 +138,16 @@ func (c *console) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		header.Set("Allow", "GET, HEAD")
-		http.Error(w, "the console only reads: expected GET or HEAD, got "+r.Method, http.StatusMethodNotAllowed)
+	path, below := strings.CutPrefix(r.URL.EscapedPath(), c.Prefix+"/")
+	if r.Method == http.MethodPost && below && c.Write != nil {
+		c.servePost(w, r, path)
 		return
 	}
-	path, below := strings.CutPrefix(r.URL.EscapedPath(), c.Prefix+"/")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		header.Set("Allow", "GET, HEAD")
+		http.Error(w, "this address only reads: expected GET or HEAD, got "+r.Method, http.StatusMethodNotAllowed)
+		return
+	}
 	switch first, rest, _ := strings.Cut(path, "/"); {
 	case r.URL.Path == c.Prefix:
 		http.Redirect(w, r, c.Prefix+"/", http.StatusMovedPermanently)
@@ -169,6 +180,30 @@ type builder func(ctx context.Context) (*page, error)
 
 // find returns the builder of the page at the path.
 func (c *console) find(path string, query url.Values) (builder, error) {
+	segments, err := segmentsOf(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case path == "":
+		return c.machinesPage, nil
+	case len(segments) == 2 && segments[0] == "machines":
+		return func(ctx context.Context) (*page, error) { return c.machinePage(ctx, segments[1], query) }, nil
+	case len(segments) == 3 && segments[0] == "instances":
+		return func(ctx context.Context) (*page, error) {
+			return c.instancePage(ctx, segments[1]+"/"+segments[2], query)
+		}, nil
+	case isEvent(segments) && c.Write != nil:
+		return func(ctx context.Context) (*page, error) {
+			return c.eventPage(ctx, segments[1]+"/"+segments[2], segments[4])
+		}, nil
+	case path == "parked" && c.DeadLetters != nil:
+		return c.parkedPage, nil
+	}
+	return nil, notFound("There is no such page.", "Machines, instances and parked events have pages.")
+}
+
+// segmentsOf returns the decoded segments of a path.
+func segmentsOf(path string) ([]string, error) {
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
 		var err error
@@ -176,19 +211,7 @@ func (c *console) find(path string, query url.Values) (builder, error) {
 			return nil, notFound("The address is not valid.", err.Error())
 		}
 	}
-	switch {
-	case path == "":
-		return c.machinesPage, nil
-	case len(segments) == 2 && segments[0] == "machines":
-		return func(ctx context.Context) (*page, error) { return c.machinePage(ctx, segments[1], query) }, nil
-	case len(segments) == 3 && segments[0] == "instances":
-		return func(ctx context.Context) (*page, error) {
-			return c.instancePage(ctx, segments[1]+"/"+segments[2], query.Get("at"))
-		}, nil
-	case path == "parked" && c.DeadLetters != nil:
-		return c.parkedPage, nil
-	}
-	return nil, notFound("There is no such page.", "Machines, instances and parked events have pages.")
+	return segments, nil
 }
 
 // countParked returns the number of parked events. All pages share it, so that it is read at most once in each interval.

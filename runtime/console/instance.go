@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,8 @@ type instanceData struct {
 	Failed     []instances.FailedEffect
 	Reason     string // why the last event was parked
 	Tree, Out  *node
+	// Sent is the ID of the message that a form has just sent, or empty.
+	Sent string
 }
 
 // marks are the marks on a chart. Its JSON form is in the page, and in the page's stream.
@@ -92,25 +95,40 @@ type child struct {
 	ID string
 }
 
-// instancePage reads the page of the instance with the name machine/id. `at` is the number of a transition, or empty.
-func (c *console) instancePage(ctx context.Context, name, at string) (*page, error) {
-	id, err := instances.ParseID(name)
-	if err != nil {
-		return nil, notFound("This is not the name of an instance.", err.Error())
-	}
-	if _, err := c.Machines.Lookup(id.Machine); err != nil {
-		return nil, notFound("There is no such machine.", err.Error())
-	}
-	record, err := c.Store.Load(ctx, id)
+// instancePage reads the page of the instance with the name machine/id. The query has the number of a transition in "at",
+// and the ID of the message that a form has just sent in "sent". Both are optional.
+func (c *console) instancePage(ctx context.Context, name string, query url.Values) (*page, error) {
+	data, _, err := c.readInstance(ctx, name)
 	if err != nil {
 		return nil, err
 	}
+	data.goTo(query.Get("at"))
+	data.Sent = query.Get("sent")
+	return &page{
+		Name: "instance", Title: name, Data: data,
+		Parts: []string{"instance-head", "instance-say", "instance-marks", "instance-side", "instance-timeline", "instance-context"},
+	}, nil
+}
+
+// readInstance reads the instance, and returns its machine.
+func (c *console) readInstance(ctx context.Context, name string) (*instanceData, durable.Machine, error) {
+	id, err := instances.ParseID(name)
+	if err != nil {
+		return nil, nil, notFound("This is not the name of an instance.", err.Error())
+	}
+	if _, err := c.Machines.Lookup(id.Machine); err != nil {
+		return nil, nil, notFound("There is no such machine.", err.Error())
+	}
+	record, err := c.Store.Load(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
 	if record.Revision == 0 {
-		return nil, notFound("There is no instance "+name+".", "An event that starts an instance creates it. An instance that has ended is deleted after its retention.")
+		return nil, nil, notFound("There is no instance "+name+".", "An event that starts an instance creates it. An instance that has ended is deleted after its retention.")
 	}
 	shown, err := instanceview.Of(c.Machines, record)
 	if err != nil {
-		return nil, &problem{500, "This build cannot read the instance.", err.Error() + ". Repair the item: settle check lists all such instances."}
+		return nil, nil, &problem{500, "This build cannot read the instance.", err.Error() + ". Repair the item: settle check lists all such instances."}
 	}
 	data := &instanceData{
 		Instance: shown, ID: id.ID, Base: c.Prefix + "/instances/", Kept: record.Kept, Skipped: record.Skipped,
@@ -120,7 +138,7 @@ func (c *console) instancePage(ctx context.Context, name, at string) (*page, err
 	if err != nil {
 		data.Problem = "This build cannot run the instance: " + err.Error()
 		if machine, err = c.Machines.Lookup(id.Machine); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if data.Chart = c.charts.of(machine); data.Chart == nil {
@@ -132,11 +150,7 @@ func (c *console) instancePage(ctx context.Context, name, at string) (*page, err
 	data.readHistory(record)
 	data.readLists(machine)
 	data.Marks.Parked = data.parkedEdges()
-	data.goTo(at)
-	return &page{
-		Name: "instance", Title: name, Data: data,
-		Parts: []string{"instance-head", "instance-say", "instance-marks", "instance-side", "instance-timeline", "instance-context"},
-	}, nil
+	return data, machine, nil
 }
 
 // readHistory makes the rows of the timeline, the newest first, and the marks of the present.

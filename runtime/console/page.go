@@ -82,7 +82,8 @@ func (c *console) servePage(w http.ResponseWriter, r *http.Request, path string)
 		return
 	}
 	v := c.view(ctx, p)
-	if query.Del("at"); !p.Static {
+	query.Del("at")
+	if query.Del("sent"); !p.Static {
 		v.LiveURL = c.Prefix + "/live/" + path
 		if len(query) > 0 {
 			v.LiveURL += "?" + query.Encode()
@@ -127,7 +128,7 @@ func (c *console) parts(v *view) (map[string]string, error) {
 
 func (c *console) parseTemplates() *template.Template {
 	functions := template.FuncMap{
-		"machineURL": c.machineURL, "instanceURL": c.instanceURL, "stateURL": c.stateURL, "filterURL": c.filterURL, "asset": c.assetURL,
+		"machineURL": c.machineURL, "instanceURL": c.instanceURL, "eventURL": c.eventURL, "stateURL": c.stateURL, "filterURL": c.filterURL, "asset": c.assetURL,
 		"clock": clock, "stamp": stamp, "full": full, "json": asJSON, "last": lastSegment, "duration": duration, "plural": plural,
 	}
 	return template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))

@@ -40,7 +40,7 @@ func TestPagesHaveNoInlineScriptAndNoInlineStyle(t *testing.T) {
 
 func TestForeignHostsOriginsAndMethodsAreRefused(t *testing.T) {
 	t.Parallel()
-	inWorld(t, func(c *console.Config) { c.AllowHosts = []string{"ops.example.com"} }, func(t *testing.T, w *world) {
+	inWorld(t, func(c *console.Config) { c.AllowHosts, c.Write = []string{"ops.example.com"}, nil }, func(t *testing.T, w *world) {
 		for host, want := range map[string]int{
 			"localhost:7388": 200, "127.0.0.1": 200, "[::1]:80": 200, "OPS.example.com": 200, "evil.example": 403, "": 403, "ops.example.com.evil.example": 403, "localhost.evil.example": 403,
 		} {
@@ -68,6 +68,7 @@ func TestNewRefusesAnIncompleteConfig(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		for want, change := range map[string]func(*console.Config){
 			"expected Machines and Store": func(c *console.Config) { c.Store = nil },
+			"expected Queue and Store":    func(c *console.Config) { c.Write = &console.Write{} },
 			"a Prefix such as /console":   func(c *console.Config) { c.Prefix = "console/" },
 		} {
 			config := w.config

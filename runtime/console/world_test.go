@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -39,6 +42,13 @@ type note struct {
 	Calls int    `json:"calls"`
 }
 
+// call is the payload of CALL.
+type call struct {
+	Loud  bool           `json:"loud,omitempty"`
+	At    time.Time      `json:"at,omitzero"`
+	Notes map[string]int `json:"notes,omitempty"`
+}
+
 // order returns a machine with regions, a timer with a guard, a service, an eventless transition and a failed state.
 func order() durable.Machine {
 	type (
@@ -55,7 +65,7 @@ func order() durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[note]{
 		ID: "order", Version: 1, Parallel: true,
 		Payloads: statechart.Payloads{
-			"PLACE": statechart.PayloadOf[note](), "CALL": statechart.NoPayload(), "CANCEL": statechart.NoPayload(),
+			"PLACE": statechart.PayloadOf[note](), "CALL": statechart.PayloadOf[call](), "CANCEL": statechart.NoPayload(),
 		},
 		States: []state{
 			{ID: "work", Initial: "new", States: []state{
@@ -139,7 +149,10 @@ func newWorld(t *testing.T, change func(*console.Config)) *world {
 		polls.Wait()
 		must(cloud.Close())
 	})
-	w.config = console.Config{Machines: w.machines, Store: w, DeadLetters: w.dead, Title: "a test", Poll: 250 * time.Millisecond}
+	w.config = console.Config{
+		Machines: w.machines, Store: w, DeadLetters: w.dead, Title: "a test", Poll: 250 * time.Millisecond,
+		Write: &console.Write{Queue: sqsqueue.New(w.queues, w.url, w.dead.URLs[0]), Store: w.store},
+	}
 	if change != nil {
 		change(&w.config)
 	}
@@ -165,6 +178,26 @@ func (w *world) ListPage(ctx context.Context, filter dynamostore.Filter, limit i
 	return w.store.ListPage(ctx, filter, limit, cursor)
 }
 
+// post fills the form of a page and submits it. Without values for "token", it takes the token from the page.
+func (w *world) post(path string, values url.Values, change func(*http.Request)) *httptest.ResponseRecorder {
+	w.t.Helper()
+	form := maps.Clone(values)
+	if _, given := form["token"]; !given {
+		if found := tokenInPage.FindStringSubmatch(w.page(path, 0)); found != nil {
+			form.Set("token", found[1])
+		}
+	}
+	return w.call(path, func(r *http.Request) {
+		r.Method, r.Body = http.MethodPost, io.NopCloser(strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if change != nil {
+			change(r)
+		}
+	})
+}
+
+var tokenInPage = regexp.MustCompile(`name="token" value="([^"]+)"`)
+
 // send sends an event, and waits until the consumer has applied or parked it.
 func (w *world) send(instance, body string) {
 	w.t.Helper()
@@ -175,6 +208,12 @@ func (w *world) send(instance, body string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.applied(body)
+}
+
+// applied waits until the consumer has applied or parked all events.
+func (w *world) applied(what string) {
+	w.t.Helper()
 	for range 1000 {
 		had, err := deadletter.NewReader(w.queues, w.url, time.Minute).Content(w.t.Context())
 		if err != nil {
@@ -188,7 +227,7 @@ func (w *world) send(instance, body string) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	w.t.Fatalf("%s was not applied", body)
+	w.t.Fatalf("%s was not applied", what)
 }
 
 // change changes the stored record of an instance.

@@ -29,6 +29,8 @@ const consolePort = "7390"
 type consoleCommand struct {
 	tableFlags
 	DeadLetterQueue string        `name:"dead-letter-queue" default:"settle-dlq.fifo" env:"SETTLE_DEAD_LETTER_QUEUE_URL" placeholder:"NAME|URL" help:"The dead-letter queue (${default}). Without permission for it, the console shows no parked events."`
+	Queue           string        `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue for the events that you send with --write (${default})."`
+	Write           bool          `help:"Let the console send events. Without it, the console only reads."`
 	Port            uint16        `default:"${console_port}" help:"The port of the console, on 127.0.0.1; 0 picks a free one (${default})."`
 	Every           time.Duration `default:"5s" help:"How often an open page reads the table, at least 250ms (${default})."`
 	Open            bool          `help:"Open the console in your browser."`
@@ -47,8 +49,9 @@ func (c *consoleCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	store := dynamostore.New(meteredClient{dynamodb.NewFromConfig(loaded), &s.read}, c.Table)
 	config := console.Config{
-		Machines: machines, Store: dynamostore.New(meteredClient{dynamodb.NewFromConfig(loaded), &s.read}, c.Table), Now: s.Now,
+		Machines: machines, Store: store, Now: s.Now,
 		Title: c.title(loaded), Poll: c.Every, ReadUnits: func() float64 { return float64(s.read.halves.Load()) / 2 },
 	}
 	client := sqs.NewFromConfig(loaded)
@@ -56,6 +59,14 @@ func (c *consoleCommand) Run(ctx context.Context, s *session) error {
 		config.DeadLetters = deadletter.Queues{Client: client, URLs: []string{url}}
 	} else {
 		s.note("The console shows no parked events: %s", oneLine(c.explain(s, err)))
+	}
+	access := "It only reads"
+	if c.Write {
+		url, err := sqsqueue.ResolveURL(ctx, client, c.Queue)
+		if err != nil {
+			return c.explain(s, err)
+		}
+		config.Write, access = &console.Write{Queue: sqsqueue.New(client, url, ""), Store: store, Command: s.hint("send")}, "It can send events"
 	}
 	pages, err := console.New(config)
 	if err != nil {
@@ -69,7 +80,7 @@ func (c *consoleCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	address := "http://" + listener.Addr().String() + stack.ConsolePrefix + "/"
-	if err := s.printf("The console is at %s. It only reads. Ctrl-C stops it.\n", address); err != nil {
+	if err := s.printf("The console is at %s. %s. Ctrl-C stops it.\n", address, access); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	if c.Open {
@@ -85,7 +96,11 @@ func (c *consoleCommand) title(loaded aws.Config) string {
 	if c.Local {
 		return "settle dev · " + aws.ToString(loaded.BaseEndpoint) + " · table " + c.Table
 	}
-	return strings.Join([]string{"aws", loaded.Region, "table " + c.Table, "read only"}, " · ")
+	title := []string{"aws", loaded.Region, "table " + c.Table}
+	if !c.Write {
+		title = append(title, "read only")
+	}
+	return strings.Join(title, " · ")
 }
 
 // serveUntil serves the handler until ctx ends. The streams of open pages then end too.

@@ -168,10 +168,11 @@ guards and services by name. The config is the same for all instances.
 its chart, timeline, timers and context, and the parked events. Open pages follow the table. The header shows what that
 costs. docs/console.md describes the pages, the permissions, and how to mount the console in a server of your own.
 
-The console only reads. It shows contexts and parked events to everybody who can reach the port, and never task tokens.
-settle dev serves the console too, at /console/ of its gateway.
+With --write, forms send events as settle send does. Without it, the console only reads. It shows contexts and parked events
+to everybody who can reach the port, and never task tokens. settle dev serves the console too, at /console/ of its gateway.
 
   settle console --open
+  settle console --write
   settle console --table settle-prod --every 30s
   settle console --local --port 0`,
 	"dlq": `An event that can never be applied is parked: moved to the dead-letter queue, with the reason and its source. SQS also moves

@@ -20,7 +20,7 @@ export class Chart {
     const tools = panel.querySelector(".tools");
     tools.hidden = false;
     tools.addEventListener("click", (event) => this.zoom(event.target.closest("[data-zoom]")?.dataset.zoom));
-    tools.querySelector("[data-zoom=active]").hidden = !document.querySelector("[data-step]");
+    tools.querySelector("[data-zoom=active]").hidden = !!document.querySelector("[data-machine]");
     this.fit(0.62);
     this.link();
   }
@@ -45,7 +45,7 @@ export class Chart {
 
   // reveal scrolls the canvas to the innermost active states.
   reveal({ unlessVisible = false } = {}) {
-    if (!document.querySelector("[data-step]")) return;
+    if (document.querySelector("[data-machine]")) return;
     const active = [...this.svg.querySelectorAll(".state.active:not(.compound, .parallel)")];
     const box = active.at(-1)?.getBoundingClientRect();
     const first = active[0]?.getBoundingClientRect();

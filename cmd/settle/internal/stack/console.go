@@ -10,6 +10,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/console"
 	"github.com/settle-run/settle/runtime/deadletter"
+	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
 // ConsolePrefix is the path of the console on the gateway's port.
@@ -20,13 +21,15 @@ const consolePoll = 250 * time.Millisecond
 
 // withConsole returns a handler that serves the console below ConsolePrefix, and everything else with `api`.
 func (s *Stack) withConsole(api http.Handler, queues queueURLs) (http.Handler, error) {
-	title := []string{"settle dev"}
+	title, send := []string{"settle dev"}, "settle send --local"
 	if s.aws != nil {
-		title = append(title, s.aws.URL())
+		title, send = append(title, s.aws.URL()), "AWS_ENDPOINT_URL="+s.aws.URL()+" "+send
 	}
+	client := sqs.NewFromConfig(s.AWS())
 	pages, err := console.New(console.Config{
 		Machines: s.machines, Store: s.store, Title: strings.Join(append(title, "table "+Table), " · "), Prefix: ConsolePrefix,
-		DeadLetters: deadletter.Queues{Client: sqs.NewFromConfig(s.AWS()), URLs: []string{queues.deadLetter, queues.delayDeadLetter, queues.executionsDeadLetter}},
+		DeadLetters: deadletter.Queues{Client: client, URLs: []string{queues.deadLetter, queues.delayDeadLetter, queues.executionsDeadLetter}},
+		Write:       &console.Write{Queue: sqsqueue.New(client, queues.fifo, ""), Store: s.store, Command: send},
 		Poll:        consolePoll, AllowHosts: s.config.AllowHosts, Now: s.config.Now,
 	})
 	if err != nil {

@@ -1,0 +1,27 @@
+package console_test
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+func TestABrowserSendsAnEventFromAForm(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.w.send("order/1", place)
+	b.open("instances/order/1")
+	b.do(chromedp.Click(chromedp.CSS(`a[href$="/events/CALL"]`)))
+	b.until(`document.querySelector('.active[data-path="work.waiting"]') && document.querySelector("#form-title")`)
+	b.do(chromedp.Focus(chromedp.CSS(`[name="payload.notes"]`)), chromedp.KeyEvent(`{"a": "x"}`), chromedp.Click(chromedp.CSS(`[value="send"]`)))
+	b.until(`document.querySelector("#refusal").textContent.includes("notes") && document.querySelector('[aria-invalid]').name === "payload.notes"`)
+	b.until(`document.querySelector('[name="payload.notes"]').value === '{"a": "x"}'`)
+	b.mu.Lock()
+	b.logged = nil // The browser logs the status of the refusal.
+	b.mu.Unlock()
+	get[any](b, `document.querySelector('[name="payload.notes"]').value = '{"a": 1}', null`)
+	b.do(chromedp.Click(chromedp.CSS(`[value="send"]`)))
+	b.until(`location.pathname === "/console/instances/order/1" && document.querySelector(".notice").textContent.startsWith("The event was sent")`)
+	b.until(`document.querySelector('.active[data-path="mood.busy"]') && document.querySelector('[data-leaf="/calls"] .number').textContent === "1"`)
+	b.clean()
+}

@@ -1,0 +1,86 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/settle-run/settle/runtime/producer"
+)
+
+// Write lets the console change things. Queue and Store are required.
+type Write struct {
+	// Queue receives the events that forms send. Store reserves their IDs.
+	Queue producer.Queue
+	Store producer.Store
+	// Command is the beginning of the command line that sends the same event: settle send with the flags that lead to
+	// Queue and Store. Defaults to "settle send".
+	Command string
+}
+
+// formBytesMax limits a posted form. A form may encode a byte of an event as three.
+const formBytesMax = 4 * producer.EventBytesMax
+
+// Token returns the secret that each form contains. Only a page of this process can post a form.
+func (c *console) Token() string { return c.token }
+
+// newToken returns a new secret for forms.
+func newToken() string { return rand.Text() }
+
+// answer is what a posted form leads to: the address of the next page, or a page.
+type answer struct {
+	location string
+	page     *page
+}
+
+// servePost serves a posted form. path is the address of the form's page.
+func (c *console) servePost(w http.ResponseWriter, r *http.Request, path string) {
+	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
+	defer cancel()
+	r.Body = http.MaxBytesReader(w, r.Body, formBytesMax)
+	var tooLarge *http.MaxBytesError
+	switch err := r.ParseForm(); {
+	case errors.As(err, &tooLarge):
+		c.serveProblem(w, r, &problem{http.StatusRequestEntityTooLarge, "The form is too large.", fmt.Sprintf("Expected at most %d bytes. Nothing was changed.", tooLarge.Limit)})
+		return
+	case err != nil:
+		c.serveProblem(w, r, &problem{http.StatusBadRequest, "The form cannot be read.", err.Error()})
+		return
+	case subtle.ConstantTimeCompare([]byte(r.PostForm.Get("token")), []byte(c.token)) != 1:
+		c.serveProblem(w, r, &problem{http.StatusForbidden, "The form is not of this console.",
+			"Nothing was changed. If the console was restarted, load the form's page again. If several processes serve the console, send each browser to one of them."})
+		return
+	}
+	post, err := c.findForm(path)
+	if err != nil {
+		c.serveProblem(w, r, err)
+		return
+	}
+	a, err := post(ctx, r.PostForm)
+	switch {
+	case err != nil:
+		c.serveProblem(w, r, err)
+	case a.page != nil:
+		c.write(w, c.view(ctx, a.page))
+	default:
+		http.Redirect(w, r, a.location, http.StatusSeeOther)
+	}
+}
+
+// findForm returns the function that handles a form of the page at the path.
+func (c *console) findForm(path string) (func(context.Context, url.Values) (answer, error), error) {
+	segments, err := segmentsOf(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case isEvent(segments):
+		return func(ctx context.Context, form url.Values) (answer, error) {
+			return c.postEvent(ctx, segments[1]+"/"+segments[2], segments[4], form)
+		}, nil
+	}
+	return nil, &problem{http.StatusMethodNotAllowed, "This page has no form.", "Nothing was changed."}
+}
