@@ -117,6 +117,32 @@ func get[T any](b *browser, expression string) T {
 	return value
 }
 
+// theme selects the light or the dark theme.
+func (b *browser) theme(name string) {
+	b.t.Helper()
+	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// legible opens all details of the page, and checks the contrast of its texts.
+func (b *browser) legible(page string) {
+	b.t.Helper()
+	script, err := os.ReadFile("testdata/contrast.js")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	get[any](b, `document.querySelectorAll("details").forEach((d) => { d.open = true; }), null`)
+	found := get[[]string](b, string(script))
+	if len(found) == 0 || found[0] != "checked" {
+		b.t.Fatalf("%s: expected some texts, got %v", page, found)
+	}
+	if len(found) > 1 {
+		b.t.Errorf("%s: too little contrast:\n%s", page, strings.Join(found[1:], "\n"))
+	}
+}
+
 // clean checks that the browser has logged no warning and no error.
 func (b *browser) clean() {
 	b.t.Helper()
@@ -232,15 +258,8 @@ func TestPagesAreLegibleInBothThemesAndOnAPhone(t *testing.T) {
 	b.w.send("order/1", `{"type": "PLACE"}`)
 	b.w.send("order/1", `{"type": "NOPE"}`)
 	b.w.send("order/a-rather-long-name-of-an-order-that-fits-no-phone:2026-11-22", place)
-	script, err := os.ReadFile("testdata/contrast.js")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, theme := range []string{"light", "dark"} {
-		features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}
-		if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
-			t.Fatal(err)
-		}
+		b.theme(theme)
 		for _, path := range append(paths, "parked", "nope", "instances/order/1/events/CALL", "instances/order/1?sent=m-1", "instances/order/a-rather-long-name-of-an-order-that-fits-no-phone:2026-11-22") {
 			for _, width := range []int64{390, 1440} {
 				b.do(chromedp.EmulateViewport(width, 900))
@@ -253,14 +272,7 @@ func TestPagesAreLegibleInBothThemesAndOnAPhone(t *testing.T) {
 					t.Errorf("%s: the page is %d pixels wide on a screen of %d", path, got, width)
 				}
 			}
-			get[any](b, `document.querySelectorAll("details").forEach((d) => { d.open = true; }), null`)
-			found := get[[]string](b, string(script))
-			if len(found) == 0 || found[0] != "checked" {
-				t.Fatalf("%s: expected some texts, got %v", path, found)
-			}
-			if len(found) > 1 {
-				t.Errorf("%s, %s: too little contrast:\n%s", path, theme, strings.Join(found[1:], "\n"))
-			}
+			b.legible(path + ", " + theme)
 		}
 	}
 	b.mu.Lock()

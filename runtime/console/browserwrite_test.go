@@ -25,3 +25,23 @@ func TestABrowserSendsAnEventFromAForm(t *testing.T) {
 	b.until(`document.querySelector('.active[data-path="mood.busy"]') && document.querySelector('[data-leaf="/calls"] .number').textContent === "1"`)
 	b.clean()
 }
+
+func TestABrowserTriesAnEvent(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.w.send("order/1", place)
+	b.open("instances/order/1/events/CANCEL")
+	b.do(chromedp.Click(chromedp.CSS(`[value="try"]`)))
+	b.until(`document.querySelector('.active[data-path="work.cancelled"]') && document.querySelector('.taken[data-to="work.cancelled"]')`)
+	b.until(`document.querySelector("[data-copy]").hidden === false && document.querySelector("[data-copy]").dataset.copy === "settle send order/1 CANCEL"`)
+	for _, theme := range []string{"light", "dark"} {
+		b.theme(theme)
+		b.legible("the trial, " + theme)
+	}
+	get[any](b, `navigator.clipboard.writeText = async (text) => { window.copied = text; }, null`)
+	b.do(chromedp.Click(chromedp.CSS("[data-copy]")))
+	b.until(`window.copied === "settle send order/1 CANCEL" && document.querySelector("[data-copy]").textContent === "Copied"`)
+	b.open("instances/order/1")
+	b.until(`document.querySelector('.active[data-path="work.waiting"]')`)
+	b.clean()
+}

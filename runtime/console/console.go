@@ -106,6 +106,10 @@ func New(config Config) (http.Handler, error) {
 	if config.Write != nil && (config.Write.Queue == nil || config.Write.Store == nil) {
 		return nil, errors.New("creating the console: expected Queue and Store in Write, got none: without Write, the console only reads")
 	}
+	if config.Write != nil && config.Write.Command == "" {
+		write := *config.Write
+		write.Command, config.Write = "settle send", &write
+	}
 	if config.Prefix == "" {
 		config.Prefix = "/console"
 	}

@@ -30,6 +30,9 @@ type eventData struct {
 	EventID  string
 	// Refusal is why the event was not sent, or empty.
 	Refusal string
+	// Command is the command line that sends the event, and Trial what the event would do. Both are of a posted form.
+	Command string
+	Trial   *trial
 }
 
 // field is a key of a payload in a form.
@@ -206,6 +209,11 @@ func (c *console) postEvent(ctx context.Context, name, event string, form url.Va
 		}
 		data.refuse(err)
 		return answer{page: p}, nil
+	}
+	data.Command = c.command(data, body)
+	if form.Get("do") != "send" {
+		data.Trial, err = c.try(data, body)
+		return answer{page: p}, err
 	}
 	sent, err := c.send(ctx, checked)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 // instanceData is the data of an instance's page.
 type instanceData struct {
 	instanceview.Instance
+	record   instances.Record
 	ID, Base string
 	// Problem is why this build cannot run the instance, or empty.
 	Problem string
@@ -131,7 +132,7 @@ func (c *console) readInstance(ctx context.Context, name string) (*instanceData,
 		return nil, nil, &problem{500, "This build cannot read the instance.", err.Error() + ". Repair the item: settle check lists all such instances."}
 	}
 	data := &instanceData{
-		Instance: shown, ID: id.ID, Base: c.Prefix + "/instances/", Kept: record.Kept, Skipped: record.Skipped,
+		Instance: shown, record: record, ID: id.ID, Base: c.Prefix + "/instances/", Kept: record.Kept, Skipped: record.Skipped,
 		Executions: record.Executions, Failed: record.FailedEffects, Tree: treeOf(shown.Context), Out: treeOf(shown.Output),
 	}
 	machine, _, err := c.Machines.Restore(record)

@@ -130,6 +130,7 @@ func (c *console) parseTemplates() *template.Template {
 	functions := template.FuncMap{
 		"machineURL": c.machineURL, "instanceURL": c.instanceURL, "eventURL": c.eventURL, "stateURL": c.stateURL, "filterURL": c.filterURL, "asset": c.assetURL,
 		"clock": clock, "stamp": stamp, "full": full, "json": asJSON, "last": lastSegment, "duration": duration, "plural": plural,
+		"list": func(values ...any) []any { return values },
 	}
 	return template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
 }

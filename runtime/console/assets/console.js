@@ -1,6 +1,7 @@
 // The console's pages work without this script. It follows the store, counts time, and marks the chart.
 import { Chart } from "./chart.js";
 import { tick, setNow } from "./clock.js";
+import "./copy.js";
 
 const body = document.body;
 const part = (name) => document.querySelector(`[data-part="${name}"]`);

@@ -1,15 +1,14 @@
 package view
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/exactjson"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/instanceview"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -60,7 +59,7 @@ func OperationOf(op instances.Operation, before, after instances.Record, steps [
 	o.Changes = compare(nil, "", old, young)
 	for _, effect := range after.Outbox {
 		if !slices.ContainsFunc(before.Outbox, func(other statechart.Effect) bool { return other.ID == effect.ID }) {
-			o.Effects = append(o.Effects, effectText(effect))
+			o.Effects = append(o.Effects, instanceview.EffectText(effect))
 		}
 	}
 	for _, token := range after.Tokens {
@@ -69,42 +68,6 @@ func OperationOf(op instances.Operation, before, after instances.Record, steps [
 		}
 	}
 	return o, nil
-}
-
-// effectText describes an effect.
-func effectText(effect statechart.Effect) string {
-	switch effect.Kind {
-	case statechart.Schedule:
-		return fmt.Sprintf("schedule the timer %s at %s", effect.Timer, effect.At.Format(time.RFC3339))
-	case statechart.Send:
-		var event struct{ Type string }
-		_ = json.Unmarshal(effect.Event, &event) // The chart created the event, so it is valid JSON.
-		if effect.Child != "" {
-			return fmt.Sprintf("send %s to the child %s", event.Type, effect.Child)
-		}
-		return fmt.Sprintf("send %s to %s", event.Type, effect.To)
-	case statechart.SpawnInstance:
-		return fmt.Sprintf("start the child %s of machine %s", effect.Child, effect.Machine)
-	case statechart.StopInstance:
-		return fmt.Sprintf("stop the child %s of machine %s", effect.Child, effect.Machine)
-	case statechart.ClaimAlias:
-		return "claim the alias " + effect.Name
-	case statechart.ReleaseAlias:
-		return "release the alias " + effect.Name
-	case statechart.StartExecution:
-		return "start the workflow " + effect.Name
-	case statechart.EmitEvent:
-		return "emit an event"
-	case statechart.LogMessage:
-		return "log a message"
-	case statechart.ParkEvent:
-		return "park a deferred event: " + effect.Message
-	default:
-		if strings.HasPrefix(string(effect.Kind), "end") {
-			return "notify the parent"
-		}
-		return string(effect.Kind)
-	}
 }
 
 // Text returns the change as text, one fact a line.

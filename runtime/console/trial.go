@@ -1,0 +1,136 @@
+package console
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/instanceview"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// trial is what an event would do to an instance. Nothing of it is stored, sent or called.
+type trial struct {
+	// Error is why the runtime would park the event, or empty.
+	Error string
+	// Ignored says that no transition fits, and Deferred that the event would wait for a later state.
+	Ignored, Deferred      bool
+	Left, Entered, Actions []string
+	// Started and Stopped are timers. Calls are the services that would start.
+	Started, Stopped []instanceview.Timer
+	Calls            []instanceview.Service
+	Effects          []string
+	After            instanceview.Instance
+	Tree             *node
+}
+
+// Drawing returns the data of the panel with the chart, which shows the states after a trial.
+func (d *eventData) Drawing() drawing {
+	shown := d.instanceData.Drawing()
+	if d.Trial != nil {
+		shown.Heading = "Chart after the trial"
+	}
+	return shown
+}
+
+// try applies the event to a copy of the instance in memory, as the consumer would, and marks the result on the chart.
+// Services do not run.
+func (c *console) try(d *eventData, body json.RawMessage) (*trial, error) {
+	machine, before, err := c.Machines.Restore(d.record)
+	if err != nil {
+		return nil, &problem{http.StatusInternalServerError, "This build cannot run the instance.", err.Error()}
+	}
+	event, err := machine.Decode(body)
+	if err != nil { // An earlier version of the machine may have another payload.
+		return &trial{Error: err.Error()}, nil //nolint:nilerr // The page shows it.
+	}
+	event.At = c.Now().UTC()
+	t := &trial{}
+	var steps int
+	before.Trace(func(step statechart.Microstep) {
+		steps++
+		t.Left, t.Entered, t.Actions = append(t.Left, step.Exited...), append(t.Entered, step.Entered...), append(t.Actions, step.Actions...)
+	})
+	next, effects, handled, err := before.Apply(event)
+	if err != nil {
+		return &trial{Error: err.Error()}, nil //nolint:nilerr // The page shows it.
+	}
+	after := d.record
+	after.State, after.Status = next.State(), next.Status()
+	if after.Snapshot, err = next.Snapshot(); err != nil {
+		return nil, err
+	}
+	if t.After, err = instanceview.Of(c.Machines, after); err != nil {
+		return nil, err
+	}
+	t.Ignored, t.Deferred = !handled, handled && steps == 0
+	t.Tree = treeOf(t.After.Context)
+	t.Started, t.Stopped = added(d.Instance.Timers, t.After.Timers), added(t.After.Timers, d.Instance.Timers)
+	t.Calls = added(d.Services, t.After.Services)
+	for _, effect := range effects {
+		if _, armed := t.After.Timers[effect.Timer]; effect.Kind != statechart.Schedule || !armed {
+			t.Effects = append(t.Effects, instanceview.EffectText(effect))
+		}
+	}
+	if d.Chart != nil {
+		for _, e := range d.Chart.taken(event.Type, d.State, t.After.State) {
+			d.Marks.Taken = union(d.Marks.Taken, e.keys())
+		}
+	}
+	d.Marks.Active = t.After.State
+	return t, nil
+}
+
+// added returns the values whose keys are not in `before`, in the order of their keys.
+func added[V any](before, after map[string]V) (values []V) {
+	for _, key := range slices.Sorted(maps.Keys(after)) {
+		if _, had := before[key]; !had {
+			values = append(values, after[key])
+		}
+	}
+	return values
+}
+
+// plainWord matches texts that a POSIX shell reads as one word without quotes.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
+
+// quoted returns a text as one word of a POSIX shell.
+func quoted(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// command returns the command line that sends the event of the posted form.
+func (c *console) command(d *eventData, body json.RawMessage) string {
+	words := []string{c.Write.Command, quoted(d.Name), quoted(d.Event)}
+	var values map[string]json.RawMessage
+	_ = json.Unmarshal(body, &values) // fill has made it.
+	for _, f := range d.Fields {
+		value, given := values[f.Key]
+		var text string
+		switch {
+		case f.Key == "":
+			delete(values, "type")
+			delete(values, "$id")
+			payload, err := json.Marshal(values)
+			if err != nil {
+				panic(err) // The values are valid JSON.
+			}
+			words = append(words, "--json", quoted(string(payload)))
+		case !given:
+		case json.Unmarshal(value, &text) == nil && value[0] == '"':
+			words = append(words, quoted(f.Key+"="+text))
+		default:
+			words = append(words, quoted(f.Key+":="+string(value)))
+		}
+	}
+	if d.EventID != "" {
+		words = append(words, quoted("--id="+d.EventID))
+	}
+	return strings.Join(words, " ")
+}
