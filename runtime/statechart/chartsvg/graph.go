@@ -23,7 +23,7 @@ const (
 	initial  // the start of an initial transition to several states or to a deeper state
 )
 
-// Failed is the tag of final states that mean failure. They are drawn in red.
+// failedTag is the tag of final states that mean failure. They are drawn in red.
 const failedTag = "failed"
 
 // graph is a chart as nodes and edges, before the layout.

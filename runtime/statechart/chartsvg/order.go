@@ -38,6 +38,8 @@ type orderer struct {
 	position          []int
 	x, packed, border []float64
 	marked            []bool // segments of the group that moves
+	crossed           int    // the crossings of the order that is sifted
+	work              int
 }
 
 // extent is the room of an item: a thin column, and its width in the last rank.
@@ -123,6 +125,9 @@ func (o *orderer) barycenter() []int {
 	key := make([]float64, n)
 	const rounds = 24
 	for range rounds {
+		if o.work > workMax {
+			break
+		}
 		for p, i := range order {
 			o.position[i] = p
 		}
@@ -187,6 +192,7 @@ func (o *orderer) cost(order []int) float64 {
 
 // length is the part of the cost that depends on distances.
 func (o *orderer) length(order []int) float64 {
+	o.work += len(o.segments)
 	cost := widthWeight * o.pack(order)
 	for k := range o.segments {
 		s := &o.segments[k]
@@ -258,6 +264,7 @@ func (o *orderer) pack(order []int) float64 {
 func (o *orderer) crossings() int {
 	count := 0
 	for _, segments := range o.channels {
+		o.work += len(segments) * len(segments) / 2
 		for i, a := range segments {
 			for _, b := range segments[:i] {
 				if o.cross(&o.segments[a], &o.segments[b]) {

@@ -2,21 +2,23 @@ package chartsvg
 
 import "slices"
 
-// siftingMax limits the evaluations of one sifting, so that large charts stay fast.
-const siftingMax = 250_000
+// workMax limits the work of one sifting, counted in segments, so that large charts stay fast.
+const workMax = 5_000_000
 
 // sift moves each item, and each group of an item and its neighbours, to its best position until nothing improves.
 func (o *orderer) sift(order []int) {
 	n := len(o.items)
-	window := max(4, min(n, siftingMax/(n*n+1)))
 	best := o.cost(order)
+	o.crossed = o.crossings()
 	try := make([]int, n)
 	const rounds = 3
 	for range rounds {
 		before := best
 		for i := range n {
 			for _, group := range o.groups(i) {
-				best = o.siftGroup(order, try, group, window, best)
+				if best = o.siftGroup(order, try, group, best); o.work > workMax {
+					return
+				}
 			}
 		}
 		if best > before-1 {
@@ -46,7 +48,7 @@ func (o *orderer) groups(i int) [][]int {
 
 // siftGroup moves a group to its best position in the order, and returns the new cost. It steps from one position to the
 // next. A step changes only crossings between edges of the group and edges of the item that the group steps over.
-func (o *orderer) siftGroup(order, try, group []int, window int, cost float64) float64 {
+func (o *orderer) siftGroup(order, try, group []int, cost float64) float64 {
 	var moving, rest []int
 	start := -1
 	for _, i := range order {
@@ -77,8 +79,13 @@ func (o *orderer) siftGroup(order, try, group []int, window int, cost float64) f
 			o.position[i] = q
 		}
 	}
+	for p, i := range order {
+		o.position[i] = p
+	}
+	atStart := o.crossed - o.crossingsWith(touched)
 	set(start)
-	atStart := o.crossings()
+	atStart += o.crossingsWith(touched)
+	fewest := o.crossed
 	least := 0.97 * o.length(try)
 	rate := func(p, crossings int) {
 		c := float64(crossings) * crossingWeight
@@ -86,14 +93,14 @@ func (o *orderer) siftGroup(order, try, group []int, window int, cost float64) f
 			return
 		}
 		if c += o.length(try); c < best {
-			bestAt, best = p, c
+			bestAt, best, fewest = p, c, crossings
 		}
 	}
 	for _, step := range [2]int{-1, 1} {
 		set(start)
 		crossings := atStart
 		rate(start, crossings)
-		for p := start + step; p >= 0 && p <= len(rest) && p >= start-window && p <= start+window; p += step {
+		for p := start + step; p >= 0 && p <= len(rest) && o.work <= workMax; p += step {
 			over := rest[min(p, p-step)]
 			crossings -= o.crossingsOf(touched, over)
 			set(p)
@@ -109,7 +116,23 @@ func (o *orderer) siftGroup(order, try, group []int, window int, cost float64) f
 	}
 	set(bestAt)
 	copy(order, try)
+	o.crossed = fewest
 	return best
+}
+
+// crossingsWith counts the crossings of the segments of a group.
+func (o *orderer) crossingsWith(group []int) int {
+	count := 0
+	for _, a := range group {
+		channel := o.channels[o.segments[a].channel]
+		o.work += len(channel)
+		for _, b := range channel {
+			if o.cross(&o.segments[a], &o.segments[b]) && (!o.marked[b] || a < b) {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // crossingsOf counts the crossings between the segments of a group and the segments of an item.

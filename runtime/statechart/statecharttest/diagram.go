@@ -6,9 +6,8 @@ import (
 	"os"
 )
 
-// CheckDiagram fails the test unless the file has the given content: a diagram of the chart, such as the result of
-// chartsvg.Draw or Chart.Mermaid. With update it writes the file instead. So a page that shows the file never shows an
-// older chart.
+// CheckDiagram fails the test unless the file has the given content. The content is a diagram of the chart, such as the
+// result of chartsvg.Draw or Chart.Mermaid. With update, CheckDiagram writes the file instead.
 func CheckDiagram(t TB, path string, diagram []byte, update bool) {
 	t.Helper()
 	shown, err := os.ReadFile(path)
