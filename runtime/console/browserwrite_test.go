@@ -45,3 +45,22 @@ func TestABrowserTriesAnEvent(t *testing.T) {
 	b.until(`document.querySelector('.active[data-path="work.waiting"]')`)
 	b.clean()
 }
+
+func TestABrowserRedrivesAParkedEvent(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.w.send("order/1", place)
+	id := b.w.park("order/1", `{"type": "CALL"}`)
+	b.open("parked")
+	b.do(chromedp.Click(chromedp.CSS(`a[href="/console/parked/` + id + `"]`)))
+	b.until(`document.querySelector(".tree .string").textContent === '"CALL"'`)
+	for _, theme := range []string{"light", "dark"} {
+		b.theme(theme)
+		b.legible("the confirmation, " + theme)
+	}
+	b.do(chromedp.Click(chromedp.CSS(`[value="redrive"]`)))
+	b.until(`location.pathname === "/console/parked" && document.querySelector(".notice").textContent.includes("` + id + `") && !document.querySelector(".parked")`)
+	b.open("instances/order/1")
+	b.until(`document.querySelector('.active[data-path="mood.busy"]') && document.querySelector('[data-leaf="/calls"] .number').textContent === "1"`)
+	b.clean()
+}

@@ -1,6 +1,6 @@
 // Package console serves a web console for Settle: machines with the number of instances in each state, instances with
-// their charts and timelines, and parked events. Pages follow the store while they are open. With Config.Write, forms send events. Without
-// it, the console only reads.
+// their charts and timelines, and parked events. Pages follow the store while they are open. With Config.Write, forms
+// send events, and redrive and drop parked ones. Without it, the console only reads.
 //
 //	handler, err := console.New(console.Config{Machines: machines, Store: store, Title: "settle · eu-west-1"})
 //	mux.Handle("/console/", login(handler))
@@ -51,7 +51,7 @@ type Config struct {
 	Store    Store
 	// DeadLetters are the parked events. Without it, the console has no page for them.
 	DeadLetters DeadLetters
-	// Write lets the console send events. Without it, the console only reads.
+	// Write lets the console send events, and redrive and drop parked ones. Without it, the console only reads.
 	Write *Write
 	// Title says what the console is connected to, such as "settle dev · table settle". Each page shows it.
 	Title string
@@ -201,7 +201,9 @@ func (c *console) find(path string, query url.Values) (builder, error) {
 			return c.eventPage(ctx, segments[1]+"/"+segments[2], segments[4])
 		}, nil
 	case path == "parked" && c.DeadLetters != nil:
-		return c.parkedPage, nil
+		return func(ctx context.Context) (*page, error) { return c.parkedPage(ctx, query) }, nil
+	case c.isParked(segments):
+		return func(ctx context.Context) (*page, error) { return c.parkedForm(ctx, segments[1]) }, nil
 	}
 	return nil, notFound("There is no such page.", "Machines, instances and parked events have pages.")
 }

@@ -128,7 +128,7 @@ func (c *console) parts(v *view) (map[string]string, error) {
 
 func (c *console) parseTemplates() *template.Template {
 	functions := template.FuncMap{
-		"machineURL": c.machineURL, "instanceURL": c.instanceURL, "eventURL": c.eventURL, "stateURL": c.stateURL, "filterURL": c.filterURL, "asset": c.assetURL,
+		"machineURL": c.machineURL, "instanceURL": c.instanceURL, "eventURL": c.eventURL, "parkedURL": c.parkedURL, "stateURL": c.stateURL, "filterURL": c.filterURL, "asset": c.assetURL,
 		"clock": clock, "stamp": stamp, "full": full, "json": asJSON, "last": lastSegment, "duration": duration, "plural": plural,
 		"list": func(values ...any) []any { return values },
 	}

@@ -3,6 +3,9 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
 
 	"github.com/settle-run/settle/runtime/deadletter"
 	"github.com/settle-run/settle/runtime/instances"
@@ -16,6 +19,8 @@ type parkedData struct {
 	Messages []parkedRow
 	// Total is about how many messages there are. The queue may offer fewer at a time.
 	Total, Shown int
+	// Redriven and Dropped are the ID of the message that a form has just changed, or empty.
+	Redriven, Dropped string
 }
 
 // parkedRow is a parked event. Its body has no task tokens.
@@ -24,23 +29,87 @@ type parkedRow struct {
 	// Known is set if the console has a page for the instance.
 	Known bool
 	Tree  *node
+	// Open is set if the page shows the body at once.
+	Open bool
 }
 
 // parkedPage receives the parked events, and returns them to their queues. SQS hides a message from other readers until
 // then, so the page does not repeat it.
-func (c *console) parkedPage(ctx context.Context) (*page, error) {
+func (c *console) parkedPage(ctx context.Context, query url.Values) (*page, error) {
 	messages, err := c.DeadLetters.Read(ctx, parkedMax)
 	if err != nil {
 		return nil, err
 	}
-	data := &parkedData{Total: c.countParked(ctx).Count, Shown: len(messages)}
+	data := &parkedData{Total: c.countParked(ctx).Count, Shown: len(messages), Redriven: query.Get("redriven"), Dropped: query.Get("dropped")}
 	for _, m := range messages {
-		r := parkedRow{Message: m, Tree: treeOf(json.RawMessage(m.Shown()))}
-		if id, err := instances.ParseID(m.Instance); err == nil {
-			_, err = c.Machines.Lookup(id.Machine)
-			r.Known = err == nil
-		}
-		data.Messages = append(data.Messages, r)
+		data.Messages = append(data.Messages, c.parkedRow(m))
 	}
 	return &page{Name: "parked", Title: "Parked events", Data: data, Static: true}, nil
+}
+
+func (c *console) parkedRow(m *deadletter.Message) parkedRow {
+	r := parkedRow{Message: m, Tree: treeOf(json.RawMessage(m.Shown()))}
+	if id, err := instances.ParseID(m.Instance); err == nil {
+		_, err = c.Machines.Lookup(id.Machine)
+		r.Known = err == nil
+	}
+	return r
+}
+
+// isParked reports whether the segments are the address of a parked event that may be changed.
+func (c *console) isParked(segments []string) bool {
+	return len(segments) == 2 && segments[0] == "parked" && c.DeadLetters != nil && c.Write != nil && c.Write.Parked != nil
+}
+
+// parkedURL returns the address of the form for a parked event, or an empty text if nobody may change it.
+func (c *console) parkedURL(messageID string) string {
+	if !c.isParked([]string{"parked", messageID}) {
+		return ""
+	}
+	return c.Prefix + "/parked/" + url.PathEscape(messageID)
+}
+
+// parkedForm reads the page on which a user confirms the change of a parked event.
+func (c *console) parkedForm(ctx context.Context, messageID string) (*page, error) {
+	messages, err := c.DeadLetters.Read(ctx, parkedMax)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range messages {
+		if m.ID == messageID {
+			row := c.parkedRow(m)
+			row.Open = true
+			return &page{Name: "parked-form", Title: "Redrive or drop", Data: row, Static: true}, nil
+		}
+	}
+	return nil, notOffered(deadletter.ErrNotOffered)
+}
+
+// notOffered returns the page for a parked event that no queue offers.
+func notOffered(err error) *problem {
+	return notFound("The parked event is not there.", err.Error()+". It was redriven or dropped, another reader has just received it, or earlier events of its instance hold it back.")
+}
+
+// postParked redrives or drops a parked event.
+func (c *console) postParked(ctx context.Context, messageID string, form url.Values) (answer, error) {
+	var err error
+	key := ""
+	switch form.Get("do") {
+	case "redrive":
+		key, err = "redriven", c.Write.Parked.Redrive(ctx, messageID)
+	case "drop":
+		key, err = "dropped", c.Write.Parked.Drop(ctx, messageID)
+	default:
+		return answer{}, &problem{http.StatusBadRequest, "The form cannot be read.", "Expected redrive or drop. Nothing was changed."}
+	}
+	c.mu.Lock()
+	c.parked = parkedCount{} // Count again.
+	c.mu.Unlock()
+	switch {
+	case errors.Is(err, deadletter.ErrNotOffered):
+		return answer{}, notOffered(err)
+	case err != nil:
+		return answer{}, &problem{http.StatusBadGateway, "The parked event may be unchanged.", err.Error() + ". See the parked events, and try again."}
+	}
+	return answer{location: c.Prefix + "/parked?" + url.Values{key: {messageID}}.Encode()}, nil
 }

@@ -128,6 +128,7 @@ func newWorld(t *testing.T, change func(*console.Config)) *world {
 	}
 	w.url = create("settle.fifo", map[string]string{"FifoQueue": "true"})
 	w.dead = deadletter.Queues{Client: w.queues, URLs: []string{create("dead.fifo", map[string]string{"FifoQueue": "true"})}}
+	w.dead.Sources = map[string]string{w.dead.URLs[0]: w.url}
 	delay := create("delay", map[string]string{})
 	w.tables = dynamodb.NewFromConfig(settings)
 	must(dynamostore.CreateIndexedTable(t.Context(), w.tables, "settle"))
@@ -151,7 +152,7 @@ func newWorld(t *testing.T, change func(*console.Config)) *world {
 	})
 	w.config = console.Config{
 		Machines: w.machines, Store: w, DeadLetters: w.dead, Title: "a test", Poll: 250 * time.Millisecond,
-		Write: &console.Write{Queue: sqsqueue.New(w.queues, w.url, w.dead.URLs[0]), Store: w.store},
+		Write: &console.Write{Queue: sqsqueue.New(w.queues, w.url, w.dead.URLs[0]), Store: w.store, Parked: w.dead},
 	}
 	if change != nil {
 		change(&w.config)

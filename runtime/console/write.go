@@ -17,9 +17,19 @@ type Write struct {
 	// Queue receives the events that forms send. Store reserves their IDs.
 	Queue producer.Queue
 	Store producer.Store
+	// Parked redrives and drops parked events. Without it, the console only shows them.
+	Parked Parked
 	// Command is the beginning of the command line that sends the same event: settle send with the flags that lead to
 	// Queue and Store. Defaults to "settle send".
 	Command string
+}
+
+// Parked changes parked events. deadletter.Queues implements it.
+type Parked interface {
+	// Redrive sends the event to its queue again, and Drop deletes it. Both fail with deadletter.ErrNotOffered if the
+	// event cannot be found.
+	Redrive(ctx context.Context, messageID string) error
+	Drop(ctx context.Context, messageID string) error
 }
 
 // formBytesMax limits a posted form. A form may encode a byte of an event as three.
@@ -80,6 +90,10 @@ func (c *console) findForm(path string) (func(context.Context, url.Values) (answ
 	case isEvent(segments):
 		return func(ctx context.Context, form url.Values) (answer, error) {
 			return c.postEvent(ctx, segments[1]+"/"+segments[2], segments[4], form)
+		}, nil
+	case c.isParked(segments):
+		return func(ctx context.Context, form url.Values) (answer, error) {
+			return c.postParked(ctx, segments[1], form)
 		}, nil
 	}
 	return nil, &problem{http.StatusMethodNotAllowed, "This page has no form.", "Nothing was changed."}

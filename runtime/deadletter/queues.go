@@ -3,15 +3,23 @@ package deadletter
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
-// Queues are the dead-letter queues of a stack, for a reader that only shows their messages.
+// Queues are the dead-letter queues of a stack.
 type Queues struct {
 	Client *sqs.Client
 	URLs   []string
+	// Sources are the URLs of the queues that receive redriven messages, by the URLs of their dead-letter queues. Only
+	// Redrive uses it.
+	Sources map[string]string
 }
+
+// ErrNotOffered is returned if no queue offers the message. The message may be in flight or gone, or a FIFO queue holds
+// it back.
+var ErrNotOffered = errors.New("no dead-letter queue offers the message now")
 
 // Count returns about how many messages the queues have. It makes one request for each queue.
 func (q Queues) Count(ctx context.Context) (int, error) {
@@ -49,4 +57,43 @@ func readQueue(ctx context.Context, r *Reader, limit int) ([]*Message, error) {
 		messages = append(messages, m)
 	}
 	return messages, errors.Join(failed, r.Close(ctx))
+}
+
+// Redrive sends the message with the ID to the source of its queue, and deletes it from the dead-letter queue. It fails
+// with ErrNotOffered, or as Reader.Redrive does.
+func (q Queues) Redrive(ctx context.Context, id string) error {
+	return q.change(ctx, id, func(ctx context.Context, r *Reader, chosen func(*Message) bool, done func()) error {
+		to, known := q.Sources[r.URL()]
+		if !known {
+			return fmt.Errorf("no source is configured for the dead-letter queue %s", r.URL())
+		}
+		_, err := r.Redrive(ctx, to, chosen, done)
+		return err
+	})
+}
+
+// Drop deletes the message with the ID. It fails with ErrNotOffered, or as Reader.Drop does.
+func (q Queues) Drop(ctx context.Context, id string) error {
+	return q.change(ctx, id, func(ctx context.Context, r *Reader, chosen func(*Message) bool, done func()) error {
+		_, err := r.Drop(ctx, chosen, done)
+		return err
+	})
+}
+
+// change calls `change` with each queue until the message is found. `change` calls `done` when it has changed the
+// message, which ends its context.
+func (q Queues) change(ctx context.Context, id string, change func(ctx context.Context, r *Reader, chosen func(*Message) bool, done func()) error) error {
+	for _, url := range q.URLs {
+		r, changed := NewReader(q.Client, url, Hidden), false
+		within, stop := context.WithCancel(ctx)
+		err := change(within, r, func(m *Message) bool { return m.ID == id }, func() { changed = true; stop() })
+		stop()
+		if changed {
+			err = nil // It only says that the context has ended.
+		}
+		if err = errors.Join(err, r.Close(ctx)); err != nil || changed {
+			return err
+		}
+	}
+	return ErrNotOffered
 }

@@ -29,8 +29,8 @@ const consolePort = "7390"
 type consoleCommand struct {
 	tableFlags
 	DeadLetterQueue string        `name:"dead-letter-queue" default:"settle-dlq.fifo" env:"SETTLE_DEAD_LETTER_QUEUE_URL" placeholder:"NAME|URL" help:"The dead-letter queue (${default}). Without permission for it, the console shows no parked events."`
-	Queue           string        `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue for the events that you send with --write (${default})."`
-	Write           bool          `help:"Let the console send events. Without it, the console only reads."`
+	Queue           string        `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue to which --write sends events (${default})."`
+	Write           bool          `help:"Let the console send events, and redrive and drop parked ones. Without it, the console only reads."`
 	Port            uint16        `default:"${console_port}" help:"The port of the console, on 127.0.0.1; 0 picks a free one (${default})."`
 	Every           time.Duration `default:"5s" help:"How often an open page reads the table, at least 250ms (${default})."`
 	Open            bool          `help:"Open the console in your browser."`
@@ -67,6 +67,13 @@ func (c *consoleCommand) Run(ctx context.Context, s *session) error {
 			return c.explain(s, err)
 		}
 		config.Write, access = &console.Write{Queue: sqsqueue.New(client, url, ""), Store: store, Command: s.hint("send")}, "It can send events"
+		if dead, shown := config.DeadLetters.(deadletter.Queues); shown {
+			if err := checkQueues(dead.URLs[0], url, c.DeadLetterQueue, c.Queue); err != nil {
+				return err
+			}
+			dead.Sources = map[string]string{dead.URLs[0]: url}
+			config.Write.Parked = dead
+		}
 	}
 	pages, err := console.New(config)
 	if err != nil {

@@ -97,7 +97,7 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 		if err != nil {
 			return err
 		}
-		if err := c.checkQueues(r.URL(), url); err != nil {
+		if err := checkQueues(r.URL(), url, c.DeadLetterQueue, c.Queue); err != nil {
 			return err
 		}
 		done, err := r.Redrive(ctx, url, choice.chosen, progress.add)
@@ -139,13 +139,14 @@ func noteOthers(ctx context.Context, s *session, r *deadletter.Reader, moved int
 	return err
 }
 
-// checkQueues returns an error if only one of the two queues is a FIFO queue. It runs before anything is received.
-func (c *dlqRedriveCommand) checkQueues(from, to string) error {
+// checkQueues returns an error if only one of the two queues is a FIFO queue. from and to are their URLs, deadLetterQueue
+// and queue are the values of the flags. Call it before anything is received.
+func checkQueues(from, to, deadLetterQueue, queue string) error {
 	if deadletter.IsFIFO(from) == deadletter.IsFIFO(to) {
 		return nil
 	}
 	kinds := map[bool]string{true: "a FIFO queue", false: "a standard queue"}
-	return fmt.Errorf("%w: --queue: expected %s like the dead-letter queue %s, got %s", errUsage, kinds[deadletter.IsFIFO(from)], c.DeadLetterQueue, c.Queue)
+	return fmt.Errorf("%w: --queue: expected %s like the dead-letter queue %s, got %s", errUsage, kinds[deadletter.IsFIFO(from)], deadLetterQueue, queue)
 }
 
 type dlqDropCommand struct {

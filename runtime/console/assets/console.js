@@ -1,7 +1,6 @@
 // The console's pages work without this script. It follows the store, counts time, and marks the chart.
 import { Chart } from "./chart.js";
 import { tick, setNow } from "./clock.js";
-import "./copy.js";
 
 const body = document.body;
 const part = (name) => document.querySelector(`[data-part="${name}"]`);
@@ -155,3 +154,18 @@ document.addEventListener("visibilitychange", () => (document.hidden ? disconnec
 addEventListener("pagehide", disconnect);
 addEventListener("pageshow", connect);
 connect();
+
+// Buttons that copy a text. Browsers have a clipboard only for localhost and HTTPS.
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.hidden = !navigator.clipboard;
+  button.addEventListener("click", async () => {
+    const label = button.textContent;
+    try {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Copy the text below by hand";
+    }
+    setTimeout(() => { button.textContent = label; }, 2000);
+  });
+}

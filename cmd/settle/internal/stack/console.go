@@ -26,10 +26,14 @@ func (s *Stack) withConsole(api http.Handler, queues queueURLs) (http.Handler, e
 		title, send = append(title, s.aws.URL()), "AWS_ENDPOINT_URL="+s.aws.URL()+" "+send
 	}
 	client := sqs.NewFromConfig(s.AWS())
+	parked := deadletter.Queues{
+		Client: client, URLs: []string{queues.deadLetter, queues.delayDeadLetter, queues.executionsDeadLetter},
+		Sources: map[string]string{queues.deadLetter: queues.fifo, queues.delayDeadLetter: queues.delay, queues.executionsDeadLetter: queues.executions},
+	}
 	pages, err := console.New(console.Config{
 		Machines: s.machines, Store: s.store, Title: strings.Join(append(title, "table "+Table), " · "), Prefix: ConsolePrefix,
-		DeadLetters: deadletter.Queues{Client: client, URLs: []string{queues.deadLetter, queues.delayDeadLetter, queues.executionsDeadLetter}},
-		Write:       &console.Write{Queue: sqsqueue.New(client, queues.fifo, ""), Store: s.store, Command: send},
+		DeadLetters: parked,
+		Write:       &console.Write{Queue: sqsqueue.New(client, queues.fifo, ""), Store: s.store, Parked: parked, Command: send},
 		Poll:        consolePoll, AllowHosts: s.config.AllowHosts, Now: s.config.Now,
 	})
 	if err != nil {

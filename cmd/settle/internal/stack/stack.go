@@ -317,7 +317,7 @@ const (
 )
 
 // queueURLs are the URLs of the queues for clients in this process.
-type queueURLs struct{ fifo, deadLetter, delay, delayDeadLetter, executionsDeadLetter string }
+type queueURLs struct{ fifo, deadLetter, delay, delayDeadLetter, executions, executionsDeadLetter string }
 
 // createQueues creates the queues, the dead-letter queues first. Existing queues of a data folder get the current
 // attributes.
@@ -333,7 +333,7 @@ func createQueues(ctx context.Context, client *sqs.Client, visibilityTimeout tim
 		{DelayDeadLetterQueue, "", nil, &urls.delayDeadLetter},
 		{DelayQueue, DelayDeadLetterQueue, nil, &urls.delay},
 		{ExecutionsDeadLetterQueue, "", nil, &urls.executionsDeadLetter},
-		{ExecutionsQueue, ExecutionsDeadLetterQueue, nil, new(string)},
+		{ExecutionsQueue, ExecutionsDeadLetterQueue, nil, &urls.executions},
 	} {
 		attributes := map[string]string{
 			string(types.QueueAttributeNameVisibilityTimeout):      seconds(visibilityTimeout),
