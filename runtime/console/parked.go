@@ -61,7 +61,7 @@ func (c *console) isParked(segments []string) bool {
 	return len(segments) == 2 && segments[0] == "parked" && c.DeadLetters != nil && c.Write != nil && c.Write.Parked != nil
 }
 
-// parkedURL returns the address of the form for a parked event, or an empty text if nobody may change it.
+// parkedURL returns the address of the form for a parked event, or an empty text if this console may not change it.
 func (c *console) parkedURL(messageID string) string {
 	if !c.isParked([]string{"parked", messageID}) {
 		return ""
@@ -92,8 +92,8 @@ func notOffered(err error) *problem {
 
 // postParked redrives or drops a parked event.
 func (c *console) postParked(ctx context.Context, messageID string, form url.Values) (answer, error) {
+	var key string
 	var err error
-	key := ""
 	switch form.Get("do") {
 	case "redrive":
 		key, err = "redriven", c.Write.Parked.Redrive(ctx, messageID)
