@@ -79,6 +79,11 @@ func TestDevAndConsoleServePagesAndStopWithOpenStreams(t *testing.T) {
 		followed(t, base+"live/machines/signup")
 	}
 	contains(t, get(t, address), "table settle", "every 5 s")
+	const form = "instances/signup/42/events/VERIFY"
+	contains(t, get(t, d.gateway+"/console/"+form), `value="send"`, "settle dev")
+	if page := get(t, address+"instances/signup/42"); strings.Contains(page, form) {
+		t.Error("expected no forms without --write")
+	}
 	stop()
 	if code := <-ended; code != command.ExitDone {
 		t.Errorf("expected exit code 0, got %d and %s", code, errOut.String())

@@ -170,7 +170,7 @@ costs. docs/console.md describes the pages, the permissions, and how to mount th
 
 With --write, forms send events as settle send does, and redrive and drop parked ones. Without it, the console only reads. It
 shows contexts and parked events to everybody who can reach the port, and never task tokens. settle dev serves the console
-too, at /console/ of its gateway. It always can send events there.
+too, at /console/ of its gateway. That console can always write.
 
   settle console --open
   settle console --write
