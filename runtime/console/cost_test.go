@@ -64,8 +64,8 @@ func TestThePageTellsTheReadUnits(t *testing.T) {
 			m.halves.Store(0)
 			w.page(path, 0)
 			units := float64(m.halves.Load()) / 2
-			hour := units * float64(time.Hour/(5*time.Second)) * 0.125e-6
-			if want := fmt.Sprintf("| %s | %.4g | $%.2g |", label, units, hour); !strings.Contains(string(text), want) {
+			day := units * float64(24*time.Hour/(5*time.Second)) * 0.125e-6
+			if want := fmt.Sprintf("| %s | %.4g | $%.2g |", label, units, day); !strings.Contains(string(text), want) {
 				t.Errorf("docs/console.md: expected the row %s", want)
 			}
 		}

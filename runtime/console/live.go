@@ -220,6 +220,6 @@ const readUnitPrice = 0.125e-6
 
 // costOf describes the cost of following a page.
 func costOf(units float64, interval time.Duration) string {
-	hour := units * readUnitPrice * float64(time.Hour) / float64(interval)
-	return fmt.Sprintf("%.4g read units every %s, about $%.2g an hour", units, duration(interval), hour)
+	day := units * readUnitPrice * float64(24*time.Hour) / float64(interval)
+	return fmt.Sprintf("%.4g read units every %s, about $%.2g a day", units, duration(interval), day)
 }

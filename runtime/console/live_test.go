@@ -161,6 +161,6 @@ func TestAMeteredStreamShowsItsCost(t *testing.T) {
 	inWorld(t, meter, func(t *testing.T, created *world) {
 		w = created
 		w.send("order/1", place)
-		contains(t, w.follow("instances/order/1", 11*time.Second), "1.5 read units every 5 s, about $0.00014 an hour")
+		contains(t, w.follow("instances/order/1", 11*time.Second), "1.5 read units every 5 s, about $0.0032 a day")
 	})
 }
