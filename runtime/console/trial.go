@@ -8,11 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/instanceview"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// trial is what an event would do to an instance. Nothing of it is stored, sent or called.
+// trial is what an event or an operation would do to an instance. Nothing of it is stored, sent or called.
 type trial struct {
 	// Error is why the runtime would park the event, or empty.
 	Error string
@@ -24,7 +25,9 @@ type trial struct {
 	Calls            []instanceview.Service
 	Effects          []string
 	After            instanceview.Instance
-	Tree             *node
+	// Migrated says that the instance would have another version of its machine.
+	Migrated bool
+	Tree     *node
 }
 
 // Drawing returns the data of the panel with the chart, which shows the states after a trial.
@@ -48,12 +51,8 @@ func (c *console) try(d *eventData, body json.RawMessage) (*trial, error) {
 		return &trial{Error: err.Error()}, nil //nolint:nilerr // The page shows it.
 	}
 	event.At = c.Now().UTC()
-	t := &trial{}
-	var steps int
-	before.Trace(func(step statechart.Microstep) {
-		steps++
-		t.Left, t.Entered, t.Actions = append(t.Left, step.Exited...), append(t.Entered, step.Entered...), append(t.Actions, step.Actions...)
-	})
+	var steps []statechart.Microstep
+	before.Trace(func(step statechart.Microstep) { steps = append(steps, step) })
 	next, effects, handled, err := before.Apply(event)
 	if err != nil {
 		return &trial{Error: err.Error()}, nil //nolint:nilerr // The page shows it.
@@ -63,21 +62,35 @@ func (c *console) try(d *eventData, body json.RawMessage) (*trial, error) {
 	if after.Snapshot, err = next.Snapshot(); err != nil {
 		return nil, err
 	}
+	t, err := c.resultOf(d.instanceData, after, steps, effects)
+	if err != nil {
+		return nil, err
+	}
+	t.Ignored, t.Deferred = !handled, handled && len(steps) == 0
+	if d.Chart != nil {
+		for _, e := range d.Chart.taken(event.Type, d.State, t.After.State) {
+			d.Marks.Taken = union(d.Marks.Taken, e.keys())
+		}
+	}
+	return t, nil
+}
+
+// resultOf describes the change from the instance to the record `after`, and marks the new states on the chart.
+func (c *console) resultOf(d *instanceData, after instances.Record, steps []statechart.Microstep, effects []statechart.Effect) (*trial, error) {
+	t := &trial{}
+	var err error
 	if t.After, err = instanceview.Of(c.Machines, after); err != nil {
 		return nil, err
 	}
-	t.Ignored, t.Deferred = !handled, handled && steps == 0
-	t.Tree = treeOf(t.After.Context)
+	for _, step := range steps {
+		t.Left, t.Entered, t.Actions = append(t.Left, step.Exited...), append(t.Entered, step.Entered...), append(t.Actions, step.Actions...)
+	}
+	t.Tree, t.Migrated = treeOf(t.After.Context), t.After.Version != d.Version
 	t.Started, t.Stopped = added(d.Instance.Timers, t.After.Timers), added(t.After.Timers, d.Instance.Timers)
 	t.Calls = added(d.Services, t.After.Services)
 	for _, effect := range effects {
 		if _, armed := t.After.Timers[effect.Timer]; effect.Kind != statechart.Schedule || !armed {
 			t.Effects = append(t.Effects, instanceview.EffectText(effect))
-		}
-	}
-	if d.Chart != nil {
-		for _, e := range d.Chart.taken(event.Type, d.State, t.After.State) {
-			d.Marks.Taken = union(d.Marks.Taken, e.keys())
 		}
 	}
 	d.Marks.Active = t.After.State

@@ -3,9 +3,11 @@ package instanceview
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -43,4 +45,20 @@ func EffectText(effect statechart.Effect) string {
 		}
 		return string(effect.Kind)
 	}
+}
+
+// OwedBy returns the effects that a change adds to the outbox of a record, and the names of the tasks that it answers.
+// A consumer performs both.
+func OwedBy(before, after instances.Record) (effects []statechart.Effect, tasks []string) {
+	for _, effect := range after.Outbox {
+		if !slices.ContainsFunc(before.Outbox, func(other statechart.Effect) bool { return other.ID == effect.ID }) {
+			effects = append(effects, effect)
+		}
+	}
+	for _, token := range after.Tokens {
+		if token.Answer != nil && slices.ContainsFunc(before.Tokens, func(other instances.Token) bool { return other.Key == token.Key && other.Answer == nil }) {
+			tasks = append(tasks, token.Name)
+		}
+	}
+	return effects, tasks
 }

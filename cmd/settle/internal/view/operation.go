@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
@@ -57,15 +56,12 @@ func OperationOf(op instances.Operation, before, after instances.Record, steps [
 		old["kept"], young["kept"] = before.Kept, after.Kept
 	}
 	o.Changes = compare(nil, "", old, young)
-	for _, effect := range after.Outbox {
-		if !slices.ContainsFunc(before.Outbox, func(other statechart.Effect) bool { return other.ID == effect.ID }) {
-			o.Effects = append(o.Effects, instanceview.EffectText(effect))
-		}
+	effects, tasks := instanceview.OwedBy(before, after)
+	for _, effect := range effects {
+		o.Effects = append(o.Effects, instanceview.EffectText(effect))
 	}
-	for _, token := range after.Tokens {
-		if token.Answer != nil && slices.ContainsFunc(before.Tokens, func(other instances.Token) bool { return other.Key == token.Key && other.Answer == nil }) {
-			o.Effects = append(o.Effects, "answer the task "+token.Name)
-		}
+	for _, task := range tasks {
+		o.Effects = append(o.Effects, "answer the task "+task)
 	}
 	return o, nil
 }
