@@ -1,6 +1,7 @@
 // Package console serves a web console for Settle: machines with the number of instances in each state, instances with
 // their charts and timelines, and parked events. Pages follow the store while they are open. With Config.Write, forms
-// send events, and redrive and drop parked ones. Without it, the console only reads.
+// send events, redrive and drop parked ones, and stop, terminate, move, keep and unkeep instances. Without it, the
+// console only reads.
 //
 //	handler, err := console.New(console.Config{Machines: machines, Store: store, Title: "settle · eu-west-1"})
 //	mux.Handle("/console/", login(handler))
@@ -51,7 +52,8 @@ type Config struct {
 	Store    Store
 	// DeadLetters are the parked events. Without it, the console has no page for them.
 	DeadLetters DeadLetters
-	// Write lets the console send events, and redrive and drop parked ones. Without it, the console only reads.
+	// Write lets the console send events, redrive and drop parked ones, and change instances. Without it, the console
+	// only reads.
 	Write *Write
 	// Title says what the console is connected to, such as "settle dev · table settle". Each page shows it.
 	Title string
@@ -199,6 +201,10 @@ func (c *console) find(path string, query url.Values) (builder, error) {
 	case isEvent(segments) && c.Write != nil:
 		return func(ctx context.Context) (*page, error) {
 			return c.eventPage(ctx, segments[1]+"/"+segments[2], segments[4])
+		}, nil
+	case c.isOperation(segments):
+		return func(ctx context.Context) (*page, error) {
+			return c.operationPage(ctx, segments[1]+"/"+segments[2], segments[4], query)
 		}, nil
 	case path == "parked" && c.DeadLetters != nil:
 		return func(ctx context.Context) (*page, error) { return c.parkedPage(ctx, query) }, nil

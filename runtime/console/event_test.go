@@ -124,11 +124,12 @@ func TestAReadOnlyConsoleRefusesAllForms(t *testing.T) {
 	inWorld(t, func(c *console.Config) { c.Write = nil }, func(t *testing.T, w *world) {
 		w.send("order/1", place)
 		w.page("instances/order/1/events/CALL", 404)
-		for _, path := range append(paths, "parked", "instances/order/1/events/CALL") {
+		w.page("instances/order/1/operate/stop", 404)
+		for _, path := range append(paths, "parked", "instances/order/1/events/CALL", "instances/order/1/operate/stop") {
 			if got := w.post(path, with("do", "send", "token", ""), nil); got.Code != http.StatusMethodNotAllowed {
 				t.Errorf("%s: got %d", path, got.Code)
 			}
-			if page := w.call(path, nil).Body.String(); strings.Contains(page, `method="post"`) || strings.Contains(page, "/events/") {
+			if page := w.call(path, nil).Body.String(); strings.Contains(page, `method="post"`) || strings.Contains(page, "/events/") || strings.Contains(page, "/operate/") {
 				t.Errorf("%s offers a form", path)
 			}
 		}

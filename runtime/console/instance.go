@@ -47,8 +47,8 @@ type instanceData struct {
 	Failed     []instances.FailedEffect
 	Reason     string // why the last event was parked
 	Tree, Out  *node
-	// Sent is the ID of the message that a form has just sent, or empty.
-	Sent string
+	// Sent is the ID of the message that a form has just sent, or empty. Changed is the notice after an operation.
+	Sent, Changed string
 }
 
 // marks are the marks on a chart. Its JSON form is in the page, and in the page's stream.
@@ -97,14 +97,15 @@ type child struct {
 }
 
 // instancePage reads the page of the instance with the name machine/id. The query has the number of a transition in "at",
-// and the ID of the message that a form has just sent in "sent". Both are optional.
+// the ID of the message that a form has just sent in "sent", and the operation that it has just made in "changed". All
+// are optional.
 func (c *console) instancePage(ctx context.Context, name string, query url.Values) (*page, error) {
 	data, _, err := c.readInstance(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	data.goTo(query.Get("at"))
-	data.Sent = query.Get("sent")
+	data.Sent, data.Changed = query.Get("sent"), doneText(query.Get("changed"))
 	return &page{
 		Name: "instance", Title: name, Data: data,
 		Parts: []string{"instance-head", "instance-say", "instance-marks", "instance-side", "instance-timeline", "instance-context"},

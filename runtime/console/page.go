@@ -83,6 +83,7 @@ func (c *console) servePage(w http.ResponseWriter, r *http.Request, path string)
 	}
 	v := c.view(ctx, p)
 	query.Del("at")
+	query.Del("changed")
 	if query.Del("sent"); !p.Static {
 		v.LiveURL = c.Prefix + "/live/" + path
 		if len(query) > 0 {
@@ -128,7 +129,7 @@ func (c *console) parts(v *view) (map[string]string, error) {
 
 func (c *console) parseTemplates() *template.Template {
 	functions := template.FuncMap{
-		"machineURL": c.machineURL, "instanceURL": c.instanceURL, "eventURL": c.eventURL, "parkedURL": c.parkedURL, "stateURL": c.stateURL, "filterURL": c.filterURL, "asset": c.assetURL,
+		"machineURL": c.machineURL, "instanceURL": c.instanceURL, "eventURL": c.eventURL, "operationURL": c.operationURL, "parkedURL": c.parkedURL, "stateURL": c.stateURL, "filterURL": c.filterURL, "asset": c.assetURL,
 		"clock": clock, "stamp": stamp, "full": full, "json": asJSON, "last": lastSegment, "duration": duration, "plural": plural,
 		"list": func(values ...any) []any { return values },
 	}

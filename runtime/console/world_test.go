@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -49,7 +50,8 @@ type call struct {
 	Notes map[string]int `json:"notes,omitempty"`
 }
 
-// order returns a machine with regions, a timer with a guard, a service, an eventless transition and a failed state.
+// order returns a machine with regions, a timer with a guard, a service, an eventless transition and a failed state. Only
+// an operator can move an instance to soon, which has a short timer, and to broken, whose entry fails.
 func order() durable.Machine {
 	type (
 		on    = statechart.Transition[note]
@@ -61,6 +63,8 @@ func order() durable.Machine {
 	keep := statechart.Assign("keep", func(n *note, payload note) { n.Text = payload.Text })
 	count := statechart.Update("count", func(n *note) { n.Calls++ })
 	few := statechart.If("few", func(n note) bool { return n.Calls < 2 })
+	fail := statechart.TryAssign("fail", func(*note, statechart.Event) error { return errors.New("out of paper") })
+	never := statechart.If("never", func(note) bool { return false })
 	pack := statechart.ServiceFunc("pack", func(context.Context, note, statechart.Call) (string, error) { return "", nil })
 	return durable.Host(statechart.Must(statechart.Definition[note]{
 		ID: "order", Version: 1, Parallel: true,
@@ -71,9 +75,11 @@ func order() durable.Machine {
 			{ID: "work", Initial: "new", States: []state{
 				{ID: "new", Tags: settled, On: []on{{Event: "PLACE", Target: "packing", Actions: do{keep}}}},
 				{ID: "packing", Invoke: []statechart.Invoke[note]{{Service: pack, OnDone: []on{{Target: "checking"}}, OnError: []on{{Target: "cancelled"}}}}},
-				{ID: "checking", Always: []on{{Target: "waiting"}}},
+				{ID: "checking", Always: []on{{Target: "soon", Guard: never}, {Target: "broken", Guard: never}, {Target: "waiting"}}},
 				{ID: "waiting", Tags: settled, On: []on{{Event: "CALL", Actions: do{count}}, {Event: "CANCEL", Target: "cancelled"}},
 					After: []after{{ID: "reminder", Delay: time.Hour, Target: "packing", Guard: few}, {ID: "reminder", Delay: time.Hour, Target: "cancelled"}}},
+				{ID: "soon", Tags: settled, After: []after{{Delay: time.Second, Target: "cancelled"}}},
+				{ID: "broken", Tags: settled, Entry: do{fail}, On: []on{{Event: "CANCEL", Target: "cancelled"}}},
 				{ID: "cancelled", Type: statechart.Final, Tags: []string{"failed"}},
 			}},
 			{ID: "mood", Initial: "calm", States: []state{
@@ -81,7 +87,7 @@ func order() durable.Machine {
 				{ID: "busy", Tags: settled},
 			}},
 		},
-	}), durable.MachineConfig{StartedBy: []string{"PLACE"}})
+	}), durable.MachineConfig{StartedBy: []string{"PLACE"}, Retention: 90 * 24 * time.Hour})
 }
 
 // world is a consumer on local AWS, and a console for it.
@@ -96,6 +102,8 @@ type world struct {
 	config   console.Config
 	handler  http.Handler
 	sent     int
+	// fireTimers makes timers fire when they are due. Before the call, no timer fires.
+	fireTimers func()
 	// loads and counts count the reads of the console. failing makes them fail.
 	loads, counts atomic.Int64
 	failing       atomic.Bool
@@ -133,18 +141,23 @@ func newWorld(t *testing.T, change func(*console.Config)) *world {
 	w.tables = dynamodb.NewFromConfig(settings)
 	must(dynamostore.CreateIndexedTable(t.Context(), w.tables, "settle"))
 	w.store = dynamostore.NewIndexed(w.tables, "settle")
-	loop, err := durable.New(w.machines, durable.Ports{
-		Store: w.store, Queue: sqsqueue.New(w.queues, w.url, w.dead.URLs[0]), Timers: schedule.NewDelayQueue(w.queues, delay, time.Now),
-	}, durable.Config{Logger: slog.New(slog.DiscardHandler)})
+	queue, delays := sqsqueue.New(w.queues, w.url, w.dead.URLs[0]), schedule.NewDelayQueue(w.queues, delay, time.Now)
+	loop, err := durable.New(w.machines, durable.Ports{Store: w.store, Queue: queue, Timers: delays}, durable.Config{Logger: slog.New(slog.DiscardHandler)})
 	must(err)
 	ctx, stop := context.WithCancel(context.Background())
 	var polls sync.WaitGroup
-	polls.Go(func() {
-		source := awslocal.EventSource{Queue: "settle.fifo", Timeout: 10 * time.Second, ReportBatchItemFailures: true}
-		if err := cloud.Poll(ctx, source, func() awslocal.Invoker { return lambda.NewHandler(sqsqueue.Handler(loop)) }); err != nil {
-			t.Error(err)
-		}
-	})
+	poll := func(queue string, handler any) {
+		polls.Go(func() {
+			source := awslocal.EventSource{Queue: queue, Timeout: 10 * time.Second, ReportBatchItemFailures: true}
+			if err := cloud.Poll(ctx, source, func() awslocal.Invoker { return lambda.NewHandler(handler) }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	poll("settle.fifo", sqsqueue.Handler(loop))
+	w.fireTimers = func() {
+		poll("delay", sqsqueue.EachHandler(slog.New(slog.DiscardHandler), schedule.NewForwarder(delays, nil, queue).Forward))
+	}
 	t.Cleanup(func() {
 		stop()
 		polls.Wait()
@@ -152,7 +165,7 @@ func newWorld(t *testing.T, change func(*console.Config)) *world {
 	})
 	w.config = console.Config{
 		Machines: w.machines, Store: w, DeadLetters: w.dead, Title: "a test", Poll: 250 * time.Millisecond,
-		Write: &console.Write{Queue: sqsqueue.New(w.queues, w.url, w.dead.URLs[0]), Store: w.store, Parked: w.dead},
+		Write: &console.Write{Queue: queue, Store: w.store, By: "a test user", Parked: w.dead},
 	}
 	if change != nil {
 		change(&w.config)

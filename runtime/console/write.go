@@ -9,19 +9,30 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/settle-run/settle/runtime/operations"
 	"github.com/settle-run/settle/runtime/producer"
 )
 
 // Write lets the console change things. Queue and Store are required.
 type Write struct {
-	// Queue receives the events that forms send. Store reserves their IDs.
+	// Queue receives the events that forms send. Store reserves their IDs, and stores operations.
 	Queue producer.Queue
-	Store producer.Store
+	Store WriteStore
+	// By identifies the operator, such as an ARN. The history of each instance that a user stops, terminates, moves,
+	// keeps or unkeeps contains it. Without it, the console has no such operations.
+	By string
 	// Parked redrives and drops parked events. Without it, the console only shows them.
 	Parked Parked
 	// Command is the beginning of the command line that sends the same event: settle send with the flags that lead to
 	// Queue and Store. Defaults to "settle send".
 	Command string
+}
+
+// WriteStore is the part of the store that Write needs. *dynamostore.Store implements it. If the table has an index, the
+// store must come from dynamostore.NewIndexed.
+type WriteStore interface {
+	producer.Store
+	operations.Store
 }
 
 // Parked changes parked events. deadletter.Queues implements it.
@@ -90,6 +101,10 @@ func (c *console) findForm(path string) (func(context.Context, url.Values) (answ
 	case isEvent(segments):
 		return func(ctx context.Context, form url.Values) (answer, error) {
 			return c.postEvent(ctx, segments[1]+"/"+segments[2], segments[4], form)
+		}, nil
+	case c.isOperation(segments):
+		return func(ctx context.Context, form url.Values) (answer, error) {
+			return c.postOperation(ctx, segments[1]+"/"+segments[2], segments[4], form)
 		}, nil
 	case c.isParked(segments):
 		return func(ctx context.Context, form url.Values) (answer, error) {

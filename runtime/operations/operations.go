@@ -1,5 +1,5 @@
 // Package operations applies operators' changes to stored instances: it reads the instance, computes the change with
-// [durable.Operate], stores it on condition of the revision, and wakes the instance. The command line uses it.
+// [durable.Operate], stores it on condition of the revision, and wakes the instance. The command line and the console use it.
 package operations
 
 import (

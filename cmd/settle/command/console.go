@@ -30,7 +30,7 @@ type consoleCommand struct {
 	tableFlags
 	DeadLetterQueue string        `name:"dead-letter-queue" default:"settle-dlq.fifo" env:"SETTLE_DEAD_LETTER_QUEUE_URL" placeholder:"NAME|URL" help:"The dead-letter queue (${default}). Without permission for it, the console shows no parked events."`
 	Queue           string        `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue to which --write sends events (${default})."`
-	Write           bool          `help:"Let the console send events, and redrive and drop parked ones. Without it, the console only reads."`
+	Write           bool          `help:"Let the console send events, redrive and drop parked ones, and change instances. Without it, the console only reads."`
 	Port            uint16        `default:"${console_port}" help:"The port of the console, on 127.0.0.1; 0 picks a free one (${default})."`
 	Every           time.Duration `default:"5s" help:"How often an open page reads the table, at least 250ms (${default})."`
 	Open            bool          `help:"Open the console in your browser."`
@@ -49,7 +49,7 @@ func (c *consoleCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	store := dynamostore.New(meteredClient{dynamodb.NewFromConfig(loaded), &s.read}, c.Table)
+	store := dynamostore.NewIndexed(meteredClient{dynamodb.NewFromConfig(loaded), &s.read}, c.Table)
 	config := console.Config{
 		Machines: machines, Store: store, Now: s.Now,
 		Title: c.title(loaded), Poll: c.Every, ReadUnits: func() float64 { return float64(s.read.halves.Load()) / 2 },
@@ -66,7 +66,11 @@ func (c *consoleCommand) Run(ctx context.Context, s *session) error {
 		if err != nil {
 			return c.explain(s, err)
 		}
-		config.Write, access = &console.Write{Queue: sqsqueue.New(client, url, ""), Store: store, Command: s.hint("send")}, "It can send events"
+		by, err := identity(ctx, s, c.tableFlags, loaded)
+		if err != nil {
+			return c.explain(s, err)
+		}
+		config.Write, access = &console.Write{Queue: sqsqueue.New(client, url, ""), Store: store, By: by, Command: s.hint("send")}, "It can send events, and change instances"
 		if dead, shown := config.DeadLetters.(deadletter.Queues); shown {
 			if err := checkQueues(dead.URLs[0], url, c.DeadLetterQueue, c.Queue); err != nil {
 				return err

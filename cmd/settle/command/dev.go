@@ -126,7 +126,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 		return hosted
 	}, stack.Config{
 		Clock: clock, AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), AllowHosts: c.AllowHosts, Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger, Committed: handler.Committed,
-		Consumer: c.Consumer, ConsumerEnv: consumerEnv, ConsumerLogs: s.raw, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
+		Consumer: c.Consumer, ConsumerEnv: consumerEnv, ConsumerLogs: s.raw, Operator: s.localUser(), Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; stop the process that listens there, or choose other ports with --aws-port and --http-port (0 picks a free one)", err)

@@ -168,9 +168,11 @@ guards and services by name. The config is the same for all instances.
 its chart, timeline, timers and context, and the parked events. Open pages follow the table. The header shows what that
 costs. docs/console.md describes the pages, the permissions, and how to mount the console in a server of your own.
 
-With --write, forms send events as settle send does, and redrive and drop parked ones. Without it, the console only reads. It
-shows contexts and parked events to everybody who can reach the port, and never task tokens. settle dev serves the console
-too, at /console/ of its gateway. That console can always write.
+With --write, forms send events as settle send does, redrive and drop parked ones, and stop, terminate, move, keep and unkeep
+instances. The history of a changed instance records your AWS identity. Without --write, the console only reads.
+
+The console shows contexts and parked events to everybody who can reach the port, and never task tokens. settle dev serves
+the console too, at /console/ of its gateway. That console can always write.
 
   settle console --open
   settle console --write

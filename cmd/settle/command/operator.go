@@ -49,17 +49,26 @@ func (o *operator) note(format string, args ...any) {
 // newOperator creates the clients, and determines the operator's identity for the history.
 func newOperator(ctx context.Context, s *session, table tableFlags, queue string, dryRun bool) (*operator, error) {
 	o, err := connect(ctx, s, table, queue, dryRun)
-	if err != nil || table.Local {
-		o.by = "local user " + s.User
-		return o, err
+	if err == nil {
+		o.by, err = identity(ctx, s, table, o.settings)
 	}
-	output, err := sts.NewFromConfig(o.settings).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
-	if err != nil {
-		return o, fmt.Errorf("finding out who you are, for the history: %w", err)
-	}
-	o.by = aws.ToString(output.Arn)
-	return o, nil
+	return o, err
 }
+
+// identity returns the user's identity for the history of instances.
+func identity(ctx context.Context, s *session, table tableFlags, settings aws.Config) (string, error) {
+	if table.Local {
+		return s.localUser(), nil
+	}
+	output, err := sts.NewFromConfig(settings).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return "", fmt.Errorf("finding out who you are, for the history: %w", err)
+	}
+	return aws.ToString(output.Arn), nil
+}
+
+// localUser returns the identity of the user for the history of dev's instances.
+func (s *session) localUser() string { return "local user " + s.User }
 
 // connect creates the clients. It writes nothing.
 func connect(ctx context.Context, s *session, table tableFlags, queue string, dryRun bool) (*operator, error) {

@@ -92,6 +92,9 @@ type Config struct {
 	Clock *awslocal.Clock
 	// Logger receives the log of the functions. Defaults to slog.Default.
 	Logger *slog.Logger
+	// Operator is the identity that the history keeps for changes in the console. Empty means that the console changes no
+	// instances.
+	Operator string
 	// Committed is called for each commit of the consumer in this process. Nil means that the stack logs the
 	// transitions.
 	Committed func(ctx context.Context, committed durable.Committed)

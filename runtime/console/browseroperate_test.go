@@ -1,0 +1,67 @@
+package console_test
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+func TestABrowserStopsAnInstance(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.w.send("order/1", place)
+	b.open("instances/order/1")
+	b.do(chromedp.Click(chromedp.CSS(`a[href$="/operate/stop"]`)))
+	b.until(`document.querySelector("#trial-title") && document.querySelector("#chart-title").textContent === "Chart after the change"`)
+	b.w.send("order/1", `{"type": "CALL"}`)
+	b.do(chromedp.Focus(chromedp.CSS("#reason")), chromedp.KeyEvent("asked by mail"), chromedp.Click(chromedp.CSS(`[value="operate"]`)))
+	b.until(`document.querySelector("#refusal").textContent.includes("has changed since the dry run") && document.querySelector("#reason").value === "asked by mail"`)
+	b.until(`[...document.querySelectorAll(".head .chip")].some((chip) => chip.textContent === "mood.busy")`)
+	b.mu.Lock()
+	b.logged = nil // The browser logs the status of the conflict.
+	b.mu.Unlock()
+	b.do(chromedp.Click(chromedp.CSS(`[value="operate"]`)))
+	b.until(`location.pathname === "/console/instances/order/1" && document.querySelector(".notice").textContent.startsWith("The instance was stopped.")`)
+	b.until(`document.querySelector("[data-part=instance-say]").textContent.includes("is stopped") && !document.querySelector('a[href$="/operate/stop"]')`)
+	b.until(`document.querySelector("tr[data-number]").innerText.includes("a test user “asked by mail”")`)
+	b.clean()
+}
+
+func TestABrowserMovesAnInstanceAndSeesItsTimerFire(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.w.send("order/1", place)
+	b.w.fireTimers()
+	b.open("instances/order/1/operate/move")
+	b.do(chromedp.Focus(chromedp.CSS("#state")), chromedp.KeyEvent("work.soon"))
+	b.do(chromedp.Focus(chromedp.CSS(".side form button")), chromedp.KeyEvent("\r"))
+	b.until(`location.search === "?state=work.soon" && document.querySelector('.active[data-path="work.soon"]')`)
+	b.do(chromedp.Focus(chromedp.CSS(`[value="operate"]`)), chromedp.KeyEvent("\r"))
+	b.until(`document.querySelector(".notice").textContent.startsWith("The instance was moved.")`)
+	b.until(`document.querySelector('.active[data-path="work.cancelled"]') && document.querySelector('.taken[data-from="work.soon"][data-to="work.cancelled"]')`)
+	b.until(`document.querySelector("tr[data-number]").innerText.includes("1s") && !document.querySelector("[data-countdown]")`)
+	b.clean()
+}
+
+func TestOperationsAreLegibleInBothThemesAndOnAPhone(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.w.send("order/1", place)
+	for _, theme := range []string{"light", "dark"} {
+		b.theme(theme)
+		for _, path := range []string{"stop", "terminate", "keep", "move", "move?state=work.packing", "move?state=work.broken"} {
+			path = "instances/order/1/operate/" + path
+			for _, width := range []int64{390, 1440} {
+				b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(b.http.URL+"/console/"+path))
+				b.until(`document.querySelector("#trial-title, #state-title")`)
+				if got := get[int64](b, `document.documentElement.scrollWidth`); got > width {
+					t.Errorf("%s: the page is %d pixels wide on a screen of %d", path, got, width)
+				}
+			}
+			b.legible(path + ", " + theme)
+		}
+	}
+	b.mu.Lock()
+	b.logged = nil // The refused move logs its status.
+	b.mu.Unlock()
+}
