@@ -96,9 +96,8 @@ type child struct {
 	ID string
 }
 
-// instancePage reads the page of the instance with the name machine/id. The query has the number of a transition in "at",
-// the ID of the message that a form has just sent in "sent", and the operation that it has just made in "changed". All
-// are optional.
+// instancePage reads the page of the instance with the name machine/id. The query may have the number of a transition in
+// "at". After a form, it has the ID of the message in "sent", or the operation in "changed".
 func (c *console) instancePage(ctx context.Context, name string, query url.Values) (*page, error) {
 	data, _, err := c.readInstance(ctx, name)
 	if err != nil {

@@ -132,7 +132,7 @@ func (c *console) readOperation(ctx context.Context, name, kind string, values u
 	if err != nil {
 		return nil, nil, err
 	}
-	data := &operationData{instanceData: of, Operation: operationKinds[at], Reason: strings.ToValidUTF8(values.Get("reason"), "\uFFFD")}
+	data := &operationData{instanceData: of, Operation: operationKinds[at], Reason: values.Get("reason")}
 	if refused := of.refuses(data.Operation.Kind); refused != nil {
 		return nil, nil, refused
 	}
@@ -206,9 +206,6 @@ func (c *console) postOperation(ctx context.Context, name, kind string, form url
 	switch {
 	case err != nil:
 		return answer{}, err
-	case data.record.Revision != revision:
-		data.conflict(p, revision)
-		return answer{page: p}, nil
 	case data.Trial == nil:
 		p.Status = cmp.Or(p.Status, http.StatusBadRequest)
 		return answer{page: p}, nil
@@ -220,7 +217,7 @@ func (c *console) postOperation(ctx context.Context, name, kind string, form url
 	switch {
 	case errors.Is(err, durable.ErrConflict):
 		if p, data, err = c.readOperation(ctx, name, kind, form); err == nil {
-			data.conflict(p, revision)
+			data.refuse(p, http.StatusConflict, fmt.Sprintf("The instance has changed since the dry run, from revision %d to %d. If its timeline shows this change, do not repeat it. Otherwise, confirm the new dry run.", revision, data.record.Revision))
 		}
 		return answer{page: p}, err
 	case errors.Is(err, operations.ErrNotWoken):
@@ -235,11 +232,6 @@ func (c *console) postOperation(ctx context.Context, name, kind string, form url
 		return answer{page: p}, nil
 	}
 	return answer{location: c.instanceURL(name) + "?" + url.Values{"changed": {kind}}.Encode()}, nil
-}
-
-// conflict makes the page say that the instance has changed since the dry run that the user has seen.
-func (d *operationData) conflict(p *page, revision int64) {
-	d.refuse(p, http.StatusConflict, fmt.Sprintf("The instance has changed since the dry run, from revision %d to %d. If its timeline shows this change, do not repeat it. Otherwise, confirm the new dry run.", revision, d.record.Revision))
 }
 
 // wake sends the message that lets a consumer perform the effects of an operation.
