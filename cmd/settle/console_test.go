@@ -81,7 +81,8 @@ func TestDevAndConsoleServePagesAndStopWithOpenStreams(t *testing.T) {
 	contains(t, get(t, address), "table settle", "every 5 s")
 	const form = "instances/signup/42/events/VERIFY"
 	contains(t, get(t, d.gateway+"/console/"+form), `value="send"`, "settle dev")
-	if page := get(t, address+"instances/signup/42"); strings.Contains(page, form) {
+	contains(t, get(t, d.gateway+"/console/instances/signup/42/operate/stop"), "Dry run", "local user alice")
+	if page := get(t, address+"instances/signup/42"); strings.Contains(page, form) || strings.Contains(page, "/operate/") {
 		t.Error("expected no forms without --write")
 	}
 	stop()

@@ -39,7 +39,7 @@ func startDevOf(t *testing.T, config command.Config, flags ...string) devRun {
 	d := devRun{screen: newScreen(t.Context()), stop: stop, ended: make(chan int, 1), config: config}
 	var errOut syncBuffer
 	go func() {
-		code := command.Run(ctx, config, command.Process{Out: d.screen, Err: &errOut, Program: "settle"}, append([]string{"dev", "--aws-port", "0", "--http-port", "0"}, flags...))
+		code := command.Run(ctx, config, command.Process{Out: d.screen, Err: &errOut, Program: "settle", User: "alice"}, append([]string{"dev", "--aws-port", "0", "--http-port", "0"}, flags...))
 		d.ended <- code
 		_ = d.screen.Close() // A pipe's Close returns no error.
 	}()
