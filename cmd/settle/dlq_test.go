@@ -110,7 +110,7 @@ func TestParkedEventsAreListedShownAndReturned(t *testing.T) {
 		for _, event := range listed {
 			all += u.must("dlq", "show", "--local", event.MessageID) + u.must("dlq", "show", "--local", "-o", "json", event.MessageID)
 		}
-		contains(u.t, all, `"token": "(hidden)"`, `"state": "Wait"`, "36 bytes, not a JSON object, hidden because they may contain a task token")
+		contains(u.t, all, `"token": "(hidden)"`, `"state": "Wait"`, "36 bytes, not JSON, hidden because they may contain a task token")
 		if strings.Contains(all, "do-not-print-me") {
 			u.t.Errorf("expected no token, got\n%s", all)
 		}

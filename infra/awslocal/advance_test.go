@@ -281,6 +281,10 @@ func TestAdvance_overtakes_no_message_that_arrives(t *testing.T) {
 			t.Errorf("Poll: %v", err)
 		}
 	})
+	q.sendDelayed("first", 0)
+	for late.count.Load() == 0 { // Without a poller, messages are no work.
+		runtime.Gosched()
+	}
 	sending := make(chan struct{})
 	for range 4 {
 		running.Go(func() {

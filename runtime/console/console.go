@@ -75,6 +75,8 @@ const (
 	pollDefault = 5 * time.Second
 	// readTimeout limits the reads of a page.
 	readTimeout = 20 * time.Second
+	// countTimeout limits the count of parked events.
+	countTimeout = 5 * time.Second
 	// parkedAge is how long the number of parked events is kept, at least.
 	parkedAge = time.Second
 )
@@ -144,6 +146,10 @@ func (c *console) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
+	if err := checkOrigin(r); err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
 	path, below := strings.CutPrefix(r.URL.EscapedPath(), c.Prefix+"/")
 	if r.Method == http.MethodPost && below && c.Write != nil {
 		c.servePost(w, r, path)
@@ -179,6 +185,17 @@ func (c *console) checkHost(host string) error {
 		return nil
 	}
 	return fmt.Errorf("expected localhost, a loopback address or an allowed name as the host of the request, got %q: if you trust this name, add it to AllowHosts", name)
+}
+
+// checkOrigin refuses requests of other sites' scripts and elements, even those that only read: reading parked events hides
+// them from other readers for a moment. A link on another site is allowed. Other methods than GET and HEAD have
+// http.CrossOriginProtection.
+func checkOrigin(r *http.Request) error {
+	site := r.Header.Get("Sec-Fetch-Site")
+	if (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate" {
+		return fmt.Errorf("expected a request of the console's own pages, got one of another site: open the console in a tab of its own")
+	}
+	return nil
 }
 
 // builder reads the data of a page.
@@ -234,6 +251,9 @@ func (c *console) countParked(ctx context.Context) parkedCount {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := time.Now(); c.parked.At.IsZero() || now.Sub(c.parked.At) >= max(c.Poll, parkedAge) {
+		// The count is for all pages, so it does not end with the request that asks first.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
+		defer cancel()
 		count, err := c.DeadLetters.Count(ctx)
 		c.parked = parkedCount{At: now, Count: count, Err: err}
 	}

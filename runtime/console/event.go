@@ -138,7 +138,9 @@ func (d *eventData) fill(form url.Values) (json.RawMessage, error) {
 		}
 		value, err := f.json(text)
 		if err == nil && f.Key == "" {
-			err = json.Unmarshal(value, &body)
+			if err = json.Unmarshal(value, &body); body == nil {
+				err = errors.New("got null")
+			}
 		} else if err == nil {
 			body[f.Key] = value
 		}

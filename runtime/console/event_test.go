@@ -59,6 +59,7 @@ func TestAFormSaysWhyAnEventIsRefused(t *testing.T) {
 			{"CALL", "payload.notes", `{"a": 1} 2`, 422, "notes: expected JSON: got more than one value"},
 			{"PLACE", "payload.calls", "1.5", 422, "calls"},
 			{"PLACE", "payload.calls", "many", 422, "calls: expected number"},
+			{"TAG", "payload.", "null", 422, "got null"},
 			{"PLACE", "id", strings.Repeat("x", producer.EventIDBytesMax+1), 422, "expected at most 256 bytes"},
 			{"PLACE", "payload.text", strings.Repeat("x", producer.EventBytesMax+1), 413, "too large"},
 			{"PLACE", "payload.text", strings.Repeat("x", 4*producer.EventBytesMax), 413, "The form is too large"},

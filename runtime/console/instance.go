@@ -216,8 +216,7 @@ func (d *instanceData) goTo(at string) {
 	}
 }
 
-// parkedEdges returns the transitions that the last parked event could have taken, if the instance is still in the same
-// state.
+// parkedEdges returns the transitions that the last parked event could take in the present state.
 func (d *instanceData) parkedEdges() []string {
 	if d.Parked == nil || d.Chart == nil || d.Parked.Event == "" {
 		return nil
@@ -282,8 +281,7 @@ func entered(from, to []string, state string) bool {
 	return slices.ContainsFunc(to, in) && !slices.ContainsFunc(from, in)
 }
 
-// difference returns the elements of a that b does not have, and the reverse. If both have the same elements, it returns
-// all of them.
+// difference returns the elements of a that b does not have, and the elements of b that a does not have.
 func difference(a, b []string) (left, next []string) {
 	for _, path := range a {
 		if !slices.Contains(b, path) {

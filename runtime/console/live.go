@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 const (
@@ -14,6 +18,8 @@ const (
 	streamsMax, watchedMax = 1000, 200
 	// writeMax is how long the client of a stream may take to accept a message.
 	writeMax = 30 * time.Second
+	// failedWaitMax limits the wait after a failed read, which may have taken until its timeout.
+	failedWaitMax = 30 * time.Second
 	// heartbeat is how often a stream sends something, at least.
 	heartbeat = 5 * time.Second
 	// reconnectAfter is how long a browser waits before it connects again.
@@ -68,6 +74,9 @@ type message struct {
 func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path string) {
 	query := r.URL.Query()
 	build, err := c.find(path, query)
+	if err == nil && (!isFollowed(path, query) || r.Method != http.MethodGet) {
+		err = notFound("This page does not follow the store.", "Reload it to read again.")
+	}
 	if err != nil {
 		c.serveProblem(w, r, err)
 		return
@@ -110,6 +119,20 @@ func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path strin
 			return
 		case <-changed:
 		}
+	}
+}
+
+// isFollowed reports whether the page at the path follows the store: the machines, a machine without the filter for stuck
+// instances, and an instance. The other pages hide messages from other readers, read much, or contain a form.
+func isFollowed(path string, query url.Values) bool {
+	first, rest, _ := strings.Cut(path, "/")
+	switch {
+	case path == "":
+		return true
+	case first == "machines":
+		return query.Get("only") != onlyStuck
+	default:
+		return first == "instances" && strings.Count(rest, "/") == 1
 	}
 }
 
@@ -168,6 +191,9 @@ func (c *console) poll(ctx context.Context, s *stream, build builder) {
 			return
 		}
 		wait := max(c.Poll, idleFactor*took)
+		if next.problem != "" {
+			wait = max(c.Poll, min(wait, failedWaitMax))
+		}
 		if c.ReadUnits != nil {
 			cost = costOf(units, wait)
 		}
@@ -200,12 +226,8 @@ func (c *console) read(ctx context.Context, s *stream, build builder, cost strin
 	started := time.Now()
 	defer func() { took = time.Since(started) }()
 	next = &reading{at: c.Now()}
-	p, err := build(ctx)
-	if err == nil {
-		v := c.view(ctx, p)
-		v.Cost = cost
-		next.parts, err = c.parts(v)
-	}
+	var err error
+	next.parts, err = c.buildParts(ctx, build, cost)
 	if err != nil {
 		next.problem = problemOf(err).Error()
 		if s.current != nil {
@@ -213,6 +235,23 @@ func (c *console) read(ctx context.Context, s *stream, build builder, cost strin
 		}
 	}
 	return next, took, units
+}
+
+// buildParts reads the page and renders its parts. A machine's own decoder may panic. The poller is not a request, so
+// net/http does not recover the panic.
+func (c *console) buildParts(ctx context.Context, build builder, cost string) (parts map[string]string, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = statechart.Panicked(r)
+		}
+	}()
+	p, err := build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := c.view(ctx, p)
+	v.Cost = cost
+	return c.parts(v)
 }
 
 // readUnitPrice is the list price of a read request unit of DynamoDB in us-east-1, in US dollars: docs/cost.md.

@@ -44,7 +44,7 @@ func TestPagesShowTheStore(t *testing.T) {
 
 		page = w.page("instances/order/1", 0)
 		contains(t, textOf(page), "order / 1 work.waiting mood.busy settled · version 1 · 4 transitions", "reminder in work.waiting", "→ packing [few], else cancelled",
-			"2 of 3 accepted now", "CALL → stays", "CANCEL → cancelled", "PLACE ignored in this state", "Last parked event all NOPE",
+			"2 of 4 accepted now", "CALL → stays", "CANCEL → cancelled", "PLACE ignored in this state", "Last parked event all NOPE",
 			"4 kept of 4 · 1 ignored", "ignored: no transition in this state", "PLACE work.new → work.packing", "calls 1 text \"two apples\"")
 		want := []string{"work.new\nwork.packing\nPLACE", "work.packing\nwork.checking\ndone.invoke.work.packing", "work.checking\nwork.waiting\n", "mood.calm\nmood.busy\nCALL"}
 		if got := marksOf(t, page); !slices.Equal(got.Taken, want) || !slices.Equal(got.Active, []string{"work.waiting", "mood.busy"}) {

@@ -3,7 +3,9 @@ package console
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strconv"
+	"strings"
 )
 
 // node is a value of a JSON text as a tree.
@@ -20,6 +22,8 @@ type node struct {
 const (
 	// treeNodesMax limits the nodes that a page shows.
 	treeNodesMax = 2000
+	// treeDepthMax limits the nesting. A value with deeper nesting is shown as text.
+	treeDepthMax = 100
 	// treeTextMax limits the length of a value, in bytes.
 	treeTextMax = 2000
 )
@@ -32,23 +36,27 @@ func treeOf(text json.RawMessage) *node {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	left := treeNodesMax
-	root, err := readNode(decoder, "", "", &left)
+	root, err := readNode(decoder, "", "", treeDepthMax, &left)
 	if err != nil {
 		return &node{Value: shortened(string(text)), Kind: "literal"}
 	}
 	return root
 }
 
-func readNode(decoder *json.Decoder, path, key string, left *int) (*node, error) {
+// readNode reads a value. It fails if the value's nesting exceeds depth.
+func readNode(decoder *json.Decoder, path, key string, depth int, left *int) (*node, error) {
 	token, err := decoder.Token()
 	if err != nil {
 		return nil, err
+	}
+	if depth == 0 {
+		return nil, errors.New("nested too deeply")
 	}
 	*left--
 	n := &node{Path: path, Key: key}
 	switch value := token.(type) {
 	case json.Delim:
-		return n, n.readParts(decoder, value, left)
+		return n, n.readParts(decoder, value, depth-1, left)
 	case string:
 		n.Value, n.Kind = shortened(strconv.Quote(value)), "string"
 	case json.Number:
@@ -62,7 +70,7 @@ func readNode(decoder *json.Decoder, path, key string, left *int) (*node, error)
 }
 
 // readParts reads the parts of an object or an array, and the delimiter that ends it.
-func (n *node) readParts(decoder *json.Decoder, open json.Delim, left *int) error {
+func (n *node) readParts(decoder *json.Decoder, open json.Delim, depth int, left *int) error {
 	n.Kind = "array"
 	if open == '{' {
 		n.Kind = "object"
@@ -76,7 +84,7 @@ func (n *node) readParts(decoder *json.Decoder, open json.Delim, left *int) erro
 			}
 			key, _ = token.(string)
 		}
-		part, err := readNode(decoder, n.Path+"/"+key, key, left)
+		part, err := readNode(decoder, n.Path+"/"+key, key, depth, left)
 		if err != nil {
 			return err
 		}
@@ -95,5 +103,5 @@ func shortened(text string) string {
 	if len(text) <= treeTextMax {
 		return text
 	}
-	return text[:treeTextMax] + "… (" + strconv.Itoa(len(text)) + " bytes)"
+	return strings.ToValidUTF8(text[:treeTextMax], "") + "… (" + strconv.Itoa(len(text)) + " bytes)"
 }

@@ -70,6 +70,7 @@ func order() durable.Machine {
 		ID: "order", Version: 1, Parallel: true,
 		Payloads: statechart.Payloads{
 			"PLACE": statechart.PayloadOf[note](), "CALL": statechart.PayloadOf[call](), "CANCEL": statechart.NoPayload(),
+			"TAG": statechart.PayloadOf[map[string]any](),
 		},
 		States: []state{
 			{ID: "work", Initial: "new", States: []state{

@@ -92,31 +92,62 @@ type Message struct {
 // hiddenToken replaces task tokens.
 const hiddenToken = "(hidden)"
 
-// Shown returns the body without task tokens.
+// taskKey is the key of a waiting task in an event.
+const taskKey = "$task"
+
+// Shown returns the body without task tokens, wherever in the body they are.
 func (m *Message) Shown() string {
-	var keys, task map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(m.Body), &keys); err != nil {
-		if strings.Contains(m.Body, "$task") {
-			return fmt.Sprintf("(%d bytes, not a JSON object, hidden because they may contain a task token)", len(m.Body))
+	decoder := json.NewDecoder(strings.NewReader(m.Body))
+	decoder.UseNumber()
+	var body any
+	if err := decoder.Decode(&body); err != nil || decoder.More() {
+		if strings.Contains(m.Body, taskKey) {
+			return fmt.Sprintf("(%d bytes, not JSON, hidden because they may contain a task token)", len(m.Body))
 		}
 		return m.Body
 	}
-	if len(keys["$task"]) == 0 {
+	shown, found := withoutTokens(body)
+	if !found {
 		return m.Body
 	}
-	hidden := json.RawMessage(strconv.Quote(hiddenToken))
-	if json.Unmarshal(keys["$task"], &task) == nil && task["token"] != nil {
-		task["token"] = hidden
-		if text, err := json.Marshal(task); err == nil {
-			hidden = text
-		}
-	}
-	keys["$task"] = hidden
-	text, err := json.Marshal(keys)
+	text, err := json.Marshal(shown)
 	if err != nil {
 		return err.Error()
 	}
 	return string(text)
+}
+
+// withoutTokens replaces task tokens in a decoded JSON value. It also replaces each text that may contain one.
+func withoutTokens(value any) (shown any, found bool) {
+	each := func(part any) any {
+		part, inPart := withoutTokens(part)
+		found = found || inPart
+		return part
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for key, part := range value {
+			if key != taskKey {
+				value[key] = each(part)
+				continue
+			}
+			found = true
+			if task, ok := part.(map[string]any); ok && task["token"] != nil {
+				task["token"] = hiddenToken
+			} else {
+				value[key] = hiddenToken
+			}
+		}
+	case []any:
+		for i, part := range value {
+			value[i] = each(part)
+		}
+	case string:
+		if strings.Contains(value, taskKey) {
+			return hiddenToken, true
+		}
+	}
+	return value, found
 }
 
 // origin identifies the event across copies: a message that is parked again keeps its first origin. It is empty if

@@ -31,7 +31,10 @@ function show() {
   const number = Number(new URL(location).searchParams.get("at"));
   const all = rows();
   const chosen = number && all.find((row) => Number(row.dataset.number) === number);
-  for (const row of all) row.toggleAttribute("aria-current", row === (chosen || all[0]));
+  for (const row of all) {
+    if (row === (chosen || all[0])) row.setAttribute("aria-current", "true");
+    else row.removeAttribute("aria-current");
+  }
   if (!chart) return;
   if (!chosen) {
     chart.read();

@@ -1,0 +1,110 @@
+package console_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/console"
+	"github.com/settle-run/settle/runtime/instances"
+)
+
+// loads is a store with another Load.
+type loads struct {
+	console.Store
+	load func(ctx context.Context) error
+}
+
+func (l loads) Load(ctx context.Context, id instances.ID) (instances.Record, error) {
+	if err := l.load(ctx); err != nil {
+		return instances.Record{}, err
+	}
+	return l.Store.Load(ctx, id)
+}
+
+// The decoder of a context is a user's code, and may panic.
+func TestAPanicDoesNotEndTheServer(t *testing.T) {
+	t.Parallel()
+	breaks := func(c *console.Config) {
+		c.Store = loads{c.Store, func(context.Context) error { panic("broken decoder") }}
+	}
+	inWorld(t, breaks, func(t *testing.T, w *world) {
+		contains(t, w.follow("instances/order/1", time.Second), "panic: a value of the type string")
+	})
+}
+
+func TestAPageIsReadSoonAfterAReadThatHung(t *testing.T) {
+	t.Parallel()
+	var recovered atomic.Bool
+	hangs := func(c *console.Config) {
+		c.Store = loads{c.Store, func(ctx context.Context) error {
+			if recovered.Load() {
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+	}
+	inWorld(t, hangs, func(t *testing.T, w *world) {
+		w.send("order/1", place)
+		r, end := w.stream("instances/order/1")
+		defer end()
+		time.Sleep(25 * time.Second) // The read ends after 20 seconds.
+		recovered.Store(true)
+		time.Sleep(30 * time.Second)
+		contains(t, r.text(), "work.waiting")
+	})
+}
+
+func TestOnlyPagesThatFollowTheStoreHaveAStream(t *testing.T) {
+	t.Parallel()
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		w.send("order/1", place)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // A stream does not end by itself.
+		defer cancel()
+		for path, method := range map[string]string{
+			"parked": http.MethodGet, "machines/order?only=stuck": http.MethodGet, "instances/order/1/events/CANCEL": http.MethodGet, "instances/order/1": http.MethodHead,
+		} {
+			got := w.call("live/"+path, func(r *http.Request) {
+				r.Method = method
+				*r = *r.WithContext(ctx)
+			})
+			if got.Code != http.StatusNotFound {
+				t.Errorf("%s %s: got %d, want 404", method, path, got.Code)
+			}
+		}
+	})
+}
+
+// contextual is a dead-letter queue whose count ends with its context.
+type contextual struct{ console.DeadLetters }
+
+func (c contextual) Count(ctx context.Context) (int, error) {
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	return 7, nil
+}
+
+func TestAClientThatLeavesDoesNotChangeTheCountOfOthers(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(c *console.Config) { c.DeadLetters = contextual{c.DeadLetters} }, func(t *testing.T, w *world) {
+		w.call("", func(r *http.Request) {
+			ctx, cancel := context.WithCancel(r.Context())
+			cancel()
+			*r = *r.WithContext(ctx)
+		})
+		contains(t, textOf(w.page("", 0)), "Parked 7")
+	})
+}
+
+func TestADeeplyNestedBodyIsShownAsText(t *testing.T) {
+	t.Parallel()
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		w.send("order/1", `{"type": "NOPE", "deep": `+strings.Repeat("[", 9000)+strings.Repeat("]", 9000)+`}`)
+		contains(t, w.page("parked", 0), strings.Repeat("[", 500))
+	})
+}
