@@ -72,13 +72,20 @@ func newBrowser(t *testing.T) *browser {
 	return b
 }
 
-// do runs steps in the tab. A step waits for its element, but not forever.
+// do runs steps in the tab. A step waits for its element, but not forever. If a live update or the next page replaces the
+// element before the step, do begins again.
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, 20*time.Second)
 	defer cancel()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		b.t.Fatal(err)
+	for {
+		err := chromedp.Do(ctx, steps...)
+		if err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "Could not find node") {
+			b.t.Fatal(err)
+		}
 	}
 }
 
