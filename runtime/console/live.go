@@ -51,7 +51,6 @@ type stream struct {
 
 // reading is what the poller has read last. It does not change.
 type reading struct {
-	at    time.Time
 	parts map[string]string
 	// every is the time until the next read.
 	every time.Duration
@@ -100,7 +99,7 @@ func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path strin
 		s.mu.Lock()
 		current, changed := s.current, s.changed
 		s.mu.Unlock()
-		if m, fresh := current.since(sent); current != nil && (fresh || time.Since(wrote) >= heartbeat) {
+		if m, fresh := current.since(sent, c.Now()); current != nil && (fresh || time.Since(wrote) >= heartbeat) {
 			wrote = time.Now()
 			_ = out.SetWriteDeadline(wrote.Add(writeMax))
 			text, err := json.Marshal(m)
@@ -118,6 +117,7 @@ func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path strin
 		case <-r.Context().Done():
 			return
 		case <-changed:
+		case <-time.After(heartbeat): // A proxy may end a silent stream.
 		}
 	}
 }
@@ -137,11 +137,11 @@ func isFollowed(path string, query url.Values) bool {
 }
 
 // since returns the parts that have not been sent yet, and adds them to sent.
-func (r *reading) since(sent map[string]string) (m message, fresh bool) {
+func (r *reading) since(sent map[string]string, now time.Time) (m message, fresh bool) {
 	if r == nil {
 		return message{}, false
 	}
-	m = message{Now: r.at.UnixMilli(), Every: duration(r.every), Parts: map[string]string{}, Problem: r.problem}
+	m = message{Now: now.UnixMilli(), Every: duration(r.every), Parts: map[string]string{}, Problem: r.problem}
 	for name, html := range r.parts {
 		if before, ok := sent[name]; !ok || before != html {
 			m.Parts[name], sent[name] = html, html
@@ -225,7 +225,7 @@ func (c *console) read(ctx context.Context, s *stream, build builder, cost strin
 	}
 	started := time.Now()
 	defer func() { took = time.Since(started) }()
-	next = &reading{at: c.Now()}
+	next = &reading{}
 	var err error
 	next.parts, err = c.buildParts(ctx, build, cost)
 	if err != nil {

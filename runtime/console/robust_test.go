@@ -59,6 +59,17 @@ func TestAPageIsReadSoonAfterAReadThatHung(t *testing.T) {
 	})
 }
 
+// The page is read every minute.
+func TestAStreamIsNeverSilentForLong(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(c *console.Config) { c.Poll = time.Minute }, func(t *testing.T, w *world) {
+		w.send("order/1", place)
+		if got := strings.Count(w.follow("instances/order/1", 31*time.Second), "data: "); got < 6 {
+			t.Errorf("expected a message every five seconds, got %d in 31 seconds", got)
+		}
+	})
+}
+
 func TestOnlyPagesThatFollowTheStoreHaveAStream(t *testing.T) {
 	t.Parallel()
 	inWorld(t, nil, func(t *testing.T, w *world) {
