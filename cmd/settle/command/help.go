@@ -168,8 +168,8 @@ guards and services by name. The config is the same for all instances.
 its chart, timeline, timers and context, and the parked events. Open pages follow the table. The header shows what that
 costs. docs/console.md describes the pages, the permissions, and how to mount the console in a server of your own.
 
-With --write, forms send events as settle send does, and redrive and drop parked ones. Without it, the console only reads. It
-shows contexts and parked events to everybody who can reach the port, and never task tokens. settle dev serves the console
+With --write, forms send events as settle send does, and redrive and drop parked ones. Without it, the console only reads. All
+users of this machine can reach the port, so use your own machine. Task tokens are never shown. settle dev serves the console
 too, at /console/ of its gateway. That console can always write.
 
   settle console --open

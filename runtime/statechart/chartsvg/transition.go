@@ -19,15 +19,19 @@ func transitionsOf(s *outline.State, path string) []targeted {
 	for trigger, t := range s.Transitions(path) {
 		out := transition{trigger: trigger, guard: t.Guard.Text(), doc: t.Doc}
 		out.cause, out.text = describe(trigger)
-		var actions []string
-		for i := range t.Actions {
-			actions = append(actions, cmp.Or(t.Actions[i].Name, "action"))
-		}
-		out.actions = strings.Join(actions, ", ")
+		out.actions = actionNames(t.Actions)
 		out.rows = out.layRows(joinCells)
 		all = append(all, targeted{out, t.Targets})
 	}
 	return all
+}
+
+func actionNames(actions []outline.Action) string {
+	var names []string
+	for i := range actions {
+		names = append(names, cmp.Or(actions[i].Name, "action"))
+	}
+	return strings.Join(names, ", ")
 }
 
 // describe returns the trigger in words, and its part of a label.
