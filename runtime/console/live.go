@@ -51,6 +51,7 @@ type stream struct {
 
 // reading is what the poller has read last. It does not change.
 type reading struct {
+	at    time.Time
 	parts map[string]string
 	// every is the time until the next read.
 	every time.Duration
@@ -60,8 +61,9 @@ type reading struct {
 
 // message is an event of a stream.
 type message struct {
-	// Now is the console's time, in milliseconds since 1970.
-	Now int64 `json:"now"`
+	// Now is the console's time, and Read the time of the last read, in milliseconds since 1970.
+	Now  int64 `json:"now"`
+	Read int64 `json:"read"`
 	// Every says how often the page is read now, such as "5 s".
 	Every string `json:"every"`
 	// Parts are the parts of the page that have changed, as HTML.
@@ -141,7 +143,7 @@ func (r *reading) since(sent map[string]string, now time.Time) (m message, fresh
 	if r == nil {
 		return message{}, false
 	}
-	m = message{Now: now.UnixMilli(), Every: duration(r.every), Parts: map[string]string{}, Problem: r.problem}
+	m = message{Now: now.UnixMilli(), Read: r.at.UnixMilli(), Every: duration(r.every), Parts: map[string]string{}, Problem: r.problem}
 	for name, html := range r.parts {
 		if before, ok := sent[name]; !ok || before != html {
 			m.Parts[name], sent[name] = html, html
@@ -225,7 +227,7 @@ func (c *console) read(ctx context.Context, s *stream, build builder, cost strin
 	}
 	started := time.Now()
 	defer func() { took = time.Since(started) }()
-	next = &reading{}
+	next = &reading{at: c.Now()}
 	var err error
 	next.parts, err = c.buildParts(ctx, build, cost)
 	if err != nil {

@@ -136,7 +136,7 @@ func (c *console) list(ctx context.Context, data *machineData, cursor string) er
 		if err != nil {
 			return err
 		}
-		data.Read += len(found.Records)
+		data.Read += len(found.Records) + len(found.Unreadable)
 		for _, item := range found.Unreadable {
 			data.Unreadable = append(data.Unreadable, item.Instance)
 		}
