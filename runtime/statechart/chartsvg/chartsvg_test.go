@@ -170,6 +170,27 @@ func TestAnInstancesPathIsMarked(t *testing.T) {
 	}
 }
 
+func TestAPathGoesOnThroughTheStatesThatAStepEnters(t *testing.T) {
+	t.Parallel()
+	on := func(event, target string) []outline.Transition {
+		return []outline.Transition{{Event: event, Targets: []string{target}}}
+	}
+	paths := NewPaths(&outline.Chart{Internal: []string{"READY"}, Root: outline.State{ID: "root", Initial: "a", States: []outline.State{
+		{ID: "a", On: on("GO", "b")},
+		{ID: "b", Initial: "inner", States: []outline.State{{ID: "inner", Always: on("", "c")}}},
+		{ID: "c", On: on("READY", "d")}, {ID: "d", On: on("STOP", "e")}, {ID: "e"},
+	}}})
+	for to, want := range map[string]string{"c": "a>b b.inner>c", "d": "a>b b.inner>c c>d", "e": ""} {
+		var got []string
+		for _, taken := range paths.Of(Step{"GO", []string{"a"}, []string{to}}) {
+			got = append(got, taken.From+">"+taken.To)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("from a to %s: expected %q, got %q", to, want, got)
+		}
+	}
+}
+
 func BenchmarkDraw(b *testing.B) {
 	for _, m := range machines.All(machines.Services{}, machines.Settings{}) {
 		b.Run(m.ID(), func(b *testing.B) {
