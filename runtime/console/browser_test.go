@@ -37,7 +37,7 @@ type browser struct {
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("-short: no browser")
+		t.Skip("-short: make check and make test-browser run the tests that start a browser")
 	}
 	b := &browser{t: t, w: newWorld(t, nil)}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU,
@@ -48,7 +48,7 @@ func newBrowser(t *testing.T) *browser {
 	t.Cleanup(cancel)
 	switch err := chromedp.Do(b.ctx); {
 	case errors.Is(err, exec.ErrNotFound) && os.Getenv("CI") != "true":
-		t.Skip(needBrowser)
+		t.Skip("no browser on this machine, and CI=true is not set: " + needBrowser)
 	case errors.Is(err, exec.ErrNotFound):
 		t.Fatal(needBrowser)
 	case err != nil:

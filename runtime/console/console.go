@@ -193,7 +193,7 @@ func (c *console) checkHost(host string) error {
 func checkOrigin(r *http.Request) error {
 	site := r.Header.Get("Sec-Fetch-Site")
 	if (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate" {
-		return fmt.Errorf("expected a request of the console's own pages, got one of another site: open the console in a tab of its own")
+		return errors.New("expected a request of the console's own pages, got one of another site: open the console in a tab of its own")
 	}
 	return nil
 }

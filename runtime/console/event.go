@@ -81,7 +81,7 @@ func (c *console) readEvent(ctx context.Context, name, event string) (*page, *ev
 		instanceData: of, Event: event, Accepted: slices.Contains(of.NextEvents, event),
 		Fields: c.fieldsOf(machine.Describe().Payloads[event]),
 	}
-	return &page{Name: "event", Title: event + " to " + name, Data: data, Static: true}, data, nil
+	return &page{Name: "event", Title: event + " to " + name, Data: data}, data, nil
 }
 
 // fieldsOf returns the fields of a form for the payload type, none for nil. A type without known keys has one field.

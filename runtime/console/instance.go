@@ -15,14 +15,15 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/instanceview"
+	"github.com/settle-run/settle/runtime/internal/outline"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // instanceData is the data of an instance's page.
 type instanceData struct {
 	instanceview.Instance
-	record   instances.Record
-	ID, Base string
+	record instances.Record
+	ID     string
 	// Problem is why this build cannot run the instance, or empty.
 	Problem string
 	Kept    bool
@@ -132,7 +133,7 @@ func (c *console) readInstance(ctx context.Context, name string) (*instanceData,
 		return nil, nil, &problem{500, "This build cannot read the instance.", err.Error() + ". Repair the item: settle check lists all such instances."}
 	}
 	data := &instanceData{
-		Instance: shown, record: record, ID: id.ID, Base: c.Prefix + "/instances/", Kept: record.Kept, Skipped: record.Skipped,
+		Instance: shown, record: record, ID: id.ID, Kept: record.Kept, Skipped: record.Skipped,
 		Executions: record.Executions, Failed: record.FailedEffects, Tree: treeOf(shown.Context), Out: treeOf(shown.Output),
 	}
 	machine, _, err := c.Machines.Restore(record)
@@ -172,10 +173,11 @@ func (d *instanceData) readHistory(record instances.Record) {
 		if d.Chart != nil {
 			d.Chart.describe(&r)
 			if !transition.Ignored {
-				for _, e := range d.Chart.taken(transition.Event, transition.From, transition.To) {
-					r.Marks.Taken = union(r.Marks.Taken, e.keys())
-					if e.Event != "" && e.Guard != "" && r.Guard == "" {
-						r.Guard = e.Guard
+				taken := d.Chart.taken(transition.Event, transition.From, transition.To)
+				r.Marks.Taken = addKeys(nil, taken)
+				for _, t := range taken {
+					if t.Event != "" {
+						r.Guard = cmp.Or(r.Guard, t.Guard)
 					}
 				}
 			}
@@ -192,8 +194,8 @@ func (d *instanceData) readHistory(record instances.Record) {
 // describe sets the label of the row's event.
 func (c *chart) describe(r *row) {
 	for _, e := range c.edges {
-		if e.Event == r.Event && e.Kind != "" {
-			r.Glyph, r.Label, r.Kind = e.Glyph, e.Label, e.Kind
+		if e.Event == r.Event && e.Kind != outline.External {
+			r.Glyph, r.Label, r.Kind = e.Kind.Glyph(), e.Name, e.Words()
 			return
 		}
 	}

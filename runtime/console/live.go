@@ -61,8 +61,9 @@ type reading struct {
 
 // message is an event of a stream.
 type message struct {
-	// Now is the console's time, in milliseconds since 1970.
-	Now int64 `json:"now"`
+	// Now is the console's time, and Read the time of the last read, in milliseconds since 1970.
+	Now  int64 `json:"now"`
+	Read int64 `json:"read"`
 	// Every says how often the page is read now, such as "5 s".
 	Every string `json:"every"`
 	// Parts are the parts of the page that have changed, as HTML.
@@ -100,7 +101,7 @@ func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path strin
 		s.mu.Lock()
 		current, changed := s.current, s.changed
 		s.mu.Unlock()
-		if m, fresh := current.since(sent); current != nil && (fresh || time.Since(wrote) >= heartbeat) {
+		if m, fresh := current.since(sent, c.Now()); current != nil && (fresh || time.Since(wrote) >= heartbeat) {
 			wrote = time.Now()
 			_ = out.SetWriteDeadline(wrote.Add(writeMax))
 			text, err := json.Marshal(m)
@@ -118,6 +119,7 @@ func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path strin
 		case <-r.Context().Done():
 			return
 		case <-changed:
+		case <-time.After(heartbeat): // A proxy may end a silent stream.
 		}
 	}
 }
@@ -137,11 +139,11 @@ func isFollowed(path string, query url.Values) bool {
 }
 
 // since returns the parts that have not been sent yet, and adds them to sent.
-func (r *reading) since(sent map[string]string) (m message, fresh bool) {
+func (r *reading) since(sent map[string]string, now time.Time) (m message, fresh bool) {
 	if r == nil {
 		return message{}, false
 	}
-	m = message{Now: r.at.UnixMilli(), Every: duration(r.every), Parts: map[string]string{}, Problem: r.problem}
+	m = message{Now: now.UnixMilli(), Read: r.at.UnixMilli(), Every: duration(r.every), Parts: map[string]string{}, Problem: r.problem}
 	for name, html := range r.parts {
 		if before, ok := sent[name]; !ok || before != html {
 			m.Parts[name], sent[name] = html, html

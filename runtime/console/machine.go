@@ -108,7 +108,7 @@ func (c *console) machinePage(ctx context.Context, id string, query url.Values) 
 	if data.Chart == nil {
 		data.Mermaid = machine.Mermaid()
 	}
-	p := &page{Name: "machine", Title: id, Parts: []string{"machine-head", "machine-marks", "machine-list"}, Data: data, Static: data.Only == onlyStuck}
+	p := &page{Name: "machine", Title: id, Parts: []string{"machine-head", "machine-marks", "machine-list"}, Data: data}
 	if data.Counts, err = c.Store.Count(ctx, id); err == nil {
 		data.Marks.Counts = data.Counts.States
 		err = c.list(ctx, data, query.Get("cursor"))
@@ -136,7 +136,7 @@ func (c *console) list(ctx context.Context, data *machineData, cursor string) er
 		if err != nil {
 			return err
 		}
-		data.Read += len(found.Records)
+		data.Read += len(found.Records) + len(found.Unreadable)
 		for _, item := range found.Unreadable {
 			data.Unreadable = append(data.Unreadable, item.Instance)
 		}

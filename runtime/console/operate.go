@@ -137,7 +137,7 @@ func (c *console) readOperation(ctx context.Context, name, kind string, values u
 		return nil, nil, refused
 	}
 	of.Marks.Taken, of.Marks.Parked = nil, nil
-	p := &page{Name: "operation", Title: data.Operation.Name + " " + name, Data: data, Static: true}
+	p := &page{Name: "operation", Title: data.Operation.Name + " " + name, Data: data}
 	if data.Operation.Kind == instances.Move {
 		for _, state := range machine.Describe().States {
 			if state.Path != "" && state.Type != statechart.ShallowHistory && state.Type != statechart.DeepHistory {

@@ -20,10 +20,8 @@ import (
 type page struct {
 	Name, Title string
 	// Parts are the templates whose output changes while the page is open.
-	Parts []string
-	Data  any
-	// Static says that the page does not follow the store.
-	Static bool
+	Parts  []string
+	Data   any
 	Status int
 }
 
@@ -84,7 +82,7 @@ func (c *console) servePage(w http.ResponseWriter, r *http.Request, path string)
 	v := c.view(ctx, p)
 	query.Del("at")
 	query.Del("changed")
-	if query.Del("sent"); !p.Static {
+	if query.Del("sent"); isFollowed(path, query) {
 		v.LiveURL = c.Prefix + "/live/" + path
 		if len(query) > 0 {
 			v.LiveURL += "?" + query.Encode()
@@ -95,7 +93,7 @@ func (c *console) servePage(w http.ResponseWriter, r *http.Request, path string)
 
 func (c *console) serveProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
-	c.write(w, c.view(r.Context(), &page{Name: "problem", Title: p.what, Data: p.details, Static: true, Status: p.status}))
+	c.write(w, c.view(r.Context(), &page{Name: "problem", Title: p.what, Data: p.details, Status: p.status}))
 }
 
 func (c *console) view(ctx context.Context, p *page) *view {

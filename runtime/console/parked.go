@@ -44,7 +44,7 @@ func (c *console) parkedPage(ctx context.Context, query url.Values) (*page, erro
 	for _, m := range messages {
 		data.Messages = append(data.Messages, c.parkedRow(m))
 	}
-	return &page{Name: "parked", Title: "Parked events", Data: data, Static: true}, nil
+	return &page{Name: "parked", Title: "Parked events", Data: data}, nil
 }
 
 func (c *console) parkedRow(m *deadletter.Message) parkedRow {
@@ -79,7 +79,7 @@ func (c *console) parkedForm(ctx context.Context, messageID string) (*page, erro
 		if m.ID == messageID {
 			row := c.parkedRow(m)
 			row.Open = true
-			return &page{Name: "parked-form", Title: "Redrive or drop", Data: row, Static: true}, nil
+			return &page{Name: "parked-form", Title: "Redrive or drop", Data: row}, nil
 		}
 	}
 	return nil, notOffered(deadletter.ErrNotOffered)

@@ -59,6 +59,22 @@ func TestAPageIsReadSoonAfterAReadThatHung(t *testing.T) {
 	})
 }
 
+// The page is read every minute.
+func TestAStreamIsNeverSilentForLong(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(c *console.Config) { c.Poll = time.Minute }, func(t *testing.T, w *world) {
+		w.send("order/1", place)
+		sent := w.follow("instances/order/1", 31*time.Second)
+		if got := strings.Count(sent, "data: "); got < 6 {
+			t.Errorf("expected a message every five seconds, got %d in 31 seconds", got)
+		}
+		first := strings.Split(sent, ",")[1]
+		if got := strings.Count(sent, first); !strings.HasPrefix(first, `"read":`) || got != strings.Count(sent, "data: ") {
+			t.Errorf("expected the time of the only read, %s, in each message, got it %d times", first, got)
+		}
+	})
+}
+
 func TestOnlyPagesThatFollowTheStoreHaveAStream(t *testing.T) {
 	t.Parallel()
 	inWorld(t, nil, func(t *testing.T, w *world) {

@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
+
+	"al.essio.dev/pkg/shellescape"
 
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/instanceview"
@@ -68,9 +69,7 @@ func (c *console) try(d *eventData, body json.RawMessage) (*trial, error) {
 	}
 	t.Ignored, t.Deferred = !handled, handled && len(steps) == 0
 	if d.Chart != nil {
-		for _, e := range d.Chart.taken(event.Type, d.State, t.After.State) {
-			d.Marks.Taken = union(d.Marks.Taken, e.keys())
-		}
+		d.Marks.Taken = addKeys(d.Marks.Taken, d.Chart.taken(event.Type, d.State, t.After.State))
 	}
 	return t, nil
 }
@@ -107,20 +106,9 @@ func added[V any](before, after map[string]V) (values []V) {
 	return values
 }
 
-// plainWord matches texts that a POSIX shell reads as one word without quotes.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
-
-// quoted returns a text as one word of a POSIX shell.
-func quoted(text string) string {
-	if plainWord.MatchString(text) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
 // command returns the command line that sends the event of the posted form.
 func (c *console) command(d *eventData, body json.RawMessage) string {
-	words := []string{c.Write.Command, quoted(d.Name), quoted(d.Event)}
+	words := []string{c.Write.Command, shellescape.Quote(d.Name), shellescape.Quote(d.Event)}
 	var values map[string]json.RawMessage
 	_ = json.Unmarshal(body, &values) // fill has made it.
 	for _, f := range d.Fields {
@@ -134,16 +122,16 @@ func (c *console) command(d *eventData, body json.RawMessage) string {
 			if err != nil {
 				panic(err) // The values are valid JSON.
 			}
-			words = append(words, "--json", quoted(string(payload)))
+			words = append(words, "--json", shellescape.Quote(string(payload)))
 		case !given:
 		case json.Unmarshal(value, &text) == nil && value[0] == '"':
-			words = append(words, quoted(f.Key+"="+text))
+			words = append(words, shellescape.Quote(f.Key+"="+text))
 		default:
-			words = append(words, quoted(f.Key+":="+string(value)))
+			words = append(words, shellescape.Quote(f.Key+":="+string(value)))
 		}
 	}
 	if d.EventID != "" {
-		words = append(words, quoted("--id="+d.EventID))
+		words = append(words, shellescape.Quote("--id="+d.EventID))
 	}
 	return strings.Join(words, " ")
 }

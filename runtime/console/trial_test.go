@@ -64,7 +64,7 @@ func TestTheCommandOfAFormIsForAShell(t *testing.T) {
 	t.Parallel()
 	shell, err := exec.LookPath("sh")
 	if err != nil {
-		t.Skip("no shell: ", err)
+		t.Fatal("the test needs a POSIX shell, as make does: ", err)
 	}
 	var page string
 	inWorld(t, func(c *console.Config) { c.Write.Command = "settle send --local" }, func(t *testing.T, w *world) {

@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/settle-run/settle/runtime/internal/outline"
 )
 
 // Prefixes of the event types that the chart itself generates.
@@ -217,10 +218,7 @@ func (c *chart) defaultID(n *node, position int) string {
 	if n.index == 0 {
 		id = c.id
 	}
-	if position > 0 {
-		id += ":" + strconv.Itoa(position)
-	}
-	return id
+	return outline.DefaultID(id, position)
 }
 
 func (c *compiler) linkInvoke(n *node, invoke *Invoke[erased], position int) {

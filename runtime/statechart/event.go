@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/settle-run/settle/runtime/internal/outline"
 	"github.com/settle-run/settle/runtime/internal/readjson"
 )
 
@@ -251,19 +252,8 @@ func isPartial(descriptor string) bool {
 	return descriptor == "*" || strings.HasSuffix(descriptor, ".*")
 }
 
-// matches reports whether an event descriptor matches an event type. As in SCXML 3.12.1, a descriptor is "*", the type
-// itself, or "a.b.*" for a.b and every type with the prefix "a.b.". Timer events match only their own descriptor. "*"
-// does not match ExecutionError.
+// matches reports whether an event descriptor matches an event type: see outline.Matches. Timer events match only their
+// own descriptor.
 func matches(descriptor, typ string) bool {
-	if descriptor == typ {
-		return true
-	}
-	if strings.HasPrefix(typ, afterPrefix) {
-		return false
-	}
-	if descriptor == "*" {
-		return typ != ExecutionError
-	}
-	prefix, partial := strings.CutSuffix(descriptor, ".*")
-	return partial && (typ == prefix || strings.HasPrefix(typ, prefix+"."))
+	return descriptor == typ || !strings.HasPrefix(typ, afterPrefix) && outline.Matches(descriptor, typ)
 }

@@ -130,8 +130,8 @@ type Process struct {
 	HTTP aws.HTTPClient
 	// User is the name of the local user. The history of dev's instances records it for changes by this user.
 	User string
-	// Open opens a file in the browser. Nil means the desktop's own command for that.
-	Open func(path string) error
+	// Open opens a file or an address in the browser. Nil means the desktop's own command for that.
+	Open func(target string) error
 	// Now is the clock for ages and deadlines. Its zone is used to print times. Defaults to time.Now.
 	Now func() time.Time
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os/exec"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -95,9 +93,11 @@ func (c *consoleCommand) Run(ctx context.Context, s *session) error {
 		return errors.Join(err, listener.Close())
 	}
 	if c.Open {
-		if err := openBrowser(ctx, address); err != nil {
-			s.note("Cannot open a browser: %s", oneLine(err))
-		}
+		go func() { // The program may wait until the browser ends.
+			if err := s.show(address); err != nil {
+				s.note("Cannot open a browser: %s", oneLine(err))
+			}
+		}()
 	}
 	return serveUntil(ctx, listener, pages)
 }
@@ -130,16 +130,4 @@ func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler
 		return fmt.Errorf("the console has stopped: %w", err)
 	}
 	return nil
-}
-
-// openBrowser opens the address in the user's browser.
-func openBrowser(ctx context.Context, address string) error {
-	name, args := "xdg-open", []string{address}
-	switch runtime.GOOS {
-	case "darwin":
-		name = "open"
-	case "windows":
-		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", address}
-	}
-	return exec.CommandContext(ctx, name, args...).Start()
 }

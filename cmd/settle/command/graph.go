@@ -124,25 +124,24 @@ func (c *graphCommand) open(s *session, machine durable.Machine, marks chartsvg.
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	open := s.Open
-	if open == nil {
-		open = openFile
-	}
-	if err := open(file.Name()); err != nil {
+	if err := s.show(file.Name()); err != nil {
 		return fmt.Errorf("opening the browser: %w; the drawing is in %s", err, file.Name())
 	}
 	return s.printf("%s\n", file.Name())
 }
 
-// openFile opens a file with the program that the desktop has for it.
-func openFile(path string) error {
+// show opens a file or an address with the program that the desktop has for it.
+func (s *session) show(target string) error {
+	if s.Open != nil {
+		return s.Open(target)
+	}
 	switch runtime.GOOS {
 	case "darwin":
-		return exec.Command("open", path).Run()
+		return exec.Command("open", target).Run()
 	case "windows":
-		return exec.Command("rundll32", "url.dll,FileProtocolHandler", path).Run()
+		return exec.Command("rundll32", "url.dll,FileProtocolHandler", target).Run()
 	}
-	return exec.Command("xdg-open", path).Run()
+	return exec.Command("xdg-open", target).Run()
 }
 
 // list prints the machines.

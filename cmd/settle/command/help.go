@@ -171,8 +171,8 @@ costs. docs/console.md describes the pages, the permissions, and how to mount th
 With --write, forms send events as settle send does, redrive and drop parked ones, and stop, terminate, move, keep and unkeep
 instances. The history of a changed instance records your AWS identity. Without --write, the console only reads.
 
-The console shows contexts and parked events to everybody who can reach the port, and never task tokens. settle dev serves
-the console too, at /console/ of its gateway. That console can always write.
+All users of this machine can reach the port, so use your own machine. Task tokens are never shown. settle dev serves the
+console too, at /console/ of its gateway. That console can always write.
 
   settle console --open
   settle console --write

@@ -51,7 +51,7 @@ type commandLine struct {
 	List    listCommand    `cmd:"" help:"List instances."`
 	History historyCommand `cmd:"" help:"Show the last transitions of an instance."`
 	Watch   watchCommand   `cmd:"" help:"Show the transitions of an instance as they happen."`
-	Console consoleCommand `cmd:"" help:"Show machines and instances in a browser, on this machine. Changes nothing without --write."`
+	Console consoleCommand `cmd:"" help:"Show machines and instances in a browser, on this machine."`
 	Graph   graphCommand   `cmd:"" help:"Print a machine's chart, or an instance's with its state marked, or list the machines."`
 
 	DLQ       dlqCommand       `cmd:"" name:"dlq" help:"List parked events, send them again, or drop them."`

@@ -102,7 +102,7 @@ function say(text, state) {
 }
 
 function receive(event) {
-  const { now, every, parts = {}, problem: failed = "" } = JSON.parse(event.data);
+  const { now, read, every, parts = {}, problem: failed = "" } = JSON.parse(event.data);
   setNow(now);
   say(failed ? "cannot read" : `every ${every}`, failed ? "bad" : "good");
   problem.hidden = !failed;
@@ -117,7 +117,7 @@ function receive(event) {
     if (first && !differs(element, parsed)) continue;
     replace(element, html);
   }
-  for (const time of document.querySelectorAll("[data-counted]")) time.dateTime = new Date(now).toISOString();
+  for (const time of document.querySelectorAll("[data-counted]")) time.dateTime = new Date(read).toISOString();
   tick();
   if (at) show();
   else chart?.read();

@@ -36,8 +36,6 @@ type Options struct {
 	Active []string
 	// Path holds the steps of an instance, as in its history. Draw marks the states and transitions on it.
 	Path []Step
-	// Count holds the number of instances in a state, by path. A badge shows each number except 0.
-	Count map[string]int
 	// Bare leaves out the style sheet, for a page that contains Style.
 	Bare bool
 }

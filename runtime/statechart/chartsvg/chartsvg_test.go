@@ -154,22 +154,39 @@ func TestAnInstancesPathIsMarked(t *testing.T) {
 		{step("START", "run.gone", "run.gone"), ""},
 	} {
 		var got []string
-		d := layout(pipeline)
-		_, taken := d.walk([]Step{c.step})
-		for _, e := range d.edges {
-			if taken[e] {
-				got = append(got, e.from.path+">"+e.to.path)
-			}
+		for _, taken := range NewPaths(pipeline).Of(c.step) {
+			got = append(got, taken.From+">"+taken.To)
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%v: expected the edges %q, got %q", c.step, c.want, got)
 		}
 	}
-	svg := string(Draw(pipeline, Options{Active: []string{"run.new"}, Count: map[string]int{"run.new": 7},
+	svg := string(Draw(pipeline, Options{Active: []string{"run.new"},
 		Path: []Step{step("START", "run.new", "run.active.evaluating")}}))
-	for _, want := range []string{`class="state atomic active visited settled" id="state:run.new"`, `taken" id="edge:run.new&gt;run.active"`, `class="count">7<`, "Active: run.new."} {
+	for _, want := range []string{`class="state atomic active visited settled" id="state:run.new"`, `taken" id="edge:run.new&gt;run.active"`, "Active: run.new."} {
 		if !strings.Contains(svg, want) {
 			t.Errorf("expected %q in the drawing", want)
+		}
+	}
+}
+
+func TestAPathGoesOnThroughTheStatesThatAStepEnters(t *testing.T) {
+	t.Parallel()
+	on := func(event, target string) []outline.Transition {
+		return []outline.Transition{{Event: event, Targets: []string{target}}}
+	}
+	paths := NewPaths(&outline.Chart{Internal: []string{"READY"}, Root: outline.State{ID: "root", Initial: "a", States: []outline.State{
+		{ID: "a", On: on("GO", "b")},
+		{ID: "b", Initial: "inner", States: []outline.State{{ID: "inner", Always: on("", "c")}}},
+		{ID: "c", On: on("READY", "d")}, {ID: "d", On: on("STOP", "e")}, {ID: "e"},
+	}}})
+	for to, want := range map[string]string{"c": "a>b b.inner>c", "d": "a>b b.inner>c c>d", "e": ""} {
+		var got []string
+		for _, taken := range paths.Of(Step{"GO", []string{"a"}, []string{to}}) {
+			got = append(got, taken.From+">"+taken.To)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("from a to %s: expected %q, got %q", to, want, got)
 		}
 	}
 }

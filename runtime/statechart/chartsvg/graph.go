@@ -32,6 +32,8 @@ type graph struct {
 	// nodes holds the nodes in document order, and the pseudostates before the states of their container.
 	nodes []*node
 	edges []*edge
+	// internal are the events that only the chart raises.
+	internal []string
 }
 
 // node is a state, or a pseudostate of the drawing.
@@ -60,9 +62,8 @@ type edge struct {
 
 // transition is a transition of an edge, or one without a target in a state.
 type transition struct {
-	// event is the event as in an instance's history. It is empty for an eventless transition.
-	event string
-	// cause is the event in words.
+	trigger outline.Trigger
+	// cause is the trigger in words.
 	cause          string
 	text           run
 	guard, actions string
@@ -100,6 +101,7 @@ type builder struct {
 // newGraph returns the graph of a chart.
 func newGraph(chart *outline.Chart) *graph {
 	b := &builder{states: map[string]*node{}}
+	b.internal = chart.Internal
 	b.root = b.add(&chart.Root, nil, "")
 	if len(b.root.children) > 0 {
 		r := &chart.Root

@@ -44,7 +44,6 @@ type wire struct {
 // drawing is a chart with places for all its parts.
 type drawing struct {
 	*graph
-	internal      []string // the events that only the chart raises
 	width, height float64
 }
 
@@ -64,7 +63,7 @@ func layout(chart *outline.Chart) *drawing {
 // layoutRound computes a drawing. It takes the drawing of the round before, or nil.
 func layoutRound(chart *outline.Chart, before *drawing) *drawing {
 	g := newGraph(chart)
-	d := &drawing{graph: g, internal: chart.Internal}
+	d := &drawing{graph: g}
 	comb := takeComb(g)
 	lift(g)
 	if before != nil {

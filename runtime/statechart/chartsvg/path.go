@@ -3,8 +3,6 @@ package chartsvg
 import (
 	"math"
 	"strings"
-
-	"github.com/settle-run/settle/runtime/internal/outline"
 )
 
 // cornerRadius is the radius of the corners of edges.
@@ -50,12 +48,4 @@ func toward(a, b point, distance float64) point {
 		return a
 	}
 	return point{a.X + (b.X-a.X)*distance/l, a.Y + (b.Y-a.Y)*distance/l}
-}
-
-func actionNames(actions []outline.Action) string {
-	var names []string
-	for i := range actions {
-		names = append(names, actions[i].Name)
-	}
-	return strings.Join(names, ", ")
 }

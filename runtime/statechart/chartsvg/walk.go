@@ -2,97 +2,112 @@ package chartsvg
 
 import (
 	"slices"
-	"strings"
+
+	"github.com/settle-run/settle/runtime/internal/outline"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// walk returns the states that an instance has visited, and the edges that it has taken. The history of an instance has
-// one entry for each event, with the states before and after it. So walk looks for the shortest way between them: an
-// edge for the event, and then edges for events from within the chart.
-func (d *drawing) walk(path []Step) (visited map[*node]bool, taken map[*edge]bool) {
-	visited, taken = map[*node]bool{}, map[*edge]bool{}
-	states := map[string]*node{}
-	for _, n := range d.nodes {
-		if n.state != nil {
-			states[n.path] = n
-		}
+// Paths finds the transitions that instances have taken. It is safe for concurrent use.
+type Paths struct{ graph *graph }
+
+// NewPaths returns the Paths of a chart.
+func NewPaths(chart *statechart.Outline) *Paths { return &Paths{newGraph(chart)} }
+
+// Taken is a transition that an instance has taken. Its fields are the data attributes of the drawing.
+type Taken struct {
+	From, To, Event string
+	// Guard is the guard's name, or empty.
+	Guard string
+}
+
+// Of returns the transitions of a step. The history of an instance has one step for each event, with the states before
+// and after it. So Of looks for the shortest way between them: a transition on the event, and then transitions on events
+// from within the chart. If several transitions fit, it returns the first. Transitions without a target are left out.
+func (p *Paths) Of(step Step) []Taken {
+	var taken []Taken
+	_, ways := p.graph.walk(step)
+	for _, h := range ways {
+		taken = append(taken, Taken{h.edge.from.path, h.edge.to.path, h.on.trigger.Event, h.on.guard})
 	}
-	lookUp := func(paths []string) []*node {
-		var nodes []*node
-		for _, p := range paths {
-			if n := states[p]; n != nil { // Another version of the chart may have had other states.
+	return taken
+}
+
+// hop is an edge on a way, and the transition of this edge that was taken.
+type hop struct {
+	edge *edge
+	on   *transition
+}
+
+// walk returns the states before and after a step, and the hops between them.
+func (g *graph) walk(step Step) (visited []*node, ways []hop) {
+	lookUp := func(paths []string) (nodes []*node) {
+		for _, n := range g.nodes {
+			if n.state != nil && slices.Contains(paths, n.path) { // Another version of the chart may have had other states.
 				nodes = append(nodes, n)
-				visited[n] = true
 			}
 		}
 		return nodes
 	}
-	for _, step := range path {
-		from, to := lookUp(step.From), lookUp(step.To)
-		for _, n := range from {
-			way := d.way(n, to, step.Event)
-			if way == nil && !slices.Contains(to, n) { // a reaction to a change in another region
-				way = d.way(n, to, "")
-			}
-			for _, e := range way {
-				taken[e], visited[e.to] = true, true
+	from, to := lookUp(step.From), lookUp(step.To)
+	for _, n := range from {
+		way := g.way(n, to, step.Event)
+		if way == nil && !slices.Contains(to, n) { // a reaction to a change in another region
+			way = g.way(n, to, "")
+		}
+		for _, h := range way {
+			if !slices.Contains(ways, h) {
+				ways = append(ways, h)
 			}
 		}
 	}
-	return visited, taken
+	return append(from, to...), ways
 }
 
-// way returns the shortest list of edges from an active state to one of the states after the event. Only the first edge
-// is for the event. It returns nil if it finds no way.
-func (d *drawing) way(from *node, to []*node, event string) []*edge {
+// way returns the shortest way from an active state to one of the states after the event. Only the first hop is for the
+// event. It returns nil if it finds no way.
+func (g *graph) way(from *node, to []*node, event string) []hop {
 	type visit struct {
-		edge   *edge
+		hop
 		before int
 	}
 	var queue []visit
 	seen := map[*edge]bool{}
-	add := func(at *node, before int, match func(*transition) bool) {
+	add := func(at *node, before int, match func(outline.Trigger) bool) {
 		for n := at; n != nil; n = n.parent { // Inner states come first.
-			for _, e := range d.edges {
+			for _, e := range g.edges {
 				source := e.from
 				if source.kind == anyState {
-					source = d.root
+					source = g.root
 				}
 				leaves := source == n || before >= 0 && n == at && source.within(n) && !e.to.within(source)
-				if leaves && !seen[e] && slices.ContainsFunc(e.transitions, func(t transition) bool { return match(&t) }) {
+				on := slices.IndexFunc(e.transitions, func(t transition) bool { return match(t.trigger) })
+				if leaves && on >= 0 && !seen[e] {
 					seen[e] = true
-					queue = append(queue, visit{e, before})
+					queue = append(queue, visit{hop{e, &e.transitions[on]}, before})
 				}
 			}
 		}
 	}
-	add(from, -1, func(t *transition) bool { return matches(t.event, event) })
+	add(from, -1, func(t outline.Trigger) bool { return t.Matches(event) })
 	for k := 0; k < len(queue); k++ {
 		target := queue[k].edge.to
 		switch target.kind {
 		case history:
 			target = target.parent
 		case restart:
-			target = d.root
+			target = g.root
 		}
 		if slices.ContainsFunc(to, func(n *node) bool { return n.within(target) }) {
-			var way []*edge
+			var way []hop
 			for ; k >= 0; k = queue[k].before {
-				way = append(way, queue[k].edge)
+				way = append(way, queue[k].hop)
 			}
+			slices.Reverse(way)
 			return way
 		}
-		add(target, k, func(t *transition) bool {
-			return t.event == "" || strings.HasPrefix(t.event, "done.state.") || slices.Contains(d.internal, t.event)
+		add(target, k, func(t outline.Trigger) bool {
+			return t.Kind == outline.Eventless || t.Kind == outline.StateDone || slices.Contains(g.internal, t.Event)
 		})
 	}
 	return nil
-}
-
-// matches reports whether an event descriptor matches an event (SCXML 3.12.1).
-func matches(descriptor, event string) bool {
-	if descriptor == event {
-		return true
-	}
-	prefix, partial := strings.CutSuffix(descriptor, "*")
-	return partial && event != "" && !strings.HasPrefix(event, "after ") && strings.HasPrefix(event+".", prefix)
 }

@@ -23,8 +23,16 @@ type writer struct {
 // write returns the SVG document. Containers come first, then edges, then all other states, so that no edge covers a
 // state.
 func (d *drawing) write(options Options) []byte {
-	w := &writer{options: options, active: map[*node]bool{}}
-	w.visited, w.taken = d.walk(options.Path)
+	w := &writer{options: options, active: map[*node]bool{}, visited: map[*node]bool{}, taken: map[*edge]bool{}}
+	for _, step := range options.Path {
+		visited, ways := d.walk(step)
+		for _, n := range visited {
+			w.visited[n] = true
+		}
+		for _, h := range ways {
+			w.taken[h.edge], w.visited[h.edge.to] = true, true
+		}
+	}
 	for _, n := range d.nodes {
 		if n.state != nil && slices.Contains(options.Active, n.path) {
 			for ; n.parent != nil; n = n.parent {
@@ -52,11 +60,6 @@ func (d *drawing) write(options Options) []byte {
 	for _, n := range d.nodes {
 		if !n.container() {
 			w.node(n)
-		}
-	}
-	for _, n := range d.nodes {
-		if count := options.Count[n.path]; count != 0 && n.state != nil && n.parent != nil {
-			w.badge(n, count)
 		}
 	}
 	w.printf("</svg>\n")
@@ -275,7 +278,7 @@ func (w *writer) edge(e *edge) {
 	y := e.labelBox.Y
 	k := 0
 	for _, t := range e.transitions {
-		w.printf(`<g class="transition" data-event="%s">`+"\n", text(t.event))
+		w.printf(`<g class="transition" data-event="%s">`+"\n", text(t.trigger.Event))
 		for range t.rows {
 			l := e.label[k]
 			w.line(caption{x: e.labelBox.X + (e.labelBox.W-l.width())/2, y: y + 10.5, text: l})
@@ -332,15 +335,4 @@ func (e *edge) sentence() string {
 		lines = append(lines, e.transitions[i].sentence())
 	}
 	return strings.Join(lines, "\n")
-}
-
-// badge writes the number of instances in a state.
-func (w *writer) badge(n *node, count int) {
-	label := strconv.Itoa(count)
-	width := float64(len(label))*textAdvance + 12
-	x := n.box.right() - width/2 - 2
-	w.printf(`<g class="badge" data-path="%s">`, text(n.path))
-	w.box("border", rect{x, n.box.Y - 8, width, 16}, 8)
-	w.line(caption{x: x + 6, y: n.box.Y + 4, text: line{{label, "count"}}})
-	w.printf("</g>\n")
 }
