@@ -191,6 +191,29 @@ func TestABrowserFollowsAnInstance(t *testing.T) {
 	b.clean()
 }
 
+func TestABrowserSeesATimerFire(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.w.fireTimers()
+	b.w.send("order/1", place)
+	b.w.send("order/1", `{"type": "CALL"}`)
+	b.w.send("order/1", `{"type": "CALL"}`) // The guard of the first reminder fails now.
+	b.open("instances/order/1")
+	get[any](b, `window.once = true, null`)
+	b.until(`document.querySelector('.active[data-path="work.waiting"]') && /^(00:59:\d\d|01:00:00)$/.test(document.querySelector("[data-countdown]").textContent)`)
+	b.w.advance(40 * time.Minute)
+	b.until(`/^00:(19:\d\d|20:00)$/.test(document.querySelector("[data-countdown]").textContent)`)
+	b.until(`(({ value, max }) => value / max > 0.6 && value / max < 0.8)(document.querySelector("progress"))`)
+	b.w.advance(20*time.Minute + time.Second)
+	b.until(`document.querySelector('.active[data-path="work.cancelled"]') && !document.querySelector('.active[data-path="work.waiting"]')`)
+	b.until(`document.querySelector('.taken[data-from="work.waiting"][data-to="work.cancelled"]') && !document.querySelector("[data-countdown]")`)
+	b.until(`document.querySelector("tr[data-number]").innerText.includes("reminder") && document.querySelector(".head .chips").innerText.includes("work.cancelled")`)
+	if !get[bool](b, `window.once === true`) {
+		t.Error("expected the page not to be loaded again")
+	}
+	b.clean()
+}
+
 func TestABrowserReconnects(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
