@@ -191,6 +191,31 @@ func TestABrowserFollowsAnInstance(t *testing.T) {
 	b.clean()
 }
 
+func TestABrowserFilters(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	for _, name := range []string{"order/early-1", "order/early-2", "order/late-1"} {
+		b.w.send(name, place)
+	}
+	b.w.send("order/early-2", `{"type": "CANCEL"}`)
+	shows := func(names string) {
+		t.Helper()
+		b.until(`[...document.querySelectorAll(".list th a")].map((a) => a.textContent).sort().join(" ") === "` + names + `"`)
+	}
+	b.open("machines/order")
+	shows("early-1 early-2 late-1")
+	b.do(chromedp.Focus(chromedp.CSS(`[name="prefix"]`)), chromedp.KeyEvent("early\r"))
+	shows("early-1 early-2")
+	b.do(chromedp.Click(chromedp.CSS(`.filters a[href*="only=failed"]`)))
+	b.until(`document.querySelector('.filters [aria-current="true"]').textContent === "Failed"`)
+	shows("early-2")
+	b.do(chromedp.Click(chromedp.CSS(`.state[data-path="work.waiting"]`)))
+	b.until(`document.querySelector(".list .empty").textContent === "No instances are failed in work.waiting."`)
+	b.do(chromedp.Click(chromedp.CSS(`.filters a[href*="only=stuck"]`)))
+	b.until(`document.querySelector(".list .empty").textContent === "No instances are stuck."`)
+	b.clean()
+}
+
 func TestABrowserSeesATimerFire(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
