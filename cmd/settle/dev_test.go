@@ -35,11 +35,18 @@ func startDev(t *testing.T, flags ...string) devRun {
 // startDevOf is startDev for another command.
 func startDevOf(t *testing.T, config command.Config, flags ...string) devRun {
 	t.Helper()
+	return startDevIn(t, config, command.Process{}, flags...)
+}
+
+// startDevIn is startDevOf in a process with other settings.
+func startDevIn(t *testing.T, config command.Config, process command.Process, flags ...string) devRun {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	d := devRun{screen: newScreen(t.Context()), stop: stop, ended: make(chan int, 1), config: config}
 	var errOut syncBuffer
+	process.Out, process.Err, process.Program, process.User = d.screen, &errOut, "settle", "alice"
 	go func() {
-		code := command.Run(ctx, config, command.Process{Out: d.screen, Err: &errOut, Program: "settle", User: "alice"}, append([]string{"dev", "--aws-port", "0", "--http-port", "0"}, flags...))
+		code := command.Run(ctx, config, process, append([]string{"dev", "--aws-port", "0", "--http-port", "0"}, flags...))
 		d.ended <- code
 		_ = d.screen.Close() // A pipe's Close returns no error.
 	}()

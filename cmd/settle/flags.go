@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strconv"
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/command"
+	"github.com/settle-run/settle/cmd/settle/internal/tour"
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/demo"
 	"github.com/settle-run/settle/machines/enrich"
@@ -37,7 +40,15 @@ type devFlags struct {
 	JobLaunchesMax   int           `default:"3" help:"How many runners are launched for one job (${default})."`
 	JobTimeLimit     time.Duration `default:"6h" help:"How long a job may be in progress (${default})."`
 	SignupDeadline   time.Duration `default:"24h" help:"How long a user may take to send the code (${default})."`
+
+	Demo bool `help:"Play the scenes of settle demo on this stack, slowly enough to watch them in the console. They repeat with new instances until Ctrl-C. Cannot be used with --data, --clock virtual, --consumer or --job-pick-up-timeout."`
 }
+
+// jobPickUpTimeoutDefault is the default of --job-pick-up-timeout.
+const jobPickUpTimeoutDefault = 5 * time.Minute
+
+// watched is the tour of --demo. A round takes a minute and a half.
+var watched = tour.Config{Pause: 2 * time.Second, PickUpTimeout: 4 * time.Second, UploadWindow: 20 * time.Second, TimeLimit: time.Minute}
 
 // validate checks the flags.
 func (f devFlags) validate() error {
@@ -54,6 +65,9 @@ func (f devFlags) validate() error {
 			return fmt.Errorf("%s: expected more than zero", flag.name)
 		}
 	}
+	if f.Demo && f.JobPickUpTimeout != jobPickUpTimeoutDefault {
+		return errors.New("--job-pick-up-timeout: expected no --demo with it, because the scenes need a short timeout of their own")
+	}
 	return nil
 }
 
@@ -63,6 +77,8 @@ type hosted struct {
 	callbacks enrich.Callbacks
 	// codeKey is the key for the hashes of signup's codes. The executable of --consumer gets it.
 	codeKey string
+	// demo tunes the tour of --demo.
+	demo tour.Config
 }
 
 // machines returns the machines. The callback addresses of enrich lead to the gateway.
@@ -70,6 +86,9 @@ func (h *hosted) machines(environment command.Environment) []durable.Machine {
 	settings := machines.Settings{
 		Job:    job.Config{PickUpTimeout: h.flags.JobPickUpTimeout, LaunchesMax: h.flags.JobLaunchesMax, TimeLimit: h.flags.JobTimeLimit},
 		Signup: signup.Config{Deadline: h.flags.SignupDeadline},
+	}
+	if h.flags.Demo {
+		settings.Job.PickUpTimeout, settings.Upload.Window = h.demo.PickUpTimeout, h.demo.UploadWindow
 	}
 	if environment.GatewayURL != "" {
 		h.callbacks.Base = environment.GatewayURL
@@ -104,12 +123,23 @@ func (h *hosted) prepare(generate func(name string) (string, error)) (command.Ga
 	if h.flags.GitHubSecret == "" {
 		shown = secret
 	}
+	h.demo.Secret = secret
 	secrets := gateway.Secrets{Current: []byte(secret), Previous: []byte(h.flags.GitHubSecretPrevious)}
 	return command.Gateway{
 		Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub(secrets)}, Note: "POST /webhooks/github, signed with the secret " + shown,
 		// Verify must use the same keys as the addresses.
 		Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: h.callbacks.Verify, Read: enrich.ReadCallback}},
 	}, nil
+}
+
+// demonstration returns the tour of --demo, or nil without the flag.
+func (h *hosted) demonstration(out io.Writer) command.Demo {
+	if !h.flags.Demo {
+		return nil
+	}
+	config := h.demo
+	config.Style = styleOf(out)
+	return tour.New(out, config)
 }
 
 // consumerEnv returns the settings as environment variables of the consumer's executable.

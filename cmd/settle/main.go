@@ -26,10 +26,14 @@ func main() { command.Main(settle()) }
 
 // settle returns the command with this module's machines.
 func settle() command.Config {
-	hosted := &hosted{}
+	return settleWith(&hosted{demo: watched})
+}
+
+// settleWith returns the command with the machines of `hosted`.
+func settleWith(hosted *hosted) command.Config {
 	return command.Config{
 		Machines: hosted.machines,
-		Dev:      command.Dev{Flags: &hosted.flags, Prepare: hosted.prepare, ConsumerEnv: hosted.consumerEnv, Example: example},
+		Dev:      command.Dev{Flags: &hosted.flags, Prepare: hosted.prepare, ConsumerEnv: hosted.consumerEnv, Example: example, Demo: hosted.demonstration},
 		Commands: []command.Command{{
 			Name: "demo", Summary: "Run five sample machines and their workflows end to end, on this machine, without an AWS account.",
 			Help: demoHelp, Run: playTour("127.0.0.1:0"),
@@ -48,7 +52,11 @@ The demo takes 20 seconds. The exit code is 0 only if all instances and executio
 // playTour returns a command that plays the tour with its servers on addr. If addr is empty, the servers use no port.
 func playTour(addr string) func(context.Context, io.Writer) error {
 	return func(ctx context.Context, out io.Writer) error {
-		style := console.NewStyle(console.HasColor(out), console.Columns(out))
-		return tour.Play(ctx, out, hostedMachines, tour.Config{Addr: addr, Style: style})
+		return tour.Play(ctx, out, hostedMachines, tour.Config{Addr: addr, Style: styleOf(out)})
 	}
+}
+
+// styleOf returns the style of a writer, which may be a terminal.
+func styleOf(out io.Writer) console.Style {
+	return console.NewStyle(console.HasColor(out), console.Columns(out))
 }

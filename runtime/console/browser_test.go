@@ -191,6 +191,54 @@ func TestABrowserFollowsAnInstance(t *testing.T) {
 	b.clean()
 }
 
+func TestABrowserFilters(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	for _, name := range []string{"order/early-1", "order/early-2", "order/late-1"} {
+		b.w.send(name, place)
+	}
+	b.w.send("order/early-2", `{"type": "CANCEL"}`)
+	shows := func(names string) {
+		t.Helper()
+		b.until(`[...document.querySelectorAll(".list th a")].map((a) => a.textContent).sort().join(" ") === "` + names + `"`)
+	}
+	b.open("machines/order")
+	shows("early-1 early-2 late-1")
+	b.do(chromedp.Focus(chromedp.CSS(`[name="prefix"]`)), chromedp.KeyEvent("early\r"))
+	shows("early-1 early-2")
+	b.do(chromedp.Click(chromedp.CSS(`.filters a[href*="only=failed"]`)))
+	b.until(`document.querySelector('.filters [aria-current="true"]').textContent === "Failed"`)
+	shows("early-2")
+	b.do(chromedp.Click(chromedp.CSS(`.state[data-path="work.waiting"]`)))
+	b.until(`document.querySelector(".list .empty").textContent === "No instances are failed in work.waiting."`)
+	b.do(chromedp.Click(chromedp.CSS(`.filters a[href*="only=stuck"]`)))
+	b.until(`document.querySelector(".list .empty").textContent === "No instances are stuck."`)
+	b.clean()
+}
+
+func TestABrowserSeesATimerFire(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.w.fireTimers()
+	b.w.send("order/1", place)
+	b.w.send("order/1", `{"type": "CALL"}`)
+	b.w.send("order/1", `{"type": "CALL"}`) // The guard of the first reminder fails now.
+	b.open("instances/order/1")
+	get[any](b, `window.once = true, null`)
+	b.until(`document.querySelector('.active[data-path="work.waiting"]') && /^(00:59:\d\d|01:00:00)$/.test(document.querySelector("[data-countdown]").textContent)`)
+	b.w.advance(40 * time.Minute)
+	b.until(`/^00:(19:\d\d|20:00)$/.test(document.querySelector("[data-countdown]").textContent)`)
+	b.until(`(({ value, max }) => value / max > 0.6 && value / max < 0.8)(document.querySelector("progress"))`)
+	b.w.advance(20*time.Minute + time.Second)
+	b.until(`document.querySelector('.active[data-path="work.cancelled"]') && !document.querySelector('.active[data-path="work.waiting"]')`)
+	b.until(`document.querySelector('.taken[data-from="work.waiting"][data-to="work.cancelled"]') && !document.querySelector("[data-countdown]")`)
+	b.until(`document.querySelector("tr[data-number]").innerText.includes("reminder") && document.querySelector(".head .chips").innerText.includes("work.cancelled")`)
+	if !get[bool](b, `window.once === true`) {
+		t.Error("expected the page not to be loaded again")
+	}
+	b.clean()
+}
+
 func TestABrowserReconnects(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)

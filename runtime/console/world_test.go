@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -105,6 +106,8 @@ type world struct {
 	sent     int
 	// fireTimers makes timers fire when they are due. Before the call, no timer fires.
 	fireTimers func()
+	// cloud has a virtual clock, which advance moves.
+	cloud *awslocal.Cloud
 	// loads and counts count the reads of the console. failing makes them fail.
 	loads, counts atomic.Int64
 	failing       atomic.Bool
@@ -120,7 +123,9 @@ func newWorld(t *testing.T, change func(*console.Config)) *world {
 		}
 	}
 	w := &world{t: t}
-	cloud := awslocal.New(awslocal.Config{})
+	clock := awslocal.NewClock(nil)
+	cloud := awslocal.New(awslocal.Config{Clock: clock})
+	w.cloud = cloud
 	settings := aws.Config{
 		Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: cloud.HTTPClient(),
 		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
@@ -142,8 +147,8 @@ func newWorld(t *testing.T, change func(*console.Config)) *world {
 	w.tables = dynamodb.NewFromConfig(settings)
 	must(dynamostore.CreateIndexedTable(t.Context(), w.tables, "settle"))
 	w.store = dynamostore.NewIndexed(w.tables, "settle")
-	queue, delays := sqsqueue.New(w.queues, w.url, w.dead.URLs[0]), schedule.NewDelayQueue(w.queues, delay, time.Now)
-	loop, err := durable.New(w.machines, durable.Ports{Store: w.store, Queue: queue, Timers: delays}, durable.Config{Logger: slog.New(slog.DiscardHandler)})
+	queue, delays := sqsqueue.New(w.queues, w.url, w.dead.URLs[0]), schedule.NewDelayQueue(w.queues, delay, clock.Now)
+	loop, err := durable.New(w.machines, durable.Ports{Store: w.store, Queue: queue, Timers: delays}, durable.Config{Now: clock.Now, Logger: slog.New(slog.DiscardHandler)})
 	must(err)
 	ctx, stop := context.WithCancel(context.Background())
 	var polls sync.WaitGroup
@@ -155,7 +160,10 @@ func newWorld(t *testing.T, change func(*console.Config)) *world {
 			}
 		})
 	}
-	poll("settle.fifo", sqsqueue.Handler(loop))
+	consume := sqsqueue.Handler(loop)
+	poll("settle.fifo", func(ctx context.Context, event events.SQSEvent) (events.SQSEventResponse, error) {
+		return consume(context.WithoutCancel(ctx), event) // The deadline is a time of the real clock.
+	})
 	w.fireTimers = func() {
 		poll("delay", sqsqueue.EachHandler(slog.New(slog.DiscardHandler), schedule.NewForwarder(delays, nil, queue).Forward))
 	}
@@ -165,7 +173,7 @@ func newWorld(t *testing.T, change func(*console.Config)) *world {
 		must(cloud.Close())
 	})
 	w.config = console.Config{
-		Machines: w.machines, Store: w, DeadLetters: w.dead, Title: "a test", Poll: 250 * time.Millisecond,
+		Machines: w.machines, Store: w, DeadLetters: w.dead, Title: "a test", Poll: 250 * time.Millisecond, Now: clock.Now,
 		Write: &console.Write{Queue: queue, Store: w.store, By: "a test user", Parked: w.dead},
 	}
 	if change != nil {
@@ -243,6 +251,14 @@ func (w *world) applied(what string) {
 		}
 	}
 	w.t.Fatalf("%s was not applied", what)
+}
+
+// advance moves the clock, and waits until the work of the passed time is done.
+func (w *world) advance(d time.Duration) {
+	w.t.Helper()
+	if _, err := w.cloud.Advance(w.t.Context(), d); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // change changes the stored record of an instance.

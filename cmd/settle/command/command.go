@@ -39,6 +39,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/stack"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/gateway"
 )
@@ -77,6 +78,21 @@ type Dev struct {
 	// Example is the event that dev suggests to send. Defaults to an event that starts an instance of one of the machines.
 	// dev generates the payload from its type, and prints placeholders if the machine rejects the generated values.
 	Example Example
+	// Demo returns the demonstration that dev plays on its stack, or nil for none. It is called after Prepare. The
+	// demonstration writes to out. Only the command of this module has one.
+	Demo func(out io.Writer) Demo
+}
+
+// Demo is a demonstration on the stack of dev.
+type Demo interface {
+	// Log returns the handler that prints the log of the stack.
+	Log() slog.Handler
+	// Committed prints a commit of the consumer.
+	Committed(ctx context.Context, committed durable.Committed)
+	// Loop sends events to the stack until ctx ends.
+	Loop(ctx context.Context, running *stack.Stack)
+	// Page is the page that --open shows, below the address of the console.
+	Page() string
 }
 
 // Gateway configures dev's gateway. With the zero value, it accepts only events.

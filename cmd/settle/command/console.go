@@ -93,13 +93,18 @@ func (c *consoleCommand) Run(ctx context.Context, s *session) error {
 		return errors.Join(err, listener.Close())
 	}
 	if c.Open {
-		go func() { // The program may wait until the browser ends.
-			if err := s.show(address); err != nil {
-				s.note("Cannot open a browser: %s", oneLine(err))
-			}
-		}()
+		s.openConsole(address)
 	}
 	return serveUntil(ctx, listener, pages)
+}
+
+// openConsole opens the address in the browser. The desktop's command may wait until the browser ends.
+func (s *session) openConsole(address string) {
+	go func() {
+		if err := s.show(address); err != nil {
+			s.note("Cannot open a browser: %s", oneLine(err))
+		}
+	}()
 }
 
 // title says what the console is connected to.

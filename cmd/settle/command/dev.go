@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -42,6 +43,8 @@ type devCommand struct {
 	ConsumerEnv     []string      `name:"consumer-env" sep:"none" placeholder:"KEY=VALUE" help:"Set an environment variable of --consumer. Overrides a variable that settle dev sets. May be repeated."`
 	Concurrency     int           `default:"5" help:"How many batches the consumer handles at once; with --consumer, as many processes (${default})."`
 	FunctionTimeout time.Duration `default:"45s" help:"How long an invocation may take, 5s to 15m (${default}). If a consumer is killed, its messages are redelivered after six times as long."`
+
+	Open bool `help:"Open the console in your browser."`
 
 	Clock string `enum:"real,virtual" default:"real" help:"real, or virtual: settle clock advance 72h then fires the timers of three days in a moment (${default})."`
 
@@ -91,6 +94,56 @@ func (c *devCommand) prepare(s *session, made *secrets) (Gateway, error) {
 	return gateway, nil
 }
 
+// demo returns the demonstration, or nil for none.
+func (c *devCommand) demo(s *session) (Demo, error) {
+	if s.config.Dev.Demo == nil {
+		return nil, nil
+	}
+	demo := s.config.Dev.Demo(s.raw)
+	if demo == nil {
+		return nil, nil
+	}
+	for _, excluded := range []struct {
+		flag  string
+		given bool
+		why   string
+	}{
+		{"--clock virtual", c.Clock == clockVirtual, "because the timers of the scenes would stand still between two advances"},
+		{"--consumer", c.Consumer != "", "because the scenes read the log of the consumer in this process"},
+		{"--data", c.Data != "", "because each start begins with the same instances"},
+	} {
+		if excluded.given {
+			return nil, fmt.Errorf("%w: --demo: expected no %s with it, %s", errUsage, excluded.flag, excluded.why)
+		}
+	}
+	return demo, nil
+}
+
+// serve plays the demonstration, unless it is nil, until ctx ends or a part of the stack fails.
+func serve(ctx context.Context, running *stack.Stack, demo Demo) error {
+	looping, stop := context.WithCancel(ctx)
+	var looped sync.WaitGroup
+	if demo != nil {
+		looped.Go(func() { demo.Loop(looping, running) })
+	}
+	err := running.Wait(ctx)
+	stop()
+	looped.Wait()
+	return err
+}
+
+// open opens the console, if the user wants it, at the page of the demonstration.
+func (c *devCommand) open(s *session, running *stack.Stack, demo Demo) {
+	if !c.Open {
+		return
+	}
+	page := ""
+	if demo != nil {
+		page = demo.Page()
+	}
+	s.openConsole(running.ConsoleURL() + page)
+}
+
 // Run serves the stack until ctx ends or a part of it fails.
 func (c *devCommand) Run(ctx context.Context, s *session) error {
 	if err := c.validate(); err != nil {
@@ -104,6 +157,10 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	if _, err := s.machines(); err != nil {
 		return err
 	}
+	demo, err := c.demo(s)
+	if err != nil {
+		return err
+	}
 	handler := console.NewHandler(s.raw, s.style, "")
 	var clock *awslocal.Clock
 	if c.Clock == clockVirtual {
@@ -111,7 +168,11 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 		s.Now = clock.Now
 		handler = console.NewVirtualHandler(s.raw, s.style, "", clock.Now)
 	}
-	logger := slog.New(durable.LogPanics(handler, true))
+	log, committed := slog.Handler(handler), handler.Committed
+	if demo != nil {
+		log, committed = demo.Log(), demo.Committed
+	}
+	logger := slog.New(durable.LogPanics(log, true))
 	// The environment of the consumer's executable has the variables of the machines and the variables of
 	// --consumer-env.
 	consumerEnv := func(gatewayURL string) []string {
@@ -125,7 +186,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 		hosted = s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL, Now: s.Now})
 		return hosted
 	}, stack.Config{
-		Clock: clock, AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), AllowHosts: c.AllowHosts, Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger, Committed: handler.Committed,
+		Clock: clock, AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), AllowHosts: c.AllowHosts, Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger, Committed: committed,
 		Consumer: c.Consumer, ConsumerEnv: consumerEnv, ConsumerLogs: s.raw, Operator: s.localUser(), Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -135,7 +196,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	if err = made.keep(); err == nil { // This process owns the folder now.
-		err = c.printWelcome(s, running, gateway)
+		err = c.printWelcome(s, running, gateway, demo)
 	}
 	if err != nil {
 		return errors.Join(err, running.Close())
@@ -145,7 +206,8 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 			logger.Warn("the chart has a likely mistake", "machine", machine.ID(), "state", cmp.Or(warning.State, "the chart"), "problem", warning.Problem, "fix", warning.Fix)
 		}
 	}
-	err = running.Wait(ctx)
+	c.open(s, running, demo)
+	err = serve(ctx, running, demo)
 	if err == nil {
 		err = s.printf("\nStopping.\n")
 	}
@@ -154,8 +216,8 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 
 func loopback(port uint16) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
 
-// printWelcome prints the addresses of the stack, and commands to paste.
-func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gateway) error {
+// printWelcome prints the addresses of the stack, and commands to paste, or the page on which to watch the demonstration.
+func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gateway, demo Demo) error {
 	settle := s.programToPaste()
 	if running.AWSURL() != localEndpoint {
 		settle = "AWS_ENDPOINT_URL=" + running.AWSURL() + " " + settle
@@ -184,11 +246,13 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	if err := s.printf("%s", s.style.Fold(head)); err != nil {
 		return err
 	}
-	trial, err := s.trial()
-	if err != nil {
+	if demo != nil {
+		if err := s.printf("Watch the demo at %s\n\n", s.style.Bold(running.ConsoleURL()+demo.Page())); err != nil {
+			return err
+		}
+	} else if trial, err := s.trial(); err != nil {
 		return err
-	}
-	if err := trial.print(s, running, settle); err != nil {
+	} else if err := trial.print(s, running, settle); err != nil {
 		return err
 	}
 	kept := "nothing is kept"

@@ -19,6 +19,7 @@ import (
 // GitHub's webhooks about the job:
 // https://docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job
 func (p *player) startJob(runID, jobID int64, name string) (hook map[string]any, instance, execution string) {
+	runID += 1000 * int64(p.round-1)
 	hook = map[string]any{
 		"id": jobID, "run_id": runID, "run_attempt": 1, "conclusion": nil, "workflow_name": "CI", "name": name,
 		"labels": []string{"self-hosted", "linux"}, "runner_name": nil, "created_at": time.Now().UTC().Truncate(time.Second),
@@ -57,7 +58,7 @@ func (p *player) neverPickedUp() {
 
 // signUp plays a sign-up with one wrong code and a second mail.
 func (p *player) signUp() {
-	const instance, waiting = "signup/ada", "unverified.awaiting_verification"
+	instance, waiting := p.again("signup/ada"), "unverified.awaiting_verification"
 	p.title("A sign-up, with a wrong code and a second mail",
 		"The user gets a code by mail and must enter it within 24 hours. While a service sends the mail",
 		"or creates the account, the state is not settled, and events wait in the queue.")
@@ -82,7 +83,7 @@ func (p *player) calledBack() {
 	p.title("A third party that calls back, once",
 		"It gets a callback address for this instance only. While it works, nothing runs: the instance is",
 		"an item in DynamoDB, and the task waits in Step Functions. Only its first callback is accepted.")
-	const found, missed = "enrich/demo-7", "enrich/demo-8"
+	found, missed := p.again("enrich/demo-7"), p.again("enrich/demo-8")
 	arn, jobID, address := p.ask(found, "https://example.com/company/7")
 	p.findByAlias(found, jobID)
 	data := map[string]any{"jobId": jobID, "success": true, "data": map[string]any{"name": "Acme", "employees": 250}}
@@ -125,6 +126,7 @@ func (p *player) findByAlias(instance, jobID string) {
 type pipelineRun struct{ instance, execution string }
 
 func (p *player) runPipeline(name string, config pipeline.RunConfig) pipelineRun {
+	name = p.again(name)
 	today := time.Now().UTC()
 	instance := "pipeline/" + name + today.Format("-02")
 	return pipelineRun{instance, p.startWorkflow("pipeline", instance, map[string]any{
@@ -140,10 +142,10 @@ func (p *player) endRun(run pipelineRun, states, state string) {
 	p.showEnd(end{run.instance, states}, ended)
 }
 
-// agreed returns a service level agreement whose deadline is the given time from now, rounded up to seconds. `before`
-// is the time from the warning to the deadline.
-func agreed(deadline, before time.Duration) pipeline.SLA {
-	at := time.Now().UTC().Add(deadline + time.Second - 1).Truncate(time.Second)
+// agreed returns a service level agreement whose deadline is the given time from the next event, rounded up to seconds.
+// `before` is the time from the warning to the deadline.
+func (p *player) agreed(deadline, before time.Duration) pipeline.SLA {
+	at := time.Now().UTC().Add(p.config.Pause + deadline + time.Second - 1).Truncate(time.Second)
 	return pipeline.SLA{Deadline: at.Format(time.RFC3339), ExpectedDurationSeconds: int(before / time.Second)}
 }
 
@@ -153,7 +155,7 @@ func (p *player) inTime() {
 		"The region run does the work. The region sla watches the clock. The checks are a second apart.",
 		"Outside this demo they are minutes apart, and nothing runs in between.")
 	run := p.runPipeline("sales", pipeline.RunConfig{
-		EvaluationIntervalSeconds: 1, EvaluationWindowSeconds: 60, JobCheckIntervalSeconds: 1, SLA: agreed(time.Minute, 20*time.Second),
+		EvaluationIntervalSeconds: 1, EvaluationWindowSeconds: 60, JobCheckIntervalSeconds: 1, SLA: p.agreed(time.Minute, 20*time.Second),
 	})
 	p.endRun(run, "run.succeeded, sla.met", "Succeeded")
 }
@@ -164,7 +166,7 @@ func (p *player) late() {
 		"Both alerts fire at absolute times, independent of the work. The event DATA_CHANGED does not wait",
 		"for the next evaluation. CANCEL stops the job.")
 	run := p.runPipeline("stock", pipeline.RunConfig{
-		EvaluationIntervalSeconds: 60, EvaluationWindowSeconds: 600, JobCheckIntervalSeconds: 60, SLA: agreed(2*time.Second, time.Second),
+		EvaluationIntervalSeconds: 60, EvaluationWindowSeconds: 600, JobCheckIntervalSeconds: 60, SLA: p.agreed(2*time.Second, time.Second),
 	})
 	p.await(run.instance, "run.active.not_ready")
 	p.event(run.instance, "DATA_CHANGED", nil)
@@ -183,7 +185,7 @@ func (p *player) moreEnds() {
 	defer p.seen.quiet.Store(false)
 	costs := p.runPipeline("costs", pipeline.RunConfig{EvaluationIntervalSeconds: 60, EvaluationWindowSeconds: 1})
 	leads := p.runPipeline("leads", pipeline.RunConfig{EvaluationIntervalSeconds: 1, JobTimeLimitSeconds: 1})
-	plans := p.runPipeline("plans", pipeline.RunConfig{EvaluationIntervalSeconds: 1, JobCheckIntervalSeconds: 1, SLA: agreed(-time.Hour, 0)})
+	plans := p.runPipeline("plans", pipeline.RunConfig{EvaluationIntervalSeconds: 1, JobCheckIntervalSeconds: 1, SLA: p.agreed(-time.Hour, 0)})
 	p.endRun(costs, "run.validation_exhausted, sla.none", "NoData")
 	p.endRun(leads, "run.job_timed_out, sla.none", "JobTimedOut")
 	p.endRun(plans, "run.succeeded, sla.breached", "SucceededLate")
@@ -195,24 +197,25 @@ func (p *player) uploaded() {
 	p.title("Two dependent files, in the wrong order",
 		"The sales file needs the warehouse file of its month. S3 may report a file twice, and a file may",
 		fmt.Sprintf("be corrected while the window is open: %s here, 14 days outside this demo.", console.Span(p.config.UploadWindow)))
-	month := time.Now().UTC().Format("2006_01")
+	now := time.Now().UTC()
+	month := time.Date(now.Year(), now.Month()+1-time.Month(p.round), 1, 0, 0, 0, 0, time.UTC).Format("2006_01") // Each round has a month of its own.
 	instance := "upload/" + month
 	warehouse := p.startWorkflow("upload-warehouse", instance, nil)
 	p.taskWaits(instance, upload.WaitWarehouse)
 	sales := p.startWorkflow("upload-sales", instance, nil)
 	p.taskWaits(instance, upload.WaitSales)
 	const processed = "open.warehouse.processed, open.sales.processed"
-	p.objectCreated("sales", month, "b1946ac9", "0061", "")
+	p.objectCreated("sales", month, "b1946ac9", "61", "")
 	p.await(instance, "open.warehouse.awaited, open.sales.held")
-	p.objectCreated("sales", month, "b1946ac9", "0061", "reported again: dropped")
-	p.objectCreated("warehouse", month, "0f343b09", "0062", "")
+	p.objectCreated("sales", month, "b1946ac9", "61", "reported again: dropped")
+	p.objectCreated("warehouse", month, "0f343b09", "62", "")
 	p.await(instance, processed)
 	executions := []execution{
 		p.ended("upload-warehouse", warehouse, "Warehouse → Outcome → Processed"),
 		p.ended("upload-sales", sales, "Sales → Outcome → Processed"),
 	}
 	p.say("   Both executions have ended. The window is still open.")
-	p.objectCreated("warehouse", month, "591785b7", "0063", "corrected")
+	p.objectCreated("warehouse", month, "591785b7", "63", "corrected")
 	p.await(instance, processed)
 	p.await(instance, "completed")
 	p.showEnd(end{instance, "completed"}, executions...)

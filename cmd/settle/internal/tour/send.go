@@ -29,7 +29,7 @@ func (p *player) webhook(hook map[string]any, action, instance, state string) {
 		"action": action, "workflow_job": hook,
 		"repository": map[string]any{"full_name": "octo-org/web", "owner": map[string]any{"login": "octo-org"}},
 	})
-	mac := hmac.New(sha256.New, []byte(p.secret))
+	mac := hmac.New(sha256.New, []byte(p.config.Secret))
 	mac.Write(body)
 	header := http.Header{"X-Github-Event": {"workflow_job"}, "X-Hub-Signature-256": {"sha256=" + hex.EncodeToString(mac.Sum(nil))}}
 	shown := fmt.Sprintf(`{"action": %q, "workflow_job": {"id": %d, ...}}`, action, hook["id"])
@@ -96,8 +96,9 @@ func (p *player) json(value any) []byte {
 }
 
 // objectCreated builds the event that EventBridge sends for a new file. It queues the resulting event for the machine
-// upload, as functions/objects does. Calls with the same sequencer have the same deduplication ID.
+// upload, as functions/objects does. Calls with the same sequencer in one round have the same deduplication ID.
 func (p *player) objectCreated(kind, month, etag, sequencer, note string) {
+	sequencer = fmt.Sprintf("%02x%s", p.round-1, sequencer)
 	bucket, key := kind+"-uploads", kind+"_"+month+".csv"
 	id, event, err := upload.FromObjectCreated(p.json(map[string]any{
 		"detail-type": "Object Created", "source": "aws.s3", "time": time.Now().UTC().Truncate(time.Second),

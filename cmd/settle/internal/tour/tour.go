@@ -1,6 +1,6 @@
-// Package tour demonstrates Settle to new users. It plays five machines and their workflows end to end on a stack of
-// their own, and prints each transition as it happens. Each scene ends with the path of the execution and the
-// history of the instance.
+// Package tour demonstrates Settle to new users. It plays five machines and their workflows end to end, and prints each
+// transition as it happens. Each scene ends with the path of the execution and the history of the instance. [Play] plays
+// the scenes once on a stack of their own. [Tour.Loop] repeats them on the stack of the caller.
 package tour
 
 import (
@@ -33,8 +33,14 @@ type Config struct {
 	PickUpTimeout time.Duration
 	// UploadWindow is how long the files of a month are accepted. Defaults to 5 seconds.
 	UploadWindow time.Duration
-	// TimeLimit limits the whole tour. Defaults to 10 minutes. The tour takes 20 seconds on an idle machine.
+	// TimeLimit limits the whole tour, or each scene of Loop. Defaults to 10 minutes. The tour takes 20 seconds on an idle
+	// machine.
 	TimeLimit time.Duration
+	// Pause is the time before each event, so that a person can follow the instances. UploadWindow must be longer than six
+	// pauses.
+	Pause time.Duration
+	// Secret signs the webhooks of GitHub. Play generates it.
+	Secret string
 	// Style marks the output. Lines are folded at its width, but at 100 columns at most.
 	Style console.Style
 }
@@ -55,14 +61,13 @@ var errTimeLimit = errors.New("the time limit is reached")
 // Play plays the tour and writes it to `out`. Its error says which instance did not end as expected, or what the tour
 // waited for at the time limit.
 func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
-	config = config.withDefaults()
-	ctx, cancel := context.WithTimeoutCause(ctx, config.TimeLimit, fmt.Errorf("%w, %v", errTimeLimit, config.TimeLimit))
+	config.Secret = rand.Text()
+	t := New(out, config)
+	config = t.config
+	ctx, cancel := t.limited(ctx)
 	defer cancel()
 
-	p := &player{ctx: ctx, config: config, secret: rand.Text()}
-	p.out = &page{Writer: out, columns: min(cmp.Or(config.Style.Columns(), columnsMax), columnsMax)}
-	p.seen = newSeen(console.NewHandler(p.out, config.Style, "   ").Brief())
-	logger := slog.New(watch{p.seen.console, p.seen})
+	logger := slog.New(t.Log())
 	callbacks := enrich.Callbacks{Key: []byte(rand.Text())}
 	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
 		callbacks.Base = gatewayURL
@@ -72,25 +77,89 @@ func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 			Upload:          upload.Config{Window: config.UploadWindow},
 		})
 	}, stack.Config{
-		AWSAddr: config.Addr, HTTPAddr: config.Addr, Logger: logger, Committed: p.seen.committed,
-		Webhooks:  map[string]gateway.Webhook{webhook.Name: webhook.GitHub(gateway.Secrets{Current: []byte(p.secret)})},
+		AWSAddr: config.Addr, HTTPAddr: config.Addr, Logger: logger, Committed: t.Committed,
+		Webhooks:  map[string]gateway.Webhook{webhook.Name: webhook.GitHub(gateway.Secrets{Current: []byte(config.Secret)})},
 		Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback}},
 	})
 	if err != nil {
 		return err
 	}
-	p.stack = running
+	p := &player{Tour: t, ctx: ctx, stack: running, round: 1}
 	return errors.Join(try(p.play), running.Close())
 }
 
-// player plays one tour.
-type player struct {
-	ctx    context.Context
-	out    *page
+// Tour prints what happens on a stack, and plays the scenes there.
+type Tour struct {
 	config Config
-	stack  *stack.Stack
+	out    *page
 	seen   *seen
-	secret string
+}
+
+// New returns a tour that writes to `out`. Its stack must use Log and Committed, and run the consumer in this process.
+func New(out io.Writer, config Config) *Tour {
+	t := &Tour{config: config.withDefaults()}
+	t.out = &page{Writer: out, columns: min(cmp.Or(config.Style.Columns(), columnsMax), columnsMax)}
+	t.seen = newSeen(console.NewHandler(t.out, config.Style, "   ").Brief())
+	return t
+}
+
+// Log returns the log handler of the stack.
+func (t *Tour) Log() slog.Handler { return watch{t.seen.console, t.seen} }
+
+// Committed prints the transitions of a commit.
+func (t *Tour) Committed(ctx context.Context, committed durable.Committed) {
+	t.seen.committed(ctx, committed)
+}
+
+// Page is the page of the console on which the first scenes are best watched.
+func (t *Tour) Page() string { return "machines/job" }
+
+// limited returns a context that ends after the time limit.
+func (t *Tour) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, t.config.TimeLimit, fmt.Errorf("%w, %v", errTimeLimit, t.config.TimeLimit))
+}
+
+// pausesBetween is the time between two rounds of Loop, in pauses.
+const pausesBetween = 5
+
+// Loop plays the scenes on the stack again and again until ctx ends, with new instances in each round. It prints the
+// address of each instance's page. If a scene fails, for example because the user has stopped its instance, Loop prints
+// the reason and continues with the next scene.
+func (t *Tour) Loop(ctx context.Context, running *stack.Stack) {
+	for round := 1; ctx.Err() == nil; round++ {
+		p := &player{Tour: t, ctx: ctx, stack: running, round: round, pages: map[string]bool{}}
+		for _, scene := range p.scenes() {
+			if err := p.tryScene(scene); ctx.Err() != nil {
+				return
+			} else if err != nil {
+				p.say("   %s", t.config.Style.Warning(fmt.Sprintf("The scene has ended early: %v.", err)))
+			}
+		}
+		p.say("\n%s", t.config.Style.Bold("All scenes have been played. They begin again with new instances. Ctrl-C stops."))
+		t.seen.forget()
+		_ = try(func() { p.pause(pausesBetween * t.config.Pause) }) // It fails only if ctx ends.
+	}
+}
+
+// tryScene plays a scene within the time limit.
+func (p *player) tryScene(scene func()) error {
+	whole := p.ctx
+	limited, cancel := p.limited(whole)
+	defer cancel()
+	p.ctx = limited
+	defer func() { p.ctx = whole }()
+	return try(scene)
+}
+
+// player plays the scenes once.
+type player struct {
+	*Tour
+	ctx   context.Context
+	stack *stack.Stack
+	// round is the number of the play on this stack, from 1.
+	round int
+	// pages are the instances whose page has been printed. Nil means that no page is printed.
+	pages map[string]bool
 	// ends are the instances that have ended as expected.
 	ends []end
 	// ways are the final states of the executions of the workflow pipeline.
@@ -111,14 +180,9 @@ func (p *player) play() {
 	p.say("Each transition is printed once it is stored. The output of a service appears above the transitions")
 	p.say("stored with it. Unchanged parallel states and shared parents are left out. Each scene ends with the")
 	p.say("path of the Step Functions execution and the history of the instance.")
-	p.pickedUp()
-	p.neverPickedUp()
-	p.signUp()
-	p.calledBack()
-	p.inTime()
-	p.late()
-	p.moreEnds()
-	p.uploaded()
+	for _, scene := range p.scenes() {
+		scene()
+	}
 	p.showItem()
 	p.say("\n%s", bold(fmt.Sprintf("All %d ended as expected, after %.1f s.", len(p.ends), time.Since(started).Seconds())))
 	for _, ended := range p.ends {
@@ -126,6 +190,19 @@ func (p *player) play() {
 	}
 	p.say("\nThe charts are in machines, the workflows in infra/workflows. Try settle graph to see a chart, and")
 	p.say("settle dev to run this stack until you stop it.")
+}
+
+// scenes returns the scenes in their order.
+func (p *player) scenes() []func() {
+	return []func(){p.pickedUp, p.neverPickedUp, p.signUp, p.calledBack, p.inTime, p.late, p.moreEnds, p.uploaded}
+}
+
+// again returns a name that no other round uses.
+func (p *player) again(name string) string {
+	if p.round == 1 {
+		return name
+	}
+	return fmt.Sprintf("%s-%d", name, p.round)
 }
 
 // failure is the value with which check panics, to end the tour.

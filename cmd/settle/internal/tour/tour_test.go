@@ -243,7 +243,7 @@ func TestTourFailsIfDynamoDBHoldsSomethingElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &player{ctx: t.Context(), out: &page{Writer: io.Discard}, stack: running}
+		p := &player{Tour: New(io.Discard, Config{}), ctx: t.Context(), stack: running}
 		err = try(func() { p.showEnd(end{"signup/missing", "active"}) })
 		if err == nil || !strings.Contains(err.Error(), "signup/missing: expected to be done in active") {
 			t.Errorf("expected an error about signup/missing, got %v", err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/runtime/durable"
@@ -66,10 +67,32 @@ func (p *player) say(format string, args ...any) {
 // lead calls `do`, and prints the line that `do` returns. The line precedes all transitions and log records that `do`
 // causes.
 func (p *player) lead(do func() string) {
+	p.pause(p.config.Pause)
 	p.out.hold()
 	line := ""
 	defer func() { p.out.release(line) }()
 	line = "   " + do() + "\n"
+}
+
+// pause waits, so that a person can see the state.
+func (p *player) pause(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	select {
+	case <-time.After(d):
+	case <-p.ctx.Done():
+		p.check(context.Cause(p.ctx), "paused before the next event")
+	}
+}
+
+// showPage prints the address of the instance's page, once.
+func (p *player) showPage(instance string) {
+	if p.pages == nil || p.pages[instance] {
+		return
+	}
+	p.pages[instance] = true
+	p.say("   %s %s", p.config.Style.Dim("watch"), p.stack.ConsoleURL()+"instances/"+instance)
 }
 
 // title begins a scene.
@@ -163,6 +186,14 @@ func (s *seen) committed(ctx context.Context, committed durable.Committed) {
 	s.changed = make(chan struct{})
 }
 
+// forget removes all transitions that no call of await has consumed.
+func (s *seen) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.transitions)
+	clear(s.states)
+}
+
 // await waits for a transition to all of the states, which are separated by commas. It ignores the instance's
 // transitions up to the transition at which the previous call returned.
 func (p *player) await(instance, states string) {
@@ -177,6 +208,7 @@ func (p *player) await(instance, states string) {
 		now, changed := s.states[instance], s.changed
 		s.mu.Unlock()
 		if k >= 0 {
+			p.showPage(instance)
 			return
 		}
 		select {
