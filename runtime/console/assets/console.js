@@ -95,6 +95,7 @@ const status = document.querySelector("#status");
 const problem = document.querySelector("#problem");
 const latest = new Map();
 let source;
+let shown = Date.parse(body.dataset.now); // the time of what the page shows
 
 function say(text, state) {
   if (status.textContent !== text) status.textContent = text;
@@ -104,6 +105,7 @@ function say(text, state) {
 function receive(event) {
   const { now, read, every, parts = {}, problem: failed = "" } = JSON.parse(event.data);
   setNow(now);
+  shown = read;
   say(failed ? "cannot read" : `every ${every}`, failed ? "bad" : "good");
   problem.hidden = !failed;
   if (problem.textContent !== failed) problem.textContent = failed;
@@ -137,7 +139,9 @@ function differs(a, b) {
 
 function connect() {
   if (source || !body.dataset.live || document.hidden) return;
-  source = new EventSource(body.dataset.live);
+  const live = new URL(body.dataset.live, location);
+  live.searchParams.set("since", shown);
+  source = new EventSource(live);
   source.onmessage = receive;
   source.onerror = () => {
     say("reconnecting", "bad");
