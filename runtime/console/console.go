@@ -75,7 +75,7 @@ const (
 	pollDefault = 5 * time.Second
 	// readTimeout limits the reads of a page.
 	readTimeout = 20 * time.Second
-	// countTimeout limits the count of parked events.
+	// countTimeout limits the count of parked events, and of the instances of each machine in the list.
 	countTimeout = 5 * time.Second
 	// parkedAge is how long the number of parked events is kept, at least.
 	parkedAge = time.Second

@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/console"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // loads is a store with another Load.
@@ -33,6 +36,42 @@ func TestAPanicDoesNotEndTheServer(t *testing.T) {
 	}
 	inWorld(t, breaks, func(t *testing.T, w *world) {
 		contains(t, w.follow("instances/order/1", time.Second), "panic: a value of the type string")
+	})
+}
+
+// hangingCount is a store that never counts the instances of the machine.
+type hangingCount struct {
+	console.Store
+	machine string
+}
+
+func (h hangingCount) Count(ctx context.Context, machine string) (dynamostore.Counts, error) {
+	if machine != h.machine {
+		return h.Store.Count(ctx, machine)
+	}
+	<-ctx.Done()
+	return dynamostore.Counts{}, ctx.Err()
+}
+
+func TestAMachineThatCannotBeCountedDoesNotHideTheOthers(t *testing.T) {
+	t.Parallel()
+	hangs := func(c *console.Config) {
+		other := statechart.Must(statechart.Definition[note]{
+			ID: "other", Version: 1, Initial: "a", States: []statechart.State[note]{{ID: "a", Tags: []string{statechart.Settled}}},
+		})
+		machines, err := durable.NewMachines(order(), durable.Host(other, durable.MachineConfig{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Machines, c.Store = machines, hangingCount{c.Store, "other"}
+	}
+	inWorld(t, hangs, func(t *testing.T, w *world) {
+		w.send("order/1", place)
+		started := time.Now()
+		contains(t, textOf(w.page("", 0)), "order version 1 1 –", "other version 1 The store cannot be read. context deadline exceeded")
+		if took := time.Since(started); took > 6*time.Second {
+			t.Errorf("expected the page after 5 seconds, got it after %v", took)
+		}
 	})
 }
 
