@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/settle-run/settle/runtime/console"
@@ -53,13 +54,17 @@ func (h hangingCount) Count(ctx context.Context, machine string) (dynamostore.Co
 	return dynamostore.Counts{}, ctx.Err()
 }
 
+// other returns a second machine, with one state.
+func other() durable.Machine {
+	return durable.Host(statechart.Must(statechart.Definition[note]{
+		ID: "other", Version: 1, Initial: "a", States: []statechart.State[note]{{ID: "a", Tags: []string{statechart.Settled}}},
+	}), durable.MachineConfig{})
+}
+
 func TestAMachineThatCannotBeCountedDoesNotHideTheOthers(t *testing.T) {
 	t.Parallel()
 	hangs := func(c *console.Config) {
-		other := statechart.Must(statechart.Definition[note]{
-			ID: "other", Version: 1, Initial: "a", States: []statechart.State[note]{{ID: "a", Tags: []string{statechart.Settled}}},
-		})
-		machines, err := durable.NewMachines(order(), durable.Host(other, durable.MachineConfig{}))
+		machines, err := durable.NewMachines(order(), other())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,6 +77,39 @@ func TestAMachineThatCannotBeCountedDoesNotHideTheOthers(t *testing.T) {
 		if took := time.Since(started); took > 6*time.Second {
 			t.Errorf("expected the page after 5 seconds, got it after %v", took)
 		}
+	})
+}
+
+// slowOutline is a machine whose chart cannot be laid out before the channel is closed.
+type slowOutline struct {
+	durable.Machine
+	wait chan struct{}
+}
+
+func (s slowOutline) Outline() *statechart.Outline {
+	<-s.wait
+	return s.Machine.Outline()
+}
+
+func TestAChartThatIsLaidOutDoesNotDelayOtherPages(t *testing.T) {
+	t.Parallel()
+	var wait chan struct{}
+	slow := func(c *console.Config) {
+		wait = make(chan struct{})
+		machines, err := durable.NewMachines(order(), slowOutline{other(), wait})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Machines = machines
+	}
+	inWorld(t, slow, func(t *testing.T, w *world) {
+		w.send("order/1", place)
+		pages := make(chan string)
+		go func() { pages <- w.call("machines/other", nil).Body.String() }()
+		synctest.Wait()
+		contains(t, w.page("instances/order/1", 0), "work.waiting")
+		close(wait)
+		contains(t, <-pages, `data-path="a"`)
 	})
 }
 
