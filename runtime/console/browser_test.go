@@ -198,9 +198,12 @@ func TestABrowserReconnects(t *testing.T) {
 	b.open("instances/order/1")
 	b.clean()
 	address := b.http.Listener.Addr().String()
+	if said := get[string](b, `document.querySelector("#connection").textContent`); said != "" || get[bool](b, `!!document.querySelector("#status[role]")`) {
+		t.Errorf("expected no announcement before the connection is lost, got %q", said)
+	}
 	b.http.CloseClientConnections()
 	b.http.Close()
-	b.until(`document.querySelector("#status").textContent === "reconnecting"`)
+	b.until(`document.querySelector("#status").textContent === "reconnecting" && document.querySelector("#connection").textContent === "reconnecting"`)
 	b.w.send("order/1", `{"type": "CANCEL"}`)
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -209,6 +212,7 @@ func TestABrowserReconnects(t *testing.T) {
 	b.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: b.w.handler}}
 	b.http.Start()
 	b.until(`document.querySelector("#status").dataset.state === "good" && document.querySelector('.active[data-path="work.cancelled"]')`)
+	b.until(`document.querySelector("#connection[role=status]").textContent === "following again"`)
 }
 
 func TestABrowserTravelsInTime(t *testing.T) {

@@ -92,13 +92,16 @@ function replace(element, html) {
 
 // The stream. A hidden page closes it: browsers allow a server six connections over HTTP/1.1.
 const status = document.querySelector("#status");
+const connection = document.querySelector("#connection");
 const problem = document.querySelector("#problem");
 const latest = new Map();
 let source;
 let shown = Date.parse(body.dataset.now); // the time of what the page shows
 
+// say shows the state of the connection. Screen readers announce a change of the state, but not of the interval.
 function say(text, state) {
   if (status.textContent !== text) status.textContent = text;
+  if (status.dataset.state && status.dataset.state !== state) connection.textContent = state === "good" ? "following again" : text;
   status.dataset.state = state;
 }
 
