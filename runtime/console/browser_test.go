@@ -8,11 +8,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
@@ -240,6 +242,18 @@ func TestABrowserTravelsInTime(t *testing.T) {
 	b.clean()
 }
 
+func TestALiveUpdateKeepsTheFocus(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.w.send("order/1", `{"type": "PLACE", "text": "two apples", "tags": {"a": 1}}`)
+	b.open("instances/order/1")
+	b.do(chromedp.Focus(chromedp.CSS(`[data-key="/tags"] > summary`)))
+	get[any](b, `document.activeElement.old = true, null`)
+	b.w.send("order/1", `{"type": "CALL"}`)
+	b.until(`document.querySelector('[data-leaf="/calls"].changed') && document.activeElement.matches('[data-key="/tags"] > summary') && !document.activeElement.old`)
+	b.clean()
+}
+
 func TestTheKeyboardIsEnough(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
@@ -249,6 +263,15 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 	b.until(`document.activeElement.className === "skip" && document.activeElement.getBoundingClientRect().width > 50`)
 	b.do(chromedp.KeyEvent("\r"))
 	b.until(`document.activeElement.id === "main"`)
+	tree, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(tree.Nodes, func(n *accessibility.Node) bool {
+		return !n.Ignored && n.Role != nil && string(n.Role.Value) == `"link"` && n.Name != nil && string(n.Name.Value) == `"Instances in work.waiting"`
+	}) {
+		t.Error("expected the state work.waiting as a link of the accessibility tree")
+	}
 	for range 40 {
 		b.do(chromedp.KeyEvent("\t"))
 		if get[string](b, `document.activeElement.dataset?.path ?? ""`) == "work.waiting" {

@@ -128,6 +128,7 @@ export class Chart {
   link() {
     const holder = document.querySelector("[data-machine]");
     if (!holder) return;
+    this.svg.setAttribute("role", "group"); // Assistive technology does not find links in an image.
     for (const [path, g] of this.states) {
       if (path === "") continue;
       g.setAttribute("role", "link");

@@ -81,13 +81,19 @@ if (at) {
 function replace(element, html) {
   const closed = new Map([...element.querySelectorAll("details[data-key]")].map((d) => [d.dataset.key, d.open]));
   const before = new Map([...element.querySelectorAll("[data-leaf]")].map((l) => [l.dataset.leaf, l.textContent]));
-  const focused = element.contains(document.activeElement) && document.activeElement.getAttribute("href");
+  const focused = element.contains(document.activeElement) && pathOf(document.activeElement);
   element.innerHTML = html;
   for (const d of element.querySelectorAll("details[data-key]")) d.open = closed.get(d.dataset.key) ?? d.open;
   if (before.size > 0) {
     for (const l of element.querySelectorAll("[data-leaf]")) l.classList.toggle("changed", before.get(l.dataset.leaf) !== l.textContent);
   }
-  if (focused) element.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
+  if (focused) element.querySelector(focused)?.focus();
+}
+
+// pathOf returns a selector that finds the same link or summary in new HTML.
+function pathOf(focused) {
+  if (focused.matches("summary")) return `[data-key="${CSS.escape(focused.parentElement.dataset.key)}"] > summary`;
+  return focused.hasAttribute("href") && `[href="${CSS.escape(focused.getAttribute("href"))}"]`;
 }
 
 // The stream. A hidden page closes it: browsers allow a server six connections over HTTP/1.1.
