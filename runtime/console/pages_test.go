@@ -80,10 +80,10 @@ func TestTheTimelineShowsDatesOtherThanToday(t *testing.T) {
 			t.Errorf("expected no date for the transitions of today, got %s", page)
 		}
 		time.Sleep(24 * time.Hour)
-		contains(t, textOf(w.page("instances/order/1", 0)), "from → to by Saturday, 2000-01-01 3 00:00:00")
+		contains(t, textOf(w.page("instances/order/1", 0)), "from → to by Saturday, 2000-01-01 2 00:00:00")
 		w.send("order/1", `{"type": "CANCEL"}`)
 		page := textOf(w.page("instances/order/1", 0))
-		contains(t, page, "from → to by 4 00:00:00", "Saturday, 2000-01-01 3 00:00:00")
+		contains(t, page, "from → to by 3 00:00:00", "Saturday, 2000-01-01 2 00:00:00")
 		if strings.Count(page, "2000-01-01") != 1 {
 			t.Errorf("expected the date once, got %s", page)
 		}
