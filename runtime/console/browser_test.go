@@ -234,6 +234,15 @@ func TestABrowserTravelsInTime(t *testing.T) {
 	active("work.packing")
 	b.do(chromedp.KeyEvent("]"))
 	active("work.waiting")
+	key := func(key, modifiers string) {
+		get[any](b, `document.body.dispatchEvent(new KeyboardEvent("keydown", {bubbles: true, key: "`+key+`", `+modifiers+`})), null`)
+	}
+	key("[", `ctrlKey: true`) // A shortcut of the browser.
+	key("[", `ctrlKey: true, altKey: true, modifierAltGraph: true`)
+	active("work.packing")
+	key("]", `altKey: true`) // Option on macOS.
+	active("work.waiting")
+	key("[", `metaKey: true`)
 	b.do(chromedp.Click(chromedp.CSS(`[data-step="now"]`)))
 	active("work.cancelled")
 	b.until(`document.querySelector('tr[data-number="2"]')`)

@@ -65,7 +65,8 @@ if (at) {
     }
   });
   document.addEventListener("keydown", (event) => {
-    if (event.target.closest("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+    // Many keyboard layouts have brackets on AltGr, which some systems report as Ctrl and Alt, or on Option.
+    if (event.target.closest("input, select, textarea") || event.metaKey || event.ctrlKey && !event.getModifierState("AltGraph")) return;
     if (event.key === "[") step(-1);
     if (event.key === "]") step(1);
   });
