@@ -158,7 +158,7 @@ func (c *console) list(ctx context.Context, data *machineData, cursor string) er
 		}
 	}
 	if cursor != "" {
-		data.More = c.machineURL(data.ID) + "?" + url.Values{"state": {data.State}, "prefix": {data.Prefix}, "only": {data.Only}, "cursor": {cursor}}.Encode()
+		data.More = c.listURL(data, "cursor", cursor)
 	}
 	return nil
 }

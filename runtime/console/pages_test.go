@@ -125,6 +125,20 @@ func TestFiltersSelectInstances(t *testing.T) {
 	})
 }
 
+func TestALinkToAFilterKeepsTheOthers(t *testing.T) {
+	t.Parallel()
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		w.send("order/a:1", place)
+		page := strings.ReplaceAll(w.page("machines/order?state=work.waiting&prefix=a%3A&only=failed", 0), "&amp;", "&")
+		contains(t, page,
+			`"/console/machines/order?prefix=a%3A&state=work.waiting"`, // all
+			`"/console/machines/order?only=stuck&prefix=a%3A&state=work.waiting"`,
+			`"/console/machines/order?only=failed&prefix=a%3A"`, // all states
+			`"/console/machines/order?only=failed&prefix=a%3A&state=mood.calm"`, // in the table of the chart
+		)
+	})
+}
+
 func TestListsHavePages(t *testing.T) {
 	t.Parallel()
 	inWorld(t, nil, func(t *testing.T, w *world) {

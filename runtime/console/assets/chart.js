@@ -138,8 +138,9 @@ export class Chart {
       const open = (event) => {
         if (event.type === "keydown" && event.key !== "Enter") return;
         event.stopPropagation();
-        const only = new URL(location).searchParams.get("only");
-        const query = new URLSearchParams(only ? { state: path, only } : { state: path });
+        const query = new URLSearchParams(location.search); // The other filters stay.
+        query.set("state", path);
+        query.delete("cursor");
         location.assign(`${holder.dataset.machine}?${query}`);
       };
       g.addEventListener("click", open);
