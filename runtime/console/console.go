@@ -156,8 +156,12 @@ func (c *console) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		header.Set("Allow", "GET, HEAD")
-		http.Error(w, "this address only reads: expected GET or HEAD, got "+r.Method, http.StatusMethodNotAllowed)
+		allowed := "GET, HEAD"
+		if _, err := c.findForm(path); err == nil && below && c.Write != nil {
+			allowed += ", POST"
+		}
+		header.Set("Allow", allowed)
+		http.Error(w, "method not allowed: expected "+allowed+", got "+r.Method, http.StatusMethodNotAllowed)
 		return
 	}
 	switch first, rest, _ := strings.Cut(path, "/"); {

@@ -108,6 +108,9 @@ func TestPostsNeedTheTokenAndTheOrigin(t *testing.T) {
 			if got.Code != c.status {
 				t.Errorf("%s: got status %d, want %d:\n%s", name, got.Code, c.status, got.Body)
 			}
+			if want := map[string]string{"no form": "GET, HEAD", "DELETE": "GET, HEAD, POST"}[name]; got.Header().Get("Allow") != want {
+				t.Errorf("%s: got the methods %q, want %q", name, got.Header().Get("Allow"), want)
+			}
 		}
 		refused := w.post(path, with("token", "x"), nil)
 		contains(t, textOf(refused.Body.String()), "The form is not of this console. Nothing was changed.")

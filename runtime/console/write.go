@@ -78,6 +78,9 @@ func (c *console) servePost(w http.ResponseWriter, r *http.Request, path string)
 	}
 	post, err := c.findForm(path)
 	if err != nil {
+		if problemOf(err).status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", "GET, HEAD")
+		}
 		c.serveProblem(w, r, err)
 		return
 	}
