@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -158,11 +159,7 @@ func (c *console) filterURL(machine, only string) string {
 func (c *console) listURL(d *machineData, key, value string) string {
 	query := url.Values{"state": {d.State}, "prefix": {d.Prefix}, "only": {d.Only}}
 	query.Set(key, value)
-	for key := range query {
-		if query.Get(key) == "" {
-			query.Del(key)
-		}
-	}
+	maps.DeleteFunc(query, func(_ string, values []string) bool { return values[0] == "" })
 	if len(query) == 0 {
 		return c.machineURL(d.ID)
 	}

@@ -133,7 +133,7 @@ func TestALinkToAFilterKeepsTheOthers(t *testing.T) {
 		contains(t, page,
 			`"/console/machines/order?prefix=a%3A&state=work.waiting"`, // all
 			`"/console/machines/order?only=stuck&prefix=a%3A&state=work.waiting"`,
-			`"/console/machines/order?only=failed&prefix=a%3A"`, // all states
+			`"/console/machines/order?only=failed&prefix=a%3A"`,                 // all states
 			`"/console/machines/order?only=failed&prefix=a%3A&state=mood.calm"`, // in the table of the chart
 		)
 	})
