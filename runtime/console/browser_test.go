@@ -304,9 +304,10 @@ func TestPagesAreLegibleInBothThemesAndOnAPhone(t *testing.T) {
 	b.w.send("order/1", `{"type": "PLACE"}`)
 	b.w.send("order/1", `{"type": "NOPE"}`)
 	b.w.send("order/a-rather-long-name-of-an-order-that-fits-no-phone:2026-11-22", place)
+	sent := b.w.post("instances/order/1/events/CALL", with("do", "send"), nil).Header().Get("Location")
 	for _, theme := range []string{"light", "dark"} {
 		b.theme(theme)
-		for _, path := range append(paths, "parked", "nope", "instances/order/1/events/CALL", "instances/order/1?sent=m-1", "instances/order/a-rather-long-name-of-an-order-that-fits-no-phone:2026-11-22") {
+		for _, path := range append(paths, "parked", "nope", "instances/order/1/events/CALL", strings.TrimPrefix(sent, "/console/"), "instances/order/a-rather-long-name-of-an-order-that-fits-no-phone:2026-11-22") {
 			for _, width := range []int64{390, 1440} {
 				b.do(chromedp.EmulateViewport(width, 900))
 				if path == "nope" {

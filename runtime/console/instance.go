@@ -107,7 +107,8 @@ func (c *console) instancePage(ctx context.Context, name string, query url.Value
 		return nil, err
 	}
 	data.goTo(query.Get("at"))
-	data.Sent, data.Changed = query.Get("sent"), doneText(query.Get("changed"))
+	address := c.instanceURL(name)
+	data.Sent, data.Changed = c.notice(address, query, "sent"), doneText(c.notice(address, query, "changed"))
 	return &page{
 		Name: "instance", Title: name, Data: data,
 		Parts: []string{"instance-head", "instance-say", "instance-marks", "instance-side", "instance-timeline", "instance-context"},

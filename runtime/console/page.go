@@ -83,6 +83,7 @@ func (c *console) servePage(w http.ResponseWriter, r *http.Request, path string)
 	v := c.view(ctx, p)
 	query.Del("at")
 	query.Del("changed")
+	query.Del("proof")
 	if query.Del("sent"); isFollowed(path, query) {
 		v.LiveURL = c.Prefix + "/live/" + path
 		if len(query) > 0 {

@@ -40,7 +40,11 @@ func (c *console) parkedPage(ctx context.Context, query url.Values) (*page, erro
 	if err != nil {
 		return nil, err
 	}
-	data := &parkedData{Total: c.countParked(ctx).Count, Shown: len(messages), Redriven: query.Get("redriven"), Dropped: query.Get("dropped")}
+	address := c.Prefix + "/parked"
+	data := &parkedData{
+		Total: c.countParked(ctx).Count, Shown: len(messages),
+		Redriven: c.notice(address, query, "redriven"), Dropped: c.notice(address, query, "dropped"),
+	}
 	for _, m := range messages {
 		data.Messages = append(data.Messages, c.parkedRow(m))
 	}
@@ -111,5 +115,5 @@ func (c *console) postParked(ctx context.Context, messageID string, form url.Val
 	case err != nil:
 		return answer{}, &problem{http.StatusBadGateway, "The parked event may be unchanged.", err.Error() + ". See the parked events, and try again."}
 	}
-	return answer{location: c.Prefix + "/parked?" + url.Values{key: {messageID}}.Encode()}, nil
+	return answer{location: c.noticeURL(c.Prefix+"/parked", key, messageID)}, nil
 }

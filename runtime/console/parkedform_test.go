@@ -36,10 +36,11 @@ func TestFormsRedriveAndDropParkedEvents(t *testing.T) {
 		contains(t, textOf(w.page("parked/"+call, 0)), "Redrive or drop this event?", "order/1 CALL", "No reason is recorded", `type "CALL"`)
 		for _, c := range []struct{ id, do, next, left string }{{call, "redrive", "redriven", cancel}, {cancel, "drop", "dropped", ""}} {
 			got := w.post("parked/"+c.id, with("do", c.do), nil)
-			if want := "/console/parked?" + c.next + "=" + c.id; got.Code != http.StatusSeeOther || got.Header().Get("Location") != want {
-				t.Fatalf("%s: got %d to %q, want %q:\n%s", c.do, got.Code, got.Header().Get("Location"), want, textOf(got.Body.String()))
+			next, ok := strings.CutPrefix(got.Header().Get("Location"), "/console/")
+			if got.Code != http.StatusSeeOther || !ok || !strings.Contains(next, c.next+"="+c.id) {
+				t.Fatalf("%s: got %d to %q:\n%s", c.do, got.Code, next, textOf(got.Body.String()))
 			}
-			page := w.page("parked?"+c.next+"="+c.id, 0)
+			page := w.page(next, 0)
 			contains(t, textOf(page), "Message "+c.id+" was")
 			if left := strings.Contains(page, "/console/parked/"+c.left); left != (c.left != "") || strings.Contains(page, "/console/parked/"+c.id) {
 				t.Errorf("after %s: got\n%s", c.do, textOf(page))
