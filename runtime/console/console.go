@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -63,6 +64,7 @@ type Config struct {
 	// Defaults to 5 seconds.
 	Poll time.Duration
 	// AllowHosts are the names under which the console may be reached, besides localhost and the loopback addresses.
+	// They have no port: a request may have any.
 	AllowHosts []string
 	// ReadUnits returns the read units that Store has consumed so far. If it is set, pages show the cost of their reads.
 	ReadUnits func() float64
@@ -101,8 +103,16 @@ type parkedCount struct {
 	Err   error
 }
 
+var (
+	// prefixes matches Config.Prefix. A segment begins with no dot, because browsers remove dot segments.
+	prefixes = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
+	// hostNames matches an element of Config.AllowHosts that is no IP address.
+	hostNames = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
+)
+
 // New returns the handler of a console. It serves requests below Config.Prefix, and is safe for concurrent use. With
-// GET and HEAD, it only reads. It fails if Machines or Store is missing, if Write is incomplete, or if Prefix is not a path.
+// GET and HEAD, it only reads. It fails if Machines or Store is missing, if Write is incomplete, or if Prefix or a name
+// of AllowHosts is not valid.
 func New(config Config) (http.Handler, error) {
 	if config.Machines == nil || config.Store == nil {
 		return nil, errors.New("creating the console: expected Machines and Store, got none")
@@ -117,8 +127,13 @@ func New(config Config) (http.Handler, error) {
 	if config.Prefix == "" {
 		config.Prefix = "/console"
 	}
-	if !strings.HasPrefix(config.Prefix, "/") || strings.HasSuffix(config.Prefix, "/") {
-		return nil, fmt.Errorf("creating the console: expected a Prefix such as /console, got %q", config.Prefix)
+	if !prefixes.MatchString(config.Prefix) {
+		return nil, fmt.Errorf("creating the console: expected a Prefix such as /console or /ops/settle, with letters, digits, -, _ and . between slashes, got %q", config.Prefix)
+	}
+	for _, host := range config.AllowHosts {
+		if !hostNames.MatchString(host) && net.ParseIP(host) == nil {
+			return nil, fmt.Errorf("creating the console: expected names such as ops.example.com in AllowHosts, without scheme, port and wildcard, got %q", host)
+		}
 	}
 	if config.Poll <= 0 {
 		config.Poll = pollDefault
