@@ -43,7 +43,7 @@ type Store interface {
 type DeadLetters interface {
 	// Count returns about how many messages there are.
 	Count(ctx context.Context) (int, error)
-	// Read returns up to `limit` messages, and leaves them where they are.
+	// Read returns up to `limit` messages, and leaves them where they are. With an error, it may return some.
 	Read(ctx context.Context, limit int) ([]*deadletter.Message, error)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/runtime/console"
+	"github.com/settle-run/settle/runtime/deadletter"
 )
 
 // park puts an event into the dead-letter queue, as SQS does after too many receives, and returns the message's ID.
@@ -49,6 +50,23 @@ func TestFormsRedriveAndDropParkedEvents(t *testing.T) {
 		}
 		w.applied("CALL")
 		contains(t, textOf(w.page("instances/order/1", 0)), "work.waiting mood.busy", "calls 1", "Parked a test")
+	})
+}
+
+func TestAQueueThatCannotBeReadDoesNotHideTheOthers(t *testing.T) {
+	t.Parallel()
+	gone := func(c *console.Config) {
+		queues := c.DeadLetters.(deadletter.Queues)
+		queues.URLs = []string{strings.Replace(queues.URLs[0], "dead", "gone", 1), queues.URLs[0]}
+		c.DeadLetters, c.Write.Parked = queues, queues
+	}
+	inWorld(t, gone, func(t *testing.T, w *world) {
+		contains(t, textOf(w.page("parked", http.StatusBadGateway)), "gone.fifo")
+		id := w.park("order/1", `{"type": "CALL"}`)
+		contains(t, textOf(w.page("parked", 0)), "The store cannot be read.", "gone.fifo", "order/1 CALL")
+		if got := w.post("parked/"+id, with("do", "drop"), nil); got.Code != http.StatusSeeOther {
+			t.Errorf("got %d:\n%s", got.Code, textOf(got.Body.String()))
+		}
 	})
 }
 
