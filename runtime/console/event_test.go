@@ -146,6 +146,7 @@ func TestALinkOfSomebodyElseShowsNoNotice(t *testing.T) {
 		w.send("order/1", place)
 		w.send("order/2", place)
 		sent := w.post("instances/order/1/events/CALL", with("do", "send"), nil).Header().Get("Location")
+		w.applied("CALL")
 		if _, text, _ := w.confirm("keep"); !strings.Contains(text, "changed=keep&proof=") {
 			t.Errorf("got the location %q", text)
 		}
