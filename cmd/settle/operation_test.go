@@ -71,8 +71,12 @@ func TestAnOperatorMovesAnInstance(t *testing.T) {
 			"move --local signup/9 active":                          "no instance signup/9",
 			"move --local signup/1 --set email=x --patch {\"a\":1}": "it would drop or change context.a",
 		} {
-			if got := u.run(strings.Fields(line)...); got.code == command.ExitDone || !strings.Contains(got.err, want) {
+			got := u.run(strings.Fields(line)...)
+			if got.code == command.ExitDone || !strings.Contains(got.err, want) {
 				u.t.Errorf("%s: expected %q, got %+v", line, want, got)
+			}
+			if refused := strings.Contains(want, "context.") || strings.Contains(want, "more than"); refused != (got.code == command.ExitRefused) {
+				u.t.Errorf("%s: got exit code %d", line, got.code)
 			}
 		}
 	})

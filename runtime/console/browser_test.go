@@ -8,11 +8,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
@@ -246,9 +248,12 @@ func TestABrowserReconnects(t *testing.T) {
 	b.open("instances/order/1")
 	b.clean()
 	address := b.http.Listener.Addr().String()
+	if said := get[string](b, `document.querySelector("#connection").textContent`); said != "" || get[bool](b, `!!document.querySelector("#status[role]")`) {
+		t.Errorf("expected no announcement before the connection is lost, got %q", said)
+	}
 	b.http.CloseClientConnections()
 	b.http.Close()
-	b.until(`document.querySelector("#status").textContent === "reconnecting"`)
+	b.until(`document.querySelector("#status").textContent === "reconnecting" && document.querySelector("#connection").textContent === "reconnecting"`)
 	b.w.send("order/1", `{"type": "CANCEL"}`)
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -257,6 +262,7 @@ func TestABrowserReconnects(t *testing.T) {
 	b.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: b.w.handler}}
 	b.http.Start()
 	b.until(`document.querySelector("#status").dataset.state === "good" && document.querySelector('.active[data-path="work.cancelled"]')`)
+	b.until(`document.querySelector("#connection[role=status]").textContent === "following again"`)
 }
 
 func TestABrowserTravelsInTime(t *testing.T) {
@@ -276,11 +282,32 @@ func TestABrowserTravelsInTime(t *testing.T) {
 	active("work.packing")
 	b.do(chromedp.KeyEvent("]"))
 	active("work.waiting")
+	key := func(key, modifiers string) {
+		get[any](b, `document.body.dispatchEvent(new KeyboardEvent("keydown", {bubbles: true, key: "`+key+`", `+modifiers+`})), null`)
+	}
+	key("[", `ctrlKey: true`) // A shortcut of the browser.
+	key("[", `ctrlKey: true, altKey: true, modifierAltGraph: true`)
+	active("work.packing")
+	key("]", `altKey: true`) // Option on macOS.
+	active("work.waiting")
+	key("[", `metaKey: true`)
 	b.do(chromedp.Click(chromedp.CSS(`[data-step="now"]`)))
 	active("work.cancelled")
 	b.until(`document.querySelector('tr[data-number="2"]')`)
 	b.do(chromedp.Focus(chromedp.CSS(`tr[data-number="1"] a`)))
 	b.until(`document.querySelector('.hot[data-to="work.packing"] .hot[data-event="PLACE"]')`)
+	b.clean()
+}
+
+func TestALiveUpdateKeepsTheFocus(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.w.send("order/1", `{"type": "PLACE", "text": "two apples", "tags": {"a": 1}}`)
+	b.open("instances/order/1")
+	b.do(chromedp.Focus(chromedp.CSS(`[data-key="/tags"] > summary`)))
+	get[any](b, `document.activeElement.old = true, null`)
+	b.w.send("order/1", `{"type": "CALL"}`)
+	b.until(`document.querySelector('[data-leaf="/calls"].changed') && document.activeElement.matches('[data-key="/tags"] > summary') && !document.activeElement.old`)
 	b.clean()
 }
 
@@ -293,6 +320,15 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 	b.until(`document.activeElement.className === "skip" && document.activeElement.getBoundingClientRect().width > 50`)
 	b.do(chromedp.KeyEvent("\r"))
 	b.until(`document.activeElement.id === "main"`)
+	tree, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(tree.Nodes, func(n *accessibility.Node) bool {
+		return !n.Ignored && n.Role != nil && string(n.Role.Value) == `"link"` && n.Name != nil && string(n.Name.Value) == `"Instances in work.waiting"`
+	}) {
+		t.Error("expected the state work.waiting as a link of the accessibility tree")
+	}
 	for range 40 {
 		b.do(chromedp.KeyEvent("\t"))
 		if get[string](b, `document.activeElement.dataset?.path ?? ""`) == "work.waiting" {
@@ -316,9 +352,10 @@ func TestPagesAreLegibleInBothThemesAndOnAPhone(t *testing.T) {
 	b.w.send("order/1", `{"type": "PLACE"}`)
 	b.w.send("order/1", `{"type": "NOPE"}`)
 	b.w.send("order/a-rather-long-name-of-an-order-that-fits-no-phone:2026-11-22", place)
+	sent := b.w.post("instances/order/1/events/CALL", with("do", "send"), nil).Header().Get("Location")
 	for _, theme := range []string{"light", "dark"} {
 		b.theme(theme)
-		for _, path := range append(paths, "parked", "nope", "instances/order/1/events/CALL", "instances/order/1?sent=m-1", "instances/order/a-rather-long-name-of-an-order-that-fits-no-phone:2026-11-22") {
+		for _, path := range append(paths, "parked", "nope", "instances/order/1/events/CALL", strings.TrimPrefix(sent, "/console/"), "instances/order/a-rather-long-name-of-an-order-that-fits-no-phone:2026-11-22") {
 			for _, width := range []int64{390, 1440} {
 				b.do(chromedp.EmulateViewport(width, 900))
 				if path == "nope" {

@@ -49,26 +49,31 @@ func (e chartEdge) Words() string {
 
 // charts keeps the charts of the hosted machines, by ID and version.
 type charts struct {
-	mu    sync.Mutex
-	known map[string]*chart
+	mu sync.Mutex
+	// known holds functions that return charts. Each lays out its chart at the first call, which takes up to a second for
+	// a large chart. Pages with other charts do not wait.
+	known map[string]func() *chart
 }
 
 // of returns the chart of a machine, or nil if the machine is not a chart.
 func (c *charts) of(machine durable.Machine) *chart {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	key := machine.ID() + "/" + strconv.Itoa(machine.Version())
 	found, ok := c.known[key]
 	if !ok {
-		if o := machine.Outline(); o != nil {
-			found = readChart(o)
-		}
+		found = sync.OnceValue(func() *chart {
+			if o := machine.Outline(); o != nil {
+				return readChart(o)
+			}
+			return nil
+		})
 		if c.known == nil {
-			c.known = map[string]*chart{}
+			c.known = map[string]func() *chart{}
 		}
 		c.known[key] = found
 	}
-	return found
+	c.mu.Unlock()
+	return found()
 }
 
 func readChart(o *statechart.Outline) *chart {

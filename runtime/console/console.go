@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -42,7 +43,7 @@ type Store interface {
 type DeadLetters interface {
 	// Count returns about how many messages there are.
 	Count(ctx context.Context) (int, error)
-	// Read returns up to `limit` messages, and leaves them where they are.
+	// Read returns up to `limit` messages, and leaves them where they are. With an error, it may return some.
 	Read(ctx context.Context, limit int) ([]*deadletter.Message, error)
 }
 
@@ -63,6 +64,7 @@ type Config struct {
 	// Defaults to 5 seconds.
 	Poll time.Duration
 	// AllowHosts are the names under which the console may be reached, besides localhost and the loopback addresses.
+	// They have no port: a request may have any.
 	AllowHosts []string
 	// ReadUnits returns the read units that Store has consumed so far. If it is set, pages show the cost of their reads.
 	ReadUnits func() float64
@@ -75,7 +77,7 @@ const (
 	pollDefault = 5 * time.Second
 	// readTimeout limits the reads of a page.
 	readTimeout = 20 * time.Second
-	// countTimeout limits the count of parked events.
+	// countTimeout limits the count of parked events, and of the instances of each machine in the list.
 	countTimeout = 5 * time.Second
 	// parkedAge is how long the number of parked events is kept, at least.
 	parkedAge = time.Second
@@ -101,8 +103,16 @@ type parkedCount struct {
 	Err   error
 }
 
+var (
+	// prefixes matches Config.Prefix. A segment begins with no dot, because browsers remove dot segments.
+	prefixes = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
+	// hostNames matches an element of Config.AllowHosts that is no IP address.
+	hostNames = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
+)
+
 // New returns the handler of a console. It serves requests below Config.Prefix, and is safe for concurrent use. With
-// GET and HEAD, it only reads. It fails if Machines or Store is missing, if Write is incomplete, or if Prefix is not a path.
+// GET and HEAD, it only reads. It fails if Machines or Store is missing, if Write is incomplete, or if Prefix or a name
+// of AllowHosts is not valid.
 func New(config Config) (http.Handler, error) {
 	if config.Machines == nil || config.Store == nil {
 		return nil, errors.New("creating the console: expected Machines and Store, got none")
@@ -117,8 +127,13 @@ func New(config Config) (http.Handler, error) {
 	if config.Prefix == "" {
 		config.Prefix = "/console"
 	}
-	if !strings.HasPrefix(config.Prefix, "/") || strings.HasSuffix(config.Prefix, "/") {
-		return nil, fmt.Errorf("creating the console: expected a Prefix such as /console, got %q", config.Prefix)
+	if !prefixes.MatchString(config.Prefix) {
+		return nil, fmt.Errorf("creating the console: expected a Prefix such as /console or /ops/settle, with letters, digits, -, _ and . between slashes, got %q", config.Prefix)
+	}
+	for _, host := range config.AllowHosts {
+		if !hostNames.MatchString(host) && net.ParseIP(host) == nil {
+			return nil, fmt.Errorf("creating the console: expected names such as ops.example.com in AllowHosts, without scheme, port and wildcard, got %q", host)
+		}
 	}
 	if config.Poll <= 0 {
 		config.Poll = pollDefault
@@ -156,8 +171,12 @@ func (c *console) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		header.Set("Allow", "GET, HEAD")
-		http.Error(w, "this address only reads: expected GET or HEAD, got "+r.Method, http.StatusMethodNotAllowed)
+		allowed := "GET, HEAD"
+		if _, err := c.findForm(path); err == nil && below && c.Write != nil {
+			allowed += ", POST"
+		}
+		header.Set("Allow", allowed)
+		http.Error(w, "method not allowed: expected "+allowed+", got "+r.Method, http.StatusMethodNotAllowed)
 		return
 	}
 	switch first, rest, _ := strings.Cut(path, "/"); {

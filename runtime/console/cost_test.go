@@ -79,5 +79,7 @@ func TestThePageTellsTheReadUnits(t *testing.T) {
 			}
 		}
 		row("a machine with 1,000 instances", "machines/order")
+		row("the same, with a filter that selects none", "machines/order?only=failed")
+		row("the same, with a filter that selects none", "machines/order?prefix=x")
 	})
 }

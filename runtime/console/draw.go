@@ -18,6 +18,8 @@ type drawing struct {
 	Chart            *chart
 	// Counts are the numbers of instances by state, or nil on the page of an instance.
 	Counts map[string]int
+	// List has the filters of the list beside the chart. It is nil without a list.
+	List *machineData
 }
 
 // Drawing returns the data of the panel with the chart.
@@ -31,7 +33,7 @@ func (d *machineData) Drawing() drawing {
 	if counts == nil {
 		counts = map[string]int{}
 	}
-	return drawing{Heading: "Instances per state", Machine: d.ID, Chart: d.Chart, Counts: counts}
+	return drawing{Heading: "Instances per state", Machine: d.ID, Chart: d.Chart, Counts: counts, List: d}
 }
 
 // SVG returns the drawing of the chart.

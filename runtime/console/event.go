@@ -226,7 +226,7 @@ func (c *console) postEvent(ctx context.Context, name, event string, form url.Va
 		data.Refusal = err.Error()
 		return answer{page: p}, nil
 	}
-	return answer{location: c.instanceURL(name) + "?" + url.Values{"sent": {sent.MessageID}}.Encode()}, nil
+	return answer{location: c.noticeURL(c.instanceURL(name), "sent", sent.MessageID)}, nil
 }
 
 // refuse shows why the event is not valid, at its field if one is the cause.

@@ -75,6 +75,8 @@ type row struct {
 	Left   []string
 	Next   []string
 	Marks  marks
+	// Date is the date if the row above has another one, or if the newest row is not of today. Otherwise, it is empty.
+	Date string
 }
 
 // timer is an armed timer.
@@ -105,7 +107,8 @@ func (c *console) instancePage(ctx context.Context, name string, query url.Value
 		return nil, err
 	}
 	data.goTo(query.Get("at"))
-	data.Sent, data.Changed = query.Get("sent"), doneText(query.Get("changed"))
+	address := c.instanceURL(name)
+	data.Sent, data.Changed = c.notice(address, query, "sent"), doneText(c.notice(address, query, "changed"))
 	return &page{
 		Name: "instance", Title: name, Data: data,
 		Parts: []string{"instance-head", "instance-say", "instance-marks", "instance-side", "instance-timeline", "instance-context"},
@@ -150,6 +153,7 @@ func (c *console) readInstance(ctx context.Context, name string) (*instanceData,
 		data.Reason = record.Error.Message
 	}
 	data.readHistory(record)
+	data.showDates(c.Now())
 	data.readLists(machine)
 	data.Marks.Parked = data.parkedEdges()
 	return data, machine, nil
@@ -189,6 +193,17 @@ func (d *instanceData) readHistory(record instances.Record) {
 	slices.Reverse(d.Rows)
 	m.Active = d.State
 	d.Marks = m
+}
+
+// showDates sets the dates that the timeline shows.
+func (d *instanceData) showDates(now time.Time) {
+	const date = "Monday, 2006-01-02"
+	above := now.UTC().Format(date)
+	for i := range d.Rows {
+		if of := d.Rows[i].At.UTC().Format(date); of != above {
+			d.Rows[i].Date, above = of, of
+		}
+	}
 }
 
 // describe sets the label of the row's event.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -72,8 +73,12 @@ type message struct {
 }
 
 // serveStream sends the changes of a page as server-sent events, until the client leaves. path is the address of the page below live/.
+// The parameter since is the time of what the client shows, in milliseconds since 1970.
 func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path string) {
 	query := r.URL.Query()
+	since, _ := strconv.ParseInt(query.Get("since"), 10, 64) // 0 if it is missing.
+	shown := time.UnixMilli(since)
+	query.Del("since")
 	build, err := c.find(path, query)
 	if err == nil && (!isFollowed(path, query) || r.Method != http.MethodGet) {
 		err = notFound("This page does not follow the store.", "Reload it to read again.")
@@ -101,6 +106,9 @@ func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path strin
 		s.mu.Lock()
 		current, changed := s.current, s.changed
 		s.mu.Unlock()
+		if current != nil && current.at.Before(shown) { // Another client's reading is older than the page.
+			current = &reading{at: shown, every: current.every, problem: current.problem}
+		}
 		if m, fresh := current.since(sent, c.Now()); current != nil && (fresh || time.Since(wrote) >= heartbeat) {
 			wrote = time.Now()
 			_ = out.SetWriteDeadline(wrote.Add(writeMax))

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -106,6 +107,26 @@ func TestStreamsOfAPageShareAPoller(t *testing.T) {
 		if got := w.loads.Load(); got != before {
 			t.Errorf("expected no reads without streams, got %d", got-before)
 		}
+	})
+}
+
+func TestAStreamSendsNothingOlderThanThePage(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(c *console.Config) { c.Poll = 5 * time.Second }, func(t *testing.T, w *world) {
+		w.send("order/1", place)
+		_, end := w.stream("instances/order/1")
+		defer end()
+		time.Sleep(2 * time.Second)
+		w.send("order/1", `{"type": "CANCEL"}`)
+		contains(t, w.page("instances/order/1", 0), "work.cancelled")
+		second, endSecond := w.stream(fmt.Sprintf("instances/order/1?since=%d", time.Now().UnixMilli()))
+		defer endSecond()
+		time.Sleep(time.Second)
+		if first := second.text(); strings.Contains(first, "work.waiting") || !strings.Contains(first, `"every":"5 s"`) {
+			t.Errorf("expected a message without parts, got:\n%s", first)
+		}
+		time.Sleep(5 * time.Second)
+		contains(t, second.text(), "The instance is in work.cancelled and mood.calm.")
 	})
 }
 

@@ -43,6 +43,8 @@ type machineRow struct {
 	States  int
 	Events  []string
 	Version int
+	// Problem is why the instances could not be counted, or empty.
+	Problem string
 }
 
 func (c *console) machinesPage(ctx context.Context) (*page, error) {
@@ -53,14 +55,21 @@ func (c *console) machinesPage(ctx context.Context) (*page, error) {
 			return nil, err
 		}
 		r := machineRow{ID: id, Version: machine.Version(), Events: machine.Events(), States: len(machine.Describe().States) - 1}
-		if r.Counts, err = c.Store.Count(ctx, id); errors.Is(err, dynamostore.ErrNoIndex) {
+		if r.Counts, err = c.countMachine(ctx, id); errors.Is(err, dynamostore.ErrNoIndex) {
 			data.NoIndex = true
 		} else if err != nil {
-			return nil, err
+			r.Problem = problemOf(err).Error()
 		}
 		data.Machines = append(data.Machines, r)
 	}
 	return &page{Name: "machines", Title: "Machines", Parts: []string{"machines-list"}, Data: data}, nil
+}
+
+// countMachine counts the instances of a machine, within countTimeout.
+func (c *console) countMachine(ctx context.Context, id string) (dynamostore.Counts, error) {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	return c.Store.Count(ctx, id)
 }
 
 // machineData is the data of a machine's page.
@@ -149,7 +158,7 @@ func (c *console) list(ctx context.Context, data *machineData, cursor string) er
 		}
 	}
 	if cursor != "" {
-		data.More = c.machineURL(data.ID) + "?" + url.Values{"state": {data.State}, "prefix": {data.Prefix}, "only": {data.Only}, "cursor": {cursor}}.Encode()
+		data.More = c.listURL(data, "cursor", cursor)
 	}
 	return nil
 }

@@ -231,7 +231,7 @@ func (c *console) postOperation(ctx context.Context, name, kind string, form url
 		data.Refusal = err.Error() + ". The change may be stored or not: see the timeline of the instance before you try again."
 		return answer{page: p}, nil
 	}
-	return answer{location: c.instanceURL(name) + "?" + url.Values{"changed": {kind}}.Encode()}, nil
+	return answer{location: c.noticeURL(c.instanceURL(name), "changed", kind)}, nil
 }
 
 // wake sends the message that lets a consumer perform the effects of an operation.
@@ -243,5 +243,5 @@ func (c *console) wake(ctx context.Context, id instances.ID) (answer, error) {
 	if _, err := c.operator().Wake(ctx, record); err != nil {
 		return answer{}, &problem{http.StatusBadGateway, "The instance may not be woken.", err.Error() + ". Go back, and wake it again."}
 	}
-	return answer{location: c.instanceURL(id.String()) + "?" + url.Values{"changed": {wakeForm}}.Encode()}, nil
+	return answer{location: c.noticeURL(c.instanceURL(id.String()), "changed", wakeForm)}, nil
 }

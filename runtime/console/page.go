@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -82,6 +83,7 @@ func (c *console) servePage(w http.ResponseWriter, r *http.Request, path string)
 	v := c.view(ctx, p)
 	query.Del("at")
 	query.Del("changed")
+	query.Del("proof")
 	if query.Del("sent"); isFollowed(path, query) {
 		v.LiveURL = c.Prefix + "/live/" + path
 		if len(query) > 0 {
@@ -127,7 +129,7 @@ func (c *console) parts(v *view) (map[string]string, error) {
 
 func (c *console) parseTemplates() *template.Template {
 	functions := template.FuncMap{
-		"machineURL": c.machineURL, "instanceURL": c.instanceURL, "eventURL": c.eventURL, "operationURL": c.operationURL, "parkedURL": c.parkedURL, "stateURL": c.stateURL, "filterURL": c.filterURL, "asset": c.assetURL,
+		"machineURL": c.machineURL, "instanceURL": c.instanceURL, "eventURL": c.eventURL, "operationURL": c.operationURL, "parkedURL": c.parkedURL, "stateURL": c.stateURL, "filterURL": c.filterURL, "listURL": c.listURL, "asset": c.assetURL,
 		"clock": clock, "stamp": stamp, "full": full, "json": asJSON, "last": lastSegment, "duration": duration, "plural": plural,
 		"list": func(values ...any) []any { return values },
 	}
@@ -149,12 +151,20 @@ func (c *console) stateURL(machine, state string) string {
 	return c.machineURL(machine) + "?" + url.Values{"state": {state}}.Encode()
 }
 
-// filterURL returns the address of the list of failed or stuck instances, or of all for the empty filter.
+// filterURL returns the address of the list of failed or stuck instances.
 func (c *console) filterURL(machine, only string) string {
-	if only == "" {
-		return c.machineURL(machine)
-	}
 	return c.machineURL(machine) + "?" + url.Values{"only": {only}}.Encode()
+}
+
+// listURL returns the address of a machine's list with its filters, of which one has another value.
+func (c *console) listURL(d *machineData, key, value string) string {
+	query := url.Values{"state": {d.State}, "prefix": {d.Prefix}, "only": {d.Only}}
+	query.Set(key, value)
+	maps.DeleteFunc(query, func(_ string, values []string) bool { return values[0] == "" })
+	if len(query) == 0 {
+		return c.machineURL(d.ID)
+	}
+	return c.machineURL(d.ID) + "?" + query.Encode()
 }
 
 // clock returns the time of day with milliseconds.

@@ -72,6 +72,24 @@ func TestAPageShowsTheChartAfterAnEarlierTransition(t *testing.T) {
 	})
 }
 
+func TestTheTimelineShowsDatesOtherThanToday(t *testing.T) {
+	t.Parallel()
+	inWorld(t, nil, func(t *testing.T, w *world) { // It is 2000-01-01.
+		w.send("order/1", place)
+		if page := textOf(w.page("instances/order/1", 0)); strings.Contains(page, "Saturday") {
+			t.Errorf("expected no date for the transitions of today, got %s", page)
+		}
+		time.Sleep(24 * time.Hour)
+		contains(t, textOf(w.page("instances/order/1", 0)), "from → to by Saturday, 2000-01-01 2 00:00:00")
+		w.send("order/1", `{"type": "CANCEL"}`)
+		page := textOf(w.page("instances/order/1", 0))
+		contains(t, page, "from → to by 3 00:00:00", "Saturday, 2000-01-01 2 00:00:00")
+		if strings.Count(page, "2000-01-01") != 1 {
+			t.Errorf("expected the date once, got %s", page)
+		}
+	})
+}
+
 func TestFiltersSelectInstances(t *testing.T) {
 	t.Parallel()
 	inWorld(t, nil, func(t *testing.T, w *world) {
@@ -104,6 +122,20 @@ func TestFiltersSelectInstances(t *testing.T) {
 			t.Errorf("stuck: got %q", got)
 		}
 		contains(t, textOf(w.page("machines/order?only=stuck", 0)), "timer overdue", "3 active instances read")
+	})
+}
+
+func TestALinkToAFilterKeepsTheOthers(t *testing.T) {
+	t.Parallel()
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		w.send("order/a:1", place)
+		page := strings.ReplaceAll(w.page("machines/order?state=work.waiting&prefix=a%3A&only=failed", 0), "&amp;", "&")
+		contains(t, page,
+			`"/console/machines/order?prefix=a%3A&state=work.waiting"`, // all
+			`"/console/machines/order?only=stuck&prefix=a%3A&state=work.waiting"`,
+			`"/console/machines/order?only=failed&prefix=a%3A"`,                 // all states
+			`"/console/machines/order?only=failed&prefix=a%3A&state=mood.calm"`, // in the table of the chart
+		)
 	})
 }
 

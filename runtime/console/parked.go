@@ -19,6 +19,8 @@ type parkedData struct {
 	Messages []parkedRow
 	// Total is about how many messages there are. The queue may offer fewer at a time.
 	Total, Shown int
+	// Problem is why not all queues could be read, or empty.
+	Problem string
 	// Redriven and Dropped are the ID of the message that a form has just changed, or empty.
 	Redriven, Dropped string
 }
@@ -37,10 +39,17 @@ type parkedRow struct {
 // then, so the page does not repeat it.
 func (c *console) parkedPage(ctx context.Context, query url.Values) (*page, error) {
 	messages, err := c.DeadLetters.Read(ctx, parkedMax)
-	if err != nil {
+	if err != nil && len(messages) == 0 {
 		return nil, err
 	}
-	data := &parkedData{Total: c.countParked(ctx).Count, Shown: len(messages), Redriven: query.Get("redriven"), Dropped: query.Get("dropped")}
+	address := c.Prefix + "/parked"
+	data := &parkedData{
+		Total: c.countParked(ctx).Count, Shown: len(messages),
+		Redriven: c.notice(address, query, "redriven"), Dropped: c.notice(address, query, "dropped"),
+	}
+	if err != nil {
+		data.Problem = problemOf(err).Error()
+	}
 	for _, m := range messages {
 		data.Messages = append(data.Messages, c.parkedRow(m))
 	}
@@ -72,15 +81,15 @@ func (c *console) parkedURL(messageID string) string {
 // parkedForm reads the page on which a user confirms the change of a parked event.
 func (c *console) parkedForm(ctx context.Context, messageID string) (*page, error) {
 	messages, err := c.DeadLetters.Read(ctx, parkedMax)
-	if err != nil {
-		return nil, err
-	}
 	for _, m := range messages {
 		if m.ID == messageID {
 			row := c.parkedRow(m)
 			row.Open = true
 			return &page{Name: "parked-form", Title: "Redrive or drop", Data: row}, nil
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	return nil, notOffered(deadletter.ErrNotOffered)
 }
@@ -111,5 +120,5 @@ func (c *console) postParked(ctx context.Context, messageID string, form url.Val
 	case err != nil:
 		return answer{}, &problem{http.StatusBadGateway, "The parked event may be unchanged.", err.Error() + ". See the parked events, and try again."}
 	}
-	return answer{location: c.Prefix + "/parked?" + url.Values{key: {messageID}}.Encode()}, nil
+	return answer{location: c.noticeURL(c.Prefix+"/parked", key, messageID)}, nil
 }

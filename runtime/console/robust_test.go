@@ -6,10 +6,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/settle-run/settle/runtime/console"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // loads is a store with another Load.
@@ -33,6 +37,79 @@ func TestAPanicDoesNotEndTheServer(t *testing.T) {
 	}
 	inWorld(t, breaks, func(t *testing.T, w *world) {
 		contains(t, w.follow("instances/order/1", time.Second), "panic: a value of the type string")
+	})
+}
+
+// hangingCount is a store that never counts the instances of the machine.
+type hangingCount struct {
+	console.Store
+	machine string
+}
+
+func (h hangingCount) Count(ctx context.Context, machine string) (dynamostore.Counts, error) {
+	if machine != h.machine {
+		return h.Store.Count(ctx, machine)
+	}
+	<-ctx.Done()
+	return dynamostore.Counts{}, ctx.Err()
+}
+
+// other returns a second machine, with one state.
+func other() durable.Machine {
+	return durable.Host(statechart.Must(statechart.Definition[note]{
+		ID: "other", Version: 1, Initial: "a", States: []statechart.State[note]{{ID: "a", Tags: []string{statechart.Settled}}},
+	}), durable.MachineConfig{})
+}
+
+func TestAMachineThatCannotBeCountedDoesNotHideTheOthers(t *testing.T) {
+	t.Parallel()
+	hangs := func(c *console.Config) {
+		machines, err := durable.NewMachines(order(), other())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Machines, c.Store = machines, hangingCount{c.Store, "other"}
+	}
+	inWorld(t, hangs, func(t *testing.T, w *world) {
+		w.send("order/1", place)
+		started := time.Now()
+		contains(t, textOf(w.page("", 0)), "order version 1 1 –", "other version 1 The store cannot be read. context deadline exceeded")
+		if took := time.Since(started); took > 6*time.Second {
+			t.Errorf("expected the page after 5 seconds, got it after %v", took)
+		}
+	})
+}
+
+// slowOutline is a machine whose chart cannot be laid out before the channel is closed.
+type slowOutline struct {
+	durable.Machine
+	wait chan struct{}
+}
+
+func (s slowOutline) Outline() *statechart.Outline {
+	<-s.wait
+	return s.Machine.Outline()
+}
+
+func TestAChartThatIsLaidOutDoesNotDelayOtherPages(t *testing.T) {
+	t.Parallel()
+	var wait chan struct{}
+	slow := func(c *console.Config) {
+		wait = make(chan struct{})
+		machines, err := durable.NewMachines(order(), slowOutline{other(), wait})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Machines = machines
+	}
+	inWorld(t, slow, func(t *testing.T, w *world) {
+		w.send("order/1", place)
+		pages := make(chan string)
+		go func() { pages <- w.call("machines/other", nil).Body.String() }()
+		synctest.Wait()
+		contains(t, w.page("instances/order/1", 0), "work.waiting")
+		close(wait)
+		contains(t, <-pages, `data-path="a"`)
 	})
 }
 

@@ -1,8 +1,10 @@
 package console_test
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/settle-run/settle/runtime/console"
@@ -87,6 +89,25 @@ func TestNewRefusesAnIncompleteConfig(t *testing.T) {
 			if _, err := console.New(config); err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
 				t.Errorf("got %v, want %q", err, want)
 			}
+		}
+		for _, prefix := range []string{"ops", "/", "/ops/", "//x", "/a//b", "/a?b", "/a#b", "/a b", "/a%2Fb", "/../a", "/a/./b", "/{a}", "/é"} {
+			config := w.config
+			config.Prefix = prefix
+			if _, err := console.New(config); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("expected a Prefix such as /console or /ops/settle, with letters, digits, -, _ and . between slashes, got %q", prefix)) {
+				t.Errorf("the prefix %q: got %v", prefix, err)
+			}
+		}
+		for _, host := range []string{"", "*", "*.example.com", "ops.example.com:443", "https://ops.example.com", "ops.example.com/", "a b", ".example.com", "example.com.", "[::1]"} {
+			config := w.config
+			config.AllowHosts = []string{"ops.example.com", host}
+			if _, err := console.New(config); err == nil || !strings.HasSuffix(err.Error(), fmt.Sprintf("without scheme, port and wildcard, got %q", host)) {
+				t.Errorf("the host %q: got %v", host, err)
+			}
+		}
+		config := w.config
+		config.Prefix, config.AllowHosts = "/ops-1/settle_2.x", []string{"OPS.example.com", "ops", "10.0.0.7", "fd00::1"}
+		if _, err := console.New(config); err != nil {
+			t.Error(err)
 		}
 		redirect := w.call("find?instance=order%2F1", nil)
 		if redirect.Code != http.StatusSeeOther || redirect.Header().Get("Location") != "/console/instances/order/1" {

@@ -40,8 +40,9 @@ import (
 
 // note is the payload of PLACE, and the context of an order.
 type note struct {
-	Text  string `json:"text"`
-	Calls int    `json:"calls"`
+	Text  string         `json:"text"`
+	Calls int            `json:"calls"`
+	Tags  map[string]int `json:"tags,omitempty"`
 }
 
 // call is the payload of CALL.
@@ -61,7 +62,7 @@ func order() durable.Machine {
 		do    = []statechart.Action[note]
 	)
 	settled := []string{statechart.Settled}
-	keep := statechart.Assign("keep", func(n *note, payload note) { n.Text = payload.Text })
+	keep := statechart.Assign("keep", func(n *note, payload note) { n.Text, n.Tags = payload.Text, payload.Tags })
 	count := statechart.Update("count", func(n *note) { n.Calls++ })
 	few := statechart.If("few", func(n note) bool { return n.Calls < 2 })
 	fail := statechart.TryAssign("fail", func(*note, statechart.Event) error { return errors.New("out of paper") })

@@ -2,8 +2,11 @@ package console
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -52,6 +55,27 @@ func (c *console) Token() string { return c.token }
 // newToken returns a new secret for forms.
 func newToken() string { return rand.Text() }
 
+// noticeURL returns the address of a page that shows a notice about what a form has changed. The address contains a
+// proof, so that a link of somebody else cannot make the page say so.
+func (c *console) noticeURL(page, kind, value string) string {
+	return page + "?" + url.Values{kind: {value}, "proof": {c.proofOf(page, kind, value)}}.Encode()
+}
+
+// notice returns the value of a notice in the query of a page, or an empty text if this process has not made it.
+func (c *console) notice(page string, query url.Values, kind string) string {
+	value := query.Get(kind)
+	if !hmac.Equal([]byte(query.Get("proof")), []byte(c.proofOf(page, kind, value))) {
+		return ""
+	}
+	return value
+}
+
+func (c *console) proofOf(page, kind, value string) string {
+	mac := hmac.New(sha256.New, []byte(c.token))
+	_, _ = fmt.Fprintf(mac, "%q %q %q", page, kind, value) // never fails
+	return hex.EncodeToString(mac.Sum(nil)[:16])
+}
+
 // answer is what a posted form leads to: the address of the next page, or a page.
 type answer struct {
 	location string
@@ -78,6 +102,9 @@ func (c *console) servePost(w http.ResponseWriter, r *http.Request, path string)
 	}
 	post, err := c.findForm(path)
 	if err != nil {
+		if problemOf(err).status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", "GET, HEAD")
+		}
 		c.serveProblem(w, r, err)
 		return
 	}

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,17 +35,17 @@ func (q Queues) Count(ctx context.Context) (int, error) {
 	return count, nil
 }
 
-// Read returns up to `limit` messages that the queues offer, and makes them visible again.
+// Read returns up to `limit` messages that the queues offer, and makes them visible again. If a queue cannot be read, it
+// returns the messages of the others, and the error.
 func (q Queues) Read(ctx context.Context, limit int) ([]*Message, error) {
 	var messages []*Message
+	var failures []error
 	for _, url := range q.URLs {
 		found, err := readQueue(ctx, NewReader(q.Client, url, HiddenLook), limit-len(messages))
 		messages = append(messages, found...)
-		if err != nil {
-			return messages, err
-		}
+		failures = append(failures, err)
 	}
-	return messages, nil
+	return messages, errors.Join(failures...)
 }
 
 func readQueue(ctx context.Context, r *Reader, limit int) ([]*Message, error) {
@@ -80,9 +81,10 @@ func (q Queues) Drop(ctx context.Context, id string) error {
 	})
 }
 
-// change calls `change` with each queue until the message is found. `change` calls `done` when it has changed the
-// message, which ends its context.
+// change calls `change` with each queue until the message is found, even if another queue fails. `change` calls `done` when
+// it has changed the message, which ends its context.
 func (q Queues) change(ctx context.Context, id string, change func(ctx context.Context, r *Reader, chosen func(*Message) bool, done func()) error) error {
+	var failures []error
 	for _, url := range q.URLs {
 		r, changed := NewReader(q.Client, url, Hidden), false
 		within, stop := context.WithCancel(ctx)
@@ -91,9 +93,10 @@ func (q Queues) change(ctx context.Context, id string, change func(ctx context.C
 		if changed {
 			err = nil // It only says that the context has ended.
 		}
-		if err = errors.Join(err, r.Close(ctx)); err != nil || changed {
+		if err = errors.Join(err, r.Close(ctx)); changed {
 			return err
 		}
+		failures = append(failures, err)
 	}
-	return ErrNotOffered
+	return cmp.Or(errors.Join(failures...), ErrNotOffered)
 }

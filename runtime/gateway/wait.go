@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,11 +23,17 @@ const (
 )
 
 // waitOf returns how long a request wants to wait, by its query, such as ?wait=settled&timeout=10s. It returns 0 if the
-// query does not ask for a wait.
+// query does not ask for a wait. It refuses other keys, because they may be misspelled, except those of a signature: "AWS
+// Signature Version 4 for API requests", in the IAM User Guide.
 func waitOf(query string) (time.Duration, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return 0, fmt.Errorf("%w: expected wait=settled and timeout=10s", errQuery)
+	}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if key != "wait" && key != "timeout" && !strings.HasPrefix(key, "X-Amz-") {
+			return 0, fmt.Errorf("%w: expected the keys wait and timeout, got %.100q", errQuery, key)
+		}
 	}
 	until, timeout := values["wait"], values["timeout"]
 	switch {

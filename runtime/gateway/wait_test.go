@@ -72,6 +72,7 @@ func TestWaitAnswersWithTheStateThatTheEventLedTo(t *testing.T) {
 			})
 		}, http.StatusOK, 4 * time.Second, `"event_ignored":true,"instance":"signup/42"`},
 		"an earlier event is applied":        {eventsPath + "?wait=settled&timeout=5s", func(t *testing.T, w *world) { t.Helper(); w.apply(t, statechart.Event{Type: "RESEND", At: epoch}, "0") }, http.StatusAccepted, 5 * time.Second, `{"message_id":"message-1","instance":"signup/42","type":"VERIFY"}`},
+		"nothing happens, with a signature":  {eventsPath + "?X-Amz-Signature=0a&wait=settled&timeout=1s", nil, http.StatusAccepted, time.Second, `"message_id":"message-1"`},
 		"nothing happens, without a timeout": {eventsPath + "?wait=settled", nil, http.StatusAccepted, gateway.WaitDefault, `"message_id":"message-1"`},
 		"nothing happens, the longest wait":  {eventsPath + "?wait=settled&timeout=29s", nil, http.StatusAccepted, gateway.WaitMax, `"message_id":"message-1"`},
 		"parked": {eventsPath + "?wait=settled", parked(&instances.Failure{At: epoch.Add(time.Hour), Event: "VERIFY", Message: "the secret 1234 is wrong"}), http.StatusConflict, 4 * time.Second,

@@ -47,6 +47,7 @@ var exitCodes = []struct {
 	{errTimeUp, ExitTimeUp},
 	{dynamostore.ErrIDReused, ExitIDReused},
 	{errRefused, ExitRefused},
+	{errRefusedContext, ExitRefused},
 	{instances.ErrEnded, ExitRefused},
 	{instances.ErrInUse, ExitRefused},
 	{simulation.ErrRefused, ExitRefused},

@@ -160,8 +160,16 @@ func (o *operator) change(ctx context.Context, id instances.ID, op instances.Ope
 			return op, o.table.missing(o.machines, id)
 		}
 		context, err := patched(o.machines, before, patches)
-		op.Context = context
-		return op, err
+		if op.Context = context; err != nil || context == nil {
+			return op, err
+		}
+		// Without a state, the change fails only because of the values. What else fails is the state's entry.
+		values := op
+		values.State = ""
+		if _, _, err := durable.Operate(o.machines, before, values); err != nil {
+			return op, fmt.Errorf("%w: %w", errRefusedContext, err)
+		}
+		return op, nil
 	})
 	if errors.Is(err, operations.ErrNotWoken) {
 		err = fmt.Errorf("%w: run %s", err, o.session.hint("resume", id.String()))

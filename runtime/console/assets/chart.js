@@ -128,6 +128,7 @@ export class Chart {
   link() {
     const holder = document.querySelector("[data-machine]");
     if (!holder) return;
+    this.svg.setAttribute("role", "group"); // Assistive technology does not find links in an image.
     for (const [path, g] of this.states) {
       if (path === "") continue;
       g.setAttribute("role", "link");
@@ -137,8 +138,9 @@ export class Chart {
       const open = (event) => {
         if (event.type === "keydown" && event.key !== "Enter") return;
         event.stopPropagation();
-        const only = new URL(location).searchParams.get("only");
-        const query = new URLSearchParams(only ? { state: path, only } : { state: path });
+        const query = new URLSearchParams(location.search); // The other filters stay.
+        query.set("state", path);
+        query.delete("cursor");
         location.assign(`${holder.dataset.machine}?${query}`);
       };
       g.addEventListener("click", open);

@@ -65,7 +65,8 @@ if (at) {
     }
   });
   document.addEventListener("keydown", (event) => {
-    if (event.target.closest("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+    // Many keyboard layouts have brackets on AltGr, which some systems report as Ctrl and Alt, or on Option.
+    if (event.target.closest("input, select, textarea") || event.metaKey || event.ctrlKey && !event.getModifierState("AltGraph")) return;
     if (event.key === "[") step(-1);
     if (event.key === "]") step(1);
   });
@@ -81,29 +82,40 @@ if (at) {
 function replace(element, html) {
   const closed = new Map([...element.querySelectorAll("details[data-key]")].map((d) => [d.dataset.key, d.open]));
   const before = new Map([...element.querySelectorAll("[data-leaf]")].map((l) => [l.dataset.leaf, l.textContent]));
-  const focused = element.contains(document.activeElement) && document.activeElement.getAttribute("href");
+  const focused = element.contains(document.activeElement) && pathOf(document.activeElement);
   element.innerHTML = html;
   for (const d of element.querySelectorAll("details[data-key]")) d.open = closed.get(d.dataset.key) ?? d.open;
   if (before.size > 0) {
     for (const l of element.querySelectorAll("[data-leaf]")) l.classList.toggle("changed", before.get(l.dataset.leaf) !== l.textContent);
   }
-  if (focused) element.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
+  if (focused) element.querySelector(focused)?.focus();
+}
+
+// pathOf returns a selector that finds the same link or summary in new HTML.
+function pathOf(focused) {
+  if (focused.matches("summary")) return `[data-key="${CSS.escape(focused.parentElement.dataset.key)}"] > summary`;
+  return focused.hasAttribute("href") && `[href="${CSS.escape(focused.getAttribute("href"))}"]`;
 }
 
 // The stream. A hidden page closes it: browsers allow a server six connections over HTTP/1.1.
 const status = document.querySelector("#status");
+const connection = document.querySelector("#connection");
 const problem = document.querySelector("#problem");
 const latest = new Map();
 let source;
+let shown = Date.parse(body.dataset.now); // the time of what the page shows
 
+// say shows the state of the connection. Screen readers announce a change of the state, but not of the interval.
 function say(text, state) {
   if (status.textContent !== text) status.textContent = text;
+  if (status.dataset.state && status.dataset.state !== state) connection.textContent = state === "good" ? "following again" : text;
   status.dataset.state = state;
 }
 
 function receive(event) {
   const { now, read, every, parts = {}, problem: failed = "" } = JSON.parse(event.data);
   setNow(now);
+  shown = read;
   say(failed ? "cannot read" : `every ${every}`, failed ? "bad" : "good");
   problem.hidden = !failed;
   if (problem.textContent !== failed) problem.textContent = failed;
@@ -137,7 +149,9 @@ function differs(a, b) {
 
 function connect() {
   if (source || !body.dataset.live || document.hidden) return;
-  source = new EventSource(body.dataset.live);
+  const live = new URL(body.dataset.live, location);
+  live.searchParams.set("since", shown);
+  source = new EventSource(live);
   source.onmessage = receive;
   source.onerror = () => {
     say("reconnecting", "bad");

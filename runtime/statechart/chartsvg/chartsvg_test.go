@@ -49,11 +49,18 @@ func TestShippedChartsHaveNoFlaws(t *testing.T) {
 
 func TestRandomChartsHaveNoFlaws(t *testing.T) {
 	t.Parallel()
-	crossed, edges := 0, 0
+	crossed, edges, combs := 0, 0, 0
 	for seed := range uint64(1000) {
-		d := check(t, fmt.Sprintf("seed %d", seed), randomChart(seed, 4))
+		chart := randomChart(seed, 4)
+		d := check(t, fmt.Sprintf("seed %d", seed), chart)
 		crossed += crossings(d)
 		edges += len(d.edges)
+		if takeComb(newGraph(chart)) != nil {
+			combs++
+		}
+	}
+	if combs < 100 {
+		t.Errorf("expected at least 100 charts with a comb, got %d", combs)
 	}
 	if crossed > edges {
 		t.Errorf("expected at most one crossing for each edge on average, got %d for %d edges", crossed, edges)
@@ -70,6 +77,9 @@ func TestExtremeChartsHaveNoFlaws(t *testing.T) {
 	for i := range 200 {
 		wide.States = append(wide.States, outline.State{ID: fmt.Sprintf("s%d", i), On: on("NEXT", fmt.Sprintf("s%d", (i*7+1)%200))})
 	}
+	nested := denseChart(150, 3) // It has more edges than a chart with several rounds.
+	nested.Root.States = []outline.State{{ID: "outer", Initial: "s0", States: nested.Root.States}, {ID: "other"}}
+	nested.Root.States[0].States[7].On = on("LEAVE", "other")
 	deep := outline.State{ID: "s8", On: on("UP", "s0")}
 	for i := 7; i >= 0; i-- {
 		deep = outline.State{ID: fmt.Sprintf("s%d", i), Initial: deep.ID, States: []outline.State{deep}}
@@ -80,7 +90,8 @@ func TestExtremeChartsHaveNoFlaws(t *testing.T) {
 		"non-ASCII":  {ID: "Grüße", Initial: "日本語", States: []outline.State{{ID: "日本語", On: on("ход", "é\u0301🙂")}, {ID: "é\u0301🙂"}}},
 		"markup": {ID: `<&>"'`, Doc: `<b>&"'`, Initial: `<a>`, States: []outline.State{
 			{ID: `<a>`, Doc: "]]>", Tags: []string{`"<`}, On: on(`"&'<>`+"\x00\x1b\xff", "b")}, {ID: "b"}}},
-		"200 states": wide, "8 levels": {ID: "deep", Initial: "s0", States: []outline.State{deep}},
+		"200 states": wide, "200 states with 3 transitions each": denseChart(200, 3).Root, "a large container that an edge leaves": nested.Root,
+		"8 levels":    {ID: "deep", Initial: "s0", States: []outline.State{deep}},
 		"to the root": {ID: "chart", Initial: "a", On: on("AGAIN", ""), States: []outline.State{{ID: "a", On: on("RESTART", "")}}},
 		"unknown":     {ID: "chart", Initial: "gone", States: []outline.State{{ID: "a", On: on("E", "gone")}}},
 	} {
@@ -192,20 +203,22 @@ func TestAPathGoesOnThroughTheStatesThatAStepEnters(t *testing.T) {
 }
 
 func BenchmarkDraw(b *testing.B) {
-	for _, m := range machines.All(machines.Services{}, machines.Settings{}) {
-		b.Run(m.ID(), func(b *testing.B) {
+	draw := func(name string, chart *outline.Chart) {
+		b.Run(fmt.Sprintf("%s, %d states, %d edges", name, len(newGraph(chart).nodes)-1, len(newGraph(chart).edges)), func(b *testing.B) {
 			for b.Loop() {
-				Draw(m.Outline(), Options{})
+				Draw(chart, Options{})
 			}
 		})
+	}
+	for _, m := range machines.All(machines.Services{}, machines.Settings{}) {
+		draw(m.ID(), m.Outline())
 	}
 	var chart *outline.Chart
 	for seed := uint64(0); chart == nil || len(newGraph(chart).nodes) != 51; seed++ { // the root and 50 states
 		chart = randomChart(seed, 5)
 	}
-	b.Run(fmt.Sprintf("50 states and %d edges", len(newGraph(chart).edges)), func(b *testing.B) {
-		for b.Loop() {
-			Draw(chart, Options{})
-		}
-	})
+	draw("random", chart)
+	draw("dense", denseChart(50, 2))
+	draw("denser", denseChart(50, 3))
+	draw("dense", denseChart(400, 3))
 }

@@ -22,6 +22,42 @@ func randomChart(seed uint64, breadth int) *outline.Chart {
 	chart := &outline.Chart{Version: 1, Root: outline.State{ID: "chart"}}
 	g.fill(&chart.Root, "", 0)
 	g.connect(&chart.Root)
+	if g.one(3) {
+		g.addEndings(&chart.Root)
+	}
+	return chart
+}
+
+// addEndings adds up to 15 states to the root, each with transitions from the root alone, as for a comb.
+func (g *generator) addEndings(root *outline.State) {
+	for i := range 1 + g.IntN(15) {
+		end := outline.State{ID: fmt.Sprintf("ending%d", i)}
+		if g.one(3) {
+			end.Type, end.Tags = int(statechart.Final), []string{failedTag, "a tag"}
+		}
+		if g.one(5) {
+			end.ID += "_with_a_name_that_is_wider_than_most_names"
+		}
+		for k := range 1 + g.IntN(3) {
+			t := g.transition(fmt.Sprintf("END_%d_%d", i, k))
+			t.Targets = []string{end.ID}
+			root.On = append(root.On, t)
+		}
+		root.States = append(root.States, end)
+	}
+}
+
+// denseChart returns a chart without nested states, with random transitions.
+func denseChart(states, transitions int) *outline.Chart {
+	r := rand.New(rand.NewPCG(1, 2))
+	chart := &outline.Chart{Root: outline.State{ID: "chart", Initial: "s0"}}
+	for i := range states {
+		s := outline.State{ID: fmt.Sprintf("s%d", i)}
+		for k := range transitions {
+			s.On = append(s.On, outline.Transition{Event: fmt.Sprintf("EVENT_%d", k), Targets: []string{fmt.Sprintf("s%d", r.IntN(states))}})
+		}
+		chart.Root.States = append(chart.Root.States, s)
+	}
 	return chart
 }
 

@@ -48,11 +48,12 @@ type drawing struct {
 }
 
 // layout computes the drawing of a chart. It depends only on the chart. Each round knows from the one before where the
-// edges that leave a container lead. The best round counts.
+// edges that leave a container lead. The best round counts. Without such edges, all rounds are equal, so there is one. A
+// large chart has one round too.
 func layout(chart *outline.Chart) *drawing {
-	const rounds = 3
+	const rounds, edgesMax = 3, 400
 	best := layoutRound(chart, nil)
-	for d, k := best, 1; k < rounds; k++ {
+	for d, k := best, 1; k < rounds && best.crossesBorders() && len(best.edges) <= edgesMax; k++ {
 		if d = layoutRound(chart, d); d.cost() < best.cost() {
 			best = d
 		}
@@ -84,6 +85,13 @@ func layoutRound(chart *outline.Chart, before *drawing) *drawing {
 	return d
 }
 
+// crossesBorders reports whether an edge leaves or enters a container.
+func (g *graph) crossesBorders() bool {
+	return slices.ContainsFunc(g.nodes, func(n *node) bool {
+		return n.scope != nil && slices.ContainsFunc(n.scope.spans, (*item).crossesBorder)
+	})
+}
+
 // aim sets the goals of the edges that leave a container to where they were in a drawing of the same chart.
 func (g *graph) aim(before *graph) {
 	columns := map[*edge]float64{}
@@ -96,7 +104,7 @@ func (g *graph) aim(before *graph) {
 		}
 		box := before.nodes[i].box
 		for _, span := range n.scope.spans {
-			if !span.own && (span.above == nil || span.below == nil) {
+			if span.crossesBorder() {
 				const beside = 60 // A goal farther away counts like one beside the container.
 				goal := min(max(columns[span.edge]-box.X, -beside), box.W+beside)
 				span.goal = &goal
@@ -199,7 +207,7 @@ func (n *node) enclose() {
 	n.box = rect{W: s.area.W, H: s.area.H}
 	n.ports = map[*edge]float64{}
 	for _, span := range s.spans {
-		if !span.own && (span.above == nil || span.below == nil) {
+		if span.crossesBorder() {
 			n.ports[span.edge] = span.x
 		}
 	}

@@ -40,6 +40,9 @@ type item struct {
 	goal   *float64 // where an edge that leaves the scope leads, relative to the container; nil if unknown
 }
 
+// crossesBorder reports whether a span leads through the border of its container.
+func (it *item) crossesBorder() bool { return !it.own && (it.above == nil || it.below == nil) }
+
 // The ends of a span.
 const (
 	upper = iota

@@ -6,11 +6,12 @@ import (
 )
 
 // place assigns the x of all items. It repeats two steps. Each item gets a desired x from its neighbours. Then an
-// isotonic regression finds the x nearest to these desires that keeps the order and the distances in each rank.
+// isotonic regression finds the x nearest to these desires that keeps the order and the distances in each rank. Its time
+// grows with the square of the number of items, so a large container has fewer rounds.
 func place(s *scope) {
 	p := newPlacer(s)
-	const rounds = 8
-	for range rounds {
+	const rounds, itemRounds = 8, 4000
+	for range max(2, min(rounds, itemRounds/max(1, len(p.x)))) {
 		for i := range p.x {
 			p.desire(i, false)
 		}

@@ -22,6 +22,12 @@ func TestLinesAreFoldedAtSpaces(t *testing.T) {
 		"not after an arrow": {
 			"   at  to  " + long("a") + " → b, " + long("c") + " → def",
 			"   at  to  " + long("a") + " → b, " + long("c") + "\n           → def"},
+		"not after by": {
+			"   at  to  " + long("a") + "  " + long("b") + "  by arn:aws:iam::1:user/ada: x",
+			"   at  to  " + long("a") + "  " + long("b") + "\n       by arn:aws:iam::1:user/ada: x"},
+		"not after a dim by": {
+			"   at  to  " + long("a") + "  " + long("b") + "  \x1b[2mby arn:aws:iam::1:user/ada\x1b[0m",
+			"   at  to  " + long("a") + "  " + long("b") + "\n       \x1b[2mby arn:aws:iam::1:user/ada\x1b[0m"},
 		"escape sequences have no width": {
 			"\x1b[2m" + long("a") + "\x1b[0m  \x1b[1m" + long("b") + "\x1b[0m  \x1b[32mc\x1b[0m",
 			"\x1b[2m" + long("a") + "\x1b[0m  \x1b[1m" + long("b") + "\x1b[0m  \x1b[32mc\x1b[0m"},

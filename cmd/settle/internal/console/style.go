@@ -63,10 +63,13 @@ const (
 // gaps matches the spaces between two fields of a line.
 var gaps = regexp.MustCompile(`\S {2,}\S`)
 
-// Fold breaks the lines of a text that are wider than `columns`. It breaks a line at a space, but not after an arrow.
-// Escape sequences have no width. Fields are two or more spaces apart. A field that continues on a new line is aligned
-// below its own start. A new line that starts with another field is aligned below the second field. A word that does not
-// fit there starts further to the left. If columns is 0, nothing is folded.
+// joined matches the end of a text that must not be the end of a line.
+var joined = regexp.MustCompile(`(→|(^| |\x1b\[\d+m)by)$`)
+
+// Fold breaks the lines of a text that are wider than `columns`. It breaks a line at a space, but not after an arrow or
+// the word by. Escape sequences have no width. Fields are two or more spaces apart. A field that continues on a new line
+// is aligned below its own start. A new line that starts with another field is aligned below the second field. A word
+// that does not fit there starts further to the left. If columns is 0, nothing is folded.
 func Fold(text string, columns int) string {
 	if columns <= 0 {
 		return text
@@ -108,7 +111,7 @@ func lastSpace(line string, columns int) (end int) {
 			return end
 		}
 		at += space
-		if !strings.HasSuffix(line[:at], "→") {
+		if !joined.MatchString(line[:at]) {
 			end = at
 		}
 	}
