@@ -156,7 +156,7 @@ func (c *console) filterURL(machine, only string) string {
 	return c.machineURL(machine) + "?" + url.Values{"only": {only}}.Encode()
 }
 
-// listURL returns the address of a machine's list with its filters, of which one has another value.
+// listURL returns the address of a machine's list with the same filters, except for the value of one key.
 func (c *console) listURL(d *machineData, key, value string) string {
 	query := url.Values{"state": {d.State}, "prefix": {d.Prefix}, "only": {d.Only}}
 	query.Set(key, value)
