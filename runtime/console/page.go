@@ -127,7 +127,7 @@ func (c *console) parts(v *view) (map[string]string, error) {
 
 func (c *console) parseTemplates() *template.Template {
 	functions := template.FuncMap{
-		"machineURL": c.machineURL, "instanceURL": c.instanceURL, "eventURL": c.eventURL, "operationURL": c.operationURL, "parkedURL": c.parkedURL, "stateURL": c.stateURL, "filterURL": c.filterURL, "asset": c.assetURL,
+		"machineURL": c.machineURL, "instanceURL": c.instanceURL, "eventURL": c.eventURL, "operationURL": c.operationURL, "parkedURL": c.parkedURL, "stateURL": c.stateURL, "filterURL": c.filterURL, "listURL": c.listURL, "bulkURL": c.bulkURL, "jobURL": c.jobURL, "asset": c.assetURL,
 		"clock": clock, "stamp": stamp, "full": full, "json": asJSON, "last": lastSegment, "duration": duration, "plural": plural,
 		"list": func(values ...any) []any { return values },
 	}
