@@ -201,8 +201,10 @@ func (c *console) isBulk(segments []string) bool {
 	return len(segments) == 3 && segments[0] == "machines" && segments[2] == "bulk" && c.Operates()
 }
 
-// listURL returns the address of the list of instances with the query of a selection, and bulkURL that of its operations.
+// listURL returns the address of the list of instances with the query of a selection.
 func (c *console) listURL(machine, query string) string { return c.machineURL(machine) + "?" + query }
+
+// bulkURL returns the address of bulk operations on the instances with the query of a selection.
 func (c *console) bulkURL(machine, query string) string {
 	return c.machineURL(machine) + "/bulk?" + query
 }
@@ -234,7 +236,7 @@ func (c *console) bulkPage(ctx context.Context, machine string, values url.Value
 	}
 	if c.ReadUnits != nil {
 		units := c.ReadUnits() - before
-		data.Cost = fmt.Sprintf("about %.4g read units, $%.2g", units, units*readUnitPrice)
+		data.Cost = fmt.Sprintf("about %.4g read units, $%.6f", units, units*readUnitPrice)
 	}
 	return p, nil
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,7 +156,7 @@ func TestABulkOperationHasADryRunAndChangesEachMatch(t *testing.T) {
 			if c.state == "active" { // Until the services have ended.
 				return
 			}
-			contains(t, textOf(w.page("machines/order/bulk?"+c.query, 0)), c.again, "Bulk operations since the console started", "of order: 3 of 3, ended")
+			contains(t, textOf(w.page("machines/order/bulk?"+c.query, 0)), c.again, "Bulk operations since the console started", "· order · all instances", "· 3 of 3, ended")
 		})
 	}
 }
@@ -271,7 +272,11 @@ func TestAJobListsABoundedNumberOfFailures(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		begun := time.Now()
 		contains(t, w.job("operation=keep"), "105 of 105 instances: 0 changed, 0 skipped, 105 failed.", "Failures 100 of 105")
+		if took := time.Since(begun); took < 105*jobStep { // in virtual time
+			t.Errorf("expected 105 instances in %s or more, got %s", 105*jobStep, took)
+		}
 	})
 }
 
@@ -317,7 +322,7 @@ func TestAJobStopsBetweenTwoInstances(t *testing.T) {
 		page := w.page(location, 0)
 		contains(t, textOf(page), "1 of 4 instances: 1 changed", "About 120 ms left.", "20 percent done.", "Stop the job", "The job runs in the process of the console, and ends with it.")
 		contains(t, page, `data-live="/console/live/`+location+`"`, `<progress aria-label="finished instances" max="4" value="1">`, `role="status" data-part="job-say"`)
-		contains(t, textOf(w.page("machines/order", 0)), "Running: Stop , all instances of order: 1 of 4")
+		contains(t, textOf(w.page("machines/order", 0)), "Running: Stop · order · all instances · 1 of 4")
 		for _, c := range []struct {
 			path, do, token string
 			status          int
@@ -345,6 +350,7 @@ func TestAJobStopsBetweenTwoInstances(t *testing.T) {
 				t.Errorf("%s is %s, want %s", id, got, want)
 			}
 		}
+		contains(t, textOf(w.page("machines/order/bulk?operation=stop", 0)), "read 2 active instances. Ended instances are skipped.")
 		contains(t, w.job("operation=stop"), "2 of 2 instances: 2 changed") // The same operation continues.
 	})
 }
@@ -381,7 +387,7 @@ func TestOneJobRunsAtATime(t *testing.T) {
 		if second.Code != http.StatusConflict {
 			t.Errorf("got status %d", second.Code)
 		}
-		contains(t, textOf(second.Body.String()), "Expected no running bulk operation, got one", "Nothing was changed.", "all instances of order: 1 of 3")
+		contains(t, textOf(second.Body.String()), "Expected no running bulk operation, got one", "Nothing was changed.", "Stop · order · all instances · 1 of 3")
 		contains(t, second.Body.String(), `href="/console/`+location+`"`)
 		if page := w.page("machines/order/bulk?"+query, 0); strings.Contains(page, `value="start"`) {
 			t.Error("the page offers a second job")
@@ -501,6 +507,29 @@ func TestABulkOperationReadsABoundedNumber(t *testing.T) {
 		if got := w.post("machines/order/bulk", form, nil); got.Code != http.StatusUnprocessableEntity {
 			t.Errorf("got status %d", got.Code)
 		}
+	})
+}
+
+// twice is a store that lists each instance on two pages.
+type twice struct{ console.Store }
+
+func (s twice) ListPage(ctx context.Context, filter dynamostore.Filter, limit int, cursor string) (dynamostore.Page, error) {
+	page, err := s.Store.ListPage(ctx, filter, limit, "")
+	if cursor == "" {
+		page.Cursor = "second"
+	}
+	return page, err
+}
+
+func TestABulkOperationCountsAnInstanceOnceAndShowsItsCost(t *testing.T) {
+	t.Parallel()
+	var units atomic.Int64
+	inWorld(t, func(c *console.Config) {
+		c.Store, c.ReadUnits = twice{c.Store}, func() float64 { return float64(units.Add(40)) }
+	}, func(t *testing.T, w *world) {
+		w.places(2)
+		contains(t, textOf(w.page("machines/order/bulk?operation=stop", 0)), "2 instances would be changed", "read 4 active instances, about 40 read units, $0.000005.")
+		contains(t, w.job("operation=stop"), "2 of 2 instances: 2 changed")
 	})
 }
 
