@@ -129,8 +129,8 @@ func (o *Operator) Wake(ctx context.Context, record instances.Record) (messageID
 	return o.Queue.Send(ctx, message)
 }
 
-// Applies reports whether the kind of operation can change the instance now: keep an instance that is not kept, unkeep one
-// that is kept, forget one that has ended, and the others an active one.
+// Applies reports whether the kind of operation can change the instance now. Keep needs an instance that is not kept, and
+// Unkeep one that is. Forget needs an instance that has ended. The other kinds need an active one.
 func Applies(kind instances.OperationKind, record instances.Record) bool {
 	switch kind {
 	case instances.Keep, instances.Unkeep:
