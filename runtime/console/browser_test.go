@@ -212,9 +212,9 @@ func TestABrowserFilters(t *testing.T) {
 	b.until(`document.querySelector('.filters [aria-current="true"]').textContent === "Failed"`)
 	shows("early-2")
 	b.do(chromedp.Click(chromedp.CSS(`.state[data-path="work.waiting"]`)))
-	b.until(`document.querySelector(".list .empty").textContent === "No instances are failed in work.waiting."`)
+	b.until(`document.querySelector(".list .empty").textContent === "No instances are failed in work.waiting with an ID that begins with early."`)
 	b.do(chromedp.Click(chromedp.CSS(`.filters a[href*="only=stuck"]`)))
-	b.until(`document.querySelector(".list .empty").textContent === "No instances are stuck."`)
+	b.until(`document.querySelector(".list .empty").textContent === "No instances are stuck in work.waiting with an ID that begins with early."`)
 	b.clean()
 }
 

@@ -1,7 +1,7 @@
 // Package console serves a web console for Settle: machines with the number of instances in each state, instances with
 // their charts and timelines, and parked events. Pages follow the store while they are open. With Config.Write, forms
-// send events, redrive and drop parked ones, and stop, terminate, move, keep and unkeep instances. Without it, the
-// console only reads.
+// send events, redrive and drop parked ones, and stop, terminate, move, keep and unkeep one instance or many. Without it,
+// the console only reads.
 //
 //	handler, err := console.New(console.Config{Machines: machines, Store: store, Title: "settle · eu-west-1"})
 //	mux.Handle("/console/", login(handler))
@@ -11,6 +11,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,6 +91,7 @@ type console struct {
 	assets    assets
 	charts    charts
 	streams   streams
+	jobs      jobs
 	token     string
 
 	mu     sync.Mutex
@@ -120,9 +122,13 @@ func New(config Config) (http.Handler, error) {
 	if config.Write != nil && (config.Write.Queue == nil || config.Write.Store == nil) {
 		return nil, errors.New("creating the console: expected Queue and Store in Write, got none: without Write, the console only reads")
 	}
-	if config.Write != nil && config.Write.Command == "" {
+	if config.Write != nil {
 		write := *config.Write
-		write.Command, config.Write = "settle send", &write
+		write.Command = cmp.Or(write.Command, "settle send")
+		if write.Context == nil {
+			write.Context = context.Background()
+		}
+		config.Write = &write
 	}
 	if config.Prefix == "" {
 		config.Prefix = "/console"
@@ -242,6 +248,10 @@ func (c *console) find(path string, query url.Values) (builder, error) {
 		return func(ctx context.Context) (*page, error) {
 			return c.operationPage(ctx, segments[1]+"/"+segments[2], segments[4], query)
 		}, nil
+	case c.isBulk(segments):
+		return func(ctx context.Context) (*page, error) { return c.bulkPage(ctx, segments[1], query) }, nil
+	case c.isJob(segments):
+		return func(ctx context.Context) (*page, error) { return c.jobPage(ctx, segments[1]) }, nil
 	case path == "parked" && c.DeadLetters != nil:
 		return func(ctx context.Context) (*page, error) { return c.parkedPage(ctx, query) }, nil
 	case c.isParked(segments):

@@ -33,7 +33,7 @@ func (d *machineData) Drawing() drawing {
 	if counts == nil {
 		counts = map[string]int{}
 	}
-	return drawing{Heading: "Instances per state", Machine: d.ID, Chart: d.Chart, Counts: counts, List: d}
+	return drawing{Heading: "Instances per state", Machine: d.Machine, Chart: d.Chart, Counts: counts, List: d}
 }
 
 // SVG returns the drawing of the chart.

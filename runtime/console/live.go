@@ -133,14 +133,16 @@ func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path strin
 }
 
 // isFollowed reports whether the page at the path follows the store: the machines, a machine without the filter for stuck
-// instances, and an instance. The other pages hide messages from other readers, read much, or contain a form.
+// instances, an instance, and a job. The other pages hide messages from other readers, read much, or contain a form.
 func isFollowed(path string, query url.Values) bool {
 	first, rest, _ := strings.Cut(path, "/")
 	switch {
 	case path == "":
 		return true
 	case first == "machines":
-		return query.Get("only") != onlyStuck
+		return !strings.Contains(rest, "/") && query.Get("only") != onlyStuck
+	case first == "jobs":
+		return true
 	default:
 		return first == "instances" && strings.Count(rest, "/") == 1
 	}

@@ -74,7 +74,7 @@ func (c *console) countMachine(ctx context.Context, id string) (dynamostore.Coun
 
 // machineData is the data of a machine's page.
 type machineData struct {
-	ID       string
+	selection
 	Version  int
 	Versions []int
 	NoIndex  bool
@@ -84,13 +84,13 @@ type machineData struct {
 	Marks   marks
 	Mermaid string
 
-	// State, Prefix and Only are the filters of the list.
-	State, Prefix, Only string
-	List                []listed
-	Unreadable          []string
+	List       []listed
+	Unreadable []string
 	// Read is how many instances the filter for stuck ones has read. More is the address of the next page, or empty.
 	Read int
 	More string
+	// Job is the bulk operation that runs on the machine, or nil.
+	Job *jobData
 }
 
 // listed is a line of the list of instances.
@@ -107,9 +107,9 @@ func (c *console) machinePage(ctx context.Context, id string, query url.Values) 
 	if err != nil {
 		return nil, notFound("There is no such machine.", err.Error())
 	}
-	data := &machineData{
-		ID: id, Version: machine.Version(), Chart: c.charts.of(machine),
-		State: query.Get("state"), Prefix: query.Get("prefix"), Only: query.Get("only"),
+	data := &machineData{selection: selectionOf(id, query), Version: machine.Version(), Chart: c.charts.of(machine)}
+	if all := c.jobs.list(); len(all) > 0 && all[0].Ended.IsZero() && all[0].Machine == id {
+		data.Job = &all[0]
 	}
 	for _, version := range c.Machines.Versions(id) {
 		data.Versions = append(data.Versions, version.Version())
@@ -117,7 +117,7 @@ func (c *console) machinePage(ctx context.Context, id string, query url.Values) 
 	if data.Chart == nil {
 		data.Mermaid = machine.Mermaid()
 	}
-	p := &page{Name: "machine", Title: id, Parts: []string{"machine-head", "machine-marks", "machine-list"}, Data: data}
+	p := &page{Name: "machine", Title: id, Parts: []string{"machine-head", "machine-marks", "machine-job", "machine-list"}, Data: data}
 	if data.Counts, err = c.Store.Count(ctx, id); err == nil {
 		data.Marks.Counts = data.Counts.States
 		err = c.list(ctx, data, query.Get("cursor"))
@@ -133,13 +133,7 @@ func (c *console) machinePage(ctx context.Context, id string, query url.Values) 
 
 // list reads the instances that the filters select.
 func (c *console) list(ctx context.Context, data *machineData, cursor string) error {
-	filter := dynamostore.Filter{Machine: data.ID, State: data.State, Prefix: data.Prefix}
-	switch data.Only {
-	case onlyFailed:
-		filter.Tag = tagFailed
-	case onlyStuck:
-		filter.Status = statechart.Active
-	}
+	filter := data.filter()
 	for {
 		found, err := c.Store.ListPage(ctx, filter, pageRows, cursor)
 		if err != nil {
@@ -170,16 +164,22 @@ func (c *console) add(data *machineData, record instances.Record) {
 		data.Unreadable = append(data.Unreadable, record.Instance.String())
 		return
 	}
+	l := lineOf(shown, record)
+	l.Stuck = c.stuck(l, record)
+	if data.Only != onlyStuck || l.Stuck != "" {
+		data.List = append(data.List, l)
+	}
+}
+
+// lineOf returns the line of an instance in a list, without Stuck.
+func lineOf(shown instanceview.Instance, record instances.Record) listed {
 	l := listed{Instance: shown, ID: record.Instance.ID}
 	for _, t := range shown.Timers {
 		if l.Next == nil || t.At.Before(l.Next.At) {
 			l.Next = &t
 		}
 	}
-	l.Stuck = c.stuck(l, record)
-	if data.Only != onlyStuck || l.Stuck != "" {
-		data.List = append(data.List, l)
-	}
+	return l
 }
 
 // stuck returns why an instance counts as stuck, or an empty text.
@@ -204,17 +204,20 @@ func (c *console) stuck(l listed, record instances.Record) string {
 // Failed returns how many instances have the tag failed.
 func (d *machineData) Failed() int { return d.Counts.Tags[tagFailed] }
 
+// byCount returns the keys in the order of their counts, the largest first.
+func byCount(counts map[string]int) (keys []string) {
+	for key := range counts {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	return keys
+}
+
 // Failed returns how many instances have the tag failed.
 func (r machineRow) Failed() int { return r.Counts.Tags[tagFailed] }
 
 // Busiest returns the states with the most instances, the largest count first.
 func (r machineRow) Busiest() []string {
-	var states []string
-	for state := range r.Counts.States {
-		states = append(states, state)
-	}
-	slices.SortFunc(states, func(a, b string) int {
-		return cmp.Or(cmp.Compare(r.Counts.States[b], r.Counts.States[a]), cmp.Compare(a, b))
-	})
+	states := byCount(r.Counts.States)
 	return states[:min(len(states), 5)]
 }

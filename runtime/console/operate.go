@@ -80,15 +80,26 @@ func (d *instanceData) Operations() (allowed []operation) {
 // refuses returns why the instance does not allow the operation, or nil.
 func (d *instanceData) refuses(kind instances.OperationKind) *problem {
 	switch {
-	case kind == instances.Keep && d.Kept:
+	case operations.Applies(kind, d.record):
+		return nil
+	case kind == instances.Keep:
 		return &problem{http.StatusConflict, "The instance is kept already.", "Nothing was changed."}
-	case kind == instances.Unkeep && !d.Kept:
+	case kind == instances.Unkeep:
 		return &problem{http.StatusConflict, "The instance is not kept.", "Nothing was changed."}
-	case kind != instances.Keep && kind != instances.Unkeep && d.Status != statechart.Active:
+	default:
 		return &problem{http.StatusConflict, "The instance has ended.",
 			fmt.Sprintf("It is %s in %s. Nothing was changed. Its page shows who ended it.", d.Status, strings.Join(d.State, " and "))}
 	}
-	return nil
+}
+
+// statesOf returns the states of a machine that a move can enter, none if the machine does not list them.
+func statesOf(machine durable.Machine) (states []string) {
+	for _, state := range machine.Describe().States {
+		if state.Path != "" && state.Type != statechart.ShallowHistory && state.Type != statechart.DeepHistory {
+			states = append(states, state.Path)
+		}
+	}
+	return states
 }
 
 // doneText returns the notice after an operation, or an empty text for an unknown one.
@@ -139,12 +150,8 @@ func (c *console) readOperation(ctx context.Context, name, kind string, values u
 	of.Marks.Taken, of.Marks.Parked = nil, nil
 	p := &page{Name: "operation", Title: data.Operation.Name + " " + name, Data: data}
 	if data.Operation.Kind == instances.Move {
-		for _, state := range machine.Describe().States {
-			if state.Path != "" && state.Type != statechart.ShallowHistory && state.Type != statechart.DeepHistory {
-				data.States = append(data.States, state.Path)
-			}
-		}
-		if data.To = values.Get("state"); data.To == "" {
+		data.States, data.To = statesOf(machine), values.Get("state")
+		if data.To == "" {
 			return p, data, nil
 		}
 		if len(data.States) > 0 && !slices.Contains(data.States, data.To) {

@@ -129,7 +129,7 @@ func (c *console) parts(v *view) (map[string]string, error) {
 
 func (c *console) parseTemplates() *template.Template {
 	functions := template.FuncMap{
-		"machineURL": c.machineURL, "instanceURL": c.instanceURL, "eventURL": c.eventURL, "operationURL": c.operationURL, "parkedURL": c.parkedURL, "stateURL": c.stateURL, "filterURL": c.filterURL, "listURL": c.listURL, "asset": c.assetURL,
+		"machineURL": c.machineURL, "instanceURL": c.instanceURL, "eventURL": c.eventURL, "operationURL": c.operationURL, "parkedURL": c.parkedURL, "stateURL": c.stateURL, "filterURL": c.filterURL, "listURL": c.listURL, "bulkURL": c.bulkURL, "jobURL": c.jobURL, "asset": c.assetURL,
 		"clock": clock, "stamp": stamp, "full": full, "json": asJSON, "last": lastSegment, "duration": duration, "plural": plural,
 		"list": func(values ...any) []any { return values },
 	}
@@ -156,15 +156,19 @@ func (c *console) filterURL(machine, only string) string {
 	return c.machineURL(machine) + "?" + url.Values{"only": {only}}.Encode()
 }
 
-// listURL returns the address of a machine's list with the same filters, except for the value of one key.
-func (c *console) listURL(d *machineData, key, value string) string {
-	query := url.Values{"state": {d.State}, "prefix": {d.Prefix}, "only": {d.Only}}
+// selected is a selection, or the data of a page that has one.
+type selected interface{ selected() selection }
+
+// listURL returns the address of the list of instances of a selection. It has another value for the key, unless the key is
+// empty.
+func (c *console) listURL(of selected, key, value string) string {
+	query := of.selected().values()
 	query.Set(key, value)
 	maps.DeleteFunc(query, func(_ string, values []string) bool { return values[0] == "" })
 	if len(query) == 0 {
-		return c.machineURL(d.ID)
+		return c.machineURL(of.selected().Machine)
 	}
-	return c.machineURL(d.ID) + "?" + query.Encode()
+	return c.machineURL(of.selected().Machine) + "?" + query.Encode()
 }
 
 // clock returns the time of day with milliseconds.

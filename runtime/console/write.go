@@ -29,6 +29,9 @@ type Write struct {
 	// Command is the beginning of the command line that sends the same event: settle send with the flags that lead to
 	// Queue and Store. Defaults to "settle send".
 	Command string
+	// Context ends the running bulk operation, between two instances, when the server shuts down. Defaults to
+	// context.Background().
+	Context context.Context
 }
 
 // WriteStore is the part of the store that Write needs. *dynamostore.Store implements it. If the table has an index, the
@@ -133,6 +136,10 @@ func (c *console) findForm(path string) (func(context.Context, url.Values) (answ
 		return func(ctx context.Context, form url.Values) (answer, error) {
 			return c.postOperation(ctx, segments[1]+"/"+segments[2], segments[4], form)
 		}, nil
+	case c.isBulk(segments):
+		return func(ctx context.Context, form url.Values) (answer, error) { return c.postBulk(ctx, segments[1], form) }, nil
+	case c.isJob(segments):
+		return func(ctx context.Context, form url.Values) (answer, error) { return c.postJob(ctx, segments[1], form) }, nil
 	case c.isParked(segments):
 		return func(ctx context.Context, form url.Values) (answer, error) {
 			return c.postParked(ctx, segments[1], form)

@@ -129,6 +129,21 @@ func (o *Operator) Wake(ctx context.Context, record instances.Record) (messageID
 	return o.Queue.Send(ctx, message)
 }
 
+// Applies reports whether the kind of operation can change the instance now. Keep needs an instance that is not kept, and
+// Unkeep one that is. Forget needs an instance that has ended. The other kinds need an active one.
+func Applies(kind instances.OperationKind, record instances.Record) bool {
+	switch kind {
+	case instances.Keep, instances.Unkeep:
+		return record.Kept == (kind == instances.Unkeep)
+	case instances.Forget:
+		return record.Status != statechart.Active
+	case instances.Stop, instances.Terminate, instances.Move:
+		return record.Status == statechart.Active
+	default:
+		return false
+	}
+}
+
 // NeedsConsumer reports whether a consumer must settle the instance or perform its effects.
 func NeedsConsumer(machines *durable.Machines, record instances.Record) bool {
 	// An instance with a service is unsettled. A migration may settle it, but a consumer must store that.

@@ -102,7 +102,7 @@ func (c *bulkRearmCommand) Run(ctx context.Context, s *session) error {
 func (c *bulkOperationCommand) Run(ctx context.Context, s *session, line *kong.Context) error {
 	op := instances.Operation{Kind: instances.OperationKind(line.Selected().Name), Reason: c.Reason}
 	if op.Kind == instances.Keep || op.Kind == instances.Unkeep {
-		c.matches = func(record instances.Record) bool { return record.Kept == (op.Kind == instances.Unkeep) }
+		c.matches = func(record instances.Record) bool { return operations.Applies(op.Kind, record) }
 	}
 	return c.operate(ctx, s, op, nil, c.arguments())
 }

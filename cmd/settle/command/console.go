@@ -68,7 +68,7 @@ func (c *consoleCommand) Run(ctx context.Context, s *session) error {
 		if err != nil {
 			return c.explain(s, err)
 		}
-		config.Write, access = &console.Write{Queue: sqsqueue.New(client, url, ""), Store: store, By: by, Command: s.hint("send")}, "It can send events, and change instances"
+		config.Write, access = &console.Write{Queue: sqsqueue.New(client, url, ""), Store: store, By: by, Command: s.hint("send"), Context: ctx}, "It can send events, and change instances"
 		if dead, shown := config.DeadLetters.(deadletter.Queues); shown {
 			if err := checkQueues(dead.URLs[0], url, c.DeadLetterQueue, c.Queue); err != nil {
 				return err

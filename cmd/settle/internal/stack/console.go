@@ -33,7 +33,7 @@ func (s *Stack) withConsole(api http.Handler, queues queueURLs) (http.Handler, e
 	pages, err := console.New(console.Config{
 		Machines: s.machines, Store: s.store, Title: strings.Join(append(title, "table "+Table), " · "), Prefix: ConsolePrefix,
 		DeadLetters: parked,
-		Write:       &console.Write{Queue: sqsqueue.New(client, queues.fifo, ""), Store: s.store, By: s.config.Operator, Parked: parked, Command: send},
+		Write:       &console.Write{Queue: sqsqueue.New(client, queues.fifo, ""), Store: s.store, By: s.config.Operator, Parked: parked, Command: send, Context: s.closing},
 		Poll:        consolePoll, AllowHosts: s.config.AllowHosts, Now: s.config.Now,
 	})
 	if err != nil {
