@@ -65,7 +65,7 @@ func startDevOf(t *testing.T, config command.Config, flags ...string) devRun {
 func (d devRun) end(t *testing.T) {
 	t.Helper()
 	d.stop()
-	for range d.screen.lines { // until the end
+	for range d.screen.lines { // until the output ends
 	}
 	if code := <-d.ended; code != command.ExitDone {
 		t.Errorf("expected exit code 0 after being stopped, got %d", code)
@@ -118,7 +118,7 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 
 	dev.stop()
 	dev.screen.await(t, "Stopping.")
-	for range dev.screen.lines { // until the end
+	for range dev.screen.lines { // until the output ends
 	}
 	if code := <-dev.ended; code != command.ExitDone {
 		t.Errorf("expected exit code 0 after being stopped, got %d", code)
@@ -169,7 +169,7 @@ func TestDevAppliesTheTimingFlags(t *testing.T) {
 	}
 	dev.screen.await(t, "queued → not_picked_up")
 	dev.stop()
-	for range dev.screen.lines { // until the end
+	for range dev.screen.lines { // until the output ends
 	}
 }
 
@@ -182,7 +182,7 @@ func TestCallbackAddressHasTheFreePortOfDev(t *testing.T) {
 	dev.screen.await(t, "callback="+dev.gateway+"/webhooks/enricher/7/")
 	dev.screen.await(t, "submitting → waiting")
 	dev.stop()
-	for range dev.screen.lines { // until the end
+	for range dev.screen.lines { // until the output ends
 	}
 }
 
