@@ -41,7 +41,7 @@ type session struct {
 	end string
 	// stays is the other terminal, with a command that keeps running.
 	stays *terminal
-	// aws and gateway are the addresses of the reader's settle dev.
+	// aws and `gateway` are the addresses of the reader's settle dev.
 	aws, gateway string
 	// ids maps the IDs on the page to the printed IDs.
 	ids map[string]string
@@ -200,7 +200,7 @@ func (s *session) run(t *testing.T, b block, c command) {
 // progress matches text that a terminal overwrites later.
 var progress = regexp.MustCompile(`(\r[^\r\n]*)*\r\x1b\[K`)
 
-// do types a command and returns its output.
+// `do` types a command and returns its output.
 func (s *session) do(t *testing.T, text string) (printed string, code int, err error) {
 	t.Helper()
 	text = s.typed(text)
@@ -272,7 +272,7 @@ func (s *session) start(t *testing.T, b block, c command) {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = x.command.Wait() // It fails, because stop kills the command.
+		_ = x.command.Wait() // Wait fails, because stop kills the command.
 		close(x.ended)
 	}()
 	s.stays = x

@@ -115,7 +115,7 @@ func TestAnInterruptedBulkRunProcessesEachInstanceOnce(t *testing.T) {
 	for _, c := range []struct {
 		action, argument string
 		count            int
-		// once is the entry that each history must have once.
+		// `once` is the entry that each history must have once.
 		once string
 	}{
 		{"move", "unverified.registering", 30, "settle.move"},
@@ -319,7 +319,7 @@ func TestBulkCommandsCountOnlyTheInstancesThatTheyCanChange(t *testing.T) {
 	})
 }
 
-// These commands write nothing to the history that could keep the reason.
+// These commands write no entry to the history, so nothing could keep the reason.
 func TestBulkCommandsWithoutAnEntryInTheHistoryRefuseAReason(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"send CANCEL", "resume", "rearm"} {

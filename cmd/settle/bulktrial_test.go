@@ -34,7 +34,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// lamps returns the config of a command with the machine lamp. A lamp emits an event when it leaves the state on.
+// lamps returns the config of a command with the machine lamp. A lamp emits an event when it leaves the state `on`.
 func lamps() command.Config {
 	type (
 		none  struct{}

@@ -25,8 +25,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// dunning is a command with a machine whose chain of three one-day timers ends in the state lost. The machine's service
-// reports the time of its clock to noted.
+// dunning is a command with a machine whose chain of three one-day timers ends in the state `lost`. The machine's
+// service reports the time of its clock to the channel `noted`.
 func dunning(noted chan<- time.Time) command.Config {
 	type none struct{}
 	type on = statechart.Transition[none]

@@ -44,7 +44,7 @@ func TestDevRunsTheDeployedConsumer(t *testing.T) {
 		t.Errorf("expected %s to hide messages for 5400 s, got %s", stack.Queue, got)
 	}
 	dev.stop()
-	for range dev.screen.lines { // until the end
+	for range dev.screen.lines { // until the output ends
 	}
 	if code := <-dev.ended; code != command.ExitDone {
 		t.Errorf("expected exit code 0 after being stopped, got %d", code)
@@ -61,7 +61,7 @@ func TestDevContinuesWithAnotherFunctionTimeout(t *testing.T) {
 			t.Errorf("--function-timeout %s: expected %s to hide messages for %s s, got %s", flag, stack.Queue, want, got)
 		}
 		dev.stop()
-		for range dev.screen.lines { // until the end
+		for range dev.screen.lines { // until the output ends
 		}
 		<-dev.ended
 	}

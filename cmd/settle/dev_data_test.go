@@ -69,7 +69,7 @@ func forgetSettings() {
 		name, _, _ := strings.Cut(variable, "=")
 		own := strings.HasPrefix(name, "SETTLE_") && !strings.HasPrefix(name, "SETTLE_TEST_")
 		if own || strings.HasPrefix(name, "AWS_") || name == "COLUMNS" || name == "NO_COLOR" || name == "TERM" || name == "BASH_ENV" || strings.HasPrefix(name, "LC_") {
-			_ = os.Unsetenv(name) // It cannot fail for a listed name.
+			_ = os.Unsetenv(name) // Unsetenv cannot fail for a listed name.
 		}
 	}
 }
@@ -217,9 +217,9 @@ func tryRequest(ctx context.Context, method, url, body string, want int) ([]byte
 
 // step is an event for an instance, and the state to wait for before the next step.
 type step struct {
-	event string                            // as JSON; play adds an ID if it has none; if empty, play sends nothing
+	event string                            // the event as JSON; play adds an ID if the event has none, and sends nothing if this is empty
 	state string                            // if empty, play does not wait
-	holds func(context map[string]any) bool // nil: no further condition
+	holds func(context map[string]any) bool // nil means no further condition
 }
 
 // play runs the steps of an instance.
@@ -369,7 +369,7 @@ func TestDevReportsADataFolderInUse(t *testing.T) {
 		t.Errorf("expected exit code 1 and %q, got %d and %q", want, got.code, got.err)
 	}
 	dev.stop()
-	for range dev.screen.lines { // until the end
+	for range dev.screen.lines { // until the output ends
 	}
 	if code := <-dev.ended; code != command.ExitDone {
 		t.Errorf("expected exit code 0 after being stopped, got %d", code)

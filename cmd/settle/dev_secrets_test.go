@@ -65,7 +65,7 @@ func TestDevKeepsGeneratedSecretsInTheDataFolder(t *testing.T) {
 		t.Errorf("expected the printed secret, %q, and two others, got %q", secret, kept)
 	}
 
-	if err := os.Chmod(filepath.Join(dir, "secrets.json"), 0o644); err != nil { // as after a copy
+	if err := os.Chmod(filepath.Join(dir, "secrets.json"), 0o644); err != nil { // a copied file may have this mode
 		t.Fatal(err)
 	}
 	given := startDev(t, "--data", dir, "--github-secret", "one-of-mine")

@@ -72,7 +72,7 @@ func startDevIn(t *testing.T, config command.Config, process command.Process, fl
 func (d devRun) end(t *testing.T) {
 	t.Helper()
 	d.stop()
-	for range d.screen.lines { // until the end
+	for range d.screen.lines { // until the output ends
 	}
 	if code := <-d.ended; code != command.ExitDone {
 		t.Errorf("expected exit code 0 after being stopped, got %d", code)
@@ -125,7 +125,7 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 
 	dev.stop()
 	dev.screen.await(t, "Stopping.")
-	for range dev.screen.lines { // until the end
+	for range dev.screen.lines { // until the output ends
 	}
 	if code := <-dev.ended; code != command.ExitDone {
 		t.Errorf("expected exit code 0 after being stopped, got %d", code)
@@ -176,7 +176,7 @@ func TestDevAppliesTheTimingFlags(t *testing.T) {
 	}
 	dev.screen.await(t, "queued → not_picked_up")
 	dev.stop()
-	for range dev.screen.lines { // until the end
+	for range dev.screen.lines { // until the output ends
 	}
 }
 
@@ -189,7 +189,7 @@ func TestCallbackAddressHasTheFreePortOfDev(t *testing.T) {
 	dev.screen.await(t, "callback="+dev.gateway+"/webhooks/enricher/7/")
 	dev.screen.await(t, "submitting → waiting")
 	dev.stop()
-	for range dev.screen.lines { // until the end
+	for range dev.screen.lines { // until the output ends
 	}
 }
 

@@ -42,7 +42,7 @@ func (u user) checkRedriven(counted, parked []string) {
 	if got := u.parkedIDs("work/1"); !slices.Equal(got, parked) {
 		u.t.Errorf("expected %v of work/1 to stay parked, got %v", parked, got)
 	}
-	time.Sleep(10 * time.Minute) // the end of the queue's deduplication period
+	time.Sleep(10 * time.Minute) // until the queue's deduplication period has ended
 	u.must("dlq", "redrive", "--local", "--all")
 	time.Sleep(time.Minute)
 	if got, want := u.counted("work/1"), []string{"0", "2", "4", "6"}; !slices.Equal(got, want) {

@@ -45,7 +45,7 @@ func (u user) parked(flags ...string) []parkedEvent {
 	return events
 }
 
-// park parks events of two instances in turn. The event with the ID e7 counts 7.
+// park parks events of two instances alternately. The event with the ID e7 counts 7.
 func (u user) park(w *work, numbers ...int) {
 	u.t.Helper()
 	w.broken.Store(false)

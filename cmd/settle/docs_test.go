@@ -14,7 +14,7 @@ func (u user) grammar() map[string][]string {
 	u.t.Helper()
 	all := map[string][]string{}
 	for _, name := range u.completions() {
-		if name == "clock" { // Without a command of the group, it is settle clock show.
+		if name == "clock" { // A line without a command of the group calls settle clock show.
 			all[name] = u.completions(name, "show", "--")
 		}
 		if below := u.completions(name, ""); name == "dlq" || name == "bulk" || name == "clock" {

@@ -26,7 +26,7 @@ import (
 )
 
 // persons hosts three machines: a person starts a clerk, and the clerk starts a scribe. Each keeps a name: the person
-// gets it from the event KNOW, the others from their parents.
+// gets it from the event KNOW, the clerk and the scribe get it from their parents.
 func persons() command.Config {
 	type (
 		state = statechart.State[count]

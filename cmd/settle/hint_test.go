@@ -91,7 +91,7 @@ func TestLiveQueueIsRefusedAsDeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 10 * time.Second}, func(u user) {
 		u.must("send", "--local", "work/1", "START")
-		u.must("send", "--local", "work/1", "FINISH") // It waits behind START.
+		u.must("send", "--local", "work/1", "FINISH") // FINISH waits behind START.
 		const url = "http://aws.local/000000000000/"
 		calls := 0
 		process := u.faultily(func(operation, _ string) error {

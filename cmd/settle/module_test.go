@@ -131,7 +131,7 @@ func TestOtherModuleBuildsItsOwnCommand(t *testing.T) {
 		t.Error(err)
 	}
 	go func() {
-		for range dev.lines { // until the end
+		for range dev.lines { // until the output ends
 		}
 	}()
 	if err := running.Wait(); err != nil {

@@ -146,7 +146,8 @@ func TestAnInterruptedOperationIsCompletedByTheNextOne(t *testing.T) {
 		{kind: "stop"}, {kind: "terminate"}, {kind: "move", argument: "running"}, {kind: "keep"}, {kind: "unkeep", isKept: true},
 	} {
 		withMachines(t, relay(), func(u user) {
-			// do changes an instance with a process that fails after some calls, and returns whether it failed, and the end.
+			// `do` changes an instance with a process that fails after some calls, and returns whether it failed, and
+			// the end.
 			do := func(calls int, after bool) (failed bool, end string) {
 				id := fmt.Sprintf("relay/%d-%v", calls, after)
 				u.must("send", "--local", id, "KNOW", "what=alias-"+id, "--wait", "settled")
@@ -177,7 +178,7 @@ func TestAnInterruptedOperationIsCompletedByTheNextOne(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				record := u.record(id)
-				if record.Status == statechart.Stopped { // Its alias is free.
+				if record.Status == statechart.Stopped { // The alias of the stopped instance is free.
 					u.must("send", "--local", id+"-next", "KNOW", "what=alias-"+id, "--wait", "settled")
 					contains(u.t, u.must("get", "--local", "--alias", "alias-"+id), id+"-next\n")
 				}

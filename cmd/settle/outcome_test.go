@@ -18,7 +18,7 @@ import (
 func TestSendReportsWhyAnEventThatStartsNoInstanceWasParked(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
-		for i := range 12 { // more than a look receives at once
+		for i := range 12 { // more messages than a look receives at once
 			id := fmt.Sprint("early-", i)
 			u.put("signup/"+id, id, `{"type": "RESEND"}`)
 		}

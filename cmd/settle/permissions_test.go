@@ -73,8 +73,8 @@ func permissionsIn(sentence string) set {
 	return found
 }
 
-// operatorPermissions returns the operators' table in docs/security.md: the permissions of each command, and of each
-// command with a flag on which they depend, such as "send --wait".
+// operatorPermissions returns the operators' table in docs/security.md: the permissions of each command, such as
+// "send". If a flag changes the permissions, the table also has the command with this flag, such as "send --wait".
 func operatorPermissions(t *testing.T) map[string]set {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/security.md")

@@ -40,9 +40,9 @@ type drill struct {
 	cloud *awslocal.Cloud
 	// blocked stops the consumer's calls that contain the text. Nil blocks none.
 	blocked atomic.Pointer[string]
-	// without is the step of the recovery that this drill leaves out.
+	// `without` is the step of the recovery that this drill leaves out.
 	without string
-	// claims is the number of claims. from is the number of the first claim that gets notes.
+	// claims is the number of claims. `from` is the number of the first claim that gets notes.
 	claims, from int
 }
 
@@ -132,7 +132,7 @@ func (d *drill) run(ctx context.Context, args ...string) answer {
 	return answer{out.String(), errOut.String(), code}
 }
 
-// must runs a command line of the recovery, unless this drill leaves it out. It returns the output of the command.
+// `must` runs a command line of the recovery, unless this drill leaves it out. It returns the output of the command.
 func (d *drill) must(args ...string) string {
 	d.t.Helper()
 	if d.without != "" && strings.HasPrefix(strings.Join(args, " "), d.without) {

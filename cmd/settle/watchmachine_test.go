@@ -100,10 +100,10 @@ func TestWatchFollowsInstancesInAState(t *testing.T) {
 	withWork(t, &work{toil: 3 * time.Second}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")
 		got := u.watching(command.Process{StdoutTTY: true}, func() {
-			u.must("send", "--local", "work/1", "START") // It leaves the state,
+			u.must("send", "--local", "work/1", "START") // work/1 leaves the state,
 			time.Sleep(time.Second)
-			u.must("send", "--local", "work/2", "COUNT", "what=x") // stays outside,
-			time.Sleep(5 * time.Second)                            // and returns.
+			u.must("send", "--local", "work/2", "COUNT", "what=x") // work/2 stays outside,
+			time.Sleep(5 * time.Second)                            // and work/1 returns.
 		}, "--machine", "work", "--state", "ready", "--every", "500ms")
 		var changes []string
 		for line := range strings.Lines(got.out) {

@@ -220,7 +220,7 @@ func (m *model) account(instance string) *account {
 // apply applies one event and everything that follows from it.
 func (m *model) apply(s sending) {
 	a := m.account(s.instance)
-	if s.event != wind && s.event != hire { // these two may be deferred
+	if s.event != wind && s.event != hire { // events of these two types may be deferred
 		a.Digest = digest(a.Digest, s.event, s.order)
 	}
 	switch s.event {

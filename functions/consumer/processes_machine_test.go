@@ -58,7 +58,7 @@ type (
 	// order is the payload of every event that producers send.
 	order struct {
 		Producer int   `json:"producer"`
-		Serial   int   `json:"serial"` // of the producer
+		Serial   int   `json:"serial"` // the order's number in the sequence of its producer
 		Amount   int64 `json:"amount"`
 	}
 	payment struct {
@@ -74,11 +74,11 @@ type (
 	account struct {
 		Digest string `json:"digest"`
 		Added  tally  `json:"added"`
-		Told   tally  `json:"told"`  // by another instance
-		Later  tally  `json:"later"` // by delayed sends
-		Rung   tally  `json:"rung"`  // by a state's timer
-		Hired  tally  `json:"hired"` // by children
-		Paid   tally  `json:"paid"`  // by services
+		Told   tally  `json:"told"`  // inputs from another instance
+		Later  tally  `json:"later"` // inputs from delayed sends
+		Rung   tally  `json:"rung"`  // inputs from a state's timer
+		Hired  tally  `json:"hired"` // inputs from children
+		Paid   tally  `json:"paid"`  // inputs from services
 		Failed int    `json:"failed"`
 		Paying order  `json:"paying"` // the latest
 		Hiring order  `json:"hiring"`

@@ -155,7 +155,7 @@ func (l *local) takeReports(reports net.Listener) {
 	for {
 		conn, err := reports.Accept()
 		if err != nil {
-			return // closed
+			return // The listener is closed.
 		}
 		l.lives.Go(func() {
 			defer conn.Close()
@@ -213,7 +213,7 @@ func (l *local) kill(ctx context.Context, random *rand.Rand, victim int) {
 			if killed = l.dev.Process.Kill() == nil; killed {
 				l.devKills++
 			}
-			l.dev = nil // until the restart
+			l.dev = nil // nil until the restart
 		}
 		l.mu.Unlock()
 		if killed {

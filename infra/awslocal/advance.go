@@ -10,7 +10,8 @@ import (
 const (
 	// AdvanceMax is the longest duration for Advance: ten years.
 	AdvanceMax = 10 * 365 * 24 * time.Hour
-	// AheadMax is how far Advance moves a clock ahead of the real clock at most: 200 years. A time.Duration ends at 292.
+	// AheadMax is the maximum time by which Advance moves a clock ahead of the real clock: 200 years. A time.Duration
+	// overflows after 292 years.
 	AheadMax = 20 * AdvanceMax
 )
 
@@ -33,11 +34,11 @@ type Advanced struct {
 
 // Advance moves Config.Clock forward by d, to the next whole second, because SQS and Scheduler count whole seconds. It
 // goes from one instant with due work to the next, such as the time of a schedule, the end of a delay, or the end of an
-// execution's wait. At each instant it waits until the Cloud is idle: no function runs, and no poller or waiting receive
-// can receive a message. So work that this work schedules is also performed in time.
+// execution's wait. At each instant it waits until the Cloud is idle: no function runs, and no poller or waiting
+// receive can receive a message. If the work of an instant schedules further work, Advance performs that in time too.
 //
-// While Advance waits, the clock stands still, for ten seconds at most. Then it runs at the real rate until the Cloud is
-// idle. Clients that hold messages without Poll do not count as work. The visibility timeouts of their messages end.
+// While Advance waits, the clock stands still, for ten seconds at most. Then it runs at the real rate until the Cloud
+// is idle. Messages that a client holds without Poll do not count as work. Their visibility timeouts end as usual.
 //
 // The clock moves by more than d if the real clock does so while Advance waits.
 //
@@ -118,8 +119,8 @@ func (c *Cloud) catchUp() error {
 	return nil
 }
 
-// next returns the next instant at which a schedule, an execution, a poller or a waiting receive has work. It is not
-// after now if there is work already.
+// next returns the next instant at which a schedule, an execution, a poller or a waiting receive has work. If there is
+// work already, that instant is not later than the time `now`.
 func (c *Cloud) next(now time.Time) (next time.Time, ok bool) {
 	add := func(at time.Time, due bool) {
 		if due && (!ok || at.Before(next)) {
@@ -137,8 +138,8 @@ func (c *Cloud) next(now time.Time) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// awaitIdle waits until no work is left at this time; see Advance. Then it calls move, unless move is nil, with the next
-// instant at which the Cloud has work, as next returns it. No work can arrive before move returns.
+// awaitIdle waits until no work is left at this time; see Advance. Then it calls the function `move`, unless it is nil,
+// with the results of the method next. No work can arrive before `move` returns.
 func (c *Cloud) awaitIdle(ctx context.Context, move func(next time.Time, ok bool)) error {
 	for {
 		c.mu.Lock()
@@ -190,7 +191,7 @@ func (c *Cloud) EndAdvances(reason error) {
 	c.stir()
 }
 
-// stir lets awaitIdle look again.
+// stir makes awaitIdle check again whether work is left.
 func (c *Cloud) stir() {
 	if c.stirred != nil {
 		close(c.stirred)
@@ -198,7 +199,7 @@ func (c *Cloud) stir() {
 	}
 }
 
-// finish ends one piece of work that busy counts.
+// finish ends one piece of work that `busy` counts.
 func (c *Cloud) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -38,7 +38,7 @@ func TestAdvance_ends_with_the_last_poller_of_a_queue(t *testing.T) {
 		q.sendDelayed("a", 60)
 		q.sendDelayed("b", 120)
 		synctest.Wait()
-		time.AfterFunc(time.Second, stop) // while the function has "a"
+		time.AfterFunc(time.Second, stop) // The function is processing "a" at this time.
 		done, err := cloud.Advance(t.Context(), time.Hour)
 		polling.Wait()
 		wantMessage(t, err, "queue lost its last poller")
@@ -69,8 +69,8 @@ func TestAdvance_ends_with_EndAdvances(t *testing.T) {
 	})
 }
 
-// A clock that is ahead already does not fall behind its rate. So a short advance over longer work ends later than its
-// target, and performs the work up to there.
+// A clock that is already ahead keeps its lead over the real clock. So a short advance over longer work ends later than
+// its target, and performs the work that is due until then.
 func TestAdvance_performs_the_work_of_an_overshoot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 const jsonType = "application/x-amz-json-1.0"
 
-// writeJSON writes answer, or err if it is not nil, in AWS JSON 1.0.
+// writeJSON writes the answer, or the error if it is not nil, in AWS JSON 1.0.
 func writeJSON(w http.ResponseWriter, namespace string, answer []byte, err *wire.Error) {
 	if err != nil {
 		writeJSONError(w, namespace, err)
@@ -31,8 +31,8 @@ func writeDynamo(w http.ResponseWriter, answer []byte, err *wire.Error) {
 	write(w, status, jsonType, answer)
 }
 
-// writeJSONError writes err in AWS JSON 1.0. For SQS, which has migrated from the query protocol, a header also carries
-// the error code of that protocol.
+// writeJSONError writes an error in AWS JSON 1.0. For SQS, which has migrated from the query protocol, a header also
+// carries the error code of that protocol.
 func writeJSONError(w http.ResponseWriter, namespace string, err *wire.Error) {
 	if namespace == sqsNamespace {
 		code := err.QueryCode

@@ -147,7 +147,7 @@ func (e *processEnvironment) Invoke(ctx context.Context, payload []byte) ([]byte
 			return e.await(ctx, began, i)
 		case offerLate:
 			return nil, e.timeOut(began, i)
-		case offerExited: // exited after the previous invocation
+		case offerExited: // the process exited after the previous invocation
 		}
 	}
 	p, err := e.bootstrap.startProcess()
@@ -177,7 +177,7 @@ func (e *processEnvironment) await(ctx context.Context, began time.Time, i *runt
 		return i.answer, i.err
 	case <-e.process.exited:
 		select {
-		case <-i.done: // answered just before it exited
+		case <-i.done: // the process answered just before it exited
 			return i.answer, i.err
 		default:
 			return nil, e.process.exitError(i)

@@ -241,7 +241,7 @@ func testBootstrapEnvironment(t *testing.T, function awslocal.Invoker, root stri
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	want := []string{ // and nothing from the test's own environment
+	want := []string{ // The list has nothing from the test's own environment.
 		"AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "AWS_LAMBDA_FUNCTION_NAME",
 		"AWS_LAMBDA_FUNCTION_VERSION", "AWS_LAMBDA_INITIALIZATION_TYPE", "AWS_LAMBDA_LOG_GROUP_NAME", "AWS_LAMBDA_LOG_STREAM_NAME",
 		"AWS_LAMBDA_RUNTIME_API", "AWS_REGION", "AWS_SECRET_ACCESS_KEY", "LAMBDA_RUNTIME_DIR", "LAMBDA_TASK_ROOT", "LANG", "PATH",

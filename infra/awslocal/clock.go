@@ -21,16 +21,17 @@ type Clock struct {
 	real func() time.Time
 
 	mu sync.Mutex
-	// ahead is the difference to the real clock while the clock is not held.
+	// `ahead` is the difference to the real clock while the clock is not held.
 	ahead time.Duration
-	// held is set while the clock stands at the time at. It was set at the time since of the real clock.
+	// held is set while the clock stands still at the time `at`. `since` is the time of the real clock at which this
+	// began.
 	held      bool
 	at, since time.Time
-	// moved is set if ahead has changed since the last call of takeAhead.
+	// moved is set if `ahead` has changed since the last call of takeAhead.
 	moved bool
 }
 
-// NewClock returns a clock that runs at the rate of the clock machine. Nil means time.Now.
+// NewClock returns a clock that runs at the rate of the clock `machine`. Nil means time.Now.
 func NewClock(machine func() time.Time) *Clock {
 	if machine == nil {
 		machine = time.Now
@@ -59,7 +60,7 @@ func (c *Clock) now() time.Time {
 	return c.at.Add(max(0, c.real().Sub(c.since)-holdMax))
 }
 
-// hold moves the clock to the time at, unless it is later already, and holds it there for holdMax.
+// hold moves the clock to the time `at`, unless the clock is later already, and holds it there for holdMax.
 func (c *Clock) hold(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +70,8 @@ func (c *Clock) hold(at time.Time) {
 	c.held, c.at, c.since, c.moved = true, at, c.real(), true
 }
 
-// release lets the clock run from where it is held, or from a later time if the real clock would have it there.
+// release lets the clock run again from the time at which it stands. If the clock would be later by now without the
+// hold, it runs from that later time.
 func (c *Clock) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +79,7 @@ func (c *Clock) release() {
 	c.held, c.moved = false, true
 }
 
-// until returns how much real time passes until c reaches t, if Advance does not move c.
+// `until` returns how much real time passes until c reaches t, if Advance does not move c.
 func (c *Clock) until(t time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +90,7 @@ func (c *Clock) until(t time.Time) time.Duration {
 	return left
 }
 
-// until returns how long a timer of package time must run until the clock reaches t.
+// `until` returns how long a timer of package time must run until the clock reaches t.
 func (c *Cloud) until(t, now time.Time) time.Duration {
 	if c.clock == nil {
 		return t.Sub(now)

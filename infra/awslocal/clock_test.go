@@ -108,7 +108,8 @@ func advance(t *testing.T, cloud *awslocal.Cloud, d time.Duration) awslocal.Adva
 	return done
 }
 
-// A function schedules the next day's message at each message. The chain of three days passes in one call.
+// Whenever a function receives a message, it schedules one for the next day. The chain of three days passes in one
+// call.
 func TestAdvance_performs_work_that_earlier_work_schedules(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -145,7 +146,7 @@ func TestAdvance_performs_work_that_earlier_work_schedules(t *testing.T) {
 	})
 }
 
-// Delays, visibility timeouts, waits of executions and schedules are due in turn.
+// Delays, visibility timeouts, waits of executions and schedules are due one after the other.
 func TestAdvance_moves_all_services_in_step(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

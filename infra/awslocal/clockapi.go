@@ -64,7 +64,7 @@ func (c *Cloud) serveClock(w http.ResponseWriter, r *http.Request) {
 // advanceBytesMax is the maximum size of an AdvanceRequest.
 const advanceBytesMax = 1 << 10
 
-// serveAdvance moves the clock as the request asks. The status belongs to the error.
+// serveAdvance moves the clock as the request asks. The result `status` is the HTTP status for the error.
 func (c *Cloud) serveAdvance(w http.ResponseWriter, r *http.Request) (done Advanced, status int, err error) {
 	var request AdvanceRequest
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, advanceBytesMax))

@@ -108,13 +108,13 @@ type Cloud struct {
 	scheduler *scheduler.Model
 	states    *states.Model
 	events    *events.Model
-	// alarm fires at alarmAt, the next time at which scheduler or states has work. It is nil if neither has work.
+	// alarm fires at alarmAt, the next time at which `scheduler` or `states` has work. It is nil if neither has work.
 	alarm   *time.Timer
 	alarmAt time.Time
 	// statusChanges is the queue of Config.StatusChanges.
 	statusChanges string
 	statusFault   func(StatusChange) StatusChangeFault
-	announced     uint64                // number so far
+	announced     uint64                // number of announced changes so far
 	published     func(json.RawMessage) // Config.Published, may be nil
 	// functions holds the Lambda functions that state machines can invoke, by name.
 	functions map[string]*environments
@@ -128,11 +128,12 @@ type Cloud struct {
 	polled map[string]int
 	// busy is the number of batches that pollers process and of invocations by executions.
 	busy int
-	// stopping is the reason of EndAdvances, or nil. unpolled is the last queue that lost its last poller since Advance
-	// began, or empty.
+	// stopping is the reason of EndAdvances, or nil. `unpolled` is the last queue that lost its last poller since
+	// Advance began, or empty.
 	stopping error
 	unpolled string
-	// stirred is closed at the next change, or the next end of work that busy counts. It is nil if Advance does not wait.
+	// stirred is closed at the next change, or the next end of work that `busy` counts. It is nil if Advance does not
+	// wait.
 	stirred chan struct{}
 }
 

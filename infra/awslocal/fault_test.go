@@ -160,7 +160,7 @@ func TestFault_SDK_retries_succeed(t *testing.T) {
 			if err := f.try(t.Context(), name); err != nil || len(f.calls) != 3 {
 				t.Errorf("%s: got %v after %d attempts, want success in the third", name, err, len(f.calls))
 			}
-			wantBodies(t, f.receive(upTo(10)), name) // once, because of its deduplication ID
+			wantBodies(t, f.receive(upTo(10)), name) // The message arrives once, because of its deduplication ID.
 		}
 	})
 }
@@ -260,7 +260,7 @@ func TestFault_frozen_client_continues_with_stale_data(t *testing.T) {
 		f := newFaulty(t, awslocal.Fault{})
 		start := time.Now()
 		polled := make(chan time.Duration, 1)
-		go func() { // in flight when the client freezes
+		go func() { // This call is in flight when the client freezes.
 			_, err := sqs.NewFromConfig(f.victim).ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &f.url, WaitTimeSeconds: 20})
 			if err != nil {
 				t.Error(err)

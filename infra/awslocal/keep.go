@@ -53,7 +53,7 @@ func Open(config Config) (*Cloud, error) {
 		s.model.Keep()
 	}
 	c.store, c.opened = store, c.now()
-	c.change(func(time.Time) {}) // performs the work that became due
+	c.change(func(time.Time) {}) // This performs the work that became due.
 	return c, nil
 }
 

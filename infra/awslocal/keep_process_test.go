@@ -51,7 +51,7 @@ func serveChild(dir string) error {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_, _ = io.Copy(io.Discard, os.Stdin) // Returns when the parent ends, for whatever reason.
+		_, _ = io.Copy(io.Discard, os.Stdin) // Copy returns when the parent ends, for whatever reason.
 	}()
 	ahead, err := time.ParseDuration(cmp.Or(os.Getenv(serveAhead), "0s"))
 	if err != nil {
@@ -102,7 +102,7 @@ func startChild(t *testing.T, dir string, variables ...string) child {
 	command := exec.Command(program)
 	command.Env = append(os.Environ(), append(variables, serveData+"="+dir)...)
 	command.Stderr = t.Output()
-	_, err = command.StdinPipe() // stays open as long as this process lives
+	_, err = command.StdinPipe() // The pipe stays open as long as this process lives.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func startChild(t *testing.T, dir string, variables ...string) child {
 // kill kills the child with SIGKILL. A second call does nothing.
 func (c child) kill() {
 	if c.command.ProcessState == nil {
-		_ = c.command.Process.Kill() // It may already have ended.
+		_ = c.command.Process.Kill() // The process may already have ended.
 		_ = c.command.Wait()         // Wait reports the kill as an error.
 	}
 }

@@ -242,7 +242,7 @@ func (f *flows) live(t *testing.T, dir string, life int, random *rand.Rand) {
 	t.Helper()
 	ahead := time.Duration(life) * flowLeap
 	if life == flowLives {
-		ahead += 2 * flowLeap // everything is due
+		ahead += 2 * flowLeap // By now, everything is due.
 	}
 	c := startChild(t, dir, fmt.Sprintf("%s=%v", serveAhead, ahead))
 	if life == 0 {

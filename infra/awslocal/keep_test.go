@@ -77,7 +77,7 @@ func TestKeep_answered_calls_survive_a_kill(t *testing.T) {
 	}
 	messages := q.receive(upTo(10))
 	wantBodies(t, messages, "b1") // a1 is in flight, so its group is locked, and a2 waits
-	q.delete(inFlight...)         // with the receipt handle from before the restart
+	q.delete(inFlight...)         // The receipt handle is from before the restart.
 	wantBodies(t, q.receive(upTo(10)), "a2")
 	if later := q.send("b", "b2"); *later.SequenceNumber <= messages[0].Attributes["SequenceNumber"] {
 		t.Errorf("b2 has the sequence number %s, expected a higher one than %s", *later.SequenceNumber, messages[0].Attributes["SequenceNumber"])

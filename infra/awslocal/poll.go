@@ -31,7 +31,7 @@ type EventSource struct {
 	// received them ended with the previous process. Without Resume, such messages are redelivered when their
 	// visibility timeout ends. Set Resume only if no other client receives from the queue.
 	Resume bool
-	// Poll calls OnFailure when a whole batch fails. err is the function's error, panic or timeout, or the reason why
+	// Poll calls OnFailure when a whole batch fails. `err` is the function's error, panic or timeout, or the reason why
 	// the function's answer is invalid. Poll also calls OnFailure if it cannot delete a batch. Calls may be concurrent.
 	// Optional.
 	OnFailure func(err error)

@@ -23,7 +23,7 @@ import (
 type function struct {
 	mu    sync.Mutex
 	start time.Time
-	calls []string // "<seconds>s [bodies]"
+	calls []string // each call as "<seconds>s [bodies]"
 	do    func(ctx context.Context, event events.SQSEvent) (any, error)
 }
 

@@ -31,7 +31,7 @@ func TestQuery(t *testing.T) {
 	t.Parallel()
 	cloud := awslocal.New(awslocal.Config{})
 	const queue = "&QueueUrl=http%3A%2F%2F127.0.0.1%3A4566%2F000000000000%2Fq.fifo&Version=2012-11-05"
-	handle := "" // of the last received message
+	handle := "" // the handle of the last received message
 	for _, test := range []struct{ path, body, want string }{
 		{"/", "Action=CreateQueue&QueueName=q.fifo&Attribute.1.Name=FifoQueue&Attribute.1.Value=true" +
 			"&Attribute.2.Name=VisibilityTimeout&Attribute.2.Value=60&Tag.1.Key=team&Tag.1.Value=a%26b&Version=2012-11-05",

@@ -13,8 +13,9 @@ import (
 const forever time.Duration = -1
 
 // receive receives messages. It waits for the time that the request sets, or else for the time that the queue sets. If
-// the argument wait is not zero, it overrides both. It returns no messages if ctx ends first. If wait is forever, which
-// only pollers pass, and receive returns messages, the caller must call finish once it has processed them.
+// the argument `wait` is not zero, it overrides both. It returns no messages if ctx ends first. If `wait` has the value
+// forever, which only pollers pass, and receive returns messages, the caller must call finish once it has processed
+// them.
 func (c *Cloud) receive(ctx context.Context, in *sqs.ReceiveMessageInput, wait time.Duration) (out sqs.ReceiveMessageOutput, err *wire.Error) {
 	queue := sqs.QueueName(in.QueueUrl)
 	var timeout <-chan time.Time
@@ -87,8 +88,8 @@ func (c *Cloud) leave(queue string, place *list.Element) {
 	c.arrange(queue)
 }
 
-// arrange lets the first waiting receive retry: now if a message may be available, or else at the time when the next
-// message becomes available.
+// arrange lets the first waiting receive retry: at once if a message may be available, or else at the time when the
+// next message becomes available.
 func (c *Cloud) arrange(queue string) {
 	room, ok := c.rooms[queue]
 	if !ok {

@@ -44,7 +44,7 @@ type process struct {
 	onInit  func(time.Duration)
 	init    sync.Once
 	next    chan *runtimeInvocation // passes an invocation from offer to serveNext
-	exited  chan struct{}           // closed once exit is set
+	exited  chan struct{}           // closed once `exit` is set
 
 	mu        sync.Mutex
 	began     time.Time
@@ -111,7 +111,7 @@ func (p *process) wait() {
 
 // kill kills the process and waits until it has ended.
 func (p *process) kill() {
-	_ = p.command.Process.Kill() // fails if it has already ended
+	_ = p.command.Process.Kill() // Kill fails if the process has already ended.
 	<-p.exited
 }
 

@@ -21,7 +21,7 @@ func (c *Cloud) serveScheduler(w http.ResponseWriter, r *http.Request) {
 	writeREST(w, answer, err)
 }
 
-// writeREST writes answer, or err if it is not nil, in REST-JSON.
+// writeREST writes the answer, or the error if it is not nil, in REST-JSON.
 func writeREST(w http.ResponseWriter, answer []byte, err *wire.Error) {
 	if err == nil {
 		write(w, http.StatusOK, "application/json", answer)

@@ -20,9 +20,9 @@ type soakLedger struct {
 
 	mu       sync.Mutex
 	groups   [][]entry // by group and number
-	gone     int       // number of entries in that state
-	again    int       // redeliveries
-	outdated int       // deliveries recorded after a later delivery of the same message
+	gone     int       // number of entries in the state `gone`
+	again    int       // number of redeliveries
+	outdated int       // number of deliveries recorded after a later delivery of the same message
 	faults   []string
 }
 

@@ -51,7 +51,7 @@ type soak struct {
 	seed             uint64
 	*soakLedger
 
-	sent                                         atomic.Bool  // all producers are done
+	sent                                         atomic.Bool  // set once all producers are done
 	empty                                        atomic.Int64 // consecutive receives without a message
 	abandoned, returned, sentAgain, deletedAgain atomic.Int64
 }
@@ -274,7 +274,7 @@ func (s *soak) giveBack(ctx context.Context, client *sqs.Client, d delivery) boo
 		s.returning(d)
 		_, err := client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: &s.queueURL, ReceiptHandle: &d.handle})
 		var api smithy.APIError
-		var back *types.MessageNotInflight // Its visibility timeout had ended.
+		var back *types.MessageNotInflight // The visibility timeout of the message had ended.
 		ended := errors.As(err, &back) || errors.As(err, &api) && strings.Contains(api.ErrorMessage(), "not available")
 		if err == nil || ended {
 			s.returned.Add(1)

@@ -10,7 +10,7 @@ import (
 //
 // The lock of the Cloud guards it.
 type waitingRoom struct {
-	waiting *list.List // of chan struct{}
+	waiting *list.List // elements have the type chan struct{}
 	timer   *time.Timer
 }
 
@@ -26,7 +26,7 @@ func (r *waitingRoom) wakeFirst() {
 	if first := r.waiting.Front(); first != nil {
 		select {
 		case first.Value.(chan struct{}) <- struct{}{}:
-		default: // already woken
+		default: // The receive is already woken.
 		}
 	}
 }
@@ -36,7 +36,7 @@ func (r *waitingRoom) wakeAll() {
 	for place := r.waiting.Front(); place != nil; place = place.Next() {
 		select {
 		case place.Value.(chan struct{}) <- struct{}{}:
-		default: // already woken
+		default: // The receive is already woken.
 		}
 	}
 }

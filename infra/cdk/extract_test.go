@@ -88,7 +88,7 @@ func (v *variable) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// environmentOf returns the variables that apply while all conditions are false. rotations holds, by condition, the
+// environmentOf returns the variables that apply while all conditions are false. `rotations` holds, by condition, the
 // variables that differ while the condition is true.
 func environmentOf(variables map[string]variable) (environment map[string]string, rotations map[string]map[string]string) {
 	environment = map[string]string{}
@@ -257,8 +257,8 @@ func added(before, after object) (map[string][]statement, error) {
 }
 
 // extract returns functions.json: the functions' permissions and environments and the table's schema, for programs that
-// do not read templates. options holds the statements that an option of the stack adds to the functions, by option and
-// function.
+// do not read templates. `options` holds the statements that an option of the stack adds to the functions, by option
+// and function.
 func extract(template object, options map[string]map[string][]statement) ([]byte, error) {
 	functions, err := functionsOf(template)
 	if err != nil {

@@ -338,7 +338,8 @@ func CodeFromFolder(folder string, others ...string) func(constructs.Construct, 
 	}
 }
 
-// CodeFromBucket takes a function's code from a zip in a bucket. key returns the zip's key for a function.
+// CodeFromBucket takes a function's code from a zip in a bucket. The function `key` returns the zip's key for a
+// function.
 func CodeFromBucket(bucket *string, key func(function string) *string) func(constructs.Construct, string) awslambda.Code {
 	return func(scope constructs.Construct, function string) awslambda.Code {
 		imported := awss3.Bucket_FromBucketName(scope, jsii.String(pascal(function)+"CodeBucket"), bucket)

@@ -60,7 +60,7 @@ func (s *Settle) queues(name, suffix string, props awssqs.QueueProps, timeout ti
 	return s.queue(id+"Queue", name+suffix, props), deadLetter
 }
 
-// queue adds a queue. name is the suffix of the queue's name.
+// queue adds a queue. `name` is the suffix of the queue's name.
 func (s *Settle) queue(id, name string, props awssqs.QueueProps) awssqs.Queue {
 	props.QueueName = jsii.String(*s.name + name)
 	props.RetentionPeriod = awscdk.Duration_Days(jsii.Number(retentionDays))

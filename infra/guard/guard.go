@@ -35,7 +35,7 @@ type Guard struct {
 // deniedMax limits the denied calls that are stored, because a process may repeat one endlessly.
 const deniedMax = 100
 
-// New returns a guard for a function of a stack. name is the name of the function's folder in functions/.
+// New returns a guard for a function of a stack. `name` is the name of the function's folder in functions/.
 func New(stack infra.Stack, name string) (*Guard, error) {
 	functions, err := infra.Functions()
 	if err != nil {
@@ -45,7 +45,7 @@ func New(stack infra.Stack, name string) (*Guard, error) {
 	if !ok {
 		return nil, fmt.Errorf("guard: expected one of the functions %v, got %q", slices.Sorted(maps.Keys(functions)), name)
 	}
-	function.Environment = nil // It contains secrets, which callers may not know.
+	function.Environment = nil // The environment contains secrets, which callers may not know.
 	if function.Statements, err = stack.Statements(function); err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 
 // operation is a request to AWS, reduced to the fields that matter to a role.
 type operation struct {
-	// service and name are the SDK's names, such as "SQS" and "SendMessage".
+	// `service` and `name` are the SDK's names, such as "SQS" and "SendMessage".
 	service, name string
 	queueURL      string
 	table, index  string

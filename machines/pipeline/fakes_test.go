@@ -10,8 +10,8 @@ import (
 
 // fakes are data, jobs and alerts that record their requests.
 type fakes struct {
-	// ready lists the results of evaluations, "no" or "yes". job lists the results of checks. After the last result,
-	// data is ready and jobs succeed.
+	// `ready` lists the results of evaluations, "no" or "yes". `job` lists the results of checks. After the last
+	// result, data is ready and jobs succeed.
 	ready, job []string
 	// The outcomes of the calls.
 	evaluate, trigger, check, stop, publish *statecharttest.Outcomes

@@ -3,10 +3,10 @@
 //
 // # Two regions
 //
-// The region run does the work, the region sla watches the deadline. An alert is sent when it is due, regardless of the
-// state of the work. An alert that cannot be sent only increments a count. With the defaults, its attempts delay the
-// next step of the work by less than a minute. When the work ends, the region sla leaves its state, which also cancels
-// the state's timer. The instance is done when both regions are done.
+// The region `run` does the work, and the region `sla` watches the deadline. An alert is sent when it is due,
+// regardless of the state of the work. An alert that cannot be sent only increments a count. With the defaults, its
+// attempts delay the next step of the work by less than a minute. When the work ends, the region `sla` leaves its
+// state, which also cancels the state's timer. The instance is done when both regions are done.
 //
 // # Properties
 //
@@ -18,7 +18,8 @@
 //
 // The verdict on the service level is decided once, by the clock, when the work ends. Only success can meet the level.
 //
-// Every outcome is a separate final state in the region run. Every verdict is a separate final state in the region sla.
+// Every outcome is a separate final state in the region `run`. Every verdict is a separate final state in the region
+// `sla`.
 package pipeline
 
 import (
@@ -38,7 +39,7 @@ const Retention = 15 * 24 * time.Hour
 var StartedBy = []string{"START", "settle.wait"}
 
 // WaitPipeline is the name under which Step Functions tasks wait for the end of the work. The task's result has the
-// final state of the region run as its outcome, and Output as its output.
+// final state of the region `run` as its outcome, and Output as its output.
 const WaitPipeline = "Pipeline"
 
 // Context is the data of an instance.
@@ -80,9 +81,9 @@ type Context struct {
 
 // Output is the output of an instance. The workflows that wait for the instance receive the output too.
 type Output struct {
-	// Outcome is the final state of the region run.
+	// Outcome is the final state of the region `run`.
 	Outcome string `json:"outcome"`
-	// SLA is the final state of the region sla: "none", "met", "warned", "breached" or "called_off".
+	// SLA is the final state of the region `sla`: "none", "met", "warned", "breached" or "called_off".
 	SLA             string `json:"sla"`
 	Evaluations     int    `json:"evaluations"`
 	TriggerAttempts int    `json:"trigger_attempts"`

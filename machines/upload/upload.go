@@ -3,8 +3,8 @@
 //
 // The chart is an aggregator, one of the enterprise integration patterns. The correlation ID is the month in the file
 // name: one instance follows one month. The message store is the instance's item. The completeness condition is one
-// guard on one transition: a sales file in the state held is processed once the warehouse file has been processed. The
-// two files may come in either order.
+// guard on one transition: a sales file in the state `held` is processed once the warehouse file has been processed.
+// The two files may come in either order.
 //
 // S3 and EventBridge deliver at least once and in any order. S3's sequencer distinguishes a file from the file that it
 // replaces, and the ETag identifies a copy: events without new content do nothing. Until the window closes, a file

@@ -84,7 +84,7 @@ type Message struct {
 	attributes map[string]types.MessageAttributeValue
 	trace      string
 	receipt    string
-	// until is the end of the visibility timeout by the wall clock. The monotonic clock may stop while the machine
+	// `until` is the end of the visibility timeout by the wall clock. The monotonic clock may stop while the machine
 	// sleeps.
 	until time.Time
 }
@@ -164,8 +164,8 @@ type Reader struct {
 	client *sqs.Client
 	url    string
 	hidden time.Duration
-	// inHand has the received messages that were neither deleted nor returned, by ID. seen has the IDs of all received
-	// messages.
+	// inHand has the received messages that were neither deleted nor returned, by ID. `seen` has the IDs of all
+	// received messages.
 	inHand map[string]*Message
 	seen   map[string]bool
 }
@@ -348,7 +348,7 @@ func (r *Reader) PutBack(ctx context.Context, chosen func(*Message) bool) error 
 	defer stop()
 	var failures []error
 	now := time.Now().Round(0)
-	maps.DeleteFunc(r.inHand, func(_ string, m *Message) bool { return !now.Before(m.until) }) // They are visible already.
+	maps.DeleteFunc(r.inHand, func(_ string, m *Message) bool { return !now.Before(m.until) }) // These messages are visible already.
 	var back []string
 	for id, m := range r.inHand {
 		if chosen(m) {

@@ -91,7 +91,7 @@ func (q Queues) change(ctx context.Context, id string, change func(ctx context.C
 		err := change(within, r, func(m *Message) bool { return m.ID == id }, func() { changed = true; stop() })
 		stop()
 		if changed {
-			err = nil // It only says that the context has ended.
+			err = nil // The error only says that the context has ended.
 		}
 		if err = errors.Join(err, r.Close(ctx)); changed {
 			return err

@@ -21,7 +21,7 @@ func (a acknowledger) Acknowledge(ctx context.Context, deliveries []durable.Deli
 	return a(ctx, deliveries)
 }
 
-// besideASlowOne runs a test in a world where order/2 calls the service charge, which takes the given time.
+// besideASlowOne runs a test in a world where order/2 calls the service `charge`, which takes the given time.
 func besideASlowOne(t *testing.T, takes time.Duration, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -67,7 +67,7 @@ func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {
 	}
 	t.loop.config.Logger.Log(ctx, level, "alias is taken", "instance", t.draft.Record.Instance.String(), "alias", form.Alias, "error", err)
 	t.forgetAlias(form.Alias)
-	t.draft.Record.Outbox = without(t.draft.Record.Outbox, func(e statechart.Effect) bool { // These claims would fail too.
+	t.draft.Record.Outbox = without(t.draft.Record.Outbox, func(e statechart.Effect) bool { // The store would refuse these claims too.
 		return e.Kind == statechart.ClaimAlias && e.Name == form.Alias
 	})
 	t.owe(releaseOf(form.Alias)) // Until this commit, another turn of the instance may still claim the alias.

@@ -26,7 +26,7 @@ func (w *world) caller() durable.Machine {
 	return callerOf(on{Event: durable.AliasTaken, Actions: do{refused}})
 }
 
-// callerOf returns the machine `caller` with more handlers.
+// callerOf returns the machine `caller` with additional handlers.
 func callerOf(more ...on) durable.Machine {
 	p := payloads()
 	if len(more) > 0 {
@@ -203,8 +203,8 @@ func TestAnAliasThatAChartReleasesIsFreeForAnother(t *testing.T) {
 	})
 }
 
-// The initial state of an instance claims an alias, and the instance ends at once. The event that starts the instance
-// is either declared by the chart, or only brings a task token.
+// The initial state of an instance claims an alias, and the instance ends at once. Either the chart declares the event
+// that starts the instance, or this event only passes a task token.
 func TestAnInstanceThatEndsAsItBeginsReleasesItsAliases(t *testing.T) {
 	t.Parallel()
 	for _, isTask := range []bool{false, true} {

@@ -100,7 +100,7 @@ func (s *services) uncount(invocation statechart.Invocation) {
 	counts := attemptOf(t.draft.Record, s.delivery)
 	counts.Services--
 	if !t.isApplied(s.delivery) {
-		counts.Services = max(counts.Services, 1) // Otherwise settler would not see that this event is settling the instance.
+		counts.Services = max(counts.Services, 1) // With a count of 0, settler would not see that this event settles the instance.
 	}
 	t.count(counts)
 }
@@ -119,7 +119,8 @@ func (s *services) isRunning(invocation statechart.Invocation) bool {
 }
 
 // settler returns the event of another queue that has yet to settle the instance. The event's services may run at this
-// moment, in another process. If several events qualify, the last one in the list has begun services last.
+// moment, in another process. If several events qualify, it returns the last one in the list, which was the last to
+// begin services.
 func (t *turn) settler(d Delivery) (last instances.Attempt, isOther bool) {
 	r := &t.draft.Record
 	for _, a := range r.Attempts {
@@ -155,11 +156,11 @@ func (t *turn) hasOtherQueue(d Delivery) bool {
 // takeBackMax limits the writes that takeBack tries.
 const takeBackMax = 5
 
-// takeBack takes back the counts of a turn whose commit failed while the process lives: failures of AWS use up
-// neither tries of events nor attempts of services. loaded is the state at the start of the turn. takeBack reads the
-// instance again, because the stored state is unknown. A write that timed out may still arrive: takeBack raises the
-// revision, so that the late write conflicts. If the table fails for all of takeBackMax attempts, the try counts as a
-// death of the process: the next process cannot distinguish the two.
+// takeBack takes back the counts of a turn whose commit failed while the process lives: failures of AWS use up neither
+// tries of events nor attempts of services. `loaded` is the state at the start of the turn. takeBack reads the instance
+// again, because the stored state is unknown. A write that timed out may still arrive: takeBack raises the revision, so
+// that the late write conflicts. If the table fails for all of takeBackMax attempts, the try counts as a death of the
+// process: the next process cannot distinguish the two.
 func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery, cause error) {
 	if !slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.ReceiveCount > 1 }) {
 		return

@@ -359,7 +359,7 @@ func TestAFiringToAnInstanceThatCannotSettleIsNotParked(t *testing.T) {
 	})
 }
 
-// A sender forges the firing of an active timer, with an impossible count of retries. The chart fails on the firing.
+// A sender forges the message of an active timer, with an impossible count of retries. The chart fails on this message.
 func TestAForgedCountOfRetriesBlocksNothing(t *testing.T) {
 	t.Parallel()
 	for _, retries := range []int{-1, math.MaxInt} {

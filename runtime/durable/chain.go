@@ -86,7 +86,8 @@ func (l *Loop) nextHop(chain instances.Chain, instance string) json.RawMessage {
 	return text
 }
 
-// checkHops returns an error if the delivery's chain is too long. A stop ends a chain, so it is always applied.
+// checkHops returns an error if the delivery's chain is too long. A message that stops a child ends a chain, so it is
+// always applied.
 func (t *turn) checkHops(event statechart.Event) error {
 	if t.chain.Hops <= t.loop.config.HopsMax || event.Type == stopEvent {
 		return nil

@@ -173,7 +173,7 @@ func TestChildrenThatNeverEndAreParkedAndStopped(t *testing.T) {
 				t.Errorf("%s is active", id)
 			}
 		}
-		if n := len(w.records); n != hopsMax+2 { // The last stop stores the child whose start is parked.
+		if n := len(w.records); n != hopsMax+2 { // The last stop message stores the child whose start message is parked.
 			t.Errorf("there are %d instances, want %d", n, hopsMax+2)
 		}
 	})
@@ -273,8 +273,8 @@ func TestAnInstanceThatOnlyCollectsIsNotParked(t *testing.T) {
 	})
 }
 
-// A timer fires while a service of the start runs: at the first delivery, or at a redelivery that first settles the
-// instance.
+// A service runs while the instance starts, and a timer fires: at the first delivery, or at a redelivery that first
+// settles the instance.
 func TestAMessageKeepsItsChainWhenATimerFiresBeforeIt(t *testing.T) {
 	t.Parallel()
 	for deaths := range 3 {

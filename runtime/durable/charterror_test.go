@@ -29,7 +29,8 @@ func TestAnEventThatTheChartFailsOnIsTriedAndThenParked(t *testing.T) {
 				w.post("order/1", event("add", "before"), bad, event("add", "after"))
 				w.post("order/2", event("add", "beside"))
 
-				// The events before the bad one are committed and acknowledged. The bad one and those after it are retried.
+				// The events before the bad one are committed and acknowledged. The loop retries the bad event and the
+				// events after it.
 				if failed := w.invoke(); !slices.Equal(failed, []string{bad, event("add", "after")}) {
 					t.Errorf("failed: %q", failed)
 				}
@@ -193,12 +194,12 @@ func TestTheEndOfAServiceThatKillsTheProcessEveryTimeBlocksTheGroupOnlySoLong(t 
 		w.hook = func(call string) fault {
 			switch call {
 			case "Load order/1":
-				commits, last = 0, 2 // The number of writes: one for the attempt, one for the service's end.
+				commits, last = 0, 2 // `last` is the number of writes: one for the attempt, one for the service's end.
 				switch w.messages[0].ReceiveCount {
 				case 1:
 					last = 1
 				case 2:
-					last = 3 // The number of writes: one each for the try, the attempt and the service's end.
+					last = 3 // `last` is the number of writes: one each for the try, the attempt and the service's end.
 				}
 			case "Commit order/1":
 				attempt := markOf(w.load("order/1"))
@@ -258,7 +259,7 @@ func TestAServiceEndThatTheChartRefusesIsParkedAndBlocksNothing(t *testing.T) {
 		w.post("order/1", event("add", "before"), event("doom", ""), event("add", "after"))
 		w.post("order/2", event("add", "beside"))
 		w.run(t)
-		w.wantParked(t, [2]string{"after", "broken down"}) // The event doom is already applied.
+		w.wantParked(t, [2]string{"after", "broken down"}) // The event "doom" is already applied.
 		w.wantLog(t, "order/1", "before")
 		w.wantState(t, "order/1", "doomed")
 		w.wantServed(t, "doom 1")

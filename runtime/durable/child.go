@@ -115,7 +115,7 @@ func (t *turn) childMessage(effect statechart.Effect) (Message, error) {
 	}
 }
 
-// send sends a message that the loop itself makes. chain is the message's chain; nil begins a new one.
+// send sends a message that the loop itself makes. `chain` is the message's chain. Nil begins a new chain.
 func (l *Loop) send(ctx context.Context, to instances.ID, form any, id string, chain json.RawMessage) error {
 	body, err := json.Marshal(form)
 	if err != nil {

@@ -18,9 +18,8 @@ import (
 
 var childHash = regexp.MustCompile("-[0-9a-f]{32}")
 
-// playFamily plays starts, ends and failures of children in a world of its own. Fault plan[n] hits the nth call,
-// including calls of services and of Lambda's poller. playFamily returns the final state of every instance, and the
-// calls.
+// playFamily plays starts, ends and failures of children in a new world. Fault plan[n] hits the nth call, including
+// calls of services and of Lambda's poller. playFamily returns the final state of every instance, and the calls.
 func playFamily(t *testing.T, plan map[int]fault) (end, calls []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -30,7 +29,7 @@ func playFamily(t *testing.T, plan map[int]fault) (end, calls []string) {
 			calls = append(calls, call)
 			f := plan[len(calls)]
 			if strings.HasPrefix(call, "Serve ") && (f == failBefore || f == failAfter) {
-				return none // The failure would reach the chart and change the outcome.
+				return none // A failure here would reach the chart and change the outcome.
 			}
 			return f
 		}
@@ -67,7 +66,7 @@ func playFamily(t *testing.T, plan map[int]fault) (end, calls []string) {
 func TestAFaultAtAnyCallOfAFamilyChangesNothing(t *testing.T) {
 	t.Parallel()
 	want, calls := playFamily(t, nil)
-	if len(want) != 11 { // boss/1, three couriers with a radio each, two that could not start, one flash, order/9
+	if len(want) != 11 { // The instances: boss/1, three couriers with a radio each, two couriers that could not start, one flash, order/9.
 		t.Fatalf("without faults: %d lines, %s", len(want), strings.Join(want, "\n"))
 	}
 	t.Logf("%d calls", len(calls))

@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// AWS refuses the start of a child.
+// AWS refuses the message that starts a child.
 func TestAStartThatIsRefusedReachesTheParent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestAStartThatIsRefusedReachesTheParent(t *testing.T) {
 	})
 }
 
-// AWS refuses the start of a child, and denies the report of this refusal for more than an hour.
+// AWS refuses the message that starts a child, and denies the report of this refusal for more than an hour.
 func TestAStartThatIsRefusedReachesTheParentLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestAStartThatIsRefusedReachesTheParentLater(t *testing.T) {
 	})
 }
 
-// The start of a child is denied for more than an hour.
+// AWS denies the message that starts a child for more than an hour.
 func TestAStartThatIsDeniedReachesTheChildLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -71,7 +71,7 @@ func (w *world) endVan(t *testing.T, kind instances.OperationKind) (entry string
 	return fmt.Sprintf("lost courier: an operator ended %s in [driving] (%s): test", van, kind)
 }
 
-// The report of a child's end is denied for more than an hour.
+// AWS denies the report of a child's end for more than an hour.
 func TestAnEndThatIsDeniedReachesTheParentLater(t *testing.T) {
 	t.Parallel()
 	for _, kind := range slices.Concat(endings, []instances.OperationKind{byItself}) {
@@ -90,7 +90,7 @@ func TestAnEndThatIsDeniedReachesTheParentLater(t *testing.T) {
 	}
 }
 
-// The stop of a child is denied for more than an hour.
+// AWS denies the message that stops a child for more than an hour.
 func TestAStopThatIsDeniedReachesTheChildLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ func TestAStopThatComesBeforeTheStartStoresTheChildAsStopped(t *testing.T) {
 		w.post(boss1, ship)
 		w.invoke()
 		start, parent := w.messages[0].Delivery, w.load(boss1)
-		w.remove(start) // The queue gives up the start after too many receives.
+		w.remove(start) // The queue gives up on the start message after too many receives.
 		w.post(boss1, event("cancel", ""))
 		w.run(t)
 		w.wantFamily(t, "courier stopped") // A courier that never ran has no radio.
@@ -41,7 +41,7 @@ func TestAStopThatComesBeforeTheStartStoresTheChildAsStopped(t *testing.T) {
 		if last := applied[len(applied)-1]; last.Event != "settle.stop" || last.Delivery.Group != start.Group || !last.Settled {
 			t.Errorf("the observer received %+v last, want the stop", last)
 		}
-		w.post(start.Group, start.Body) // An operator sends the start again.
+		w.post(start.Group, start.Body) // An operator sends the start message again.
 		w.post(start.Group, event("add", "late"))
 		w.run(t)
 		w.wantFamily(t, "courier stopped")
@@ -52,7 +52,7 @@ func TestAStopThatComesBeforeTheStartStoresTheChildAsStopped(t *testing.T) {
 		delete(w.revision, start.Group)
 		w.post(start.Group, start.Body)
 		w.run(t)
-		w.wantFamily(t, "courier stopped") // The start stores the courier as stopped again.
+		w.wantFamily(t, "courier stopped") // The start message stores the courier as stopped again.
 		w.post(boss1, ship)
 		w.run(t)
 		w.post(start.Group, start.Body)
@@ -193,7 +193,7 @@ func TestAnEventForAChildThatIsNotThereIsParked(t *testing.T) {
 	})
 }
 
-// The forged start names a living child of the parent, but is sent to another instance.
+// The forged start message names a living child of the parent, but is sent to another instance.
 func TestAForgedStartMakesNoSecondActiveChild(t *testing.T) {
 	t.Parallel()
 	inFamily(t, func(t *testing.T, w *world) {

@@ -185,8 +185,8 @@ func TestAConflictInClearingTheOutboxLosesNothing(t *testing.T) {
 	})
 }
 
-// failToStore lets the loop store the count of a try of the event "a", and fail to store the result. When the loop then
-// takes the count back, it calls interfere before each write. An error of interfere fails the write.
+// failToStore lets the loop store the count of a try of the event "a", and then fail to store the result. Before each
+// write that takes the count back, it calls `interfere`. An error of `interfere` fails the write.
 func (w *world) failToStore(interfere func() error) {
 	w.post("order/1", event("add", "before"))
 	w.invoke()
@@ -197,7 +197,7 @@ func (w *world) failToStore(interfere func() error) {
 	commits := 0
 	w.refuse = func(call string) error {
 		if call == "Commit order/1" {
-			if commits++; commits > 1 { // The third commit and later ones: the hook fails the second one.
+			if commits++; commits > 1 { // The hook fails the second commit, so `interfere` begins at the third.
 				return interfere()
 			}
 		}

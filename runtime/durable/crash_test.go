@@ -41,7 +41,7 @@ func taking(id string) time.Duration {
 	return d
 }
 
-// play runs a scenario in a world of its own until no work is left. Fault plan[n] hits the nth call, including calls of
+// play runs a scenario in a new world until no work is left. Fault plan[n] hits the nth call, including calls of
 // services and of Lambda's poller.
 func play(t *testing.T, scenario []posted, plan map[int]fault) (o outcome) {
 	t.Helper()
@@ -56,7 +56,7 @@ func play(t *testing.T, scenario []posted, plan map[int]fault) (o outcome) {
 			o.calls = append(o.calls, call)
 			f := plan[len(o.calls)]
 			if strings.HasPrefix(call, "Serve ") && (f == failBefore || f == failAfter) {
-				return none // The failure would reach the chart and change the outcome.
+				return none // A failure here would reach the chart and change the outcome.
 			}
 			return f
 		}

@@ -56,8 +56,8 @@ func TestEachEffectIsRetriedForAnHourOfItsOwn(t *testing.T) {
 	}
 }
 
-// AWS denies the first effect of an outbox, a timer, for almost an hour. Then an operator stops the instance: the timer is
-// dropped, and the send of the exit action is denied for some minutes.
+// AWS denies the first effect of an outbox, a timer, for almost an hour. Then an operator stops the instance: the timer
+// is dropped, and AWS denies the message of the exit action for some minutes.
 func TestTheDenialOfADroppedEffectCountsForNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -87,7 +87,8 @@ func TestTheDenialOfADroppedEffectCountsForNoOther(t *testing.T) {
 	})
 }
 
-// An operator keeps the instance while AWS denies its first effect. The effect is still given up after an hour.
+// An operator keeps the instance while AWS denies its first effect. The loop still gives up on the effect after an
+// hour.
 func TestAKeepDoesNotProlongADenial(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,9 +106,9 @@ func TestAKeepDoesNotProlongADenial(t *testing.T) {
 	})
 }
 
-// AWS denies a parking. Two hours later another queue delivers an event whose send is denied too. Only a turn that has
-// received the delivery to park can perform the parking. The old denial of the parking must not count towards the
-// DeniedWaitMax of the send.
+// AWS denies the parking of a delivery. Two hours later, another queue delivers an event that sends a message, and AWS
+// denies this message too. Only a turn that has received the delivery can park it. The old denial must not count
+// towards the DeniedWaitMax of the message.
 func TestADeniedParkingCountsForNoOtherEffect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ func (t *turn) pending() []statechart.Effect {
 	})
 }
 
-// left returns the pending work of the record, with the given effects as its outbox.
+// `left` returns the pending work of the record, with the given effects as its outbox.
 func (t *turn) left(outbox []statechart.Effect) Left {
 	r := &t.draft.Record
 	return Left{Outbox: outbox, Tokens: t.stored.Record.Tokens, Executions: r.Executions, FailedEffects: r.FailedEffects, DeniedSince: r.DeniedSince}
@@ -46,10 +46,10 @@ func (t *turn) hasProgress(left Left) bool {
 	return len(left.Outbox) < len(was.Outbox) || len(owed(left.Tokens)) < len(owed(was.Tokens)) || !left.DeniedSince.Equal(was.DeniedSince)
 }
 
-// performAll performs the effects of the stored outbox until an effect fails or is given up. A given-up effect must be
-// stored as failed before a later send to the same receiver. Otherwise another turn might perform the given-up send
-// after the later one, and the receiver would skip it as a duplicate. rest holds the effects that were not performed.
-// kept holds parkings that wait for another delivery.
+// performAll performs the effects of the stored outbox until an effect fails or the loop gives up on it. An effect that
+// the loop has given up on must be stored as failed before a later send to the same receiver. Otherwise another turn
+// might perform it after the later send, and the receiver would skip it as a duplicate. `rest` holds the effects that
+// were not performed. `kept` holds parkings that wait for another delivery.
 func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, err error) {
 	rest = t.stored.Record.Outbox
 	for begun := false; len(rest) > 0; begun = true {
@@ -83,7 +83,7 @@ func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, 
 	return nil, kept, nil
 }
 
-// gaveUp reports whether effects were given up since the last write.
+// gaveUp reports whether the loop has given up on effects since the last write.
 func (t *turn) gaveUp() bool {
 	isStored := func(f instances.FailedEffect) bool {
 		return slices.ContainsFunc(t.stored.Record.FailedEffects, func(other instances.FailedEffect) bool { return other.ID == f.ID })
@@ -94,8 +94,8 @@ func (t *turn) gaveUp() bool {
 
 // batch returns the effects to perform together: one effect, or up to batchMax messages, or up to batchMax emitted
 // events. All effects of a batch belong to one trace. No two messages go to the same instance: SQS may accept some
-// messages of a batch and refuse others, and the order within an instance must hold. messages is empty if the first
-// effect is not a message. err is the error of the first effect.
+// messages of a batch and refuse others, and the order within an instance must hold. `messages` is empty if the first
+// effect is not a message. `err` is the error of the first effect.
 func (t *turn) batch(effects []statechart.Effect) (batch []statechart.Effect, messages []Message, err error) {
 	trace := t.notes.traces[effects[0].ID]
 	if effectKinds[effects[0].Kind].publish != nil {
@@ -195,7 +195,7 @@ func (t *turn) clear(ctx context.Context, left Left) error {
 	if err != nil {
 		return fmt.Errorf("clearing the outbox of %s: %w", record.Instance, err)
 	}
-	later := t.draft.Record.Outbox[len(t.stored.Record.Outbox):] // Effects of a migration, not stored yet.
+	later := t.draft.Record.Outbox[len(t.stored.Record.Outbox):] // These effects of a migration are not stored yet.
 	for _, s := range []*state{&t.stored, &t.draft} {
 		s.Record.Revision++
 		s.Record.Outbox, s.Record.Tokens, s.Record.Executions = left.Outbox, left.Tokens, left.Executions

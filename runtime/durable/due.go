@@ -8,9 +8,9 @@ import (
 
 // Timers that are due while an instance is unsettled.
 
-// fireDue fires the timer that is due first, if its time has come. While the instance is unsettled, no event reaches it
-// through the queue, so its timers are served here. A later firing through the queue is stale. The attempts of services
-// that the timer ends no longer count as tries of the delivery.
+// fireDue fires the timer with the earliest deadline, if it is due. While the instance is unsettled, no event reaches
+// it through the queue, so its timers are served here. A later firing through the queue is stale. The attempts of
+// services that the timer ends no longer count as tries of the delivery.
 func (s *services) fireDue() (fired bool, err error) {
 	timer, ok := s.turn.nextTimer()
 	now := s.turn.loop.config.Now()
@@ -28,7 +28,7 @@ func (s *services) fireDue() (fired bool, err error) {
 	return true, err
 }
 
-// nextTimer returns the timer that is due first.
+// nextTimer returns the timer with the earliest deadline.
 func (t *turn) nextTimer() (next statechart.Timer, ok bool) {
 	for _, timer := range t.draft.Instance.Timers() {
 		if !ok || timer.At.Before(next.At) {

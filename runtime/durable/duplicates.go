@@ -19,9 +19,9 @@ import (
 // milliseconds since 1970.
 const askedKey = "$asked"
 
-// If SQS accepts a send within sentPromptly of the step that requested it, the send is certain to be the first copy.
-// SQS accepts the first copy after the step, and drops further copies for five minutes (SQS Developer Guide,
-// "Exactly-once processing in Amazon SQS"). The remaining two minutes allow for clock skew.
+// If SQS accepts a send within sentPromptly of the step that requested it, the accepted message is certain to be the
+// first copy. SQS accepts the first copy after the step, and drops further copies for five minutes (SQS Developer
+// Guide, "Exactly-once processing in Amazon SQS"). The remaining two minutes allow for clock skew.
 const sentPromptly = 3 * time.Minute
 
 // sendOf returns the send of a delivery. ok is false if no instance sent the message, or if the message was redriven
@@ -44,7 +44,7 @@ func (t *turn) isDuplicate(ctx context.Context, d Delivery, eventID string) (ver
 			}
 			_, isSend := sendOf(d, eventID)
 			head := eventHead(json.RawMessage(d.Body))
-			isOfRuntime := isSend || isInternal(head.Type) || head.ID == "" // For these, the same ID means the same event.
+			isOfRuntime := isSend || isInternal(head.Type) || head.ID == "" // For these events, the same ID means the same event.
 			switch {
 			case isOfRuntime || known == recentEvent(eventID, d.Body):
 				return skipped, nil
@@ -127,7 +127,7 @@ func (t *turn) spillSends(ctx context.Context) error {
 		if excess <= 0 {
 			continue
 		}
-		excess += t.loop.config.SendersMax / 2 // Move many at once, so that few commits have to move any.
+		excess += t.loop.config.SendersMax / 2 // Move many sends at once, so that few commits have to move any.
 		n := 0
 		for n < min(excess, len(sends)) && slices.Contains(t.stored.Record.LastSends[queue], sends[n]) {
 			n++

@@ -45,9 +45,9 @@ const (
 	parkDelivery statechart.EffectKind = "park.delivery"
 )
 
-// effectKind says how to perform the effects of one kind. Exactly one of message, publish and perform is set. Effects
-// that send a message to an instance have message. Effects that one call performs together have publish. All other
-// effects have perform.
+// effectKind says how to perform the effects of one kind. Exactly one of the fields `message`, `publish` and `perform`
+// is set. Effects that send a message to an instance have the field `message`. Effects that one call performs together
+// have `publish`. All other effects have `perform`.
 type effectKind struct {
 	message func(t *turn, effect statechart.Effect) (Message, error)
 	// publish returns an error for each effect.

@@ -39,8 +39,8 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 type Executions interface {
 	// Start starts the execution with the input, at most 256 KiB, and returns its ARN. It also succeeds if an earlier
 	// call started the execution under this name. Fails with a *RefusedError if this call started nothing and no retry
-	// can. arn is set even then, because an earlier call may have started the execution. After any other error, the
-	// execution may or may not have started.
+	// can. It returns an ARN even then, because an earlier call may have started the execution. After any other error,
+	// the execution may or may not have started.
 	Start(ctx context.Context, execution instances.Execution, input json.RawMessage) (arn string, err error)
 	// Describe returns how the execution with the ARN has ended: Status, Output, Error and Cause. It returns nil
 	// while the execution runs. Fails with ErrNoExecution, ErrRefused or ErrDenied.
@@ -63,9 +63,9 @@ type ended struct {
 	End         statechart.ExecutionEnded `json:"end"`
 }
 
-// ExecutionEnd builds the message that reports the end of an execution to the instance that started it. input is the
-// execution's input. The caller sets Name, Execution, Status, Output, Error and Cause of end. ok is false if no
-// instance started the execution. The chart receives the end once, even if the message is repeated or late.
+// ExecutionEnd builds the message that reports the end of an execution to the instance that started it. `input` is the
+// execution's input. The caller sets Name, Execution, Status, Output, Error and Cause of `end`. The result `ok` is
+// false if no instance started the execution. The chart receives the end once, even if the message is repeated or late.
 func ExecutionEnd(input []byte, end statechart.ExecutionEnded) (message Message, ok bool, err error) {
 	from := originOf(input)
 	if from.Execution != end.Name {

@@ -106,8 +106,8 @@ func TestAnEndThatIsLostIsFound(t *testing.T) {
 	})
 }
 
-// The message about the execution's end is queued at the first call after the start. Each run injects one fault into
-// one call.
+// The message about the execution's end is queued at the first call after the start of the execution. Each run injects
+// one fault into one call.
 func TestAnEndIsNotLostWhateverCallFails(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"Load printer/1", "Commit printer/1", "Start print", "Schedule printer/1", "ClearOutbox printer/1"} {

@@ -123,7 +123,7 @@ func TestAForgedEndOfAnExecutionIsRefused(t *testing.T) {
 	})
 }
 
-// The response to the start is lost, and the retry is denied. DescribeExecution is eventually consistent (Step
+// The response to StartExecution is lost, and AWS denies the retry. DescribeExecution is eventually consistent (Step
 // Functions API Reference), and does not find the execution for ten minutes.
 func TestADeniedRetryOfAStartIsNotToldBeforeAPollDecides(t *testing.T) {
 	t.Parallel()
@@ -181,8 +181,8 @@ func TestADeniedRetryOfAStartIsNotToldBeforeAPollDecides(t *testing.T) {
 	}
 }
 
-// The response to the start is lost, the retry is denied, and polls fail for an hour. A failed poll shows nothing about
-// the execution.
+// The response to StartExecution is lost, AWS denies the retry, and polls fail for an hour. A failed poll shows nothing
+// about the execution.
 func TestAPollThatFailsDoesNotDecideThatAnExecutionWasNotStarted(t *testing.T) {
 	t.Parallel()
 	for _, failure := range []error{errFault, durable.ErrDenied} {

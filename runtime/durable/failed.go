@@ -40,10 +40,10 @@ func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err e
 	return t.giveUp(ctx, instances.FailedEffect{ID: effect.ID, Kind: effect.Kind, Target: target, Data: data, Chain: effect.Chain}, err)
 }
 
-// isPermanent reports whether the loop gives up an effect after the error: at once if AWS refuses it, or after
-// DeniedWaitMax if AWS denies it. The loop never gives up parking, because the event would be lost. A message that
-// starts or stops a child, or reports its end, is given up only if AWS refuses it. Otherwise a parent would wait for
-// its child forever, or a child would run without a parent.
+// isPermanent reports whether the loop gives up on an effect after the error: at once if AWS refuses it, or after
+// DeniedWaitMax if AWS denies it. The loop never gives up on parking, because the event would be lost. It gives up on a
+// message that starts or stops a child, or reports its end, only if AWS refuses the message. Otherwise a parent would
+// wait for its child forever, or a child would run without a parent.
 func (t *turn) isPermanent(kind statechart.EffectKind, err error) bool {
 	switch {
 	case slices.Contains(neverGivenUp, kind):
@@ -58,12 +58,12 @@ func (t *turn) isPermanent(kind statechart.EffectKind, err error) bool {
 	return !since.IsZero() && t.loop.config.Now().Sub(since) >= t.loop.config.DeniedWaitMax && t.deliveries[0].ReceiveCount >= t.loop.config.AttemptsMax
 }
 
-// endsByDenial reports whether the loop gives up an effect of the kind once AWS has denied it for DeniedWaitMax.
+// endsByDenial reports whether the loop gives up on an effect of the kind once AWS has denied it for DeniedWaitMax.
 func endsByDenial(kind statechart.EffectKind) bool {
 	return !slices.Contains(neverGivenUp, kind) && !slices.Contains(ofFamilies, kind)
 }
 
-// neverGivenUp lists the effects that the loop never gives up.
+// neverGivenUp lists the effects that the loop never gives up on.
 var neverGivenUp = []statechart.EffectKind{statechart.ParkEvent, parkDelivery}
 
 // ofFamilies lists the effects that start or stop a child, or report its end or its refusal.
@@ -180,7 +180,7 @@ func (t *turn) applyFailed(ctx context.Context, form failing) error {
 }
 
 // bounded drops the oldest failed effects beyond countMax, except the latest and those that the chart has yet to
-// receive. If this leaves too many, it shortens the oldest.
+// receive. If too many effects remain, it shortens the oldest of them.
 func bounded(failed []instances.FailedEffect, countMax int) []instances.FailedEffect {
 	excess, latest := len(failed)-countMax, failed[len(failed)-1].ID
 	failed = slices.DeleteFunc(slices.Clone(failed), func(f instances.FailedEffect) bool {

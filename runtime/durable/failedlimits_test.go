@@ -194,7 +194,7 @@ func TestAnEmittedEventFailsPermanentlyLikeOtherEffects(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		err     error
-		givenUp time.Duration // 0: never
+		givenUp time.Duration // time until the loop gives up on the effect; 0 means never
 	}{{durable.ErrRefused, time.Second}, {durable.ErrDenied, 2 * time.Hour}, {errors.New("throttled"), 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)

@@ -146,9 +146,9 @@ func (t *turn) count(attempt instances.Attempt) {
 }
 
 // countTry counts a try before user code runs for a redelivered event, and stores the count. If the process dies, the
-// count stays. counted includes this try. The first delivery is not counted and costs no write, unless the chart's code
-// fails: see account. An event that starts its instance is counted only after AttemptsMax receives, because no instance
-// is stored if the chart fails on it. If lazy is set, the commit before the services start writes the count.
+// count stays. `counted` includes this try. The first delivery is not counted and costs no write, unless the chart's
+// code fails: see account. An event that starts its instance is counted only after AttemptsMax receives, because no
+// instance is stored if the chart fails on it. If `lazy` is set, the commit before the services start writes the count.
 func (t *turn) countTry(ctx context.Context, d Delivery, begins, lazy bool) (counted int, err error) {
 	attempt := attemptOf(t.draft.Record, d)
 	if d.ReceiveCount <= 1 || begins && !t.exists() && d.ReceiveCount <= t.loop.config.AttemptsMax {
@@ -184,7 +184,7 @@ func (t *turn) isServiceNext(d Delivery) bool {
 }
 
 // serviceAttempts returns how many attempts the running services have had. The loop lets a service use up its attempts
-// before it gives up the event.
+// before it gives up on the event.
 func (t *turn) serviceAttempts() (attempts int) {
 	for _, invocation := range t.draft.Instance.Invocations() {
 		attempts += invocation.Attempt
@@ -194,7 +194,7 @@ func (t *turn) serviceAttempts() (attempts int) {
 
 // account corrects the count after a failed try that the process survived. If the chart's code failed on a first
 // delivery, which was not counted, account counts it now. If anything else failed on a redelivery, account takes the
-// count back. before is the draft before the try.
+// count back. `before` is the draft before the try.
 func (t *turn) account(d Delivery, before state, err error) {
 	now, was := attemptOf(t.draft.Record, d), attemptOf(before.Record, d)
 	switch isFirst := d.ReceiveCount <= 1; {
@@ -207,7 +207,7 @@ func (t *turn) account(d Delivery, before state, err error) {
 	}
 }
 
-// failTry handles a delivery whose event could not be applied. before is the draft before the try.
+// failTry handles a delivery whose event could not be applied. `before` is the draft before the try.
 func (t *turn) failTry(ctx context.Context, d Delivery, event statechart.Event, before state, counted int, err error) error {
 	t.rollBack(d, before)
 	if t.loop.fate(err, standing{tries: counted, folded: true}) != parkIt {
@@ -218,8 +218,8 @@ func (t *turn) failTry(ctx context.Context, d Delivery, event statechart.Event, 
 	return err
 }
 
-// giveUpDelivery gives up a delivery that was not admitted yet, because its instance cannot settle or cannot be stored.
-// It skips a duplicate or a stale message. why is as in giveUpEvent.
+// giveUpDelivery gives up on a delivery that was not admitted yet, because its instance cannot settle or cannot be
+// stored. It skips a duplicate or a stale message. `why` has the same meaning as in giveUpEvent.
 func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, reason error) (why, err error) {
 	isStuck := t.draft.Instance != nil && !t.draft.Instance.Settled()
 	event, v, err := t.admit(ctx, d)
@@ -229,7 +229,7 @@ func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, reason error) (wh
 	case v == poisoned:
 		event, reason = statechart.Event{}, err
 	case v != skipped:
-	case isStuck && event.Type == startEvent: // The start created this child, which cannot settle.
+	case isStuck && event.Type == startEvent: // The start message created this child, which cannot settle.
 	case isStuck && event.Type == statechart.TimerEvent && incarnationOf(d.Body) == 0:
 		event = statechart.Event{} // An operator sent this event to resume the instance. Parking it shows the reason.
 	case !t.isApplied(d):
@@ -239,7 +239,7 @@ func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, reason error) (wh
 }
 
 // giveUpEvent parks an event, or postpones a message of the runtime that must not be parked. If the draft turns out
-// unstorable, the caller must park the event with the reason `why`. If why is nil, the caller parks nothing.
+// unstorable, the caller must park the event with the reason `why`. If `why` is nil, the caller parks nothing.
 func (t *turn) giveUpEvent(ctx context.Context, d Delivery, event statechart.Event, reason error) (why, err error) {
 	if t.stopStuck(d) {
 		return reason, nil
@@ -247,7 +247,7 @@ func (t *turn) giveUpEvent(ctx context.Context, d Delivery, event statechart.Eve
 	if event.Type == statechart.TimerEvent || isOwn(event.Type) && errors.Is(reason, errAbandoned) && event.Type != startEvent {
 		return nil, t.postpone(ctx, d, event.Type, reason)
 	}
-	if isChartError(reason) && event.Type != startEvent { // A start with this error is not parked: its parent receives the error.
+	if isChartError(reason) && event.Type != startEvent { // A start message with this error is not parked: the parent receives the error.
 		reason = fmt.Errorf("%w; fix the chart, then send the event again", reason)
 	}
 	if !t.isApplied(d) {
@@ -285,8 +285,8 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 	}
 }
 
-// doubling returns a wait that doubles with each repeat, from low to high. repeats may be any number: a message may be
-// forged.
+// doubling returns a wait that doubles with each repeat, from `low` to `high`. The number of repeats may have any
+// value, because a message may be forged.
 func doubling(low, high time.Duration, repeats int) time.Duration {
 	policy := statechart.RetryPolicy{Attempts: math.MaxInt, Interval: low, IntervalMax: high}
 	wait, _ := policy.Next(1 + min(max(repeats, 0), 64))

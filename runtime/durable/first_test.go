@@ -46,7 +46,7 @@ func TestAGroupThatIsNoLongerSuspectContinuesWhereItWas(t *testing.T) {
 		commits := 0
 		w.refuse = func(call string) error {
 			if call == "Commit order/1" {
-				if commits++; commits == 2 || commits == 3 { // The first commit counts the try. These two would store both events.
+				if commits++; commits == 2 || commits == 3 { // The first commit counts the try. The second and the third would store both events.
 					return &durable.TooLargeError{Bytes: 2, BytesMax: 1}
 				}
 			}

@@ -199,7 +199,7 @@ func TestAnInstanceInUseIsNotForgotten(t *testing.T) {
 		record.Kept, record.Outbox = false, []statechart.Effect{{ID: "9.0", Kind: statechart.LogMessage}}
 		w.store(record)
 		w.wantRefused(t, "order/1", forget, instances.ErrInUse, "not performed yet")
-		record.Outbox, record.Snapshot = nil, json.RawMessage(`{"version":9}`) // No hosted version reads it.
+		record.Outbox, record.Snapshot = nil, json.RawMessage(`{"version":9}`) // No hosted version reads this snapshot.
 		w.store(record)
 		w.forget(t, "order/1")
 

@@ -170,7 +170,7 @@ func TestARefusedAliasThatIsGrantedLaterIsNotLost(t *testing.T) {
 				w.run(t)
 				w.hook = faults(map[string]fault{"ClearOutbox caller/1 #1": failBefore})
 				if again {
-					w.hook = w.frozenBefore("Send caller/1", 1, func() { // Before the refusal is sent.
+					w.hook = w.frozenBefore("Send caller/1", 1, func() { // The process freezes before it sends the refusal.
 						w.hook = nil
 						w.post("caller/2", event("finish", ""))
 						w.invoke()

@@ -15,7 +15,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Step Functions refuses a start, and the reason does not fit into the item.
+// Step Functions refuses to start an execution, and the reason does not fit into the item.
 func TestARefusedStartOfAFullItemBlocksNothing(t *testing.T) {
 	t.Parallel()
 	inPrinterWorld(t, func(t *testing.T, w *world) {
@@ -37,7 +37,7 @@ func TestARefusedStartOfAFullItemBlocksNothing(t *testing.T) {
 	})
 }
 
-// AWS refuses the start of a child. The item has room for the failure once its history is dropped.
+// AWS refuses the message that starts a child. The item has room for the failure once its history is dropped.
 func TestARefusedStartOfAChildOfAFullItemReachesTheParent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestARefusedStartOfAChildOfAFullItemReachesTheParent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.bytesMax = len(body) + 100 // The failure needs more, because it holds the chain.
+		w.bytesMax = len(body) + 100 // The failure needs more room, because it holds the chain.
 		w.refuse = refusing(durable.ErrRefused, "Send courier/")
 		w.runFor(t, time.Minute)
 		if r := w.load(boss1); len(r.FailedEffects) != 1 || len(r.History) > 0 || len(r.Outbox) > 0 {

@@ -10,10 +10,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// nextHeartbeat returns the number and the due time of the next firing. last is the number of the firing before it. The
-// new number depends only on last and on the heartbeat intervals since the task was entered. So two copies of a firing
-// schedule the next one under the same ID, and SQS drops the duplicate. The next firing is due when its interval ends,
-// or a second after the task's timeout. ok is false if the token has neither heartbeats nor a timeout.
+// nextHeartbeat returns the number and the due time of the next firing. `last` is the number of the firing before it.
+// The new number depends only on `last` and on the heartbeat intervals since the task was entered. So two copies of a
+// firing schedule the next one under the same ID, and SQS drops the duplicate. The next firing is due when its interval
+// ends, or a second after the task's timeout. `ok` is false if the token has neither heartbeats nor a timeout.
 func (t *turn) nextHeartbeat(token instances.Token, last int) (count int, at time.Time, ok bool) {
 	now := t.loop.config.Now()
 	count = last + 1

@@ -30,7 +30,7 @@ func (h *heard) tasks() durable.Observer {
 	}
 }
 
-// wants calls the method want, then clears the log.
+// `wants` calls the method want, then clears the log.
 func (h *heard) wants(t *testing.T, want ...string) {
 	t.Helper()
 	h.want(t, want...)
@@ -88,7 +88,7 @@ func TestATaskThatHasTimedOutIsToldOfUntilItIsLookedAfter(t *testing.T) {
 func TestATurnThatFailsLeavesWaitingWhatIsStored(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// post is sent 200 s after the task begins to wait. hook injects a fault into the turn that receives it.
+		// post is sent 200 s after the task begins to wait. `hook` injects a fault into the turn that receives it.
 		post []string
 		hook func(w *world) func(call string) fault
 		want []string

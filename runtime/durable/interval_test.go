@@ -148,8 +148,8 @@ func TestAServiceLosesNoAttemptToAFailedTimer(t *testing.T) {
 	})
 }
 
-// Of two parallel services, the long one fails. The start of the next service stores this failure. Then the table fails
-// once, so the loop takes back the counts of the turn.
+// Of two parallel services, the long one fails. The commit before the next service stores this failure. Then the table
+// fails once, so the loop takes back the counts of the turn.
 func TestAFailureOfTheTableDoesNotShortenTheIntervalOfARetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 const panicValueBytesMax = 1 << 10
 
 // LogPanics returns a handler for Config.Logger. It adds the stack trace of a statechart.PanicError in a log line as
-// "stack". If values is true, it adds the panic value as "panic", which may contain event data.
+// "stack". If `values` is true, it adds the panic value as "panic", which may contain event data.
 func LogPanics(next slog.Handler, values bool) slog.Handler { return panicLog{next, values} }
 
 type panicLog struct {

@@ -59,12 +59,12 @@ func New(machines *Machines, ports Ports, config Config) (*Loop, error) {
 type slot int
 
 const (
-	// together runs a group at the same time as other groups.
+	// `together` runs a group at the same time as other groups.
 	together slot = iota
-	// alone runs the only group of a batch.
+	// `alone` runs the only group of a batch.
 	alone
-	// first runs a group by itself, before the others. It takes only a group that may kill the process. Any other group
-	// runs in a later slot.
+	// `first` runs a group by itself, before the others. It takes only a group that may kill the process. Any other
+	// group runs in a later slot.
 	first
 	// afterOthers runs a group by itself, after the others, which may have used up the time.
 	afterOthers
@@ -73,9 +73,11 @@ const (
 // conditions say how a turn takes part in its invocation.
 type conditions struct {
 	slot slot
-	// began is when the invocation began. A service must not lose an attempt because something else used up the time.
+	// began is the time at which the invocation began. A service must not lose an attempt because something else used
+	// up the time.
 	began time.Time
-	// tooLarge is why the end of an execution or a child did not fit into the item. The turn then leaves out the output.
+	// tooLarge is set if the end of an execution or a child did not fit into the item. The turn then leaves out the
+	// output.
 	tooLarge error
 }
 

@@ -53,7 +53,7 @@ type Machine interface {
 type Instance interface {
 	// Apply takes one macrostep.
 	Apply(event statechart.Event) (next Instance, effects []statechart.Effect, handled bool, err error)
-	// Stop ends the instance from outside, with the status Stopped. stopped is false if it has already ended.
+	// Stop ends the instance from outside, with the status Stopped. `stopped` is false if it has already ended.
 	Stop(at time.Time) (next Instance, effects []statechart.Effect, stopped bool, err error)
 	// Move enters the state with the path from outside: see statechart.Stepper.Move. The instance must be active.
 	Move(path string, at time.Time) (next Instance, effects []statechart.Effect, err error)
@@ -94,9 +94,9 @@ type Work struct {
 
 // MachineConfig tunes how a chart is hosted. The zero value is useful.
 type MachineConfig struct {
-	// StartedBy names the event types that may create an instance. Nil means all that the chart declares. Other
-	// events are parked if the instance does not exist. A parent can always start a child, whatever StartedBy says.
-	// NewMachines refuses a name that is neither an event of the chart nor WaitEvent.
+	// StartedBy names the event types that may create an instance. Nil means all event types that the chart declares.
+	// Other events are parked if the instance does not exist. A parent can always start a child, whatever StartedBy
+	// says. NewMachines refuses a name that is neither an event of the chart nor WaitEvent.
 	StartedBy []string
 	// Retention is how long an item is kept after its instance is done or stopped. Zero means forever.
 	Retention time.Duration

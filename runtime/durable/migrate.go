@@ -34,11 +34,11 @@ func (t *turn) migrate(ctx context.Context) error {
 //   - The timers of an instance that was stored while a service ran. While an instance is
 //     unsettled, the loop serves its timers in process. On the new version, they may have to
 //     fire through the queue.
-//   - The stop of a child that the instance no longer has.
+//   - An effect that stops a child that the instance no longer has.
 //
-// from is the version that stored the snapshot, or 0 if the machine's own version stored it. settles reports that the
-// instance was stored unsettled and is settled after the migration. The loop then stores this without waiting for an
-// event.
+// `from` is the version that stored the snapshot, or 0 if the machine's own version stored it. `settles` reports that
+// the instance was stored unsettled and is settled after the migration. The loop then stores this without waiting for
+// an event.
 func owedTo(snapshot json.RawMessage, machine Machine, instance Instance) (owed []statechart.Effect, from int, settles bool) {
 	if !migratesFrom(machine, machine.Version()-1) {
 		return nil, 0, false

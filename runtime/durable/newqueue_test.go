@@ -112,7 +112,7 @@ func TestANewQueueWaitsForNoEventOfALostOne(t *testing.T) {
 	})
 }
 
-// The instance was stored between two services of its start, so it has no watermark yet.
+// The instance was stored between the two services that run at its start, so it has no watermark yet.
 func TestANewQueueEndsTheWaitForAnEventOfTheLostOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

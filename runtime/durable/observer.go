@@ -32,7 +32,7 @@ type Observer struct {
 	Held func(ctx context.Context, held Held)
 	// Performed is called for an effect after each try.
 	Performed func(ctx context.Context, performed Performed)
-	// Begin is called before an activity and returns the activity's context. end is called after the activity.
+	// Begin is called before an activity and returns the activity's context. `end` is called after the activity.
 	Begin func(ctx context.Context, activity Activity) (_ context.Context, end func(err error))
 }
 
@@ -171,7 +171,7 @@ func (l *Loop) begin(ctx context.Context, activity Activity) (context.Context, f
 // errPanicked is the error of an activity that panics.
 var errPanicked = errors.New("panic")
 
-// during does the work of an activity, then calls end, even if the work panics.
+// `during` does the work of an activity, then calls `end`, even if the work panics.
 func during(end func(error), work func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -334,8 +334,8 @@ func (t *turn) reportLoaded(ctx context.Context) {
 	loaded := Loaded{Instance: t.stored.Record.Instance.String(), Revision: t.stored.Record.Revision}
 	now := t.loop.config.Now()
 	if !t.stored.Instance.Settled() {
-		// A commit that only counts a try is not a step, so the age comes from the history. Before the first step, it
-		// comes from the creation.
+		// A commit that only counts a try is not a step, so the age counts from the last step in the history. Before
+		// the first step, it counts from the creation of the instance.
 		stepped := t.stored.Record.CreatedAt
 		for _, transition := range slices.Backward(t.stored.Record.History) {
 			if !transition.Ignored {
@@ -351,7 +351,7 @@ func (t *turn) reportLoaded(ctx context.Context) {
 	notify(ctx, loaded)
 }
 
-// reportHeld reports the waiting tasks to the observer when a turn has ended with err. After a conflict it does
+// reportHeld reports the waiting tasks to the observer when a turn has ended with the error. After a conflict it does
 // nothing: the stored state is unknown, and the turn starts again.
 func (t *turn) reportHeld(ctx context.Context, err error) {
 	notify := t.loop.config.Observer.Held

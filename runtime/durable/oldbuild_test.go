@@ -57,7 +57,7 @@ func TestAnEndThatReachesTheOldBuildIsRetried(t *testing.T) {
 		w.post(boss1, ship)
 		w.run(t)
 		w.post(boss1, event("finish", ""))
-		w.invoke() // The parent forwards it to the child.
+		w.invoke() // The parent forwards the event to the child.
 		w.invoke() // The child ends and reports.
 		w.throughOldBuild(t, 0)
 		w.run(t)

@@ -15,13 +15,13 @@ import (
 
 // race is one run in which an operator changes an instance while a consumer works on it.
 type race struct {
-	// on is the machine of the instance that the operator changes: boss/1, or its active courier.
+	// `on` is the machine of the instance that the operator changes: boss/1, or its active courier.
 	on, op, state string
 	// script holds the events of boss/1. At "", the run waits until no work is left, and gives the courier a task to
 	// hold.
 	script []string
-	// nth is the number of the consumer's call before which the change is stored. If freezes is set, the consumer freezes
-	// before this call until another process has handled all messages.
+	// nth is the number of the consumer's call before which the change is stored. If `freezes` is set, the consumer
+	// freezes before this call until another process has handled all messages.
 	nth     int
 	freezes bool
 }
@@ -30,8 +30,8 @@ type race struct {
 // between combinations.
 const racesEvery = 7
 
-// For scripts that send the courier an event, the test leaves out the move into the state shipping. The operator gives
-// no input, so the new courier cannot start, and its event would be parked.
+// For scripts that send the courier an event, the test leaves out the move into the state `shipping`. The operator
+// gives no input, so the new courier cannot start, and its event would be parked.
 func TestAnOperatorsChangeDuringAnyCallLeavesASoundFamily(t *testing.T) {
 	t.Parallel()
 	changes := []race{

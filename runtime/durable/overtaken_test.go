@@ -93,7 +93,7 @@ func TestAnAnswerThatWaitsForTheNextCommitMayHaveBeenGiven(t *testing.T) {
 	})
 }
 
-// One event leads to more attempts than AbandonedMax, each in a delivery of its own.
+// One event leads to more attempts than AbandonedMax, each in a separate delivery.
 func TestEachServiceHasItsOwnTries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

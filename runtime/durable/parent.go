@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// childStart is the message that stores a child, with its input. stopped is set if the message stores the child as
+// childStart is the message that stores a child, with its input. `stopped` is set if the message stores the child as
 // stopped. An instance without a parent has a zero childStart.
 type childStart struct {
 	toChild
@@ -61,7 +61,7 @@ func (t *turn) checkStart(d Delivery) (verdict, error) {
 	}
 }
 
-// checkStop checks stopEvent. A stop is applied even if the child is not stored yet: see readChildStart.
+// checkStop checks stopEvent. The stop message is applied even if the child is not stored yet: see readChildStart.
 func (t *turn) checkStop(d Delivery) (verdict, error) {
 	form, err := readToChild(d.Body)
 	switch {
@@ -109,10 +109,10 @@ func (t *turn) checkBegins(typ string) error {
 // readChildStart reads the message that stores a child. It returns the zero value if the message stores nothing: the
 // input is wrong and the parent was notified, or the machine cannot store a stopped child.
 //
-// A stop stores the child as stopped, and so does a start that the parent no longer waits for. A process that was
-// frozen while the parent still waited can then no longer store the child as active. A stop does this because the start
-// may have failed or may be in the dead-letter queue. For a start, the loop looks into the parent's item: the start may
-// arrive after the child has ended and its item has expired.
+// A stop message stores the child as stopped, and so does a start message that the parent no longer waits for. A
+// process that was frozen while the parent still waited can then no longer store the child as active. The stop message
+// does this because the start message may have failed or may be in the dead-letter queue. For a start message, the loop
+// looks into the parent's item: the message may arrive after the child has ended and its item has expired.
 func (t *turn) readChildStart(ctx context.Context, d Delivery) (start childStart, err error) {
 	form, err := readToChild(d.Body)
 	if err != nil {
@@ -140,7 +140,7 @@ func (t *turn) readChildStart(ctx context.Context, d Delivery) (start childStart
 }
 
 // awaitedByParent reports whether the parent lists the child, as a child of the machine. The parent stored the child
-// before it sent the start.
+// before it sent the start message.
 func (l *Loop) awaitedByParent(ctx context.Context, parent instances.Parent, machine string) (bool, error) {
 	id, err := instances.ParseID(parent.Instance)
 	if err != nil {
@@ -170,8 +170,8 @@ func (l *Loop) awaitedByParent(ctx context.Context, parent instances.Parent, mac
 	return false, nil
 }
 
-// failStart reports to the parent that the start failed permanently. The start is not parked, because a redrive would
-// start a child that no parent waits for.
+// failStart reports to the parent that the start failed permanently. The start message is not parked, because a redrive
+// would start a child that no parent waits for.
 func (l *Loop) failStart(ctx context.Context, d Delivery, parent instances.Parent, reason error) error {
 	to, err := instances.ParseID(parent.Instance)
 	if err != nil {

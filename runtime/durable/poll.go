@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// pollWait returns the wait before a poll. count is 0 for the first poll.
+// pollWait returns the wait before a poll. The count is 0 for the first poll.
 func (t *turn) pollWait(count int) time.Duration {
 	return doubling(t.loop.config.PollMin, t.loop.config.PollMax, count)
 }

@@ -55,7 +55,7 @@ type Store interface {
 	// record is stored if that is 0. Fails with ErrConflict or ErrUnstorable. After any other error, the record may or
 	// may not be stored.
 	Commit(ctx context.Context, record instances.Record) error
-	// ClearOutbox replaces fields of the record with the fields of left and raises the revision by one, on condition
+	// ClearOutbox replaces fields of the record with the fields of `left` and raises the revision by one, on condition
 	// that the stored revision is the given one. Fails with ErrConflict or ErrUnstorable.
 	ClearOutbox(ctx context.Context, id instances.ID, revision int64, left Left) error
 	// KeepSends stores last sends that do not fit into the record of their receiver, until expireAt. It does not

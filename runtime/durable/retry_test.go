@@ -100,7 +100,7 @@ func TestEachRetryWaitsForItsOwnInterval(t *testing.T) {
 		w.third["left"], w.third["right"] = failing(1, errors.New("busy")), failing(1, errors.New("busy"))
 		w.post("order/1", event("both", ""))
 		w.run(t)
-		// The service left asks for a wait of 5 seconds, and right for 20.
+		// The service `left` asks for a wait of 5 seconds, and the service `right` for 20 seconds.
 		if want := []time.Duration{5 * time.Second, 15 * time.Second}; !slices.Equal(w.delays, want) {
 			t.Errorf("delayed %v, want %v", w.delays, want)
 		}
@@ -108,7 +108,7 @@ func TestEachRetryWaitsForItsOwnInterval(t *testing.T) {
 	})
 }
 
-// The failed service asks for a wait of 5 seconds. The service beside it ends before or after this time.
+// The failed service asks for a wait of 5 seconds. The service that runs in parallel ends before or after this time.
 func TestARetryWaitsUntilTheServicesBesideItHaveEnded(t *testing.T) {
 	t.Parallel()
 	for beside, want := range map[time.Duration]time.Duration{3 * time.Second: 2 * time.Second, 9 * time.Second: 0} {
@@ -171,7 +171,7 @@ func TestNothingStartsWhenTheTimeOfTheProcessIsUp(t *testing.T) {
 		w.third["post"] = lasting(time.Second, "posted")
 		w.post("order/1", event("ship", ""), event("ship", ""))
 		w.invoke()
-		w.wantServed(t, "pack 1", "post 1") // The service post had only a nanosecond left.
+		w.wantServed(t, "pack 1", "post 1") // The service `post` had only a nanosecond left.
 		w.third["pack"] = nil
 		w.run(t)
 		w.wantLog(t, "order/1", "just so", "posted", "pack ok", "posted")
@@ -259,7 +259,7 @@ func TestAServiceOfOneAttemptIsNotGivenUpBeforeItRan(t *testing.T) {
 	}
 }
 
-// waits returns the waits before the retries of an instance's deliveries, as an observer receives them.
+// `waits` returns the waits before the retries of an instance's deliveries, as an observer receives them.
 func (w *world) waits(id string) func() []time.Duration {
 	var waits []time.Duration
 	w.config.Observer.Retried = func(_ context.Context, r durable.Retried) {

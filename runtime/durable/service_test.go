@@ -201,7 +201,7 @@ func TestAfterLimitsTheServiceOfAnUnsettledState(t *testing.T) {
 func TestTheEndOfAServiceWhoseStateWasLeftMeansNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// The limit cancels the only attempt. Its error arrives while the next service runs.
+		// The limit cancels the only attempt. The error of this attempt arrives while the next service runs.
 		w := newWorld(t)
 		began := time.Now()
 		w.third["hurry"] = func(ctx context.Context, call statechart.Call) (string, error) {
@@ -266,7 +266,7 @@ func TestATimerThatIsAlwaysDueDoesNotKeepTheProcessForEver(t *testing.T) {
 		w.post("order/2", event("add", "b"))
 		w.run(t)
 		w.wantLog(t, "order/2", "b")
-		w.wantParked(t, [2]string{"add", "does not end"}) // The event past is already applied.
+		w.wantParked(t, [2]string{"add", "does not end"}) // The event "past" is already applied.
 	})
 }
 

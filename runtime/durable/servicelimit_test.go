@@ -51,7 +51,7 @@ func atCircles(t *testing.T, onError string, callsMax int, test func(t *testing.
 	})
 }
 
-// wantCounts checks the counts of the instance's current event. If want is nil, there must be no counts.
+// wantCounts checks the counts of the instance's current event. If `want` is nil, there must be no counts.
 func (w *world) wantCounts(t *testing.T, id string, want *instances.Attempt) {
 	t.Helper()
 	got := markOf(w.load(id))
@@ -143,7 +143,7 @@ func TestServicesThatKillTheProcessAreCountedOnce(t *testing.T) {
 			for _, call := range w.served {
 				keys[call.Key] = true
 			}
-			// The first delivery stores no try count, so the first attempt of the service look runs twice.
+			// The first delivery stores no try count, so the first attempt of the service `look` runs twice.
 			w.wantServed(t, "ask 1", "look 1", "look 1", "look 2", "ask 1", "look 1", "look 2", "ask 1", "look 1", "look 2")
 			if len(keys) != 6 {
 				t.Errorf("%d services have begun, want 6", len(keys))

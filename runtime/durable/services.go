@@ -111,7 +111,7 @@ func (l *Loop) withMargin(ctx context.Context) (context.Context, context.CancelF
 	return context.WithCancel(ctx)
 }
 
-// start begins the attempts of the invocations that are not running yet. moved reports that the chart took a step
+// start begins the attempts of the invocations that are not running yet. `moved` reports that the chart took a step
 // instead, because an invocation had no attempt left or exceeded Config.ServicesMax.
 //
 // start first stores the end of an earlier service, so that this service never runs again. For a redelivery, it then
@@ -265,7 +265,7 @@ func (s *services) wait(ctx context.Context) error {
 	select {
 	case r := <-s.results:
 		if r.err != nil && s.isLate(r.invocation) && !s.hasTime(1) {
-			s.cutOff(r.invocation) // The service has seen the end of the invocation as an error of its own.
+			s.cutOff(r.invocation) // The service has turned the end of the invocation into an error of its own.
 			return nil
 		}
 		return s.take(r)

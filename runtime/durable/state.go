@@ -29,7 +29,7 @@ type turn struct {
 	loop    *Loop
 	machine Machine
 	stored  state // as loaded or last committed
-	draft   state // with the changes since
+	draft   state // the stored state with all later changes
 	// deliveries holds the deliveries of the turn.
 	deliveries []Delivery
 	conditions
@@ -93,7 +93,7 @@ func (t *turn) execution(name string) (instances.Execution, bool) {
 func (t *turn) next(snapshot json.RawMessage) instances.Record {
 	next := t.draft.Record
 	next.Revision, next.Snapshot, next.UpdatedAt = t.stored.Record.Revision+1, snapshot, t.now()
-	if t.draft.Instance != nil { // It is nil if an operator terminates an unreadable instance.
+	if t.draft.Instance != nil { // The instance is nil if an operator terminates an unreadable instance.
 		next.State, next.Status, next.Outbox = t.draft.Instance.State(), t.draft.Instance.Status(), t.pending()
 	}
 	if next.Kept || next.Owes() {
@@ -127,7 +127,7 @@ func find[E any](elements []E, matches func(*E) bool) (found E, ok bool) {
 	return found, false
 }
 
-// replaced returns a copy of the elements with change applied to those that match.
+// replaced returns a copy of the elements with `change` applied to the elements that match.
 func replaced[E any](elements []E, matches func(*E) bool, change func(*E)) []E {
 	elements = slices.Clone(elements)
 	for i := range elements {
@@ -138,12 +138,12 @@ func replaced[E any](elements []E, matches func(*E) bool, change func(*E)) []E {
 	return elements
 }
 
-// without returns a copy of the elements without those that match.
+// `without` returns a copy of the elements that leaves out the matching ones.
 func without[E any](elements []E, matches func(E) bool) []E {
 	return slices.DeleteFunc(slices.Clone(elements), matches)
 }
 
-// appended returns a copy of the elements with one more at the end. It leaves out the oldest beyond countMax.
+// appended returns a copy of the elements with one more at the end. It drops the oldest elements beyond countMax.
 func appended[E any](elements []E, element E, countMax int) []E {
 	return slices.Concat(elements[max(0, len(elements)+1-countMax):], []E{element})
 }

@@ -141,7 +141,7 @@ func (t *turn) rollBack(d Delivery, before state) {
 var errUnfold = errors.New("a service waits until the events before it are stored")
 
 // mustUnfold reports whether a service is about to start behind earlier events of the fold that are not done. Those
-// events might not fit into the item together with the service's result, and the service would then run again. before
+// events might not fit into the item together with the service's result, and the service would then run again. `before`
 // is the draft before the event that started the service.
 func (t *turn) mustUnfold(before state) bool {
 	isStored := before.Record.Revision != t.stored.Record.Revision || before.changes == t.stored.changes

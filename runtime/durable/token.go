@@ -32,7 +32,7 @@ var ErrExpired = errors.New("the task no longer waits")
 
 // Tokens answers Step Functions tasks, by the tokens that instances hold.
 type Tokens interface {
-	// Answer ends the wait of the task. repeat is set if an earlier call may have taken effect. ErrExpired then means
+	// Answer ends the wait of the task. `repeat` is set if an earlier call may have taken effect. ErrExpired then means
 	// that no call took effect. After any other error, the call may or may not have taken effect. ErrDenied is also
 	// returned while Step Functions does not show how the task ended.
 	Answer(ctx context.Context, token instances.Token, answer instances.Answer, repeat bool) error
@@ -144,7 +144,8 @@ func answerOf(effect statechart.Effect) *instances.Answer {
 	return &instances.Answer{Output: output}
 }
 
-// waits reports whether the instance has no answer for the token's task yet, and does not know that the task has expired.
+// `waits` reports whether the token's task still waits: the instance has no answer for it yet, and does not know that
+// the task has expired.
 func waits(token instances.Token) bool { return token.Answer == nil && !token.Expired }
 
 // owed returns the tokens whose answer may not have been given yet.

@@ -172,7 +172,7 @@ func TestATokenAnsweredForAStateIsNotKeptForTheNext(t *testing.T) {
 	inParcelWorld(t, func(t *testing.T, w *world) {
 		w.waitFor("t1", "HandOver", 0, 0)
 		w.post(parcel1, `{"type":"hurry"}`)
-		w.waitFor("t1", "HandOver", 0, 0) // A duplicate.
+		w.waitFor("t1", "HandOver", 0, 0) // This event is a duplicate.
 		w.post(parcel1, `{"type":"doom"}`)
 		w.run(t)
 		w.wantAnswer(t, "t1", handed)

@@ -72,7 +72,7 @@ func TestATaskThatTimesOutIsToldToTheChart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		timeout, heartbeat time.Duration
-		lose               bool // heartbeats do not arrive
+		lose               bool // set if heartbeats do not arrive
 	}{
 		"timeout":                 {timeout: time.Hour},
 		"timeout with heartbeats": {timeout: time.Hour, heartbeat: time.Minute},

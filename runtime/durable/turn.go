@@ -108,8 +108,8 @@ func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int,
 }
 
 // receive processes one delivery. It first settles the instance if an earlier delivery left it unsettled. Then it
-// applies the event, skips it, or parks it. done reports whether the delivery may be acknowledged. An error ends the
-// turn: the queue redelivers the later deliveries, and this one unless it is done. folded is set if other deliveries
+// applies the event, skips it, or parks it. `done` reports whether the delivery may be acknowledged. An error ends the
+// turn: the queue redelivers the later deliveries, and this one unless it is done. `folded` is set if other deliveries
 // came before it in the turn.
 func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool, err error) {
 	t.chain = t.chainOf(d)
@@ -126,7 +126,7 @@ func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool,
 	case undecided:
 		return false, err
 	case skipped:
-		t.draft.Record.Skipped++ // Stored with the next event that is applied.
+		t.draft.Record.Skipped++ // The count is stored with the next event that is applied.
 		t.logSkipped(ctx, d, event)
 		if notify := t.loop.config.Observer.Skipped; notify != nil {
 			notify(ctx, d)
@@ -193,7 +193,7 @@ func (t *turn) admit(ctx context.Context, d Delivery) (event statechart.Event, v
 	return event, v, err
 }
 
-// admitEvent does the work of admit for the chart's own events. event and err are the result of Decode.
+// admitEvent does the work of admit for the chart's own events. `event` and `err` are the result of Decode.
 func (t *turn) admitEvent(d Delivery, event statechart.Event, err error) (verdict, error) {
 	switch {
 	case err != nil:
@@ -213,8 +213,8 @@ func (t *turn) admitEvent(d Delivery, event statechart.Event, err error) (verdic
 	return applicable, nil
 }
 
-// resume settles an instance that was stored unsettled. stuck reports that the instance cannot settle, so the
-// delivery was given up.
+// resume settles an instance that was stored unsettled. `stuck` reports that the instance cannot settle, so the loop
+// has given up on the delivery.
 func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 	if t.draft.Instance == nil || t.draft.Instance.Settled() {
 		return false, nil
@@ -237,8 +237,8 @@ func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 	return true, err
 }
 
-// try applies the delivery's event and settles the instance. applied is false if the event was parked, postponed, or
-// no longer needed.
+// `try` applies the delivery's event and settles the instance. `applied` is false if the event was parked, postponed,
+// or no longer needed.
 func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event, folded bool) (applied bool, err error) {
 	if early := t.untilTimer(event); early > t.loop.config.TimerEarlyMax {
 		return false, t.scheduleAgain(ctx, d, event.Timer)
@@ -285,7 +285,7 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event, fold
 	return true, err
 }
 
-// applyCounted starts the instance if it does not exist, counts the try, and applies the event. counted is the number
+// applyCounted starts the instance if it does not exist, counts the try, and applies the event. `counted` is the number
 // of tries, including this one.
 func (t *turn) applyCounted(ctx context.Context, d Delivery, event statechart.Event, start childStart) (counted int, err error) {
 	begins := t.draft.Instance == nil
@@ -365,7 +365,7 @@ func (t *turn) commit(ctx context.Context) error {
 }
 
 // dispatch performs the effects of the stored outbox in order, then answers the waiting tasks. It stores the rest if an
-// effect fails or the invocation runs out of time. repeats is set if an earlier turn may have performed the effects
+// effect fails or the invocation runs out of time. `repeats` is set if an earlier turn may have performed the effects
 // already.
 func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 	if !t.stored.Record.Owes() {

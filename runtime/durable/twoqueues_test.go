@@ -102,7 +102,8 @@ func TestTwoConsumersDoNotRepeatAService(t *testing.T) {
 	})
 }
 
-// The parking of one queue's event is denied. Behind it, a send of the other queue's event is denied for a day.
+// AWS denies the parking of one queue's event. Behind it in the outbox, AWS denies a message of the other queue's event
+// for a day.
 func TestADeniedSendBehindADeniedParkingIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,8 +121,8 @@ func TestADeniedSendBehindADeniedParkingIsGivenUp(t *testing.T) {
 	})
 }
 
-// A denied parking and a send are in one outbox. Two hours later another queue delivers an event, and the send is
-// denied once.
+// The parking of an event, which AWS denies, and a message are in one outbox. Two hours later, another queue delivers
+// an event, and AWS denies the message once.
 func TestADeniedParkingDoesNotCountForTheSendBehindIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -69,7 +69,7 @@ type world struct {
 	emitted  []string
 	// sends holds the last sends that do not fit into the records of their receivers.
 	sends map[string]instances.LastSend
-	// aliases maps aliases to their owners. released holds the aliases that other instances may claim.
+	// aliases maps aliases to their owners. `released` holds the aliases that other instances may claim.
 	aliases, released map[string]string
 	// cancels lets the loop cancel timers. A delay queue cannot do that.
 	cancels bool

@@ -155,7 +155,7 @@ func (s *Store) findEntries(ctx context.Context, filter Filter, after string, li
 // shardReader reads a range of one shard, page by page.
 type shardReader struct {
 	input *dynamodb.QueryInput
-	// entries holds the entries that fill has read and mergeShards has not taken yet. ended is set once fill has read
+	// entries holds the entries that fill has read and mergeShards has not taken yet. `ended` is set once fill has read
 	// the last page.
 	entries []indexEntry
 	ended   bool

@@ -74,7 +74,7 @@ func paged(t *testing.T, store *dynamostore.Store, filter dynamostore.Filter, li
 type fewAtATime struct {
 	dynamostore.Client
 	entries atomic.Int32
-	// now counts the queries in flight. most is the largest such number so far.
+	// `now` counts the queries in flight. `most` is the largest such number so far.
 	now, most atomic.Int32
 	// stale, if not nil, serves the queries instead of the table's index.
 	stale dynamostore.Client

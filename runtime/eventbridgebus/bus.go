@@ -83,7 +83,7 @@ type Detail struct {
 func (b *Bus) Emit(ctx context.Context, from instances.ID, events []statechart.Effect) []error {
 	errs := make([]error, len(events))
 	var entries []types.PutEventsRequestEntry
-	var of []int // the index of the event of each entry
+	var of []int // for each entry, the index of its event
 	bytes := 0
 	put := func() {
 		if len(entries) > 0 {

@@ -79,7 +79,7 @@ func (d openAPI) operation(r *http.Request) (operation, bool) {
 	}
 	for _, documented := range slices.Backward(slices.Sorted(maps.Keys(d.Paths))) { // Reverse order puts a longer path before its prefix.
 		pattern := regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllStringFunc(regexp.QuoteMeta(documented), func(parameter string) string {
-			if parameter == `\{alias\}` { // It may contain slashes.
+			if parameter == `\{alias\}` { // An alias may contain slashes.
 				return ".+"
 			}
 			return "[^/]+"

@@ -9,7 +9,7 @@ import (
 type route struct {
 	method, path string
 	serve        func(a *api, r *http.Request) (reply, error)
-	// id and summary are the operation's operationId and summary in the OpenAPI document.
+	// `id` and `summary` are the operation's operationId and summary in the OpenAPI document.
 	id, summary string
 	// success are the statuses of answers without an error.
 	success []int

@@ -69,7 +69,7 @@ func TestDeployedFunctionsPlayTheDemo(t *testing.T) {
 			got, err := play(d, instance)
 			want := expected[instance]
 			if got.States == "" {
-				want.States = "" // It is still running.
+				want.States = "" // The instance is still running.
 			}
 			if err != nil {
 				t.Errorf("%s: %v", instance, err)

@@ -207,8 +207,8 @@ func missed(d *deployed, instance string) (outcome, error) {
 	return d.ended("failed", "enrich", arn)
 }
 
-// run plays a complete pipeline run. Its timers wait in the delay queue. Unless deadline is 0, the run has a service
-// level whose deadline is that long from now. A negative deadline has already passed.
+// run plays a complete pipeline run. Its timers wait in the delay queue. Unless the deadline is 0, the run has a
+// service level whose deadline is that long from now. A negative deadline has already passed.
 func run(config pipeline.RunConfig, deadline time.Duration) scene {
 	return func(d *deployed, instance string) (outcome, error) {
 		arn, err := d.startPipeline(instance, config, deadline)
@@ -238,7 +238,7 @@ func (d *deployed) endOfPipeline(instance, arn string) (outcome, error) {
 	return d.ended(strings.Join(record.State, ", "), "pipeline", arn)
 }
 
-// late plays a pipeline that warns, exceeds its deadline and is cancelled.
+// `late` plays a pipeline that warns, exceeds its deadline and is cancelled.
 func late(d *deployed, instance string) (outcome, error) {
 	arn, err := d.startPipeline(instance, pipeline.RunConfig{
 		EvaluationIntervalSeconds: 60, EvaluationWindowSeconds: 600, JobCheckIntervalSeconds: 60, SLA: pipeline.SLA{ExpectedDurationSeconds: 1},
@@ -310,8 +310,8 @@ func throughFunction(name string) (string, error) {
 	return string(changed), err
 }
 
-// startWorkflow starts an execution that waits for the instance. If definition is empty, it uses the
-// definition in infra/workflows.
+// startWorkflow starts an execution that waits for the instance. If the definition is empty, it uses the one in
+// infra/workflows.
 func (d *deployed) startWorkflow(name, definition, instance string, input map[string]any) (arn string, err error) {
 	if definition == "" {
 		if definition, err = workflows.Definition(name); err != nil {

@@ -61,7 +61,8 @@ type deployed struct {
 	logs      map[string]*written
 	store     *dynamostore.Store
 	states    *sfn.Client
-	// planted lists the strings that must not appear in any log: payloads, secrets, tokens and keys. planting guards it.
+	// planted lists the strings that must not appear in any log: payloads, secrets, tokens and keys. `planting` guards
+	// it.
 	planting sync.Mutex
 	planted  []string
 	// api is the HTTP API in front of the gateway.
@@ -300,7 +301,7 @@ func (d *deployed) webhook(action string, job map[string]any) error {
 	return err
 }
 
-// until waits until the stored record satisfies `reached`.
+// `until` waits until the stored record satisfies `reached`.
 func (d *deployed) until(instance, what string, reached func(instances.Record) bool) (instances.Record, error) {
 	id, err := instances.ParseID(instance)
 	if err != nil {

@@ -168,7 +168,7 @@ func start(t *testing.T, path string) cost {
 	go func() { ended <- process.Wait() }()
 	select {
 	case at := <-asked:
-		_ = process.Process.Kill() // It may have exited.
+		_ = process.Process.Kill() // The process may have exited.
 		<-ended                    //nolint:errcheck // It was killed.
 		return cost{wall: at.Sub(began), cpu: process.ProcessState.UserTime() + process.ProcessState.SystemTime()}
 	case err := <-ended:

@@ -170,7 +170,7 @@ type Place struct {
 }
 
 // NewTransitions returns the transitions that are in the history `after`, but not in the earlier history `before`.
-// missed is true if the two do not overlap, so that transitions in between may be lost.
+// `missed` is true if the two do not overlap, so that transitions in between may be lost.
 func NewTransitions(before, after []Transition) (fresh []Transition, missed bool) {
 	same := func(a, b Transition) bool {
 		return a.At.Equal(b.At) && a.Event == b.Event && a.Ignored == b.Ignored && slices.Equal(a.From, b.From) && slices.Equal(a.To, b.To)

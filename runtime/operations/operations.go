@@ -51,8 +51,9 @@ var ErrNotWoken = errors.New("nothing wakes the instance, to perform the effects
 var errOtherRevision = fmt.Errorf("%w", durable.ErrConflict)
 
 // Change computes the operation that prepare returns for the stored record, commits the result, and wakes the instance.
-// The record has the revision 0 if there is no instance. If another writer changes the instance meanwhile, Change starts
-// again. If revision is not 0, Change applies only to that revision, and fails with durable.ErrConflict at any other.
+// The record has the revision 0 if there is no instance. If another writer changes the instance meanwhile, Change
+// starts again. If `revision` is not 0, Change applies only to that revision, and fails with durable.ErrConflict at any
+// other.
 //
 // An earlier call may have been interrupted between its commit and its message. So Change also wakes an instance that has
 // ended or that is at another revision, before it returns the error.
@@ -74,7 +75,7 @@ func (o *Operator) Change(ctx context.Context, id instances.ID, revision int64, 
 	return change, errors.Join(err, failed)
 }
 
-// try computes the change of the stored instance and commits it once. It returns the stored record.
+// `try` computes the change of the stored instance and commits it once. It returns the stored record.
 func (o *Operator) try(ctx context.Context, id instances.ID, revision int64, prepare func(instances.Record) (instances.Operation, error)) (change Change, stored instances.Record, err error) {
 	before, err := o.Store.Load(ctx, id)
 	if err != nil {

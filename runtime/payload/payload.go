@@ -32,7 +32,7 @@ func Keys(typ reflect.Type) (keys []string) {
 	return keys
 }
 
-// fields returns the fields of a struct and of its embedded structs. outer holds the embedding structs.
+// fields returns the fields of a struct and of its embedded structs. `outer` holds the embedding structs.
 func fields(typ reflect.Type, outer ...reflect.Type) (all []reflect.StructField) {
 	for i := range typ.NumField() {
 		field := typ.Field(i)
@@ -87,7 +87,7 @@ func remove(value any, key string) {
 	}
 }
 
-// keyOf returns the key of a field, or "" if encoding/json ignores the field. optional is true if the key may be left
+// keyOf returns the key of a field, or "" if encoding/json ignores the field. `optional` is true if the key may be left
 // out.
 func keyOf(field reflect.StructField) (key string, optional bool) {
 	tag := field.Tag.Get("json")
@@ -132,9 +132,9 @@ type Field struct {
 func (f Field) IsText() bool { return len(f.Value) > 0 && f.Value[0] == '"' }
 
 // Sample generates a payload of the type, in the order of its fields. A string is the name of its field, a number is 1,
-// a boolean true, a time now, and lists and maps have one element. Optional fields (omitempty, omitzero) are left out
-// unless optional is true. Types with their own decoding methods keep their zero value. If the type is nil or does not
-// marshal to a JSON object, there are no fields. The type's Validate method may still refuse the sample.
+// a boolean is true, a time is `now`, and lists and maps have one element. Optional fields (omitempty, omitzero) are
+// left out unless `optional` is true. Types with their own decoding methods keep their zero value. If the type is nil
+// or does not marshal to a JSON object, there are no fields. The type's Validate method may still refuse the sample.
 func Sample(typ reflect.Type, now time.Time, optional bool) (fields []Field) {
 	if typ == nil {
 		return nil

@@ -21,8 +21,9 @@ const (
 	Output
 )
 
-// Schema returns a JSON Schema (draft 2020-12) for values of the type. It is an empty schema, which allows every value, for
-// a type with its own decoding method, and for a type inside itself. A method Validate of the type may be stricter.
+// Schema returns a JSON Schema (draft 2020-12) for values of the type. For a type with its own decoding method, and
+// where a type contains itself, the schema is empty and allows every value. A method Validate of the type may be
+// stricter.
 func Schema(typ reflect.Type, use Use) map[string]any {
 	return describer{use: use, inside: map[reflect.Type]bool{}}.schema(typ)
 }

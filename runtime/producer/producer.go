@@ -59,7 +59,7 @@ type Producer struct {
 	now      func() time.Time
 }
 
-// New returns a producer. now is the clock for the expiry of reserved IDs.
+// New returns a producer. `now` is the clock for the expiry of reserved IDs.
 func New(machines *durable.Machines, queue Queue, store Store, now func() time.Time) *Producer {
 	return &Producer{machines: machines, queue: queue, store: store, now: now}
 }
@@ -135,7 +135,7 @@ type Sent struct {
 	MessageID string
 	// Place is the position of the message in the queue. Place.Queue is empty after Send.
 	Place instances.Place
-	// before is the instance as stored before the event was queued.
+	// `before` is the instance as stored before the event was queued.
 	before instances.Record
 }
 

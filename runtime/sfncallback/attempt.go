@@ -18,7 +18,7 @@ const (
 )
 
 // attempt repeats a call that has side effects. It stops if the call succeeds, if isFinal accepts the call's error, or
-// after triesMax calls. It returns the last error. unsure reports whether an earlier call may have taken effect
+// after triesMax calls. It returns the last error. `unsure` reports whether an earlier call may have taken effect
 // although it failed. The SDK's retries are off, because a silent retry would hide such a call. For this, `call` must
 // pass `once` to the SDK.
 func attempt(ctx context.Context, isFinal func(error) bool, call func(once func(*sfn.Options)) error) (unsure bool, err error) {

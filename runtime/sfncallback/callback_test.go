@@ -28,7 +28,7 @@ type fixture struct {
 	client   *sfn.Client // without faults
 	callback *sfncallback.Callback
 	token    instances.Token
-	// calls lists the operations that the callback called. faults maps the number of a call to its fault.
+	// calls lists the operations that the callback called. `faults` maps the number of a call to its fault.
 	calls  []string
 	faults map[int]awslocal.Fault
 }

@@ -34,7 +34,7 @@ type desk struct {
 	client    *sfn.Client
 	queues    *sqs.Client
 	workflows *sfncallback.Workflows
-	// faults apply to the next calls of workflows. refuser fails calls before they reach Step Functions.
+	// faults apply to the next calls of workflows. `refuser` fails calls before they reach Step Functions.
 	faults  []awslocal.Fault
 	refuser *refuser
 	// sent lists the messages that the forwarder sent.
@@ -331,7 +331,7 @@ func TestTheEndOfAnExecutionIsDescribed(t *testing.T) {
 	})
 }
 
-// own returns the input of an execution that an instance started under the name.
+// `own` returns the input of an execution that an instance started under the name.
 func own(name, text string) string {
 	return fmt.Sprintf(`{"$settle":{"instance":"month/11","execution":%q,"incarnation":7},"text":%q}`, name, text)
 }

@@ -15,12 +15,12 @@ type aim struct {
 	kinds map[string]fault
 	// outage is the minimum length of an outage.
 	outage time.Duration
-	// about restricts the faults to calls that contain this text; empty means any call.
+	// `about` restricts the faults to calls that contain this text; empty means any call.
 	about string
 	// afterParking restricts the faults to the calls that a process makes right after it has parked a message.
 	afterParking bool
 	// Runs with this aim have more children (family), events that are parked and sent again (parking), waiting tasks
-	// (tasks), or messages that the queue gives up (givesUp).
+	// (tasks), or messages that the queue gives up on (givesUp).
 	family, parking, tasks, givesUp bool
 }
 
@@ -31,8 +31,8 @@ const deduplicationPeriod = 5 * time.Minute
 var aims = []aim{
 	// A process that has read an instance writes much later.
 	{kinds: map[string]fault{"dynamodb.PutItem": freeze}, about: `{"S":"` + kidMachine + "/", family: true},
-	// The queue gives up the message that should start a child. When an operator sends the message again, the parent no
-	// longer waits for the child.
+	// The queue gives up on the message that should start a child. When an operator sends the message again, the parent
+	// no longer waits for the child.
 	{kinds: map[string]fault{"dynamodb.GetItem": failBefore, "dynamodb.PutItem": failBefore}, about: `{"S":"` + kidMachine + "/", family: true, givesUp: true},
 	// A process sends a message again after SQS has forgotten the first one. In the first aim, the message was parked
 	// but is still in the outbox. In the second, an effect was performed but not cleared.

@@ -43,8 +43,8 @@ type badMessage struct {
 	// instance in the loop's own events.
 	body       string
 	attributes map[string]types.MessageAttributeValue
-	// before lists the events that probe/1 receives after a first note and before the message. none is set if probe/1
-	// receives nothing before the message, not even the first note, and does not exist yet.
+	// `before` lists the events that probe/1 receives after a first note and before the message. `none` is set if
+	// probe/1 receives nothing before the message, not even the first note, and does not exist yet.
 	before []string
 	none   bool
 	// ended is set if the good event of the same group is ignored, because the instance is done.

@@ -46,7 +46,7 @@ func (w *world) putItem(stored item) {
 // badItem is one row of a table of items that a person or another version of the runtime wrote.
 type badItem struct {
 	name string
-	// before lists the events that probe/1 receives after a first note and before the change.
+	// `before` lists the events that probe/1 receives after a first note and before the change.
 	before []string
 	// spoil changes the item.
 	spoil func(item)
@@ -119,7 +119,7 @@ func drop(attribute string) func(item) {
 	return func(i item) { delete(i, attribute) }
 }
 
-// inside returns a function that changes a map attribute of an item.
+// `inside` returns a function that changes a map attribute of an item.
 func inside(attribute string, change func(item)) func(item) {
 	return func(i item) {
 		fields := maps.Clone(i[attribute].(*types.AttributeValueMemberM).Value)

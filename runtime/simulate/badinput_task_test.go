@@ -205,7 +205,7 @@ func TestRecordsThatSQSNeverSendsDoNotBlock(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		group, body string
-		// reason is the reason for parking. refused means that parking fails, because SQS refuses the message in the
+		// reason is the reason for parking. `refused` means that parking fails, because SQS refuses the message in the
 		// dead-letter queue too.
 		reason  string
 		refused bool

@@ -66,7 +66,7 @@ const (
 	firstEvent = `{"type": "note", "text": "first"}`
 )
 
-// probing hosts the probe. The probe takes notes in every state. The event arm does not start an instance.
+// probing hosts the probe. The probe takes notes in every state. The event "arm" does not start an instance.
 func probing() durable.Machine {
 	type on = statechart.Transition[probe]
 	type do = []statechart.Action[probe]
@@ -125,7 +125,7 @@ type logged struct {
 	Level, Msg, Instance, Reason, Error string
 }
 
-// of returns an instance's lines of the given levels, in order.
+// `of` returns an instance's lines of the given levels, in order.
 func (l *lines) of(t *testing.T, instance string, levels ...slog.Level) (found []logged) {
 	t.Helper()
 	l.mu.Lock()

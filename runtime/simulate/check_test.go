@@ -47,7 +47,7 @@ func (s *simulation) check() {
 		}
 		if s.hasLost(name) {
 			s.count("instances whose items have expired", 1)
-			continue // its state is lost
+			continue // the state of the instance is lost
 		}
 		queues := s.ledger.of(name)
 		r := &replay{simulation: s, name: name, machine: s.versions[id.Machine][0], record: s.recalled(record), queues: queues, messages: slices.Concat(queues...), tried: &tried{deadEnds: map[uint64]bool{}}, seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, left: map[string]time.Time{}, awaited: map[string]string{}, aliases: map[string]bool{}, asked: map[string]string{}, failures: map[string]bool{}, ends: ends}
@@ -82,7 +82,7 @@ func (s *simulation) checkRest(record instances.Record) {
 		return
 	}
 	stored, err := waking.Of(s.machines, record)
-	if err != nil { // the new version stored it
+	if err != nil { // the new version stored the item
 		stored, err = waking.Of(s.deployed, record)
 	}
 	if err == nil {
@@ -236,7 +236,7 @@ func (s *simulation) checkExecutions(ends map[string]*sfn.DescribeExecutionOutpu
 		}
 		took, timeout := end.StopDate.Sub(*end.StartDate), s.timeoutOf(*end.Name)
 		stopped := aws.ToString(end.Error) == "States.HeartbeatTimeout" && timeout > heartbeatLong
-		if _, heard := tokens[arn]; heard && stopped && s.plan.receivesMax == 0 && !s.plan.denies { // in other runs, its heartbeats may be given up or denied
+		if _, heard := tokens[arn]; heard && stopped && s.plan.receivesMax == 0 && !s.plan.denies { // In other runs, heartbeats may be given up on or denied.
 			s.problem("%s got no heartbeat for days", arn)
 		}
 		// Heartbeats are late if a clock is off, if a service blocks the instance, or under a strain.

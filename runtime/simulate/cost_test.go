@@ -70,7 +70,7 @@ func measureCall(t *testing.T) (c callCost) {
 		w.wantCallBack(w.effects.callbackURL(company), strings.Replace(found, "Acme", strings.Repeat("A", 1024-len(`{"name":""}`)), 1), http.StatusAccepted)
 		way, _ := w.ended(execution)
 		c.states = len(strings.Fields(way))
-		time.Sleep(time.Hour) // until all timers would have fired
+		time.Sleep(time.Hour) // Wait until all timers would have fired.
 		c.instanceUnits, c.aliasUnits = w.writeUnits(demo), w.writeUnits("alias/enricher/job-7")
 	})
 	c.calls = map[string]int{}
@@ -179,11 +179,11 @@ func callTable(c callCost) string {
 // line is one line of a bill.
 type line struct {
 	what    string
-	perCall float64 // units; 0 for a line that does not depend on calls
-	month   float64 // units
-	price   float64 // of one unit
-	unit    string  // of the price
-	of      float64 // units per price
+	perCall float64 // units per call; 0 for a line that does not depend on calls
+	month   float64 // units per month
+	price   float64 // the price of one unit
+	unit    string  // the quantity that the price list names
+	of      float64 // the number of units in this quantity
 }
 
 func (l line) dollars() float64 { return l.month * l.price }
@@ -193,7 +193,7 @@ func bill(c callCost) []line {
 	perCall := func(what string, units, price float64, unit string, of float64) line {
 		return line{what, units, units * callsMonth, price / of, unit, of}
 	}
-	sent := 1 + c.calls["sqs.SendMessage"] // Step Functions sends one too
+	sent := 1 + c.calls["sqs.SendMessage"] // Step Functions sends one message too
 	received := c.invocations["consumer"]
 	// Commits and clearings of the outbox write the instance. Each is counted with one more unit, for the outbox. The
 	// other writes are for the alias. The claim is a transaction that writes the alias and checks the instance, both at

@@ -11,8 +11,8 @@ import (
 // These are the sizes of the lines that the consumer logs at level info, for an event that logs only the line "event
 // applied". A test of runtime/host measures the first two sizes, and compares them with the table in docs/cost.md.
 const (
-	eventLineBytes   = 290 // "event applied"
-	metricsLineBytes = 280 // of an invocation
+	eventLineBytes   = 290 // the line "event applied"
+	metricsLineBytes = 280 // the metrics of an invocation
 	lambdaLinesBytes = 260 // START, END and REPORT of an invocation, which Lambda writes; an assumption
 )
 

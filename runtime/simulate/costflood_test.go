@@ -12,8 +12,8 @@ import (
 // The gateway logs these bytes for a request that it refuses. A test of runtime/host measures the first two, and
 // compares them with the table in docs/floods.md. The lines of Lambda have lambdaLinesBytes.
 const (
-	refusedLineBytes    = 145 // "request refused"
-	refusedMetricsBytes = 190 // of the invocation
+	refusedLineBytes    = 145 // the line "request refused"
+	refusedMetricsBytes = 190 // the metrics of the invocation
 )
 
 // Inputs of docs/floods.md that no test can measure.

@@ -18,17 +18,17 @@ import (
 type usage struct {
 	// events counts the messages that functions received from the FIFO queue.
 	events int
-	// gets, puts, updates and transactions count the calls to DynamoDB. read and write are the units that they
-	// consumed. refused counts the calls whose condition failed: they consume units too, but DynamoDB does not say
-	// how many.
+	// `gets`, `puts`, `updates` and `transactions` count the calls to DynamoDB. `read` and `write` are the units that
+	// these calls consumed. `refused` counts the calls whose condition failed: they consume units too, but DynamoDB
+	// does not say how many.
 	gets, puts, updates, transactions, refused int
 	read, write                                float64
-	// index counts the write units of the index, which write includes.
+	// index counts the write units of the index. They are part of `write`.
 	index float64
-	// fifo and standard count the billed requests to the queues of each kind: one for each 64 KB.
+	// `fifo` and `standard` count the billed requests to the queues of each kind: one for each 64 KB.
 	fifo, standard int
 	invocations    int
-	firings        int // of schedules
+	firings        int // number of schedules that fired
 }
 
 // meter counts the usage of a world: the calls of its clients, and the deliveries of Lambda's pollers. A nil meter
@@ -88,7 +88,7 @@ func (m *meter) delivered(batch awslocal.Delivery) awslocal.DeliveryFault {
 			m.batch(batch.Bodies)
 		}
 	case delayName:
-		// Count each message of the delay queue as one that a schedule sent. The method sent subtracts the messages
+		// Count each message of the delay queue as one that a schedule sent. The method `sent` subtracts the messages
 		// that the runtime itself sent.
 		m.used.firings += len(batch.Bodies)
 		m.used.standard += len(batch.Bodies)
@@ -96,7 +96,7 @@ func (m *meter) delivered(batch awslocal.Delivery) awslocal.DeliveryFault {
 	return awslocal.DeliveryFault{}
 }
 
-// over returns a client that counts the calls of `next`.
+// `over` returns a client that counts the calls of `next`.
 func (m *meter) over(next aws.HTTPClient) aws.HTTPClient {
 	if m == nil {
 		return next

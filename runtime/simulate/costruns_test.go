@@ -16,7 +16,7 @@ type costRun struct {
 	name string
 	// historyMax is how many transitions instances keep; 0 means the default.
 	historyMax int
-	// events is the number of events at full scale, and atLeast the minimum at any scale.
+	// events is the number of events at full scale, and atLeast is the minimum at any scale.
 	events, atLeast int
 	// play plays n events. Usage before meter.reset does not count.
 	play func(w *world, n int)
@@ -192,7 +192,7 @@ func (w *world) playSends(n int) {
 		bySender = append(bySender, e)
 		byReceiver = append(byReceiver, sentEvent{receiver, "add", number{N: e.N}})
 	}
-	w.wantApplied(sender, bySender, int64(len(bySender)+remembered+n/2)) // clearing each send is a write
+	w.wantApplied(sender, bySender, int64(len(bySender)+remembered+n/2)) // the clearing of each send is one more write
 	w.wantApplied(receiver, byReceiver, int64(len(byReceiver)))
 }
 
@@ -204,9 +204,9 @@ func (w *world) playTimers(n, seconds int) {
 		e := sentEvent{instance, "later", number{N: 1_100_000 + i, Seconds: seconds}}
 		w.sendEvents(e)
 		time.Sleep(time.Duration(seconds)*time.Second + time.Minute)
-		events = append(events, e, sentEvent{instance, "after add", number{N: e.N}}) // as the history names them
+		events = append(events, e, sentEvent{instance, "after add", number{N: e.N}}) // the names of the events in the history
 	}
-	w.wantApplied(instance, events, int64(len(events)+n/2)) // clearing each timer is a write
+	w.wantApplied(instance, events, int64(len(events)+n/2)) // the clearing of each timer is one more write
 }
 
 // playLarge sends events with different texts.

@@ -45,8 +45,8 @@ func (t tally) add(n number) tally {
 	return t
 }
 
-// tallying hosts the chart of the tally. The chart adds up its events, keeps the text of some, sends events to others
-// or later to itself, and changes between two states.
+// tallying hosts the chart of the tally. The chart adds up its events, keeps the text of some, sends events to other
+// instances, sends itself delayed events, and changes between two states.
 func tallying() durable.Machine {
 	type on = statechart.Transition[tally]
 	type do = []statechart.Action[tally]

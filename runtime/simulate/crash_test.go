@@ -113,7 +113,7 @@ func outcomeOf(w *world, r instances.Record) outcome {
 	if err := json.Unmarshal(snapshot.Output, &output); err != nil {
 		w.t.Fatal(err)
 	}
-	delete(output, "account_id") // it contains the idempotency key, which contains the time of the run
+	delete(output, "account_id") // the account ID contains the idempotency key, which contains the time of the run
 	var history []string
 	for _, h := range r.History {
 		history = append(history, fmt.Sprintf("%s: %v -> %v", h.Event, h.From, h.To))

@@ -34,10 +34,10 @@ type director struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
 	pending []*pendingCall
-	// rate is the probability that a fault hits a call, and left the number of remaining faults.
+	// rate is the probability that a fault hits a call, and `left` is the number of remaining faults.
 	rate   float64
 	left   int
-	faults int // so far
+	faults int // number of faults so far
 	// plan is the plan of the run: the aim of its faults, missing permissions, and strains.
 	plan plan
 	// parks reports for each process whether its last call parked a message.
@@ -47,19 +47,19 @@ type director struct {
 	deliveredAt   time.Time
 	deliveredLeft int
 	dead          map[string]bool
-	frozen        map[string]time.Time // until when, by process
+	frozen        map[string]time.Time // end of the freeze, by process
 	onDie         map[string]func()
 	// outages maps services to the end of their outage. Only the test's own calls succeed until then.
 	outages map[string]time.Time
-	// partial maps services to the time until which half of their writes fail. killing is the time until which the
+	// partial maps services to the time until which half of their writes fail. `killing` is the time until which the
 	// director kills consumers.
 	partial map[string]time.Time
 	killing time.Time
 	// denied maps operations to the time until which consumers lack the permission for them.
 	denied map[string]time.Time
-	counts map[string]int // of faults, by kind
-	// calls counts the calls. trace lists the events of the run. unsorted holds the lines since the last call. They are
-	// sorted before they enter the trace, because their order within one instant is random.
+	counts map[string]int // number of faults, by kind
+	// calls counts the calls. `trace` lists the events of the run. `unsorted` holds the lines since the last call. They
+	// are sorted before they enter the trace, because their order within one instant is random.
 	calls           int
 	trace, unsorted []string
 }
@@ -67,7 +67,7 @@ type director struct {
 // pendingCall is a call that waits for the director.
 type pendingCall struct {
 	process, target string
-	// about distinguishes calls of the same target.
+	// `about` distinguishes calls of the same target.
 	about uint64
 	body  []byte
 	made  time.Time
@@ -82,12 +82,13 @@ func (c *pendingCall) isProducers() bool { return strings.HasPrefix(c.process, "
 
 func (c *pendingCall) isOperators() bool { return strings.HasPrefix(c.process, "operator") }
 
-// slow delays a call on its way to AWS. The client may give up earlier. outage makes a service refuse all calls for a
-// while.
+// `slow` delays a call on its way to AWS. The client may give up earlier. `outage` makes a service refuse all calls for
+// a while.
 const (
 	slow fault = 100 + iota
 	outage
-	// hang means that a call has no effect and gets no response. hangAfter means that it takes effect first.
+	// `hang` means that a call has no effect and gets no response. `hangAfter` means that a call takes effect but gets
+	// no response.
 	hang
 	hangAfter
 	// These faults last for hours: all calls of a service fail, half of its writes fail, or consumers die.
@@ -150,7 +151,7 @@ func (d *director) direct(ctx context.Context) {
 	}
 }
 
-// choose picks a call and its fault. next is the time at which the next call gets ready.
+// choose picks a call and its fault. `next` is the time at which the next call becomes ready.
 func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

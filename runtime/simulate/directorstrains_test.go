@@ -28,7 +28,7 @@ func (d *director) latencyOf(call *pendingCall) time.Duration {
 	if d.plan.longOutboxes && call.isConsumers() && strings.HasPrefix(call.target, "sqs.SendMessage") {
 		return time.Duration(1+d.rng.Int64N(int64(latencyMax/time.Millisecond))) * time.Millisecond
 	}
-	if d.plan.killsInARow && call.isConsumers() { // killers are faster, so that the others are interrupted between their calls
+	if d.plan.killsInARow && call.isConsumers() { // Calls about killers are faster, so that a kill interrupts other instances between their calls.
 		if bytes.Contains(call.body, []byte(killers)) {
 			return time.Duration(1+d.rng.IntN(3)) * time.Millisecond
 		}
@@ -57,7 +57,7 @@ func (d *director) siege() time.Duration {
 	return 20*time.Minute + time.Duration(d.rng.IntN(340*60))*time.Second
 }
 
-// last records how long a fault that affects many calls lasts. The caller holds d.mu.
+// `last` records how long a fault that affects many calls lasts. The caller holds d.mu.
 func (d *director) last(now time.Time, call *pendingCall, kind fault) {
 	switch kind {
 	case outage:

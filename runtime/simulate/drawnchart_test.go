@@ -107,16 +107,16 @@ type drawer struct {
 	lab   *lab
 	id    string
 	peers []string
-	// family is set if the chart has children. kid is set if the chart itself is the chart of children.
+	// family is set if the chart has children. `kid` is set if the chart itself is the chart of children.
 	family, kid bool
 	// flows is set if the chart starts workflows.
 	flows bool
-	// version is the chart's version: firstVersion or newVersion. renamed is the number of the state that has another
+	// version is the chart's version: firstVersion or newVersion. `renamed` is the number of the state that has another
 	// name in newVersion.
 	version, renamed int
-	// count is the number of states. services and children are the numbers of states with a service or a child.
+	// count is the number of states. `services` and `children` are the numbers of states with a service or a child.
 	count, services, children int
-	// paths holds the possible targets of transitions. all holds the paths of all states.
+	// paths holds the possible targets of transitions. `all` holds the paths of all states.
 	paths, all []string
 	// dropped are the services that the new version removes. In their states, the new version waits for events.
 	dropped []string
@@ -204,7 +204,7 @@ func (d *drawer) definition() statechart.Definition[trail] {
 	return def
 }
 
-// sometimes returns a guard that holds in one of `of` cases.
+// `sometimes` returns a guard that holds in one of `of` cases.
 func (d *drawer) sometimes(of int) statechart.Guard[trail] {
 	which := d.IntN(of)
 	return statechart.If(fmt.Sprintf("%d of %d", which, of), func(c trail) bool { return c.Count%of == which })
@@ -296,7 +296,7 @@ func (d *drawer) serving(s *chartState, target string) {
 		Service: statechart.ServiceFunc(name, func(ctx context.Context, _ trail, call statechart.Call) (result, error) {
 			return d.lab.serve(ctx, kind, call)
 		}),
-		Timeout: 2*time.Second + time.Millisecond, // never equal to a delay, because a seed cannot decide the order within one instant
+		Timeout: 2*time.Second + time.Millisecond, // never equal to a delay, because a seed cannot decide the order of two events at one instant
 		Retry:   statechart.RetryPolicy{Attempts: 1000, Interval: time.Second, IntervalMax: 20 * time.Second},
 		OnDone:  []chartOn{{Target: target, Actions: []chartAction{mark(name + " done")}}},
 		OnError: []chartOn{{Target: "#" + d.name(1), Actions: []chartAction{mark(name + " failed")}}},
@@ -326,7 +326,7 @@ func (d *drawer) waiting(s *chartState) {
 	for _, typ := range outsideEvents {
 		for d.one(2) {
 			t := chartOn{Event: typ, Target: d.target(), Guard: d.guard(), Actions: d.actions(s.ID + " " + typ), Reenter: d.one(8)}
-			if n := len(s.On); n == 0 || s.On[n-1].Event != typ || s.On[n-1].Guard.Name != "" { // A transition after one without a guard is never taken.
+			if n := len(s.On); n == 0 || s.On[n-1].Event != typ || s.On[n-1].Guard.Name != "" { // A transition after an unguarded one is never taken.
 				s.On = append(s.On, t)
 			}
 		}

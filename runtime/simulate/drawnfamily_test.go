@@ -12,7 +12,7 @@ type chartChild = statechart.Child[trail]
 
 const (
 	kidMachine = "kid"
-	// kidsLimit limits an instance's children from actions, and kidsDepth the number of generations.
+	// kidsLimit limits the children that an instance's actions start, and kidsDepth limits the number of generations.
 	kidsLimit = 3
 	kidsDepth = 2
 )

@@ -26,7 +26,7 @@ type realMachine struct {
 	names []string
 	// event draws an event: type and payload.
 	event func(*rand.Rand) map[string]any
-	// waits lists the names that tasks wait under.
+	// `waits` lists the names that tasks wait under.
 	waits []string
 }
 
@@ -132,8 +132,8 @@ var realMachines = []realMachine{
 	},
 }
 
-// outside implements the services of the shipped machines. Its results depend only on the request. The type observed
-// decides whether a call fails.
+// `outside` implements the services of the shipped machines. Its results depend only on the request. The type
+// `observed` decides whether a call fails.
 type outside struct{}
 
 func (outside) Launch(_ context.Context, r job.Request) (job.Runner, error) {

@@ -9,9 +9,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The versions of drawn charts. Version 3 is version 1 with these changes: one state has another name, the context
-// records the migration, and the chart accepts the event on which version 1 fails. Instances with running services may
-// wait for events instead. Version 2 was never deployed, but the migration passes through it.
+// returned stores the result of a service under the key of its call, and returns it. If the service has already
+// returned a result for the key, the method returns that first result.
 const (
 	firstVersion = 1
 	newVersion   = 3

@@ -15,7 +15,7 @@ const flowEnded = "flow.ended"
 
 const flowARN = "arn:aws:states:" + awslocal.Region + ":" + awslocal.Account + ":stateMachine:"
 
-// flows maps the names that charts use for workflows to state machines. The state machine ghost does not exist.
+// flows maps the names that charts use for workflows to state machines. The state machine `ghost` does not exist.
 var flows = map[string]string{"flow": flowARN + "flow", "ghost": flowARN + "ghost"}
 
 // flow ends as its input says: immediately, after a while, with an error, or only at its timeout.

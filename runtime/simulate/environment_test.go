@@ -137,8 +137,8 @@ func (s *simulation) executions(process string, _ func() time.Time) lambda.Handl
 	return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forwarder.Forward))
 }
 
-// function is a Lambda function with its execution environments. The environment for an invocation is chosen while
-// everything else waits, so a seed repeats the choice.
+// function is a Lambda function with its execution environments. The simulation chooses the environment for an
+// invocation while all other goroutines wait. A seed therefore repeats the choice.
 type function struct {
 	simulation *simulation
 	queue      string

@@ -20,7 +20,7 @@ type mortal struct {
 	cloud  *awslocal.Cloud
 
 	mu      sync.Mutex
-	process string // the name of its AWS client; empty before the first invocation
+	process string // the name of the process's AWS client; empty before the first invocation
 	handler awslocal.Invoker
 }
 
@@ -98,7 +98,7 @@ func (f fault) String() string {
 
 // faults counts the AWS calls of processes and hits one of the calls with a fault.
 type faults struct {
-	// at is the number of the call to hit, from 1; 0 hits none.
+	// `at` is the number of the call to hit, from 1; 0 hits none.
 	at   int
 	kind fault
 
@@ -110,11 +110,11 @@ type faults struct {
 
 	mu          sync.Mutex
 	exit        map[string]func() // by process
-	calls       []string          // "sqs.SendMessage"
+	calls       []string          // each call in the form "sqs.SendMessage"
 	processes   int
 	ended       map[string]bool // processes that died, by name
 	invocations map[string]int  // by function
-	lost        int             // all calls so far of the target in `losing`
+	lost        int             // number of calls so far to the target in `losing`
 }
 
 // invoked counts an invocation of a function.

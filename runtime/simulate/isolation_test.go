@@ -132,7 +132,7 @@ func inWard(t *testing.T, o options, test func(w *world, since func(sent map[str
 
 // The function `steadily` sends one event to each good instance every 700 ms, all at the same instant. Every five
 // seconds it also sends the bad event, if any, to the sick instance. It sends the bad event together with the others,
-// in one batch, or 50 ms later if the trouble is apart. It returns the latencies of the good events.
+// in one batch, or 50 ms later if `apart` is set for the trouble. It returns the latencies of the good events.
 func steadily(t *testing.T, batchSize int, bad trouble) (found latencies) {
 	t.Helper()
 	mixed := 0
@@ -218,7 +218,7 @@ func TestTroubleDelaysItsBatchWithinLimits(t *testing.T) {
 	for _, c := range []struct {
 		name, bad string
 		late      bool
-		// first and next are the maximum latencies of the first and the next event of a good instance.
+		// `first` and `next` are the maximum latencies of the first and the next event of a good instance.
 		first, next time.Duration
 	}{
 		{"nothing bad", "", false, 2 * callLatency, 2 * callLatency},

@@ -50,7 +50,7 @@ type moment struct {
 	at time.Duration
 	// webhook arrives at that time, if set.
 	webhook string
-	// state and launches are the values one second later.
+	// `state` and `launches` are the values one second later.
 	state    string
 	launches int
 }

@@ -20,9 +20,9 @@ const (
 	// flaky fails in the first two attempts.
 	flaky
 	alwaysFails
-	// hangs until its timeout.
+	// `hangs` blocks until its timeout.
 	hangs
-	// kills ends its process in the first two attempts.
+	// `kills` ends its process in the first two attempts.
 	kills
 	alwaysKills
 	serviceKinds
@@ -35,18 +35,18 @@ type lab struct {
 	problem  func(format string, args ...any)
 	mu       sync.Mutex
 	tries    map[string]int
-	// finished lists the keys of services that returned, by instance. sealed contains the keys of services that must
+	// finished lists the keys of services that returned, by instance. `sealed` contains the keys of services that must
 	// never run again, because the instance has started another service since.
 	finished map[string][]string
 	sealed   map[string]bool
 	// killers contains the instances whose services killed processes.
 	killers map[string]bool
-	// alone is set if each instance's events come through one queue. Then no two processes work on an instance at once,
-	// unless one of them was frozen.
+	// `alone` is set if each instance's events come through one queue. Then no two processes work on an instance at
+	// once, unless one of them was frozen.
 	alone bool
 	// deploy is called when a service kills its process for the second time.
 	deploy func()
-	// outputs are the results of services by key, and beginnings the start times of instances.
+	// outputs are the results of services by key, and `beginnings` are the start times of instances.
 	outputs    map[string]any
 	beginnings map[string][]time.Time
 }

@@ -26,7 +26,7 @@ type ledger struct {
 	committed map[string]bool
 	// parked holds the reasons of parked messages, by the deduplication ID of the dead letter.
 	parked map[string][]string
-	// abandoned holds the IDs of messages that a queue gave up after too many receives.
+	// abandoned holds the IDs of messages that a queue gave up on after too many receives.
 	abandoned map[string]bool
 	// answered holds the tokens of all answers ever stored.
 	answered map[string]bool
@@ -34,7 +34,7 @@ type ledger struct {
 	parkings map[string]bool
 	// failed holds the derived IDs of effects that were dropped.
 	failed map[string]bool
-	// stored holds the items of instances, reduced to the data that the ledger uses. lost holds the instances whose
+	// stored holds the items of instances, reduced to the data that the ledger uses. `lost` holds the instances whose
 	// items were deleted.
 	stored map[string]stored
 	lost   map[string]bool
@@ -50,7 +50,7 @@ type ledger struct {
 // stored is the ledger's copy of an instance's item.
 type stored struct {
 	createdAt time.Time
-	// since is when the item of this instance was first written.
+	// `since` is the time at which the item of this instance was first written.
 	since    time.Time
 	revision int64
 	// expireAt is when DynamoDB may delete the item, in seconds since 1970; 0 if never.
@@ -64,7 +64,7 @@ type stored struct {
 // accepted is a message that the FIFO queue has accepted.
 type accepted struct {
 	id, queue, sequence, body, sent string
-	// from is the place (queue and sequence number) at which the message was first parked. It is empty unless an
+	// `from` is the place (queue and sequence number) at which the message was first parked. It is empty unless an
 	// operator sent the message again with its attributes.
 	from string
 	// redriven means that an operator sent the message again.
@@ -136,17 +136,17 @@ func (l *ledger) accept(batch events.SQSEvent) {
 	}
 }
 
-// abandon records that a queue gave up a message.
+// abandon records that a queue gave up on a message.
 func (l *ledger) abandon(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.abandoned[id] = true
 }
 
-// passesOver reports whether an instance may skip a message that it has not applied. Either the queue gave up the
-// message, or the message is an event from another instance. In the second case, the queue has given up another copy of
-// the event, or that copy was parked because processes died. If a later event of the same sender was then applied, the
-// remaining copies count as duplicates, until an operator resends one.
+// passesOver reports whether an instance may skip a message that it has not applied. Either the queue gave up on the
+// message, or the message is an event from another instance. In the second case, the queue has given up on another copy
+// of the event, or that copy was parked because processes died. If a later event of the same sender was then applied,
+// the remaining copies count as duplicates, until an operator resends one.
 func (l *ledger) passesOver(message accepted, all []accepted) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,7 +162,7 @@ func (l *ledger) passesOver(message accepted, all []accepted) bool {
 	})
 }
 
-// of returns the messages of an instance by queue, in the order of their acceptance.
+// `of` returns the messages of an instance by queue, in the order of their acceptance.
 func (l *ledger) of(instance string) (queues [][]accepted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -172,7 +172,7 @@ type (
 )
 
 func (v numberAttribute) int() int64 {
-	n, _ := strconv.ParseInt(v.N, 10, 64) // 0 without the attribute
+	n, _ := strconv.ParseInt(v.N, 10, 64) // n is 0 without the attribute.
 	return n
 }
 
@@ -226,7 +226,7 @@ func (s *simulation) recordCommit(call takenCall) {
 			s.problem("%s stores a new send of %s, which was restored, under an ID that was used before: %s", call.process, name, id)
 		}
 		l.committed[shortened(id)] = true
-		l.committed[shortened(id+".failed")] = true // its failure may be reported
+		l.committed[shortened(id+".failed")] = true // the failure of the effect may be reported
 		l.committed[nameEnd(id)] = true
 		switch place := effect.M.Event.M; effect.M.Kind.S {
 		case "park.delivery":

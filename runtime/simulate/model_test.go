@@ -30,8 +30,8 @@ type replay struct {
 	machine     durable.Machine
 	record      instances.Record
 	queues      [][]accepted
-	messages    []accepted // of all queues
-	rescheduled []accepted // by the loop, because they had killed processes
+	messages    []accepted // the messages of all queues
+	rescheduled []accepted // the messages that the loop rescheduled because they had killed processes
 	// tried is shared by all copies of the replay.
 	tried *tried
 
@@ -44,10 +44,10 @@ type replay struct {
 	tokens    map[string]wait            // by token
 	spawned   map[string]json.RawMessage // by name, the input of each child that was requested
 	left      map[string]time.Time       // by name, when the instance stopped waiting for the child
-	// awaited has the workflows whose ends the instance awaits, and asked has all workflows that it has requested. The
-	// keys are suffixes of the executions' names.
+	// awaited has the workflows whose ends the instance awaits, and `asked` has all workflows that it has requested.
+	// The keys are suffixes of the executions' names.
 	awaited, asked                            map[string]string
-	aliases                                   map[string]bool // claimed, and neither lost nor released
+	aliases                                   map[string]bool // the aliases that the instance has claimed and neither lost nor released
 	failures                                  map[string]bool // the effects whose failure the chart received
 	ends                                      map[string]*sfn.DescribeExecutionOutput
 	migrated                                  int  // see trail
@@ -123,7 +123,7 @@ func (r *replay) consume(message accepted) error {
 		return nil
 	}
 	if reason == nil && r.instance == nil && len(reasons) > 0 && !r.beganWith(message) && message.isHopeless() {
-		return nil // the instance that it would start was never stored
+		return nil // the instance that the event would start was never stored
 	}
 	if reason == nil {
 		reason = r.apply(event, message)
@@ -131,7 +131,7 @@ func (r *replay) consume(message accepted) error {
 	if reason == nil {
 		// An event that was parked may be delivered again once its instance exists, or once a version that accepts it
 		// is deployed. That delivery can be applied, unless a commit asked to park the event.
-		isStopped := r.record.Parent != nil && r.instance.Status() != statechart.Active // A start that arrives after the stop stores the child as stopped.
+		isStopped := r.record.Parent != nil && r.instance.Status() != statechart.Active // A start message that arrives after the stop message stores the child as stopped.
 		if len(reasons) > 0 && (r.isParkedByCommit(message) || r.simulation.plan.queues == 1 && !r.isMended(message) && !isStopped) {
 			return fmt.Errorf("it was parked, but can be applied: %s", reasons[0])
 		}
@@ -261,7 +261,7 @@ func (r *replay) apply(event statechart.Event, message accepted) error {
 	case "settle.alias.taken":
 		return r.loseAlias(head.Alias)
 	case "settle.start":
-		return nil // it only starts the instance
+		return nil // the event only starts the instance
 	case "settle.stop":
 		return r.stop()
 	case "settle.child":
@@ -369,10 +369,10 @@ func (r *replay) note(effects []statechart.Effect) {
 			if err := json.Unmarshal(effect.Event, &parked); err != nil {
 				panic(err)
 			}
-			delete(r.seen, parked.ID) // if it is sent again, it must be applied
+			delete(r.seen, parked.ID) // if the event is sent again, it must be applied
 		case statechart.ResolveWaits:
 			if r.failed {
-				effect.Message = "" // it may contain the reason why a service failed
+				effect.Message = "" // the message may contain the reason why a service failed
 			}
 			r.answer(answerOf(effect), func(task wait) bool { return task.name == effect.Name })
 		}

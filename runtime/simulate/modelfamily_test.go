@@ -189,7 +189,7 @@ func (s *simulation) output(name string) json.RawMessage {
 
 // commitWithin is more time than the commit of any step takes. A process may freeze again each time it continues, as
 // often as a run has faults. commitWithin is much shorter than operatorsRound, the interval at which an operator
-// resends messages that a queue gave up.
+// resends messages that a queue gave up on.
 const commitWithin = 2 * time.Hour
 
 // checkFamily checks that parents and children agree about active children: no start, end or stop was lost.
@@ -205,7 +205,7 @@ func (s *simulation) checkFamily(ends []*replay) {
 		for _, ref := range r.instance.Children() {
 			name := r.childName(ref.Key, ref.Machine)
 			if s.ledger.failed[r.name] || s.ledger.failed[name] {
-				continue // the start, or the report of the end, was dropped
+				continue // the start message, or the report of the end, was dropped
 			}
 			if child := byName[name]; child == nil || child.instance == nil || child.instance.Status() != statechart.Active {
 				s.problem("%s waits for its child %s, which does not exist or is not active", r.name, name)
@@ -224,7 +224,7 @@ func (s *simulation) checkFamily(ends []*replay) {
 			continue
 		}
 		if s.ledger.failed[r.record.Parent.Instance] {
-			continue // the stop was dropped
+			continue // the stop message was dropped
 		}
 		if parent == nil || parent.instance == nil || !parent.waitsForChild(r.record.Parent.Child) {
 			s.problem("%s is active, but %s does not wait for it", r.name, r.record.Parent.Instance)

@@ -113,7 +113,7 @@ var errTooManyOrders = fmt.Errorf("the model tried %d orders of the messages, an
 type tried struct {
 	// deadEnds holds the positions without a continuation.
 	deadEnds map[uint64]bool
-	// furthest is the attempt that agrees with the longest part of the history, and failure its difference.
+	// furthest is the attempt that agrees with the longest part of the history, and `failure` is its difference.
 	furthest *replay
 	failure  error
 }
@@ -127,7 +127,7 @@ type choice struct {
 	// begins means that the message started the instance but was applied later. A process that died in between had
 	// stored the instance, and a message of another queue or an operator's change came first.
 	begins bool
-	// abandoned means that the queue gave up the message, or another copy of it, before it was applied.
+	// abandoned means that the queue gave up on the message, or another copy of it, before it was applied.
 	abandoned bool
 	// looked means that the instance learnt from this message that an execution had ended.
 	looked bool
@@ -135,7 +135,7 @@ type choice struct {
 	taken bool
 	// postponed means that the message was not applied, but scheduled again.
 	postponed bool
-	// again means that the message is a duplicate that the instance does not recognise.
+	// `again` means that the message is a duplicate that the instance does not recognise.
 	again bool
 	// unmigrated means that the instance is migrated later.
 	unmigrated bool

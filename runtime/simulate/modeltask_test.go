@@ -21,8 +21,8 @@ type wait struct {
 	at     time.Time
 	// parked means that the task's message was parked, and the task failed.
 	parked bool
-	// forgotten means that an operator has forgotten the instance since. If the queue gave up the task's message, and the
-	// operator sends it again, the instance takes it a second time and finds that the task no longer waits.
+	// forgotten means that an operator has forgotten the instance since. If the queue gave up on the task's message,
+	// and the operator sends it again, the instance takes it a second time and finds that the task no longer waits.
 	forgotten bool
 }
 

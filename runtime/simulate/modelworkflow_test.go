@@ -25,7 +25,7 @@ func nameEnd(id string) string {
 func endOfName(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }
 
 // endOfExecution applies the end of an execution, if the instance still waits for it. A message that polls the
-// execution applies the end only if looked is set, because the history does not show which message applied it.
+// execution applies the end only if `looked` is set, because the history does not show which message applied it.
 func (r *replay) endOfExecution(message accepted, looked bool) error {
 	var received struct {
 		Type, Execution string

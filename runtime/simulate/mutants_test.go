@@ -16,7 +16,7 @@ var simulateMutants = flag.String("simulate.mutants", "", "build the runtime wit
 
 // mutant is a deliberate defect of the runtime: a text in a file, and its replacement.
 type mutant struct {
-	// name describes the defect. breaks names the promise that the defect breaks.
+	// name describes the defect. `breaks` names the promise that the defect breaks.
 	name, breaks   string
 	file, old, new string
 }

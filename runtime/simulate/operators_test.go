@@ -31,7 +31,7 @@ type operated struct {
 	isDone   bool
 	// revision is the only revision that the operator changes; 0 means any.
 	revision int64
-	// machines are the machines of the command's last try. before is the record that a forget erases.
+	// machines are the machines of the command's last try. `before` is the record that a forget erases.
 	machines *durable.Machines
 	before   instances.Record
 }

@@ -24,9 +24,10 @@ const nightly = "pipeline/sales.daily.2000-01-01"
 // plant implements the services of a pipeline: its data, its jobs and the receiver of its alerts. It uses the clock of
 // the bubble, which starts at midnight of January 1, 2000, UTC.
 type plant struct {
-	// dataAfter is when the data is ready, and triggerAfter when jobs can be started. Both count from began.
+	// dataAfter is the time at which the data is ready, and triggerAfter is the time from which jobs can be started.
+	// Both count from `began`.
 	dataAfter, triggerAfter time.Duration
-	// jobTakes is the running time of the job, and status its end.
+	// jobTakes is the running time of the job, and `status` is its end.
 	jobTakes time.Duration
 	status   pipeline.JobStatus
 	// evaluateErr and publishErr are the errors of the calls.

@@ -20,7 +20,7 @@ import (
 // plan is the plan of a simulation, including the aim of its faults.
 type plan struct {
 	machines []func(l *lab, version int) durable.Machine
-	// deploy is when new versions of the machines are deployed; 0 means never. If besides is set, the old versions
+	// deploy is when new versions of the machines are deployed; 0 means never. If `besides` is set, the old versions
 	// stay hosted; otherwise instances are migrated.
 	deploy  time.Duration
 	besides bool
@@ -36,10 +36,10 @@ type plan struct {
 	hopeless bool
 	// denies means that permissions are missing for a while.
 	denies bool
-	// redriven means that an operator sends parked messages again. attributed means that the resent messages keep their
-	// message attributes.
+	// redriven means that an operator sends parked messages again. `attributed` means that the resent messages keep
+	// their message attributes.
 	redriven, attributed bool
-	// receivesMax is the number of receives after which a queue gives up a message: it moves the message to the
+	// receivesMax is the number of receives after which a queue gives up on a message: it moves the message to the
 	// dead-letter queue. 0 means never. An operator sends the message again.
 	receivesMax int
 	// skewed means that the clocks of processes are off.
@@ -55,7 +55,7 @@ type plan struct {
 	lag time.Duration
 	// latencies means that calls take up to latencyMax.
 	latencies bool
-	// hangs means that calls may never get a response. attemptTimeout is how long a client waits for a response; 0
+	// `hangs` means that calls may never get a response. attemptTimeout is how long a client waits for a response; 0
 	// means until its context ends.
 	hangs          bool
 	attemptTimeout time.Duration
@@ -83,7 +83,7 @@ type plan struct {
 
 // sending is an event that a producer sends.
 type sending struct {
-	after    time.Duration // after the previous one
+	after    time.Duration // the time after the previous event
 	instance string
 	queue    int
 	body     string
@@ -123,7 +123,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	if p.aim.givesUp {
 		p.queues, p.receivesMax, p.denies = 1, 4, false
 	}
-	if p.longOutboxes { // the history does not show which of dozens of equal sends the queue has given up
+	if p.longOutboxes { // the history does not show which of dozens of equal sends the queue has given up on
 		p.receivesMax = 0
 	}
 	machines, count := 1+rng.IntN(2), 1+rng.IntN(4)
@@ -141,7 +141,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 		family, flows = false, false
 	}
 	if p.operators = p.operators && p.retention == 0 && !p.restores; p.operators {
-		p.ttlDelay = 30 * 400 * 24 * time.Hour // after the end of the run, because an instance has only one life in the model
+		p.ttlDelay = 30 * 400 * 24 * time.Hour // DynamoDB deletes items only after the run: an instance has only one life in the model.
 	}
 	var names []string
 	names = append(names, waitNames...)
@@ -191,7 +191,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	return p
 }
 
-// drawSending draws an event. If the queues give up messages, every event has an ID.
+// drawSending draws an event. If the queues give up on messages, every event has an ID.
 func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 	s := sending{instance: p.instances[rng.IntN(len(p.instances))]}
 	switch rng.IntN(6) {
@@ -303,7 +303,7 @@ func (s *simulation) waitFor(number int, one waiting) {
 // redrivenPrefix is the prefix of an operator's deduplication IDs.
 const redrivenPrefix = "redriven-"
 
-// redrive empties the dead-letter queue as an operator does: it resends each message that the queue gave up. If
+// redrive empties the dead-letter queue as an operator does: it resends each message that the queue gave up on. If
 // parkedToo is set, it also resends parked messages.
 func (s *simulation) redrive(parkedToo bool) {
 	client := sqs.NewFromConfig(s.truth())
@@ -321,7 +321,7 @@ func (s *simulation) redrive(parkedToo bool) {
 		}
 		message := got.Messages[0]
 		// Do not decide by the message attributes. A parked message has them. An operator may have resent it with them,
-		// and then the queue may have given up that copy.
+		// and then the queue may have given up on that copy.
 		wasParked := strings.HasPrefix(message.Attributes["MessageDeduplicationId"], "parked-")
 		if !wasParked {
 			s.ledger.abandon(*message.MessageId)
@@ -351,7 +351,7 @@ func (s *simulation) redrive(parkedToo bool) {
 // operatorsRound is how often an operator checks the dead-letter queue, which keeps messages for 14 days.
 const operatorsRound = 10 * 24 * time.Hour
 
-// operate resends the messages that a queue gave up, until ctx ends.
+// operate resends the messages that a queue gave up on, until ctx ends.
 func (s *simulation) operate(ctx context.Context) {
 	round := time.NewTicker(operatorsRound)
 	defer round.Stop()

@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// alarm is the context of a chart that answers a task at its own time, and counts the reports that the task no longer
-// waits.
+// alarm is the context of a chart that answers a task at a time that it chooses itself, and counts the reports that the
+// task no longer waits.
 type alarm struct {
 	Expired int `json:"expired"`
 }

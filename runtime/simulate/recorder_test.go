@@ -16,7 +16,7 @@ type recorder struct {
 	calls []string
 	keys  map[string]string
 	codes map[string]string // by address, the code of the last mail
-	// jobs are the jobs of enrich's third party, by subject. submitting is called during Submit.
+	// jobs are the jobs of enrich's third party, by subject. `submitting` is called during Submit.
 	jobs       map[string]enrich.Job
 	submitting func(enrich.Job) error
 }

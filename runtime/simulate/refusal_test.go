@@ -103,8 +103,8 @@ type letter struct {
 	Bytes int    `json:"bytes"`
 }
 
-// posting hosts the chart of post. The event post sends a letter to its receiver, and a short copy to posting/archive.
-// The letter is longer than the copy by the requested number of bytes.
+// posting hosts the chart of post. The event "post" sends a letter to its receiver, and a short copy to
+// posting/archive. The letter is longer than the copy by the requested number of bytes.
 func posting() durable.Machine {
 	type on = statechart.Transition[post]
 	type do = []statechart.Action[post]
@@ -192,7 +192,7 @@ func TestAPermanentlyFailedEffectBlocksNothing(t *testing.T) {
 		refuse  func(operation, body string) string
 		prepare func(w *world)
 		event   string
-		after   time.Duration // the minimum time until the effect is dropped; within is the maximum
+		after   time.Duration // the minimum time until the effect is dropped; `within` is the maximum
 		within  time.Duration
 		want    string
 		archive string

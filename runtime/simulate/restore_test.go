@@ -27,7 +27,7 @@ import (
 // restored is a restored instance.
 type restored struct {
 	at time.Time
-	// history is the length of the backup's history. watermark is the backup's watermark.
+	// history is the length of the backup's history. `watermark` is the backup's watermark.
 	history   int
 	watermark map[string]string
 	// steps is the step count after rearming; 0 if rearming changed nothing.
@@ -251,7 +251,7 @@ func (r *replay) rearm() {
 	if err != nil {
 		panic(fmt.Sprintf("rearming %s in the model: %v", r.name, err))
 	}
-	if steps == one.steps { // otherwise it was rearmed before
+	if steps == one.steps { // otherwise the instance was rearmed before
 		r.instance = r.restored(snapshot)
 	}
 }

@@ -21,7 +21,8 @@ import (
 
 // The stacks with the functions' roles.
 var (
-	// plain is the template's stack. starting is the same stack, with permission for the consumer to start workflows.
+	// `plain` is the template's stack. `starting` is the same stack, with permission for the consumer to start
+	// workflows.
 	plain, starting *guard.Roles
 	// ofTwoQueues is the role of a consumer with a second queue.
 	ofTwoQueues *guard.Guard
@@ -64,7 +65,7 @@ func stackOfTests() infra.Stack {
 		Name: "settle", Account: awslocal.Account, Region: awslocal.Region,
 		Values: map[string]string{
 			"Table": table, "DeadLetterQueue.Arn": arnOfQueues + deadLetterName, "SchedulerRole.Arn": anyRole,
-			"AWS::StackName":      "default", // it is also the name of the schedule group
+			"AWS::StackName":      "default", // The stack's name is also the name of the schedule group.
 			"EnrichWorkflow.Name": "enrich", "JobWorkflow.Name": "job", "JobRelaunchWorkflow.Name": "job-relaunch",
 			"PipelineWorkflow.Name": "pipeline", "UploadSalesWorkflow.Name": "upload-sales", "UploadWarehouseWorkflow.Name": "upload-warehouse",
 		},
@@ -121,7 +122,7 @@ func judgeRoles(whole bool) error {
 	return nil
 }
 
-// by returns the configuration of clients with the role of a function.
+// `by` returns the configuration of clients with the role of a function.
 func (w *world) by(function string, config aws.Config) aws.Config {
 	switch {
 	case w.roles != nil:
@@ -134,7 +135,7 @@ func (w *world) by(function string, config aws.Config) aws.Config {
 	return config
 }
 
-// by returns the configuration of a process's SDK clients, with the role of a function.
+// `by` returns the configuration of a process's SDK clients, with the role of a function.
 func (s *simulation) by(function, process string) aws.Config {
 	config := s.client(process)
 	if function == "consumer" && s.plan.queues > 1 {

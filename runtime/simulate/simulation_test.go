@@ -52,8 +52,8 @@ type simulation struct {
 	seed     uint64
 	director *director
 	lab      *lab
-	// machines has the first versions of the machines, and deployed the machines after the deployment. versions has all
-	// versions, by machine ID.
+	// machines has the first versions of the machines, and `deployed` has the machines after the deployment. `versions`
+	// has all versions, by machine ID.
 	machines, deployed *durable.Machines
 	versions           map[string][]durable.Machine
 	deployAt           time.Time // guarded by mu
@@ -64,7 +64,7 @@ type simulation struct {
 	operations map[string]*operated
 	arrivals   map[string]string // the receiver of each send that a queue accepted, by event ID
 
-	// untilStopped ends when an operator stops the consumer. stopped waits for its invocations. restarted is closed
+	// untilStopped ends when an operator stops the consumer. `stopped` waits for its invocations. `restarted` is closed
 	// when the consumer starts again.
 	untilStopped context.Context
 	stop         context.CancelFunc
@@ -75,7 +75,7 @@ type simulation struct {
 	deadLetterURL, delayURL, executionsURL string
 
 	mu       sync.Mutex
-	redriven int // the number of messages
+	redriven int // the number of redriven messages
 	problems []string
 }
 
@@ -346,5 +346,5 @@ func (s *simulation) feed(ctx context.Context, f *function, concurrency int) {
 	}
 }
 
-// first returns the first n elements.
+// `first` returns the first n elements.
 func first[E any](s []E, n int) []E { return s[:min(n, len(s))] }

@@ -12,7 +12,7 @@ var simulateStrain = flag.String("simulate.strain", "", "give each run exactly t
 // strain is a condition that makes a whole run harder than faults of single calls do. It uses behaviour that an AWS
 // document allows, even if it is rare.
 type strain struct {
-	// kind and text are for the tally. document is the AWS document.
+	// `kind` and `text` are for the tally. `document` is the AWS document.
 	kind, text, document string
 	// One run in oneIn has the strain; 0 disables it.
 	oneIn int
@@ -42,8 +42,8 @@ var strains = []strain{
 			}
 		}
 		p.config.AcknowledgeAfter = anyOf(rng, 0, time.Millisecond, time.Minute)
-		// An answer must not be given up while reads of the history lag. So the wait is longer than the lag, even if
-		// two clocks with errors measure it.
+		// The loop must not give up on an answer while reads of the history lag. So the wait is longer than the lag,
+		// even if two clocks with errors measure it.
 		p.config.DeniedWaitMax = anyOf(rng, 0, time.Second+p.lag+2*clockSkewMax)
 		for _, limit := range []*int{&p.config.SendersMax, &p.config.OutboxMax, &p.config.AloneAfter} {
 			if rng.IntN(2) == 0 {

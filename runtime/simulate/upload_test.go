@@ -256,7 +256,7 @@ func TestWorkflowsWaitLongerThanTheWindowButNotForever(t *testing.T) {
 			w.startWorkflow("upload-sales.asl.json", "sales", month):         "Sales Outcome Missing",
 		}
 		forgotten := *w
-		forgotten.queueURL = w.deadLetterURL // no consumer reads it
+		forgotten.queueURL = w.deadLetterURL // no consumer reads this queue
 		executions[forgotten.startWorkflow("upload-warehouse.asl.json", "forgotten", month)] = "Warehouse NobodyAnswered"
 		executions[forgotten.startWorkflow("upload-sales.asl.json", "forgotten", month)] = "Sales NobodyAnswered"
 		time.Sleep(14 * 24 * time.Hour)

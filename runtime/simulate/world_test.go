@@ -74,7 +74,7 @@ type options struct {
 	faults *faults
 	// sdkRetries lets the SDK clients of consumer and forwarder retry failed calls, as in production.
 	sdkRetries bool
-	// more are machines to host besides job, signup and enrich.
+	// `more` are machines to host besides job, signup and enrich.
 	more []durable.Machine
 	// job configures the machine job.
 	job job.Config
@@ -110,7 +110,7 @@ func inWorld(t *testing.T, o options, test func(w *world)) {
 		w.create(o)
 		ctx, stop := context.WithCancel(t.Context())
 		var polls sync.WaitGroup
-		defer polls.Wait() // also after a Fatal, because polls would keep the bubble alive forever
+		defer polls.Wait() // This also runs after a Fatal, because polls would keep the bubble alive forever.
 		defer stop()
 		polls.Go(func() { w.poll(ctx, queueName, func() awslocal.Invoker { return w.consumer(o) }) })
 		polls.Go(func() { w.poll(ctx, delayName, func() awslocal.Invoker { return w.forwarder(o) }) })
@@ -328,7 +328,7 @@ func (w *world) await(instance, state string, more ...func(instances.Record) boo
 	return instances.Record{}
 }
 
-// deadLetters counts the messages that were parked, or that the queue gave up.
+// deadLetters counts the messages that were parked, or that the queue gave up on.
 func (w *world) deadLetters() string {
 	w.t.Helper()
 	attributes, err := sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true)).GetQueueAttributes(w.t.Context(), &sqs.GetQueueAttributesInput{

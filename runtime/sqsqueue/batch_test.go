@@ -23,7 +23,7 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// wire is an HTTP client in front of the local SQS that records the calls. If reply is set, wire answers
+// wire is an HTTP client in front of the local SQS that records the calls. If `reply` is set, the client answers
 // SendMessageBatch with it.
 type wire struct {
 	next    aws.HTTPClient

@@ -17,7 +17,7 @@ type Action[C any] struct {
 	// Params holds the JSON parameters of an action read from a document. Exporters write them back.
 	Params json.RawMessage
 	// The zero-length array makes Action[C] a distinct type for each C. Without it, all instantiations would share one
-	// underlying type and convert to each other.
+	// underlying type and could be converted to each other.
 	_ [0]func(C)
 	actionBody
 }
@@ -28,14 +28,14 @@ type actionBody struct {
 	// An action that needs only the context has `update` instead of `run`. An action that cannot fail has `assign`.
 	update func(erased)
 	assign func(erased, *Event)
-	// payload is the event payload type that the action expects. Nil accepts any event.
+	// payload is the type of event payload that the action expects. If it is nil, the action accepts any event.
 	payload reflect.Type
-	// raises is the event type that the action raises. sends is the event type that it sends to the chart itself after
-	// a delay. Empty means none.
+	// raises is the type of the event that the action raises. `sends` is the type of the event that the action sends to
+	// its own chart after a delay. Empty means none.
 	raises, sends string
 	// carries is the payload type of the raised event, or nil for no payload.
 	carries reflect.Type
-	// child is the ID of the child instance that the action refers to. spawns is set if the action starts that child.
+	// child is the ID of the child instance that the action refers to. `spawns` is set if the action starts that child.
 	child  string
 	spawns bool
 	// enqueues is set for EnqueueActions. Its requests are known only at run time, and its function may test active
@@ -108,7 +108,8 @@ func Raise[C any](typ string) Action[C] {
 	}}}
 }
 
-// RaiseWith is Raise with a payload. A json.RawMessage is decoded as the type that the chart declares.
+// RaiseWith is Raise with a payload. A payload of type json.RawMessage is decoded as the type that the chart declares
+// for the event.
 func RaiseWith[C, P any](typ string, payload func(C, Event) P) Action[C] {
 	run := func(x *interpreter) error {
 		x.raise(Event{Type: typ, Payload: payload(*contextOf[C](x), *x.event)})
@@ -185,9 +186,9 @@ func payloadMismatch[E any](event Event) error {
 // Guard is a named condition of a transition. The zero value always holds.
 type Guard[C any] struct {
 	Name   string          // for errors, traces and graphs
-	Params json.RawMessage // as Action.Params
+	Params json.RawMessage // like Action.Params
 	guardBody
-	// of holds the operands of And, Or and Not.
+	// `of` holds the operands of And, Or and Not.
 	of []Guard[C]
 }
 
@@ -195,9 +196,9 @@ type Guard[C any] struct {
 type guardBody struct {
 	test    func(*interpreter) (bool, error)
 	payload reflect.Type
-	// in is the path of the state that an In guard tests. checkCode checks that the state exists.
+	// `in` is the path of the state that an In guard tests. checkCode checks that the state exists.
 	in string
-	// made names the constructor.
+	// made names the constructor that made the guard.
 	made outline.Constructor
 }
 
@@ -207,7 +208,7 @@ func When[C, E any](name string, fn func(C, E) bool) Guard[C] {
 	if fn == nil {
 		return Guard[C]{Name: name}
 	}
-	if fn, ok := any(fn).(func(C, Event) bool); ok { // Avoids TryWhen, which would copy the large event.
+	if fn, ok := any(fn).(func(C, Event) bool); ok { // This avoids TryWhen, which would copy the large event.
 		return Guard[C]{Name: name, guardBody: guardBody{test: func(x *interpreter) (bool, error) { return fn(*contextOf[C](x), *x.event), nil }}}
 	}
 	return TryWhen(name, func(c C, e E) (bool, error) { return fn(c, e), nil })

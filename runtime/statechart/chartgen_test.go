@@ -14,7 +14,7 @@ import (
 // generator draws charts that compile. For each state ID, the event to.ID leads from anywhere to that state.
 type generator struct {
 	t *rapid.T
-	// all holds the IDs of the states, which are unique within the chart.
+	// `all` holds the IDs of the states, which are unique within the chart.
 	all       []string
 	parallels []*S
 }
@@ -147,7 +147,7 @@ func (g *generator) connect(states []S) {
 		}
 		for k := range s.On {
 			if t := &s.On[k]; t.Event == "*" && len(s.OnDone)+len(s.Invoke) > 0 && t.Guard.Name == "" {
-				t.Guard = below(8) // Otherwise it shadows the done events.
+				t.Guard = below(8) // Without a guard, the wildcard would shadow the done events.
 			}
 		}
 	}
@@ -200,8 +200,8 @@ func (g *generator) target() string {
 	}
 }
 
-// below draws the state or a descendant. It draws no history state, because one history state may stand for the targets
-// in both regions.
+// `below` draws the given state or one of its descendants. It draws no history state, because one history state may
+// stand for the targets in both regions.
 func (g *generator) below(s S) string {
 	if len(s.States) == 0 || g.one(2, "here") {
 		return s.ID

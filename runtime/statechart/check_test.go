@@ -10,8 +10,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// flawed builds a valid chart with the states wait and next, in which GO leads from wait to next. It returns the chart
-// after the test's change.
+// flawed builds a valid chart in which GO leads from the state `wait` to the state `next`. It applies the test's change
+// to the chart and returns it.
 func flawed(change func(d *Def, wait, next *S)) Def {
 	def := Def{ID: "c", Version: 1, Initial: "wait", Payloads: statechart.Payloads{"GO": statechart.NoPayload()}, States: []S{
 		{ID: "wait", Tags: settled, On: []On{{Event: "GO", Target: "next"}}},
@@ -149,8 +149,8 @@ func TestTargetsAreChecked(t *testing.T) {
 	to := func(target string) func(*Def, *S, *S) {
 		return func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "GO", Target: target}) }
 	}
-	// twins returns a change that makes next a parallel state with two regions. The children of both regions have the same
-	// IDs, and each region has a history state.
+	// twins returns a change that makes `next` a parallel state with two regions. The children of both regions have the
+	// same IDs, and each region has a history state.
 	twins := func(target string) func(*Def, *S, *S) {
 		return func(_ *Def, wait, next *S) {
 			region := func(id string) S {

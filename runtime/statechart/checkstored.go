@@ -18,8 +18,9 @@ func (c *compiler) checkStored(context reflect.Type) {
 	w.visit(context, true)
 }
 
-// storedType is a type that occurs in the context. The field addressable reports whether its values there are
-// addressable. Marshal methods with pointer receivers apply only to addressable values. Map values are not addressable.
+// storedType is a type that occurs in the context. The field addressable reports whether the type's values at that
+// place are addressable. Marshal methods with pointer receivers apply only to addressable values. Map values are not
+// addressable.
 type storedType struct {
 	typ         reflect.Type
 	addressable bool
@@ -70,7 +71,7 @@ type storedField struct {
 }
 
 // collect appends the fields that encoding/json considers, including fields of embedded structs, and records a finding
-// for each other field. outer holds the enclosing structs.
+// for each other field. `outer` holds the enclosing structs.
 func (w *storedWalk) collect(typ reflect.Type, outer []reflect.Type, into *[]storedField) {
 	for _, around := range outer {
 		if around == typ {
@@ -106,8 +107,8 @@ func (w *storedWalk) collect(typ reflect.Type, outer []reflect.Type, into *[]sto
 	}
 }
 
-// hidden reports whether another field takes the key. The shallowest field wins, and among equally deep fields, the
-// field with a tag. If several remain, none is encoded.
+// hidden reports whether encoding/json encodes another field under the same key. The shallowest field wins. Among
+// equally deep fields, a field with a tag wins. If several fields remain, encoding/json encodes none of them.
 func (f *storedField) hidden(among []storedField) bool {
 	for i := range among {
 		other := &among[i]

@@ -22,9 +22,9 @@ type Child[C any] struct {
 	Machine string
 	// Input returns the input of the child, which must marshal to JSON. Nil means no input.
 	Input       func(C, Event) any
-	InputParams json.RawMessage // as Action.Params
-	OnDone      []Transition[C] // with the child's output (json.RawMessage)
-	OnError     []Transition[C] // with a ChildError, if the child cannot start, an operator ends it, or its output is too large
+	InputParams json.RawMessage // like Action.Params
+	OnDone      []Transition[C] // taken with the child's output (json.RawMessage)
+	OnError     []Transition[C] // taken with a ChildError, if the child cannot start, an operator ends it, or its output is too large
 }
 
 // ChildError is the payload of error.child.ID.
@@ -45,7 +45,7 @@ type ChildRef struct {
 	State string
 }
 
-// Done returns the event that reports the end of a child. output may be nil.
+// Done returns the event that reports the end of a child. `output` may be nil.
 func (r ChildRef) Done(output json.RawMessage) Event {
 	return Event{Type: doneChildPrefix + r.ID, Invocation: r.Key, Payload: output}
 }

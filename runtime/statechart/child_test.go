@@ -21,8 +21,8 @@ var (
 // inputN returns the counter as the input of a child.
 func inputN(c trace, _ Event) any { return map[string]int{"n": c.N} }
 
-// parenting returns a chart with two children. The state p invokes one, and actions of the root spawn, stop and message
-// the other, w.
+// parenting returns a chart with two children. The state p invokes the first one. Actions of the root spawn, stop and
+// message the second one, w.
 func parenting() Def {
 	hello := statechart.SendToChild("w", "HELLO", func(trace, Event) any { return map[string]int{"n": 1} })
 	return Def{Initial: "a", States: []S{

@@ -23,7 +23,7 @@ func contextCloner[C any]() (func(C) C, error) {
 	}, nil
 }
 
-// flatType reports whether assignment copies a value of the type completely. known caches results. A recursive type
+// flatType reports whether assignment copies a value of the type completely. `known` caches results. A recursive type
 // contains itself through a pointer, a slice or a map, and none of these is flat.
 func flatType(typ reflect.Type, known map[reflect.Type]bool) (flat bool, err error) {
 	if typ == reflect.TypeFor[time.Time]() {

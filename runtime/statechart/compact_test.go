@@ -169,7 +169,7 @@ func TestFastParserAgreesWithEncodingJSONOnUnusualMembers(t *testing.T) {
 //
 //nolint:paralleltest // Other tests' allocations would be counted.
 func TestRestoreUsesTheFastParser(t *testing.T) {
-	const allocationsMax = 20 // mostly for the context
+	const allocationsMax = 20 // most of them are for the context
 	chart := written(t)
 	for _, data := range writtenSnapshots(t, chart) {
 		got := testing.AllocsPerRun(20, func() {

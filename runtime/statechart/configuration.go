@@ -11,7 +11,7 @@ const leavesInline = 7
 //
 // Copies share the slice that the field many points to. Clone a configuration before you change it.
 type configuration struct {
-	// few holds the leaves in ascending order, and count is their number. Both are unused if many is set.
+	// few holds the leaves in ascending order, and `count` is their number. Both are unused if `many` is set.
 	few   [leavesInline]uint16
 	count uint16
 	many  *[]uint16
@@ -25,7 +25,7 @@ func (c *configuration) leaves() []uint16 {
 	return c.few[:c.count]
 }
 
-// only returns the leaf if there is exactly one, or else -1.
+// `only` returns the single leaf, or -1 if the configuration does not have exactly one leaf.
 func (c *configuration) only() int {
 	if c.count != 1 || c.many != nil {
 		return -1
@@ -47,8 +47,8 @@ func (c *configuration) clone() configuration {
 	return copied
 }
 
-// lastWithin returns the last leaf between low and high inclusive, or -1. Called with the index of a state and of its
-// last descendant, it tests whether the state is active.
+// lastWithin returns the last leaf between `low` and `high` inclusive, or -1. Called with the index of a state and of
+// its last descendant, it tests whether the state is active.
 func (c *configuration) lastWithin(low, high int) int {
 	leaves := c.leaves()
 	if len(leaves) > leavesInline {
@@ -129,7 +129,7 @@ func (c *chart) active(configuration *configuration) []int {
 	previous := -1
 	for _, leaf := range configuration.leaves() {
 		from := len(active)
-		for i := int(leaf); i > previous; i = c.nodes[i].parent { // Stops at ancestors shared with the previous leaf.
+		for i := int(leaf); i > previous; i = c.nodes[i].parent { // The loop stops at ancestors shared with the previous leaf.
 			active = append(active, i)
 		}
 		slices.Reverse(active[from:])

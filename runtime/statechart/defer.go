@@ -14,7 +14,7 @@ import (
 //
 // Once the configuration is settled, the oldest event that is no longer deferred is replayed within the same step, then
 // the next one. If a replayed event fails, its macrostep is rolled back and the event becomes a ParkEvent effect. The
-// event whose step replays it does not fail.
+// event that triggered the step does not fail.
 type Deferred struct {
 	Type  string
 	ID    string          // the producer's event ID, or empty
@@ -90,7 +90,7 @@ func (x *interpreter) replay() error {
 		deferred := x.snapshot.Deferred[k]
 		x.writable().Deferred = slices.Delete(slices.Clone(x.snapshot.Deferred), k, k+1)
 		if err := x.replayOne(); err != nil {
-			x.parked++ // ParkEvent effects do not count towards EffectsMax. There are at most DeferredMax.
+			x.parked++ // ParkEvent effects do not count towards EffectsMax. There are at most DeferredMax of them.
 			x.effects = append(x.effects, Effect{ID: x.nextID(), Kind: ParkEvent, Event: withEventID(deferred), Message: cut(err.Error(), ReasonBytesMax)})
 		}
 	}
@@ -112,7 +112,7 @@ func (x *interpreter) selectSafely() (err error) {
 func (x *interpreter) replayOne() (err error) {
 	snapshot, effects, report := x.snapshot, slices.Clone(x.effects), x.onMicrostep
 	restore := x.chart.contexts.keep(x.context)
-	var reported []Microstep // reported once the macrostep succeeds
+	var reported []Microstep // the microsteps to report once the macrostep succeeds
 	if report != nil {
 		x.onMicrostep = func(m Microstep) { reported = append(reported, m) }
 	}
@@ -162,7 +162,7 @@ func withEventID(deferred Deferred) json.RawMessage {
 		return deferred.Event
 	}
 	var fields map[string]json.RawMessage
-	if json.Unmarshal(deferred.Event, &fields) != nil { // encodeEvent wrote it, so this does not happen.
+	if json.Unmarshal(deferred.Event, &fields) != nil { // encodeEvent wrote the event, so decoding cannot fail.
 		return deferred.Event
 	}
 	fields["$id"], _ = json.Marshal(deferred.ID) // Marshalling a string cannot fail.

@@ -110,7 +110,7 @@ func TestParkedEventsDoNotCountTowardsEffectsMax(t *testing.T) {
 		}
 	}
 	equal(t, "lines", kinds[statechart.LogMessage], statechart.EffectsMax)
-	equal(t, "parked", kinds[statechart.ParkEvent], 2) // D fails, and the line of F exceeds EffectsMax.
+	equal(t, "parked", kinds[statechart.ParkEvent], 2) // D fails, and the line that F logs exceeds EffectsMax.
 }
 
 func TestRolledBackReplayIsNotTraced(t *testing.T) {

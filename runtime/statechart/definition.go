@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/internal/foreign"
 )
 
-// A step that exceeds a limit fails and names it. Long reasons are truncated.
+// A step that exceeds a limit fails and names the limit. Long reasons are cut.
 const (
 	MicrostepsMax        = 1000    // microsteps per event
 	NestingDepthMax      = 32      // nesting depth of states, where the root has depth 0
@@ -38,7 +38,7 @@ type Definition[C any] struct {
 	Context func(Start) C
 	// Output returns the output of a finished instance. Nil means the output of its top-level final state.
 	Output                      func(C, Event) any
-	ContextParams, OutputParams json.RawMessage // of Context and Output, as Action.Params
+	ContextParams, OutputParams json.RawMessage // the parameters of Context and Output, like Action.Params
 	// Foreign is set by xstatejson.Foreign for a chart of another interpreter. Leave it nil.
 	Foreign *foreign.Document
 
@@ -48,7 +48,7 @@ type Definition[C any] struct {
 	Parallel     bool
 	States       []State[C]
 	DefaultEntry []Action[C]
-	Tags         []string // without Settled: only atomic states wait
+	Tags         []string // must not contain Settled, because only atomic states wait
 	Entry        []Action[C]
 	Exit         []Action[C]
 	On           []Transition[C]
@@ -95,8 +95,8 @@ type State[C any] struct {
 	Tags   []string
 	Entry  []Action[C]
 	Exit   []Action[C]
-	On     []Transition[C] // on events; the first that matches and whose guard holds is taken
-	Always []Transition[C] // eventless; each is taken as soon as its guard holds
+	On     []Transition[C] // transitions on events; the first that matches and whose guard holds is taken
+	Always []Transition[C] // eventless transitions; each is taken as soon as its guard holds
 	After  []After[C]
 	// Invoke and Children hold the services and child instances that run while the state is active. A settled state
 	// has no services.
@@ -112,7 +112,7 @@ type State[C any] struct {
 	// Output returns the output of a final state. It becomes the payload of the parent's done event or, at the top
 	// level, the output of the chart.
 	Output       func(C, Event) any
-	OutputParams json.RawMessage // as Action.Params
+	OutputParams json.RawMessage // like Action.Params
 	Doc          string          // one sentence, shown in diagrams
 	Meta         any             // JSON data for tools that display instances: see Snapshot.Meta
 }
@@ -158,8 +158,8 @@ type Invoke[C any] struct {
 	// ID for the root state.
 	ID      string
 	Service Service[C]
-	Timeout time.Duration // of one attempt; zero means the host's limit
+	Timeout time.Duration // the limit of one attempt; zero means the host's limit
 	Retry   RetryPolicy
-	OnDone  []Transition[C] // with the result of the service
-	OnError []Transition[C] // with a ServiceError, after a permanent error or the last attempt
+	OnDone  []Transition[C] // taken with the result of the service
+	OnError []Transition[C] // taken with a ServiceError, after a permanent error or the last attempt
 }

@@ -9,7 +9,7 @@ import (
 // and must not be changed.
 type Description struct {
 	States []StateInfo // the chart itself, then its states in document order
-	Tags   []string    // of all states, sorted
+	Tags   []string    // the tags of all states, sorted
 	// Payloads maps the event types from outside to the payload types that Decode returns, or nil for no payload.
 	Payloads      map[string]reflect.Type
 	OldestVersion int      // the lowest version whose snapshots Restore reads

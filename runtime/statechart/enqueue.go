@@ -7,7 +7,7 @@ import (
 )
 
 // EnqueueActions returns an action that decides at run time which actions to perform (enqueueActions in XState v5).
-// Prefer other constructors where they suffice: Compile checks the events of these. See TryAssign for E and errors.
+// Prefer other constructors where they suffice: Compile checks their events. See TryAssign for E and errors.
 func EnqueueActions[C, E any](name string, fn func(c *C, e E, enqueue Enqueue) error) Action[C] {
 	if fn == nil {
 		return Action[C]{Name: name}

@@ -15,7 +15,7 @@ func contextOf[C any](x *interpreter) *C { return x.context.(*C) }
 // contexts holds the operations on a chart's contexts.
 type contexts struct {
 	typ reflect.Type
-	// own replaces the context by a copy that may be changed. It is nil if plain assignment is a full copy.
+	// `own` replaces the context by a copy that may be changed. It is nil if plain assignment is a full copy.
 	own func(erased)
 	// keep saves the value of a context and returns a function that restores it.
 	keep func(erased) (restore func())
@@ -49,7 +49,7 @@ type stateList struct {
 	length int
 }
 
-// eraseStates converts a list of states. begun maps each list whose conversion has begun to its result. A definition
+// eraseStates converts a list of states. `begun` maps each list whose conversion has begun to its result. A definition
 // that contains itself stays cyclic, and the compiler rejects it because of its depth.
 func eraseStates[C any](states []State[C], begun map[stateList][]State[erased]) []State[erased] {
 	if len(states) == 0 {

@@ -33,7 +33,7 @@ func TestErasingLosesNothing(t *testing.T) {
 	}
 }
 
-// filling fills a value. Strings and functions get the path of their field, and numbers a distinct value.
+// filling fills a value. Each string and each function gets the path of its field. Each number gets a distinct value.
 type filling struct {
 	truth   func(path string) bool
 	numbers map[string]int

@@ -26,7 +26,7 @@ func newWays(chart *statechart.Chart[trace]) *ways {
 	return w
 }
 
-// step takes a step in every way and returns it. The error describes any difference.
+// step runs a step in all three ways and returns the result. The error describes any difference.
 func (w *ways) step(t fataler, snapshot statechart.Snapshot[trace], event Event) (statechart.Step[trace], error) {
 	t.Helper()
 	describe := func(next statechart.Snapshot[trace], effects []statechart.Effect, handled bool, err error) string {
@@ -239,7 +239,7 @@ func rich(tb testing.TB) *statechart.Chart[trace] {
 	return chart
 }
 
-// walkRich steps the chart that rich returns in every way. Each byte of `choices` selects an event. walkRich writes and
+// walkRich steps the chart of rich in all three ways. Each byte of `choices` selects an event. walkRich writes and
 // restores each snapshot.
 func walkRich(t fataler, ways *ways, choices []byte) (steps int, wrong error) {
 	chart := ways.chart

@@ -7,8 +7,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// playing returns a chart with the states p and out. The compound state p has two levels of states below it, and the
-// history state h. BACK leads from out to h.
+// playing returns a chart with the states p and `out`. The compound state p has two levels of states below it, and the
+// history state h. BACK leads from `out` to h.
 func playing(h S) Def {
 	h.ID = "h"
 	return Def{Initial: "p", States: []S{
@@ -182,7 +182,7 @@ func TestStepperForgetsTheEntrySetOfEarlierSteps(t *testing.T) {
 	}
 }
 
-// remembering returns a region with two states: x, a compound state with a history state, and out.
+// remembering returns a region with two states: `out`, and a compound state x with a history state.
 func remembering(id string, typ statechart.Type) S {
 	return S{ID: id, Initial: "x" + id, States: []S{
 		{ID: "x" + id, Initial: "a" + id, On: []On{{Event: "OUT", Target: "out" + id}, {Event: "OUT" + id, Target: "out" + id}, {Event: "IN", Actions: logs("in")}}, States: []S{

@@ -12,14 +12,14 @@ type interpreter struct {
 	// context is changed in place. The Stepper keeps the previous value.
 	context erased
 	// snapshot is a copy of the stepped snapshot, without the context. The Stepper writes it back if the step succeeds.
-	// The configuration and the step count are changed directly. All other fields are changed through writable. Slices
-	// and maps are replaced, never changed in place.
+	// The configuration and the step count are changed directly. All other fields are changed through the method
+	// writable. Slices and maps are replaced, never changed in place.
 	snapshot bareSnapshot
-	// changed is set if writable was called.
+	// changed is set if the method writable was called.
 	changed bool
 	// event is the current event. Entry actions and eventless transitions see the event that led to them.
 	event *Event
-	// own stores an event that the chart generated. The field event then points to it.
+	// `own` stores an event that the chart generated. The field event then points to it.
 	own Event
 	// ended is set once the snapshot is no longer active.
 	ended bool
@@ -28,7 +28,7 @@ type interpreter struct {
 	moved bool
 	// returned is set once the chart's code has returned without a panic.
 	returned bool
-	// historyOwned is set if the snapshot's history may be changed in place. resolved is set if an effect answers
+	// historyOwned is set if the snapshot's history may be changed in place. `resolved` is set if an effect answers
 	// waiting callers.
 	historyOwned, resolved bool
 	internalQueue          []Event
@@ -54,7 +54,7 @@ type interpreter struct {
 	entry    []entering
 	// running is the chart's code that currently runs, for errors.
 	running code
-	// onMicrostep, if set, receives every microstep. tracing is the current microstep.
+	// onMicrostep, if set, receives every microstep. `tracing` is the current microstep.
 	onMicrostep func(Microstep)
 	tracing     *Microstep
 }

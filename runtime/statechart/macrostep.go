@@ -42,7 +42,7 @@ func (x *interpreter) start() error {
 	return nil
 }
 
-// stepEvent applies the event. handled has the meaning of Step.Handled.
+// stepEvent applies the event. The result `handled` has the same meaning as Step.Handled.
 func (x *interpreter) stepEvent() (handled bool, err error) {
 	x.ownContext()
 	var awaited, stale bool
@@ -79,7 +79,7 @@ func (x *interpreter) stop() error {
 	return nil
 }
 
-// can reports whether the event would have an effect: see Chart.Can.
+// `can` reports whether the event would have an effect: see Chart.Can.
 func (x *interpreter) can() (can bool, err error) {
 	x.ownContext()
 	if _, stale, err := x.consume(x.event); stale || err != nil {
@@ -113,8 +113,8 @@ func (x *interpreter) ownContext() {
 	}
 }
 
-// consume removes the timer, invocation or child whose end the event reports. awaited is set if the snapshot waits for
-// that end, and stale if it does not. Neither is set for any other event.
+// consume removes the timer, invocation or child whose end the event reports. The result `awaited` is set if the
+// snapshot waits for that end, and `stale` is set if it does not. Both are false for any other event.
 func (x *interpreter) consume(event *Event) (awaited, stale bool, err error) {
 	switch {
 	case event.Type == TimerEvent:

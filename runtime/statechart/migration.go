@@ -41,7 +41,7 @@ type Stored struct {
 	Timers   []Timer
 	Services []Invocation // may be dropped and renamed, and their attempts reset
 	Children []ChildRef   // may be dropped and renamed; the host stops dropped children
-	Deferred []Deferred   // dropping one loses an accepted event
+	Deferred []Deferred   // dropping a deferred event loses an accepted event
 	Output   json.RawMessage
 
 	status Status
@@ -175,7 +175,7 @@ func valueOf(states []string) configurationTree {
 	return root
 }
 
-// form converts a migrated snapshot to the JSON form. old is the JSON form before the migration.
+// form converts a migrated snapshot to the JSON form. `old` is the JSON form before the migration.
 func (s *Stored) form(old snapshotJSON) (form snapshotJSON, err error) {
 	form = snapshotJSON{Machine: old.Machine, Status: old.Status, Steps: old.Steps, Context: s.Context, Output: s.Output}
 	if form.Value, err = json.Marshal(valueOf(s.State)); err != nil {

@@ -114,7 +114,7 @@ func TestMigrationsChainFromTheOldestVersion(t *testing.T) {
 		`"historyValue":{"work.back":["work.left.b","work.right.idle"]},"timers":{"2.0":{"state":"","after":"LATER","at":"2026-01-02T06:04:05Z","event":{"type":"LATER"},"send":"again"},`+
 		`"4.1":{"state":"work.left","after":"1h0m0s","at":"2026-01-02T04:04:05Z"}},"services":{"6.0":{"id":"work.right.busy","state":"work.right.busy","service":"call","attempt":0}},`+
 		`"children":{"work":{"key":"4.2","machine":"helper","state":"work"}},"deferred":[{"id":"p-LATER","event":{"type":"LATER"}}],"steps":6}`)
-	chart := versioned(t, 3, wordsV3, guestV3{}, fromV2, fromV1) // any order
+	chart := versioned(t, 3, wordsV3, guestV3{}, fromV2, fromV1) // The migrations may be in any order.
 	s, err := chart.Restore(stored)
 	if err != nil {
 		t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// regions returns a chart with the states p and out. p is parallel and has the regions r1 and r2. Both regions start in
-// their state a.
+// regions returns a chart with the states p and `out`. The state p is parallel and has the regions r1 and r2. Both
+// regions start in their state a.
 func regions(p, r1, r2 []On) Def {
 	region := func(id string, on []On) S {
 		return S{ID: id, Initial: "a", States: []S{{ID: "a", On: on}, {ID: "b"}},
@@ -180,7 +180,7 @@ func TestFirstSelectedTransitionWinsAConflictOfDomains(t *testing.T) {
 	r := begin(t, regions(nil, []On{{Event: "GO", Target: "b"}}, []On{{Event: "GO", Target: "#r1.b"}, {Event: "B"}}))
 	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
 	r.send("GO").is("p.r1.b p.r2.a", "-a +b")
-	// r1 has no transition now, so r2's is taken.
+	// r1 has no transition now, so the transition of r2 is taken.
 	r.send("GO").is("p.r1.b p.r2.a", "-a -r2 -b -r1 +r1 +b +r2 +a")
 	// Now the first selected transition has the outer domain.
 	r = begin(t, regions(nil, []On{{Event: "GO", Target: "#r2.b"}}, []On{{Event: "GO", Target: "b"}}))

@@ -7,11 +7,11 @@ import "slices"
 // The states that are left or entered are neither parallel nor final, and have no timers, services or children. The
 // states that are left have no history state as a child.
 type program struct {
-	// actions holds the exit actions, the transition's actions and the entry actions, in this order. left is the index
-	// of the transition's first action, and entered the index of the first entry action.
+	// actions holds the exit actions, the transition's actions and the entry actions, in this order. `left` is the
+	// index of the transition's first action, and `entered` is the index of the first entry action.
 	actions       []programmed
 	left, entered int
-	// from is the leaf that the program leaves. to is the leaf that it enters.
+	// `from` is the leaf that the program leaves. `to` is the leaf that it enters.
 	from, to uint16
 	// fastPath is set if the program covers the whole macrostep: no action can fail or request effects, and the chart
 	// is settled in the leaf `to`.

@@ -136,8 +136,8 @@ func (w *watcher) microsteps(chart *statechart.Chart[trace], before statechart.S
 	}
 }
 
-// deferred checks that deferred events keep their order. Each must have been deferred before or be the current event.
-// At rest, an active state must defer each of them.
+// deferred checks that deferred events keep their order. Each deferred event must have been deferred before or be the
+// current event. At rest, an active state must defer each of these events.
 func (w *watcher) deferred(before statechart.Snapshot[trace], event Event, next statechart.Snapshot[trace]) {
 	var types []string
 	for _, waiting := range before.Deferred {

@@ -76,7 +76,7 @@ func (x *interpreter) firstEnabled(state int, typ string) (*transition, error) {
 }
 
 // removeConflictingTransitions resolves conflicts: if two enabled transitions would exit the same state, it keeps the
-// transition with the deeper source, or else the first in document order.
+// transition with the deeper source, or else the one that comes first in document order.
 func (x *interpreter) removeConflictingTransitions() {
 	kept := x.enabled[:0]
 	for _, t1 := range x.enabled {

@@ -13,7 +13,7 @@ import (
 // Service is work that the host performs while a state is active, such as an API call or a job start.
 type Service[C any] struct {
 	Name   string          // for errors, traces and graphs
-	Params json.RawMessage // as Action.Params
+	Params json.RawMessage // like Action.Params
 	// Run performs one attempt. It must return soon after ctx is done. Its result is the payload of done.invoke.ID. The
 	// host may call Run more than once for one Call.Key.
 	Run func(ctx context.Context, c C, call Call) (any, error)

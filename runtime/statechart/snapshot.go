@@ -42,8 +42,8 @@ type Snapshot[C any] struct {
 	Status   Status
 	Output   json.RawMessage // nil unless Status is Done
 	Timers   []Timer         // in start order
-	Services []Invocation    // the running ones
-	Children []ChildRef      // the running ones, in start order
+	Services []Invocation    // the running services
+	Children []ChildRef      // the running children, in start order
 	Deferred []Deferred      // in order of arrival; an ended instance keeps the events that it never handled
 	Steps    int64           // counts the macrosteps; IDs are derived from it
 

@@ -6,16 +6,16 @@ import "time"
 type Start struct {
 	Instance string // the name of the instance, such as "signup/42"
 	At       time.Time
-	Input    any // of the type that Definition.Input declares, or nil: see Chart.DecodeInput
+	Input    any // a value of the type that Definition.Input declares, or nil: see Chart.DecodeInput
 }
 
 // Step is the result of a macrostep.
 type Step[C any] struct {
 	Next    Snapshot[C]
 	Effects []Effect // in order; perform them only after Next is stored
-	// Handled is false if the event enabled no transition, not even an eventless one, was not deferred and released no
-	// deferred event. It is also false if the instance has ended, or if a timer or the end of a service or child is
-	// stale. Next then equals the stepped snapshot.
+	// Handled is false if the event had no effect: it enabled no transition (not even an eventless one), was not
+	// deferred, and released no deferred event. It is also false if the instance has ended, or if the event reports a
+	// stale timer or the end of a stale service or child. Next then equals the stepped snapshot.
 	Handled bool
 }
 
@@ -67,7 +67,7 @@ type Stepper[C any] struct {
 
 	chart *Chart[C]
 	x     interpreter
-	// before is the previous context of the snapshot.
+	// `before` is the previous context of the snapshot.
 	before C
 }
 
@@ -181,7 +181,7 @@ func (s *Stepper[C]) fitsNow() error {
 // recovered turns a panic of the chart's code into an error. No other result is set when the code panics.
 func (s *Stepper[C]) recovered(snapshot *Snapshot[C], err *error) {
 	if s.x.returned {
-		return // Calling recover is slower.
+		return // This avoids a call of recover, which is slower.
 	}
 	if r := recover(); r != nil {
 		snapshot.Context = s.before

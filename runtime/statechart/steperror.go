@@ -8,8 +8,8 @@ import (
 
 // Errors of a step. A failed step is rolled back: the snapshot is unchanged.
 var (
-	ErrEndless = errors.New("the macrostep does not end") // it exceeds MicrostepsMax
-	ErrStalled = errors.New("the chart is stalled")       // it would be unsettled with nothing left to move it
+	ErrEndless = errors.New("the macrostep does not end") // the macrostep exceeds MicrostepsMax
+	ErrStalled = errors.New("the chart is stalled")       // the snapshot would be unsettled, and nothing could move it
 	ErrLimit   = errors.New("limit exceeded")             // a limit of the snapshot or its effects
 	// ErrUnreadable is also returned by Restore, as an UnreadableError, if the stored snapshot does not fit this chart.
 	// From a step it means that the snapshot is of another chart.

@@ -38,7 +38,7 @@ func counted() map[string]statechart.Definition[count] {
 				{ID: "most", Tags: settled, Entry: up, Exit: up, On: []countOn{{Event: "GO", Target: "#" + target, Actions: up}}}}}}}
 	}
 	var regions, ring []countState
-	for i := range 9 { // The chart uses only seven, because more leaves would allocate.
+	for i := range 9 { // The chart uses only seven of these, because more leaves would allocate.
 		regions = append(regions, countState{ID: fmt.Sprint("r", i), Initial: fmt.Sprint("a", i), States: toggle(fmt.Sprint(i))})
 	}
 	for i := range 1000 {

@@ -10,7 +10,7 @@ import (
 func TestMisspeltTargetsGetASuggestion(t *testing.T) {
 	t.Parallel()
 	const fix = "name a sibling, a .child, or a #path.of.a.state"
-	// nested returns a change that gives the state next the descendants a, b and deep.inner. The source of the
+	// nested returns a change that gives the state `next` the descendants a, b and deep.inner. The source of the
 	// transition is next.a.
 	nested := func(target string) func(*Def, *S, *S) {
 		return func(_ *Def, _, next *S) {
@@ -18,7 +18,7 @@ func TestMisspeltTargetsGetASuggestion(t *testing.T) {
 			next.States[0].On = []On{{Event: "GO", Target: target}}
 		}
 	}
-	// outside is like nested, but the source of the transition is wait.
+	// `outside` is like nested, but the source of the transition is the state `wait`.
 	outside := func(target string) func(*Def, *S, *S) {
 		return func(d *Def, wait, next *S) {
 			nested("deep")(d, wait, next)

@@ -9,8 +9,8 @@ import (
 type table struct {
 	// rows is sorted by descriptor. The descriptor "" stands for eventless transitions.
 	rows []row
-	// all holds the state's transitions on events in document order, if any descriptor is a wildcard or prefix. The search
-	// then compares every descriptor. Otherwise all is nil.
+	// `all` holds the state's transitions on events in document order, if any descriptor is a wildcard or prefix. The
+	// search then compares every descriptor. Otherwise `all` is nil.
 	all []*transition
 }
 

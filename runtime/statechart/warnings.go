@@ -13,9 +13,9 @@ func (c *compiler) warn(n *node, problem, fix string) {
 
 // warnOfUnhandled finds declared events that no state handles.
 //
-// It is a warning, not an error, because a chart may declare an event only to ignore it. A host parks undeclared
-// events, and third parties send more event types than a chart needs. A transition without target and actions silences
-// the warning.
+// The finding is a warning, not an error, because a chart may declare an event only to ignore it. A host parks
+// undeclared events, and third parties send more event types than a chart needs. A transition without target and
+// actions silences the warning.
 func (c *compiler) warnOfUnhandled() {
 	for _, typ := range sortedKeys(c.chart.payloads) {
 		handled := false
@@ -34,8 +34,8 @@ func (c *compiler) warnOfUnhandled() {
 // a service or a child. An instance in this state never ends, so its item never expires and its waiting tasks get no
 // answer.
 //
-// It is a warning, not an error, because the instance may be a child that its parent stops. States in parallel regions
-// are exempt: another region may leave them.
+// The finding is a warning, not an error, because the instance may be a child that its parent stops. States in parallel
+// regions are exempt: another region may leave them.
 func (c *compiler) warnOfDeadEnd(n *node) {
 	if n.kind != atomic || !n.settled {
 		return

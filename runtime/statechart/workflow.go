@@ -17,7 +17,7 @@ const (
 	ExecutionAborted   ExecutionStatus = "ABORTED"
 	// ExecutionNotStarted means that the execution will never start, for the reason in Error and Cause.
 	ExecutionNotStarted ExecutionStatus = "NOT_STARTED"
-	ExecutionLost       ExecutionStatus = "LOST" // it was started but no longer exists: its result is unknown
+	ExecutionLost       ExecutionStatus = "LOST" // the execution was started but no longer exists, so its result is unknown
 )
 
 // ExecutionEnded is the payload of an execution's end: see StartWorkflow.

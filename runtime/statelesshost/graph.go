@@ -142,7 +142,7 @@ func unquote(name string) string {
 	return html.UnescapeString(name)
 }
 
-// mermaid returns the graph as a Mermaid state diagram, in the form of statechart.Chart.Mermaid. current names the
+// mermaid returns the graph as a Mermaid state diagram, in the form of statechart.Chart.Mermaid. `current` names the
 // current states.
 func (g *graph) mermaid(initial int, current []string) string {
 	var b strings.Builder

@@ -95,7 +95,7 @@ func (i *instance[T]) Apply(event statechart.Event) (next durable.Instance, effe
 }
 
 // take returns the trigger that the event fires. It returns nil for a timer that the instance does not wait for.
-// awaited reports whether the event is a timer that the instance waits for.
+// `awaited` reports whether the event is a timer that the instance waits for.
 func (i *instance[T]) take(s *step) (fire *firing, awaited bool, err error) {
 	event := s.event
 	if event.Type == statechart.TimerEvent {

@@ -61,13 +61,13 @@ func store(ctx context.Context, state stateless.State) error {
 // step is one macrostep of one instance. It is a copy of the instance, which replaces the instance if the step
 // succeeds. Guards and actions find it in their context.
 type step struct {
-	// of is the Machine that takes the step.
+	// `of` is the Machine that takes the step.
 	of    any
 	event statechart.Event
 	// state is the state that a shared machine stores. During a transition, it is already the new state, while the
-	// field at still has the old one.
+	// field `at` still has the old one.
 	state stateless.State
-	// at is the index of the state after the last transition.
+	// `at` is the index of the state after the last transition.
 	at int
 	// data is the *T of the instance.
 	data   any

@@ -172,7 +172,7 @@ func TestAnEndlessStepFails(t *testing.T) {
 // TestTheTransitionLimitIsExact takes MicrostepsMax transitions, and one more.
 func TestTheTransitionLimitIsExact(t *testing.T) {
 	t.Parallel()
-	// fired counts the actions that have run. Each action fires GO again until fired reaches firedMax.
+	// `fired` counts the actions that have run. Each action fires GO again until `fired` reaches firedMax.
 	fired, firedMax := 0, 0
 	again := func(fire func() error) error {
 		if fired++; fired < firedMax {

@@ -79,7 +79,7 @@ func (c *clockAdvanceCommand) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// showClock shows the time of the clock as progress on a terminal, until the caller calls stop.
+// showClock shows the time of the clock as progress on a terminal, until the caller calls `stop`.
 func (s *session) showClock(ctx context.Context, progress *progress) (stop func()) {
 	if !s.StderrTTY {
 		return func() {}

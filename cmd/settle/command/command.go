@@ -70,8 +70,8 @@ type Dev struct {
 	// Flags points to a struct with additional flags of dev, tagged as in github.com/alecthomas/kong.
 	Flags any
 	// Prepare is called after the flags are parsed and before anything starts. An error from it counts as wrong usage.
-	// generate returns a secret of 26 letters and digits for a name. It returns the same secret for the same name,
-	// and with --data also in later runs.
+	// The function `generate` returns a secret of 26 letters and digits for a name. It returns the same secret for the
+	// same name, and with --data also in later runs.
 	Prepare func(generate func(name string) (string, error)) (Gateway, error)
 	// ConsumerEnv returns environment variables for --consumer, as KEY=value. gatewayURL is the gateway's address.
 	ConsumerEnv func(gatewayURL string) []string

@@ -79,7 +79,7 @@ func (c *completionCommand) Run(s *session) error {
 // partialLine is what the user has typed so far.
 type partialLine struct {
 	node *kong.Node
-	// arguments are the arguments before the cursor. flags has the values of the flags given so far.
+	// arguments are the arguments before the cursor. `flags` has the values of the flags given so far.
 	arguments []string
 	flags     map[string]string
 	// open is the flag whose value is at the cursor.

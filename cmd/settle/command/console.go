@@ -128,7 +128,7 @@ func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler
 	stop := context.AfterFunc(ctx, func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		_ = server.Shutdown(closing) // Serve has returned then, and the process ends.
+		_ = server.Shutdown(closing) // At this point Serve has returned, and the process ends.
 	})
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

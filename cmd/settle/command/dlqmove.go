@@ -25,7 +25,7 @@ type choice struct {
 	// name describes the selection in questions and answers.
 	name   string
 	chosen func(*deadletter.Message) bool
-	// named are the given message IDs, and unseen the given IDs whose messages were not received yet.
+	// `named` are the given message IDs, and `unseen` are the IDs among them whose messages were not received yet.
 	named, unseen []string
 }
 
@@ -139,8 +139,8 @@ func noteOthers(ctx context.Context, s *session, r *deadletter.Reader, moved int
 	return err
 }
 
-// checkQueues returns an error if only one of the two queues is a FIFO queue. from and to are their URLs, deadLetterQueue
-// and queue are the values of the flags. Call it before anything is received.
+// checkQueues returns an error if only one of the two queues is a FIFO queue. `from` and `to` are their URLs.
+// `deadLetterQueue` and `queue` are the values of the flags. Call it before anything is received.
 func checkQueues(from, to, deadLetterQueue, queue string) error {
 	if deadletter.IsFIFO(from) == deadletter.IsFIFO(to) {
 		return nil

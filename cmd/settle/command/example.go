@@ -47,7 +47,7 @@ func (s *session) trial() (trial, error) {
 			return trial{}, err
 		}
 		if machine.TakesInput() {
-			continue // Only parents start its instances.
+			continue // Only parents start instances of this machine.
 		}
 		var next []string
 		if instance, _, err := machine.Start(statechart.Start{Instance: id + "/42"}); err == nil {

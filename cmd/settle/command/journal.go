@@ -28,8 +28,8 @@ type journal struct {
 
 	mu   sync.Mutex
 	file *os.File
-	// done is the number of instances at the start of the list that all have an outcome. ahead holds the numbers of later
-	// instances with an outcome.
+	// done is the number of instances at the start of the list that all have an outcome. `ahead` holds the numbers of
+	// later instances with an outcome.
 	done  int
 	ahead map[int]bool
 }
@@ -164,7 +164,7 @@ func (j *journal) write(line any) error {
 	return err
 }
 
-// choose appends a chosen instance. end marks the list as complete.
+// choose appends a chosen instance. The method end marks the list as complete.
 func (j *journal) choose(instance string) error { return j.write(journalLine{Instance: instance}) }
 
 func (j *journal) end(listed int) error {

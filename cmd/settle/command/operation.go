@@ -102,7 +102,7 @@ func (c *moveFlags) changeArguments(patches []any) []string {
 		given = append(given, "--set", pair)
 	}
 	if c.Patch != "" {
-		text, _ := json.Marshal(patches[0]) // It was read from JSON.
+		text, _ := json.Marshal(patches[0]) // The patch was read from JSON, so it always marshals.
 		given = append(given, "--patch", string(text))
 	}
 	return given

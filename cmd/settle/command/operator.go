@@ -32,7 +32,7 @@ type operator struct {
 	store    *dynamostore.Store
 	// queue is nil in a dry run.
 	queue *sqsqueue.Queue
-	// by is the identity of the operator. Only newOperator sets it.
+	// `by` is the identity of the operator. Only newOperator sets it.
 	by string
 
 	settings aws.Config

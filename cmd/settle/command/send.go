@@ -105,8 +105,8 @@ type sentAnswer struct {
 	Ignored  bool              `json:"ignored,omitempty"`
 }
 
-// print prints the answer. shown is the instance after a wait, else nil. ignored reports whether the event is known to
-// have been ignored.
+// print prints the answer. `shown` is the instance after a wait, else nil. `ignored` reports whether the event is known
+// to have been ignored.
 func (c *sendCommand) print(s *session, messageID string, shown *view.Instance, ignored bool) error {
 	answer := sentAnswer{MessageID: messageID, Instance: c.Instance, Type: c.Event, Ignored: ignored}
 	if shown != nil {
@@ -202,8 +202,8 @@ func pairs(arguments []string) (map[string]json.RawMessage, error) {
 	return payload, nil
 }
 
-// withHint adds a hint to an error about a string in the payload: the notation for values of other types. It adds none
-// for a nested string, which the user has already written as JSON.
+// withHint adds a hint to an error about a string in the payload: the notation for values of other types. It adds no
+// hint for a nested string, which the user has already written as JSON.
 func withHint(err error) error {
 	var mismatch *statechart.JSONError
 	if errors.Is(err, statechart.ErrPayload) && errors.As(err, &mismatch) && mismatch.Key != "" && !strings.ContainsAny(mismatch.Key, ".[") && (mismatch.Got == "a string" || mismatch.Got == "an empty string") {

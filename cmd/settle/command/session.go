@@ -36,7 +36,7 @@ type session struct {
 	machineNow func() time.Time
 	// style marks text for Out.
 	style console.Style
-	// grammar is the grammar of all commands. given has the values of stackFlags on the command line. See hint.
+	// grammar is the grammar of all commands. `given` has the values of stackFlags on the command line. See hint.
 	grammar *kong.Node
 	given   map[string]string
 }
@@ -216,7 +216,7 @@ var kongDuration = regexp.MustCompile(`expected duration but got ("[^"]*"): .*`)
 
 // usageText returns a better text for kong's error about the command line.
 func usageText(err error, args []string) string {
-	text := strings.ReplaceAll(err.Error(), ` value but got "EOL" (<EOL>)`, ", got no value") // kong's name for the end of the command
+	text := strings.ReplaceAll(err.Error(), ` value but got "EOL" (<EOL>)`, ", got no value") // EOL is kong's name for the end of the command
 	text = kongDuration.ReplaceAllString(text, "expected a duration such as 72h, got $1")
 	for _, arg := range args { // kong takes a negative duration for a flag.
 		if _, err := time.ParseDuration(arg); err == nil && arg[0] == '-' && strings.HasPrefix(text, "unknown flag "+arg[:2]) {
@@ -286,7 +286,7 @@ func (s *session) versions(id string) []durable.Machine {
 func statesOf(versions []durable.Machine) []string {
 	var paths []string
 	for _, machine := range versions {
-		for _, state := range machine.Describe().States[1:] { // The first is the chart itself.
+		for _, state := range machine.Describe().States[1:] { // The first state is the chart itself.
 			if !slices.Contains(paths, state.Path) {
 				paths = append(paths, state.Path)
 			}
@@ -295,8 +295,8 @@ func statesOf(versions []durable.Machine) []string {
 	return paths
 }
 
-// tags returns the sorted tags of the states in all hosted versions of a machine. known is false if no machine has the
-// ID.
+// tags returns the sorted tags of the states in all hosted versions of a machine. `known` is false if no machine has
+// the ID.
 func (s *session) tags(id string) (tags []string, known bool) {
 	for _, machine := range s.versions(id) {
 		tags, known = append(tags, machine.Describe().Tags...), true

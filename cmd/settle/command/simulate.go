@@ -93,7 +93,7 @@ func (c *simulateCommand) read() ([]byte, error) {
 	if info, err := file.Stat(); err != nil || info.IsDir() {
 		return nil, cmp.Or(err, fmt.Errorf("%w: expected a machine, such as signup, or a file, got the folder %q", errUsage, c.File))
 	}
-	return io.ReadAll(io.LimitReader(file, xstatejson.DocumentBytesMax+1)) // Read checks the limit.
+	return io.ReadAll(io.LimitReader(file, xstatejson.DocumentBytesMax+1)) // xstatejson.Read checks the limit.
 }
 
 // eachLine calls fn with each line of the input as it arrives, until fn fails or ctx ends. Errors contain the line

@@ -21,7 +21,7 @@ import (
 type screen struct {
 	mu  sync.Mutex
 	err io.Writer
-	// columns is the width, or 0 if unknown. plain means that the terminal does not understand escape sequences.
+	// columns is the width, or 0 if unknown. `plain` means that the terminal does not understand escape sequences.
 	columns int
 	plain   bool
 	// shown is set while the last line is progress.
@@ -75,11 +75,11 @@ func (b progressEraser) Write(text []byte) (int, error) {
 // progress shows the progress of an operation once a second on a terminal.
 type progress struct {
 	session *session
-	// one and several are the singular and the plural of the counted things. They are empty if nothing is counted.
+	// `one` and `several` are the singular and the plural of the counted things. They are empty if nothing is counted.
 	one, several string
 	begun        time.Time
 	count        atomic.Int64
-	// said is the last argument of say, or nil.
+	// said is the last argument of the method say, or nil.
 	said atomic.Pointer[string]
 
 	over chan struct{}
@@ -221,7 +221,7 @@ func (s *session) note(format string, args ...any) {
 // errInterrupted is wrapped when the command was stopped before it was done.
 var errInterrupted = errors.New("interrupted")
 
-// stopped returns errInterrupted if err is from a call that failed because ctx ended. It returns any other err
+// stopped returns errInterrupted if the error is from a call that failed because ctx ended. It returns any other error
 // unchanged.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil || errors.Is(err, errInterrupted) || !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
@@ -230,7 +230,7 @@ func stopped(ctx context.Context, err error) error {
 	return errInterrupted
 }
 
-// until runs a function that cannot be interrupted, such as a read from a terminal. It returns the result, or ctx's
+// `until` runs a function that cannot be interrupted, such as a read from a terminal. It returns the result, or ctx's
 // error if ctx ends first.
 func until[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type answer struct {

@@ -140,7 +140,7 @@ func (w *waiter) reserve(ctx context.Context, event producer.Event) error {
 }
 
 // await polls until the instance meets the condition of --wait. If the sent event has a type, the instance must have
-// applied the event first. ignored reports whether the event is known to have been ignored.
+// applied the event first. `ignored` reports whether the event is known to have been ignored.
 func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool, err error) {
 	ctx, stop := context.WithTimeoutCause(outer, w.flags.timeout(), errTimeUp)
 	defer stop()

@@ -93,7 +93,7 @@ func (c *watchCommand) Run(ctx context.Context, s *session) error {
 		if c.Machine != "" {
 			s.note("Used %s in %v.", counted(int(s.read.units()), "read unit", "read units"), s.machineNow().Sub(begun).Truncate(time.Second))
 		}
-		return nil // The user has stopped it.
+		return nil // The user has stopped the command.
 	}
 	return c.explain(s, err)
 }
@@ -109,7 +109,7 @@ type watch struct {
 	failures int
 }
 
-// one prints the transitions of one instance until it ends.
+// `one` prints the transitions of one instance until it ends.
 func (w *watch) one(ctx context.Context, id instances.ID) error {
 	seen := instances.Record{Revision: -1}
 	for pause := producer.PollFirst; ctx.Err() == nil; pause = producer.NextPoll(pause) {

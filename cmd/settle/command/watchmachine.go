@@ -30,14 +30,14 @@ type machineWatch struct {
 	filter dynamostore.Filter
 	// byTable is set if the table has no index.
 	byTable bool
-	// seen has the active instances as last read. listed has the instances that the last look found.
+	// seen has the active instances as last read. `listed` has the instances that the last look found.
 	seen   map[instances.ID]instances.Record
 	listed map[instances.ID]bool
 	// unreadable has the instances whose items could not be read, to report each of them once.
 	unreadable map[string]bool
 }
 
-// several prints the transitions of the instances that match the filter, until ctx ends.
+// `several` prints the transitions of the instances that match the filter, until ctx ends.
 func (w *watch) several(ctx context.Context, filter dynamostore.Filter) error {
 	c := &machineWatch{watch: w, filter: filter, seen: map[instances.ID]instances.Record{}, unreadable: map[string]bool{}}
 	progress := w.session.newProgress("instance found", "instances found")

@@ -72,7 +72,7 @@ func growth(name string, stored, clients, rounds int, duration time.Duration) er
 	return nil
 }
 
-// single is an awslocal server. dir is its data folder, if it has one.
+// single is an awslocal server. `dir` is its data folder, if it has one.
 type single struct {
 	*server
 	dir string

@@ -30,7 +30,7 @@ const (
 	dynamoTarget = "DynamoDB_20120810"
 )
 
-// call performs an operation and decodes its answer into out, if out is not nil.
+// call performs an operation and decodes its answer into `out`, if that is not nil.
 func (c *client) call(target, operation string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -68,8 +68,8 @@ func (c *client) call(target, operation string, in, out any) error {
 	return json.Unmarshal(text, out)
 }
 
-// rate runs op in the given number of concurrent clients for the given duration. It returns operations per second. op
-// receives the number of its client, and how many calls that client has made before.
+// rate runs the function `op` in the given number of concurrent clients for the given duration. It returns operations
+// per second. The function receives the number of its client, and how many calls that client has made before.
 func rate(clients int, duration time.Duration, op func(client, n int) error) (float64, error) {
 	var (
 		done  atomic.Int64

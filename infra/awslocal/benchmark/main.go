@@ -153,7 +153,7 @@ const (
 	onDisk   = "awslocal --data"
 )
 
-// awslocalCommand returns the command line that runs awslocal on a port, with a data folder if dir is set.
+// awslocalCommand returns the command line that runs awslocal on a port, with a data folder if `dir` is set.
 func awslocalCommand(self, dir string) func(port string) []string {
 	return func(port string) []string {
 		return []string{self, "-serve", "127.0.0.1:" + port, "-data", dir}
@@ -173,7 +173,7 @@ func startAll(npm, dir string) ([]*server, error) {
 	}
 	type candidate struct {
 		server  server
-		needs   string // a file or a command
+		needs   string // the file or the command that the server needs
 		command func(port string) []string
 	}
 	candidates := []candidate{

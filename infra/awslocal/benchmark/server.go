@@ -17,8 +17,8 @@ import (
 type server struct {
 	name    string
 	url     string
-	sqs     bool // serves SQS
-	dynamo  bool // serves DynamoDB
+	sqs     bool // set if the server serves SQS
+	dynamo  bool // set if the server serves DynamoDB
 	process *exec.Cmd
 	// ready is the time from the start of the process to its first answer.
 	ready time.Duration

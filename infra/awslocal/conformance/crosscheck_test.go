@@ -20,7 +20,7 @@ import (
 var crosscheck = flag.Bool("crosscheck", false, "run TestCrosscheck against other emulators, in real time, for some minutes")
 
 type emulator struct {
-	name     string // with its version, as in the documentation
+	name     string // the name with the version, as in the documentation
 	services []string
 	// command returns a command that serves on a loopback port, in the folder testdata/npm. Its first word is a program
 	// on the PATH. The field is nil for awslocal.

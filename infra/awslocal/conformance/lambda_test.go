@@ -30,7 +30,7 @@ type function struct {
 	do    func(ctx context.Context, invocation int, event events.SQSEvent) (any, error)
 
 	mu    sync.Mutex
-	calls []string // "<seconds>s [bodies]"
+	calls []string // each call as "<seconds>s [bodies]"
 }
 
 // feed polls q for a function until the test ends.

@@ -31,7 +31,7 @@ func dedupWindow(t *testing.T, w *world) {
 	sent := time.Now()
 	q.delete(q.receiveOne("a1"))
 	time.Sleep(4 * time.Minute)
-	q.sendAll("a1") // does not start a new window
+	q.sendAll("a1") // the duplicate does not start a new window
 	w.untilJustBefore(t, sent.Add(5*time.Minute))
 	q.sendAll("a1")
 	wantBodies(t, q.receive())

@@ -16,7 +16,7 @@ import (
 // action is something that may happen to the world while no call proceeds.
 type action struct {
 	name string
-	// at is the earliest time of the action. lanes names the lanes from which the action receives messages.
+	// `at` is the earliest time of the action. `lanes` names the lanes from which the action receives messages.
 	at    time.Time
 	lanes []string
 	do    func(w *world, d *decisions)
@@ -70,7 +70,7 @@ func firings(w *world) (actions []action) {
 	for i, s := range w.scheduled {
 		isPoll := strings.Contains(string(s.message.Body), `"settle.execution"`)
 		if isPoll && w.facts["polled"] > 0 && w.isRunning() {
-			continue // The polls would go on without end.
+			continue // Otherwise the polls would go on without end.
 		}
 		fire := func(name string, at time.Time, faults int, isLast bool) {
 			if w.left.Faults < faults {

@@ -33,7 +33,7 @@ type item struct {
 // retention is how long an ended instance is kept.
 const retention = 10 * time.Minute
 
-// attemptsMax is the number of attempts of a service. The service hurry has one.
+// attemptsMax is the number of attempts of a service. The service `hurry` has one attempt.
 const attemptsMax = 2
 
 func note[E any](text func(E) string) statechart.Action[book] {
@@ -62,7 +62,7 @@ var (
 	tells = statechart.When("tells", func(_ book, i item) bool { return i.To != "" })
 )
 
-// service returns a service that calls the world. The service named kill kills its process.
+// service returns a service that calls the world. The service `kill` kills its process.
 func service(name string) statechart.Service[book] {
 	return statechart.ServiceFunc(name, func(ctx context.Context, _ book, call statechart.Call) (string, error) {
 		p, _ := ctx.Value(processKey{}).(*process)
@@ -70,7 +70,8 @@ func service(name string) statechart.Service[book] {
 	})
 }
 
-// invoked returns the invocation of a service. If the service succeeds, the chart enters target, otherwise failed.
+// invoked returns the invocation of a service. If the service succeeds, the chart enters the state `target`, otherwise
+// the state `failed`.
 func invoked(name, target, failed string) []invoke {
 	attempts := attemptsMax
 	if name == "hurry" {
@@ -95,8 +96,8 @@ func payloads() statechart.Payloads {
 	return p
 }
 
-// machineX is the machine of most instances, with states of many kinds. Version 2 renames idle, and it replaces the
-// state that calls the service pay with a settled state.
+// machineX is the machine of most instances, with states of many kinds. Version 2 renames the state `idle`. It also
+// replaces the state that calls the service `pay` with a settled state.
 func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 	idle := "idle"
 	if version == 2 {
@@ -109,7 +110,7 @@ func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 		paying.Tags, paying.Invoke = nil, invoked("pay", idle, idle)
 	}
 	events, renew := payloads(), []on{{Event: "renew", Actions: do{keep}}}
-	if version == 1 { // Version 1 does not declare renew, so the loop parks it.
+	if version == 1 { // Version 1 does not declare the event "renew", so the loop parks it.
 		delete(events, "renew")
 		renew = nil
 	}
@@ -166,8 +167,8 @@ func helped(machine, idle string) chartState {
 }
 
 // child returns one of the machines of children: c, b or d. Machine c waits until its parent releases it. Machine b
-// waits too, and its exit action sends bye to x/b. Machine d calls a service and ends. A child whose input is the item
-// "broken" fails to start. A defective child fails to start with any input.
+// waits too, and its exit action sends the event "bye" to x/b. Machine d calls a service and ends. A child whose input
+// is the item "broken" fails to start. A defective child fails to start with any input.
 func child(id string, isDefective bool) durable.Machine {
 	states := []chartState{
 		{ID: "idle", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "finish", Target: "arrived"}}},

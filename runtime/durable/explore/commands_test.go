@@ -17,7 +17,7 @@ import (
 // command is a command of an operator that changes an instance.
 type command struct {
 	kind instances.OperationKind
-	// on is the name of the instance, or the machine of a child with a slash behind it. state is the target of a move.
+	// `on` is the name of the instance, or the machine of a child followed by a slash. `state` is the target of a move.
 	on, state string
 }
 
@@ -96,8 +96,8 @@ func (x *search) command(w *world, d *decisions, name string, number, depth int)
 	}
 }
 
-// interleave lets an operator run a command before the next call of a consumer, or a consumer handle a batch before one
-// of the calls of a command. Neither is a fault.
+// interleave lets an operator run a command before the next call of a consumer. It also lets a consumer handle a batch
+// before one of the calls of a command. Such an interleaving is not a fault.
 func (p *process) interleave(name string) {
 	switch {
 	case p.depth > 0:
@@ -115,7 +115,7 @@ func (p *process) interleave(name string) {
 	}
 }
 
-// operated checks what an operator's commit changes, and notes it for the other properties.
+// operated checks the changes of an operator's commit, and records them for the other properties.
 func (w *world) operated(was instances.Record, is instances.Record, c *command) {
 	id := is.Instance.String()
 	kept := was.History

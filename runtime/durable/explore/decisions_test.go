@@ -5,17 +5,18 @@ package explore_test
 type decisions struct {
 	// list holds the decisions to make. After its end, each decision is 0, the default.
 	list []int
-	// made holds the decisions so far, with their numbers of options. said names those other than the default.
+	// made holds the decisions so far, with their numbers of options. `said` names the decisions other than the
+	// default.
 	made []decision
 	said []string
-	// script holds the remaining names of a script. It replaces list if isScript is set.
+	// script holds the remaining names of a script. It replaces `list` if isScript is set.
 	script   []string
 	isScript bool
 }
 
 type decision struct{ is, of int }
 
-// pick chooses a number from 0, the default, to options-1. name returns the name of an option other than the default.
+// pick chooses a number from 0, the default, to options-1. `name` returns the name of an option other than the default.
 // Names must be unique within a step, so that each name in a script means one decision.
 func (d *decisions) pick(options int, name func(int) string) int {
 	is := 0

@@ -19,7 +19,7 @@ var mutantsFlag = flag.String("mutants", "", "a regular expression: TestMutants 
 // of this scenario must find a new kind of violation.
 type mutant struct {
 	name, scenario, finds string
-	// faults is how many faults the search may use; zero means 1. pauses is as in scope.
+	// faults is how many faults the search may use; zero means 1. `pauses` has the same meaning as in scope.
 	faults, pauses int
 	file, old, new string
 }

@@ -16,7 +16,7 @@ import (
 func (x *search) awake(w *world) {
 	for _, id := range slices.Sorted(maps.Keys(w.records)) {
 		stored, err := waking.Of(x.hosts[0], w.record(id))
-		if err != nil { // The next version stored it.
+		if err != nil { // The next version stored the item.
 			stored, err = waking.Of(x.hosts[len(x.hosts)-1], w.record(id))
 		}
 		if err == nil {

@@ -117,7 +117,7 @@ func (w *world) served(name string, call statechart.Call) {
 	}
 }
 
-// parkedNow checks a parking. "One instance's trouble does not hold up another's events."
+// parkedNow checks the parking of a delivery. "One instance's trouble does not hold up another's events."
 func (w *world) parkedNow(d durable.Delivery, reason string) {
 	var head struct{ Type, Item string }
 	mustUnmarshal([]byte(d.Body), &head)
@@ -155,7 +155,7 @@ func (x *search) atRest(w *world) {
 		return // The checks below would report consequences of these problems.
 	}
 	for _, p := range w.scenario.posts {
-		if p.typ != "task" && p.typ != "release" { // These two leave no line in the log.
+		if p.typ != "task" && p.typ != "release" { // Events of these two types leave no line in the log.
 			w.appliedOnce(p)
 		}
 	}
@@ -238,7 +238,7 @@ func (w *world) ringsParked() {
 	}
 }
 
-// exactly returns how often an item was applied to an instance.
+// `exactly` returns how often an item was applied to an instance.
 func (w *world) exactly(id, item string) (n int) {
 	for _, line := range w.applied[id] {
 		if line == item {
@@ -262,7 +262,7 @@ func (w *world) copies(id, item string) (all, left int) {
 	return all, left
 }
 
-// appliedOnce checks an event from outside, and what follows from it: "applied exactly once, or parked", "sends and timers
+// appliedOnce checks an event from outside, and its consequences: "applied exactly once, or parked", "sends and timers
 // take effect once". Events after the end of an instance are ignored. An event may be both parked and applied if the
 // parking could not be recorded, as documented.
 func (w *world) appliedOnce(p post) {

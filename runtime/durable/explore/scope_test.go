@@ -59,19 +59,22 @@ type scenario struct {
 	// is higher.
 	operators string
 	commands  []command
-	// limit is the maximum number of tries, 2 by default. recent is the maximum number of recent events, 8 by default.
+	// limit is the maximum number of tries, 2 by default. `recent` is the maximum number of recent events, 8 by
+	// default.
 	limit, recent int
 	// hops is the maximum number of messages in a row, 8 by default.
 	hops int
-	// left limits the actions other than faults. Olds limits invocations of an old process after a deployment.
+	// `left` limits the actions other than faults. Olds limits invocations of an old process after a deployment.
 	left budget
-	// tasks holds the waiting tasks of Step Functions by token. versions names the deployment of a new version, see hosts.
+	// tasks holds the waiting tasks of Step Functions by token. `versions` names the deployment of a new version, see
+	// hosts.
 	tasks    map[string]task
 	versions string
-	// early makes the loop acknowledge early. refused makes Step Functions refuse to start executions.
+	// `early` makes the loop acknowledge early. `refused` makes Step Functions refuse to start executions.
 	early, refused bool
-	// faults is the number of faults in the full scope, 1 by default. "make test" always allows one fault. nested is as
-	// in scope, 1 by default. isLong excludes the scenario from the short scope, and from searches with pauses.
+	// faults is the number of faults in the full scope, 1 by default. "make test" always allows one fault. `nested` has
+	// the same meaning as in scope, and is 1 by default. isLong excludes the scenario from the short scope, and from
+	// searches with pauses.
 	faults, nested int
 	isLong         bool
 }
@@ -83,8 +86,8 @@ type post struct {
 	afterEnd bool
 }
 
-// parsePosts reads events. "x/a tell a1 x/b; 2:x/a add q1" sends x/a the event tell, with the item a1 and the receiver
-// x/b. It then sends x/a the event add through the second queue.
+// parsePosts reads events. "x/a tell a1 x/b; 2:x/a add q1" sends x/a the event "tell", with the item a1 and the
+// receiver x/b. It then sends x/a the event "add" through the second queue.
 func parsePosts(text string) (posts []post) {
 	hasEnded := map[string]bool{}
 	for line := range strings.SplitSeq(text, ";") {
@@ -100,7 +103,7 @@ func parsePosts(text string) (posts []post) {
 	return posts
 }
 
-// begin returns the world at the start.
+// begin returns the world at the start of the search.
 func (s *scenario) begin(scope scope) *world {
 	w := &world{scenario: s, clock: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), left: s.left, records: map[string]stored{}, backups: map[string]stored{},
 		sent: map[string]time.Time{}, serial: map[string]int{}, sends: map[string]instances.LastSend{}, aliases: map[string]alias{}, tasks: map[string]task{}, executions: map[string]execution{},

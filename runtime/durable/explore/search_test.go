@@ -30,8 +30,8 @@ type search struct {
 // scope limits the search of a scenario.
 type scope struct {
 	scenario *scenario
-	// faults is the maximum number of faults. pauses limits how often a process may wait while others run. nested limits
-	// how many things may happen while one process waits or is frozen.
+	// faults is the maximum number of faults. `pauses` limits how often a process may wait while others run. `nested`
+	// limits how many things may happen while one process waits or is frozen.
 	faults, pauses, nested int
 }
 
@@ -64,7 +64,7 @@ type found struct {
 type violation struct {
 	kind, text string
 	steps      []step
-	// faults is the number of faults in the schedule. worlds is the number of worlds with this violation.
+	// faults is the number of faults in the schedule. `worlds` is the number of worlds with this violation.
 	faults, worlds int
 }
 
@@ -77,7 +77,7 @@ func newSearch(s scope) *search {
 	return &search{scope: s, hosts: hosts(s.scenario.versions), seen: map[[16]byte]int32{}, violations: map[string]violation{}, todo: make([][][]found, s.faults+1)}
 }
 
-// from searches all worlds that are reachable from `start`. It returns false if there are more than worldsMax.
+// `from` searches all worlds that are reachable from `start`. It returns false if there are more than worldsMax.
 func (x *search) from(start *world) bool {
 	x.add(start, -1, step{}, 0)
 	for faults := range x.todo {

@@ -34,11 +34,11 @@ type world struct {
 	left     budget
 	// faults is how many faults the search had left at the beginning.
 	faults int
-	// records holds the stored items. backups holds them as they were before the last commit.
+	// records holds the stored items. `backups` holds the items as they were before the last commit.
 	records, backups map[string]stored
 	messages         []message
 	scheduled        []scheduled
-	// sent maps deduplication IDs to the time when SQS saw them. serial counts the messages of each lane.
+	// sent maps deduplication IDs to the time when SQS saw them. `serial` counts the messages of each lane.
 	sent       map[string]time.Time
 	serial     map[string]int
 	parked     []parked
@@ -46,7 +46,7 @@ type world struct {
 	sends      map[string]instances.LastSend
 	tasks      map[string]task
 	executions map[string]execution
-	// denied is set while sending is denied. deployed is set once the new version is deployed.
+	// denied is set while sending is denied. `deployed` is set once the new version is deployed.
 	denied, deployed bool
 	// applied holds the applied events of each instance, taken from its commits.
 	applied map[string][]string
@@ -110,7 +110,7 @@ func (t task) isGone(now time.Time) bool {
 	return t.answer == "" && (t.aborted || t.timeout > 0 && now.Sub(t.entered) >= t.timeout || t.heartbeat > 0 && now.Sub(t.beaten) >= t.heartbeat)
 }
 
-// execution is an execution of a workflow. end is its status once it has ended.
+// execution is an execution of a workflow. `end` is its status once it has ended.
 type execution struct{ name, group, input, end string }
 
 func (w *world) clone() *world {

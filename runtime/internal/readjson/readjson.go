@@ -43,7 +43,7 @@ func Unmarshal(data []byte, into any) error {
 	return nil
 }
 
-// Explain returns the error of Unmarshal for a document that does not decode into the type. err is the error of
+// Explain returns the error of Unmarshal for a document that does not decode into the type. `err` is the error of
 // encoding/json, which may quote values and type names.
 func Explain(err error, data []byte, typ reflect.Type) error {
 	at := place{typ: typ, value: bytes.TrimSpace(data)}
@@ -121,7 +121,7 @@ func (p place) inner() (place, bool) {
 	return place{}, false
 }
 
-// under returns the value under a key of a struct or a map. It reports false if no field has the key, or if the value
+// `under` returns the value under a key of a struct or a map. It reports false if no field has the key, or if the value
 // of a map decodes.
 func (p place) under(key string, value json.RawMessage) (place, bool) {
 	above := p.key

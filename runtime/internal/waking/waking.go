@@ -88,8 +88,8 @@ func (s Stored) isStuck() bool {
 	return !s.Settled && s.Record.Error != nil && strings.Contains(s.Record.Error.Message, "settling ")
 }
 
-// Check returns an error if a message that must wake the instance is missing, unless the instance is stuck. queued
-// holds the bodies of the messages of its group that are in the queue or in flight. scheduled holds the bodies of the
+// Check returns an error if a message that must wake the instance is missing, unless the instance is stuck. `queued`
+// holds the bodies of the messages of its group that are in the queue or in flight. `scheduled` holds the bodies of the
 // messages that a timer will send to it.
 func (s Stored) Check(queued, scheduled []string) error {
 	switch s.Cause() {

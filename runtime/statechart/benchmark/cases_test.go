@@ -44,7 +44,7 @@ type subject struct {
 // benchmarkCase is one task and the engines that perform it.
 type benchmarkCase struct {
 	name string
-	// each is the work of one event.
+	// `each` is the work of one event.
 	each seen
 	// state returns the active atomic states after n events.
 	state   func(n int) []string
@@ -176,7 +176,7 @@ func toggled(first, second string) func(int) []string {
 	}
 }
 
-// other returns the other one of two states.
+// `other` returns the one of two states that is not `id`.
 func other(id, first, second string) string {
 	if id == first {
 		return second
@@ -216,7 +216,7 @@ func TestEveryEngineDoesTheSameWork(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				before := s.seen().counts // the counts from entering the initial state
+				before := s.seen().counts // the counts after the initial state was entered
 				sent := 0
 				for _, n := range checkpoints {
 					if err := s.run(n - sent); err != nil {

@@ -26,7 +26,7 @@ func (e *contentError) Error() string {
 
 func (e *contentError) Unwrap() error { return e.err }
 
-// at adds the element to an error as its location, unless the error already has a location.
+// `at` adds the element to an error as its location, unless the error already has a location.
 func at(e *element, err error) error {
 	var known *contentError
 	if err == nil || errors.As(err, &known) {
@@ -63,7 +63,7 @@ func startAction(d *document) action {
 	})
 }
 
-// dataBelow returns the data elements of a state and, if deep is set, of its descendants.
+// dataBelow returns the data elements of a state and, if `deep` is set, of its descendants.
 func dataBelow(e *element, deep bool) []*element {
 	var data []*element
 	for _, child := range e.children {
@@ -129,7 +129,8 @@ func (s *sessionData) report(failures []error, enqueue statechart.Enqueue) error
 	return last
 }
 
-// run runs a block of executable content up to the first error. If enqueue is nil, only the data model can be changed.
+// run runs a block of executable content up to the first error. If `enqueue` is nil, only the data model can be
+// changed.
 func (s *sessionData) run(block []*element, enqueue *statechart.Enqueue) error {
 	for _, e := range block {
 		if err := s.execute(e, enqueue); err != nil {

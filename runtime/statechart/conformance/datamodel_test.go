@@ -22,10 +22,10 @@ type sessionData struct {
 	host     *host
 	document *document
 	js       *goja.Runtime
-	// active holds the IDs of the active states, for In. entered holds the elements of all states ever entered.
+	// active holds the IDs of the active states, for In. `entered` holds the elements of all states ever entered.
 	active  map[string]bool
 	entered map[*element]bool
-	// event is the value of _event. bound is the chart's event from which bind made this value.
+	// event is the value of _event. `bound` is the chart's event from which bind made this value.
 	event goja.Value
 	bound *statechart.Event
 	// output is the data of the last entered final state.
@@ -216,8 +216,8 @@ func (s *sessionData) initialise(e *element) error {
 	return at(e, s.assign(id, value))
 }
 
-// value returns the value of a <data>, <assign> or <content> element. It evaluates expr, if set. Otherwise it reads src
-// or the content: JSON, an XML element, or text with normalised white space.
+// value returns the value of a <data>, <assign> or <content> element. It evaluates the attribute expr, if set.
+// Otherwise it reads the attribute src or the content: JSON, an XML element, or text with normalised white space.
 func (s *sessionData) value(e *element) (goja.Value, error) {
 	if expr, ok := e.attrs["expr"]; ok {
 		return s.evaluate(expr)

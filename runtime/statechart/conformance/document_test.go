@@ -27,7 +27,7 @@ type document struct {
 	root  *element
 	dir   string // base directory of relative file names
 	chart *statechart.Chart[env]
-	// paths maps the document's IDs to the chart's paths. ids is the reverse.
+	// paths maps the document's IDs to the chart's paths. `ids` is the reverse.
 	paths, ids map[string]string
 	// keys maps states to their IDs in the chart.
 	keys map[*element]string

@@ -19,7 +19,7 @@ var session = statechart.ServiceFunc("scxml", func(context.Context, env, statech
 	panic("the host runs it")
 })
 
-// sessions maps session names to data models. Restored snapshots refer to it.
+// sessions maps session names to data models. Restored snapshots look up their data model here.
 var sessions sync.Map
 
 // world holds the sessions of one case and their pending deliveries, in virtual time.
@@ -36,7 +36,7 @@ type delivery struct {
 	at    time.Time
 	to    *host
 	event statechart.Event
-	// from and id identify a delayed <send> to another session, so that the sender can cancel it.
+	// `from` and `id` identify a delayed <send> to another session, so that the sender can cancel it.
 	from *host
 	id   string
 }
@@ -49,7 +49,7 @@ type host struct {
 	snapshot statechart.Snapshot[env]
 	parent   *host
 	stopped  bool
-	// invokeID and invocation identify the session in its parent.
+	// invokeID and `invocation` identify the session in its parent.
 	invokeID   string
 	invocation statechart.Invocation
 	children   []*host
@@ -57,7 +57,7 @@ type host struct {
 	failed map[string]bool
 }
 
-// start starts a session. parent is nil for the top-level session.
+// start starts a session. The parent is nil for the top-level session.
 func (w *world) start(d *document, parent *host, invocation statechart.Invocation, passed map[string]json.RawMessage) (*host, error) {
 	h := &host{
 		world: w, name: fmt.Sprintf("%s/%d", w.name, len(w.hosts)), document: d,
@@ -76,7 +76,7 @@ func (w *world) start(d *document, parent *host, invocation statechart.Invocatio
 	return h, h.take(step)
 }
 
-// apply takes the macrostep of an event.
+// apply runs the macrostep of an event.
 func (h *host) apply(event statechart.Event) error {
 	if h.stopped {
 		return nil

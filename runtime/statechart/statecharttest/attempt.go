@@ -13,7 +13,8 @@ import (
 // instance no longer waits for the invocation. A result that arrives later does not count. As on a host, a panic is a
 // failure.
 //
-// failure is the service's error. err is the chart's error if the chart fails on a timer that fires during the call.
+// The result `failure` is the service's error. The result `err` is the chart's error if the chart fails on a timer that
+// fires during the call.
 func (p *Player[C]) attempt(invocation statechart.Invocation, service statechart.Service[C], timeout time.Duration) (result any, failure, err error) {
 	p.t.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())

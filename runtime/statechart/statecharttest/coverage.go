@@ -20,10 +20,10 @@ type Coverage struct {
 	states []statechart.StateInfo
 	// items holds the states, then the transitions, each in document order.
 	items []item
-	// entered maps a state's path to the index of its item. taken is the index of the first transition.
+	// entered maps a state's path to the index of its item. `taken` is the index of the first transition.
 	entered map[string]int
 	taken   int
-	// scripts counts the planned scripts, and played counts the completed scripts.
+	// `scripts` counts the planned scripts, and `played` counts the completed scripts.
 	scripts, played int
 }
 

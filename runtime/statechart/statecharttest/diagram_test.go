@@ -19,7 +19,7 @@ func TestCheckDiagram(t *testing.T) {
 			t.Errorf("expected a failure that says how to update the file, got %q", got)
 		}
 	}
-	fails() // There is no file.
+	fails() // The file does not exist.
 	if err := os.WriteFile(path, []byte("<svg/>\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

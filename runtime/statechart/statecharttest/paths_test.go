@@ -90,7 +90,7 @@ func TestServicesEndInEveryWayAndTimersFire(t *testing.T) {
 		"idle",
 		"idle, work working",
 		"idle, work working, done.invoke.working idle",
-		"idle, work working, error.invoke.working idle", // with the error in the context
+		"idle, work working, error.invoke.working idle", // The context contains the error.
 		"idle, work working, working after 1m0s too_slow",
 		"idle, work working, error.invoke.working idle, work working",
 		"idle, work working, error.invoke.working idle, work working, working after 1m0s too_slow",
@@ -272,7 +272,7 @@ func TestByContextDistinguishesHistory(t *testing.T) {
 
 func TestExceedingALimitReturnsNoPaths(t *testing.T) {
 	t.Parallel()
-	knock := []statecharttest.Event{{Type: "KNOCK"}} // counts twice, then opens
+	knock := []statecharttest.Event{{Type: "KNOCK"}} // The door counts two knocks, and then opens.
 	for _, c := range []struct {
 		name   string
 		config statecharttest.PathConfig[int]
@@ -341,8 +341,8 @@ func TestFinalPathsNameUnreachedStates(t *testing.T) {
 	t.Parallel()
 	paths, err := statecharttest.FinalPaths(shop(), statecharttest.PathConfig[int]{})
 	want := []string{
-		"order.filling, PAY paid",          // to order.complete
-		"order.filling, TRY order.filling", // to trial.tried
+		"order.filling, PAY paid",          // the path to order.complete
+		"order.filling, TRY order.filling", // the path to trial.tried
 		"order.filling, PAY paid",
 	}
 	if diff := cmp.Diff(want, brief(paths)); diff != "" {

@@ -179,7 +179,7 @@ func (p *Player[C]) Now() time.Time { return p.now }
 // Trace returns the trace of the last call, in the format of the package documentation.
 func (p *Player[C]) Trace() string { return p.trace.String() }
 
-// begin starts a call. idle is the trace of a call in which nothing happens.
+// begin starts a call. `idle` is the trace of a call in which nothing happens.
 func (p *Player[C]) begin(idle string) {
 	p.trace, p.effects, p.handled, p.steps = trace{idle: idle}, nil, false, 0
 }

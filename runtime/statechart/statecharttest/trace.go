@@ -77,7 +77,7 @@ func (t *trace) effect(effect statechart.Effect, timers []statechart.Timer, sinc
 		t.detail("effect %s resolve %s", effect.ID, answer(effect))
 	case statechart.StartExecution:
 		var end struct{ Type string }
-		_ = json.Unmarshal(effect.Event, &end) // The chart has encoded it.
+		_ = json.Unmarshal(effect.Event, &end) // The chart has encoded the event, so decoding cannot fail.
 		t.detail("effect %s start %s input=%s end=%s", effect.ID, effect.Name, effect.Input, end.Type)
 	default:
 		text, err := json.Marshal(effect)

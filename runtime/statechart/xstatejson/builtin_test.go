@@ -226,7 +226,6 @@ func TestUnwritableChartsAreReported(t *testing.T) {
 	}
 }
 
-// TestOtherwiseImplementsUnlistedNames shows Otherwise.
 func TestOtherwiseImplementsUnlistedNames(t *testing.T) {
 	t.Parallel()
 	var asked []string

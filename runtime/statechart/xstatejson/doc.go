@@ -36,12 +36,12 @@
 //	{"type": "xstate.and", "guards": [...]}   also xstate.or, and xstate.not with one guard
 //	{"type": "xstate.stateIn", "stateValue": "#id"}   or a path, or a state value
 //
-// The prefix "xstate." is optional in xstate.and, xstate.or and xstate.not, if the key guards is present. The value of
-// delay may be the name of a delay. A program that passes such a config to XState must first replace these objects with
-// calls of raise(...), and(...) and so on.
+// The prefix "xstate." is optional in xstate.and, xstate.or and xstate.not, if the key "guards" is present. The value
+// of "delay" may be the name of a delay. A program that passes such a config to XState must first replace these objects
+// with calls of raise(...), and(...) and so on.
 //
 // Emitted, logged and sent values are literal. Where XState accepts a function, use a named Go implementation. The
-// value of src is the ID of a machine, and the value of to is the ID of a child.
+// value of "src" is the ID of a machine, and the value of "to" is the ID of a child.
 //
 // Read reports unknown and duplicate keys as problems.
 //
@@ -49,8 +49,8 @@
 //
 // A config has the same meaning as in XState. Document order is the order in which JavaScript enumerates keys: integers
 // first, ascending, then the others as written. Transitions on events are ordered as XState tries them: the event's own
-// type first, then prefixes from long to short, then "*". Read declares the event types that on and xstate.raise name,
-// with the event's JSON (json.RawMessage) as payload. Implementations.Payloads overrides these declarations.
+// type first, then prefixes from long to short, then "*". Read declares the event types that "on" and "xstate.raise"
+// name, with the event's JSON (json.RawMessage) as payload. Implementations.Payloads overrides these declarations.
 //
 // XState's own events map to events of the chart. xstate.done.state.ID becomes done.state.PATH. xstate.done.actor.ID
 // and xstate.error.actor.ID become done.invoke.ID and error.invoke.ID, or done.child.ID and error.child.ID if the actor
@@ -75,7 +75,7 @@
 //	internal  the event types that never come from outside
 //	children  the IDs of children that only Go code spawns and whose ends have transitions
 //
-// All durations are in milliseconds. Children follow the services in invoke, with the machine's ID as src. Write
+// All durations are in milliseconds. Children follow the services in "invoke", with the machine's ID as "src". Write
 // includes the contexts, outputs and child inputs that Read has read. It omits values that Go code computes, and
 // payload types. It writes computed delays and deadlines by name. It also writes an action by name if the action
 // computes a raised, sent, emitted or logged value.

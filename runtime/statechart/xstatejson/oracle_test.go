@@ -101,7 +101,7 @@ type answer struct {
 	limited bool
 }
 
-// engine runs a machine on this runtime. If restoring is set, it restores every snapshot from JSON.
+// engine runs a machine on this runtime. If `restoring` is set, it restores every snapshot from JSON.
 func engine(d *drawn, restoring bool) answer {
 	def, err := xstatejson.Read(d.config(), implementations())
 	if err != nil {

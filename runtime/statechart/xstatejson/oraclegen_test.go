@@ -14,7 +14,7 @@ type drawnState struct {
 	children       []*drawnState
 	initial        string
 	initialActions bool
-	target         string // for history
+	target         string // the target of a history state
 	entry, exit    []any
 	tags           []string
 	output         any
@@ -203,7 +203,7 @@ func (g *drawer) connect(s *drawnState) {
 			on.transitions = append(on.transitions, g.transition(s, key, bounded))
 		}
 		if g.one(10) && g.silence() {
-			on.transitions = []*drawnTransition{{}} // forbids the event
+			on.transitions = []*drawnTransition{{}} // An empty transition forbids the event.
 		}
 		s.on = append(s.on, on)
 	}
@@ -275,7 +275,7 @@ func (g *drawer) transition(from *drawnState, event string, bounded bool) *drawn
 	}
 	t.targets = g.targets(from)
 	if len(t.targets) == 1 && (t.targets[0] == from.key || t.targets[0] == "#"+from.id || strings.HasSuffix(t.targets[0], "."+from.key)) && !g.silence() {
-		t.reenter = true // otherwise an atomic state is not left
+		t.reenter = true // otherwise the transition does not leave an atomic state
 	}
 	return t
 }
@@ -356,7 +356,7 @@ func (g *drawer) silence() bool {
 		g.parent[g.states[0]].kind != "parallel" || g.one(40)
 }
 
-// within reports whether a state equals another or is its descendant.
+// `within` reports whether a state equals another or is its descendant.
 func (g *drawer) within(s, of *drawnState) bool {
 	for ; s != nil; s = g.parent[s] {
 		if s == of {
@@ -366,7 +366,7 @@ func (g *drawer) within(s, of *drawnState) bool {
 	return false
 }
 
-// below draws the state or a descendant that is not a history state.
+// `below` draws the state or a descendant that is not a history state.
 func (g *drawer) below(s *drawnState) *drawnState {
 	for len(s.children) > 0 && !g.one(3) {
 		child := s.children[g.IntN(len(s.children))]

@@ -16,12 +16,12 @@ import (
 // Implementations holds the implementations of the names in a config, like XState's setup and provide. Each is a
 // factory, called once for every use of its name.
 type Implementations[C any] struct {
-	// Actions are keyed by "type". params is the JSON of "params", or nil. Read sets the name and params of the
+	// Actions are keyed by "type". The argument is the JSON of "params", or nil. Read sets the name and params of the
 	// returned action.
 	Actions map[string]func(params json.RawMessage) (statechart.Action[C], error)
 	// Guards are keyed by "type", like actions.
 	Guards map[string]func(params json.RawMessage) (statechart.Guard[C], error)
-	// Services are keyed by "src". input is the JSON of "input", or nil.
+	// Services are keyed by "src". The argument is the JSON of "input", or nil.
 	Services map[string]func(input json.RawMessage) (statechart.Service[C], error)
 	// Delays are keyed by name, for "after" and for the delay of "xstate.raise".
 	Delays map[string]func(C, statechart.Event) time.Duration
@@ -86,7 +86,7 @@ type reader[C any] struct {
 // stateNode is a state of the document.
 type stateNode struct {
 	config *value
-	// at is the JSON path. path is the path in the chart.
+	// `at` is the JSON path. `path` is the path in the chart.
 	at, path string
 	key, id  string
 	parent   *stateNode
@@ -162,7 +162,7 @@ func (r *reader[C]) context(v *value, def *statechart.Definition[C]) {
 	}
 	def.Context = func(statechart.Start) C {
 		var c C
-		_ = json.Unmarshal(text, &c) // it was parsed before
+		_ = json.Unmarshal(text, &c) // The text was parsed before, so decoding cannot fail.
 		return c
 	}
 	def.ContextParams = text
@@ -261,7 +261,7 @@ func (r *reader[C]) text(path string, v *value) string {
 	return v.text
 }
 
-// each calls fn for a single value or for each value of an array.
+// `each` calls fn for a single value or for each value of an array.
 func each(path string, v *value, fn func(path string, v *value)) {
 	if v == nil {
 		return

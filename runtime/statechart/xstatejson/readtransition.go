@@ -23,8 +23,8 @@ const (
 	xstateError     = "xstate.error.actor."
 )
 
-// on reads a state's transitions on events. These include the done and error events of the state, its services and its
-// children.
+// `on` reads a state's transitions on events. These include the done and error events of the state, its services and
+// its children.
 //
 // XState tries transitions on the event's own type first, then prefixes from long to short, then "*". A chart tries
 // them in document order, so this function sorts them into XState's order. If a wildcard also matches a done or error

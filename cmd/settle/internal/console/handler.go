@@ -19,7 +19,7 @@ import (
 // A column grows with its content up to columnMax. Wider content shifts the next column.
 const (
 	instanceColumn = 18
-	eventColumn    = 13 // "after pick_up"
+	eventColumn    = 13 // the width of "after pick_up"
 	columnMax      = 40
 )
 
@@ -30,7 +30,7 @@ type Handler struct {
 	slog.Handler
 	out   *output
 	brief bool
-	// now and format are the clock and the format of the times of transitions.
+	// `now` and `format` are the clock and the format of the times of transitions.
 	now    func() time.Time
 	format string
 }
@@ -44,8 +44,8 @@ type output struct {
 	instances, events int // current widths of the columns
 }
 
-// timeFormat is the format of the time at the beginning of each line, and dateFormat the one for a virtual clock, which
-// may pass days between two lines.
+// timeFormat is the format of the time at the beginning of each line, and dateFormat is the format for a virtual clock,
+// which may pass days between two lines.
 const (
 	timeFormat = "15:04:05.000 "
 	dateFormat = "01-02 " + timeFormat

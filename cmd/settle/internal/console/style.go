@@ -90,7 +90,7 @@ func Fold(text string, columns int) string {
 			}
 			head, under := strings.TrimRight(line[:end], " "), hang
 			if field := strings.LastIndex(head, "  ") + 2; len(head) == end && field > 1 && Width(head[:field]) <= columns*2/3 {
-				under = Width(head[:field]) // folded within a field, not between two
+				under = Width(head[:field]) // The line is folded within a field, not between two fields.
 			}
 			b.WriteString(head + "\n")
 			rest := strings.TrimLeft(line[end:], " ")

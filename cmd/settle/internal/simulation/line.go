@@ -15,7 +15,7 @@ import (
 
 // line is a parsed line of the input.
 type line struct {
-	// typ is the event's type, body the whole event.
+	// typ is the event's type, and `body` is the whole event.
 	typ  string
 	body json.RawMessage
 	keys map[string]json.RawMessage

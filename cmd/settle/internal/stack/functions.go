@@ -168,7 +168,7 @@ func (s *Stack) consumerProcesses(queueURLs) (function, error) {
 			"SETTLE_SCHEDULER_ROLE_ARN=" + s.RoleARN(schedulerRole),
 			"SETTLE_EVENT_BUS=" + EventBus,
 			"SETTLE_WORKFLOWS=" + strings.Join(workflows, ","),
-			"SETTLE_LOG_PAYLOADS=on", // Without it, simulated services log only that they were called.
+			"SETTLE_LOG_PAYLOADS=on", // Without this setting, simulated services log only that they were called.
 		}, s.config.ConsumerEnv(s.HTTPURL())...),
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ func byRoles(t *testing.T, config Config) Config {
 		Name: "settle", Account: awslocal.Account, Region: awslocal.Region,
 		Values: map[string]string{
 			"Table": Table, "SchedulerRole.Arn": (*Stack)(nil).RoleARN(schedulerRole),
-			"AWS::StackName": "default", // It names the schedule group.
+			"AWS::StackName": "default", // The stack's name is also the name of the schedule group.
 		},
 		// The workflows that the tests' charts start, and the workflows that wait for instances.
 		Workflows: map[string]string{"nap": arn("states", "stateMachine:nap")}, WaitingWorkflows: []string{arn("states", "stateMachine:wait")},

@@ -75,15 +75,15 @@ type Config struct {
 	// ConsumerLogs receives the standard output and error of Consumer. Several processes may write at once. Defaults to
 	// io.Discard.
 	ConsumerLogs io.Writer
-	// Concurrency is how many batches the consumer handles at once. Each process of Consumer handles one. Defaults to
-	// 5, the number that Lambda starts with.
+	// Concurrency is how many batches the consumer handles at once. Each process of Consumer handles one batch.
+	// Defaults to 5, the number that Lambda starts with.
 	Concurrency int
 	// FunctionTimeout is the timeout of an invocation, 1 second to 15 minutes. The visibility timeout of the queues is
 	// six times as long, as AWS advises. Defaults to 45 seconds.
 	FunctionTimeout time.Duration
 	// Role, unless nil, is called for each function that runs in this process, before the function's clients are
-	// created. It may change their settings. function is the name of the function's folder in functions/. Tests use it
-	// to enforce the function's IAM role.
+	// created. It may change their settings. `function` is the name of the function's folder in functions/. Tests use
+	// it to enforce the function's IAM role.
 	Role func(function string, settings *aws.Config)
 	// Now is the clock of all parts. Defaults to time.Now.
 	Now func() time.Time
@@ -126,7 +126,7 @@ type Stack struct {
 	aws      *awslocal.Server // nil without an address
 	gateway  *apiServer
 	store    *dynamostore.Store
-	consumer *awslocal.Bootstrap // nil if it runs in this process
+	consumer *awslocal.Bootstrap // nil if the consumer runs in this process
 
 	// closing ends when Close begins.
 	closing     context.Context

@@ -15,9 +15,8 @@ import (
 	"github.com/settle-run/settle/runtime/instanceview"
 )
 
-// startJob starts the workflow for a GitHub workflow job, and queues the job. hook is the object workflow_job in
-// GitHub's webhooks about the job:
-// https://docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job
+// startJob starts the workflow for a GitHub workflow job, and queues the job. `hook` is the object workflow_job in
+// GitHub's webhooks about the job: https://docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job
 func (p *player) startJob(runID, jobID int64, name string) (hook map[string]any, instance, execution string) {
 	runID += 1000 * int64(p.round-1)
 	hook = map[string]any{
@@ -160,7 +159,7 @@ func (p *player) inTime() {
 	p.endRun(run, "run.succeeded, sla.met", "Succeeded")
 }
 
-// late plays a pipeline whose job runs until it is cancelled.
+// `late` plays a pipeline whose job runs until it is cancelled.
 func (p *player) late() {
 	p.title("The same pipeline is late: a warning, a breach, and a cancellation",
 		"Both alerts fire at absolute times, independent of the work. The event DATA_CHANGED does not wait",

@@ -26,7 +26,7 @@ type page struct {
 	columns int
 
 	mu sync.Mutex
-	// While holding is set, held collects the writes.
+	// While `holding` is set, `held` collects the writes.
 	holding bool
 	held    string
 }

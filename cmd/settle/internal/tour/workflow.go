@@ -84,7 +84,7 @@ type execution struct {
 	status   types.ExecutionStatus
 	// path has the states that the execution entered, with arrows between them.
 	path string
-	// output is the output as JSON. If the execution failed, failure is its error and output its cause.
+	// output is the output as JSON. If the execution failed, `failure` is its error and `output` is its cause.
 	failure, output string
 }
 

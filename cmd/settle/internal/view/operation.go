@@ -28,13 +28,14 @@ type Operation struct {
 	Actions []string `json:"actions,omitempty"`
 	// Effects describes what a consumer will do because of the change.
 	Effects []string `json:"effects,omitempty"`
-	// Changes are the differences of the snapshot, and the difference of kept, which is not in the snapshot.
+	// Changes are the differences of the snapshot, and the difference of the attribute kept, which is not in the
+	// snapshot.
 	Changes []Change `json:"changes,omitempty"`
 	// MessageID is the message that wakes the instance. It is empty if nothing is left to do.
 	MessageID string `json:"message_id,omitempty"`
 }
 
-// OperationOf describes a change from one record to the next. steps are the microsteps of the change.
+// OperationOf describes a change from one record to the next. `steps` are the microsteps of the change.
 func OperationOf(op instances.Operation, before, after instances.Record, steps []statechart.Microstep) (Operation, error) {
 	o := Operation{
 		Instance: before.Instance.String(), Kind: op.Kind, By: op.By, Reason: op.Reason, Revision: before.Revision,
@@ -85,7 +86,7 @@ func (o Operation) Text(style console.Style) string {
 	}
 	runesMax := shortMax
 	if columns := style.Columns(); columns > 0 {
-		const around = 17 // the label, an arrow and the dots
+		const around = 17 // the width of the label, an arrow and the dots
 		runesMax = max(min(shortMax, columns-around), 1)
 	}
 	for _, change := range o.Changes {

@@ -76,11 +76,11 @@ type Log struct {
 	zone  *time.Location
 	// named is set if each line starts with the name of its instance.
 	named bool
-	// instances and events are the current widths of the columns.
+	// `instances` and `events` are the current widths of the columns.
 	instances, events int
 }
 
-// NewLog returns a log. If named is true, each line starts with the name of its instance.
+// NewLog returns a log. If `named` is true, each line starts with the name of its instance.
 func NewLog(w io.Writer, style console.Style, zone *time.Location, named bool) *Log {
 	return &Log{w: w, style: style, zone: zone, named: named, events: len("done.invoke")}
 }
@@ -194,8 +194,8 @@ func (t *Table) Write(w io.Writer) error {
 	return err
 }
 
-// writeLine writes the cells of a row after an indentation of `at` columns. Set folded if the last cell is in the table's
-// last column. writeLine then folds this cell to the width of the terminal, if the width is known.
+// writeLine writes the cells of a row after an indentation of `at` columns. Set `folded` if the last cell is in the
+// table's last column. writeLine then folds this cell to the width of the terminal, if the width is known.
 func (t *Table) writeLine(b *strings.Builder, cells []Cell, widths []int, at int, folded bool) {
 	b.WriteString(strings.Repeat(" ", at))
 	for i, c := range cells[:len(cells)-1] {

@@ -30,8 +30,8 @@ type Instance struct {
 	Failed []Failed `json:"failed_effects,omitempty"`
 	// Executions are the executions that the instance waits for, in the order in which it requested them.
 	Executions []Execution `json:"executions,omitempty"`
-	// Problem is why these machines cannot read the instance, or empty. A consumer with the same machines applies no
-	// event to it.
+	// Problem is the reason why these machines cannot read the instance, or empty. A consumer with the same machines
+	// applies no event to it.
 	Problem string `json:"problem,omitempty"`
 	// Kept says that an operator keeps the instance beyond its retention.
 	Kept bool `json:"kept,omitempty"`
@@ -59,11 +59,11 @@ type Execution struct {
 	StartedAt time.Time `json:"started_at"`
 	// ARN is empty until the start is confirmed.
 	ARN string `json:"arn,omitempty"`
-	// Refused is why the execution will never start.
+	// Refused is the reason why the execution will never start.
 	Refused string `json:"refused,omitempty"`
 }
 
-// Parked is an event that was parked, and why.
+// Parked is an event that was parked, with the reason.
 type Parked struct {
 	instanceview.Parked
 	Message string `json:"message"`
@@ -313,7 +313,7 @@ func historyText(style console.Style, history []instances.Transition, zone *time
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// at returns a time and its distance from now.
+// `at` returns a time and its distance from now.
 func at(t, now time.Time) string {
 	return fmt.Sprintf("%s (%s)", t.In(now.Location()).Format(timeFormat), ago(t, now))
 }

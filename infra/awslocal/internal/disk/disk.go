@@ -34,7 +34,7 @@ type Store struct {
 	db  *bbolt.DB
 
 	mu      sync.Mutex
-	work    *sync.Cond // signalled when next or closing is set
+	work    *sync.Cond // signalled when `next` or `closing` is set
 	next    *batch     // the next transaction, or nil
 	writing *batch     // the current transaction, or nil
 	failed  error      // the error that stopped all writing
@@ -46,7 +46,7 @@ type Store struct {
 type batch struct {
 	changes []Change
 	done    chan struct{} // closed when the batch is on disk or has failed
-	err     error         // valid once done is closed
+	err     error         // valid once `done` is closed
 }
 
 // Ticket identifies a commit. Wait on the zero Ticket returns at once.

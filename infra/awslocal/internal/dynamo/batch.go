@@ -173,7 +173,7 @@ func (m *Model) batchWriteItem(now time.Time, request *batchWriteRequest) (any, 
 		for _, w := range writes[name] {
 			old, changed, failed := w.perform(now)
 			if failed != nil {
-				panic(failed) // unconditional and already validated
+				panic(failed) // cannot fail: the write is unconditional and already validated
 			}
 			consumed.addWrite(w.table, old, changed)
 		}

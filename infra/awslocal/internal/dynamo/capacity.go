@@ -66,7 +66,7 @@ func (c *capacity) answer(returned, tableName string) *consumedCapacity {
 	}
 	consumed := &consumedCapacity{TableName: tableName, CapacityUnits: c.table}
 	for _, index := range c.indexes {
-		consumed.CapacityUnits += index // multiples of 0.5, so the sum is exact in any order
+		consumed.CapacityUnits += index // All units are multiples of 0.5, so the sum is exact in any order.
 	}
 	if returned == "TOTAL" {
 		return consumed

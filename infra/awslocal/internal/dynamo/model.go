@@ -58,8 +58,8 @@ var operations = map[string]handler{
 	"TransactGetItems":   handle((*Model).transactGetItems),
 }
 
-// Call performs an operation, such as "PutItem", at the time now. body holds the request. The request and the answer
-// are AWS JSON 1.0. Times must not go backwards from call to call.
+// Call performs an operation, such as "PutItem", at the given time. The body holds the request. The request and the
+// answer are AWS JSON 1.0. Times must not go backwards from call to call.
 func (m *Model) Call(now time.Time, operation string, body []byte) ([]byte, *wire.Error) {
 	request, failed := Decode(operation, body)
 	if failed != nil {

@@ -106,7 +106,7 @@ func (s *source) walk(keys keyRange, after string, backwards bool) iter.Seq2[str
 	if after != "" && backwards {
 		keys.end = min(keys.end, after)
 	} else if after != "" {
-		keys.begin = max(keys.begin, after+"\x00") // the smallest key after it
+		keys.begin = max(keys.begin, after+"\x00") // the smallest key after the key `after`
 	}
 	walk := s.items.From(keys.begin)
 	if backwards {

@@ -63,7 +63,7 @@ func (t *table) encode(e *record.Encoder, kind, key string) bool {
 	case tableKind:
 		definition, err := json.Marshal(&t.definition)
 		if err != nil {
-			panic(err) // it was decoded from JSON
+			panic(err) // the definition was decoded from JSON, so it always marshals
 		}
 		e.String(string(definition))
 		e.Time(t.created)

@@ -135,7 +135,7 @@ func (t *tokens) remember(now time.Time, request *transactWriteRequest) {
 func digest(request *transactWriteRequest) [sha256.Size]byte {
 	canonical, err := json.Marshal(request.TransactItems)
 	if err != nil {
-		panic(err) // it was decoded from JSON
+		panic(err) // the items were decoded from JSON, so they always marshal
 	}
 	return sha256.Sum256(canonical)
 }

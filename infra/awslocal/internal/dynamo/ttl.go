@@ -26,7 +26,7 @@ type timeToLive struct {
 	attribute string
 	// due holds the storage keys of items by the time of their deletion.
 	due ordered.Map[string]
-	// dueKeys holds each item's key in due, by the item's storage key.
+	// dueKeys holds each item's key in `due`, by the item's storage key.
 	dueKeys map[string]string
 }
 

@@ -30,7 +30,7 @@ const (
 // Model holds the event buses of one account. It is not safe for concurrent use.
 type Model struct {
 	buses      map[string]*bus
-	serial     uint64 // of the last event
+	serial     uint64 // serial number of the last event
 	deliveries []Delivery
 	published  []json.RawMessage
 	touched    record.Touched

@@ -23,40 +23,40 @@ type (
 		value       attribute.Value
 	}
 
-	// arithmetic is left + right or left - right.
+	// arithmetic has the form left + right or left - right.
 	arithmetic struct {
 		operator    string
 		left, right node
 	}
 
-	// call is function(arguments).
+	// call has the form function(arguments).
 	call struct {
 		function  string
 		arguments []node
 	}
 
-	// comparison is left operator right, with one of = <> < <= > >=.
+	// comparison has the form left operator right, where the operator is one of = <> < <= > >=.
 	comparison struct {
 		operator    string
 		left, right node
 	}
 
-	// between is subject BETWEEN low AND high.
+	// `between` has the form subject BETWEEN low AND high.
 	between struct{ subject, low, high node }
 
-	// in is subject IN (candidates).
+	// `in` has the form subject IN (candidates).
 	in struct {
 		subject    node
 		candidates []node
 	}
 
-	// logical is left AND right or left OR right.
+	// logical has the form left AND right or left OR right.
 	logical struct {
 		operator    string
 		left, right node
 	}
 
-	// not is NOT condition.
+	// `not` has the form NOT condition.
 	not struct{ condition node }
 )
 

@@ -110,7 +110,7 @@ func operandValue(n node, item attribute.Map) attribute.Value {
 		return n.path.Lookup(item)
 	case *valueOperand:
 		return n.value
-	case *call: // checkPlaces ensures that the function is size
+	case *call: // checkPlaces ensures that the function is `size`
 		if size, ok := sizeOf(operandValue(n.arguments[0], item)); ok {
 			return attribute.NewNumber(int64(size))
 		}
@@ -118,7 +118,7 @@ func operandValue(n node, item attribute.Map) attribute.Value {
 	return nil
 }
 
-// sizeOf implements the function size: characters of a string, bytes of a binary, elements of other values.
+// sizeOf implements the function `size`: characters of a string, bytes of a binary, elements of other values.
 func sizeOf(value attribute.Value) (size int, ok bool) {
 	switch value := value.(type) {
 	case attribute.String:

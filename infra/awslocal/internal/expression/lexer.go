@@ -64,7 +64,7 @@ func scan(text string) (kind, int) {
 	}
 	for i := range text {
 		if i > 0 {
-			return illegal, i // a whole character, not one byte of it
+			return illegal, i // The token is a whole character, not one byte of it.
 		}
 	}
 	return illegal, len(text)

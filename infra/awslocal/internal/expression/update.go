@@ -182,7 +182,7 @@ func evaluate(n node, item attribute.Map) (attribute.Value, error) {
 		}
 		return evaluate(c.arguments[1], item)
 	}
-	left, right, err := evaluateBoth[attribute.List](c.arguments[0], c.arguments[1], item) // list_append
+	left, right, err := evaluateBoth[attribute.List](c.arguments[0], c.arguments[1], item) // the function list_append
 	if err != nil {
 		return nil, err
 	}

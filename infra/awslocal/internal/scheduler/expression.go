@@ -14,9 +14,9 @@ import (
 type timing struct {
 	// `at` is the time of a one-time schedule.
 	at time.Time
-	// every is the interval of a rate. Zero means a one-time schedule.
+	// `every` is the interval of a rate. Zero means a one-time schedule.
 	every time.Duration
-	// start and end bound a rate. Zero means no bound. One-time schedules ignore them.
+	// `start` and `end` bound a rate. Zero means no bound. One-time schedules ignore them.
 	start, end time.Time
 }
 
@@ -75,8 +75,8 @@ func parseTiming(d *definition) (timing, *wire.Error) {
 	return timing{}, invalid
 }
 
-// first returns the first occurrence of a schedule created now. A schedule whose at() lies in the past invokes its
-// target at once, as in AWS. A rate without StartDate starts now.
+// first returns the first occurrence of a schedule that is created at the time `now`. A schedule whose at() lies in the
+// past invokes its target at once, as in AWS. A rate without StartDate starts at that time.
 func (t timing) first(now time.Time) time.Time {
 	switch {
 	case t.every == 0:
@@ -87,8 +87,8 @@ func (t timing) first(now time.Time) time.Time {
 	return t.start
 }
 
-// latest returns the last occurrence that is not after now, starting from `next`. It skips earlier occurrences: a model
-// that is advanced late, for example after a restart, performs one invocation for all of them.
+// latest returns the last occurrence that is not after the time `now`, starting from `next`. It skips earlier
+// occurrences: a model that is advanced late, for example after a restart, performs one invocation for all of them.
 func (t timing) latest(next, now time.Time) time.Time {
 	if t.every == 0 {
 		return next

@@ -20,7 +20,7 @@ const pageMax = 100
 
 // page selects part of a list.
 type page struct {
-	prefix string // of the names
+	prefix string // the prefix of the names
 	token  string // first key of the page
 	most   int
 }

@@ -22,18 +22,19 @@ type Firing struct {
 	Request []byte
 }
 
-// invocation is one occurrence of a schedule, from its first attempt until it succeeds or is given up. It keeps its
-// original target even if the schedule is updated or deleted in the meantime. AWS does not document this case.
+// invocation is one occurrence of a schedule, from its first attempt until it succeeds or the model gives up on it. It
+// keeps its original target even if the schedule is updated or deleted in the meantime. AWS does not document this
+// case.
 type invocation struct {
 	serial      uint64
-	key         string // of the schedule
+	key         string // the key of the schedule
 	schedule    uint64 // the schedule's serial, because a new schedule may reuse the key
 	target      *target
 	scheduledAt time.Time
 	beganAt     time.Time
 	dueAt       time.Time // time of the next or the current attempt
 	failed      int       // number of failed attempts
-	// failure is set once the invocation has been given up. Only its dead letter remains to be sent.
+	// failure is set once the model has given up on the invocation. Only its dead letter remains to be sent.
 	failure *failure
 }
 

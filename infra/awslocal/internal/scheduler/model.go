@@ -37,7 +37,7 @@ type Model struct {
 	schedules   ordered.Map[*schedule] // by scheduleKey
 	invocations map[uint64]*invocation // in progress, by serial
 	due         ordered.Map[task]      // time-driven work, by dueKey
-	firings     []Firing               // not yet taken
+	firings     []Firing               // firings that TakeFirings has not returned yet
 	tokens      tokens
 	serial      uint64 // the last assigned serial
 	touched     record.Touched
@@ -46,8 +46,8 @@ type Model struct {
 // task is work that is due at a time. Exactly one of schedule and invocation is set.
 type task struct {
 	at         time.Time
-	schedule   *schedule   // to invoke
-	invocation *invocation // to retry
+	schedule   *schedule   // the schedule to invoke
+	invocation *invocation // the invocation to retry
 }
 
 // New returns a model with the group "default" and no schedules.

@@ -319,5 +319,5 @@ func TestGroups_have_tags_and_are_deleted_with_their_schedules(t *testing.T) {
 	b.ok("DELETE", "/schedule-groups/g", "")
 	b.refused("GET", "/schedule-groups/g", "", "ResourceNotFoundException", 404, "Schedule group g does not exist.")
 	b.advance(time.Hour)
-	b.wantFired("+2m0s " + hello) // only from the default group
+	b.wantFired("+2m0s " + hello) // Only the schedule of the default group fires.
 }

@@ -27,7 +27,7 @@ type reference struct {
 type referenceSchedule struct {
 	serial             int
 	name               string
-	at, every, end     int // every is zero for an at() schedule; end is zero without an EndDate
+	at, every, end     int // `every` is zero for an at() schedule; `end` is zero without an EndDate
 	started            int
 	enabled, delete    bool
 	hasDeadLetterQueue bool
@@ -64,7 +64,7 @@ func (s *referenceSchedule) due(now int) bool {
 	return s.enabled && now != s.last && s.next(now) == now && (s.end == 0 || now <= s.end)
 }
 
-// next returns the first occurrence of a rate at or after now that has not been invoked.
+// next returns the first occurrence of a rate at or after the time `now` that has not been invoked.
 func (s *referenceSchedule) next(now int) int {
 	next := s.started
 	for next < now || next == s.last {

@@ -141,9 +141,9 @@ func (i *invocation) request() []byte {
 	return wire.Encode(send)
 }
 
-// deadLetter returns the input of SendMessage for an invocation that was given up (User Guide, "Configuring a
-// schedule's dead-letter queue in EventBridge Scheduler"). The body is the request of the last attempt. The
-// attributes contain the reason.
+// deadLetter returns the input of SendMessage for an invocation that the model has given up on (User Guide,
+// "Configuring a schedule's dead-letter queue in EventBridge Scheduler"). The body is the request of the last attempt.
+// The attributes contain the reason.
 func (i *invocation) deadLetter() []byte {
 	last := *i
 	last.failed-- // the last attempt

@@ -29,8 +29,8 @@ func New() *Model {
 }
 
 // NextReceivable returns the earliest time at which ReceiveMessage on a queue may find a message if no other call is
-// made. The result is now if a message is available. False means never. A queue that does not exist counts as
-// receivable, so that a waiting receive returns its error.
+// made. The result is the time `now` if a message is available. False means never. A queue that does not exist counts
+// as receivable, so that a waiting receive returns its error.
 func (m *Model) NextReceivable(now time.Time, name string) (time.Time, bool) {
 	q, ok := m.queues[name]
 	if !ok {
@@ -64,7 +64,7 @@ func (m *Model) touch(name string) {
 	m.touched = append(m.touched, name)
 }
 
-// resolve returns the queue of a QueueUrl, advanced to now. As in SQS, a bare queue name is also accepted.
+// resolve returns the queue of a QueueUrl, advanced to the given time. As in SQS, a bare queue name is also accepted.
 func (m *Model) resolve(now time.Time, url string) (*queue, *wire.Error) {
 	if url == "" {
 		return nil, missingParameter("QueueUrl")

@@ -48,8 +48,8 @@ var operations = map[string]operation{
 	"ChangeMessageVisibilityBatch": plain((*Model).ChangeMessageVisibilityBatch),
 }
 
-// Call performs an operation. body is the operation's input. Input and output are JSON. Queue URLs in the output start
-// with endpoint. ReceiveMessage returns at once, whatever WaitTimeSeconds says. See ReceiveMessageOutput.Wait.
+// Call performs an operation. The body is the operation's input. Input and output are JSON. Queue URLs in the output
+// start with endpoint. ReceiveMessage returns at once, whatever WaitTimeSeconds says. See ReceiveMessageOutput.Wait.
 func (m *Model) Call(now time.Time, endpoint, name string, body []byte) ([]byte, *wire.Error) {
 	call, ok := operations[name]
 	if !ok {

@@ -27,7 +27,7 @@ type queue struct {
 	purgedAt              time.Time // zero if never purged
 
 	messages map[uint64]*message // by serial
-	groups   map[string]*group   // of a FIFO queue, by MessageGroupId; never holds an empty group
+	groups   map[string]*group   // the groups of a FIFO queue, by MessageGroupId; none of them is empty
 
 	// ready holds the groups for which group.ready is true, by the sequence of their first message.
 	ready indexed[*group]

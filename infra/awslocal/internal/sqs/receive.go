@@ -32,9 +32,9 @@ type receiptOf struct {
 
 // ReceiveMessage receives up to MaxNumberOfMessages messages and hides them for the visibility timeout.
 //
-// It starts with the group whose oldest message has waited longest. It takes as many messages of that group as
-// possible before it continues with the next group (SQS Developer Guide, "FIFO queue delivery logic"). It returns all
-// messages in the order of their sequence numbers.
+// ReceiveMessage starts with the group whose oldest message has waited longest. It takes as many messages of that group
+// as possible before it continues with the next group (SQS Developer Guide, "FIFO queue delivery logic"). It returns
+// all messages in the order of their sequence numbers.
 func (m *Model) ReceiveMessage(now time.Time, in *ReceiveMessageInput) (ReceiveMessageOutput, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {

@@ -23,8 +23,8 @@ type restoredQueue struct {
 	*queue
 	found    bool                // the queue's own record was read
 	messages map[uint64]*message // by serial
-	groupIDs map[uint64]string   // of the messages whose body was read
-	// sent and attempts are collected first, because the windows need them in the order of expiry.
+	groupIDs map[uint64]string   // the group IDs of the messages whose body was read
+	// `sent` and `attempts` are collected first, because the windows need them in the order of expiry.
 	sent     []entry[dedupKey, sendResult]
 	attempts []entry[string, attempt]
 }

@@ -32,7 +32,7 @@ type expiry[K comparable] struct {
 	expires time.Time
 }
 
-// get returns the value of key at the time now.
+// get returns the value of key at the given time.
 func (w *window[K, V]) get(now time.Time, key K) (V, bool) {
 	w.dropExpired(now)
 	if e, ok := w.entries[key]; ok && now.Before(e.expires) {

@@ -18,7 +18,7 @@ const xmlNamespace = "http://queue.amazonaws.com/doc/2012-11-05/"
 func Response(operation string, answer []byte, requestID string) []byte {
 	var output map[string]any
 	if err := json.Unmarshal(answer, &output); err != nil {
-		panic("sqsquery: expected an answer that is a JSON object: " + err.Error()) // created by the model
+		panic("sqsquery: expected an answer that is a JSON object: " + err.Error()) // the model created the answer
 	}
 	w := &writer{operation: operation}
 	w.raw(xml.Header, `<`, operation, `Response xmlns="`, xmlNamespace, `">`)

@@ -30,7 +30,7 @@ type execution struct {
 	ARN, Name         string
 	Input             payload
 	Output            *payload
-	Failure           *Failure // if the execution did not succeed; after an abort, the caller's reason
+	Failure           *Failure // set if the execution did not succeed; after an abort, it has the caller's reason
 	Status            string
 	Started           time.Time
 	Stopped           time.Time `json:",omitzero"`
@@ -47,7 +47,7 @@ const (
 	moving   phase = ""         // about to enter a state; only within a call
 	waiting  phase = "wait"     // in a Wait state, until Due
 	working  phase = "task"     // the task is running or waits for its token
-	retrying phase = "retry"    // until Due
+	retrying phase = "retry"    // waits until Due for a retry
 	joining  phase = "children" // the flows of a Parallel or Map state are running
 )
 
@@ -61,20 +61,20 @@ type flow struct {
 
 	ID     int
 	Parent int      `json:",omitempty"` // the flow with the Parallel or Map state; zero if none
-	Index  int      `json:",omitempty"` // of the branch or iteration
-	Item   *payload `json:",omitempty"` // of the iteration
+	Index  int      `json:",omitempty"` // the index of the branch or iteration
+	Item   *payload `json:",omitempty"` // the item of the iteration
 
 	State      string
 	Input      payload
 	Entered    time.Time
 	Last       int   // ID of the event that the flow's next event follows
-	EnteredAt  int   // ID of the event of entering the state
+	EnteredAt  int   // ID of the event that records the entry into the state
 	Tries      []int `json:",omitempty"` // number of retries, by retrier
 	RetryCount int   `json:",omitempty"`
 	Phase      phase `json:",omitempty"`
 
-	Due         time.Time `json:",omitzero"` // of a wait or a retry
-	TimesOut    time.Time `json:",omitzero"` // of a task
+	Due         time.Time `json:",omitzero"` // the time of a retry, or the end of a wait
+	TimesOut    time.Time `json:",omitzero"` // the time at which a task times out
 	HeartbeatBy time.Time `json:",omitzero"`
 	Heartbeat   int       `json:",omitempty"` // seconds between heartbeats; zero if not required
 	Task        uint64    `json:",omitempty"` // serial of the unfinished call; zero if none
@@ -86,7 +86,7 @@ type flow struct {
 	Begun   int        `json:",omitempty"` // number of flows started
 	AtOnce  int        `json:",omitempty"` // maximum number of concurrent flows
 	Left    int        `json:",omitempty"` // number of missing results
-	items   []any      // of a Map state
+	items   []any      // the items of a Map state
 }
 
 // setAlarm sets the alarm of a flow to its earliest deadline.

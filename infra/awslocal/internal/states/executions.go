@@ -164,7 +164,7 @@ func (m *Model) listExecutions(_ time.Time, in *listExecutionsInput) (any, *wire
 		return nil, validation("1 validation error detected: Value '%s' at 'statusFilter' failed to satisfy constraint: Member must satisfy enum value set: [RUNNING, SUCCEEDED, FAILED, TIMED_OUT, ABORTED]", in.StatusFilter)
 	}
 	list := machine.executions[in.StatusFilter]
-	if in.NextToken != "" { // serial of the last execution on the previous page
+	if in.NextToken != "" { // NextToken is the serial of the last execution on the previous page.
 		before, err := strconv.ParseUint(in.NextToken, 16, 64)
 		if err != nil {
 			return nil, wire.Errorf("InvalidToken", "Invalid Token: '%s'", in.NextToken)

@@ -78,7 +78,7 @@ func (r *run) begin(f *flow, last int) {
 		r.ready = append(r.ready, child)
 		return
 	}
-	if f.items == nil { // after a restore
+	if f.items == nil { // The items are missing after a restore.
 		f.items, _ = itemsOf(f, f.Work.value)
 	}
 	item := newPayload(f.items[index])

@@ -75,7 +75,7 @@ func (m *Model) recordOf(key string) any {
 	return nil
 }
 
-// splitKey returns the parts of a key. serial and n are zero if the key does not contain them.
+// splitKey returns the parts of a key. `serial` and n are zero if the key does not contain them.
 func splitKey(key string) (kind string, serial uint64, n int) {
 	kind, rest, _ := strings.Cut(key, "/")
 	first, second, _ := strings.Cut(rest, "/")

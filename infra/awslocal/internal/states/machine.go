@@ -43,7 +43,7 @@ type revision struct {
 
 func (x *machine) arn() string { return machineARN + x.Name }
 
-// fileByStatus moves an execution to the list of its current status. before is the previous status, if any.
+// fileByStatus moves an execution to the list of its current status. `before` is the previous status, if any.
 func (x *machine) fileByStatus(e *execution, before string) {
 	lists := []string{e.Status}
 	if before == "" {

@@ -257,7 +257,7 @@ func (m *Model) listStateMachines(_ time.Time, in *listInput) (any, *wire.Error)
 	}
 	names := slices.Sorted(maps.Keys(m.machines))
 	first := 0
-	if in.NextToken != "" { // the last name of the previous page
+	if in.NextToken != "" { // NextToken is the last name of the previous page.
 		i, found := slices.BinarySearch(names, in.NextToken)
 		if first = i; found {
 			first++

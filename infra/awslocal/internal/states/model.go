@@ -32,8 +32,8 @@ type Model struct {
 	alarms     alarms
 	touched    record.Touched
 	announces  bool
-	changes    []StatusChange // not yet taken
-	lag        time.Duration  // of the current call, see CallLagging
+	changes    []StatusChange // status changes that TakeStatusChanges has not returned yet
+	lag        time.Duration  // the lag of the current call: see CallLagging
 }
 
 // counters holds the last assigned serial numbers.
@@ -89,8 +89,8 @@ func (m *Model) Next() (time.Time, bool) {
 	return a.at, true
 }
 
-// Advance performs all work that is due: ended waits, retries, timeouts and missed heartbeats. It performs overdue
-// work at the time now, in the order of the due times.
+// Advance performs all work that is due: ended waits, retries, timeouts and missed heartbeats. It performs overdue work
+// at the given time, in the order of the due times.
 func (m *Model) Advance(now time.Time) {
 	for {
 		a, ok := m.alarms.min()
@@ -107,7 +107,7 @@ func (m *Model) Advance(now time.Time) {
 func (m *Model) TakeTasks() []Task {
 	var tasks []Task
 	for _, id := range m.pending {
-		if f, ok := m.tasks[id]; ok { // otherwise it was aborted
+		if f, ok := m.tasks[id]; ok { // otherwise the task was aborted
 			tasks = append(tasks, f.task())
 		}
 	}

@@ -41,8 +41,8 @@ var operations = map[string]operation{
 	"SendTaskHeartbeat":                handle((*Model).sendTaskHeartbeat),
 }
 
-// Call performs all work that is due, and then an operation, such as "StartExecution". body contains the request, and
-// the result contains the answer, both as AWS JSON 1.0.
+// Call performs all work that is due, and then an operation, such as "StartExecution". The body contains the request,
+// and the result contains the answer, both as AWS JSON 1.0.
 func (m *Model) Call(now time.Time, name string, body []byte) ([]byte, *wire.Error) {
 	call, ok := operations[name]
 	if !ok {
@@ -58,7 +58,8 @@ func (m *Model) Call(now time.Time, name string, body []byte) ([]byte, *wire.Err
 	return []byte(document.Encode(out)), nil
 }
 
-// CallLagging is Call with a lag: DescribeExecution and GetExecutionHistory return the state at now minus lag.
+// CallLagging is Call with a lag: DescribeExecution and GetExecutionHistory return the state as it was at the time
+// `now` minus `lag`.
 func (m *Model) CallLagging(now time.Time, lag time.Duration, name string, body []byte) ([]byte, *wire.Error) {
 	m.lag = lag
 	defer func() { m.lag = 0 }()

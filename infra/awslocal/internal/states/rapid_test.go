@@ -216,7 +216,7 @@ func drawMachine(t *rapid.T) (p plan, seconds int, list []any, seed uint64) {
 func inputOf(list []any) string {
 	text, err := json.Marshal(in{"n": 1, "list": list})
 	if err != nil {
-		panic(err) // plain data
+		panic(err) // plain data always marshals
 	}
 	return string(text)
 }

@@ -23,13 +23,13 @@ type planned struct {
 
 	add     int // Pass: added to n; Choice: compared with n
 	other   int // Choice: the next step if n is not less
-	seconds int // Wait
+	seconds int // Wait: the duration
 	lambda  bool
 	timeout int // Task: in seconds; zero means none
 	retry   []plannedRetry
 	catch   []plannedCatch
 	flows   []plan
-	atOnce  int // Map
+	atOnce  int // Map: the maximum number of concurrent iterations
 }
 
 type plannedRetry struct {

@@ -11,8 +11,8 @@ type run struct {
 	m     *Model
 	x     *execution
 	now   time.Time
-	ready []*flow // about to enter a state
-	full  bool    // the history has reached its maximum
+	ready []*flow // flows that are about to enter a state
+	full  bool    // set once the history has reached its maximum
 }
 
 // settle runs flows until all of them wait for something or the execution has ended.
@@ -97,7 +97,7 @@ func (r *run) pass(f *flow) {
 	case s.HasResult:
 		r.succeed(f, s.Result)
 	case s.Parameters == nil && s.InputPath.All() && s.ResultPath.All():
-		r.exit(f, s.Next, f.Input) // keeps the text of the input unchanged
+		r.exit(f, s.Next, f.Input) // This keeps the text of the input unchanged.
 	default:
 		r.succeed(f, input)
 	}
@@ -216,7 +216,7 @@ func (r *run) filterOutput(f *flow, output payload) (payload, *Failure) {
 		return payload{}, failure
 	}
 	if s.OutputPath.All() && (s.InputPath.All() || !passesOn) {
-		return output, nil // keeps the text of the output unchanged
+		return output, nil // This keeps the text of the output unchanged.
 	}
 	return newPayload(value), nil
 }

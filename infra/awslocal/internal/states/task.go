@@ -196,7 +196,7 @@ func (r *run) taskSucceeded(f *flow, result payload) {
 	r.m.clearWaits(f)
 	s := f.state
 	if s.ResultSelector == nil && s.ResultPath.All() {
-		r.exit(f, s.Next, result) // keeps the text of the result unchanged
+		r.exit(f, s.Next, result) // This keeps the text of the result unchanged.
 		return
 	}
 	r.succeed(f, result.value)

@@ -236,7 +236,7 @@ func TestTokenErrors(t *testing.T) {
 	w.wantError("SendTaskSuccess", in{"taskToken": token, "output": "1"}, "TaskTimedOut", "")
 	w.wantError("SendTaskFailure", in{"taskToken": token}, "TaskTimedOut", "")
 	if other := newWorld(t); true {
-		other.wantError("SendTaskSuccess", in{"taskToken": token, "output": "1"}, "InvalidToken", "") // other has issued no token
+		other.wantError("SendTaskSuccess", in{"taskToken": token, "output": "1"}, "InvalidToken", "") // `other` has issued no token
 	}
 	if len(token) < 200 || strings.ContainsAny(token, "+/=") {
 		t.Errorf("token: want a long, URL-safe token, got %s", token)

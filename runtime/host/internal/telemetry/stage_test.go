@@ -34,7 +34,7 @@ type stage struct {
 	sequence int
 	// expires maps task tokens to their deadlines.
 	expires map[string]time.Time
-	// If loops is set, messages of the instance to itself arrive in the queue, and messages may be parked. Otherwise,
+	// If `loops` is set, messages of the instance to itself arrive in the queue, and messages may be parked. Otherwise,
 	// sent messages are dropped, and nothing may be parked.
 	loops  bool
 	parked []string
@@ -259,9 +259,9 @@ func (s *stage) play(t *testing.T, service func() error, script map[time.Duratio
 // bag is the context of the machine order.
 type bag struct{}
 
-// order is the machine of the scenes. In state charging, a failed service is retried after 20 minutes, then after 40,
-// and then every hour. Event TELL sends an event to another instance. State picked answers the waiting tasks. In state
-// broken, the chart fails on the result of the service.
+// order is the machine of the scenes. In the state `charging`, a failed service is retried after 20 minutes, then after
+// 40, and then every hour. The event TELL sends an event to another instance. The state `picked` answers the waiting
+// tasks. In the state `broken`, the chart fails on the result of the service.
 func order(service func() error) durable.Machine {
 	charge := statechart.ServiceFunc("charge", func(context.Context, bag, statechart.Call) (string, error) {
 		time.Sleep(30 * time.Second)

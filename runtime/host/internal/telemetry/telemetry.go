@@ -92,7 +92,7 @@ type invocation struct {
 	mu sync.Mutex
 	// counts are indexed by the metrics below.
 	counts [len(countNames)]int
-	// extremes are the oldest ages and the nearest deadline. has reports which of them are set.
+	// extremes are the oldest ages and the nearest deadline. `has` reports which of them are set.
 	extremes [len(extremeNames)]time.Duration
 	has      [len(extremeNames)]bool
 	spans    []otlp.Span

@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// run writes the table to out and the progress to progress.
+// run writes the table to `out` and progress messages to `progress`.
 func run(ctx context.Context, out, progress io.Writer, rounds int, each time.Duration) error {
 	if rounds < 1 || each <= 0 {
 		return fmt.Errorf("expected at least one round and a time above zero, got %d and %v", rounds, each)

@@ -26,7 +26,7 @@ type measurements struct {
 	cpu string
 	// order lists each key once, in the order in which the benchmarks ran.
 	order []key
-	// nanoseconds and allocations have one entry per round. Allocations in Node are unknown.
+	// nanoseconds and `allocations` have one entry per round. Allocations in Node are unknown.
 	nanoseconds, allocations map[key][]float64
 }
 

@@ -23,7 +23,7 @@ func Equal(a, b Value) bool {
 	case BinarySet:
 		return slices.Equal(a, b.(BinarySet))
 	}
-	return a == b // scalars
+	return a == b // Both values are scalars.
 }
 
 // Compare orders two values of the same ordered type: numbers by value, strings by their UTF-8 bytes, binaries by

@@ -143,7 +143,7 @@ func (m *Map[V]) link(n *node[V], level int) **node[V] {
 // heightOf returns a geometrically distributed height: each level has a quarter of the nodes of the level below.
 func heightOf(key string) int {
 	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(key)) // never fails
+	_, _ = hash.Write([]byte(key)) // Writing to a hash never fails.
 	return min(1+bits.TrailingZeros64(mix(hash.Sum64()))/2, levelsMax)
 }
 

@@ -173,7 +173,7 @@ func (p *Pattern) Match(event json.RawMessage) (bool, error) {
 // flattening collects the leaves of an event, by path.
 type flattening struct {
 	fields map[string][]field
-	arrays int // so far
+	arrays int // number of arrays so far
 }
 
 func (f *flattening) add(path string, value any, elements map[int]int) {
@@ -196,7 +196,7 @@ func (f *flattening) add(path string, value any, elements map[int]int) {
 	}
 }
 
-// matches reports whether the conditions of all paths match. elements holds the array elements in which the earlier
+// matches reports whether the conditions of all paths match. `elements` holds the array elements in which the earlier
 // conditions matched. Fields in different elements of one array do not match together.
 func matches(a alternative, paths []string, fields map[string][]field, elements map[int]int) bool {
 	if len(paths) == 0 {

@@ -128,7 +128,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(`{"a": [{"wildcard": "*"}], "$or": [{"b": [1]}, {"c": [{"anything-but": ["x"]}]}]}`, sample)
 	f.Fuzz(func(t *testing.T, text, event string) {
 		if compiled, err := pattern.Parse(text); err == nil {
-			_, _ = compiled.Match(json.RawMessage(event)) // It must not panic.
+			_, _ = compiled.Match(json.RawMessage(event)) // Match must not panic.
 		}
 	})
 }

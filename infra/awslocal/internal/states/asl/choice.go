@@ -103,9 +103,9 @@ func (c comparison) holds(scope Scope) (bool, *Failure) {
 // operator is a comparator and the required type of its value.
 type operator struct {
 	compare comparator
-	want    string // "a string", ...
+	want    string // the required type in words, such as "a string"
 	is      func(value any) bool
-	path    bool // a path selects the value
+	path    bool // set if a path selects the value
 }
 
 // operators holds all comparison operators of Choice states.
@@ -169,7 +169,7 @@ func stringMatches(variable, value any) bool {
 	if !ok {
 		return false
 	}
-	var parts []string // between the asterisks
+	var parts []string // the parts between the asterisks
 	var part strings.Builder
 	pattern := value.(string)
 	for i := 0; i < len(pattern); i++ {

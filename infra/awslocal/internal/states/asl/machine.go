@@ -53,7 +53,7 @@ type State struct {
 	Parameters     *Template // also the ItemSelector of a Map state
 	ResultSelector *Template
 
-	Result    any // of a Pass state with a Result
+	Result    any // the Result of a Pass state
 	HasResult bool
 
 	Resource  Resource
@@ -72,7 +72,7 @@ type State struct {
 	Error Text
 	Cause Text
 
-	Branches       []*Flow // of a Map state: only its processor
+	Branches       []*Flow // the branches of a Parallel state, or the processor of a Map state
 	ItemsPath      Filter
 	MaxConcurrency Number
 }
@@ -99,14 +99,14 @@ func (r Resource) Name() string {
 // Filter is InputPath, OutputPath or ItemsPath. The zero Filter selects everything.
 type Filter struct {
 	path *jsonpath.Path
-	null bool // an empty object replaces the data
+	null bool // set if the field is null: an empty object then replaces the data
 }
 
 // ResultPath says where the result of a state goes in its input. With the zero ResultPath, the result replaces the
 // input.
 type ResultPath struct {
 	path *jsonpath.Path
-	null bool // the result is dropped
+	null bool // set if the field is null: the result is then dropped
 }
 
 // Number is a literal number or a path to one.

@@ -239,14 +239,14 @@ func (o *object) mapState(s *State, m *Machine) {
 	s.ItemsPath = o.filter("ItemsPath")
 	s.MaxConcurrency = o.numberOrPath("MaxConcurrency", 0)
 	s.Parameters = o.template("ItemSelector")
-	if o.has("Parameters") { // the older name
+	if o.has("Parameters") { // Parameters is the older name of ItemSelector.
 		if s.Parameters != nil {
 			o.find("Parameters", "it cannot be combined with ItemSelector")
 		}
 		s.Parameters = o.template("Parameters")
 	}
 	name := "ItemProcessor"
-	if o.has("Iterator") { // the older name
+	if o.has("Iterator") { // Iterator is the older name of ItemProcessor.
 		name = "Iterator"
 	}
 	processor := o.object(name)

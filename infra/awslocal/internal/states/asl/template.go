@@ -20,8 +20,8 @@ type templateNode struct {
 }
 
 type templateMember struct {
-	name  string // without ".$"
-	field string // as written
+	name  string // the name without ".$"
+	field string // the name as written
 	node  templateNode
 }
 

@@ -18,8 +18,8 @@ import (
 // Path is a compiled path.
 type Path struct {
 	text    string
-	steps   jp.Expr // without the root
-	context bool    // begins with $$
+	steps   jp.Expr // the steps after the root
+	context bool    // set if the path begins with $$
 	// definite is set if every step is a member name or an index. A definite path selects at most one value. An
 	// indefinite path selects an array of values, which may be empty.
 	definite bool
@@ -113,7 +113,8 @@ func (p Path) Get(data, context any) (any, bool) {
 	return values, true
 }
 
-// place is an intermediate value of an indefinite path, in its original form and as converted by the function ordered.
+// place is an intermediate value of an indefinite path, in its original form and as converted by the function
+// `ordered`.
 type place struct{ value, ordered any }
 
 // take returns the places that a step selects.
@@ -129,7 +130,7 @@ func (p place) take(step jp.Frag) []place {
 			continue
 		}
 		seen := p.ordered
-		if len(location) > 0 { // empty if '..' selects the place itself
+		if len(location) > 0 { // The location is empty if '..' selects the place itself.
 			seen = location.First(p.ordered)
 		}
 		next = append(next, place{value, seen})
