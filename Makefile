@@ -292,9 +292,9 @@ COMMA := ,
 CDK ?= testdata/npm/node_modules/.bin/cdk
 
 .PHONY: deploy-cdk
-deploy-cdk: functions $(INFRA)/testdata/npm/node_modules/.package-lock.json ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= CALLBACKS= BUCKETS= ALARMS= EVENTS= CONCURRENCY= RESERVE= STREAM= TABLE= ROTATE= BUS=, DRY=1 only synthesizes
+deploy-cdk: functions $(INFRA)/testdata/npm/node_modules/.package-lock.json ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= CALLBACKS= BUCKETS= ALARMS= EVENTS= CONCURRENCY= POLLERS= RESERVE= STREAM= TABLE= ROTATE= BUS=, DRY=1 only synthesizes
 	cd $(INFRA) && GOWORK=off $(CDK) $(if $(DRY),synth --quiet,deploy) -c stack='$(STACK)' -c buckets='$(BUCKETS)' \
-		-c alarms='$(ALARMS)' -c events='$(EVENTS)' -c concurrency='$(CONCURRENCY)' -c reserve='$(RESERVE)' -c stream='$(STREAM)' -c table='$(TABLE)' -c rotate='$(ROTATE)' -c bus='$(BUS)' \
+		-c alarms='$(ALARMS)' -c events='$(EVENTS)' -c concurrency='$(CONCURRENCY)' -c pollers='$(POLLERS)' -c reserve='$(RESERVE)' -c stream='$(STREAM)' -c table='$(TABLE)' -c rotate='$(ROTATE)' -c bus='$(BUS)' \
 		-c functions='$(if $(OWN),$(abspath $(OWN))$(COMMA))$(CURDIR)/$(DEPLOYED)' -c own='$(if $(OWN),true)' -c callbacks='$(CALLBACKS)'
 
 .PHONY: destroy

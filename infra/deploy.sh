@@ -86,6 +86,11 @@ for parameter in ${more[@]+"${more[@]}"}; do
 		echo "expected PARAMETERS to be NAME=VALUE pairs with one of the names ${known//$'\n'/ }, got '$parameter'" >&2
 		exit 2
 	fi
+	# CloudFormation cannot compare numbers. It checks the rest of the value.
+	if [[ $parameter =~ ^ConsumerPollers=([1-9][0-9]{0,4})-([1-9][0-9]{0,4})$ ]] && ((BASH_REMATCH[1] > BASH_REMATCH[2])); then
+		echo "expected ConsumerPollers to be MINIMUM-MAXIMUM, such as 2-20, got '${parameter#*=}', whose minimum exceeds its maximum" >&2
+		exit 2
+	fi
 done
 if [[ -n ${OWN:-} ]]; then # Own functions may have no handler for the open routes.
 	for route in GitHubWebhook Callbacks; do

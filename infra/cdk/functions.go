@@ -1,6 +1,7 @@
 package cdk
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -101,7 +102,10 @@ func (s *Settle) addFunctions() {
 	for _, name := range s.functions() {
 		s.addFunction(name)
 	}
-	s.feed(Consumer, s.Queue, s.props.ConsumerBatch, s.props.ConsumerConcurrency)
+	mapping := s.feed(Consumer, s.Queue, s.props.ConsumerBatch, s.props.ConsumerConcurrency)
+	if s.props.ConsumerPollers.on() {
+		s.props.ConsumerPollers.provision(mapping)
+	}
 	s.feed(Delay, s.DelayQueue, forwarderBatch, forwarderConcurrency)
 	s.feed(Executions, s.ExecutionsQueue, forwarderBatch, forwarderConcurrency)
 }
@@ -132,7 +136,7 @@ func (s *Settle) addFunction(name string) {
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if name == Consumer && s.props.ReserveConsumerConcurrency {
-		props.ReservedConcurrentExecutions = jsii.Number(s.props.ConsumerConcurrency)
+		props.ReservedConcurrentExecutions = jsii.Number(cmp.Or(s.props.ConsumerConcurrency, PollerInvocations*s.props.ConsumerPollers.Maximum))
 	}
 	if s.props.EncryptionKey != nil {
 		props.EnvironmentEncryption = s.props.EncryptionKey
@@ -147,10 +151,40 @@ func (s *Settle) timeout(function string) time.Duration {
 	return forwarderTimeout
 }
 
-// feed connects a queue to a function.
-func (s *Settle) feed(function string, queue awssqs.Queue, batch, concurrency int) {
-	awslambda.NewEventSourceMapping(s.Scope, jsii.String(pascal(function)+"Mapping"), &awslambda.EventSourceMappingProps{
-		Target: s.Functions[function], EventSourceArn: queue.QueueArn(), BatchSize: jsii.Number(batch),
-		ReportBatchItemFailures: jsii.Bool(true), MaxConcurrency: jsii.Number(concurrency),
+// feed connects a queue to a function. With a concurrency of 0, the mapping has no maximum concurrency.
+func (s *Settle) feed(function string, queue awssqs.Queue, batch, concurrency int) awslambda.CfnEventSourceMapping {
+	props := &awslambda.EventSourceMappingProps{
+		Target: s.Functions[function], EventSourceArn: queue.QueueArn(), BatchSize: jsii.Number(batch), ReportBatchItemFailures: jsii.Bool(true),
+	}
+	if concurrency > 0 {
+		props.MaxConcurrency = jsii.Number(concurrency)
+	}
+	mapping := awslambda.NewEventSourceMapping(s.Scope, jsii.String(pascal(function)+"Mapping"), props)
+	return mapping.Node().DefaultChild().(awslambda.CfnEventSourceMapping)
+}
+
+// PollerInvocations is the maximum number of concurrent invocations by one event poller (Lambda Developer Guide,
+// "Provisioned mode").
+const PollerInvocations = 10
+
+// Pollers are the event pollers that Lambda keeps ready for a mapping, in its provisioned mode.
+type Pollers struct {
+	// Minimum is the number of pollers that always run. PollersMin to PollersMinimumMax, and at most Maximum; defaults to
+	// PollersMin.
+	Minimum int
+	// Maximum is the number of pollers that the mapping scales up to. PollersMin to PollersMaximumMax. Required with
+	// Minimum.
+	Maximum int
+}
+
+func (p Pollers) on() bool { return p != Pollers{} }
+
+// provision sets the pollers of a mapping. CDK's EventSourceMapping limits Maximum to 2,000, Lambda's former limit.
+func (p Pollers) provision(mapping awslambda.CfnEventSourceMapping) {
+	mapping.SetProvisionedPollerConfig(&awslambda.CfnEventSourceMapping_ProvisionedPollerConfigProperty{
+		MinimumPollers: jsii.Number(p.Minimum), MaximumPollers: jsii.Number(p.Maximum),
 	})
+	// To remove the maximum concurrency of an existing mapping, pass an empty ScalingConfig (CloudFormation Template
+	// Reference, "AWS::Lambda::EventSourceMapping ScalingConfig"). CDK drops an empty object, but keeps NoValue.
+	mapping.AddPropertyOverride(jsii.String("ScalingConfig.MaximumConcurrency"), awscdk.Aws_NO_VALUE())
 }

@@ -42,6 +42,11 @@ var mistakes = []mistake{
 		map[string]string{byProperties: "ConsumerMapping/Properties/FunctionResponseTypes", byGuard: "mappings_report_failures"}},
 	{"the consumer's concurrency is unlimited", func(e *editor) { e.drop("ConsumerMapping", "ScalingConfig") },
 		map[string]string{byProperties: "ConsumerMapping/Properties/ScalingConfig", byGuard: "mappings_report_failures"}},
+	{"pollers keep the maximum concurrency", func(e *editor) {
+		e.set(reference("ConsumerConcurrency"), "ConsumerMapping", "ScalingConfig", "MaximumConcurrency")
+	}, map[string]string{byProperties: "ConsumerMapping/Properties/ScalingConfig/MaximumConcurrency"}},
+	{"the parameters accept pollers and a maximum concurrency", func(e *editor) { delete(e.template, "Rules") },
+		map[string]string{byProperties: "/Rules"}},
 	{"Lambda stops recursive invocations after 16", func(e *editor) { e.drop("Consumer", "RecursiveLoop") },
 		map[string]string{byProperties: "Consumer/Properties/RecursiveLoop", byGuard: "functions_allow_recursion"}},
 	{"timers go to the consumer", func(e *editor) { e.set(reference("Consumer"), "DelayMapping", "FunctionName") },

@@ -59,9 +59,10 @@ func functions(t assertions.Template) {
 		expected[id]["RecursiveLoop"] = "Allow"
 	}
 	expected["Consumer"]["Timeout"] = consumerTimeout
-	// The reservation is off by default. It is as large as the mapping's maximum concurrency, because Lambda throttles the
-	// pollers if it is smaller.
-	expected["Consumer"]["ReservedConcurrentExecutions"] = object{"Fn::If": list{"ReservesConsumerConcurrency", "${ConsumerConcurrency}", "${AWS::NoValue}"}}
+	// The reservation is off by default. It is as large as the mapping's maximum concurrency, or ten times the maximum
+	// number of pollers, because Lambda throttles the pollers if it is smaller.
+	reserved := object{"Fn::If": list{"HasConsumerPollers", object{"Fn::Join": list{"", list{pollers(1), "0"}}}, "${ConsumerConcurrency}"}}
+	expected["Consumer"]["ReservedConcurrentExecutions"] = object{"Fn::If": list{"ReservesConsumerConcurrency", reserved, "${AWS::NoValue}"}}
 	t.TemplateMatches(object{
 		"Conditions": object{"ReservesConsumerConcurrency": object{"Fn::Equals": list{"${ReserveConsumerConcurrency}", "on"}}},
 		"Parameters": object{"ReserveConsumerConcurrency": object{"Default": "off", "AllowedValues": list{"off", "on"}}},

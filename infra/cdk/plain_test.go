@@ -168,6 +168,12 @@ func plain(stack awscdk.Stack) {
 		Type: jsii.String("Number"), Default: 50, MinValue: jsii.Number(cdk.ConsumerConcurrencyMin), MaxValue: jsii.Number(cdk.ConsumerConcurrencyMax),
 		Description: jsii.String("The maximum number of batches of events processed at once."),
 	})
+	pollers := awscdk.NewCfnParameter(stack, jsii.String("ConsumerPollers"), &awscdk.CfnParameterProps{
+		Default: "", AllowedPattern: jsii.String(`^$|^([2-9]|[1-9][0-9]|1[0-9][0-9]|200)-([2-9]|[1-9][0-9]{1,3}|10000)$`),
+		ConstraintDescription: jsii.String("must be MINIMUM-MAXIMUM, such as 2-20, with a minimum from 2 to 200 and a maximum from 2 to 10000, or empty."),
+		Description: jsii.String("Event pollers that Lambda keeps ready, MINIMUM-MAXIMUM, such as 2-20, in place of ConsumerConcurrency. " +
+			"Each runs up to ten batches at once, and has an hourly price. Empty: none."),
+	})
 	bus := awscdk.NewCfnParameter(stack, jsii.String("EventBus"), &awscdk.CfnParameterProps{
 		Type: jsii.String("String"), Default: "default", AllowedPattern: jsii.String(`[A-Za-z0-9/._-]{0,256}`),
 		ConstraintDescription: jsii.String("must be the name of an event bus, or empty."),
@@ -188,11 +194,11 @@ func plain(stack awscdk.Stack) {
 	})
 	settle.Scope.Node().FindChild(jsii.String("UploadsRule")).(awsevents.CfnRule).
 		SetState(awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String(hasUploadBuckets), "ENABLED", "DISABLED"), nil))
-	settle.Scope.Node().FindChild(jsii.String("ConsumerMapping")).Node().DefaultChild().(awslambda.CfnEventSourceMapping).
-		AddPropertyOverride(jsii.String("ScalingConfig.MaximumConcurrency"), concurrency.ValueAsNumber())
+	consumerMapping := settle.Scope.Node().FindChild(jsii.String("ConsumerMapping")).Node().DefaultChild().(awslambda.CfnEventSourceMapping)
 	settle.Scope.Node().FindChild(jsii.String("EventsAlarm")).Node().DefaultChild().(awscloudwatch.CfnAlarm).
 		AddPropertyOverride(jsii.String("Threshold"), events.ValueAsNumber())
-	reserve(stack, settle.Functions[cdk.Consumer], concurrency.ValueAsNumber())
+	pollersMost := provision(stack, consumerMapping, pollers, concurrency)
+	reserve(stack, settle.Functions[cdk.Consumer], concurrency.ValueAsNumber(), pollersMost)
 	tableStream(stack, settle.Table)
 	openRoute(stack, settle, "GitHubWebhook", "PostGitHubRoute", "POST /webhooks/github", "GitHub's webhook for the machine job")
 	openRoute(stack, settle, "Callbacks", "PostCallbackRoute", "POST /webhooks/{provider}/{id}/{until}/{key}", "callbacks of third parties, as the machine enrich awaits them")
@@ -209,17 +215,44 @@ func plain(stack awscdk.Stack) {
 	nameResources(settle)
 }
 
-// reserve adds the parameter ReserveConsumerConcurrency, which reserves the concurrency for the consumer.
-func reserve(stack awscdk.Stack, consumer awslambda.Function, concurrency *float64) {
+// provision replaces the mapping's maximum concurrency by event pollers, if the parameter pollers has a value. It returns
+// their maximum number. CloudFormation cannot compare numbers, so infra/deploy.sh refuses a minimum above the maximum. If
+// CloudFormation is called directly, Lambda refuses it.
+func provision(stack awscdk.Stack, mapping awslambda.CfnEventSourceMapping, pollers, concurrency awscdk.CfnParameter) *string {
+	has := awscdk.NewCfnCondition(stack, jsii.String("HasConsumerPollers"), &awscdk.CfnConditionProps{
+		Expression: awscdk.Fn_ConditionNot(awscdk.Fn_ConditionEquals(pollers.ValueAsString(), "")),
+	})
+	awscdk.NewCfnRule(stack, jsii.String("PollersReplaceConcurrency"), &awscdk.CfnRuleProps{
+		RuleCondition: awscdk.Fn_ConditionNot(awscdk.Fn_ConditionEquals(pollers.ValueAsString(), "")),
+		Assertions: &[]*awscdk.CfnRuleAssertion{{
+			Assert:            awscdk.Fn_ConditionEquals(concurrency.ValueAsString(), "50"),
+			AssertDescription: jsii.String("Lambda accepts ConsumerPollers or ConsumerConcurrency, not both: set ConsumerConcurrency to 50, its default, or leave ConsumerPollers empty."),
+		}},
+	})
+	// Fn::Select fails if an element is missing. With another hyphen at the end, an empty parameter has two empty parts.
+	parts := awscdk.Fn_Split(jsii.String("-"), awscdk.Fn_Join(jsii.String(""), jsii.Strings(*pollers.ValueAsString(), "-")), nil)
+	least, most := awscdk.Fn_Select(jsii.Number(0), parts), awscdk.Fn_Select(jsii.Number(1), parts)
+	mapping.AddPropertyOverride(jsii.String("ProvisionedPollerConfig"), awscdk.Fn_ConditionIf(has.LogicalId(),
+		map[string]any{"MinimumPollers": least, "MaximumPollers": most}, awscdk.Aws_NO_VALUE()))
+	// With pollers, ScalingConfig is empty, as in cdk.Pollers.
+	mapping.AddPropertyOverride(jsii.String("ScalingConfig.MaximumConcurrency"),
+		awscdk.Fn_ConditionIf(has.LogicalId(), awscdk.Aws_NO_VALUE(), concurrency.ValueAsNumber()))
+	return most
+}
+
+// reserve adds the parameter ReserveConsumerConcurrency, which reserves the concurrency for the consumer. With pollers, a
+// zero after their maximum number makes it ten times as large: cdk.PollerInvocations.
+func reserve(stack awscdk.Stack, consumer awslambda.Function, concurrency *float64, pollersMost *string) {
+	reserved := awscdk.Fn_ConditionIf(jsii.String("HasConsumerPollers"), awscdk.Fn_Join(jsii.String(""), jsii.Strings(*pollersMost, "0")), concurrency)
 	reserve := awscdk.NewCfnParameter(stack, jsii.String("ReserveConsumerConcurrency"), &awscdk.CfnParameterProps{
 		Default: "off", AllowedValues: jsii.Strings("off", "on"),
-		Description: jsii.String("On: ConsumerConcurrency of the account's concurrency is reserved for the consumer. The quota must be at least 100 higher."),
+		Description: jsii.String("On: ConsumerConcurrency, or ten times the maximum of ConsumerPollers, of the account's concurrency is reserved for the consumer. The quota must be at least 100 higher."),
 	})
 	awscdk.NewCfnCondition(stack, jsii.String("ReservesConsumerConcurrency"), &awscdk.CfnConditionProps{
 		Expression: awscdk.Fn_ConditionEquals(reserve.ValueAsString(), "on"),
 	})
 	consumer.Node().DefaultChild().(awslambda.CfnFunction).AddPropertyOverride(jsii.String("ReservedConcurrentExecutions"),
-		awscdk.Fn_ConditionIf(jsii.String("ReservesConsumerConcurrency"), concurrency, awscdk.Aws_NO_VALUE()))
+		awscdk.Fn_ConditionIf(jsii.String("ReservesConsumerConcurrency"), reserved, awscdk.Aws_NO_VALUE()))
 }
 
 // tableStream adds the parameter TableStream, which sets the table's stream.

@@ -23,7 +23,7 @@ type property struct {
 var properties = []property{
 	{"the FIFO queue has high throughput; every queue is encrypted, keeps messages for 14 days, outlives an outage, a new name and the stack, and has its own dead-letter queue of the same type", queues},
 	{"queues deny requests without TLS, and only roles and the queue's own rule can send to a queue", queuePolicies},
-	{"every queue invokes its function, which reports failed items, with limited concurrency", mappings},
+	{"every queue invokes its function, which reports failed items, with limited concurrency or pollers", mappings},
 	{"the table has the keys, the index, the TTL and the backups that the runtime needs, a stream on request, and survives the stack", table},
 	{"functions run on arm64 and provided.al2023, from the bucket, with exactly the environment variables that they read", functions},
 	{"secrets are generated", secrets},
@@ -161,12 +161,29 @@ func mappings(t assertions.Template) {
 	mapping := func(queue, function string) object {
 		return object{"EventSourceArn": "${" + queue + ".Arn}", "FunctionName": "${" + function + "}"}
 	}
+	// Lambda refuses a mapping with pollers and a maximum concurrency. The pollers are off by default.
+	consumer := mapping("Queue", "Consumer")
+	consumer["ProvisionedPollerConfig"] = object{"Fn::If": list{"HasConsumerPollers",
+		object{"MinimumPollers": pollers(0), "MaximumPollers": pollers(1)}, "${AWS::NoValue}"}}
+	consumer["ScalingConfig"] = object{"MaximumConcurrency": object{"Fn::If": list{"HasConsumerPollers", "${AWS::NoValue}", "${ConsumerConcurrency}"}}}
+	given := object{"Fn::Not": list{object{"Fn::Equals": list{"${ConsumerPollers}", ""}}}}
+	t.TemplateMatches(object{
+		"Conditions": object{"HasConsumerPollers": given},
+		"Parameters": object{"ConsumerPollers": object{"Default": ""}, "ConsumerConcurrency": object{"Default": 50, "MinValue": 2, "MaxValue": 1000}},
+		"Rules": object{"PollersReplaceConcurrency": object{"RuleCondition": given,
+			"Assertions": list{object{"Assert": object{"Fn::Equals": list{"${ConsumerConcurrency}", "50"}}}}}},
+	})
 	only(t, "Lambda::EventSourceMapping", map[string]object{
-		"ConsumerMapping": mapping("Queue", "Consumer"), "DelayMapping": mapping("DelayQueue", "Delay"), "ExecutionsMapping": mapping("ExecutionsQueue", "Executions"),
+		"ConsumerMapping": consumer, "DelayMapping": mapping("DelayQueue", "Delay"), "ExecutionsMapping": mapping("ExecutionsQueue", "Executions"),
 	}, object{
 		"FunctionResponseTypes": list{"ReportBatchItemFailures"}, "ScalingConfig": object{"MaximumConcurrency": assertions.Match_AnyValue()},
-		"BatchSize": 10, "FilterCriteria": absent(), "Enabled": absent(),
+		"BatchSize": 10, "FilterCriteria": absent(), "Enabled": absent(), "ProvisionedPollerConfig": absent(),
 	})
+}
+
+// pollers returns a part of the parameter ConsumerPollers: the minimum, then the maximum.
+func pollers(part int) object {
+	return object{"Fn::Select": list{part, object{"Fn::Split": list{"-", "${ConsumerPollers}-"}}}}
 }
 
 func table(t assertions.Template) {

@@ -42,6 +42,11 @@ const (
 	// ConsumerConcurrencyMin and ConsumerConcurrencyMax are the limits of SQS event source mappings.
 	ConsumerConcurrencyMin = 2
 	ConsumerConcurrencyMax = 1000
+	// PollersMin is the least number of event pollers of an SQS event source mapping. PollersMinimumMax and
+	// PollersMaximumMax limit Pollers.Minimum and Pollers.Maximum (Lambda API Reference, "ProvisionedPollerConfig").
+	PollersMin        = 2
+	PollersMinimumMax = 200
+	PollersMaximumMax = 10_000
 	// ConsumerBatchMax is the largest batch of a FIFO queue.
 	ConsumerBatchMax = 10
 	// WebhooksPerSecondMax is a quarter of the requests that all HTTP APIs of an account can receive (API Gateway
@@ -78,12 +83,15 @@ type Props struct {
 	// after sending it. Instances recognise such a duplicate by its ID, but a message may be parked twice.
 	ConsumerTimeout time.Duration
 	// ConsumerConcurrency is the maximum number of batches processed at once. ConsumerConcurrencyMin to
-	// ConsumerConcurrencyMax; defaults to 50.
+	// ConsumerConcurrencyMax; defaults to 50. Lambda refuses it together with ConsumerPollers.
 	ConsumerConcurrency int
+	// ConsumerPollers keeps event pollers ready for the consumer, for a fee, and replaces ConsumerConcurrency. Each poller
+	// runs up to PollerInvocations batches at once. See docs/scaling.md. Off by default.
+	ConsumerPollers Pollers
 	// ReserveConsumerConcurrency reserves a part of the account's concurrency for the consumer, as large as
-	// ConsumerConcurrency. A flood of calls to other functions then cannot stop the consumer. Lambda rejects the
-	// reservation if it leaves less than 100 for all other functions, so the deployment fails in a new account with a
-	// quota of 10. Off by default.
+	// ConsumerConcurrency. With ConsumerPollers, the part is PollerInvocations times their maximum number. A flood of
+	// calls to other functions then cannot stop the consumer. Lambda rejects the reservation if it leaves less than 100
+	// for all other functions, so the deployment fails in a new account with a quota of 10. Off by default.
 	ReserveConsumerConcurrency bool
 	// ConsumerBatch is the maximum number of messages in a batch. The consumer processes different instances
 	// concurrently. One to ConsumerBatchMax; defaults to ConsumerBatchMax. Use one if a service can kill the process,
@@ -199,7 +207,11 @@ func (s Secrets) validate(withoutExamples bool) error {
 
 func (p Props) withDefaults() Props {
 	p.ConsumerTimeout = cmp.Or(p.ConsumerTimeout, consumerTimeoutDefault)
-	p.ConsumerConcurrency = cmp.Or(p.ConsumerConcurrency, 50)
+	if p.ConsumerPollers.on() {
+		p.ConsumerPollers.Minimum = cmp.Or(p.ConsumerPollers.Minimum, PollersMin)
+	} else {
+		p.ConsumerConcurrency = cmp.Or(p.ConsumerConcurrency, 50)
+	}
 	p.ConsumerBatch = cmp.Or(p.ConsumerBatch, ConsumerBatchMax)
 	p.WebhooksPerSecond = cmp.Or(p.WebhooksPerSecond, 100)
 	p.EventsPerFiveMinutes = cmp.Or(p.EventsPerFiveMinutes, 30_000)
@@ -221,16 +233,26 @@ func (p Props) validate() error {
 	if p.ConsumerTimeout < time.Second || p.ConsumerTimeout > ConsumerTimeoutMax || p.ConsumerTimeout%time.Second != 0 {
 		return fmt.Errorf("cdk: expected Props.ConsumerTimeout in whole seconds from 1s to %s, got %s", ConsumerTimeoutMax, p.ConsumerTimeout)
 	}
-	for _, prop := range []struct {
+	type limited struct {
 		name               string
 		value, least, most int
-	}{
-		{"ConsumerConcurrency", p.ConsumerConcurrency, ConsumerConcurrencyMin, ConsumerConcurrencyMax},
+	}
+	scaling := []limited{{"ConsumerConcurrency", p.ConsumerConcurrency, ConsumerConcurrencyMin, ConsumerConcurrencyMax}}
+	if pollers := p.ConsumerPollers; pollers.on() {
+		if p.ConsumerConcurrency != 0 {
+			return fmt.Errorf("cdk: expected Props.ConsumerConcurrency or Props.ConsumerPollers, got both: remove one, because Lambda accepts only one")
+		}
+		scaling = []limited{
+			{"ConsumerPollers.Maximum", pollers.Maximum, PollersMin, PollersMaximumMax},
+			{"ConsumerPollers.Minimum", pollers.Minimum, PollersMin, min(pollers.Maximum, PollersMinimumMax)},
+		}
+	}
+	for _, prop := range append(scaling, []limited{
 		{"ConsumerBatch", p.ConsumerBatch, 1, ConsumerBatchMax},
 		{"WebhooksPerSecond", p.WebhooksPerSecond, 1, WebhooksPerSecondMax},
 		{"EventsPerFiveMinutes", p.EventsPerFiveMinutes, 1, EventsPerFiveMinutesMax},
 		{"MemoryMiB", p.MemoryMiB, MemoryMiBMin, MemoryMiBMax},
-	} {
+	}...) {
 		if prop.value < prop.least || prop.value > prop.most {
 			return fmt.Errorf("cdk: expected Props.%s from %d to %d, got %d", prop.name, prop.least, prop.most, prop.value)
 		}

@@ -19,7 +19,7 @@ func render(synthesized []byte) ([]byte, error) {
 		return nil, fmt.Errorf("reading the synthesized template: %w", err)
 	}
 	root := document.Content[0]
-	order(root, "AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Conditions", "Resources", "Outputs")
+	order(root, "AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Rules", "Conditions", "Resources", "Outputs")
 	for _, resource := range entriesOf(valueOf(root, "Resources")) {
 		dropDependencies(resource.value)
 		order(resource.value, "Type", "Condition", "DependsOn", "DeletionPolicy", "UpdateReplacePolicy", "Metadata", "Properties")
@@ -137,7 +137,7 @@ func shortenFunction(node *yaml.Node, function string, argument *yaml.Node) {
 		}
 		argument.Tag, argument.Style = "!Join", yaml.FlowStyle
 		*node = *argument
-	case "Fn::If", "Fn::Equals", "Fn::Not":
+	case "Fn::If", "Fn::Equals", "Fn::Not", "Fn::Select", "Fn::Split":
 		argument.Tag, argument.Style = "!"+strings.TrimPrefix(function, "Fn::"), yaml.FlowStyle
 		*node = *argument
 	}
@@ -170,7 +170,8 @@ const small = `{"AWSTemplateFormatVersion": "2010-09-09", "Resources": {
     {"Effect": "Allow", "Action": ["kms:Decrypt"], "Resource": {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":key"]]}}]}}},
   "Consumer": {"Type": "AWS::Lambda::Function", "DependsOn": ["Role", "Grant"], "Properties": {"Role": {"Fn::GetAtt": ["Role", "Arn"]}, "Timeout": 60,
     "Environment": {"Variables": {"INDEX": "on", "URL": {"Ref": "Queue"}, "LITERAL": "${x}", "SECRET": {"Fn::Join": ["", ["{{resolve:", {"Ref": "Key"}, "}} ${y}"]]}}}}}
-}, "Conditions": {"Has": {"Fn::Not": [{"Fn::Equals": [{"Ref": "Topic"}, ""]}]}, "Some": {"Fn::Equals": [{"Fn::Join": ["", {"Ref": "Names"}]}, "a"]}}}`
+}, "Conditions": {"Has": {"Fn::Not": [{"Fn::Equals": [{"Ref": "Topic"}, ""]}]}, "Some": {"Fn::Equals": [{"Fn::Join": ["", {"Ref": "Names"}]}, "a"]},
+  "First": {"Fn::Equals": [{"Fn::Select": [0, {"Fn::Split": ["-", {"Ref": "Range"}]}]}, "2"]}}}`
 
 func TestTemplateIsRenderedAsReadableYAML(t *testing.T) {
 	t.Parallel()
@@ -182,6 +183,7 @@ func TestTemplateIsRenderedAsReadableYAML(t *testing.T) {
 Conditions:
   Has: !Not [!Equals [!Ref Topic, ""]]
   Some: !Equals [!Join ["", !Ref Names], a]
+  First: !Equals [!Select [0, !Split ['-', !Ref Range]], "2"]
 Resources:
   Role:
     Type: AWS::IAM::Role

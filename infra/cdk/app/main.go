@@ -11,7 +11,8 @@
 //	stream       on adds a stream to the table; off by default
 //	rotate       the generated secrets that are rotated, separated by commas: callbacks, github; none by default
 //	concurrency  the maximum number of batches of events processed at once; 50 by default
-//	reserve      on reserves concurrency for this number of batches; off by default
+//	pollers      event pollers that Lambda keeps ready, MINIMUM-MAXIMUM, such as 2-20, in place of concurrency; none by default
+//	reserve      on reserves concurrency for this number of batches, or for the pollers; off by default
 //	events       the threshold of the alarm on the events of five minutes; 30,000 by default
 //
 // The stack has the outputs of infra/template.yaml, and termination protection: `make destroy` asks before it switches
@@ -77,6 +78,7 @@ func fill(app awscdk.App) {
 		props.EventBus = awsevents.EventBus_FromEventBusName(stack, jsii.String("Bus"), &bus)
 	}
 	props.ConsumerConcurrency = number(app, "concurrency", cdk.ConsumerConcurrencyMin, cdk.ConsumerConcurrencyMax)
+	props.ConsumerPollers = pollers(app)
 	props.EventsPerFiveMinutes = number(app, "events", 1, cdk.EventsPerFiveMinutesMax)
 	cdk.NewSettle(stack, "Settle", props).AddOutputs()
 }
@@ -101,6 +103,21 @@ func number(app awscdk.App, key string, least, most int) int {
 		panic(fmt.Sprintf("expected %s to be a number from %d to %d, got %q", key, least, most, text))
 	}
 	return value
+}
+
+// pollers reads the least and the most event pollers, MINIMUM-MAXIMUM. Without a value, it returns none.
+func pollers(app awscdk.App) cdk.Pollers {
+	text := context(app, "pollers", "")
+	if text == "" {
+		return cdk.Pollers{}
+	}
+	minimum, maximum, _ := strings.Cut(text, "-")
+	least, err := strconv.Atoi(minimum)
+	most, errMost := strconv.Atoi(maximum)
+	if err != nil || errMost != nil || least == 0 || most == 0 {
+		panic(fmt.Sprintf("expected pollers to be MINIMUM-MAXIMUM, such as 2-20, got %q", text))
+	}
+	return cdk.Pollers{Minimum: least, Maximum: most}
 }
 
 // context returns a value of `cdk -c key=value`. An empty value counts as unset.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -242,7 +243,8 @@ func TestContextSetsAlarmsStreamLimitsAndBus(t *testing.T) {
 	for key, want := range map[string]string{
 		"alarms": `expected alarms to be the ARN of an SNS topic, got "many"`, "concurrency": `expected concurrency to be a number from 2 to 1000, got "many"`,
 		"stream": `expected stream to be on or off, got "many"`, "reserve": `expected reserve to be on or off, got "many"`,
-		"events": `expected events to be a number from 1 to 210000000, got "many"`, "rotate": `expected rotate to be callbacks, github or both separated by a comma, got "many"`,
+		"pollers": `expected pollers to be MINIMUM-MAXIMUM, such as 2-20, got "many"`,
+		"events":  `expected events to be a number from 1 to 210000000, got "many"`, "rotate": `expected rotate to be callbacks, github or both separated by a comma, got "many"`,
 	} {
 		if said := refused(t, map[string]any{"stack": "blue", "functions": folder, key: "many"}); said != want {
 			t.Errorf("%s: expected %q, got %v", key, want, said)
@@ -250,6 +252,29 @@ func TestContextSetsAlarmsStreamLimitsAndBus(t *testing.T) {
 	}
 	if said, _ := refused(t, map[string]any{"stack": "blue", "functions": folder, "concurrency": "1001"}).(error); said == nil || !strings.Contains(said.Error(), "from 2 to 1000, got 1001") {
 		t.Errorf("expected a panic that names the limits, got %v", said)
+	}
+}
+
+func TestContextSetsPollers(t *testing.T) {
+	t.Parallel()
+	folder := built(t, "settle", cdk.Functions...)
+	found := 0
+	for _, resource := range synthesized(t, map[string]any{"stack": "blue", "functions": folder, "pollers": "3-20"}).Resources {
+		if pollers, _ := resource.Properties["ProvisionedPollerConfig"].(map[string]any); pollers["MinimumPollers"] == 3. && pollers["MaximumPollers"] == 20. {
+			found++
+		}
+	}
+	if found != 1 {
+		t.Errorf("expected one mapping with 3 to 20 pollers, got %d", found)
+	}
+	for _, value := range []string{"20", "3-", "-20", "0-0", "3-20-40"} {
+		if said, want := refused(t, map[string]any{"stack": "blue", "functions": folder, "pollers": value}), "expected pollers to be MINIMUM-MAXIMUM"; !strings.Contains(fmt.Sprint(said), want) {
+			t.Errorf("%s: expected %q, got %v", value, want, said)
+		}
+	}
+	said := refused(t, map[string]any{"stack": "blue", "functions": folder, "pollers": "3-20", "concurrency": "20"})
+	if !strings.Contains(fmt.Sprint(said), "got both") {
+		t.Errorf("expected a panic about both settings, got %v", said)
 	}
 }
 
