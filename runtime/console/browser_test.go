@@ -155,6 +155,18 @@ func (b *browser) legible(page string) {
 	}
 }
 
+// fits checks that the page is not wider than the screen, and that its panels use the width of a phone.
+func (b *browser) fits(page string, width int64) {
+	b.t.Helper()
+	if got := get[int64](b, `document.documentElement.scrollWidth`); got > width {
+		b.t.Errorf("%s: the page is %d pixels wide on a screen of %d", page, got, width)
+	}
+	narrowest := get[float64](b, `Math.min(...[...document.querySelectorAll(".panel"), document.querySelector("main")].map((panel) => panel.getBoundingClientRect().width))`)
+	if width < 600 && narrowest < 0.9*float64(width) {
+		b.t.Errorf("%s: a panel is %v pixels wide on a screen of %d", page, narrowest, width)
+	}
+}
+
 // clean checks that the browser has logged no warning and no error.
 func (b *browser) clean() {
 	b.t.Helper()
@@ -351,11 +363,11 @@ func TestPagesAreLegibleInBothThemesAndOnAPhone(t *testing.T) {
 	b.w.send("order/1", `{"type": "CALL"}`)
 	b.w.send("order/1", `{"type": "PLACE"}`)
 	b.w.send("order/1", `{"type": "NOPE"}`)
-	b.w.send("order/a-rather-long-name-of-an-order-that-fits-no-phone:2026-11-22", place)
+	b.w.send("order/a_rather_long_name_of_an_order_that_fits_no_phone:2026_11_22", place)
 	sent := b.w.post("instances/order/1/events/CALL", with("do", "send"), nil).Header().Get("Location")
 	for _, theme := range []string{"light", "dark"} {
 		b.theme(theme)
-		for _, path := range append(paths, "parked", "nope", "instances/order/1/events/CALL", strings.TrimPrefix(sent, "/console/"), "instances/order/a-rather-long-name-of-an-order-that-fits-no-phone:2026-11-22") {
+		for _, path := range append(paths, "parked", "nope", "instances/order/1/events/CALL", strings.TrimPrefix(sent, "/console/"), "instances/order/a_rather_long_name_of_an_order_that_fits_no_phone:2026_11_22") {
 			for _, width := range []int64{390, 1440} {
 				b.do(chromedp.EmulateViewport(width, 900))
 				if path == "nope" {
@@ -363,9 +375,7 @@ func TestPagesAreLegibleInBothThemesAndOnAPhone(t *testing.T) {
 				} else {
 					b.open(path)
 				}
-				if got := get[int64](b, `document.documentElement.scrollWidth`); got > width {
-					t.Errorf("%s: the page is %d pixels wide on a screen of %d", path, got, width)
-				}
+				b.fits(path, width)
 			}
 			b.legible(path + ", " + theme)
 		}

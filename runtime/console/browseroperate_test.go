@@ -54,9 +54,7 @@ func TestOperationsAreLegibleInBothThemesAndOnAPhone(t *testing.T) {
 			for _, width := range []int64{390, 1440} {
 				b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(b.http.URL+"/console/"+path))
 				b.until(`document.querySelector("#trial-title, #state-title")`)
-				if got := get[int64](b, `document.documentElement.scrollWidth`); got > width {
-					t.Errorf("%s: the page is %d pixels wide on a screen of %d", path, got, width)
-				}
+				b.fits(path, width)
 			}
 			b.legible(path + ", " + theme)
 		}
