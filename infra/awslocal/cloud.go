@@ -65,6 +65,10 @@ type Config struct {
 	// TTLDelay is how long an item remains after its expiry time. Defaults to one minute. A negative value deletes
 	// immediately. AWS deletes within a few days (DynamoDB Developer Guide, "Using time to live").
 	TTLDelay time.Duration
+	// FIFOScanMessagesMax is the number of messages, from the oldest, in which a receive from a FIFO queue looks for
+	// available groups. Defaults to 120,000, as on AWS. With a lower value, a test sees the effect of a long backlog
+	// without sending one.
+	FIFOScanMessagesMax int
 	// Data is the folder in which Open stores the state of all services: messages, items, schedules, executions. It
 	// is created if it does not exist. If empty, nothing survives the process.
 	Data string
@@ -85,6 +89,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.TTLDelay == 0 {
 		c.TTLDelay = dynamo.TTLDelay
+	}
+	if c.FIFOScanMessagesMax <= 0 {
+		c.FIFOScanMessagesMax = sqs.ScanMessagesMax
 	}
 	return c
 }
@@ -159,6 +166,7 @@ func newCloud(config Config) (*Cloud, error) {
 		statusChanges: config.StatusChanges, statusFault: config.StatusChangeFault, published: config.Published,
 	}
 	c.dynamo.DelayTTL(max(0, config.TTLDelay))
+	c.sqs.LimitScan(config.FIFOScanMessagesMax)
 	if config.StatusChanges != "" {
 		c.states.Announce()
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/settle-run/settle/infra/awslocal"
 )
 
 func TestSQS_batch_of_several_groups_in_queue_order(t *testing.T) {
@@ -56,4 +58,33 @@ func TestSQS_change_visibility_batch(t *testing.T) {
 		t.Fatalf("got %+v", out)
 	}
 	wantBodies(t, q.receive(upTo(10)), "a1")
+}
+
+func TestKeep_scan_limit_after_a_restart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		config := awslocal.Config{Data: t.TempDir(), FIFOScanMessagesMax: 3}
+		cloud, err := awslocal.Open(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := addFIFO(t, cloud, "queue.fifo", nil)
+		q.sendAll("c1", "a1", "a2", "a3", "b1")
+		hot := q.receive(upTo(3), visible(600))
+		wantBodies(t, hot, "c1", "a1", "a2")
+		q.delete(hot[0])
+		if err := cloud.Close(); err != nil {
+			t.Fatal(err)
+		}
+
+		cloud, err = awslocal.Open(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cloud.Close()
+		q.client = newClient(cloud)
+		wantBodies(t, q.receive(upTo(10))) // a1, a2 and a3 are in front of b1
+		q.delete(hot[1])
+		wantBodies(t, q.receive(upTo(10)), "b1")
+	})
 }

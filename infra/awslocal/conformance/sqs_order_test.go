@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/settle-run/settle/infra/awslocal"
 )
 
 func orderInGroup(t *testing.T, w *world) {
@@ -76,6 +78,31 @@ func groupLockBatch(t *testing.T, w *world) {
 	wantBodies(t, q.receive(upTo(10)))
 	q.delete(batch[1])
 	q.receiveOne("b1", upTo(10))
+}
+
+func scanLimit(t *testing.T, w *world) {
+	limit := 120_000
+	if w.virtual() { // a test of the model checks the default
+		limit = 20
+		w = inProcessWith(awslocal.Config{FIFOScanMessagesMax: limit})
+	}
+	q := w.fifo(t, nil)
+	for i := range limit + 1 {
+		q.sendAll(fmt.Sprint("a", i))
+	}
+	q.sendAll("b0")
+	hot := q.receive(upTo(3), visible(600))
+	wantBodies(t, hot, "a0", "a1", "a2")
+	wantBodies(t, q.receive(upTo(10)))
+	q.delete(hot[2]) // limit messages remain in front of b0, two of them in flight
+	wantBodies(t, q.receive(upTo(10)))
+
+	poll := q.poll(t.Context())
+	deleted := time.Now()
+	q.delete(hot[1])
+	q.wantPolled(poll, deleted, "b0")
+	q.delete(hot[0])
+	wantBodies(t, q.receive(upTo(2)), "a3", "a4")
 }
 
 func concurrentConsumersGroupLock(t *testing.T, w *world) {

@@ -12,6 +12,7 @@ var sqsBehaviours = []behaviour{
 	{name: "order_one_by_one", test: orderOneByOne, promise: "Messages received one at a time arrive in the order of their group."},
 	{name: "group_lock", test: groupLock, promise: "While a message of a group is in flight, no other message of the group is received. Messages of other groups are still received."},
 	{name: "group_lock_batch", test: groupLockBatch, promise: "A group whose messages were received as a batch is locked until all of them are deleted."},
+	{name: "scan_limit", test: scanLimit, takes: time.Hour, promise: "A receive looks for available groups only in the first 120,000 messages of the queue, including those in flight. If all of them belong to locked groups, it returns nothing. Messages behind them are received once enough of the first are deleted."},
 	{name: "concurrent_consumers_group_lock", test: concurrentConsumersGroupLock, promise: "With 8 consumers of 5 groups, no group ever has two messages in flight. Order is kept, and no message is lost or duplicated."},
 	{name: "visibility_expiry_order", test: visibilityExpiryOrder, promise: "When the visibility timeout of a message ends, it is received again before later messages, with a higher receive count."},
 	{name: "partial_delete_then_expiry", test: partialDeleteThenExpiry, promise: "Messages of a batch that were not deleted are received again before newer messages of their group."},

@@ -48,8 +48,10 @@ type world struct {
 }
 
 // inProcess returns a world with a new Cloud.
-func inProcess() *world {
-	cloud := awslocal.New(awslocal.Config{})
+func inProcess() *world { return inProcessWith(awslocal.Config{}) }
+
+func inProcessWith(config awslocal.Config) *world {
+	cloud := awslocal.New(config)
 	w := &world{cloud: cloud, run: "t"}
 	w.connect("http://aws.local", cloud.HTTPClient())
 	return w

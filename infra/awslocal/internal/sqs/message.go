@@ -41,6 +41,8 @@ type message struct {
 	group      *group
 	prev, next *message // neighbours in the group, by sequence
 
+	older, newer *message // neighbours in the queue, by sequence; see backlog
+
 	deadlineIndex int // index in queue.deadlines
 	ageIndex      int // index in queue.ages
 }

@@ -19,14 +19,18 @@ type Model struct {
 	queues  map[string]*queue
 	deleted map[string]time.Time // deletion times by queue name
 	serial  uint64               // the last assigned serial
+	scanMax int                  // defaults to ScanMessagesMax
 	touched []string
 	kept    record.Touched
 }
 
 // New returns a model without queues.
 func New() *Model {
-	return &Model{queues: make(map[string]*queue), deleted: make(map[string]time.Time)}
+	return &Model{queues: make(map[string]*queue), deleted: make(map[string]time.Time), scanMax: ScanMessagesMax}
 }
+
+// LimitScan replaces ScanMessagesMax for this model. Call it before all other calls, with at least one message.
+func (m *Model) LimitScan(messages int) { m.scanMax = messages }
 
 // NextReceivable returns the earliest time at which ReceiveMessage on a queue may find a message if no other call is
 // made. The result is the time `now` if a message is available. False means never. A queue that does not exist counts

@@ -28,6 +28,7 @@ type queue struct {
 
 	messages map[uint64]*message // by serial
 	groups   map[string]*group   // the groups of a FIFO queue, by MessageGroupId; none of them is empty
+	backlog  backlog             // all messages, by sequence
 
 	// ready holds the groups for which group.ready is true, by the sequence of their first message.
 	ready indexed[*group]
@@ -46,7 +47,7 @@ type queue struct {
 
 // newQueue returns an empty queue that is not yet part of the model.
 func (m *Model) newQueue(name string) *queue {
-	q := &queue{name: name, kept: &m.kept}
+	q := &queue{name: name, kept: &m.kept, backlog: backlog{scanMax: m.scanMax}}
 	q.sent.changed, q.attempts.changed = q.noteSent, q.noteAttempt
 	q.clear()
 	return q
@@ -61,6 +62,7 @@ func (q *queue) clear() {
 	}
 	q.messages = make(map[uint64]*message)
 	q.groups = make(map[string]*group)
+	q.backlog = backlog{scanMax: q.backlog.scanMax}
 	q.ready = newIndexed(
 		func(a, b *group) bool { return a.head.sequence < b.head.sequence },
 		func(g *group) *int { return &g.readyIndex })
@@ -96,6 +98,7 @@ func (q *queue) add(m *message, groupID string) {
 	g.push(m)
 	m.deadlineIndex, m.ageIndex = absent, absent
 	q.messages[m.serial] = m
+	q.backlog.push(m)
 	q.ages.put(m)
 	if m.state == delayed {
 		q.delayed++
@@ -111,6 +114,7 @@ func (q *queue) remove(m *message) {
 	q.settle(m)
 	q.ages.remove(m)
 	delete(q.messages, m.serial)
+	q.backlog.unlink(m)
 	g.unlink(m)
 	if g.head == nil && q.fifo {
 		delete(q.groups, g.id)
@@ -160,6 +164,15 @@ func (q *queue) refresh(g *group) {
 	}
 }
 
+// available returns the group with the oldest message that a receive finds, or false if it finds none.
+func (q *queue) available() (*group, bool) {
+	g, ok := q.ready.min()
+	if !ok || q.fifo && !q.backlog.scans(g.head) {
+		return nil, false
+	}
+	return g, true
+}
+
 // advance performs the time-driven work: it ends delays and visibility timeouts, and deletes messages past the
 // retention period. Every operation on a queue starts with it.
 func (q *queue) advance(now time.Time) {
@@ -183,7 +196,7 @@ func (q *queue) advance(now time.Time) {
 // receivable by the passing of time.
 func (q *queue) nextReceivable(now time.Time) (time.Time, bool) {
 	q.advance(now)
-	if _, ok := q.ready.min(); ok && q.inFlight < inFlightMax {
+	if _, ok := q.available(); ok && q.inFlight < inFlightMax {
 		return now, true
 	}
 	var next time.Time

@@ -34,7 +34,8 @@ type receiptOf struct {
 //
 // ReceiveMessage starts with the group whose oldest message has waited longest. It takes as many messages of that group
 // as possible before it continues with the next group (SQS Developer Guide, "FIFO queue delivery logic"). It returns
-// all messages in the order of their sequence numbers.
+// all messages in the order of their sequence numbers. On a FIFO queue, it finds only groups whose oldest message is among
+// the first ScanMessagesMax messages of the queue.
 func (m *Model) ReceiveMessage(now time.Time, in *ReceiveMessageInput) (ReceiveMessageOutput, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {
@@ -123,8 +124,9 @@ func checkVisibility(seconds int) *wire.Error {
 // queue instead.
 func (m *Model) take(now time.Time, q *queue, count int, visibility time.Duration) []*message {
 	var taken []*message
-	for len(taken) < count && q.inFlight < inFlightMax {
-		g, ok := q.ready.min()
+	count = min(count, inFlightMax-q.inFlight)
+	for len(taken) < count {
+		g, ok := q.available()
 		if !ok {
 			break
 		}

@@ -13,8 +13,9 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/record/recordtest"
 )
 
-func restored(t interface{ Fatal(...any) }, k recordtest.Kept) *Model {
+func restored(t interface{ Fatal(...any) }, k recordtest.Kept, scanMax int) *Model {
 	m := New()
+	m.LimitScan(scanMax)
 	if err := m.Restore(k.Each); err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +37,9 @@ func TestRestore_answers_like_the_original_model(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := &twins{T: t, now: time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC), model: New(), restart: New(), kept: recordtest.Kept{}}
+		scanMax := rapid.SampledFrom([]int{1, 3, ScanMessagesMax}).Draw(t, "scanMax")
+		w.model.LimitScan(scanMax)
+		w.restart.LimitScan(scanMax)
 		w.restart.Keep()
 		for _, in := range []string{
 			`{"QueueName": "dead.fifo", "Attributes": {"FifoQueue": "true"}}`, `{"QueueName": "dead"}`,
@@ -48,7 +52,7 @@ func TestRestore_answers_like_the_original_model(t *testing.T) {
 			w.step()
 			if rapid.IntRange(0, 3).Draw(t, "restart") == 0 {
 				w.kept.Apply(w.restart.TakeRecords())
-				w.restart = restored(t, w.kept)
+				w.restart = restored(t, w.kept, scanMax)
 			}
 		}
 		for _, queue := range []string{"q", "q.fifo", "dead", "dead.fifo"} {

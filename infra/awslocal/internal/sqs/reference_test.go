@@ -2,6 +2,7 @@ package sqs
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ type reference struct {
 	dead     []string // bodies in the dead-letter queue
 	delay    time.Duration
 	maxCount int // receives before a message moves to the dead-letter queue; zero means no such queue
+	scanMax  int // number of messages in which a receive looks for available groups
 }
 
 type referenceMessage struct {
@@ -33,11 +35,16 @@ func (r *reference) locked(now time.Time, group string) bool {
 	})
 }
 
+// scans reports whether m is one of the messages that a receive scans.
+func (r *reference) scans(m *referenceMessage) bool {
+	return slices.Contains(r.messages[:min(r.scanMax, len(r.messages))], m)
+}
+
 func (r *reference) receive(now time.Time, most int, visibility time.Duration) []*referenceMessage {
 	var taken []*referenceMessage
 	done := map[string]bool{}
 	for _, first := range slices.Clone(r.messages) {
-		if done[first.group] || r.locked(now, first.group) {
+		if done[first.group] || r.locked(now, first.group) || !r.scans(first) {
 			continue
 		}
 		done[first.group] = true
@@ -114,7 +121,9 @@ func newPair(t *rapid.T) *pair {
 	p := &pair{T: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), model: New(), ref: &reference{
 		delay:    time.Duration(rapid.IntRange(0, 3).Draw(t, "delay")) * time.Second,
 		maxCount: rapid.IntRange(0, 3).Draw(t, "maxReceiveCount"),
+		scanMax:  rapid.SampledFrom([]int{1, 2, 4, 7, ScanMessagesMax}).Draw(t, "scanMax"),
 	}}
+	p.model.LimitScan(p.ref.scanMax)
 	attributes := map[string]string{"FifoQueue": "true", "DelaySeconds": fmt.Sprint(p.ref.delay.Seconds())}
 	if p.ref.maxCount > 0 {
 		attributes["RedrivePolicy"] = fmt.Sprintf(`{"deadLetterTargetArn":"%s","maxReceiveCount":%d}`,
@@ -202,17 +211,24 @@ func (p *pair) wait() {
 	p.now = p.now.Add(time.Duration(rapid.IntRange(1, 3).Draw(p.T, "seconds")) * time.Second)
 }
 
-// checkNextReceivable fails if a long poll on the model would miss a message.
+// checkNextReceivable fails if a long poll on the model would miss a message, or retry at once although it finds none.
 func (p *pair) checkNextReceivable() {
 	next, ok := p.model.NextReceivable(p.now, "q.fifo")
 	for at := p.now; at.Before(p.now.Add(5 * time.Second)); at = at.Add(time.Second) {
-		for i, m := range p.ref.messages {
-			head := !slices.ContainsFunc(p.ref.messages[:i], func(o *referenceMessage) bool { return o.group == m.group })
-			if head && !m.until.After(at) && !p.ref.locked(at, m.group) && (!ok || next.After(at)) {
-				p.Fatalf("%s can be received at %v, but NextReceivable says %v, %v", m.body, at, next, ok)
-			}
+		i := slices.IndexFunc(p.ref.messages, func(m *referenceMessage) bool { return p.receivable(m, at) })
+		if i >= 0 && (!ok || next.After(at)) {
+			p.Fatalf("%s can be received at %v, but NextReceivable says %v, %v", p.ref.messages[i].body, at, next, ok)
+		}
+		if i < 0 && ok && next.Equal(at) && at.Equal(p.now) {
+			p.Fatalf("nothing can be received at %v, but NextReceivable says %v", at, next)
 		}
 	}
+}
+
+// receivable reports whether a receive at a later time finds m if no other call is made.
+func (p *pair) receivable(m *referenceMessage, at time.Time) bool {
+	head := slices.IndexFunc(p.ref.messages, func(o *referenceMessage) bool { return o.group == m.group })
+	return p.ref.messages[head] == m && !m.until.After(at) && !p.ref.locked(at, m.group) && p.ref.scans(m)
 }
 
 // brokenInvariant returns the invariant that a queue violates, or "".
@@ -237,8 +253,31 @@ func brokenInvariant(q *queue) string {
 			return fmt.Sprintf("group %s: ready is %v, place among the ready %d", g.id, g.ready(), g.readyIndex)
 		}
 	}
+	if broken := q.backlog.broken(slices.Collect(maps.Values(q.messages))); broken != "" {
+		return broken
+	}
 	if inFlightNow != q.inFlight || delayedNow != q.delayed {
 		return fmt.Sprintf("%d in flight and %d delayed, counted as %d and %d", inFlightNow, delayedNow, q.inFlight, q.delayed)
+	}
+	return ""
+}
+
+// broken returns the difference between b and the backlog of these messages, or "".
+func (b *backlog) broken(messages []*message) string {
+	slices.SortFunc(messages, func(a, b *message) int { return int(a.sequence) - int(b.sequence) })
+	scanned := min(b.scanMax, len(messages))
+	var edge, last *message
+	for i, m := range messages {
+		if m.older != last || last != nil && last.newer != m {
+			return fmt.Sprintf("message %d is not linked to the next older one", m.serial)
+		}
+		if last = m; i == scanned-1 {
+			edge = m
+		}
+	}
+	if b.edge != edge || b.last != last || b.scanned != scanned {
+		return fmt.Sprintf("a receive scans %d messages to %v; the last is %v; want %d to %v and %v",
+			b.scanned, b.edge, b.last, scanned, edge, last)
 	}
 	return ""
 }

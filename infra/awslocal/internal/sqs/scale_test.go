@@ -29,6 +29,13 @@ func BenchmarkCycle(b *testing.B) {
 func filled(tb testing.TB, now time.Time, messages, groups int) *Model {
 	tb.Helper()
 	m := New()
+	fill(tb, m, now, messages, groups)
+	return m
+}
+
+// fill creates the queue q.fifo in m and sends this many messages in this many groups.
+func fill(tb testing.TB, m *Model, now time.Time, messages, groups int) {
+	tb.Helper()
 	if _, err := m.CreateQueue(now, &CreateQueueInput{
 		QueueName: "q.fifo", Attributes: map[string]string{"FifoQueue": "true"}}); err != nil {
 		tb.Fatal(err)
@@ -36,7 +43,6 @@ func filled(tb testing.TB, now time.Time, messages, groups int) *Model {
 	for i := range messages {
 		send(tb, m, now, i, groups)
 	}
-	return m
 }
 
 func send(tb testing.TB, m *Model, now time.Time, i, groups int) {
