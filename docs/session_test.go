@@ -200,7 +200,7 @@ func (s *session) run(t *testing.T, b block, c command) {
 // progress matches text that a terminal overwrites later.
 var progress = regexp.MustCompile(`(\r[^\r\n]*)*\r\x1b\[K`)
 
-// `do` types a command and returns its output.
+// do types a command and returns its output.
 func (s *session) do(t *testing.T, text string) (printed string, code int, err error) {
 	t.Helper()
 	text = s.typed(text)

@@ -114,7 +114,7 @@ func holds(operator string, expected, got []string) bool {
 	return len(got) == 1 && matches(got[0])
 }
 
-// `like` reports whether the text matches the pattern: * matches any text, ? any character.
+// like reports whether the text matches the pattern: * matches any text, ? any character.
 func like(pattern, text string) bool {
 	for pattern != "" {
 		switch {

@@ -132,7 +132,7 @@ func (d *drill) run(ctx context.Context, args ...string) answer {
 	return answer{out.String(), errOut.String(), code}
 }
 
-// `must` runs a command line of the recovery, unless this drill leaves it out. It returns the output of the command.
+// must runs a command line of the recovery, unless this drill leaves it out. It returns the output of the command.
 func (d *drill) must(args ...string) string {
 	d.t.Helper()
 	if d.without != "" && strings.HasPrefix(strings.Join(args, " "), d.without) {

@@ -103,7 +103,7 @@ func (u user) runUntil(ctx context.Context, process command.Process, args ...str
 	return answer{out.String(), errOut.String(), code}
 }
 
-// `must` runs a command line and returns its output. The command must succeed and write nothing to standard error.
+// must runs a command line and returns its output. The command must succeed and write nothing to standard error.
 func (u user) must(args ...string) string {
 	u.t.Helper()
 	got := u.run(args...)

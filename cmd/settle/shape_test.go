@@ -44,7 +44,7 @@ func shape(value any) any {
 	}
 }
 
-// `together` merges two shapes.
+// together merges two shapes.
 func together(a, b any) any {
 	if a == "nothing" {
 		return b

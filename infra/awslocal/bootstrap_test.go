@@ -43,7 +43,7 @@ type functionAnswer struct {
 	PID                        int
 }
 
-// `order` invokes testdata/handler.
+// order invokes testdata/handler.
 func order(t *testing.T, function awslocal.Invoker, payload string) (functionAnswer, error) {
 	t.Helper()
 	text, err := function.Invoke(t.Context(), []byte(payload))

@@ -79,7 +79,7 @@ func (c *Clock) release() {
 	c.held, c.moved = false, true
 }
 
-// `until` returns how much real time passes until c reaches t, if Advance does not move c.
+// until returns how much real time passes until c reaches t, if Advance does not move c.
 func (c *Clock) until(t time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *Clock) until(t time.Time) time.Duration {
 	return left
 }
 
-// `until` returns how long a timer of package time must run until the clock reaches t.
+// until returns how long a timer of package time must run until the clock reaches t.
 func (c *Cloud) until(t, now time.Time) time.Duration {
 	if c.clock == nil {
 		return t.Sub(now)

@@ -72,7 +72,7 @@ func (f *faulty) set(fault awslocal.Fault) {
 	f.fault = fault
 }
 
-// `try` sends a message to group g as the victim.
+// try sends a message to group g as the victim.
 func (f *faulty) try(ctx context.Context, body string) error {
 	_, err := sqs.NewFromConfig(f.victim).SendMessage(ctx, &sqs.SendMessageInput{
 		QueueUrl: &f.url, MessageBody: &body, MessageGroupId: aws.String("g"), MessageDeduplicationId: &body,

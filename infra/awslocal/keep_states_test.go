@@ -194,7 +194,7 @@ func (f *flows) status(c child, name string) string {
 	return string(out.Status) + " " + aws.ToString(out.Output)
 }
 
-// `over` reports whether all executions have ended, all schedules have fired, and all their messages have been
+// over reports whether all executions have ended, all schedules have fired, and all their messages have been
 // received.
 func (f *flows) over(c child) bool {
 	if len(f.arrived) < len(f.begun) {
@@ -236,7 +236,7 @@ func (f *flows) check(c child) {
 	}
 }
 
-// `live` runs the Cloud and its clients for one life. It ends each life but the last by killing the Cloud. The last
+// live runs the Cloud and its clients for one life. It ends each life but the last by killing the Cloud. The last
 // life ends when all executions and schedules are over.
 func (f *flows) live(t *testing.T, dir string, life int, random *rand.Rand) {
 	t.Helper()

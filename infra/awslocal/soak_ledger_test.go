@@ -112,7 +112,7 @@ func (l *soakLedger) checkGroup(d delivery, answered time.Time, inBatch map[[2]i
 	}
 }
 
-// `returning` records that the consumer is about to release a delivery.
+// returning records that the consumer is about to release a delivery.
 func (l *soakLedger) returning(d delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +121,7 @@ func (l *soakLedger) returning(d delivery) {
 	}
 }
 
-// `deleting` records that the consumer is about to delete a delivery.
+// deleting records that the consumer is about to delete a delivery.
 func (l *soakLedger) deleting(d delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +137,7 @@ func (l *soakLedger) deleted(d delivery) {
 	l.leave(&l.groups[d.group][d.number])
 }
 
-// `expired` records a rejected deletion: the visibility timeout had ended.
+// expired records a rejected deletion: the visibility timeout had ended.
 func (l *soakLedger) expired(d delivery, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +169,7 @@ func (l *soakLedger) progress() (gone int, faults []string) {
 	return l.gone, l.faults
 }
 
-// `missing` describes the first few messages that are not deleted.
+// missing describes the first few messages that are not deleted.
 func (l *soakLedger) missing() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -276,7 +276,7 @@ func extract(template object, options map[string]map[string][]statement) ([]byte
 	return []byte(out.String()), err
 }
 
-// `at` returns a part of a template, nil if it does not exist. A number in the path is an index.
+// at returns a part of a template, nil if it does not exist. A number in the path is an index.
 func at(value any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {

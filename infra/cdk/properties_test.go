@@ -62,7 +62,7 @@ func broken(template object) string {
 	return said.String()
 }
 
-// `only` checks that the template has exactly these resources of the type. Each resource must have its own properties
+// only checks that the template has exactly these resources of the type. Each resource must have its own properties
 // and the common properties.
 func only(t assertions.Template, kind string, resources map[string]object, common object) {
 	expected := object{}
@@ -75,10 +75,10 @@ func only(t assertions.Template, kind string, resources map[string]object, commo
 	t.ResourceCountIs(jsii.String("AWS::"+kind), jsii.Number(len(resources)))
 }
 
-// `has` checks that the template contains these parts of resources, by logical ID.
+// has checks that the template contains these parts of resources, by logical ID.
 func has(t assertions.Template, resources object) { t.TemplateMatches(object{"Resources": resources}) }
 
-// `exactly` returns a matcher of this value without additional keys or elements.
+// exactly returns a matcher of this value without additional keys or elements.
 func exactly(value any) assertions.Matcher { return assertions.Match_Exact(value) }
 
 func absent() assertions.Matcher { return assertions.Match_Absent() }

@@ -68,7 +68,7 @@ func TestTwoConstructsInOneStack(t *testing.T) {
 	}
 }
 
-// `mine` returns a reference to a secret that is not generated.
+// mine returns a reference to a secret that is not generated.
 func mine() awscdk.SecretValue { return awscdk.SecretValue_SecretsManager(jsii.String("mine"), nil) }
 
 // TestSecretsAreRotated rotates the generated callback key and a given webhook secret.

@@ -63,7 +63,7 @@ func valueOf(node *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// `order` moves the keys to the front, in the given order.
+// order moves the keys to the front, in the given order.
 func order(mapping *yaml.Node, keys ...string) {
 	slices.Reverse(keys) // A key that is not listed has the index -1, and comes last.
 	entries := entriesOf(mapping)

@@ -58,7 +58,7 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 	}
 }
 
-// `receive` lists the calls that Lambda makes on a queue with the role of the queue's function.
+// receive lists the calls that Lambda makes on a queue with the role of the queue's function.
 var receive = actions("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
 
 // scheduling returns the permissions for calls on the schedules of timers. A schedule sends to the delay queue with

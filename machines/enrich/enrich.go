@@ -154,7 +154,7 @@ func expiry(grace time.Duration) func(Context, statechart.Event) time.Time {
 	return func(c Context, _ statechart.Event) time.Time { return c.Deadline.Add(grace) }
 }
 
-// `without` returns a final state without data. In this state, the waiting task fails with the error.
+// without returns a final state without data. In this state, the waiting task fails with the error.
 func without(outcome, taskError string) state {
 	cause := func(c Context, _ statechart.Event) string { return c.Cause }
 	return state{ID: outcome, Type: statechart.Final, Tags: []string{Failed}, Output: output(outcome),

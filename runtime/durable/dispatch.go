@@ -34,7 +34,7 @@ func (t *turn) pending() []statechart.Effect {
 	})
 }
 
-// `left` returns the pending work of the record, with the given effects as its outbox.
+// left returns the pending work of the record, with the given effects as its outbox.
 func (t *turn) left(outbox []statechart.Effect) Left {
 	r := &t.draft.Record
 	return Left{Outbox: outbox, Tokens: t.stored.Record.Tokens, Executions: r.Executions, FailedEffects: r.FailedEffects, DeniedSince: r.DeniedSince}

@@ -49,7 +49,7 @@ func (p *process) Describe(ctx context.Context, arn string) (end *statechart.Exe
 	return end, err
 }
 
-// `only` returns the one execution that was started.
+// only returns the one execution that was started.
 func (w *world) only(t *testing.T) *execution {
 	t.Helper()
 	if len(w.executions) != 1 {

@@ -164,7 +164,7 @@ func (w *world) wantFamily(t *testing.T, want string, log ...string) {
 	w.wantLog(t, boss1, log...)
 }
 
-// `hangs` is a service that never answers.
+// hangs is a service that never answers.
 func hangs(ctx context.Context, _ statechart.Call) (string, error) {
 	<-ctx.Done()
 	return "", ctx.Err()

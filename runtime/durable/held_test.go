@@ -30,7 +30,7 @@ func (h *heard) tasks() durable.Observer {
 	}
 }
 
-// `wants` calls the method want, then clears the log.
+// wants calls the method want, then clears the log.
 func (h *heard) wants(t *testing.T, want ...string) {
 	t.Helper()
 	h.want(t, want...)

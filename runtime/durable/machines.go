@@ -101,7 +101,7 @@ func (m *Machines) Restore(record instances.Record) (Machine, Instance, error) {
 	return machine, instance, err
 }
 
-// `all` returns every version of every machine, by ID, the current version first.
+// all returns every version of every machine, by ID, the current version first.
 func (m *Machines) all() []Machine {
 	var all []Machine
 	if m == nil {

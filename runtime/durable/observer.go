@@ -171,7 +171,7 @@ func (l *Loop) begin(ctx context.Context, activity Activity) (context.Context, f
 // errPanicked is the error of an activity that panics.
 var errPanicked = errors.New("panic")
 
-// `during` does the work of an activity, then calls `end`, even if the work panics.
+// during does the work of an activity, then calls `end`, even if the work panics.
 func during(end func(error), work func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -23,7 +23,7 @@ type toldOf struct {
 	want []string
 }
 
-// `again` runs the function the given number of times, two minutes apart.
+// again runs the function the given number of times, two minutes apart.
 func (w *world) again(times int) {
 	for range times {
 		w.invoke()

@@ -259,7 +259,7 @@ func TestAServiceOfOneAttemptIsNotGivenUpBeforeItRan(t *testing.T) {
 	}
 }
 
-// `waits` returns the waits before the retries of an instance's deliveries, as an observer receives them.
+// waits returns the waits before the retries of an instance's deliveries, as an observer receives them.
 func (w *world) waits(id string) func() []time.Duration {
 	var waits []time.Duration
 	w.config.Observer.Retried = func(_ context.Context, r durable.Retried) {

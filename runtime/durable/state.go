@@ -138,7 +138,7 @@ func replaced[E any](elements []E, matches func(*E) bool, change func(*E)) []E {
 	return elements
 }
 
-// `without` returns a copy of the elements that leaves out the matching ones.
+// without returns a copy of the elements that leaves out the matching ones.
 func without[E any](elements []E, matches func(E) bool) []E {
 	return slices.DeleteFunc(slices.Clone(elements), matches)
 }

@@ -144,7 +144,7 @@ func answerOf(effect statechart.Effect) *instances.Answer {
 	return &instances.Answer{Output: output}
 }
 
-// `waits` reports whether the token's task still waits: the instance has no answer for it yet, and does not know that
+// waits reports whether the token's task still waits: the instance has no answer for it yet, and does not know that
 // the task has expired.
 func waits(token instances.Token) bool { return token.Answer == nil && !token.Expired }
 

@@ -237,7 +237,7 @@ func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 	return true, err
 }
 
-// `try` applies the delivery's event and settles the instance. `applied` is false if the event was parked, postponed,
+// try applies the delivery's event and settles the instance. `applied` is false if the event was parked, postponed,
 // or no longer needed.
 func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event, folded bool) (applied bool, err error) {
 	if early := t.untilTimer(event); early > t.loop.config.TimerEarlyMax {

@@ -76,7 +76,7 @@ func indexHead(state []string) string {
 // outer returns the path of the parent state, or "" at the top level.
 func outer(path string) string { return path[:max(0, strings.LastIndexByte(path, '.'))] }
 
-// `within` reports whether the path leads to the state or to one of its descendants.
+// within reports whether the path leads to the state or to one of its descendants.
 func within(path, state string) bool {
 	return path == state || strings.HasPrefix(path, state+".")
 }

@@ -238,7 +238,7 @@ func (d *deployed) endOfPipeline(instance, arn string) (outcome, error) {
 	return d.ended(strings.Join(record.State, ", "), "pipeline", arn)
 }
 
-// `late` plays a pipeline that warns, exceeds its deadline and is cancelled.
+// late plays a pipeline that warns, exceeds its deadline and is cancelled.
 func late(d *deployed, instance string) (outcome, error) {
 	arn, err := d.startPipeline(instance, pipeline.RunConfig{
 		EvaluationIntervalSeconds: 60, EvaluationWindowSeconds: 600, JobCheckIntervalSeconds: 60, SLA: pipeline.SLA{ExpectedDurationSeconds: 1},

@@ -301,7 +301,7 @@ func (d *deployed) webhook(action string, job map[string]any) error {
 	return err
 }
 
-// `until` waits until the stored record satisfies `reached`.
+// until waits until the stored record satisfies `reached`.
 func (d *deployed) until(instance, what string, reached func(instances.Record) bool) (instances.Record, error) {
 	id, err := instances.ParseID(instance)
 	if err != nil {

@@ -145,7 +145,7 @@ func TestOnlyNamedVariablesAreRequired(t *testing.T) {
 	}
 }
 
-// `own` reads variables as a user's machines do.
+// own reads variables as a user's machines do.
 func own(p *Process) ([]durable.Machine, error) {
 	p.Env.Require("BANK_URL")
 	if p.Env.Text("BANK_URL", "the address of the bank"); p.Env.Count("BANK_TRIES") == 0 {

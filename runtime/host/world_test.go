@@ -220,7 +220,7 @@ func (w *world) request(method, path string, headers map[string]string, body str
 	return response.StatusCode, response.Body
 }
 
-// `until` waits until the stored record satisfies `reached`. It fails ten seconds before the deadline of go test.
+// until waits until the stored record satisfies `reached`. It fails ten seconds before the deadline of go test.
 func (w *world) until(name string, reached func(instances.Record) bool) instances.Record {
 	w.t.Helper()
 	id, err := instances.ParseID(name)

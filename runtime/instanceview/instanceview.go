@@ -160,7 +160,7 @@ func waits(record instances.Record) []Wait {
 	return waits
 }
 
-// `since` returns when the record's state was entered, or the zero time if the history is too short.
+// since returns when the record's state was entered, or the zero time if the history is too short.
 func since(record instances.Record) time.Time {
 	handled := int64(0)
 	for _, transition := range slices.Backward(record.History) {

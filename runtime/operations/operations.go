@@ -75,7 +75,7 @@ func (o *Operator) Change(ctx context.Context, id instances.ID, revision int64, 
 	return change, errors.Join(err, failed)
 }
 
-// `try` computes the change of the stored instance and commits it once. It returns the stored record.
+// try computes the change of the stored instance and commits it once. It returns the stored record.
 func (o *Operator) try(ctx context.Context, id instances.ID, revision int64, prepare func(instances.Record) (instances.Operation, error)) (change Change, stored instances.Record, err error) {
 	before, err := o.Store.Load(ctx, id)
 	if err != nil {

@@ -331,7 +331,7 @@ func TestTheEndOfAnExecutionIsDescribed(t *testing.T) {
 	})
 }
 
-// `own` returns the input of an execution that an instance started under the name.
+// own returns the input of an execution that an instance started under the name.
 func own(name, text string) string {
 	return fmt.Sprintf(`{"$settle":{"instance":"month/11","execution":%q,"incarnation":7},"text":%q}`, name, text)
 }

@@ -119,7 +119,7 @@ func drop(attribute string) func(item) {
 	return func(i item) { delete(i, attribute) }
 }
 
-// `inside` returns a function that changes a map attribute of an item.
+// inside returns a function that changes a map attribute of an item.
 func inside(attribute string, change func(item)) func(item) {
 	return func(i item) {
 		fields := maps.Clone(i[attribute].(*types.AttributeValueMemberM).Value)

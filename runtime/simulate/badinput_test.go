@@ -125,7 +125,7 @@ type logged struct {
 	Level, Msg, Instance, Reason, Error string
 }
 
-// `of` returns an instance's lines of the given levels, in order.
+// of returns an instance's lines of the given levels, in order.
 func (l *lines) of(t *testing.T, instance string, levels ...slog.Level) (found []logged) {
 	t.Helper()
 	l.mu.Lock()

@@ -96,7 +96,7 @@ func (m *meter) delivered(batch awslocal.Delivery) awslocal.DeliveryFault {
 	return awslocal.DeliveryFault{}
 }
 
-// `over` returns a client that counts the calls of `next`.
+// over returns a client that counts the calls of `next`.
 func (m *meter) over(next aws.HTTPClient) aws.HTTPClient {
 	if m == nil {
 		return next

@@ -57,7 +57,7 @@ func (d *director) siege() time.Duration {
 	return 20*time.Minute + time.Duration(d.rng.IntN(340*60))*time.Second
 }
 
-// `last` records how long a fault that affects many calls lasts. The caller holds d.mu.
+// last records how long a fault that affects many calls lasts. The caller holds d.mu.
 func (d *director) last(now time.Time, call *pendingCall, kind fault) {
 	switch kind {
 	case outage:

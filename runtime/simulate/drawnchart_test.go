@@ -204,7 +204,7 @@ func (d *drawer) definition() statechart.Definition[trail] {
 	return def
 }
 
-// `sometimes` returns a guard that holds in one of `of` cases.
+// sometimes returns a guard that holds in one of `of` cases.
 func (d *drawer) sometimes(of int) statechart.Guard[trail] {
 	which := d.IntN(of)
 	return statechart.If(fmt.Sprintf("%d of %d", which, of), func(c trail) bool { return c.Count%of == which })

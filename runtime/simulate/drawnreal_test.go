@@ -132,7 +132,7 @@ var realMachines = []realMachine{
 	},
 }
 
-// `outside` implements the services of the shipped machines. Its results depend only on the request. The type
+// outside implements the services of the shipped machines. Its results depend only on the request. The type
 // `observed` decides whether a call fails.
 type outside struct{}
 

@@ -162,7 +162,7 @@ func (l *ledger) passesOver(message accepted, all []accepted) bool {
 	})
 }
 
-// `of` returns the messages of an instance by queue, in the order of their acceptance.
+// of returns the messages of an instance by queue, in the order of their acceptance.
 func (l *ledger) of(instance string) (queues [][]accepted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

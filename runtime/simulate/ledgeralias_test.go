@@ -23,7 +23,7 @@ func (l *ledger) recordTenure(alias, of string, createdAt time.Time) {
 	}
 }
 
-// `had` reports whether a matching instance had an alias at some time in a period. A zero end means no limit.
+// had reports whether a matching instance had an alias at some time in a period. A zero end means no limit.
 func (l *ledger) had(alias string, begin, end time.Time, matches func(tenure) bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -39,7 +39,7 @@ func (r *replay) loseAlias(alias string) error {
 	return r.report(durable.AliasTaken, map[string]any{"alias": alias})
 }
 
-// `between` returns the times of the steps before and after the current message, widened by the clock errors of the
+// between returns the times of the steps before and after the current message, widened by the clock errors of the
 // processes. A zero end means no limit.
 func (r *replay) between() (begin, end time.Time) {
 	if r.at > 0 {

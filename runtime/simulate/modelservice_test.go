@@ -38,7 +38,7 @@ func (r *replay) settle() error {
 	return nil
 }
 
-// `inside` returns the event that causes a step of an unsettled instance: the end of a service, or a timer.
+// inside returns the event that causes a step of an unsettled instance: the end of a service, or a timer.
 func (r *replay) inside(was instances.Transition) (statechart.Event, bool) {
 	for _, invocation := range r.instance.Invocations() {
 		switch was.Event {

@@ -122,7 +122,7 @@ func judgeRoles(whole bool) error {
 	return nil
 }
 
-// `by` returns the configuration of clients with the role of a function.
+// by returns the configuration of clients with the role of a function.
 func (w *world) by(function string, config aws.Config) aws.Config {
 	switch {
 	case w.roles != nil:
@@ -135,7 +135,7 @@ func (w *world) by(function string, config aws.Config) aws.Config {
 	return config
 }
 
-// `by` returns the configuration of a process's SDK clients, with the role of a function.
+// by returns the configuration of a process's SDK clients, with the role of a function.
 func (s *simulation) by(function, process string) aws.Config {
 	config := s.client(process)
 	if function == "consumer" && s.plan.queues > 1 {

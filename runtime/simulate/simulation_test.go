@@ -346,5 +346,5 @@ func (s *simulation) feed(ctx context.Context, f *function, concurrency int) {
 	}
 }
 
-// `first` returns the first n elements.
+// first returns the first n elements.
 func first[E any](s []E, n int) []E { return s[:min(n, len(s))] }

@@ -25,7 +25,7 @@ func (c *configuration) leaves() []uint16 {
 	return c.few[:c.count]
 }
 
-// `only` returns the single leaf, or -1 if the configuration does not have exactly one leaf.
+// only returns the single leaf, or -1 if the configuration does not have exactly one leaf.
 func (c *configuration) only() int {
 	if c.count != 1 || c.many != nil {
 		return -1

@@ -34,7 +34,7 @@ func note(line string) statechart.Action[nothing] {
 	return statechart.Log(func(nothing, statechart.Event) string { return line })
 }
 
-// `must` returns a value and panics on an error.
+// must returns a value and panics on an error.
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)

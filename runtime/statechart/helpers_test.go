@@ -48,7 +48,7 @@ func add(n int) statechart.Action[trace] {
 
 func raise(typ string) statechart.Action[trace] { return statechart.Raise[trace](typ) }
 
-// `below` returns a guard that holds while the counter is below n.
+// below returns a guard that holds while the counter is below n.
 func below(n int) Guard {
 	return statechart.When("below", func(c trace, _ Event) bool { return c.N < n })
 }
@@ -172,7 +172,7 @@ func (r *run) refuses(event Event, target error, message string) {
 	equal(r.t, "message", err.Error(), message)
 }
 
-// `is` checks the active atomic states and the log since the last check.
+// is checks the active atomic states and the log since the last check.
 func (r *run) is(state, log string) *run {
 	r.t.Helper()
 	if got := strings.Join(r.step.Next.State(), " "); got != state {

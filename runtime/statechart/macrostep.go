@@ -79,7 +79,7 @@ func (x *interpreter) stop() error {
 	return nil
 }
 
-// `can` reports whether the event would have an effect: see Chart.Can.
+// can reports whether the event would have an effect: see Chart.Can.
 func (x *interpreter) can() (can bool, err error) {
 	x.ownContext()
 	if _, stale, err := x.consume(x.event); stale || err != nil {

@@ -192,7 +192,7 @@ func each[E any](s []E, do func(*E)) {
 	}
 }
 
-// `within` reports whether a path names the state or a descendant, and returns the rest of the path.
+// within reports whether a path names the state or a descendant, and returns the rest of the path.
 func within(path, state string) (rest string, ok bool) {
 	if state == "" {
 		return path, true

@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// `once` returns a chart that runs the action on GO.
+// once returns a chart that runs the action on GO.
 func once[C any](t *testing.T, action func(*C)) *statechart.Chart[C] {
 	t.Helper()
 	chart, err := statechart.Compile(onceDef(action))

@@ -118,7 +118,7 @@ func (i *instance[T]) Resolving(name string, event statechart.Event) (effect sta
 	return statechart.Effect{}, false, nil
 }
 
-// `below` returns the part of a path from the given state on.
+// below returns the part of a path from the given state on.
 func (m *Machine[T]) below(path []int, state int) []int {
 	if k := slices.Index(path, state); k >= 0 {
 		return path[k:]
@@ -126,7 +126,7 @@ func (m *Machine[T]) below(path []int, state int) []int {
 	return nil
 }
 
-// `without` returns the states of a path that are not in the path `other`.
+// without returns the states of a path that are not in the path `other`.
 func without(path, other []int) []int {
 	k := 0
 	for k < len(path) && slices.Contains(other, path[k]) {
@@ -144,7 +144,7 @@ func (m *Machine[T]) endless(s *step) error {
 		statechart.ErrEndless, m.config.ID, statechart.MicrostepsMax, s.event.Type)
 }
 
-// `after` returns the timer of a state with the ID.
+// after returns the timer of a state with the ID.
 func (m *Machine[T]) after(state, id string) (After, bool) {
 	k, ok := m.byName[state]
 	if !ok {

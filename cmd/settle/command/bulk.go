@@ -235,7 +235,7 @@ func (c *bulkFlags) duration(count int) time.Duration {
 // measuredMin is the number of finished instances from which their speed is measured.
 const measuredMin = 2 * workersMax
 
-// `left` returns the remaining time of a process that has finished some of its instances. It is based on --rate, or on
+// left returns the remaining time of a process that has finished some of its instances. It is based on --rate, or on
 // the measured speed if that is lower.
 func (c *bulkFlags) left(count, finished int, elapsed time.Duration) time.Duration {
 	left := c.duration(count - finished)
@@ -328,7 +328,7 @@ func (c *bulkFlags) apply(ctx context.Context, o *operator, instance string, act
 	}
 }
 
-// `try` processes an instance, unless an earlier try has done so or the instance no longer matches.
+// try processes an instance, unless an earlier try has done so or the instance no longer matches.
 func (c *bulkFlags) try(ctx context.Context, o *operator, id instances.ID, action bulkAction) (outcome, error) {
 	record, err := o.store.Load(ctx, id)
 	switch {

@@ -86,7 +86,7 @@ func (f *forgetting) family(id instances.ID) []instances.ID {
 	return family
 }
 
-// `left` returns the stored record of an instance, and the record that remains after the erasure. They are equal if an
+// left returns the stored record of an instance, and the record that remains after the erasure. They are equal if an
 // earlier run has erased the instance and no event has arrived since. It fails with errNotFound or instances.ErrInUse.
 func (f *forgetting) left(ctx context.Context, id instances.ID, op instances.Operation) (stored, left instances.Record, err error) {
 	stored, err = f.store.Load(ctx, id)

@@ -245,7 +245,7 @@ func (f filterFlags) choose(ctx context.Context, s *session, table tableFlags) (
 	return known, filter, store, err
 }
 
-// `each` calls `do` with each record, and with the error of each item that cannot be read. It stops at any other error.
+// each calls `do` with each record, and with the error of each item that cannot be read. It stops at any other error.
 func (f tableFlags) each(s *session, records iter.Seq2[instances.Record, error], progress *progress, do func(instances.Record, error)) error {
 	defer progress.end()
 	for record, err := range records {

@@ -130,7 +130,7 @@ func (c *rearmCommand) ask(ctx context.Context, s *session) error {
 	return s.confirm(ctx, fmt.Sprintf("Rearm %s in table %s?", which, c.Table), "nothing was rearmed")
 }
 
-// `one` reads the named instance.
+// one reads the named instance.
 func (c *rearmCommand) one(ctx context.Context, r *rearming) (instances.Record, error) {
 	id, err := instances.ParseID(c.Instance)
 	if err != nil {

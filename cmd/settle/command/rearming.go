@@ -39,7 +39,7 @@ type rearming struct {
 // rearmConflictsMax is how often rearm tries an instance while other writers change it.
 const rearmConflictsMax = 10
 
-// `all` rearms the records, with progress. It counts items that fail, and returns the first error that affects all
+// all rearms the records, with progress. It counts items that fail, and returns the first error that affects all
 // instances.
 func (r *rearming) all(ctx context.Context, records iter.Seq2[instances.Record, error]) error {
 	r.progress = r.session.newProgress("instance done", "instances done")
@@ -80,7 +80,7 @@ func (r *rearming) isDone(record instances.Record) bool {
 	return json.Unmarshal(record.Snapshot, &stored) == nil && stored.Steps >= r.stamp
 }
 
-// `try` rearms the instance of a record once. Its error wraps durable.ErrConflict if the instance has changed since the
+// try rearms the instance of a record once. Its error wraps durable.ErrConflict if the instance has changed since the
 // record was read.
 func (r *rearming) try(ctx context.Context, record instances.Record) error {
 	_, instance, err := r.machines.Restore(record)

@@ -230,7 +230,7 @@ func stopped(ctx context.Context, err error) error {
 	return errInterrupted
 }
 
-// `until` runs a function that cannot be interrupted, such as a read from a terminal. It returns the result, or ctx's
+// until runs a function that cannot be interrupted, such as a read from a terminal. It returns the result, or ctx's
 // error if ctx ends first.
 func until[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type answer struct {

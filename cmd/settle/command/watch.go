@@ -109,7 +109,7 @@ type watch struct {
 	failures int
 }
 
-// `one` prints the transitions of one instance until it ends.
+// one prints the transitions of one instance until it ends.
 func (w *watch) one(ctx context.Context, id instances.ID) error {
 	seen := instances.Record{Revision: -1}
 	for pause := producer.PollFirst; ctx.Err() == nil; pause = producer.NextPoll(pause) {

@@ -37,7 +37,7 @@ type machineWatch struct {
 	unreadable map[string]bool
 }
 
-// `several` prints the transitions of the instances that match the filter, until ctx ends.
+// several prints the transitions of the instances that match the filter, until ctx ends.
 func (w *watch) several(ctx context.Context, filter dynamostore.Filter) error {
 	c := &machineWatch{watch: w, filter: filter, seen: map[instances.ID]instances.Record{}, unreadable: map[string]bool{}}
 	progress := w.session.newProgress("instance found", "instances found")

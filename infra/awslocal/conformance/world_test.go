@@ -77,7 +77,7 @@ func connected(t *testing.T) *world {
 	return w
 }
 
-// `at` returns a world for the emulator at an endpoint.
+// at returns a world for the emulator at an endpoint.
 func at(t *testing.T, endpoint string) *world {
 	t.Helper()
 	name := t.Name()
@@ -103,7 +103,7 @@ func (w *world) virtual() bool { return w.cloud != nil }
 // name returns a new name that is unique in the emulator.
 func (w *world) name() string { return fmt.Sprintf("%s-%d", w.run, w.named.Add(1)) }
 
-// `until` sleeps until a time. In real time it sleeps a little longer, to be safe.
+// until sleeps until a time. In real time it sleeps a little longer, to be safe.
 func (w *world) until(instant time.Time) {
 	if !w.virtual() {
 		instant = instant.Add(300 * time.Millisecond)
@@ -161,7 +161,7 @@ func want(t *testing.T, what string, want, got any) {
 	}
 }
 
-// `must` fails if err is not nil.
+// must fails if err is not nil.
 func must(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil {

@@ -79,7 +79,7 @@ func (a assembly) bootstrap(t *testing.T, id string) string {
 	return string(text)
 }
 
-// `built` creates a folder of functions as `make functions` does. Each executable contains the text "FUNCTION of BY".
+// built creates a folder of functions as `make functions` does. Each executable contains the text "FUNCTION of BY".
 func built(t *testing.T, by string, functions ...string) string {
 	t.Helper()
 	folder := t.TempDir()

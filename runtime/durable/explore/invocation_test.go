@@ -197,7 +197,7 @@ func (p *process) nameOf(r *request) string {
 	return name
 }
 
-// `let` performs a waiting call on the world.
+// let performs a waiting call on the world.
 func (p *process) let(r *request) error {
 	p.calls[r.name+" "+r.group]++
 	p.x.calls++
@@ -290,7 +290,7 @@ func (p *process) blame(r *request) {
 	}
 }
 
-// `others` lets calls of other groups proceed before the process dies or freezes. It returns the group to blame.
+// others lets calls of other groups proceed before the process dies or freezes. It returns the group to blame.
 func (p *process) others(r *request) (blamed string) {
 	for {
 		synctest.Wait()
@@ -334,7 +334,7 @@ func (p *process) die(r *request) {
 	}
 }
 
-// `meanwhile` runs other actions while the process is frozen or paused, within the given time.
+// meanwhile runs other actions while the process is frozen or paused, within the given time.
 func (p *process) meanwhile(within time.Duration) {
 	w := p.w
 	for range p.x.nested {

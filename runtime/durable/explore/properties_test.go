@@ -238,7 +238,7 @@ func (w *world) ringsParked() {
 	}
 }
 
-// `exactly` returns how often an item was applied to an instance.
+// exactly returns how often an item was applied to an instance.
 func (w *world) exactly(id, item string) (n int) {
 	for _, line := range w.applied[id] {
 		if line == item {

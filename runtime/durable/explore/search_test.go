@@ -77,7 +77,7 @@ func newSearch(s scope) *search {
 	return &search{scope: s, hosts: hosts(s.scenario.versions), seen: map[[16]byte]int32{}, violations: map[string]violation{}, todo: make([][][]found, s.faults+1)}
 }
 
-// `from` searches all worlds that are reachable from `start`. It returns false if there are more than worldsMax.
+// from searches all worlds that are reachable from `start`. It returns false if there are more than worldsMax.
 func (x *search) from(start *world) bool {
 	x.add(start, -1, step{}, 0)
 	for faults := range x.todo {

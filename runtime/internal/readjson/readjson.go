@@ -121,7 +121,7 @@ func (p place) inner() (place, bool) {
 	return place{}, false
 }
 
-// `under` returns the value under a key of a struct or a map. It reports false if no field has the key, or if the value
+// under returns the value under a key of a struct or a map. It reports false if no field has the key, or if the value
 // of a map decodes.
 func (p place) under(key string, value json.RawMessage) (place, bool) {
 	above := p.key

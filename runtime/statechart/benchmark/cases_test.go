@@ -176,7 +176,7 @@ func toggled(first, second string) func(int) []string {
 	}
 }
 
-// `other` returns the one of two states that is not `id`.
+// other returns the one of two states that is not `id`.
 func other(id, first, second string) string {
 	if id == first {
 		return second

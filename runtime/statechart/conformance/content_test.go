@@ -26,7 +26,7 @@ func (e *contentError) Error() string {
 
 func (e *contentError) Unwrap() error { return e.err }
 
-// `at` adds the element to an error as its location, unless the error already has a location.
+// at adds the element to an error as its location, unless the error already has a location.
 func at(e *element, err error) error {
 	var known *contentError
 	if err == nil || errors.As(err, &known) {

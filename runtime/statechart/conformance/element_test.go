@@ -65,7 +65,7 @@ func (e *element) has(attr string) bool {
 	return ok
 }
 
-// `all` returns all children with the name.
+// all returns all children with the name.
 func (e *element) all(name string) []*element {
 	var found []*element
 	for _, child := range e.children {
@@ -76,7 +76,7 @@ func (e *element) all(name string) []*element {
 	return found
 }
 
-// `one` returns the first child with the name, or nil.
+// one returns the first child with the name, or nil.
 func (e *element) one(name string) *element {
 	if found := e.all(name); len(found) > 0 {
 		return found[0]

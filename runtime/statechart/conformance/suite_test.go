@@ -150,7 +150,7 @@ func play(t *testing.T, name string) {
 	}
 }
 
-// `is` compares all active atomic states with the expected ones.
+// is compares all active atomic states with the expected ones.
 func (h *host) is(t *testing.T, when string, want []string) {
 	t.Helper()
 	var got []string

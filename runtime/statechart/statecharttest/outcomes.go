@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// `hangs` is longer than any timeout.
+// hangs is longer than any timeout.
 const hangs = 1000 * time.Hour
 
 // Outcomes is the sequence of outcomes of a fake service. Calls beyond the last one succeed. The words:

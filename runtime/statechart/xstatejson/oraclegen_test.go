@@ -356,7 +356,7 @@ func (g *drawer) silence() bool {
 		g.parent[g.states[0]].kind != "parallel" || g.one(40)
 }
 
-// `within` reports whether a state equals another or is its descendant.
+// within reports whether a state equals another or is its descendant.
 func (g *drawer) within(s, of *drawnState) bool {
 	for ; s != nil; s = g.parent[s] {
 		if s == of {
@@ -366,7 +366,7 @@ func (g *drawer) within(s, of *drawnState) bool {
 	return false
 }
 
-// `below` draws the state or a descendant that is not a history state.
+// below draws the state or a descendant that is not a history state.
 func (g *drawer) below(s *drawnState) *drawnState {
 	for len(s.children) > 0 && !g.one(3) {
 		child := s.children[g.IntN(len(s.children))]

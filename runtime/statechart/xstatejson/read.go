@@ -261,7 +261,7 @@ func (r *reader[C]) text(path string, v *value) string {
 	return v.text
 }
 
-// `each` calls fn for a single value or for each value of an array.
+// each calls fn for a single value or for each value of an array.
 func each(path string, v *value, fn func(path string, v *value)) {
 	if v == nil {
 		return

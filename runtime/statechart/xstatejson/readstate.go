@@ -184,7 +184,7 @@ func (r *reader[C]) history(n *stateNode, s *statechart.State[C]) {
 	s.Target = r.targets(n, join(n.at, "target"), target)
 }
 
-// `after` reads the delayed transitions of a state.
+// after reads the delayed transitions of a state.
 func (r *reader[C]) after(n *stateNode, s *statechart.State[C]) {
 	path, v := join(n.at, "after"), n.config.get("after")
 	if v == nil {

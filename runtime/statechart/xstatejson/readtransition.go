@@ -23,7 +23,7 @@ const (
 	xstateError     = "xstate.error.actor."
 )
 
-// `on` reads a state's transitions on events. These include the done and error events of the state, its services and
+// on reads a state's transitions on events. These include the done and error events of the state, its services and
 // its children.
 //
 // XState tries transitions on the event's own type first, then prefixes from long to short, then "*". A chart tries

@@ -56,7 +56,7 @@ func numberValue(s string) value { return value{kind: number, text: s} }
 
 func list(items ...value) value { return value{kind: array, items: items} }
 
-// `one` returns a list, or its only item.
+// one returns a list, or its only item.
 func one(items []value) value {
 	if len(items) == 1 {
 		return items[0]
@@ -281,7 +281,7 @@ func (w *writer) events(meta *value) {
 	w.strings(meta, "internal", w.chart.Internal)
 }
 
-// `after` writes the delayed transitions. A constant delay with its own ID becomes a named delay, and so does a
+// after writes the delayed transitions. A constant delay with its own ID becomes a named delay, and so does a
 // computed delay.
 func (w *writer) after(v, meta *value, s *outline.State, path string) {
 	var keys []string

@@ -18,7 +18,7 @@ type candidate struct {
 	transition value
 }
 
-// `on` writes the transitions on events and the invocations of a state. It returns the transitions on the state's own
+// on writes the transitions on events and the invocations of a state. It returns the transitions on the state's own
 // end.
 //
 // A chart tries transitions in document order. XState tries the event's own type first, then prefixes from long to

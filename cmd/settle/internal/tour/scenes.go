@@ -159,7 +159,7 @@ func (p *player) inTime() {
 	p.endRun(run, "run.succeeded, sla.met", "Succeeded")
 }
 
-// `late` plays a pipeline whose job runs until it is cancelled.
+// late plays a pipeline whose job runs until it is cancelled.
 func (p *player) late() {
 	p.title("The same pipeline is late: a warning, a breach, and a cancellation",
 		"Both alerts fire at absolute times, independent of the work. The event DATA_CHANGED does not wait",

@@ -208,7 +208,7 @@ func (p *player) again(name string) string {
 // failure is the value with which check panics, to end the tour.
 type failure struct{ error }
 
-// `try` calls `play`. If check ends `play` with an error, try returns the error.
+// try calls `play`. If check ends `play` with an error, try returns the error.
 func try(play func()) (err error) {
 	defer func() {
 		switch reason := recover().(type) {

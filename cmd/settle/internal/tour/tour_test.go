@@ -173,7 +173,7 @@ func TestEachSceneEndsWithItsStateAndPath(t *testing.T) {
 	}
 }
 
-// `never` is a service that blocks until its context ends.
+// never is a service that blocks until its context ends.
 type never struct{}
 
 func (never) Launch(ctx context.Context, _ job.Request) (job.Runner, error) {

@@ -313,7 +313,7 @@ func historyText(style console.Style, history []instances.Transition, zone *time
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// `at` returns a time and its distance from now.
+// at returns a time and its distance from now.
 func at(t, now time.Time) string {
 	return fmt.Sprintf("%s (%s)", t.In(now.Location()).Format(timeFormat), ago(t, now))
 }

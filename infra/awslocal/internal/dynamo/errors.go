@@ -22,7 +22,7 @@ func constraint(value, parameter, format string, args ...any) *wire.Error {
 		value, parameter, fmt.Sprintf(format, args...))
 }
 
-// `missing` returns the ValidationException for a missing required parameter.
+// missing returns the ValidationException for a missing required parameter.
 func missing(parameter string) *wire.Error {
 	return validation("1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", parameter)
 }

@@ -22,7 +22,7 @@ type keyAttribute struct {
 // keySchema is the key of a table or index: a partition key and an optional sort key.
 type keySchema []keyAttribute
 
-// `has` reports whether an attribute is part of the key.
+// has reports whether an attribute is part of the key.
 func (s keySchema) has(name string) bool {
 	for _, key := range s {
 		if key.name == name {

@@ -91,7 +91,7 @@ func (w *writer) place() place {
 	return rapid.SampledFrom(allowed).Draw(w.T, "place")
 }
 
-// `any` draws a value of any type.
+// any draws a value of any type.
 func (w *writer) any() any {
 	switch w.pick("string", "number", "list", "map", "set") {
 	case "string":
@@ -128,7 +128,7 @@ type condition struct {
 	holds func(plain) bool
 }
 
-// `within` returns the condition as an operand of an operator with this precedence.
+// within returns the condition as an operand of an operator with this precedence.
 func (c condition) within(w *writer, binds int) string {
 	if c.binds < binds || rapid.Bool().Draw(w.T, "parentheses") {
 		return "(" + c.text + ")"

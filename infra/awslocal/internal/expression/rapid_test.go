@@ -18,7 +18,7 @@ type generated struct {
 	holds   bool
 }
 
-// `in` returns the text, in parentheses if its precedence is lower than `binding`.
+// in returns the text, in parentheses if its precedence is lower than `binding`.
 func (g generated) in(binding int) string {
 	if g.binding < binding {
 		return "(" + g.text + ")"

@@ -99,7 +99,7 @@ func (t timing) latest(next, now time.Time) time.Time {
 	return next.Add(now.Sub(next).Truncate(t.every))
 }
 
-// `after` returns the next occurrence, even if it lies after the end. Zero means that no occurrence follows.
+// after returns the next occurrence, even if it lies after the end. Zero means that no occurrence follows.
 func (t timing) after(occurrence time.Time) time.Time {
 	if t.every == 0 {
 		return time.Time{}

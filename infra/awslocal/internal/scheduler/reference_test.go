@@ -118,7 +118,7 @@ func (r *reference) tick(now int, fail func(string) bool) []string {
 	return sent
 }
 
-// `complete` deletes a completed schedule if ActionAfterCompletion says so.
+// complete deletes a completed schedule if ActionAfterCompletion says so.
 func (r *reference) complete(serial, now int) {
 	for _, i := range r.invocations {
 		if i.schedule.serial == serial {

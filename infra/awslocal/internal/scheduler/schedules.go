@@ -43,7 +43,7 @@ func (s *schedule) dueKey() string {
 	return dueKey(s.next, s.serial)
 }
 
-// `complete` reports whether there is no further occurrence.
+// complete reports whether there is no further occurrence.
 func (s *schedule) complete() bool { return s.next.IsZero() || s.timing.ended(s.next) }
 
 // checkSchedule validates a definition and sets its defaults.

@@ -28,7 +28,7 @@ type tokenAnswer struct {
 
 func (a *tokenAnswer) expiryKey(key string) string { return timeKey(a.At.Add(tokenLifetime)) + key }
 
-// `once` performs a request. For a repeated request with the same token it returns the original answer. It always
+// once performs a request. For a repeated request with the same token it returns the original answer. It always
 // performs a request that has no token, and a request that failed before.
 func (m *Model) once(now time.Time, r *request, token string, perform func() (any, *wire.Error)) (any, *wire.Error) {
 	if token == "" {

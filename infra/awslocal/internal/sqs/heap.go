@@ -2,7 +2,7 @@ package sqs
 
 import "container/heap"
 
-// `absent` is the index of an item that is in no heap.
+// absent is the index of an item that is in no heap.
 const absent = -1
 
 // indexed is a binary heap whose items know their index, so that any item can be moved or removed in O(log n).

@@ -76,7 +76,7 @@ func (r *reference) remove(m *referenceMessage) {
 	r.messages = slices.DeleteFunc(r.messages, func(o *referenceMessage) bool { return o == m })
 }
 
-// `held` is a receipt that both the model and the reference returned.
+// held is a receipt that both the model and the reference returned.
 type held struct {
 	handle  string
 	message *referenceMessage

@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/record"
 )
 
-// `restoring` is a model that is being rebuilt from its records. The records of a queue do not arrive together, so
+// restoring is a model that is being rebuilt from its records. The records of a queue do not arrive together, so
 // finish adds the messages at the end.
 type restoring struct {
 	*Model

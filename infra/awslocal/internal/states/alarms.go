@@ -13,7 +13,7 @@ type alarm struct {
 	slot int   // index in the heap; absent if not set
 }
 
-// `absent` is the slot of an alarm that is not set.
+// absent is the slot of an alarm that is not set.
 const absent = -1
 
 // alarms is a heap of the set alarms, earliest first. Alarms of the same time are in the order in which executions

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// `one` returns a machine with one state.
+// one returns a machine with one state.
 func one(state string) string {
 	return `{"StartAt": "S", "States": {"S": ` + state + `}}`
 }

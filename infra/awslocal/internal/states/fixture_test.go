@@ -51,7 +51,7 @@ func newWorld(tb tester) *world {
 	return &world{t: tb, m: states.New(), now: begin, functions: make(map[string]func(string) (string, *states.Failure))}
 }
 
-// `restoring` makes the world replace its model at each step by a model restored from its records.
+// restoring makes the world replace its model at each step by a model restored from its records.
 func (w *world) restoring() *world {
 	w.kept = make(recordtest.Kept)
 	w.m.Keep()
@@ -112,7 +112,7 @@ func (w *world) restore() {
 	w.m = m
 }
 
-// `try` performs an operation. The input is JSON text or a value.
+// try performs an operation. The input is JSON text or a value.
 func (w *world) try(operation string, input any) (map[string]any, *wire.Error) {
 	w.t.Helper()
 	body, ok := input.(string)
@@ -194,7 +194,7 @@ func (w *world) advance(d time.Duration) {
 	}
 }
 
-// `ends` returns the state of an execution, such as "SUCCEEDED {}", "RUNNING" or "FAILED error: cause".
+// ends returns the state of an execution, such as "SUCCEEDED {}", "RUNNING" or "FAILED error: cause".
 func (w *world) ends(arn string) string {
 	w.t.Helper()
 	out := w.call("DescribeExecution", in{"executionArn": arn})

@@ -61,7 +61,7 @@ func (x *machine) fileByStatus(e *execution, before string) {
 	}
 }
 
-// `finished` moves an ended execution to the list of its status. If the machine is being deleted and this was its last
+// finished moves an ended execution to the list of its status. If the machine is being deleted and this was its last
 // running execution, finished removes the machine.
 func (m *Model) finished(x *execution) {
 	x.machine.fileByStatus(x, running)

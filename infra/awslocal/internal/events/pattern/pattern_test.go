@@ -115,7 +115,7 @@ func TestParseRejects(t *testing.T) {
 	}
 }
 
-// `or` returns n fields. Each field holds a $or of two branches.
+// or returns n fields. Each field holds a $or of two branches.
 func or(n int) string {
 	var fields []string
 	for i := range n {

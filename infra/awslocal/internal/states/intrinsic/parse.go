@@ -155,7 +155,7 @@ func (p *parser) quoted() (literal, error) {
 	return "", fmt.Errorf("a string has no closing quote")
 }
 
-// `until` returns the text up to the ',' or ')' that ends an argument, without surrounding white space. It skips
+// until returns the text up to the ',' or ')' that ends an argument, without surrounding white space. It skips
 // brackets, parentheses and quotes inside the argument.
 func (p *parser) until() string {
 	start, depth, quote := p.at, 0, byte(0)

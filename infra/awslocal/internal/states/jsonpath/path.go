@@ -78,7 +78,7 @@ func ParseReference(text string) (Path, error) {
 	return p, nil
 }
 
-// `begins` reports whether `steps` is a valid continuation of $ or $$.
+// begins reports whether `steps` is a valid continuation of $ or $$.
 func begins(steps string) bool {
 	return steps == "" || steps[0] == '.' || steps[0] == '['
 }
