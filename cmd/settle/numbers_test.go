@@ -78,7 +78,7 @@ func TestAMoveRefusesANumberThatTheMachineWouldChange(t *testing.T) {
 			"rate:=1e400":                 `the new context: expected a number of 64 bits under "rate", got a number out of range` + "\n",
 			"number=1":                    `the new context: expected a whole number of 64 bits under "number", got a string` + "\n",
 		} {
-			if got := u.run("move", "--local", "account/1", "--set", set); got.code != command.ExitFailed || !strings.Contains(got.err, want) {
+			if got := u.run("move", "--local", "account/1", "--set", set); got.code != command.ExitRefused || !strings.Contains(got.err, want) {
 				u.t.Errorf("%s: expected %q, got %+v", set, want, got)
 			}
 		}

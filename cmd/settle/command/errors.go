@@ -47,7 +47,6 @@ var exitCodes = []struct {
 	{errTimeUp, ExitTimeUp},
 	{dynamostore.ErrIDReused, ExitIDReused},
 	{errRefused, ExitRefused},
-	{errRefusedContext, ExitRefused},
 	{instances.ErrEnded, ExitRefused},
 	{instances.ErrInUse, ExitRefused},
 	{simulation.ErrRefused, ExitRefused},
@@ -57,6 +56,12 @@ var exitCodes = []struct {
 	{statechart.ErrUndeclared, ExitRefused},
 	{statechart.ErrPayload, ExitRefused},
 }
+
+// refusal is the error of a machine that cannot have the new context of a move. It counts as errRefused.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error        { return r.error }
+func (r refusal) Is(target error) bool { return target == errRefused }
 
 func exitCode(err error) int {
 	for _, known := range exitCodes {

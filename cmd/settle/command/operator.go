@@ -167,7 +167,7 @@ func (o *operator) change(ctx context.Context, id instances.ID, op instances.Ope
 		values := op
 		values.State = ""
 		if _, _, err := durable.Operate(o.machines, before, values); err != nil {
-			return op, fmt.Errorf("%w: %w", errRefusedContext, err)
+			return op, refusal{err}
 		}
 		return op, nil
 	})

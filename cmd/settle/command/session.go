@@ -321,8 +321,6 @@ var (
 	errNotFound = errors.New("not found")
 	// errRefused is wrapped when the command line itself refuses an event. The machines have their own errors.
 	errRefused = errors.New("event refused")
-	// errRefusedContext is wrapped when the machine cannot have the new context of a move.
-	errRefusedContext = errors.New("context refused")
 	// errUnread is returned when standard output is closed.
 	errUnread = errors.New("standard output is closed")
 	// errTimeUp is wrapped when --wait times out.
