@@ -23,9 +23,9 @@ type Services struct {
 	Mailer signup.Mailer
 	// Accounts creates the accounts of signup.
 	Accounts signup.Accounts
-	// Pipeline evaluates data, runs jobs and publishes alerts for pipeline.
+	// Pipeline evaluates data, runs jobs and publishes alerts for the machine "pipeline".
 	Pipeline pipeline.Services
-	// Files processes the files of upload.
+	// Files processes the files of the machine "upload".
 	Files upload.Processor
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/tour"
 )
 
-// quickDemo is a command whose dev --demo waits hardly longer than settle demo.
+// quickDemo is a command whose "dev --demo" has almost no pauses.
 func quickDemo() command.Config {
 	return settleWith(&hosted{demo: tour.Config{Pause: time.Millisecond, PickUpTimeout: time.Second, UploadWindow: 5 * time.Second, TimeLimit: 5 * time.Minute}})
 }

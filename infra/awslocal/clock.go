@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// holdMax is how long Advance holds the clock for the work of one instant. Then the clock runs again. Otherwise a timer
-// that ends hanging work would never fire.
+// holdMax is how long Advance holds the clock for the work of one instant. Then the clock runs again, because the work may
+// hang until a timer fires.
 const holdMax = 10 * time.Second
 
 // Clock is a virtual clock for Config.Clock. It starts at the time of the real clock and runs at its rate. Cloud.Advance

@@ -38,8 +38,8 @@ const Retention = 15 * 24 * time.Hour
 // StartedBy names the events that may start an instance.
 var StartedBy = []string{"START", "settle.wait"}
 
-// WaitPipeline is the name under which Step Functions tasks wait for the end of the work. The task's result has the
-// final state of the region `run` as its outcome, and Output as its output.
+// WaitPipeline is the name under which Step Functions tasks wait for the end of the work. The task's result has
+// the final state of the region `run` as its outcome, and an Output.
 const WaitPipeline = "Pipeline"
 
 // Context is the data of an instance.

@@ -106,7 +106,7 @@ func (b *browser) until(expression string) {
 		look();
 	})`
 	var failed error
-	for range 4 { // A page that is left ends the wait with an error.
+	for range 4 { // If the browser leaves the page, the wait ends with an error.
 		is, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](wait, chromedp.EvalAwaitPromise))
 		if is {
 			return

@@ -29,7 +29,7 @@ func (s *commits) Commit(ctx context.Context, record instances.Record) error {
 	return s.WriteStore.Commit(ctx, record)
 }
 
-// committing returns a change of the configuration that calls `before` before each commit of a bulk operation.
+// committing returns a function that changes the configuration. Each commit of a bulk operation then calls `before` first.
 func committing(before func(instances.Record) error) func(*console.Config) {
 	return func(c *console.Config) { c.Write.Store = &commits{c.Write.Store, before} }
 }

@@ -16,7 +16,7 @@ import (
 type Outcome struct {
 	// Moved lists the messages sent to the queue, in order.
 	Moved []*Message
-	// Again counts messages that were parked again meanwhile. They stay in the dead-letter queue.
+	// Again is the number of messages that were parked again meanwhile. They stay in the dead-letter queue.
 	Again int
 }
 

@@ -55,7 +55,7 @@ type Config struct {
 	// AcknowledgeAfter is how long a batch may take before Ports.Acknowledger, if set, acknowledges its finished
 	// groups. Defaults to one second.
 	AcknowledgeAfter time.Duration
-	// ConflictsMax is how often a turn starts again at once after a conflict with another writer. Defaults to 3.
+	// ConflictsMax is how many times a turn starts again immediately after a conflict with another writer. Defaults to 3.
 	ConflictsMax int
 	// DeadlineMargin is the time before the context's deadline that the loop keeps for itself. Services must end
 	// before it. Defaults to two seconds.

@@ -214,8 +214,8 @@ type expired struct {
 	Incarnation int64  `json:"$incarnation,omitempty"`
 }
 
-// applyExpired reports to the chart, if it declares the event, that a task no longer waits. The item shows whether the
-// chart has received this: a stuck outbox may send the message again when SQS no longer drops it as a duplicate.
+// applyExpired reports to the chart that a task no longer waits, if the chart declares this event. The item shows whether
+// the chart has received the event, because a stuck outbox may send it again after SQS has forgotten its ID.
 func (t *turn) applyExpired(_ context.Context, form expired) error {
 	if form.Token != "" {
 		token, ok := t.token(form.Token)

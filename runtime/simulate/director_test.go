@@ -51,8 +51,8 @@ type director struct {
 	onDie         map[string]func()
 	// outages maps services to the end of their outage. Only the test's own calls succeed until then.
 	outages map[string]time.Time
-	// partial maps services to the time until which half of their writes fail. `killing` is the time until which the
-	// director kills consumers.
+	// `partial` holds, for each service, the time until which half of its writes fail. `killing` is the time until which
+	// the director kills consumers.
 	partial map[string]time.Time
 	killing time.Time
 	// denied maps operations to the time until which consumers lack the permission for them.

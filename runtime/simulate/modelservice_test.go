@@ -81,8 +81,8 @@ func (r *replay) hasUsedUp(invocation statechart.Invocation) bool {
 	return s.lab.tries[derivedID(r.name, r.record.CreatedAt, invocation.Key)]+s.died() >= work.Retry.Attempts
 }
 
-// died returns how many processes died or froze, except those that their services killed. A try whose count the loop
-// could not take back counts as a death.
+// died returns how many processes died or froze, except those that their services killed. If the loop
+// could not take back the count of a try, the try counts as a death.
 func (s *simulation) died() (died int) {
 	for _, kind := range []string{nameOf(dieBefore), nameOf(dieAfter), nameOf(freeze), countTimeOut, countNotTakenBack} {
 		died += s.director.counts[kind]

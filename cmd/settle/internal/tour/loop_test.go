@@ -20,7 +20,7 @@ import (
 	"github.com/settle-run/settle/runtime/gateway"
 )
 
-// TestLoopPlaysAgainWithNewInstances plays two rounds on one stack. In the first round, somebody else cancels the sign-up,
+// TestLoopPlaysAgainWithNewInstances plays two rounds on one stack. In the first round, the test cancels the sign-up,
 // as a user of the console can.
 func TestLoopPlaysAgainWithNewInstances(t *testing.T) {
 	t.Parallel()

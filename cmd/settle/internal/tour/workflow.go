@@ -35,6 +35,7 @@ func (p *player) startWorkflow(name, instance string, input map[string]any) (exe
 		execution = *started.ExecutionArn
 		return fmt.Sprintf("%s infra/workflows/%s.asl.json, which waits for %s", p.config.Style.Bold("StartExecution"), name, instance)
 	})
+	p.showPage(instance)
 	return execution
 }
 
