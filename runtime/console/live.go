@@ -73,7 +73,7 @@ type message struct {
 }
 
 // serveStream sends the changes of a page as server-sent events, until the client leaves. path is the address of the page below live/.
-// The parameter since is the time of what the client shows, in milliseconds since 1970.
+// The parameter `since` is the time of the reading that the client shows, in milliseconds since 1970.
 func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path string) {
 	query := r.URL.Query()
 	since, _ := strconv.ParseInt(query.Get("since"), 10, 64) // 0 if it is missing.

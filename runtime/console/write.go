@@ -59,7 +59,7 @@ func (c *console) Token() string { return c.token }
 func newToken() string { return rand.Text() }
 
 // noticeURL returns the address of a page that shows a notice about what a form has changed. The address contains a
-// proof, so that a link of somebody else cannot make the page say so.
+// proof, so that a link on another site cannot show the notice.
 func (c *console) noticeURL(page, kind, value string) string {
 	return page + "?" + url.Values{kind: {value}, "proof": {c.proofOf(page, kind, value)}}.Encode()
 }

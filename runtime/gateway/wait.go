@@ -23,8 +23,8 @@ const (
 )
 
 // waitOf returns how long a request wants to wait, by its query, such as ?wait=settled&timeout=10s. It returns 0 if the
-// query does not ask for a wait. It refuses other keys, because they may be misspelled, except those of a signature: "AWS
-// Signature Version 4 for API requests", in the IAM User Guide.
+// query does not ask for a wait. It refuses other keys, because they may be misspelled. It accepts the keys of a signature
+// ("AWS Signature Version 4 for API requests", in the IAM User Guide).
 func waitOf(query string) (time.Duration, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
