@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,12 +21,30 @@ import (
 	"github.com/settle-run/settle/runtime/gateway"
 )
 
+// lockedBuffer is a bytes.Buffer that the test reads while the tour writes.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.String()
+}
+
 // TestLoopPlaysAgainWithNewInstances plays two rounds on one stack. In the first round, the test cancels the sign-up,
 // as a user of the console can.
 func TestLoopPlaysAgainWithNewInstances(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out lockedBuffer
 		config := Config{Pause: 2 * time.Second, PickUpTimeout: 4 * time.Second, UploadWindow: 20 * time.Second, TimeLimit: time.Minute, Secret: "secret"}
 		played := New(&out, config)
 		callbacks := enrich.Callbacks{Key: []byte("a key of sixteen bytes")}
