@@ -72,11 +72,10 @@ test-race: $(NPM_INSTALLED) ## run every test under the race detector; the searc
 .PHONY: test-browser
 test-browser: ## test the console in Chrome or Chromium (apt-get install chromium); make test leaves this out
 	CI=true $(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./runtime/console
-	CI=true $(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) -run='^TestScreenshot' ./cmd/settle
 
 .PHONY: screenshot
 screenshot: ## take the screenshot of the console in README.md again, in Chrome or Chromium
-	CI=true $(GO) test -count=1 -run='^TestScreenshotOfTheConsoleIsCurrent$$' ./cmd/settle -update
+	CI=true $(GO) test -count=1 -run='^TestScreenshotOfTheConsoleIsCurrent$$' ./runtime/console -update
 
 .PHONY: test-deep
 test-deep: $(NPM_INSTALLED) ## run the searching tests: 2,000 simulated runs, a fault at every call, 500 machines compared with XState

@@ -20,11 +20,11 @@ var atRest = []string{"book.open", "clock.stopped", "crew.free", "till.shut"}
 func (m *model) compare(ctx context.Context, store *dynamostore.Store) (differences []string) {
 	differ := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
 	accounts, hands := map[string]bool{}, map[string]int{}
-	for record, err := range store.List(ctx, dynamostore.Filter{}) {
-		if err != nil {
-			differ("%v", err)
-			return differences
-		}
+	records, err := readAll(ctx, store)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, record := range records {
 		name := record.Instance.String()
 		if left := leftOver(record); left != "" {
 			differ("%s: %s", name, left)
@@ -59,6 +59,24 @@ func (m *model) compare(ctx context.Context, store *dynamostore.Store) (differen
 		differ("children: want %d, each once, got %d: %v", len(m.hands), len(hands), hands)
 	}
 	return differences
+}
+
+// readAll returns all records. It repeats a read whose connection breaks, as on a machine under heavy load.
+func readAll(ctx context.Context, store *dynamostore.Store) (records []instances.Record, err error) {
+	for range 5 {
+		records, err = nil, nil
+		for record, failed := range store.List(ctx, dynamostore.Filter{}) {
+			if failed != nil {
+				err = failed
+				break
+			}
+			records = append(records, record)
+		}
+		if err == nil {
+			break
+		}
+	}
+	return records, err
 }
 
 // leftOver describes a part of the record that a record at rest must not have, such as a timer. It returns "" if it

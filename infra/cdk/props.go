@@ -89,9 +89,10 @@ type Props struct {
 	// runs up to PollerInvocations batches at once. See docs/scaling.md. Off by default.
 	ConsumerPollers Pollers
 	// ReserveConsumerConcurrency reserves a part of the account's concurrency for the consumer, as large as
-	// ConsumerConcurrency. With ConsumerPollers, the part is the maximum number of pollers, multiplied by PollerInvocations. A flood of
-	// calls to other functions then cannot stop the consumer. Lambda rejects the reservation if it leaves less than 100
-	// for all other functions, so the deployment fails in a new account with a quota of 10. Off by default.
+	// ConsumerConcurrency. With ConsumerPollers, the part is the maximum number of pollers, multiplied by
+	// PollerInvocations. A flood of calls to other functions then cannot stop the consumer. Lambda rejects the
+	// reservation if it leaves less than 100 for all other functions, so the deployment fails in a new account with a
+	// quota of 10. Off by default.
 	ReserveConsumerConcurrency bool
 	// ConsumerBatch is the maximum number of messages in a batch. The consumer processes different instances
 	// concurrently. One to ConsumerBatchMax; defaults to ConsumerBatchMax. Use one if a service can kill the process,

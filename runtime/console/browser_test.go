@@ -36,12 +36,18 @@ type browser struct {
 // skips the test otherwise.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
+	return newBrowserOf(t, func() *world { return newWorld(t, nil) })
+}
+
+// newBrowserOf is newBrowser for another world.
+func newBrowserOf(t *testing.T, begin func() *world) *browser {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: make check and make test-browser run the tests that start a browser")
 	}
-	b := &browser{t: t, w: newWorld(t, nil)}
+	b := &browser{t: t, w: begin()}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(t.TempDir()))
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true), chromedp.UserDataDir(t.TempDir()))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
 	b.ctx, cancel = chromedp.NewContext(ctx)
@@ -89,11 +95,14 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
+// followed is true if the page follows the store, or says that it does not.
+const followed = `!document.body.dataset.live || document.querySelector("#status").dataset.state === "good"`
+
 // open opens a page, and waits until it follows the store or says that it does not.
 func (b *browser) open(path string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(b.http.URL + "/console/" + path))
-	b.until(`!document.body.dataset.live || document.querySelector("#status").dataset.state === "good"`)
+	b.until(followed)
 }
 
 // until waits until an expression is true in the page, which may still be loading.
@@ -163,6 +172,30 @@ func (b *browser) fits(page string, width int64) {
 	if width < 600 && narrowest < 0.9*float64(width) {
 		b.t.Errorf("%s: a panel is %v pixels wide on a screen of %d", page, narrowest, width)
 	}
+}
+
+// forgive forgets what the browser has logged, such as the status of a page that is expected to fail.
+func (b *browser) forgive() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.logged = nil
+}
+
+// areLegible checks pages in both themes, on a phone and on a desktop. A page is ready when the expression is true.
+func (b *browser) areLegible(ready string, pages ...string) {
+	b.t.Helper()
+	for _, theme := range []string{"light", "dark"} {
+		b.theme(theme)
+		for _, page := range pages {
+			for _, width := range []int64{390, 1440} {
+				b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(b.http.URL+"/console/"+page))
+				b.until(ready)
+				b.fits(page, width)
+			}
+			b.legible(page + ", " + theme)
+		}
+	}
+	b.forgive() // Some pages are refusals, and the browser logs their status.
 }
 
 // clean checks that the browser has logged no warning and no error.
@@ -355,22 +388,5 @@ func TestPagesAreLegibleInBothThemesAndOnAPhone(t *testing.T) {
 	b.w.send("order/1", `{"type": "NOPE"}`)
 	b.w.send("order/a_rather_long_name_of_an_order_that_fits_no_phone:2026_11_22", place)
 	sent := b.w.post("instances/order/1/events/CALL", with("do", "send"), nil).Header().Get("Location")
-	for _, theme := range []string{"light", "dark"} {
-		b.theme(theme)
-		for _, path := range append(paths, "parked", "nope", "instances/order/1/events/CALL", strings.TrimPrefix(sent, "/console/"), "instances/order/a_rather_long_name_of_an_order_that_fits_no_phone:2026_11_22") {
-			for _, width := range []int64{390, 1440} {
-				b.do(chromedp.EmulateViewport(width, 900))
-				if path == "nope" {
-					b.do(chromedp.Navigate(b.http.URL + "/console/nope"))
-				} else {
-					b.open(path)
-				}
-				b.fits(path, width)
-			}
-			b.legible(path + ", " + theme)
-		}
-	}
-	b.mu.Lock()
-	b.logged = nil // The page that does not exist logs its status.
-	b.mu.Unlock()
+	b.areLegible(followed, append(paths, "parked", "nope", "instances/order/1/events/CALL", strings.TrimPrefix(sent, "/console/"), "instances/order/a_rather_long_name_of_an_order_that_fits_no_phone:2026_11_22")...)
 }

@@ -38,20 +38,6 @@ func TestBulkOperationsAreLegibleInBothThemesAndOnAPhone(t *testing.T) {
 	b.w.places(3)
 	_, job, _ := b.w.start("operation=move&to=work.broken")
 	b.w.ended(job)
-	for _, theme := range []string{"light", "dark"} {
-		b.theme(theme)
-		for _, path := range []string{"machines/order/bulk", "machines/order/bulk?operation=stop", "machines/order/bulk?operation=move", "machines/order/bulk?operation=move&to=work.broken", job} {
-			for _, width := range []int64{390, 1440} {
-				b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(b.http.URL+"/console/"+path))
-				b.until(`document.querySelector("#choose-title, #progress-title")`)
-				if got := get[int64](b, `document.documentElement.scrollWidth`); got > width {
-					t.Errorf("%s: the page is %d pixels wide on a screen of %d", path, got, width)
-				}
-			}
-			b.legible(path + ", " + theme)
-		}
-	}
-	b.mu.Lock()
-	b.logged = nil // The refused move logs its status.
-	b.mu.Unlock()
+	b.areLegible(`document.querySelector("#choose-title, #progress-title")`,
+		"machines/order/bulk", "machines/order/bulk?operation=stop", "machines/order/bulk?operation=move", "machines/order/bulk?operation=move&to=work.broken", job)
 }

@@ -17,9 +17,7 @@ func TestABrowserStopsAnInstance(t *testing.T) {
 	b.do(chromedp.Focus(chromedp.CSS("#reason")), chromedp.KeyEvent("asked by mail"), chromedp.Click(chromedp.CSS(`[value="operate"]`)))
 	b.until(`document.querySelector("#refusal").textContent.includes("has changed since the dry run") && document.querySelector("#reason").value === "asked by mail"`)
 	b.until(`[...document.querySelectorAll(".head .chip")].some((chip) => chip.textContent === "mood.busy")`)
-	b.mu.Lock()
-	b.logged = nil // The browser logs the status of the conflict.
-	b.mu.Unlock()
+	b.forgive() // The browser logs the status of the conflict.
 	b.do(chromedp.Click(chromedp.CSS(`[value="operate"]`)))
 	b.until(`location.pathname === "/console/instances/order/1" && document.querySelector(".notice").textContent.startsWith("The instance was stopped.")`)
 	b.until(`document.querySelector("[data-part=instance-say]").textContent.includes("is stopped") && !document.querySelector('a[href$="/operate/stop"]')`)
@@ -47,19 +45,9 @@ func TestOperationsAreLegibleInBothThemesAndOnAPhone(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	b.w.send("order/1", place)
-	for _, theme := range []string{"light", "dark"} {
-		b.theme(theme)
-		for _, path := range []string{"stop", "terminate", "keep", "move", "move?state=work.packing", "move?state=work.broken"} {
-			path = "instances/order/1/operate/" + path
-			for _, width := range []int64{390, 1440} {
-				b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(b.http.URL+"/console/"+path))
-				b.until(`document.querySelector("#trial-title, #state-title")`)
-				b.fits(path, width)
-			}
-			b.legible(path + ", " + theme)
-		}
+	var pages []string
+	for _, operation := range []string{"stop", "terminate", "keep", "move", "move?state=work.packing", "move?state=work.broken"} {
+		pages = append(pages, "instances/order/1/operate/"+operation)
 	}
-	b.mu.Lock()
-	b.logged = nil // The refused move logs its status.
-	b.mu.Unlock()
+	b.areLegible(`document.querySelector("#trial-title, #state-title")`, pages...)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -38,12 +39,28 @@ func selectionOf(machine string, values url.Values) selection {
 	return selection{Machine: machine, State: values.Get("state"), Prefix: values.Get("prefix"), Only: values.Get("only")}
 }
 
-// selected makes each page with a selection a selected.
-func (s selection) selected() selection { return s }
+// Selection returns the selection of a page, for its template.
+func (s selection) Selection() selection { return s }
 
-// values returns the query of a page with the selection.
-func (s selection) values() url.Values {
-	return url.Values{"state": {s.State}, "prefix": {s.Prefix}, "only": {s.Only}}
+// query returns the query of a page with the selection and one more value. A filter that is not set is left out.
+func (s selection) query(key, value string) string {
+	values := url.Values{"state": {s.State}, "prefix": {s.Prefix}, "only": {s.Only}}
+	values.Set(key, value)
+	maps.DeleteFunc(values, func(_ string, v []string) bool { return v[0] == "" })
+	if len(values) == 0 {
+		return ""
+	}
+	return "?" + values.Encode()
+}
+
+// listURL returns the address of the list of the selected instances, with another value for one filter.
+func (c *console) listURL(s selection, key, value string) string {
+	return c.machineURL(s.Machine) + s.query(key, value)
+}
+
+// bulkURL returns the address of bulk operations on the selected instances.
+func (c *console) bulkURL(s selection) string {
+	return c.machineURL(s.Machine) + "/bulk" + s.query("", "")
 }
 
 // filter returns the filter of the store. It also selects instances that are not stuck.
@@ -146,23 +163,14 @@ func (c *console) match(ctx context.Context, s selection, op instances.Operation
 // bulkData is the data of the page of a bulk operation: its dry run, and the form that starts a job.
 type bulkData struct {
 	selection
+	choice
 	Kinds []operation
-	// Operation is the chosen operation, the zero value before the choice. To is the new state of a move, one of States.
-	// States is empty if the machine does not list its states.
-	Operation operation
-	States    []string
-	To        string
-	Reason    string
-	// Refusal is why no job was started, or empty.
-	Refusal string
 	// Found is the result of the dry run, or nil. Samples are the first instances after the operation.
 	Found   *matches
 	Samples []sample
 	// Cost is the cost of reading them, or empty if it is unknown.
 	Cost string
 	Jobs []jobData
-
-	op instances.Operation
 }
 
 // sample is the dry run of an operation on one instance: the result, or the error.
@@ -180,9 +188,6 @@ func (d *bulkData) Rate() int { return jobRate }
 
 // Takes is the time that the job takes at its rate.
 func (d *bulkData) Takes() time.Duration { return timeFor(len(d.Found.IDs)) }
-
-// Query returns the query of the list of the selected instances.
-func (s selection) Query() string { return s.values().Encode() }
 
 // Text describes the selection.
 func (s selection) Text() string {
@@ -202,11 +207,6 @@ func (s selection) Text() string {
 // isBulk reports whether the segments are the address of bulk operations on a machine that this console may make.
 func (c *console) isBulk(segments []string) bool {
 	return len(segments) == 3 && segments[0] == "machines" && segments[2] == "bulk" && c.Operates()
-}
-
-// bulkURL returns the address of bulk operations on the instances with the query of a selection.
-func (c *console) bulkURL(machine, query string) string {
-	return c.machineURL(machine) + "/bulk?" + query
 }
 
 // bulkPage lists the instances that a bulk operation would change, and writes nothing.
@@ -248,47 +248,29 @@ func (c *console) readBulk(id string, values url.Values) (*page, *bulkData, erro
 	if err != nil {
 		return nil, nil, notFound("There is no such machine.", err.Error())
 	}
-	data := &bulkData{selection: selectionOf(id, values), Kinds: operationKinds, States: statesOf(machine), Reason: values.Get("reason"), Jobs: c.jobs.list()}
+	data := &bulkData{
+		selection: selectionOf(id, values), choice: choice{States: statesOf(machine), To: values.Get("to"), Reason: values.Get("reason")},
+		Kinds: operationKinds, Jobs: c.jobs.list(),
+	}
 	if data.Only != "" && data.Only != onlyFailed && data.Only != onlyStuck {
 		return nil, nil, &problem{http.StatusBadRequest, "There is no such filter.", fmt.Sprintf("Expected %s or %s, got %q. Nothing was changed.", onlyFailed, onlyStuck, data.Only)}
 	}
 	p := &page{Name: "bulk", Title: "Operate on instances of " + id, Data: data}
-	kind := instances.OperationKind(values.Get("operation"))
+	kind := values.Get("operation")
 	if kind == "" {
 		return p, data, nil
 	}
-	at := slices.IndexFunc(operationKinds, func(o operation) bool { return o.Kind == kind })
-	if at < 0 {
-		return nil, nil, notFound("There is no such operation.", "The page of the machine leads to its operations.")
+	if data.Operation, err = operationOf(kind); err != nil {
+		return nil, nil, err
 	}
-	data.Operation = operationKinds[at]
-	if kind == instances.Move {
-		data.To = values.Get("to")
-		switch {
-		case data.To == "":
-			data.refuse(p, http.StatusUnprocessableEntity, "Expected a new state for the move, got none: choose one.")
-			return p, data, nil
-		case len(data.States) > 0 && !slices.Contains(data.States, data.To):
-			data.refuse(p, http.StatusUnprocessableEntity, fmt.Sprintf("Machine %s has no state %q that can be active: choose one of the list.", id, data.To))
-			return p, data, nil
-		}
+	if c.complete(&data.choice, p, id); data.op.Kind == "" && data.Refusal == "" {
+		data.refuse(p, http.StatusUnprocessableEntity, "Expected a new state for the move, got none: choose one.")
 	}
-	data.op = instances.Operation{Kind: kind, State: data.To, By: c.Write.By, Reason: data.Reason}
 	return p, data, nil
 }
 
 // Running returns the job that runs, or nil.
-func (d *bulkData) Running() *jobData {
-	if len(d.Jobs) > 0 && d.Jobs[0].Ended.IsZero() {
-		return &d.Jobs[0]
-	}
-	return nil
-}
-
-// refuse makes the page say why no job was started.
-func (d *bulkData) refuse(p *page, status int, why string) {
-	p.Status, d.Refusal = status, why+" Nothing was changed."
-}
+func (d *bulkData) Running() *jobData { return running(d.Jobs) }
 
 // listProblem returns the page for an error of a list.
 func listProblem(err error) error {

@@ -14,17 +14,17 @@ func draw(o *statechart.Outline) template.HTML {
 
 // drawing is the data of the panel with a chart.
 type drawing struct {
-	Heading, Machine string
-	Chart            *chart
+	Heading string
+	Chart   *chart
+	// Selection is the machine, with the filters of the list beside the chart.
+	Selection selection
 	// Counts are the numbers of instances by state, or nil on the page of an instance.
 	Counts map[string]int
-	// List has the filters of the list beside the chart. It is nil without a list.
-	List *machineData
 }
 
 // Drawing returns the data of the panel with the chart.
 func (d *instanceData) Drawing() drawing {
-	return drawing{Heading: "Chart", Machine: d.Machine, Chart: d.Chart}
+	return drawing{Heading: "Chart", Chart: d.Chart, Selection: selection{Machine: d.Machine}}
 }
 
 // Drawing returns the data of the panel with the chart.
@@ -33,7 +33,7 @@ func (d *machineData) Drawing() drawing {
 	if counts == nil {
 		counts = map[string]int{}
 	}
-	return drawing{Heading: "Instances per state", Machine: d.Machine, Chart: d.Chart, Counts: counts, List: d}
+	return drawing{Heading: "Instances per state", Chart: d.Chart, Selection: d.selection, Counts: counts}
 }
 
 // SVG returns the drawing of the chart.

@@ -86,7 +86,7 @@ func TestPostsNeedTheTokenAndTheOrigin(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		w.send("order/1", place)
 		const path = "instances/order/1/events/CANCEL"
-		token := tokenInPage.FindStringSubmatch(w.page(path, 0))[1]
+		token := w.tokenOf(path)
 		origin := func(from string) func(*http.Request) {
 			return func(r *http.Request) { r.Header.Set("Origin", from) }
 		}

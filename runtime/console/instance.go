@@ -46,8 +46,9 @@ type instanceData struct {
 	Kids       []child
 	Executions []instances.Execution
 	Failed     []instances.FailedEffect
-	Reason     string // why the last event was parked
-	Tree, Out  *node
+	// ParkedReason is why the last event was parked.
+	ParkedReason string
+	Tree, Out    *node
 	// Sent is the ID of the message that a form has just sent, or empty. Changed is the notice after an operation.
 	Sent, Changed string
 }
@@ -150,7 +151,7 @@ func (c *console) readInstance(ctx context.Context, name string) (*instanceData,
 		data.Mermaid = machine.Mermaid(shown.State...)
 	}
 	if record.Error != nil {
-		data.Reason = record.Error.Message
+		data.ParkedReason = record.Error.Message
 	}
 	data.readHistory(record)
 	data.showDates(c.Now())

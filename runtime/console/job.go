@@ -97,6 +97,14 @@ func (j *job) progress() jobData {
 	return d
 }
 
+// running returns the job that runs, or nil. The jobs begin with the newest.
+func running(jobs []jobData) *jobData {
+	if len(jobs) > 0 && jobs[0].Ended.IsZero() {
+		return &jobs[0]
+	}
+	return nil
+}
+
 // list returns the progress of all jobs, the newest first.
 func (j *jobs) list() (all []jobData) {
 	j.mu.Lock()

@@ -108,8 +108,8 @@ func (c *console) machinePage(ctx context.Context, id string, query url.Values) 
 		return nil, notFound("There is no such machine.", err.Error())
 	}
 	data := &machineData{selection: selectionOf(id, query), Version: machine.Version(), Chart: c.charts.of(machine)}
-	if all := c.jobs.list(); len(all) > 0 && all[0].Ended.IsZero() && all[0].Machine == id {
-		data.Job = &all[0]
+	if job := running(c.jobs.list()); job != nil && job.Machine == id {
+		data.Job = job
 	}
 	for _, version := range c.Machines.Versions(id) {
 		data.Versions = append(data.Versions, version.Version())
@@ -152,7 +152,7 @@ func (c *console) list(ctx context.Context, data *machineData, cursor string) er
 		}
 	}
 	if cursor != "" {
-		data.More = c.listURL(data, "cursor", cursor)
+		data.More = c.listURL(data.selection, "cursor", cursor)
 	}
 	return nil
 }

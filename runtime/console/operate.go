@@ -44,18 +44,53 @@ const reasonBytesMax = 1 << 10
 // operationData is the data of the page of an operation: its dry run, and the form that confirms it.
 type operationData struct {
 	*instanceData
-	Operation operation
-	// States are the states that a move can enter, none if the machine does not list them. To is the chosen one.
-	States []string
-	To     string
-	Reason string
-	// Refusal is why the operation was not made, or empty. NotWoken says that it was made, but no consumer was woken.
-	Refusal  string
+	choice
+	// NotWoken says that the operation was made, but no consumer was woken.
 	NotWoken bool
 	// Trial is the result of the dry run, or nil.
 	Trial *trial
+}
 
+// choice is the operation that the user has chosen, for one instance or many.
+type choice struct {
+	// Operation has no kind before the choice. To is the new state of a move, one of States. States is empty if the machine
+	// does not list its states.
+	Operation operation
+	States    []string
+	To        string
+	Reason    string
+	// Refusal is why nothing was changed, or empty.
+	Refusal string
+
+	// op has no kind until the choice is complete.
 	op instances.Operation
+}
+
+// operationOf returns the operation of a kind.
+func operationOf(kind string) (operation, error) {
+	at := slices.IndexFunc(operationKinds, func(o operation) bool { return string(o.Kind) == kind })
+	if at < 0 {
+		return operation{}, notFound("There is no such operation.", "The page of an instance or a machine leads to its operations.")
+	}
+	return operationKinds[at], nil
+}
+
+// complete sets the operation to make, unless it is a move without a new state, or to a state that the machine does not have.
+func (c *console) complete(chosen *choice, p *page, machine string) {
+	if chosen.Operation.Kind != instances.Move {
+		chosen.To = ""
+	} else if chosen.To == "" {
+		return
+	} else if len(chosen.States) > 0 && !slices.Contains(chosen.States, chosen.To) {
+		chosen.refuse(p, http.StatusUnprocessableEntity, fmt.Sprintf("Machine %s has no state %q that can be active: choose one of the list.", machine, chosen.To))
+		return
+	}
+	chosen.op = instances.Operation{Kind: chosen.Operation.Kind, At: c.Now().UTC(), By: c.Write.By, Reason: chosen.Reason, State: chosen.To}
+}
+
+// refuse makes the page say why nothing was changed.
+func (d *choice) refuse(p *page, status int, why string) {
+	p.Status, d.Refusal = status, why+" Nothing was changed."
 }
 
 // Drawing returns the data of the panel with the chart, which shows the states after the change.
@@ -107,12 +142,8 @@ func doneText(kind string) string {
 	if kind == wakeForm {
 		return "The instance was woken."
 	}
-	for _, o := range operationKinds {
-		if string(o.Kind) == kind {
-			return o.Done
-		}
-	}
-	return ""
+	o, _ := operationOf(kind) // The zero value has no text.
+	return o.Done
 }
 
 // Operates reports whether this console may change instances.
@@ -135,31 +166,23 @@ func (c *console) operationPage(ctx context.Context, name, kind string, values u
 }
 
 func (c *console) readOperation(ctx context.Context, name, kind string, values url.Values) (*page, *operationData, error) {
-	at := slices.IndexFunc(operationKinds, func(o operation) bool { return string(o.Kind) == kind })
-	if at < 0 {
-		return nil, nil, notFound("There is no such operation.", "The page of the instance lists its operations.")
+	chosen, err := operationOf(kind)
+	if err != nil {
+		return nil, nil, err
 	}
 	of, machine, err := c.readInstance(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	data := &operationData{instanceData: of, Operation: operationKinds[at], Reason: values.Get("reason")}
+	data := &operationData{instanceData: of, choice: choice{Operation: chosen, States: statesOf(machine), To: values.Get("state"), Reason: values.Get("reason")}}
 	if refused := of.refuses(data.Operation.Kind); refused != nil {
 		return nil, nil, refused
 	}
 	of.Marks.Taken, of.Marks.Parked = nil, nil
 	p := &page{Name: "operation", Title: data.Operation.Name + " " + name, Data: data}
-	if data.Operation.Kind == instances.Move {
-		data.States, data.To = statesOf(machine), values.Get("state")
-		if data.To == "" {
-			return p, data, nil
-		}
-		if len(data.States) > 0 && !slices.Contains(data.States, data.To) {
-			data.refuse(p, http.StatusUnprocessableEntity, fmt.Sprintf("Machine %s has no state %q that can be active: choose one of the list.", machine.ID(), data.To))
-			return p, data, nil
-		}
+	if c.complete(&data.choice, p, machine.ID()); data.op.Kind == "" {
+		return p, data, nil
 	}
-	data.op = instances.Operation{Kind: data.Operation.Kind, At: c.Now().UTC(), By: c.Write.By, Reason: data.Reason, State: data.To}
 	after, steps, err := durable.Operate(c.Machines, of.record, data.op)
 	if err != nil {
 		data.refuse(p, http.StatusUnprocessableEntity, err.Error()+".")
@@ -173,11 +196,6 @@ func (c *console) readOperation(ctx context.Context, name, kind string, values u
 		data.Trial.Effects = append(data.Trial.Effects, "answer the task "+task)
 	}
 	return p, data, nil
-}
-
-// refuse makes the page say why the operation was not made.
-func (d *operationData) refuse(p *page, status int, why string) {
-	p.Status, d.Refusal = status, why+" Nothing was changed."
 }
 
 // operator returns the part of the console that changes instances.

@@ -17,20 +17,14 @@ import (
 	"github.com/settle-run/settle/runtime/producer"
 )
 
-// load returns the stored record of order/1.
-func (w *world) load() instances.Record {
-	w.t.Helper()
-	record, err := w.store.Load(w.t.Context(), instances.ID{Machine: "order", ID: "1"})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return record
-}
-
 // confirm submits the form of an operation for the revision that its page shows now.
 func (w *world) confirm(kind string, values ...string) (status int, location, page string) {
 	w.t.Helper()
-	form := append([]string{"do", "operate", "token", w.token(), "revision", fmt.Sprint(w.load().Revision), "reason", "asked by mail"}, values...)
+	allowed := "keep"
+	if w.record("1").Kept {
+		allowed = "unkeep"
+	}
+	form := append([]string{"do", "operate", "token", w.tokenOf("instances/order/1/operate/" + allowed), "revision", fmt.Sprint(w.record("1").Revision), "reason", "asked by mail"}, values...)
 	answer := w.post("instances/order/1/operate/"+kind, with(form...), nil)
 	return answer.Code, answer.Header().Get("Location"), answer.Body.String()
 }
@@ -50,18 +44,18 @@ func TestAnOperationHasADryRunAndAnEntryInTheHistory(t *testing.T) {
 	} {
 		inWorld(t, nil, func(t *testing.T, w *world) {
 			w.send("order/1", place)
-			before := w.load()
+			before := w.record("1")
 			contains(t, w.page("instances/order/1", 0), `href="/console/instances/order/1/operate/`+c.kind+`"`)
 			page := textOf(w.page("instances/order/1/operate/"+c.kind+"?state="+c.state, 0))
 			contains(t, page, append(c.dryRun, "nothing was changed", "Chart after the change", "the operator a test user")...)
-			if now := w.load(); now.Revision != before.Revision {
+			if now := w.record("1"); now.Revision != before.Revision {
 				t.Fatalf("the dry run of %s stored revision %d", c.kind, now.Revision)
 			}
 			status, next, page := w.confirm(c.kind, "state", c.state)
 			if want := "/console/instances/order/1?changed=" + c.kind + "&proof="; status != http.StatusSeeOther || !strings.HasPrefix(next, want) {
 				t.Fatalf("%s: got %d to %q, want %q:\n%s", c.kind, status, next, want, textOf(page))
 			}
-			entry := w.load().History[len(before.History)]
+			entry := w.record("1").History[len(before.History)]
 			if entry.Event != "settle."+c.kind || entry.By != "a test user" || entry.Reason != "asked by mail" {
 				t.Errorf("%s: got the entry %+v", c.kind, entry)
 			}
@@ -75,10 +69,10 @@ func TestAnOperationAppliesOnlyToTheRevisionOfItsDryRun(t *testing.T) {
 	t.Parallel()
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		w.send("order/1", place)
-		seen := fmt.Sprint(w.load().Revision)
+		seen := fmt.Sprint(w.record("1").Revision)
 		w.send("order/1", `{"type": "CALL"}`)
 		status, _, page := w.confirm("stop", "revision", seen)
-		now := w.load()
+		now := w.record("1")
 		if status != http.StatusConflict || now.State[1] != "mood.busy" || now.Status != "active" {
 			t.Errorf("got status %d, and %+v", status, now)
 		}
@@ -90,9 +84,9 @@ func TestAnOperationAppliesOnlyToTheRevisionOfItsDryRun(t *testing.T) {
 	})
 	inWorld(t, func(c *console.Config) { c.Write.Store = &racing{WriteStore: c.Write.Store} }, func(t *testing.T, w *world) {
 		w.send("order/1", place)
-		seen := w.load().Revision
+		seen := w.record("1").Revision
 		status, _, page := w.confirm("move", "state", "work.soon")
-		if now := w.load(); status != http.StatusConflict || now.Revision != seen+1 || now.State[0] != "work.waiting" {
+		if now := w.record("1"); status != http.StatusConflict || now.Revision != seen+1 || now.State[0] != "work.waiting" {
 			t.Errorf("got status %d, and %+v", status, now)
 		}
 		contains(t, textOf(page), "If its timeline shows this change, do not repeat it.")
@@ -138,7 +132,7 @@ func TestAnOperationSaysWhyItIsRefused(t *testing.T) {
 			}
 			contains(t, textOf(page), c.want)
 		}
-		if got := len(w.load().History); got != 2 {
+		if got := len(w.record("1").History); got != 2 {
 			t.Errorf("got %d entries in the history", got)
 		}
 		w.confirm("stop")
@@ -154,13 +148,6 @@ func TestAnOperationSaysWhyItIsRefused(t *testing.T) {
 			t.Errorf("an ended instance offers %v", found)
 		}
 	})
-}
-
-// token returns the token of the console's forms.
-func (w *world) token() string {
-	w.t.Helper()
-	page := w.call("instances/order/1/operate/keep", nil).Body.String() + w.call("instances/order/1/operate/unkeep", nil).Body.String()
-	return tokenInPage.FindStringSubmatch(page)[1]
 }
 
 // failing is a queue that fails until it is repaired.
@@ -182,7 +169,7 @@ func TestAnInstanceThatNothingWakesCanBeWoken(t *testing.T) {
 	inWorld(t, func(c *console.Config) { queue.Queue, c.Write.Queue = c.Write.Queue, queue }, func(t *testing.T, w *world) {
 		w.send("order/1", place)
 		status, _, page := w.confirm("move", "state", "work.packing")
-		if now := w.load(); status != http.StatusBadGateway || !slices.Equal(now.State, []string{"work.packing", "mood.calm"}) {
+		if now := w.record("1"); status != http.StatusBadGateway || !slices.Equal(now.State, []string{"work.packing", "mood.calm"}) {
 			t.Fatalf("got status %d, and %+v", status, now)
 		}
 		contains(t, textOf(page), "nothing wakes the instance", "The change is stored.")
@@ -216,7 +203,7 @@ func TestOperationsEscapeHostileValues(t *testing.T) {
 			t.Errorf("a value is not escaped:\n%s", page)
 		}
 		contains(t, page, "&lt;script&gt;alert(1)")
-		if got := w.load().History[2].Reason; !strings.HasPrefix(got, `"><script>alert(1)</script>`+"\uFFFD") {
+		if got := w.record("1").History[2].Reason; !strings.HasPrefix(got, `"><script>alert(1)</script>`+"\uFFFD") {
 			t.Errorf("got the reason %q", got)
 		}
 	})
@@ -230,7 +217,7 @@ func TestAConsoleWithoutAnOperatorHasNoOperations(t *testing.T) {
 			t.Error("the page offers operations")
 		}
 		w.page("instances/order/1/operate/stop", 404)
-		token := tokenInPage.FindStringSubmatch(w.page("instances/order/1/events/CALL", 0))[1]
+		token := w.tokenOf("instances/order/1/events/CALL")
 		if got := w.post("instances/order/1/operate/stop", with("do", "operate", "revision", "2", "token", token), nil); got.Code != http.StatusMethodNotAllowed {
 			t.Errorf("got %d", got.Code)
 		}

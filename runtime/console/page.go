@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -148,27 +147,12 @@ func (c *console) instanceURL(name string) string {
 
 // stateURL returns the address of the list of instances in a state.
 func (c *console) stateURL(machine, state string) string {
-	return c.machineURL(machine) + "?" + url.Values{"state": {state}}.Encode()
+	return c.listURL(selection{Machine: machine}, "state", state)
 }
 
 // filterURL returns the address of the list of failed or stuck instances.
 func (c *console) filterURL(machine, only string) string {
-	return c.machineURL(machine) + "?" + url.Values{"only": {only}}.Encode()
-}
-
-// selected is a selection, or the data of a page that has one.
-type selected interface{ selected() selection }
-
-// listURL returns the address of the list of instances of a selection. It has another value for the key, unless the key is
-// empty.
-func (c *console) listURL(of selected, key, value string) string {
-	query := of.selected().values()
-	query.Set(key, value)
-	maps.DeleteFunc(query, func(_ string, values []string) bool { return values[0] == "" })
-	if len(query) == 0 {
-		return c.machineURL(of.selected().Machine)
-	}
-	return c.machineURL(of.selected().Machine) + "?" + query.Encode()
+	return c.listURL(selection{Machine: machine}, "only", only)
 }
 
 // clock returns the time of day with milliseconds.

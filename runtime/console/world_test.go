@@ -114,8 +114,14 @@ type world struct {
 	failing       atomic.Bool
 }
 
-// newWorld starts a consumer and a console. change may change the console's settings.
+// newWorld starts a consumer of the machine "order", and a console. `change` may change the console's settings.
 func newWorld(t *testing.T, change func(*console.Config)) *world {
+	t.Helper()
+	return newWorldOf(t, order(), awslocal.NewClock(nil), change)
+}
+
+// newWorldOf is newWorld for another machine, on the clock.
+func newWorldOf(t *testing.T, machine durable.Machine, clock *awslocal.Clock, change func(*console.Config)) *world {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -124,7 +130,6 @@ func newWorld(t *testing.T, change func(*console.Config)) *world {
 		}
 	}
 	w := &world{t: t}
-	clock := awslocal.NewClock(nil)
 	cloud := awslocal.New(awslocal.Config{Clock: clock})
 	w.cloud = cloud
 	settings := aws.Config{
@@ -132,7 +137,7 @@ func newWorld(t *testing.T, change func(*console.Config)) *world {
 		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
 	}
 	var err error
-	w.machines, err = durable.NewMachines(order())
+	w.machines, err = durable.NewMachines(machine)
 	must(err)
 	w.queues = sqs.NewFromConfig(settings)
 	create := func(name string, attributes map[string]string) string {
@@ -218,6 +223,26 @@ func (w *world) post(path string, values url.Values, change func(*http.Request))
 			change(r)
 		}
 	})
+}
+
+// record returns the stored record of order/ID.
+func (w *world) record(id string) instances.Record {
+	w.t.Helper()
+	record, err := w.store.Load(w.t.Context(), instances.ID{Machine: "order", ID: id})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return record
+}
+
+// tokenOf returns the token of the forms of a page.
+func (w *world) tokenOf(path string) string {
+	w.t.Helper()
+	found := tokenInPage.FindStringSubmatch(w.page(path, 0))
+	if found == nil {
+		w.t.Fatalf("%s has no form", path)
+	}
+	return found[1]
 }
 
 var tokenInPage = regexp.MustCompile(`name="token" value="([^"]+)"`)

@@ -63,29 +63,33 @@ var errTimeLimit = errors.New("the time limit is reached")
 func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 	config.Secret = rand.Text()
 	t := New(out, config)
-	config = t.config
 	ctx, cancel := t.limited(ctx)
 	defer cancel()
 
-	logger := slog.New(t.Log())
-	callbacks := enrich.Callbacks{Key: []byte(rand.Text())}
-	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
-		callbacks.Base = gatewayURL
-		return host(logger, machines.Settings{
-			EnrichCallbacks: callbacks,
-			Job:             job.Config{PickUpTimeout: config.PickUpTimeout},
-			Upload:          upload.Config{Window: config.UploadWindow},
-		})
-	}, stack.Config{
-		AWSAddr: config.Addr, HTTPAddr: config.Addr, Logger: logger, Committed: t.Committed,
-		Webhooks:  map[string]gateway.Webhook{webhook.Name: webhook.GitHub(gateway.Secrets{Current: []byte(config.Secret)})},
-		Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback}},
-	})
+	running, err := t.start(ctx, host)
 	if err != nil {
 		return err
 	}
 	p := &player{Tour: t, ctx: ctx, stack: running, round: 1}
 	return errors.Join(try(p.play), running.Close())
+}
+
+// start starts a stack with the machines that `host` returns.
+func (t *Tour) start(ctx context.Context, host Host) (*stack.Stack, error) {
+	logger := slog.New(t.Log())
+	callbacks := enrich.Callbacks{Key: []byte(rand.Text())}
+	return stack.Start(ctx, func(gatewayURL string) []durable.Machine {
+		callbacks.Base = gatewayURL
+		return host(logger, machines.Settings{
+			EnrichCallbacks: callbacks,
+			Job:             job.Config{PickUpTimeout: t.config.PickUpTimeout},
+			Upload:          upload.Config{Window: t.config.UploadWindow},
+		})
+	}, stack.Config{
+		AWSAddr: t.config.Addr, HTTPAddr: t.config.Addr, Logger: logger, Committed: t.Committed,
+		Webhooks:  map[string]gateway.Webhook{webhook.Name: webhook.GitHub(gateway.Secrets{Current: []byte(t.config.Secret)})},
+		Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback}},
+	})
 }
 
 // Tour prints what happens on a stack, and plays the scenes there.
