@@ -11,9 +11,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// errNotInHand is returned for the parking of a delivery that this turn has not received. The parking waits for that
+// errNotInHand is returned for an effect that needs a delivery that this turn has not received. The effect waits for that
 // delivery and does not block other effects.
-var errNotInHand = errors.New("the delivery to park is not in hand")
+var errNotInHand = errors.New("the delivery of the effect is not in hand")
 
 // drain performs what an earlier turn left behind: unsent reports and the stored outbox.
 func (t *turn) drain(ctx context.Context) error {
@@ -49,7 +49,7 @@ func (t *turn) hasProgress(left Left) bool {
 // performAll performs the effects of the stored outbox until an effect fails or the loop gives up on it. An effect that
 // the loop has given up on must be stored as failed before a later send to the same receiver. Otherwise another turn
 // might perform it after the later send, and the receiver would skip it as a duplicate. `rest` holds the effects that
-// were not performed. `kept` holds parkings that wait for another delivery.
+// were not performed. `kept` holds effects that wait for another delivery.
 func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, err error) {
 	rest = t.stored.Record.Outbox
 	for begun := false; len(rest) > 0; begun = true {

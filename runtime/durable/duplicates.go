@@ -63,10 +63,10 @@ func (t *turn) isDuplicate(ctx context.Context, d Delivery, eventID string) (ver
 		return applicable, nil
 	}
 	isOfSender := func(s *instances.LastSend) bool { return s.Sender == send.Sender }
-	last, known := find(t.draft.Record.LastSends[d.Queue], isOfSender)
+	last, known := find(t.draft.Record.LastSends[d.sentTo()], isOfSender)
 	if !known && d.SentAt.UnixMilli()-askedAt(d.Body) > sentPromptly.Milliseconds() {
 		var err error
-		if last, known, err = t.loop.ports.Store.LastSend(ctx, t.draft.Record.Instance, d.Queue, send.Sender); err != nil {
+		if last, known, err = t.loop.ports.Store.LastSend(ctx, t.draft.Record.Instance, d.sentTo(), send.Sender); err != nil {
 			return undecided, fmt.Errorf("reading the last send of %s to %s: %w", send.Sender, t.draft.Record.Instance, err)
 		}
 	}
@@ -104,12 +104,12 @@ func (t *turn) remember(d Delivery, event statechart.Event, isUnstored bool) {
 	if !ok {
 		return
 	}
-	sends := without(t.draft.Record.LastSends[d.Queue], func(s instances.LastSend) bool { return s.Sender == send.Sender })
+	sends := without(t.draft.Record.LastSends[d.sentTo()], func(s instances.LastSend) bool { return s.Sender == send.Sender })
 	all := maps.Clone(t.draft.Record.LastSends)
 	if all == nil {
 		all = map[string][]instances.LastSend{}
 	}
-	all[d.Queue] = append(sends, send)
+	all[d.sentTo()] = append(sends, send)
 	t.draft.Record.LastSends = all
 }
 

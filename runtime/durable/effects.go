@@ -43,6 +43,11 @@ const (
 	notifyStopped statechart.EffectKind = "end.stopped"
 	// parkDelivery parks the delivery of a message. Event holds the message's instances.Place as JSON, Message the reason.
 	parkDelivery statechart.EffectKind = "park.delivery"
+	// forwardDelivery forwards the delivery of a message to the lane Name. Event holds the message's instances.Place as
+	// JSON.
+	forwardDelivery statechart.EffectKind = "forward.delivery"
+	// endLaneMove sends the message that ends Record.Moving.
+	endLaneMove statechart.EffectKind = "lane"
 )
 
 // effectKind says how to perform the effects of one kind. Exactly one of the fields `message`, `publish` and `perform`
@@ -75,6 +80,8 @@ var effectKinds = map[statechart.EffectKind]effectKind{
 	statechart.EmitEvent:      {publish: (*turn).emit, unneeded: (*turn).isEmitUnneeded, reports: true},
 	statechart.ParkEvent:      {perform: (*turn).parkDeferred},
 	parkDelivery:              {perform: (*turn).parkDelivery},
+	forwardDelivery:           {perform: (*turn).forwardDelivery},
+	endLaneMove:               {perform: (*turn).sendLaneChange},
 	// A chart's log message is written right after the commit, at most once. So it costs no second write.
 	statechart.LogMessage: {perform: func(*turn, context.Context, statechart.Effect) error { return nil }, unneeded: func(*turn, statechart.Effect) bool { return true }},
 }
@@ -90,10 +97,10 @@ func (e unknownEffectError) Error() string {
 // Is makes an unknownEffectError an ErrUnreadable.
 func (e unknownEffectError) Is(target error) bool { return target == ErrUnreadable }
 
-// message builds a message to an instance.
+// message builds a message of the runtime to the instance itself, its parent or a child. A family shares a lane.
 func (t *turn) message(to instances.ID, form any, id string) (Message, error) {
 	body, err := json.Marshal(form)
-	return Message{To: to, Body: body, DeduplicationID: shortened(id)}, err
+	return Message{To: to, Body: body, DeduplicationID: shortened(id), Lane: t.ownLane()}, err
 }
 
 // schedule schedules a message of the runtime to the instance itself.
@@ -218,6 +225,14 @@ func (t *turn) parkDeferred(ctx context.Context, effect statechart.Effect) error
 
 // parkDelivery parks a delivery after the commit that stored this decision.
 func (t *turn) parkDelivery(ctx context.Context, effect statechart.Effect) error {
+	return t.withDelivery(ctx, effect, func(d Delivery) error {
+		return t.loop.park(ctx, d, errors.New(effect.Message), t.stored.Record.Tokens...)
+	})
+}
+
+// withDelivery calls `do` with the delivery that an effect is about. It fails with errNotInHand if the turn has not
+// received that delivery. It does nothing if the message is gone.
+func (t *turn) withDelivery(ctx context.Context, effect statechart.Effect, do func(Delivery) error) error {
 	var place instances.Place
 	if err := json.Unmarshal(effect.Event, &place); err != nil {
 		return err
@@ -226,11 +241,11 @@ func (t *turn) parkDelivery(ctx context.Context, effect statechart.Effect) error
 		switch {
 		case d.Queue != place.Queue:
 		case d.SequenceNumber == place.SequenceNumber:
-			return t.loop.park(ctx, d, errors.New(effect.Message), t.stored.Record.Tokens...)
+			return do(d)
 		case compareSequence(d.SequenceNumber, place.SequenceNumber) > 0:
 			// A FIFO queue delivers a later message only once the earlier one is gone. So the queue itself has moved
 			// the earlier message to its dead-letter queue or dropped it.
-			t.loop.config.Logger.WarnContext(ctx, "event to park is already gone from the queue", "instance", d.Group, "sequence_number", place.SequenceNumber)
+			t.loop.config.Logger.WarnContext(ctx, "the message of an effect is already gone from the queue", "instance", d.Group, "effect", effect.Kind, "sequence_number", place.SequenceNumber)
 			return nil
 		}
 	}

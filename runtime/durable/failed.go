@@ -64,7 +64,7 @@ func endsByDenial(kind statechart.EffectKind) bool {
 }
 
 // neverGivenUp lists the effects that the loop never gives up on.
-var neverGivenUp = []statechart.EffectKind{statechart.ParkEvent, parkDelivery}
+var neverGivenUp = []statechart.EffectKind{statechart.ParkEvent, parkDelivery, forwardDelivery, endLaneMove}
 
 // ofFamilies lists the effects that start or stop a child, or report its end or its refusal.
 var ofFamilies = []statechart.EffectKind{statechart.SpawnInstance, statechart.StopInstance, notifyParent, notifyStopped, refuseChild}

@@ -244,6 +244,10 @@ func (t *turn) giveUpEvent(ctx context.Context, d Delivery, event statechart.Eve
 	if t.stopStuck(d) {
 		return reason, nil
 	}
+	if event.Type == laneEvent {
+		t.againLaneChange(d) // A later message would have to come from the same queue, and Timers may send it to another.
+		return nil, nil
+	}
 	if event.Type == statechart.TimerEvent || isOwn(event.Type) && errors.Is(reason, errAbandoned) && event.Type != startEvent {
 		return nil, t.postpone(ctx, d, event.Type, reason)
 	}

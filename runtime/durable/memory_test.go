@@ -55,6 +55,8 @@ func (f *forgetful) SendBatch(_ context.Context, messages []durable.Message) []e
 
 func (f *forgetful) Send(context.Context, durable.Message) (string, error) { return "", nil }
 
+func (f *forgetful) Forward(context.Context, durable.Delivery, string) error { return nil }
+
 func (f *forgetful) Park(context.Context, durable.Delivery, string) error {
 	f.delayed.Add(1)
 	return nil

@@ -28,6 +28,7 @@ const (
 	stopEvent       = statechart.ReservedPrefix + "stop"
 	childEvent      = statechart.ReservedPrefix + "child"
 	failedEvent     = statechart.ReservedPrefix + "effect.failed"
+	laneEvent       = statechart.ReservedPrefix + "lane"
 )
 
 // ownMessage is a message of the runtime itself. A message may be late or a duplicate, so apply checks the instance,
@@ -54,6 +55,7 @@ var ownMessages = map[string]ownMessage{
 	aliasTakenEvent: {check: checkForm[aliasTaken], apply: applyForm((*turn).applyAliasTaken)},
 	endedEvent:      {check: checkForm[ended], apply: applyForm((*turn).applyEnded)},
 	failedEvent:     {check: checkForm[failing], apply: applyForm((*turn).applyFailed)},
+	laneEvent:       {check: checkForm[laneChange], apply: applyForm((*turn).changeLane)},
 }
 
 func isOwn(typ string) bool {

@@ -39,7 +39,7 @@ func Operate(machines *Machines, record instances.Record, op instances.Operation
 	if op.Kind == instances.Terminate {
 		next.State = record.State // A migration may have renamed the states, but the snapshot to store is not migrated.
 	}
-	if op.Kind != instances.Keep && op.Kind != instances.Unkeep {
+	if op.Kind != instances.Keep && op.Kind != instances.Unkeep && op.Kind != instances.ChangeLane {
 		next.DeniedSince = time.Time{} // The first effect may be another one now. See Config.DeniedWaitMax.
 	}
 	return next, steps, nil
@@ -61,6 +61,8 @@ func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep))
 		return t.forget(op)
 	case record.Status != statechart.Active:
 		return nil, fmt.Errorf("%w: it is %s in %v", instances.ErrEnded, record.Status, record.State)
+	case op.Kind == instances.ChangeLane:
+		return record.Snapshot, t.beginLaneMove(op)
 	case op.Kind == instances.Terminate:
 		return t.terminate(op)
 	case op.Kind != instances.Stop && op.Kind != instances.Move:
@@ -129,6 +131,7 @@ func (t *turn) forget(op instances.Operation) (json.RawMessage, error) {
 	}
 	t.draft = state{Instance: stopped, Record: instances.Record{
 		Instance: was.Instance, Parent: was.Parent, CreatedAt: was.CreatedAt, Watermark: was.Watermark,
+		Lane: was.Lane, Moving: was.Moving, Forwarded: was.Forwarded,
 		Forgotten: true, ExpireAt: t.now().Add(t.loop.config.RetentionMin),
 	}}
 	t.addOperation(op, stopped.State(), stopped.State())

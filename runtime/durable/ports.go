@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,6 +94,8 @@ type Message struct {
 	Body json.RawMessage
 	// DeduplicationID identifies repeats to the queue. It has at most 128 characters.
 	DeduplicationID string
+	// Lane is the lane to send to. Empty means the lane that the queue assigns to the instance.
+	Lane string
 }
 
 // Sender puts events into the FIFO queue.
@@ -110,6 +113,10 @@ type Queue interface {
 	// Park sends the delivery to the dead-letter queue, in its group, with the reason. It does not acknowledge the
 	// delivery. Parking a delivery again uses the same deduplication ID.
 	Park(ctx context.Context, delivery Delivery, reason string) error
+	// Forward sends the delivery to the same instance in the given lane, with a Forwarding that names its place. It does
+	// not acknowledge the delivery. Forwarding a delivery again uses the same deduplication ID. Without lanes, nothing
+	// calls Forward.
+	Forward(ctx context.Context, delivery Delivery, lane string) error
 	// Delay hides the deliveries, all of one group, for the given time from now.
 	Delay(ctx context.Context, deliveries []Delivery, wait time.Duration) error
 }
@@ -156,7 +163,22 @@ type Delivery struct {
 	ParkedFrom instances.Place
 	// Trace is the position of the message in a distributed trace; zero if it has none.
 	Trace Trace
+	// Forwarding says where the message was forwarded from; zero if its sender sent it to this queue. DeduplicationID
+	// and SentAt are those of the sender's message.
+	Forwarding Forwarding
 }
+
+// Forwarding is the origin of a message that a consumer forwarded from one lane to another.
+type Forwarding struct {
+	// From is the place of the message that was forwarded.
+	From instances.Place
+	// SentTo is the ARN of the queue to which the sender sent the message. It differs from From.Queue if the message
+	// was forwarded twice.
+	SentTo string
+}
+
+// sentTo returns the ARN of the queue to which the sender of the message sent it.
+func (d Delivery) sentTo() string { return cmp.Or(d.Forwarding.SentTo, d.Queue) }
 
 // Acknowledger deletes finished deliveries before their batch ends.
 type Acknowledger interface {

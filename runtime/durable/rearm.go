@@ -68,6 +68,9 @@ func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue 
 	for _, execution := range record.Executions {
 		ask(statechart.Effect{Kind: poll, Name: execution.Name, At: at})
 	}
+	if record.Moving != nil {
+		ask(statechart.Effect{Kind: endLaneMove}) // The message may have been acknowledged since the backup.
+	}
 	switch {
 	case notifies && instance.Status() == statechart.Done:
 		ask(statechart.Effect{Kind: notifyParent})
@@ -92,10 +95,11 @@ func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue 
 // pending send there. The decisions to park events end with their queue.
 func onNewQueue(record instances.Record, queue string) instances.Record {
 	record.Watermark, record.Attempts = nil, nil
+	record.Lane, record.Moving, record.Forwarded = "", nil, nil
 	record.RecentEvents = without(record.RecentEvents, func(known string) bool {
 		return strings.HasPrefix(known, appliedAt(instances.Place{Queue: queue}))
 	})
-	record.Outbox = without(record.Outbox, func(effect statechart.Effect) bool { return effect.Kind == parkDelivery })
+	record.Outbox = without(record.Outbox, func(effect statechart.Effect) bool { return effect.Kind == parkDelivery || effect.Kind == forwardDelivery || effect.Kind == endLaneMove })
 	var sends []instances.LastSend
 	for _, earlier := range slices.Sorted(maps.Keys(record.LastSends)) {
 		for _, send := range record.LastSends[earlier] {

@@ -37,6 +37,7 @@ func (t *turn) begin(ctx context.Context, d Delivery, child childStart) (err err
 	// The keys of services contain this time. It is the time of the message, not of the try, so a second try has the
 	// same keys.
 	t.draft.Record.CreatedAt = d.SentAt.UTC().Truncate(timeUnit)
+	t.joinLane(d)
 	for _, effect := range effects {
 		if effect.Kind != statechart.ResolveWaits { // No task waits for a new instance.
 			t.ask(effect)
@@ -235,6 +236,7 @@ func (t *turn) pass(d Delivery) {
 		}
 		record.Watermark = watermark
 	}
+	t.passForwarded(d)
 	record.Attempts = without(record.Attempts, func(a instances.Attempt) bool {
 		return a.Queue == d.Queue || compareSequence(a.SequenceNumber, record.Watermark[a.Queue]) <= 0
 	})

@@ -112,6 +112,13 @@ func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int,
 // turn: the queue redelivers the later deliveries, and this one unless it is done. `folded` is set if other deliveries
 // came before it in the turn.
 func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool, err error) {
+	switch t.placementOf(d) {
+	case atHome:
+	case astray:
+		return true, t.forward(d)
+	case early:
+		return false, t.holdEarly(d)
+	}
 	t.chain = t.chainOf(d)
 	stuck, err := t.observedResume(ctx, d)
 	if err != nil {
@@ -159,7 +166,7 @@ func (t *turn) admit(ctx context.Context, d Delivery) (event statechart.Event, v
 	if d.SequenceNumber == "" {
 		return event, poisoned, fmt.Errorf("expected a delivery of a FIFO queue, which has a sequence number, got none from %q", d.Queue)
 	}
-	if t.isApplied(d) {
+	if t.isApplied(d) || t.isForwarded(d) {
 		return event, skipped, nil
 	}
 	event, err = t.machine.Decode([]byte(d.Body))

@@ -16,6 +16,8 @@ type Operation struct {
 	State string
 	// Context is the context that Move starts with. Nil leaves the context as it is.
 	Context json.RawMessage
+	// Lane is the lane to which ChangeLane moves the instance.
+	Lane string
 }
 
 // OperationKind is the kind of an Operation.
@@ -34,6 +36,8 @@ const (
 	Unkeep OperationKind = "unkeep"
 	// Forget erases the data of an instance that has ended. The item expires after durable.Config.RetentionMin.
 	Forget OperationKind = "forget"
+	// ChangeLane moves an instance to another lane. It keeps the order of the events.
+	ChangeLane OperationKind = "lane"
 )
 
 // Errors of operations.

@@ -3,6 +3,7 @@
 package instances
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -37,6 +38,13 @@ type Record struct {
 
 	// Watermark maps a queue's ARN to the sequence number of the last event that was applied or parked.
 	Watermark map[string]string
+	// Lane is the lane of the instance. Its consumer applies the instance's events. Empty means MainLane.
+	Lane string
+	// Moving is the move to another lane that is under way; nil without one.
+	Moving *LaneMove
+	// Forwarded maps a queue's ARN to the sequence number there of the last event that was forwarded from it and then
+	// applied, parked, or forwarded again. See durable.Forwarding.
+	Forwarded map[string]string
 	// RecentEvents identifies the last applied events, oldest first. See durable.Remembers.
 	// Invariant: len(RecentEvents) <= durable.Config.RecentEventsMax.
 	RecentEvents []string
@@ -65,6 +73,19 @@ type Record struct {
 	Aliases    []string  // the aliases that the instance has claimed
 	Attempts   []Attempt // the counts of events in progress, at most one for each queue, the latest last
 	Error      *Failure  // the last parked event of the instance and the reason; nil without one
+}
+
+// MainLane is the lane of instances that have no other. A stack with one queue has only this lane.
+const MainLane = "main"
+
+// HomeLane returns the lane of the instance.
+func (r Record) HomeLane() string { return cmp.Or(r.Lane, MainLane) }
+
+// LaneMove is a move to another lane. It ends when the instance's own lane delivers a message with the Number.
+type LaneMove struct {
+	Lane string `json:"lane"`
+	// Number is the revision of the write that began the move. It distinguishes the move from earlier ones.
+	Number int64 `json:"number"`
 }
 
 // Owes reports whether the record has effects, or answers to Step Functions tasks, that may not have been performed

@@ -24,7 +24,7 @@ type action struct {
 
 // actions returns the possible next actions. depth counts the processes that are frozen or paused meanwhile.
 func (x *search) actions(w *world, depth int) []action {
-	return slices.Concat(x.deliveries(w, depth), firings(w), forgetting(w, depth), x.operating(w, depth), x.commands(w, depth), w.taskActions(), w.executionActions())
+	return slices.Concat(x.deliveries(w, depth), firings(w), forgetting(w, depth), x.operating(w, depth), x.commands(w, depth), laterPosts(w), w.taskActions(), w.executionActions())
 }
 
 // deliveries returns the batches that SQS may deliver: messages from the front of each unlocked lane. A batch comes from
@@ -36,7 +36,7 @@ func (x *search) deliveries(w *world, depth int) (actions []action) {
 	choose = func(i int, batch map[string]int) {
 		if i < len(names) {
 			for n := range count[names[i]] + 1 {
-				if other := slices.Collect(maps.Keys(batch)); n > 0 && len(other) > 0 && (strings.HasPrefix(names[i], "2:") != strings.HasPrefix(other[0], "2:") || depth > 0) {
+				if other := slices.Collect(maps.Keys(batch)); n > 0 && len(other) > 0 && (queuePrefix(names[i]) != queuePrefix(other[0]) || depth > 0) {
 					break
 				}
 				next := maps.Clone(batch)
@@ -63,6 +63,15 @@ func (x *search) deliveries(w *world, depth int) (actions []action) {
 	}
 	choose(0, map[string]int{})
 	return actions
+}
+
+// queuePrefix returns the part of a lane's name that stands for its queue.
+func queuePrefix(lane string) string {
+	prefix, _, ok := strings.Cut(lane, ":")
+	if !ok {
+		return ""
+	}
+	return prefix
 }
 
 // firings returns the ways in which the scheduled messages may fire: on time or, with a fault, early or twice.
@@ -200,6 +209,18 @@ func (w *world) rearm(machines *durable.Machines, id string) {
 		delete(w.facts, "cleared "+name)
 	}
 	w.enqueue(queueARN, id, `{"type": "settle.timer", "timer": "resume"}`, "rearm "+id, instances.Place{})
+}
+
+// laterPosts returns the next post that a producer sends once its instance exists.
+func laterPosts(w *world) []action {
+	if len(w.later) == 0 || len(w.applied[w.later[0].group]) == 0 {
+		return nil
+	}
+	p := w.later[0]
+	return []action{{name: "send " + p.item, do: func(w *world, _ *decisions) {
+		w.later = w.later[1:]
+		w.enqueue(p.queue, p.group, fmt.Sprintf(`{"type":%q,"item":%q,"to":%q}`, p.typ, p.item, p.to), "later "+p.item, instances.Place{})
+	}}}
 }
 
 // taskActions returns the possible ends of tasks: a task times out, or its execution is aborted.

@@ -17,7 +17,8 @@ import (
 // command is a command of an operator that changes an instance.
 type command struct {
 	kind instances.OperationKind
-	// `on` is the name of the instance, or the machine of a child followed by a slash. `state` is the target of a move.
+	// `on` is the name of the instance, or the machine of a child followed by a slash. `state` is the target of a move or
+	// the new lane.
 	on, state string
 }
 
@@ -42,13 +43,25 @@ func (x *search) commands(w *world, depth int) (actions []action) {
 			switch {
 			case w.facts["interrupted "+id] == i+1:
 				name = "again " + name
-			case w.facts["interrupted "+id] > 0 || w.left.Commands == 0 || !isOn || !isKeep && isActive == (c.kind == instances.Forget):
+			case w.facts["interrupted "+id] > 0 || w.left.Commands == 0 || !isOn || w.hasToSwitch() || !isKeep && isActive == (c.kind == instances.Forget):
 				continue
 			}
 			actions = append(actions, action{name: name, do: func(w *world, d *decisions) { x.command(w, d, id, i, depth) }})
 		}
 	}
 	return actions
+}
+
+// hasToSwitch reports whether the producers have yet to send to another lane. As docs/lanes.md asks, they do so before the
+// instance moves there.
+func (w *world) hasToSwitch() bool {
+	n := 0
+	for _, p := range w.scenario.posts {
+		if p.isLater {
+			n++
+		}
+	}
+	return n > 0 && len(w.later) == n
 }
 
 // isInterrupted reports whether an operator has yet to repeat an interrupted command.
@@ -83,7 +96,7 @@ func (x *search) command(w *world, d *decisions, name string, number, depth int)
 			if record.Revision == 0 {
 				return instances.Operation{}, instances.ErrEnded
 			}
-			return instances.Operation{Kind: p.command.kind, State: p.command.state, By: "operator " + strconv.Itoa(w.facts["commands"]), At: w.clock}, nil
+			return instances.Operation{Kind: p.command.kind, State: p.command.state, Lane: p.command.state, By: "operator " + strconv.Itoa(w.facts["commands"]), At: w.clock}, nil
 		})
 	})
 	if err == nil && !p.dead && !isAgain && w.facts["changes "+name] == changes {
@@ -147,7 +160,7 @@ func (w *world) operated(was instances.Record, is instances.Record, c *command) 
 		}
 	}
 	for _, state := range was.State {
-		if c.kind != instances.Keep && c.kind != instances.Unkeep && was.Status == statechart.Active {
+		if c.kind != instances.Keep && c.kind != instances.Unkeep && c.kind != instances.ChangeLane && was.Status == statechart.Active {
 			w.facts["left "+state+" "+id]++
 		}
 	}

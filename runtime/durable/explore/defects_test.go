@@ -18,11 +18,13 @@ const (
 	aliasFile      = "alias.go"
 	tokenFile      = "token.go"
 	operateFile    = "operate.go"
+	lanesFile      = "lanes.go"
+	portsGoFile    = "ports.go"
 	operationsFile = "../operations/operations.go"
 )
 
 // mutants are all defects.
-var mutants = slices.Concat(simulated, fixed, ofOperators)
+var mutants = slices.Concat(simulated, fixed, ofOperators, ofLanes)
 
 // simulated are defects that the simulation finds too: see runtime/simulate/mutants_test.go.
 var simulated = []mutant{
@@ -290,4 +292,37 @@ var ofOperators = []mutant{
 `, new: ``},
 	{name: "one message too few in a cycle", scenario: "ring", finds: "hops", file: "chain.go",
 		old: `t.chain.Hops <= t.loop.config.HopsMax`, new: `t.chain.Hops < t.loop.config.HopsMax`},
+}
+
+// ofLanes are defects of lanes and of the moves between them.
+var ofLanes = []mutant{
+	{name: "no lane is home", scenario: "lanes: move", finds: "out of order", file: lanesFile,
+		old: `	case len(t.loop.config.Lanes) == 0 ||`, new: `	case true ||`},
+	{name: "the new lane does not wait", scenario: "lanes: move", finds: "out of order", file: lanesFile,
+		old: `		return early
+`, new: `		return atHome
+`},
+	{name: "forwarded without a decision", scenario: "lanes: same route", finds: "applied twice", file: lanesFile,
+		old: `	t.pass(d)
+	return nil
+}
+
+// forwardDelivery`, new: `	return nil
+}
+
+// forwardDelivery`},
+	{name: "copies are not recognised", scenario: "lanes: same route", finds: "applied twice", file: lanesFile,
+		old: `	return from != (instances.Place{}) &&`, new: `	return false && from != (instances.Place{}) &&`},
+	{name: "the move overtakes a forwarded message", scenario: "lanes: home", finds: "out of order", file: lanesFile,
+		old: `		if earlier.Kind != forwardDelivery {`, new: `		if earlier.ID != "" {`},
+	{name: "any move ends", scenario: "lanes: two moves", finds: "out of order", file: lanesFile,
+		old: `moving != nil && moving.Number == form.Number`, new: `moving != nil`},
+	{name: "forwarded to the old lane", scenario: "lanes: third", finds: "out of order", file: lanesFile,
+		old: `		lane = moving.Lane
+`, new: `		_ = moving
+`},
+	{name: "sends are counted by the last queue", scenario: "lanes: send", finds: "applied twice", file: portsGoFile,
+		old: `cmp.Or(d.Forwarding.SentTo, d.Queue)`, new: `cmp.Or(d.Queue, d.Forwarding.SentTo)`},
+	{name: "the move is not rearmed", scenario: "lanes: restore", finds: "moves for ever", file: rearmFile,
+		old: `	if record.Moving != nil {`, new: `	if record.Moving != nil && record.Lane == "?" {`},
 }

@@ -91,7 +91,12 @@ func (p *process) call(group, name string, do func(*world) error) error {
 // configOf returns the loop's limits in a scenario.
 func (s *scenario) configOf(w *world) durable.Config {
 	limit := cmp.Or(s.limit, 2)
+	var lanes map[string]string
+	if s.lanes {
+		lanes = lanesByQueue
+	}
 	return durable.Config{
+		Lanes: lanes,
 		Now: func() time.Time { return w.clock }, RetentionMin: 1, Logger: slog.New(slog.DiscardHandler),
 		AttemptsMax: limit, AbandonedMax: limit, ConflictsMax: 1, ServicesMax: 2, HistoryMax: 1 + 7*min(1, s.left.Commands), DeniedWaitMax: time.Second,
 		// The loop applies an event again if its ID is forgotten. This is documented, so the search does not look for it.

@@ -163,6 +163,18 @@ func (p *process) Park(_ context.Context, d durable.Delivery, reason string) err
 	})
 }
 
+// Forward implements durable.Queue.
+func (p *process) Forward(_ context.Context, d durable.Delivery, lane string) error {
+	return p.call(d.Group, "Forward", func(w *world) error {
+		sentTo := d.Forwarding.SentTo
+		if sentTo == "" {
+			sentTo = d.Queue
+		}
+		w.forwarded(d, lane, durable.Forwarding{From: instances.Place{Queue: d.Queue, SequenceNumber: d.SequenceNumber}, SentTo: sentTo})
+		return nil
+	})
+}
+
 // Delay implements durable.Queue.
 func (p *process) Delay(_ context.Context, deliveries []durable.Delivery, wait time.Duration) error {
 	return p.call(deliveries[0].Group, "Delay", func(w *world) error {

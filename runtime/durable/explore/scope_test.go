@@ -71,7 +71,8 @@ type scenario struct {
 	tasks    map[string]task
 	versions string
 	// `early` makes the loop acknowledge early. `refused` makes Step Functions refuse to start executions.
-	early, refused bool
+	// lanes makes the two queues lanes. Without it, both feed the same instances.
+	early, refused, lanes bool
 	// faults is the number of faults in the full scope, 1 by default. "make test" always allows one fault. `nested` has
 	// the same meaning as in scope, and is 1 by default. isLong excludes the scenario from the short scope, and from
 	// searches with pauses.
@@ -84,17 +85,24 @@ type post struct {
 	queue, group, typ, item, to string
 	// afterEnd is set if an earlier event ends the instance.
 	afterEnd bool
+	// isLater is set if producers send the event after the instance has started.
+	isLater bool
 }
 
 // parsePosts reads events. "x/a tell a1 x/b; 2:x/a add q1" sends x/a the event "tell", with the item a1 and the
-// receiver x/b. It then sends x/a the event "add" through the second queue.
+// receiver x/b. It then sends x/a the event "add" through the second queue. With "later" before it, an event is sent once
+// the instance exists.
 func parsePosts(text string) (posts []post) {
 	hasEnded := map[string]bool{}
 	for line := range strings.SplitSeq(text, ";") {
 		words := append(strings.Fields(line), "", "", "")
-		p := post{queue: queueARN, group: words[0], typ: words[1], item: words[2], to: words[3]}
-		if group, isSecond := strings.CutPrefix(p.group, "2:"); isSecond {
-			p.queue, p.group = secondARN, group
+		isLater := words[0] == "later"
+		if isLater {
+			words = words[1:]
+		}
+		p := post{isLater: isLater, queue: queueARN, group: words[0], typ: words[1], item: words[2], to: words[3]}
+		if prefix, group, isOther := strings.Cut(p.group, ":"); isOther {
+			p.queue, p.group = map[string]string{"2": secondARN, "3": thirdARN}[prefix], group
 		}
 		p.afterEnd = hasEnded[p.group]
 		hasEnded[p.group] = p.afterEnd || p.typ == "finish"
@@ -110,6 +118,10 @@ func (s *scenario) begin(scope scope) *world {
 		applied: map[string][]string{}, facts: map[string]int{}}
 	w.left.Faults, w.left.Pauses, w.faults = scope.faults, scope.pauses, scope.faults
 	for i, p := range s.posts {
+		if p.isLater {
+			w.later = append(w.later, p)
+			continue
+		}
 		id := fmt.Sprint("post ", i)
 		body := fmt.Sprintf(`{"type":%q,"item":%q,"to":%q}`, p.typ, p.item, p.to)
 		switch t, isTask := s.tasks[p.item]; {

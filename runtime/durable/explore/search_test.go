@@ -128,13 +128,13 @@ func (x *search) expand(f found) {
 	n.isExpanded = true
 	x.depth = max(x.depth, n.depth)
 	x.awake(w)
-	if len(w.messages)+len(w.scheduled) == 0 && !w.denied && !w.isInterrupted() {
+	if len(w.messages)+len(w.scheduled)+len(w.later) == 0 && !w.denied && !w.isInterrupted() {
 		n.rest = true
 		x.rests++
 		x.atRest(w)
 	}
 	for _, m := range w.messages {
-		if m.ReceiveCount > receivesMax {
+		if m.ReceiveCount > receivesMax && !w.scenario.lanes { // A message may be held in its lane for any time.
 			w.wrong("never at rest: %s was received %d times", m.MessageID, m.ReceiveCount)
 			break
 		}

@@ -21,6 +21,7 @@ import (
 const (
 	queueARN  = "arn:aws:sqs:eu-west-1:123456789012:events.fifo"
 	secondARN = "arn:aws:sqs:eu-west-1:123456789012:second.fifo"
+	thirdARN  = "arn:aws:sqs:eu-west-1:123456789012:third.fifo"
 	// deduplicationTime is how long SQS remembers deduplication IDs (SQS Developer Guide, "Exactly-once processing").
 	deduplicationTime = 5 * time.Minute
 	visibilityTimeout = 6 * time.Minute
@@ -42,6 +43,8 @@ type world struct {
 	sent       map[string]time.Time
 	serial     map[string]int
 	parked     []parked
+	// later holds the posts that producers have yet to send.
+	later []post
 	aliases    map[string]alias
 	sends      map[string]instances.LastSend
 	tasks      map[string]task
@@ -118,7 +121,7 @@ func (w *world) clone() *world {
 	n.records, n.backups, n.sent, n.serial = maps.Clone(w.records), maps.Clone(w.backups), maps.Clone(w.sent), maps.Clone(w.serial)
 	n.sends, n.aliases, n.tasks, n.executions = maps.Clone(w.sends), maps.Clone(w.aliases), maps.Clone(w.tasks), maps.Clone(w.executions)
 	n.applied, n.facts = maps.Clone(w.applied), maps.Clone(w.facts)
-	n.messages, n.scheduled, n.parked, n.problems = slices.Clone(w.messages), slices.Clone(w.scheduled), slices.Clone(w.parked), slices.Clone(w.problems)
+	n.messages, n.scheduled, n.parked, n.problems, n.later = slices.Clone(w.messages), slices.Clone(w.scheduled), slices.Clone(w.parked), slices.Clone(w.problems), slices.Clone(w.later)
 	return &n
 }
 
@@ -129,30 +132,50 @@ func (w *world) wrong(format string, args ...any) {
 
 // lane names the unit that SQS locks: a group of a queue.
 func lane(queue, group string) string {
-	if queue == secondARN {
-		return "2:" + group
-	}
-	return group
+	return map[string]string{secondARN: "2:", thirdARN: "3:"}[queue] + group
 }
 
 func (m message) lane() string { return lane(m.Queue, m.Group) }
 
 // enqueue sends a message, unless SQS has seen its deduplication ID in the last five minutes.
 func (w *world) enqueue(queue, group, body, deduplicationID string, from instances.Place) (messageID string) {
-	if at, ok := w.sent[deduplicationID]; ok && w.clock.Sub(at) < deduplicationTime {
+	return w.put(durable.Delivery{Queue: queue, Group: group, DeduplicationID: deduplicationID, SentAt: w.clock, Body: body, ParkedFrom: from}, deduplicationID)
+}
+
+// put puts a message into its queue, unless that queue has seen the deduplication ID in the last five minutes.
+func (w *world) put(d durable.Delivery, deduplicationID string) (messageID string) {
+	seen := deduplicationID
+	if w.scenario.lanes {
+		seen = d.Queue + " " + deduplicationID
+	}
+	if at, ok := w.sent[seen]; ok && w.clock.Sub(at) < deduplicationTime {
 		return ""
 	}
-	w.sent[deduplicationID] = w.clock
-	l := lane(queue, group)
+	w.sent[seen] = w.clock
+	l := lane(d.Queue, d.Group)
 	w.serial[l]++
-	id := l + "#" + strconv.Itoa(w.serial[l])
-	w.messages = append(w.messages, message{Delivery: durable.Delivery{MessageID: id, Queue: queue, Group: group,
-		SequenceNumber: strconv.Itoa(w.serial[l]), DeduplicationID: deduplicationID, SentAt: w.clock, Body: body, ParkedFrom: from}})
-	return id
+	d.SequenceNumber = strconv.Itoa(w.serial[l])
+	d.MessageID = l + "#" + d.SequenceNumber
+	w.messages = append(w.messages, message{Delivery: d})
+	return d.MessageID
+}
+
+// lanesByQueue is durable.Config.Lanes in scenarios with lanes.
+var lanesByQueue = map[string]string{queueARN: instances.MainLane, secondARN: "second", thirdARN: "third"}
+
+// queueOf returns the queue of a lane.
+func queueOf(lane string) string {
+	return cmp.Or(map[string]string{"second": secondARN, "third": thirdARN}[lane], queueARN)
 }
 
 func (w *world) send(m durable.Message) (messageID string) {
-	return w.enqueue(queueARN, m.To.String(), string(m.Body), m.DeduplicationID, instances.Place{})
+	return w.enqueue(queueOf(m.Lane), m.To.String(), string(m.Body), m.DeduplicationID, instances.Place{})
+}
+
+// forwarded sends a copy of a delivery to a lane. The copy keeps the deduplication ID and the time of the sender's message.
+func (w *world) forwarded(d durable.Delivery, lane string, forwarding durable.Forwarding) {
+	c := durable.Delivery{Queue: queueOf(lane), Group: d.Group, DeduplicationID: d.DeduplicationID, SentAt: d.SentAt, Body: d.Body, ParkedFrom: d.ParkedFrom, Forwarding: forwarding}
+	w.put(c, "forward "+forwarding.From.Queue+" "+forwarding.From.SequenceNumber)
 }
 
 // deniedReceivesMax bounds the retries while sending is denied. Without it, some retries would go on until sending is
@@ -255,8 +278,9 @@ func (w *world) key() [16]byte {
 		} else if wait > 0 {
 			hidden = "soon"
 		}
-		fmt.Fprintln(&b, m.MessageID, m.Body, m.DeduplicationID, min(m.ReceiveCount, receiveCountMax), hidden, m.ParkedFrom, m.SentAt.UnixMilli())
+		fmt.Fprintln(&b, m.MessageID, m.Body, m.DeduplicationID, min(m.ReceiveCount, receiveCountMax), hidden, m.ParkedFrom, m.SentAt.UnixMilli(), m.Forwarding)
 	}
+	fmt.Fprintln(&b, len(w.later))
 	for _, s := range w.scheduled {
 		fmt.Fprintln(&b, s.at.After(w.clock), s.message.To, string(s.message.Body), s.message.DeduplicationID)
 	}

@@ -1,0 +1,218 @@
+package durable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// A lane is a FIFO queue with a consumer of its own. Each instance has one lane, whose consumer applies its events. A
+// delivery from any other lane is forwarded: the turn stores the decision as an effect, as for a parking, so that no
+// stale process forwards an event that another process has applied.
+//
+// A move to another lane ends with a message that passes through the old lane, behind everything that was sent there
+// before. Until then, the new lane holds its messages. So every sender that keeps its route keeps its order.
+
+// placement is where a delivery is, in relation to the lane of its instance.
+type placement int
+
+const (
+	// atHome is a delivery from the instance's lane, or for a new instance.
+	atHome placement = iota
+	// early is a new delivery from the lane to which the instance is moving.
+	early
+	// astray is a new delivery from any other lane.
+	astray
+)
+
+// placementOf returns the placement of a delivery. If a deployment has removed the instance's lane, every lane is home.
+func (t *turn) placementOf(d Delivery) placement {
+	record, lane := &t.draft.Record, t.loop.laneOf(d.Queue)
+	home := record.HomeLane()
+	switch {
+	case len(t.loop.config.Lanes) == 0 || t.draft.Instance == nil || lane == home || !t.loop.hasLane(home) || t.isApplied(d) || t.isForwarded(d):
+		return atHome
+	case record.Moving != nil && record.Moving.Lane == lane:
+		return early
+	default:
+		return astray
+	}
+}
+
+// laneOf returns the lane of a queue.
+func (l *Loop) laneOf(queue string) string {
+	if lane, ok := l.config.Lanes[queue]; ok {
+		return lane
+	}
+	return instances.MainLane
+}
+
+// hasLane reports whether a queue has the lane.
+func (l *Loop) hasLane(lane string) bool {
+	return lane == instances.MainLane || slices.Contains(slices.Collect(maps.Values(l.config.Lanes)), lane)
+}
+
+// ownLane returns the lane of the instance for a message, or "" without lanes.
+func (t *turn) ownLane() string {
+	if lane := t.draft.Record.HomeLane(); len(t.loop.config.Lanes) > 0 && t.loop.hasLane(lane) {
+		return lane
+	}
+	return ""
+}
+
+// joinLane gives a new instance the lane of its first event.
+func (t *turn) joinLane(d Delivery) {
+	if lane := t.loop.laneOf(d.Queue); len(t.loop.config.Lanes) > 0 && lane != instances.MainLane {
+		t.draft.Record.Lane = lane
+	}
+}
+
+// forward decides to forward a delivery that is astray: to the lane of the instance, or to the lane to which the instance
+// is moving.
+func (t *turn) forward(d Delivery) error {
+	place, err := json.Marshal(d.place())
+	if err != nil {
+		return err
+	}
+	lane := t.draft.Record.HomeLane()
+	if moving := t.draft.Record.Moving; moving != nil {
+		lane = moving.Lane
+	}
+	t.owe(statechart.Effect{ID: "forward." + keyOf(d.place()), Kind: forwardDelivery, Event: place, Name: lane})
+	t.pass(d)
+	return nil
+}
+
+// forwardDelivery forwards a delivery after the commit that stored this decision.
+func (t *turn) forwardDelivery(ctx context.Context, effect statechart.Effect) error {
+	return t.withDelivery(ctx, effect, func(d Delivery) error {
+		err := t.loop.ports.Queue.Forward(ctx, d, effect.Name)
+		if errors.Is(err, ErrRefused) {
+			return t.loop.park(ctx, d, fmt.Errorf("forwarding it to the lane %s: %w", effect.Name, err), t.stored.Record.Tokens...)
+		}
+		if err != nil {
+			return fmt.Errorf("forwarding message %s of %s to the lane %s: %w", d.MessageID, d.Group, effect.Name, err)
+		}
+		return nil
+	})
+}
+
+// isForwarded reports whether another copy of a forwarded message was applied, parked or forwarded again. The messages
+// of a queue are forwarded in their order.
+func (t *turn) isForwarded(d Delivery) bool {
+	from := d.Forwarding.From
+	return from != (instances.Place{}) && compareSequence(from.SequenceNumber, t.draft.Record.Forwarded[from.Queue]) <= 0
+}
+
+// passForwarded records a forwarded message that was applied, parked or forwarded again.
+func (t *turn) passForwarded(d Delivery) {
+	if from := d.Forwarding.From; from != (instances.Place{}) && !t.isForwarded(d) {
+		forwarded := maps.Clone(t.draft.Record.Forwarded)
+		if forwarded == nil {
+			forwarded = map[string]string{}
+		}
+		forwarded[from.Queue] = from.SequenceNumber
+		t.draft.Record.Forwarded = forwarded
+	}
+}
+
+// earlyWaitMax is the longest wait of a message for the end of a move. The queue must not reach its maxReceiveCount, 1000,
+// while the old lane works off its messages, and SQS keeps a message for 14 days at most.
+const earlyWaitMax = 20 * time.Minute
+
+// holdEarly returns the error that holds a delivery until the move to its lane ends. The wait doubles, so it is at most
+// half of the time that the move takes.
+func (t *turn) holdEarly(d Delivery) error {
+	record := &t.draft.Record
+	return &retryError{
+		wait: doubling(time.Second, earlyWaitMax, d.ReceiveCount-1),
+		err:  fmt.Errorf("%s is moving from the lane %s to %s", record.Instance, record.HomeLane(), record.Moving.Lane),
+	}
+}
+
+// beginLaneMove drafts the beginning of a move, or the end of one that has not ended if the target is the present lane.
+func (t *turn) beginLaneMove(op instances.Operation) error {
+	record := &t.draft.Record
+	if !laneName(op.Lane) {
+		return fmt.Errorf("expected the name of a lane (%s), got %q", laneNameForm, op.Lane)
+	}
+	if record.Moving = nil; op.Lane != record.HomeLane() {
+		record.Moving = &instances.LaneMove{Lane: op.Lane, Number: record.Revision + 1}
+		t.askLaneChange()
+	}
+	t.addOperation(op, record.State, record.State)
+	return nil
+}
+
+// askLaneChange asks for the message that ends the move.
+func (t *turn) askLaneChange() {
+	t.owe(statechart.Effect{ID: "lane." + strconv.FormatInt(t.stored.Record.Revision+1, 10), Kind: endLaneMove})
+}
+
+// laneChange is the body of the message that ends a move.
+type laneChange struct {
+	Type        string `json:"type"`
+	Incarnation int64  `json:"$incarnation"`
+	Number      int64  `json:"number"`
+}
+
+// sendLaneChange sends the message that ends the move to the present lane of the instance. It waits for messages that are
+// still to be forwarded there, so that they arrive before it.
+func (t *turn) sendLaneChange(ctx context.Context, effect statechart.Effect) error {
+	moving := t.stored.Record.Moving
+	if moving == nil {
+		return nil
+	}
+	for _, earlier := range t.stored.Record.Outbox {
+		if earlier.ID == effect.ID {
+			break
+		}
+		if earlier.Kind != forwardDelivery {
+			continue
+		}
+		if err := t.withDelivery(ctx, earlier, func(Delivery) error { return nil }); err != nil {
+			return err
+		}
+	}
+	message, err := t.message(t.stored.Record.Instance, laneChange{laneEvent, t.incarnation(), moving.Number}, t.derivedID(effect.ID))
+	if err == nil {
+		_, err = t.loop.ports.Queue.Send(ctx, message)
+	}
+	return err
+}
+
+// changeLane ends the move with the number, unless it has ended or an operator has chosen another lane.
+func (t *turn) changeLane(_ context.Context, form laneChange) error {
+	if moving := t.draft.Record.Moving; moving != nil && moving.Number == form.Number {
+		if t.draft.Record.Lane, t.draft.Record.Moving = moving.Lane, nil; moving.Lane == instances.MainLane {
+			t.draft.Record.Lane = ""
+		}
+		t.changed()
+	}
+	return nil
+}
+
+// againLaneChange asks for another message that ends the move, and passes a delivery of this one that cannot be applied.
+func (t *turn) againLaneChange(d Delivery) {
+	if t.draft.Record.Moving != nil {
+		t.askLaneChange()
+	}
+	t.pass(d)
+}
+
+// laneNameForm describes the names of lanes.
+const laneNameForm = "1 to 32 of the characters a-z, 0-9 and -"
+
+// laneName reports whether a lane may have the name.
+func laneName(name string) bool {
+	isOther := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' }
+	return name != "" && len(name) <= 32 && !slices.ContainsFunc([]rune(name), isOther)
+}
