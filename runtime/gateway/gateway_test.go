@@ -35,8 +35,8 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 		config   gateway.Config
 		want     string
 	}{
-		"more than SQS accepts": {machines(t), gateway.Config{EventBytesMax: 1<<20 + 1}, "EventBytesMax between 1 and 1048576, got 1048577"},
-		"a negative limit":      {machines(t), gateway.Config{EventBytesMax: -1}, "EventBytesMax between 1 and 1048576, got -1"},
+		"more than SQS accepts": {machines(t), gateway.Config{EventBytesMax: 1040385}, "EventBytesMax between 1 and 1040384, got 1040385"},
+		"a negative limit":      {machines(t), gateway.Config{EventBytesMax: -1}, "EventBytesMax between 1 and 1040384, got -1"},
 		"a callback without the machine": {machines(t), gateway.Config{Callbacks: map[string]gateway.Callback{"acme": {Machine: "x", Verify: verifyAcme, Read: readAcme}}},
 			`Config.Callbacks["acme"]: unknown machine: expected one of job, signup, got "x"`},
 		"a callback without a check": {machines(t), gateway.Config{Callbacks: map[string]gateway.Callback{"acme": {Machine: "signup", Read: readAcme}}},
