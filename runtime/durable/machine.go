@@ -190,12 +190,11 @@ func (i *instance[C]) Apply(event statechart.Event) (Instance, []statechart.Effe
 	return &next, effects, handled, nil
 }
 
-// EventBytesMax limits the JSON of an event that an instance sends or emits, and of the input and the output of a child.
-// The item stores them, in its outbox or its snapshot, and DynamoDB limits an item to 400 KB. An event from outside may be
-// larger, because the item stores only the part that the chart keeps.
+// EventBytesMax limits the JSON of an event that an instance sends or emits.
 const EventBytesMax = 256 << 10
 
-// overEventBytesMax is the end of the error for an effect that exceeds EventBytesMax.
+// overEventBytesMax is the end of the error for an effect that exceeds EventBytesMax. The outbox stores effects, in an item
+// of at most 400 KB. An event from outside may be larger, because the item stores only the part that the chart keeps.
 const overEventBytesMax = "has %d bytes, the limit is %d (EventBytesMax): store the data elsewhere and send a reference"
 
 // errEffect is wrapped by the errors of effects that can never be performed.
