@@ -109,18 +109,23 @@ func TestBodiesAreLimited(t *testing.T) {
 	hook := strings.Repeat(" ", gateway.WebhookBytesMax)
 	signed := map[string]http.Header{hook: webhookHeader([]byte(hook)), hook + " ": webhookHeader([]byte(hook + " "))}
 	for name, test := range map[string]struct {
-		path, body string
-		want       int
+		path, body, key string
+		want            int
 	}{
-		"the largest event":              {eventsPath, event(producer.EventBytesMax), http.StatusAccepted},
-		"one byte more":                  {eventsPath, event(producer.EventBytesMax + 1), http.StatusRequestEntityTooLarge},
-		"the largest webhook":            {"/webhooks/github", hook, http.StatusOK},
-		"one byte more than the largest": {"/webhooks/github", hook + " ", http.StatusRequestEntityTooLarge},
+		"the largest event":              {eventsPath, event(producer.EventBytesMax), "", http.StatusAccepted},
+		"one byte more":                  {eventsPath, event(producer.EventBytesMax + 1), "", http.StatusRequestEntityTooLarge},
+		"the largest event with an ID":   {eventsPath, event(producer.EventBytesMax - len(`,"$id":"7"`)), "7", http.StatusAccepted},
+		"one byte more with an ID":       {eventsPath, event(producer.EventBytesMax - len(`,"$id":"7"`) + 1), "7", http.StatusRequestEntityTooLarge},
+		"the largest webhook":            {"/webhooks/github", hook, "", http.StatusOK},
+		"one byte more than the largest": {"/webhooks/github", hook + " ", "", http.StatusRequestEntityTooLarge},
 	} {
 		for _, length := range []string{"known", "unknown"} {
 			r := httptest.NewRequest(http.MethodPost, test.path, strings.NewReader(test.body))
 			if test.path != eventsPath {
 				r.Header = withHeader(signed[test.body], "X-GitHub-Event", "ping")
+			}
+			if test.key != "" {
+				r.Header.Set("Idempotency-Key", test.key)
 			}
 			if length == "unknown" {
 				r.ContentLength = -1
