@@ -153,10 +153,20 @@ func TestSendReadsThePayloadFromStandardInput(t *testing.T) {
 		}
 		contains(u.t, u.must("get", "--local", "signup/42"), `"name": "Ada"`)
 
-		large := u.runWith(`{"name": "`+strings.Repeat("x", producer.EventBytesMax)+`"}`, "send", "--local", "signup/42", "SIGN_UP", "--json", "-")
-		contains(u.t, large.err, "expected an event of at most 262144 bytes")
-		if large.code != command.ExitRefused {
-			u.t.Errorf("expected exit code 4 for an event that is too large, got %d", large.code)
+		largest := producer.EventBytesMax - len(`{"note":"","type":"RESEND"}`)
+		for _, c := range []struct {
+			bytes, code int
+			err         string
+		}{
+			{largest, command.ExitDone, "note"},
+			{largest + 1, command.ExitRefused, "expected an event of at most 1040384 bytes with its $id, got 1040385: store the data elsewhere"},
+			{producer.EventBytesMax, command.ExitRefused, "expected an event of at most 1040384 bytes, got a larger payload: store the data elsewhere"},
+		} {
+			got := u.runWith(`{"note":"`+strings.Repeat("x", c.bytes)+`"}`, "send", "--local", "signup/42", "RESEND", "--json", "-")
+			contains(u.t, got.err, c.err)
+			if got.code != c.code {
+				u.t.Errorf("expected exit code %d for a text of %d bytes, got %d", c.code, c.bytes, got.code)
+			}
 		}
 	})
 }

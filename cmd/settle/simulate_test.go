@@ -108,7 +108,7 @@ func TestSimulateLimitsLinesAndTimers(t *testing.T) {
 		name, in, want string
 		lines, code    int
 	}{
-		{"longer line", "\n" + long + "     ", "line 2: event refused: expected a line of at most 262144 bytes", 1, command.ExitRefused},
+		{"longer line", "\n" + long + "     ", "line 2: event refused: expected a line of at most 1040384 bytes", 1, command.ExitRefused},
 		{"endless timers", `{"$advance":1}`, "line 1: expected at most 10000 timers to fire in one advance of the clock (FiringsMax), got more; at 2000-01-01T00:00:00Z", 1 + simulation.FiringsMax, command.ExitFailed},
 	} {
 		got := u.runWith(c.in, "simulate", path)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/settle-run/settle/cmd/settle/command"
+	"github.com/settle-run/settle/runtime/producer"
 )
 
 // wrongLines are command lines that fail, with the exit code and a part of the message.
@@ -111,7 +112,7 @@ var wrongLines = []struct {
 	{"send job/run-1-job-2 queued run_id=1", command.ExitRefused, "write numbers, booleans, lists and objects as run_id:=value"},
 	{"send signup/42 settle.timer timer=1", command.ExitRefused, "reserved for the runtime"},
 	{"send signup/42 RESEND $task=x", command.ExitRefused, "reserved for the runtime"},
-	{"send signup/42 RESEND x=" + strings.Repeat("x", 300_000), command.ExitRefused, "expected an event of at most 262144 bytes"},
+	{"send signup/42 RESEND x=" + strings.Repeat("x", producer.EventBytesMax), command.ExitRefused, "expected an event of at most 1040384 bytes"},
 
 	{"get --local --table nope signup/42", command.ExitFailed, "in table nope: no such table"},
 	{"get --local --table nope signup/42", command.ExitFailed, "permissions or resources change): ResourceNotFoundException: Requested resource not found\n"},

@@ -10,6 +10,10 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/sqs"
 )
 
+// payloadBytesMax is the maximum size of a synchronous invocation's payload. It limits a batch of messages too (Lambda
+// API Reference, "CreateEventSourceMapping", BatchSize).
+const payloadBytesMax = 6 << 20
+
 // EventSource is an event source mapping: a queue and how it feeds a function.
 type EventSource struct {
 	// Queue is the name of an existing queue.
@@ -71,6 +75,9 @@ func (s EventSource) validate() error {
 // SQS"). When ctx ends, it waits for the invocations in progress and returns nil. It returns an error if the source
 // is invalid or its queue does not exist.
 //
+// A batch has at most 6 MB as the function's payload. The other messages stay in the queue for the next batch. AWS's
+// documents do not say how Lambda counts the bytes.
+//
 // Poll deletes messages that the function processed successfully. Failed messages are redelivered when their
 // visibility timeout ends. The queue sets the timeout, unless the function called ChangeMessageVisibility. A
 // FIFO queue locks the group of a message in flight, so two concurrent invocations never have messages of the same
@@ -112,6 +119,7 @@ func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invok
 			MaxNumberOfMessages:         &source.BatchSize,
 			MessageSystemAttributeNames: []string{"All"},
 			MessageAttributeNames:       []string{"All"},
+			PayloadBytesMax:             payloadBytesMax,
 		}, forever)
 		if ctx.Err() != nil && len(batch.Messages) == 0 {
 			return nil

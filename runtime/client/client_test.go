@@ -13,6 +13,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/client"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/producer"
 )
 
 // items returns the items of order/1.
@@ -37,6 +38,12 @@ func (w *world) send(c *client.Client, event any, options ...client.Option) clie
 		w.t.Fatal(err)
 	}
 	return sent
+}
+
+// blame returns an event of the given size.
+func blame(bytes int) json.RawMessage {
+	const head, tail = `{"type":"BLAME","text":"`, `"}`
+	return json.RawMessage(head + strings.Repeat("x", bytes-len(head)-len(tail)) + tail)
 }
 
 // TestSendWaitsForTheOutcomeOfItsEvent sends the event PLACE, which starts a service that takes three seconds.
@@ -171,7 +178,8 @@ func TestErrorsAreClassified(t *testing.T) {
 			"no JSON":                        {send("order/1", json.RawMessage(`PLACE`)), client.ErrInvalid, "not an event"},
 			"an event of the runtime":        {send("order/1", json.RawMessage(`{"type": "settle.timer", "timer": "1"}`)), client.ErrInvalid, "reserved for the runtime"},
 			"a payload that does not encode": {send("order/1", client.Event{Type: "ADD", Payload: 7}), client.ErrInvalid, "encoding ADD"},
-			"an event that is too large":     {send("order/1", Place{Item: strings.Repeat("x", 256<<10)}), client.ErrInvalid, "too large"},
+			"the largest event":              {send("order/1", blame(producer.EventBytesMax), client.Distinct()), nil, ""},
+			"an event that is too large":     {send("order/1", blame(producer.EventBytesMax+1), client.Distinct()), client.ErrInvalid, "expected an event of at most 1040384 bytes with its $id, got 1040385"},
 			"an unknown machine":             {send("parcel/1", Place{}), client.ErrInvalid, "unknown machine"},
 			"no name":                        {send("order", Place{}), client.ErrInvalid, "not the name of an instance"},
 			"ID and Distinct":                {send("order/1", Place{}, client.ID("a"), client.Distinct()), client.ErrInvalid, "expected ID or Distinct, got both"},

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/deadletter"
@@ -88,6 +89,28 @@ func (s *stack) bodies(urls ...string) string {
 	}
 	slices.Sort(bodies)
 	return strings.Join(bodies, " ")
+}
+
+// A parked message may fill SQS's limit with its body and its attributes.
+func TestTheLargestMessageIsRedrivenWithItsAttributes(t *testing.T) {
+	t.Parallel()
+	inStack(t, func(t *testing.T, s *stack) {
+		const bytes = 1<<20 - len("reason") - len("String") - len("too large")
+		sent, err := s.Client.SendMessage(t.Context(), &sqs.SendMessageInput{
+			QueueUrl: &s.URLs[0], MessageBody: aws.String(strings.Repeat("x", bytes)), MessageGroupId: aws.String("order/1"), MessageDeduplicationId: aws.String("1"),
+			MessageAttributes: map[string]types.MessageAttributeValue{"reason": {DataType: aws.String("String"), StringValue: aws.String("too large")}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Redrive(t.Context(), *sent.MessageId); err != nil {
+			t.Fatal(err)
+		}
+		moved, err := deadletter.Queues{Client: s.Client, URLs: []string{s.Sources[s.URLs[0]]}}.Read(t.Context(), 2)
+		if err != nil || len(moved) != 1 || len(moved[0].Body) != bytes || moved[0].Reason != "too large" {
+			t.Errorf("got %d messages, %v, want the message with its attribute", len(moved), err)
+		}
+	})
 }
 
 func TestAMessageOfAnyQueueIsRedrivenToItsSourceOrDropped(t *testing.T) {

@@ -284,12 +284,12 @@ func TestALongMessageIsCutAndALargeEmitParked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, logged := newTellers(t)
-		w.post("teller/1", event("add", "a"), fmt.Sprintf(`{"type": "grind", "bytes": %d}`, messageBytesMax+1), fmt.Sprintf(`{"type": "grow", "bytes": %d}`, durable.EventBytesMax))
+		w.post("teller/1", event("add", "a"), fmt.Sprintf(`{"type": "grind", "bytes": %d}`, messageBytesMax+1), growing(durable.EventBytesMax-26), growing(durable.EventBytesMax-25))
 		w.run(t)
 		if lines := logged(); len(lines) != 3 || strings.Count(lines[2], "x") != messageBytesMax-len("…") || !strings.HasSuffix(lines[2], "x…") {
 			t.Errorf("logged %d lines, the last of %d bytes", len(lines), len(lines[len(lines)-1]))
 		}
-		w.wantParked(t, [2]string{"grow", "emit 4.0: the event has 262170 bytes, the limit is 262144 (EventBytesMax)"})
+		w.wantParked(t, [2]string{"grow", "emit 5.0: the event has 262145 bytes, the limit is 262144 (EventBytesMax): store the data elsewhere and send a reference"})
 	})
 }
 

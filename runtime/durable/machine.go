@@ -193,6 +193,10 @@ func (i *instance[C]) Apply(event statechart.Event) (Instance, []statechart.Effe
 // EventBytesMax limits the JSON of an event that an instance sends or emits.
 const EventBytesMax = 256 << 10
 
+// overEventBytesMax is the end of the error for an effect that exceeds EventBytesMax. The outbox stores effects, in an item
+// of at most 400 KB. An event from outside may be larger, because the item stores only the part that the chart keeps.
+const overEventBytesMax = "has %d bytes, the limit is %d (EventBytesMax): store the data elsewhere and send a reference"
+
 // errEffect is wrapped by the errors of effects that can never be performed.
 var errEffect = errors.New("the effect cannot be performed")
 
@@ -201,10 +205,10 @@ var errEffect = errors.New("the effect cannot be performed")
 func checkEffects(effects []statechart.Effect) error {
 	for _, effect := range effects {
 		if effect.Kind == statechart.SpawnInstance && len(effect.Input) > EventBytesMax {
-			return fmt.Errorf("%w: %s %s of machine %q: the input has %d bytes, the limit is %d (EventBytesMax)", errEffect, effect.Kind, effect.ID, effect.Machine, len(effect.Input), EventBytesMax)
+			return fmt.Errorf("%w: %s %s of machine %q: the input "+overEventBytesMax, errEffect, effect.Kind, effect.ID, effect.Machine, len(effect.Input), EventBytesMax)
 		}
 		if effect.Kind == statechart.EmitEvent && len(effect.Event) > EventBytesMax {
-			return fmt.Errorf("%w: %s %s: the event has %d bytes, the limit is %d (EventBytesMax)", errEffect, effect.Kind, effect.ID, len(effect.Event), EventBytesMax)
+			return fmt.Errorf("%w: %s %s: the event "+overEventBytesMax, errEffect, effect.Kind, effect.ID, len(effect.Event), EventBytesMax)
 		}
 		if effect.Kind == statechart.StartExecution && len(effect.Input) > inputBytesMax {
 			return fmt.Errorf("%w: %s %s of the workflow %s: the input has %d bytes, the limit is %d", errEffect, effect.Kind, effect.ID, effect.Name, len(effect.Input), inputBytesMax)
@@ -216,7 +220,7 @@ func checkEffects(effects []statechart.Effect) error {
 			return fmt.Errorf("%w: %s %s: %w", errEffect, effect.Kind, effect.ID, err)
 		}
 		if len(effect.Event) > EventBytesMax {
-			return fmt.Errorf("%w: %s %s to %s: the event has %d bytes, the limit is %d (EventBytesMax)", errEffect, effect.Kind, effect.ID, cmp.Or(effect.To, "a child of machine "+effect.Machine), len(effect.Event), EventBytesMax)
+			return fmt.Errorf("%w: %s %s to %s: the event "+overEventBytesMax, errEffect, effect.Kind, effect.ID, cmp.Or(effect.To, "a child of machine "+effect.Machine), len(effect.Event), EventBytesMax)
 		}
 	}
 	return nil

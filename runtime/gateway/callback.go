@@ -12,6 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -52,6 +53,9 @@ func (a *api) postCallback(r *http.Request) (reply, error) {
 	alias, event, err := callback.Read(body)
 	if err != nil {
 		return reply{}, fmt.Errorf("%w: %w", errCallback, err)
+	}
+	if len(event) > CallbackBytesMax {
+		return reply{}, fmt.Errorf("%w: expected the event of a callback to have at most %d bytes, got %d: store the data elsewhere and send a reference", producer.ErrTooLarge, CallbackBytesMax, len(event))
 	}
 	// Before redeeming the alias, reject an event that the machine would reject.
 	by := rand.Text()

@@ -103,7 +103,10 @@ func TestFirstCallbackIsAcceptedAndOthersGetTheReason(t *testing.T) {
 		"the store is down":                 {func(w *world) { w.table.down = errors.New("down") }, acmePath, acmeBody, http.StatusServiceUnavailable, `"code":"store"`, 0},
 		"the queue is down":                 {func(w *world) { w.queue.down = errors.New("down") }, acmePath, acmeBody, http.StatusServiceUnavailable, `"code":"queue"`, 0},
 		"the body is too large":             {nil, acmePath, strings.Repeat(" ", producer.EventBytesMax+1), http.StatusRequestEntityTooLarge, "too_large", 0},
-		"an invalid instance ID":            {nil, "/webhooks/acme/" + strings.Repeat("4", 200) + "/3630/right", acmeBody, http.StatusBadRequest, "instance_id", 0},
+		"the largest event":                 {nil, acmePath, acmeCode(gateway.CallbackBytesMax), http.StatusAccepted, "VERIFY", 1},
+		"an event that the table cannot store": {nil, acmePath, acmeCode(gateway.CallbackBytesMax + 1), http.StatusRequestEntityTooLarge,
+			"expected the event of a callback to have at most 262144 bytes, got 262145: store the data elsewhere and send a reference", 0},
+		"an invalid instance ID": {nil, "/webhooks/acme/" + strings.Repeat("4", 200) + "/3630/right", acmeBody, http.StatusBadRequest, "instance_id", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,6 +123,11 @@ func TestFirstCallbackIsAcceptedAndOthersGetTheReason(t *testing.T) {
 			}
 		})
 	}
+}
+
+// acmeCode returns a callback whose event has the given size.
+func acmeCode(eventBytes int) string {
+	return `{"job":"7","code":` + strings.Repeat("1", eventBytes-len(`{"type":"VERIFY","code":}`)) + `}`
 }
 
 func TestRejectedCallbackDoesNotRedeemTheAlias(t *testing.T) {

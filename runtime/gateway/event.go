@@ -156,14 +156,14 @@ func idempotencyKey(header http.Header) (string, error) {
 // length is known to exceed it.
 func readBody(r *http.Request, bytesMax int) ([]byte, error) {
 	if r.ContentLength > int64(bytesMax) {
-		return nil, fmt.Errorf("%w: expected a body of at most %d bytes, got %d", producer.ErrTooLarge, bytesMax, r.ContentLength)
+		return nil, fmt.Errorf("%w: expected a body of at most %d bytes, got %d: store the data elsewhere and send a reference", producer.ErrTooLarge, bytesMax, r.ContentLength)
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, int64(bytesMax)+1))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBody, err)
 	}
 	if len(body) > bytesMax {
-		return nil, fmt.Errorf("%w: expected a body of at most %d bytes", producer.ErrTooLarge, bytesMax)
+		return nil, fmt.Errorf("%w: expected a body of at most %d bytes, got more: store the data elsewhere and send a reference", producer.ErrTooLarge, bytesMax)
 	}
 	return body, nil
 }

@@ -38,7 +38,7 @@ func TestUnsignedRequestsAreNotParsed(t *testing.T) {
 		"not Base64":                 {"/webhooks/signed", "%%%%", true, http.StatusBadRequest, "expected Base64"},
 		"an unknown webhook":         {"/webhooks/unknown", strings.Repeat("%", largest), true, http.StatusNotFound, `"code":"no_route"`},
 		"an unknown callback":        {"/webhooks/lookup/42/3630/key", strings.Repeat("%", largest), true, http.StatusNotFound, `"code":"unknown_callback"`},
-		"an event, too large":        {eventsPath, strings.Repeat("%", largest), true, http.StatusRequestEntityTooLarge, "at most 262144 bytes, got 6291456"},
+		"an event, too large":        {eventsPath, strings.Repeat("%", largest), true, http.StatusRequestEntityTooLarge, "at most 1040384 bytes, got 6291456"},
 	} {
 		w := newWorld(t, gateway.Config{Webhooks: map[string]gateway.Webhook{"signed": {
 			Verify: gateway.HMAC("X-Hub-Signature-256", "sha256=", gateway.Secrets{Current: []byte(webhookSecret)}),

@@ -50,8 +50,9 @@ import (
 
 // Limits on input.
 const (
-	// QueueBytesMax is the largest message that SQS accepts, and the upper bound of Config.EventBytesMax.
-	QueueBytesMax = 1 << 20
+	// CallbackBytesMax limits the event of a callback. The table stores the event with its alias, in an item of at most
+	// 400 KB.
+	CallbackBytesMax = 256 << 10
 	// WebhookBytesMax limits the body of a webhook. It is the largest request that Lambda accepts (AWS Lambda Developer
 	// Guide, "Lambda quotas"). Only a part of the body is queued.
 	WebhookBytesMax = 6 << 20
@@ -74,7 +75,7 @@ type Config struct {
 	Webhooks map[string]Webhook
 	// Callbacks are the third parties that may call back. The keys are the provider names in their addresses.
 	Callbacks map[string]Callback
-	// EventBytesMax limits the size of a queued event, including its ID. Defaults to producer.EventBytesMax, at most QueueBytesMax.
+	// EventBytesMax limits the size of a queued event, including its ID. Defaults to producer.EventBytesMax, the maximum.
 	EventBytesMax int
 	// Logger logs one line per event and one per rejected request, without bodies, signatures and headers. Defaults to
 	// slog.Default.
@@ -99,8 +100,8 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) validate(machines *durable.Machines) error {
-	if c.EventBytesMax < 1 || c.EventBytesMax > QueueBytesMax {
-		return fmt.Errorf("gateway: expected Config.EventBytesMax between 1 and %d, got %d", QueueBytesMax, c.EventBytesMax)
+	if c.EventBytesMax < 1 || c.EventBytesMax > producer.EventBytesMax {
+		return fmt.Errorf("gateway: expected Config.EventBytesMax between 1 and %d, got %d", producer.EventBytesMax, c.EventBytesMax)
 	}
 	if err := checkBasePath(c.BasePath); err != nil {
 		return fmt.Errorf("gateway: Config.BasePath: %w", err)

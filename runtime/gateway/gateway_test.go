@@ -35,8 +35,8 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 		config   gateway.Config
 		want     string
 	}{
-		"more than SQS accepts": {machines(t), gateway.Config{EventBytesMax: 1<<20 + 1}, "EventBytesMax between 1 and 1048576, got 1048577"},
-		"a negative limit":      {machines(t), gateway.Config{EventBytesMax: -1}, "EventBytesMax between 1 and 1048576, got -1"},
+		"more than SQS accepts": {machines(t), gateway.Config{EventBytesMax: 1040385}, "EventBytesMax between 1 and 1040384, got 1040385"},
+		"a negative limit":      {machines(t), gateway.Config{EventBytesMax: -1}, "EventBytesMax between 1 and 1040384, got -1"},
 		"a callback without the machine": {machines(t), gateway.Config{Callbacks: map[string]gateway.Callback{"acme": {Machine: "x", Verify: verifyAcme, Read: readAcme}}},
 			`Config.Callbacks["acme"]: unknown machine: expected one of job, signup, got "x"`},
 		"a callback without a check": {machines(t), gateway.Config{Callbacks: map[string]gateway.Callback{"acme": {Machine: "signup", Read: readAcme}}},
@@ -109,18 +109,23 @@ func TestBodiesAreLimited(t *testing.T) {
 	hook := strings.Repeat(" ", gateway.WebhookBytesMax)
 	signed := map[string]http.Header{hook: webhookHeader([]byte(hook)), hook + " ": webhookHeader([]byte(hook + " "))}
 	for name, test := range map[string]struct {
-		path, body string
-		want       int
+		path, body, key string
+		want            int
 	}{
-		"the largest event":              {eventsPath, event(producer.EventBytesMax), http.StatusAccepted},
-		"one byte more":                  {eventsPath, event(producer.EventBytesMax + 1), http.StatusRequestEntityTooLarge},
-		"the largest webhook":            {"/webhooks/github", hook, http.StatusOK},
-		"one byte more than the largest": {"/webhooks/github", hook + " ", http.StatusRequestEntityTooLarge},
+		"the largest event":              {eventsPath, event(producer.EventBytesMax), "", http.StatusAccepted},
+		"one byte more":                  {eventsPath, event(producer.EventBytesMax + 1), "", http.StatusRequestEntityTooLarge},
+		"the largest event with an ID":   {eventsPath, event(producer.EventBytesMax - len(`,"$id":"7"`)), "7", http.StatusAccepted},
+		"one byte more with an ID":       {eventsPath, event(producer.EventBytesMax - len(`,"$id":"7"`) + 1), "7", http.StatusRequestEntityTooLarge},
+		"the largest webhook":            {"/webhooks/github", hook, "", http.StatusOK},
+		"one byte more than the largest": {"/webhooks/github", hook + " ", "", http.StatusRequestEntityTooLarge},
 	} {
 		for _, length := range []string{"known", "unknown"} {
 			r := httptest.NewRequest(http.MethodPost, test.path, strings.NewReader(test.body))
 			if test.path != eventsPath {
 				r.Header = withHeader(signed[test.body], "X-GitHub-Event", "ping")
+			}
+			if test.key != "" {
+				r.Header.Set("Idempotency-Key", test.key)
 			}
 			if length == "unknown" {
 				r.ContentLength = -1

@@ -4,6 +4,7 @@
 package producer
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -20,8 +21,10 @@ import (
 
 // Limits on events.
 const (
-	// EventBytesMax is the default size limit of an event with its ID, in the gateway, package client and the command line.
-	EventBytesMax = 256 << 10
+	// EventBytesMax is the size limit of an event with its ID, in the gateway, package client, the console and the command
+	// line. A message may have 1 MiB, attributes included (SQS Developer Guide, "Amazon SQS message quotas"). The other 8 KiB
+	// are for the attributes that a message gets when it is parked, with the reason.
+	EventBytesMax = 1<<20 - 8<<10
 	// EventIDBytesMax is the length limit of an event ID. Instances store the IDs of their recent events.
 	EventIDBytesMax = 256
 )
@@ -95,8 +98,8 @@ func Check(machines *durable.Machines, to instances.ID, body []byte, eventID str
 	if len(eventID) > EventIDBytesMax {
 		return Event{}, fmt.Errorf("%w: expected at most %d bytes, got %d", ErrEventID, EventIDBytesMax, len(eventID))
 	}
-	if len(body) > bytesMax {
-		return Event{}, fmt.Errorf("%w: expected an event of at most %d bytes with its $id, got %d", ErrTooLarge, bytesMax, len(body))
+	if size := queuedBytes(body); size > bytesMax {
+		return Event{}, fmt.Errorf("%w: expected an event of at most %d bytes with its $id, got %d: store the data elsewhere and send a reference", ErrTooLarge, bytesMax, size)
 	}
 	deduplicationID := rand.Text()
 	if eventID != "" {
@@ -105,6 +108,12 @@ func Check(machines *durable.Machines, to instances.ID, body []byte, eventID str
 		}
 	}
 	return Event{durable.Message{To: to, Body: body, DeduplicationID: deduplicationID}, event.Type, eventID}, nil
+}
+
+// queuedBytes returns the size of an event in the queue. Package sqsqueue escapes the two characters of three bytes that SQS
+// refuses. An escape such as \uffff has six bytes.
+func queuedBytes(event []byte) int {
+	return len(event) + 3*(bytes.Count(event, []byte("\ufffe"))+bytes.Count(event, []byte("\uffff")))
 }
 
 // withEventID appends the ID to the event as its last key. If the event has two keys "$id", decoders use the last one.

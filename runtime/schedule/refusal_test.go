@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/scheduler"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/schedule"
@@ -25,6 +27,29 @@ func (a answer) Do(*http.Request) (*http.Response, error) {
 	header := http.Header{"Content-Type": {"application/json"}, "X-Amzn-Errortype": {a.code}}
 	body := `{"__type": "` + a.code + `", "message": "` + a.message + `", "Message": "` + a.message + `"}`
 	return &http.Response{StatusCode: http.StatusBadRequest, Header: header, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// The delay queue wraps a message. The largest message for an instance is therefore smaller than SQS's limit.
+func TestTheDelayQueueTakesWhatSQSTakes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		body := func(bytes int) []byte { return []byte(`{"x":"` + strings.Repeat("x", bytes-len(`{"x":""}`)) + `"}`) }
+		due := time.Now().Add(time.Minute)
+		const wrapping = len(`{"at":"2000-01-01T00:01:00Z","to":"signup/ada","body":,"deduplication_id":"d"}`)
+		largest := durable.Message{To: ada, Body: body(1<<20 - wrapping), DeduplicationID: "d"}
+		if err := f.delays.Schedule(t.Context(), due, largest); err != nil {
+			t.Fatal(err)
+		}
+		err := f.delays.Schedule(t.Context(), due, durable.Message{To: ada, Body: body(1<<20 - wrapping + 1), DeduplicationID: "d"})
+		if !errors.Is(err, durable.ErrRefused) || !strings.Contains(err.Error(), "shorter than 1048576 bytes") {
+			t.Errorf("one byte more: got %v, want ErrRefused with the limit", err)
+		}
+		f.poll(time.Hour)
+		if diff := cmp.Diff([]sent{{due, largest}}, f.sent); diff != "" {
+			t.Errorf("sent (-want +got):\n%.1000s", diff)
+		}
+	})
 }
 
 func TestPermanentErrorsAreDistinguishedFromTransientOnes(t *testing.T) {

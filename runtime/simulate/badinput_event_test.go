@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/producer"
 )
 
 // end is the expected result of a bad message.
@@ -71,6 +72,11 @@ func runBadMessages(t *testing.T, rows []badMessage) {
 			inProbeWorld(t, func(w *world, log *lines) { row.run(w, log) })
 		})
 	}
+}
+
+// ofBytes returns an event of the given size.
+func ofBytes(bytes int, head, tail string) string {
+	return head + strings.Repeat("x", bytes-len(head)-len(tail)) + tail
 }
 
 func (row badMessage) run(w *world, log *lines) {
@@ -253,7 +259,8 @@ func TestBadPayloads(t *testing.T) {
 		{name: "number of 40 digits", body: `{"type": "keep", "value": ` + strings.Repeat("1234567890", 4) + `}`, want: parked(`committing probe/1 at revision 2 in table settle: the record cannot be stored: context.kept: DynamoDB holds numbers of at most 38 digits between 1e-130 and 1e126, got 1234567890123456789012345678901234567890: keep it as a string`)},
 		{name: "huge number", body: `{"type": "keep", "value": 1e400}`, want: parked(`committing probe/1 at revision 2 in table settle: the record cannot be stored: context.kept: DynamoDB holds numbers of at most 38 digits between 1e-130 and 1e126, got 1e400: keep it as a string`)},
 		{name: "nested deeper than an item", body: `{"type": "keep", "value": ` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, want: parked(`committing probe/1 at revision 2 in table settle: the record cannot be stored: context.kept[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0]: expected at most 32 nested lists and maps, got more: flatten it`)},
-		{name: "larger than an item", body: `{"type": "keep", "value": "` + strings.Repeat("x", 300<<10) + `"}`, want: parked(`storing probe/1: the item would have 307333 bytes, the limit is 262144: keep less in the context`)},
+		{name: "larger than an item", body: ofBytes(producer.EventBytesMax, `{"type": "keep", "value": "`, `"}`), want: parked(`storing probe/1: the item would have 1040488 bytes, the limit is 262144: keep less in the context`)},
+		{name: "larger than an item, but kept in part", body: ofBytes(producer.EventBytesMax, `{"type": "note", "text": "a part", "more": "`, `"}`), want: applied("a part")},
 		{name: "snapshot grows too large", body: `{"type": "grow"}`, want: parked(`storing probe/1: the item would have 307333 bytes, the limit is 262144: keep less in the context`)},
 		{name: "action fails", body: `{"type": "fail"}`, want: parkedAfter(3, `chart probe, state "idle", event "fail": action fail: the printer is out of paper; fix the chart, then send the event again`)},
 		{name: "action panics", body: `{"type": "crash"}`, want: parkedAfter(3, `chart probe, state "idle", event "crash": action crash: panic: a value of the type string; fix the chart, then send the event again`)},

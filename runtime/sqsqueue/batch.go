@@ -78,7 +78,7 @@ func entryOf(ctx context.Context, i int, message durable.Message) types.SendMess
 		MessageGroupId:         aws.String(message.To.String()),
 		MessageDeduplicationId: &message.DeduplicationID,
 
-		MessageAttributes:       traceAttributes(ctx, olderMessageBytesMax-len(body)),
+		MessageAttributes:       traceAttributes(ctx, len(body)),
 		MessageSystemAttributes: traceSystemAttributes(ctx),
 	}
 }

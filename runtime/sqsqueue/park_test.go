@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -116,6 +118,27 @@ func TestParkAcceptsAnyBodyThatSQSCanDeliver(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTheLargestEventKeepsEveryAttribute sends and parks the largest event that a producer accepts. The redrive of a
+// parked message needs its source queue and its sequence number.
+func TestTheLargestEventKeepsEveryAttribute(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	body := []byte(strings.Repeat("x", producer.EventBytesMax))
+	_, err := f.queue.Send(durable.WithTrace(t.Context(), trace), durable.Message{To: ada, Body: body, DeduplicationID: "d"})
+	must(t, err)
+	delivery, err := sqsqueue.Decode(f.received(f.url))
+	must(t, err)
+	if delivery.Trace != trace {
+		t.Errorf("got the trace %+v, want %+v", delivery.Trace, trace)
+	}
+	delivery.ParkedFrom = instances.Place{Queue: strings.Repeat("q", 200), SequenceNumber: strings.Repeat("9", 41)}
+	f.park(delivery, strings.Repeat("r", sqsqueue.ReasonBytesMax))
+	parked := f.receive(f.deadLetterURL)
+	if attributes := show(parked[0]); len(*parked[0].Body) != len(body) || len(attributes) != 6 || attributes["reason"] != "String "+strings.Repeat("r", sqsqueue.ReasonBytesMax) {
+		t.Errorf("parked %d bytes with %d attributes, want %d with 6 and the whole reason", len(*parked[0].Body), len(attributes), len(body))
 	}
 }
 

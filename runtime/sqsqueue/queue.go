@@ -62,7 +62,7 @@ func (q *Queue) Enqueue(ctx context.Context, message durable.Message) (messageID
 		MessageGroupId:         aws.String(message.To.String()),
 		MessageDeduplicationId: &message.DeduplicationID,
 
-		MessageAttributes:       traceAttributes(ctx, olderMessageBytesMax-len(body)),
+		MessageAttributes:       traceAttributes(ctx, len(body)),
 		MessageSystemAttributes: traceSystemAttributes(ctx),
 	})
 	if err != nil {

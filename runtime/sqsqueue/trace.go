@@ -38,10 +38,15 @@ func traceOf(message events.SQSMessage) (trace durable.Trace) {
 }
 
 // traceAttributes returns the message attributes that propagate the trace of ctx. It returns nil if ctx has no trace,
-// or if the message has no room for it.
-func traceAttributes(ctx context.Context, room int) map[string]types.MessageAttributeValue {
+// or if a message with a body of bodyBytes has no room for it. A trace must not make a message longer than
+// olderMessageBytesMax if its body is not: the queue may still have that limit.
+func traceAttributes(ctx context.Context, bodyBytes int) map[string]types.MessageAttributeValue {
 	trace := durable.TraceOf(ctx)
-	if trace.Parent == "" || len(AttrTraceparent)+len("String")+len(trace.Parent) > room {
+	bytesMax := MessageBytesMax
+	if bodyBytes <= olderMessageBytesMax {
+		bytesMax = olderMessageBytesMax
+	}
+	if trace.Parent == "" || bodyBytes+len(AttrTraceparent)+len("String")+len(trace.Parent) > bytesMax {
 		return nil
 	}
 	return map[string]types.MessageAttributeValue{AttrTraceparent: {DataType: aws.String("String"), StringValue: aws.String(trace.Parent)}}

@@ -166,7 +166,7 @@ func (c *sendCommand) payload(ctx context.Context, s *session) (map[string]json.
 		}
 	}
 	if len(text) > producer.EventBytesMax {
-		return nil, fmt.Errorf("%w: expected an event of at most %d bytes, got a larger payload", errRefused, producer.EventBytesMax)
+		return nil, fmt.Errorf("%w: expected an event of at most %d bytes, got a larger payload: store the data elsewhere and send a reference", errRefused, producer.EventBytesMax)
 	}
 	var payload map[string]json.RawMessage
 	if err := json.Unmarshal(text, &payload); err != nil || payload == nil {

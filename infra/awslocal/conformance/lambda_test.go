@@ -8,12 +8,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/settle-run/settle/infra/awslocal"
 )
@@ -21,6 +23,7 @@ import (
 var lambdaBehaviours = []behaviour{
 	{name: "esm_fifo_partial", test: esmFIFOPartial, promise: "With ReportBatchItemFailures, the records that the function names are redelivered after their visibility timeout. The others are deleted."},
 	{name: "poller", test: poller, promise: "A function receives up to ten messages in the queue's order, of several groups, with one invocation per group in flight. If it fails or times out, the whole batch is redelivered one visibility timeout after it was received."},
+	{name: "esm_payload_limit", test: esmPayloadLimit, promise: "A batch has at most 6 MB as the function's payload. The other messages follow in order, in the next batches."},
 	{name: "bootstrap", test: bootstrap, processes: true, promise: "An executable for provided.al2023 runs unchanged. One process serves successive invocations through the Runtime API: next, response, error and the deadline header."},
 }
 
@@ -29,8 +32,22 @@ type function struct {
 	start time.Time
 	do    func(ctx context.Context, invocation int, event events.SQSEvent) (any, error)
 
-	mu    sync.Mutex
-	calls []string // each call as "<seconds>s [bodies]"
+	mu              sync.Mutex
+	calls           []string // each call as "<seconds>s [bodies]", with at most 3 characters of each body
+	payloadBytesMax int      // the size of the largest payload
+}
+
+// measured is a handler of the function that records the size of its payloads.
+type measured struct {
+	lambda.Handler
+	f *function
+}
+
+func (m measured) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	m.f.mu.Lock()
+	m.f.payloadBytesMax = max(m.f.payloadBytesMax, len(payload))
+	m.f.mu.Unlock()
+	return m.Handler.Invoke(ctx, payload)
 }
 
 // feed polls q for a function until the test ends.
@@ -41,7 +58,7 @@ func (w *world) feed(t *testing.T, q queue, source awslocal.EventSource, do func
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- w.cloud.Poll(ctx, source, func() awslocal.Invoker { return lambda.NewHandler(f.handle) })
+		done <- w.cloud.Poll(ctx, source, func() awslocal.Invoker { return measured{lambda.NewHandler(f.handle), f} })
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -55,7 +72,7 @@ func (w *world) feed(t *testing.T, q queue, source awslocal.EventSource, do func
 func (f *function) handle(ctx context.Context, event events.SQSEvent) (any, error) {
 	var bodies []string
 	for _, r := range event.Records {
-		bodies = append(bodies, r.Body)
+		bodies = append(bodies, fmt.Sprintf("%.3s", r.Body))
 	}
 	f.mu.Lock()
 	f.calls = append(f.calls, fmt.Sprint(time.Since(f.start), " ", bodies))
@@ -121,6 +138,27 @@ func poller(t *testing.T, w *world) {
 		f.wantCalls(t, what, "0s [a1 a2 b1]", "1m0s [a1 a2 b1]")
 		q.wantCounts(0, 0, 0)
 	}
+}
+
+// esmPayloadLimit sends messages of 1 MiB. In JSON, a message of quotation marks has 2 MiB.
+func esmPayloadLimit(t *testing.T, w *world) {
+	q := w.fifo(t, nil)
+	for _, name := range []string{"a0.", "a1.", "a2.", "a3.", "a4.", "a5.", `b0"`, `b1"`, `b2"`, `b3"`} {
+		in := q.message(name[:1], name+strings.Repeat(name[2:], 1<<20-len(name)))
+		in.MessageDeduplicationId = aws.String(name[:2])
+		_, err := w.sqs.SendMessage(t.Context(), in)
+		must(t, "SendMessage", err)
+	}
+	f := w.feed(t, q, awslocal.EventSource{Concurrency: 1}, func(context.Context, int, events.SQSEvent) (any, error) {
+		time.Sleep(time.Second)
+		return nil, nil
+	})
+	time.Sleep(time.Minute)
+	f.wantCalls(t, "batches", `0s [a0. a1. a2. a3. a4.]`, `1s [a5. b0" b1"]`, `2s [b2" b3"]`)
+	if limit := 6 << 20; f.payloadBytesMax > limit {
+		t.Fatalf("a payload has %d bytes, want at most %d", f.payloadBytesMax, limit)
+	}
+	q.wantCounts(0, 0, 0)
 }
 
 // functionTimeoutMax is Lambda's maximum timeout. Even on a slow machine, the functions of these tests do not reach

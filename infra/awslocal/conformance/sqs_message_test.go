@@ -121,6 +121,14 @@ func sizeLimit(t *testing.T, w *world) {
 	wantCode(t, "1 MiB with attributes", send(limit-2, map[string]types.MessageAttributeValue{
 		"a": {DataType: aws.String("String"), StringValue: aws.String("x")}}), "InvalidParameterValue")
 	wantBodies(t, q.receive())
+
+	batch := entries("a", 2)
+	for more, code := range []string{"", "BatchRequestTooLong"} {
+		batch[0].MessageBody, batch[1].MessageBody = aws.String(strings.Repeat("x", limit/2)), aws.String(strings.Repeat("x", limit/2+more))
+		_, err := w.sqs.SendMessageBatch(t.Context(), &sqs.SendMessageBatchInput{QueueUrl: &q.url, Entries: batch})
+		want(t, fmt.Sprint("a batch of 1 MiB and ", more, " bytes"), code, errorCode(err))
+	}
+	q.wantCounts(2, 0, 0)
 }
 
 // entries returns a batch of n messages of a group.

@@ -47,7 +47,7 @@ var sqsBehaviours = []behaviour{
 	{name: "set_attributes", test: setAttributes, promise: "A changed VisibilityTimeout applies to later receives, not to messages in flight."},
 	{name: "queue_delay", test: queueDelay, promise: "The queue's DelaySeconds delays each message, also on FIFO queues."},
 	{name: "purge_delete_queue", test: purgeDeleteQueue, promise: "PurgeQueue deletes all messages, at most once a minute. DeleteQueue deletes the queue. Its name is free again after a minute."},
-	{name: "size_limit", test: sizeLimit, connection: true, promise: "A message may have at most 1 MiB, attributes included."},
+	{name: "size_limit", test: sizeLimit, connection: true, promise: "A message may have at most 1 MiB, attributes included. The messages of a batch may have 1 MiB together."},
 	{name: "receive_attempt_id", test: receiveAttemptID, promise: "A receive repeated with its ReceiveRequestAttemptId returns the same messages and does not count as another receive."},
 	{name: "list_tags", test: listTags, promise: "ListQueues finds queues by prefix, page by page. Tags are set, removed and listed."},
 	{name: "standard_delay", test: standardDelay, promise: "A message on a standard queue can have its own delay of 0 to 900 s. There is neither order nor a group lock."},

@@ -2,7 +2,9 @@ package sqs
 
 import (
 	"cmp"
+	"encoding/base64"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -54,7 +56,7 @@ func (m *Model) ReceiveMessage(now time.Time, in *ReceiveMessageInput) (ReceiveM
 
 	taken, again := q.retry(now, in.ReceiveRequestAttemptId, params.visibility)
 	if !again {
-		taken = m.take(now, q, params.count, params.visibility)
+		taken = m.take(now, q, params)
 		q.remember(now, in.ReceiveRequestAttemptId, taken)
 	}
 	out := ReceiveMessageOutput{Wait: params.wait}
@@ -67,12 +69,13 @@ func (m *Model) ReceiveMessage(now time.Time, in *ReceiveMessageInput) (ReceiveM
 // receiving holds the validated parameters of a receive.
 type receiving struct {
 	count            int
+	payloadBytesMax  int
 	visibility, wait time.Duration
 	systemAttributes []string
 }
 
 func receiveParams(q *queue, in *ReceiveMessageInput) (receiving, *wire.Error) {
-	p := receiving{count: 1, visibility: q.settings.visibility, wait: q.settings.receiveWait,
+	p := receiving{count: 1, payloadBytesMax: cmp.Or(in.PayloadBytesMax, math.MaxInt), visibility: q.settings.visibility, wait: q.settings.receiveWait,
 		systemAttributes: slices.Concat(in.AttributeNames, in.MessageSystemAttributeNames)}
 	if n := in.MaxNumberOfMessages; n != nil {
 		if *n < 1 || *n > BatchEntriesMax {
@@ -120,11 +123,12 @@ func checkVisibility(seconds int) *wire.Error {
 	return nil
 }
 
-// take puts up to `count` messages in flight. Messages that have reached their receive limit move to the dead-letter
-// queue instead.
-func (m *Model) take(now time.Time, q *queue, count int, visibility time.Duration) []*message {
+// take puts up to p.count messages in flight, but no message that exceeds p.payloadBytesMax together with the messages
+// before it. Messages that have reached their receive limit move to the dead-letter queue instead.
+func (m *Model) take(now time.Time, q *queue, p receiving) []*message {
 	var taken []*message
-	count = min(count, inFlightMax-q.inFlight)
+	size := 0
+	count := min(p.count, inFlightMax-q.inFlight)
 	for len(taken) < count {
 		g, ok := q.available()
 		if !ok {
@@ -135,13 +139,17 @@ func (m *Model) take(now time.Time, q *queue, count int, visibility time.Duratio
 			if dlq := m.deadLetterQueue(q, msg); dlq != nil {
 				m.redrive(now, q, msg, dlq)
 			} else {
+				if size += payloadBytes(msg); size > p.payloadBytesMax && len(taken) > 0 {
+					count = len(taken)
+					break
+				}
 				msg.receives++
 				msg.receivesHere++
 				msg.receivedAt = now
 				if msg.firstReceivedAt.IsZero() {
 					msg.firstReceivedAt = now
 				}
-				q.hide(msg, now.Add(visibility))
+				q.hide(msg, now.Add(p.visibility))
 				taken = append(taken, msg)
 			}
 			msg = next
@@ -149,6 +157,34 @@ func (m *Model) take(now time.Time, q *queue, count int, visibility time.Duratio
 	}
 	slices.SortFunc(taken, func(a, b *message) int { return cmp.Compare(a.sequence, b.sequence) })
 	return taken
+}
+
+// payloadBytes returns the most bytes that a message may have as a record in a function's payload.
+func payloadBytes(msg *message) int {
+	const recordBytesMax, attributeBytesMax = 2 << 10, 256 // everything else in a record and in an attribute
+	size := recordBytesMax + jsonBytes(msg.body) + jsonBytes(msg.trace)
+	for name, a := range msg.attributes {
+		size += attributeBytesMax + len(name) + len(a.DataType) + base64.StdEncoding.EncodedLen(len(a.BinaryValue))
+		if a.StringValue != nil {
+			size += jsonBytes(*a.StringValue)
+		}
+	}
+	return size
+}
+
+// jsonBytes returns the size of a text of a message as a JSON string, in the encoding of package wire. SQS refuses the
+// other characters that JSON escapes.
+func jsonBytes(s string) int {
+	size := len(`""`) + len(s)
+	for _, r := range s {
+		switch r {
+		case '"', '\\', '\t', '\n', '\r':
+			size++
+		case '\u2028', '\u2029':
+			size += len(`\u2028`) - len("\u2028")
+		}
+	}
+	return size
 }
 
 // remember stores the messages that a receive with an attempt ID has taken.
