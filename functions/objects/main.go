@@ -11,7 +11,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
@@ -31,7 +30,7 @@ const machine = "upload"
 const parkedGroup = machine + "/unnamed"
 
 func newHandler(p *host.Process, _ *durable.Machines) (any, error) {
-	queue := sqsqueue.New(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)
+	queue := p.Queue()
 	sender := p.Telemetry.Sender(queue)
 	// After an error, Lambda invokes the function again, because EventBridge invokes it asynchronously.
 	return func(ctx context.Context, created json.RawMessage) error {

@@ -141,8 +141,8 @@ func (t *turn) holdEarly(d Delivery) error {
 // beginLaneMove drafts the beginning of a move, or the end of one that has not ended if the target is the present lane.
 func (t *turn) beginLaneMove(op instances.Operation) error {
 	record := &t.draft.Record
-	if !laneName(op.Lane) {
-		return fmt.Errorf("expected the name of a lane (%s), got %q", laneNameForm, op.Lane)
+	if !instances.IsLane(op.Lane) {
+		return fmt.Errorf("expected the name of a lane (%s), got %q", instances.LaneForm, op.Lane)
 	}
 	if record.Moving = nil; op.Lane != record.HomeLane() {
 		record.Moving = &instances.LaneMove{Lane: op.Lane, Number: record.Revision + 1}
@@ -206,13 +206,4 @@ func (t *turn) againLaneChange(d Delivery) {
 		t.askLaneChange()
 	}
 	t.pass(d)
-}
-
-// laneNameForm describes the names of lanes.
-const laneNameForm = "1 to 32 of the characters a-z, 0-9 and -"
-
-// laneName reports whether a lane may have the name.
-func laneName(name string) bool {
-	isOther := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' }
-	return name != "" && len(name) <= 32 && !slices.ContainsFunc([]rune(name), isOther)
 }

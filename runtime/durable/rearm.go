@@ -99,7 +99,9 @@ func onNewQueue(record instances.Record, queue string) instances.Record {
 	record.RecentEvents = without(record.RecentEvents, func(known string) bool {
 		return strings.HasPrefix(known, appliedAt(instances.Place{Queue: queue}))
 	})
-	record.Outbox = without(record.Outbox, func(effect statechart.Effect) bool { return effect.Kind == parkDelivery || effect.Kind == forwardDelivery || effect.Kind == endLaneMove })
+	record.Outbox = without(record.Outbox, func(effect statechart.Effect) bool {
+		return effect.Kind == parkDelivery || effect.Kind == forwardDelivery || effect.Kind == endLaneMove
+	})
 	var sends []instances.LastSend
 	for _, earlier := range slices.Sorted(maps.Keys(record.LastSends)) {
 		for _, send := range record.LastSends[earlier] {

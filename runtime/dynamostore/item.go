@@ -1,6 +1,7 @@
 package dynamostore
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,6 +32,9 @@ const (
 	attrKept         = "kept"
 	attrForgotten    = "forgotten"
 	attrWatermark    = "watermark"
+	attrLane         = "lane"
+	attrMoving       = "moving"
+	attrForwarded    = "forwarded"
 	attrRecentEvents = "recent_events"
 	attrLastSends    = "last_sends"
 	attrHistory      = "history"
@@ -63,6 +67,9 @@ func encodeItem(record instances.Record) (map[string]types.AttributeValue, error
 	}
 	if record.Status != "" {
 		item[attrStatus] = text(string(record.Status))
+	}
+	if record.Lane != "" {
+		item[attrLane] = text(record.Lane)
 	}
 	if !record.CreatedAt.IsZero() {
 		item[attrCreatedAt] = text(formatTime(record.CreatedAt))
@@ -98,6 +105,8 @@ func encodeItem(record instances.Record) (map[string]types.AttributeValue, error
 	}{
 		{attrState, len(record.State) == 0, record.State},
 		{attrWatermark, len(record.Watermark) == 0, record.Watermark},
+		{attrMoving, record.Moving == nil, record.Moving},
+		{attrForwarded, len(record.Forwarded) == 0, record.Forwarded},
 		{attrRecentEvents, len(record.RecentEvents) == 0, record.RecentEvents},
 		{attrLastSends, len(record.LastSends) == 0, record.LastSends},
 		{attrHistory, len(record.History) == 0, record.History},
@@ -142,6 +151,7 @@ func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 		Instance:  id,
 		Revision:  r.integer(attrRevision),
 		Status:    statechart.Status(r.text(attrStatus)),
+		Lane:      r.text(attrLane),
 		CreatedAt: r.time(attrCreatedAt),
 		UpdatedAt: r.time(attrUpdatedAt),
 		Ignored:   r.integer(attrIgnored),
@@ -161,6 +171,8 @@ func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 	}
 	r.json(attrState, &record.State)
 	r.json(attrWatermark, &record.Watermark)
+	r.json(attrMoving, &record.Moving)
+	r.json(attrForwarded, &record.Forwarded)
 	r.json(attrRecentEvents, &record.RecentEvents)
 	r.json(attrLastSends, &record.LastSends)
 	r.json(attrHistory, &record.History)
@@ -179,11 +191,8 @@ func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 	if record.Revision < 1 {
 		return instances.Record{}, fmt.Errorf("attribute %q: expected a revision of at least 1, got %d", attrRevision, record.Revision)
 	}
-	for _, queue := range slices.Sorted(maps.Keys(record.Watermark)) {
-		// If this is not a sequence number, a comparison with it might count every event as applied.
-		if got := record.Watermark[queue]; got == "" || strings.Trim(got, "0123456789") != "" || len(got) > sequenceDigitsMax {
-			return instances.Record{}, fmt.Errorf("attribute %q: queue %s: expected a sequence number of 1 to %d digits, got %q", attrWatermark, queue, sequenceDigitsMax, got)
-		}
+	if err := cmp.Or(checkSequence(attrWatermark, record.Watermark), checkSequence(attrForwarded, record.Forwarded)); err != nil {
+		return instances.Record{}, err
 	}
 	if record.CreatedAt.IsZero() {
 		// Without this time, the instance's timers would be mistaken for the timers of an earlier instance of the same
@@ -192,6 +201,17 @@ func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 	}
 	record.Snapshot, err = snapshotOf(item)
 	return record, err
+}
+
+// checkSequence checks the sequence numbers of queues. If a value is not a sequence number, a comparison with it might
+// count every event as applied.
+func checkSequence(attribute string, numbers map[string]string) error {
+	for _, queue := range slices.Sorted(maps.Keys(numbers)) {
+		if got := numbers[queue]; got == "" || strings.Trim(got, "0123456789") != "" || len(got) > sequenceDigitsMax {
+			return fmt.Errorf("attribute %q: queue %s: expected a sequence number of 1 to %d digits, got %q", attribute, queue, sequenceDigitsMax, got)
+		}
+	}
+	return nil
 }
 
 // reader reads typed attributes and keeps the first error. A missing attribute reads as the zero value.

@@ -105,7 +105,6 @@ func Executions() Function {
 
 // newConsumer returns the handler of the FIFO queue, which applies events to instances.
 func newConsumer(p *Process, machines *durable.Machines) (any, error) {
-	client := sqs.NewFromConfig(p.RuntimeAWS())
 	delays, scheduled, err := newTimers(p)
 	if err != nil {
 		return nil, err
@@ -120,9 +119,11 @@ func newConsumer(p *Process, machines *durable.Machines) (any, error) {
 		return nil, err
 	}
 	loop, err := durable.New(machines, durable.Ports{
-		Store: newStore(p), Queue: sqsqueue.New(client, p.Settings.QueueURL, p.Settings.DeadLetterQueueURL), Timers: timers,
-		Tokens: sfncallback.New(states), Executions: workflows, Acknowledger: sqsqueue.NewAcknowledger(client, p.Settings.QueueURL),
-	}, durable.Config{Logger: p.Logger, Observer: p.Telemetry.Observer(), Emit: newEmit(p, machines), HistoryMax: p.Settings.HistoryMax, HopsMax: p.Settings.HopsMax})
+		Store: newStore(p), Queue: p.Queue(), Timers: timers,
+		Tokens: sfncallback.New(states), Executions: workflows, Acknowledger: sqsqueue.NewAcknowledger(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.QueueURL),
+	}, durable.Config{
+		Lanes:  lanesByARN(p.Settings.Lanes),
+		Logger: p.Logger, Observer: p.Telemetry.Observer(), Emit: newEmit(p, machines), HistoryMax: p.Settings.HistoryMax, HopsMax: p.Settings.HopsMax})
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +154,7 @@ func newTimers(p *Process) (*schedule.DelayQueue, *schedule.Timers, error) {
 // newGateway returns the handler of the API.
 func newGateway(p *Process, machines *durable.Machines, parties ThirdParties) (any, error) {
 	store := dynamostore.New(dynamodb.NewFromConfig(p.RuntimeAWS()), p.Settings.Table)
-	handler, err := gateway.New(machines, sender(p), store, gateway.Config{
+	handler, err := gateway.New(machines, p.Queue(), store, gateway.Config{
 		Webhooks: parties.Webhooks, Callbacks: parties.Callbacks, BasePath: p.Settings.BasePath, Logger: p.Logger,
 	})
 	if err != nil {
@@ -162,9 +163,16 @@ func newGateway(p *Process, machines *durable.Machines, parties ThirdParties) (a
 	return gateway.Lambda(p.Telemetry.HTTP(handler)), nil
 }
 
-// sender returns the FIFO queue for functions that only send events.
-func sender(p *Process) *sqsqueue.Queue {
-	return sqsqueue.New(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.QueueURL, "")
+// lanesByARN returns durable.Config.Lanes.
+func lanesByARN(arns map[string]string) map[string]string {
+	if len(arns) == 0 {
+		return nil
+	}
+	byARN := map[string]string{}
+	for lane, arn := range arns {
+		byARN[arn] = lane
+	}
+	return byARN
 }
 
 // newDelay returns the handler of the delay queue.
@@ -173,7 +181,7 @@ func newDelay(p *Process, _ *durable.Machines) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	forwarder := schedule.NewForwarder(delays, timers, p.Telemetry.Sender(sender(p)))
+	forwarder := schedule.NewForwarder(delays, timers, p.Telemetry.Sender(p.Queue()))
 	return p.Telemetry.Each(sqsqueue.EachHandler(p.Logger, func(ctx context.Context, body string) error {
 		err := forwarder.Forward(ctx, body)
 		if errors.Is(err, schedule.ErrNotDelayed) {
@@ -186,11 +194,11 @@ func newDelay(p *Process, _ *durable.Machines) (any, error) {
 
 // newExecutions returns the handler of the queue for ends of executions.
 func newExecutions(p *Process, _ *durable.Machines) (any, error) {
-	forwarder := sfncallback.NewForwarder(sfn.NewFromConfig(p.RuntimeAWS()), p.Telemetry.Sender(sender(p)), p.Logger)
+	forwarder := sfncallback.NewForwarder(sfn.NewFromConfig(p.RuntimeAWS()), p.Telemetry.Sender(p.Queue()), p.Logger)
 	return p.Telemetry.Each(sqsqueue.EachHandler(p.Logger, forwarder.Forward)), nil
 }
 
 // newTokenTask returns the handler of Step Functions tasks.
 func newTokenTask(p *Process, machines *durable.Machines) (any, error) {
-	return sqsqueue.TaskHandler(machines, p.Telemetry.Sender(sender(p))), nil
+	return sqsqueue.TaskHandler(machines, p.Telemetry.Sender(p.Queue())), nil
 }

@@ -16,11 +16,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host/internal/otlp"
 	"github.com/settle-run/settle/runtime/host/internal/telemetry"
+	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
 // Process contains everything from which a function builds its machines and its handler.
@@ -179,4 +181,10 @@ func (p *Process) RuntimeAWS() aws.Config {
 		config.HTTPClient = client.WithTimeout(AttemptTimeout)
 	}
 	return config
+}
+
+// Queue returns the FIFO queue, with its lanes.
+func (p *Process) Queue() *sqsqueue.Queue {
+	queue := sqsqueue.New(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)
+	return queue.WithLanes(p.Settings.Lanes, p.Settings.LaneRules.Lane)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"net/url"
 	"regexp"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/lanes"
 )
 
 // The environment variables of the functions. An empty variable counts as unset.
@@ -25,6 +28,11 @@ const (
 	TableIndex = "SETTLE_TABLE_INDEX"
 	// QueueURL is the URL of the FIFO queue.
 	QueueURL = "SETTLE_QUEUE_URL"
+	// Lanes are the lanes besides the main one, which is QueueURL, as pairs of name and queue ARN, separated by commas,
+	// such as bulk=arn:aws:sqs:eu-central-1:123456789012:bulk.fifo. LaneRules assign new instances to lanes:
+	// see lanes.ParseRules.
+	Lanes     = "SETTLE_LANES"
+	LaneRules = "SETTLE_LANE_RULES"
 	// DeadLetterQueueURL is the URL of the FIFO queue's FIFO dead-letter queue.
 	DeadLetterQueueURL = "SETTLE_DEAD_LETTER_QUEUE_URL"
 	// DelayQueueURL is the URL of the standard queue for timers.
@@ -79,9 +87,12 @@ const ChainHopsMax = 1_000_000
 
 // Settings are the values of the environment variables.
 type Settings struct {
-	Table                   string
-	TableIndex              bool
-	QueueURL                string
+	Table      string
+	TableIndex bool
+	QueueURL   string
+	// Lanes maps the name of each lane besides the main one to the ARN of its queue.
+	Lanes                   map[string]string
+	LaneRules               lanes.Rules
 	DeadLetterQueueURL      string
 	DelayQueueURL           string
 	DelayQueueARN           string
@@ -125,6 +136,8 @@ func readSettings(r *Env) Settings {
 		TracesEndpoint:          r.endpoint(TracesEndpoint),
 		TracesHeaders:           r.headers(TracesHeaders),
 	}
+	settings.Lanes = r.lanes(Lanes)
+	settings.LaneRules = r.laneRules(LaneRules, settings.Lanes)
 	settings.HistoryMax, settings.HopsMax = r.countTo(HistoryMax, HistoryTransitionsMax), r.countTo(HopsMax, ChainHopsMax)
 	if (settings.DelayQueueARN == "") != (settings.SchedulerRoleARN == "") {
 		r.Wrong(DelayQueueARN+" and "+SchedulerRoleARN, "both or neither", "one")
@@ -228,6 +241,35 @@ var busName = regexp.MustCompile(`^(arn:[\w-]+:events:[a-z0-9-]+:\d{12}:event-bu
 
 func (r *Env) bus(name string) string {
 	return r.checked(name, "the name or the ARN of an event bus, such as orders or arn:aws:events:eu-central-1:123456789012:event-bus/orders", busName.MatchString)
+}
+
+// lanes reads a list of name=ARN pairs of FIFO queues.
+func (r *Env) lanes(name string) map[string]string {
+	value := r.Text(name, "lanes")
+	if value == "" {
+		return nil
+	}
+	arns := map[string]string{}
+	for entry := range strings.SplitSeq(value, ",") {
+		lane, arn, _ := strings.Cut(strings.TrimSpace(entry), "=")
+		if parts := strings.Split(arn, ":"); !instances.IsLane(lane) || lane == instances.MainLane || len(parts) != 6 || parts[0] != "arn" || parts[2] != "sqs" || !strings.HasSuffix(arn, ".fifo") {
+			r.Wrong(name, "lanes with the ARNs of their FIFO queues, such as bulk=arn:aws:sqs:eu-central-1:123456789012:bulk.fifo, separated by commas; a name has "+instances.LaneForm+" and is not "+instances.MainLane, strconv.Quote(entry))
+		}
+		if _, twice := arns[lane]; twice {
+			r.Wrong(name, "each lane once", strconv.Quote(lane)+" twice")
+		}
+		arns[lane] = arn
+	}
+	return arns
+}
+
+// laneRules reads the rules that assign instances to lanes.
+func (r *Env) laneRules(name string, known map[string]string) lanes.Rules {
+	rules, err := lanes.ParseRules(r.Text(name, "rules"), slices.Sorted(maps.Keys(known)))
+	if err != nil {
+		r.Problem(fmt.Errorf("environment variable %s: %w", name, err))
+	}
+	return rules
 }
 
 // workflows reads a list of name=ARN pairs of state machines.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/settle-run/settle/runtime/internal/readjson"
@@ -80,6 +81,14 @@ const MainLane = "main"
 
 // HomeLane returns the lane of the instance.
 func (r Record) HomeLane() string { return cmp.Or(r.Lane, MainLane) }
+
+// LaneForm describes the names of lanes.
+const LaneForm = "1 to 32 of the characters a-z, 0-9 and -"
+
+// IsLane reports whether a lane may have the name.
+func IsLane(name string) bool {
+	return name != "" && len(name) <= 32 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
 
 // LaneMove is a move to another lane. It ends when the instance's own lane delivers a message with the Number.
 type LaneMove struct {

@@ -25,6 +25,7 @@ type delayed struct {
 	Body json.RawMessage `json:"body"`
 	// DeduplicationID is the message's deduplication ID in the FIFO queue.
 	DeduplicationID string `json:"deduplication_id"`
+	Lane            string `json:"lane,omitempty"`
 	// Traceparent and AWSTrace are the trace of the message. They are in the body, because a schedule cannot set
 	// attributes of its message.
 	Traceparent string `json:"traceparent,omitempty"`
@@ -35,7 +36,7 @@ type delayed struct {
 func delay(ctx context.Context, at time.Time, message durable.Message) delayed {
 	trace := durable.TraceOf(ctx)
 	return delayed{
-		At: at, To: message.To.String(), Body: message.Body, DeduplicationID: message.DeduplicationID,
+		At: at, To: message.To.String(), Body: message.Body, DeduplicationID: message.DeduplicationID, Lane: message.Lane,
 		Traceparent: trace.Parent, AWSTrace: trace.AWS,
 	}
 }
@@ -98,7 +99,7 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 		}
 		return f.delays.put(ctx, message)
 	}
-	_, err = f.sender.Send(ctx, durable.Message{To: to, Body: message.Body, DeduplicationID: message.DeduplicationID})
+	_, err = f.sender.Send(ctx, durable.Message{To: to, Body: message.Body, DeduplicationID: message.DeduplicationID, Lane: message.Lane})
 	if err != nil {
 		return fmt.Errorf("forwarding a message that was due at %s: %w", message.At.Format(time.RFC3339Nano), err)
 	}
@@ -112,7 +113,7 @@ func Read(body string) (durable.Message, error) {
 	if err != nil {
 		return durable.Message{}, err
 	}
-	return durable.Message{To: to, Body: message.Body, DeduplicationID: message.DeduplicationID}, nil
+	return durable.Message{To: to, Body: message.Body, DeduplicationID: message.DeduplicationID, Lane: message.Lane}, nil
 }
 
 // decode reads a body that `put` or EventBridge Scheduler has written.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -33,10 +35,19 @@ func (q *Queue) SendBatch(ctx context.Context, messages []durable.Message) []err
 		}
 		return errs
 	}
-	entries := make([]types.SendMessageBatchRequestEntry, len(messages))
+	byURL := map[string][]types.SendMessageBatchRequestEntry{}
 	for i, message := range messages {
-		entries[i] = entryOf(ctx, i, message)
+		url := q.urlFor(message.To, message.Lane)
+		byURL[url] = append(byURL[url], entryOf(ctx, i, message))
 	}
+	for _, url := range slices.Sorted(maps.Keys(byURL)) {
+		q.sendAll(ctx, url, byURL[url], messages, errs)
+	}
+	return errs
+}
+
+// sendAll sends entries to one queue, in one request or in several, and sets the errors of their messages.
+func (q *Queue) sendAll(ctx context.Context, url string, entries []types.SendMessageBatchRequestEntry, messages []durable.Message, errs []error) {
 	for start := 0; start < len(entries); {
 		end := start + 1
 		for size := entryBytes(entries[start]); end < len(entries); end++ {
@@ -44,14 +55,20 @@ func (q *Queue) SendBatch(ctx context.Context, messages []durable.Message) []err
 				break
 			}
 		}
-		if end == start+1 || !q.sendEntries(ctx, entries[start:end], messages, errs) {
-			for i := start; i < end; i++ {
+		if end == start+1 || !q.sendEntries(ctx, url, entries[start:end], messages, errs) {
+			for _, entry := range entries[start:end] {
+				i := indexOf(entry)
 				_, errs[i] = q.Send(ctx, messages[i])
 			}
 		}
 		start = end
 	}
-	return errs
+}
+
+// indexOf returns the position of the entry's message: entryOf made the ID from it.
+func indexOf(entry types.SendMessageBatchRequestEntry) int {
+	i, _ := strconv.Atoi(aws.ToString(entry.Id))
+	return i
 }
 
 // checkBatch returns an error if the messages cannot be sent as a batch.
@@ -93,10 +110,10 @@ func entryBytes(entry types.SendMessageBatchRequestEntry) int {
 	return size
 }
 
-// sendEntries sends entries in one request and sets the errors of their messages. It returns false if SQS refuses the
+// sendEntries sends entries to one queue in one request and sets the errors of their messages. It returns false if SQS refuses the
 // request as a whole: nothing was sent, and the response does not name the message at fault.
-func (q *Queue) sendEntries(ctx context.Context, entries []types.SendMessageBatchRequestEntry, messages []durable.Message, errs []error) bool {
-	output, err := q.client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &q.url, Entries: entries})
+func (q *Queue) sendEntries(ctx context.Context, url string, entries []types.SendMessageBatchRequestEntry, messages []durable.Message, errs []error) bool {
+	output, err := q.client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &url, Entries: entries})
 	var tooLong *types.BatchRequestTooLong
 	if err != nil {
 		if err = classify(err); errors.As(err, &tooLong) || errors.Is(err, ErrRefused) {
@@ -114,13 +131,12 @@ func (q *Queue) sendEntries(ctx context.Context, entries []types.SendMessageBatc
 		outcomes[aws.ToString(failed.Id)] = classify(entryError(failed))
 	}
 	for _, entry := range entries {
-		id := aws.ToString(entry.Id)
-		outcome, ok := outcomes[id]
+		outcome, ok := outcomes[aws.ToString(entry.Id)]
 		if !ok {
 			outcome = err
 		}
-		if i, _ := strconv.Atoi(id); outcome != nil { // entryOf made the ID from i
-			errs[i] = fmt.Errorf("sending %s to %s at %s: %w", messages[i].DeduplicationID, messages[i].To, q.url, outcome)
+		if i := indexOf(entry); outcome != nil {
+			errs[i] = fmt.Errorf("sending %s to %s at %s: %w", messages[i].DeduplicationID, messages[i].To, url, outcome)
 		}
 	}
 	return true

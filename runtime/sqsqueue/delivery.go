@@ -34,6 +34,7 @@ func Decode(message events.SQSMessage) (durable.Delivery, error) {
 	count, countErr := strconv.Atoi(attributes["ApproximateReceiveCount"])
 	sentAt, sentErr := strconv.ParseInt(attributes["SentTimestamp"], 10, 64)
 	delivery.ReceiveCount, delivery.SentAt = count, time.UnixMilli(sentAt).UTC()
+	forwarded(&delivery, message)
 	switch {
 	case delivery.Group == "" || !isDecimal(delivery.SequenceNumber):
 		return durable.Delivery{}, fmt.Errorf("%w: message %s of %s: expected the attributes MessageGroupId and SequenceNumber, got %q and %q: "+

@@ -57,7 +57,7 @@ func (q *Queue) Park(ctx context.Context, delivery durable.Delivery, reason stri
 			QueueUrl:               &q.deadLetterURL,
 			MessageBody:            &delivery.Body,
 			MessageGroupId:         &delivery.Group,
-			MessageDeduplicationId: aws.String(parkingID(delivery)),
+			MessageDeduplicationId: aws.String("parked-" + placeID(delivery)),
 			MessageAttributes:      parkingAttributes(delivery, reason, bytesMax),
 		})
 		if err == nil {
@@ -70,11 +70,11 @@ func (q *Queue) Park(ctx context.Context, delivery durable.Delivery, reason stri
 	return fmt.Errorf("parking message %s of %s at %s: %w", delivery.MessageID, delivery.Group, q.deadLetterURL, err)
 }
 
-// parkingID identifies a message in a dead-letter queue that several queues may share. The ARN is hashed because a
-// deduplication ID is limited to 128 characters.
-func parkingID(delivery durable.Delivery) string {
+// placeID identifies the message of a delivery among those of all queues. The ARN is hashed because a deduplication ID is
+// limited to 128 characters.
+func placeID(delivery durable.Delivery) string {
 	queue := sha256.Sum256([]byte(delivery.Queue))
-	return fmt.Sprintf("parked-%x-%s", queue[:8], delivery.SequenceNumber)
+	return fmt.Sprintf("%x-%s", queue[:8], delivery.SequenceNumber)
 }
 
 // parkingAttributes returns as many of the attributes as fit into a message of bytesMax bytes together with the body.

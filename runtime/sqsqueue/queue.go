@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 )
 
 // MessageBytesMax is SQS's limit for a message, body and attributes together. It also limits the sum of the messages
@@ -32,6 +33,10 @@ type Queue struct {
 	client        Client
 	url           string
 	deadLetterURL string
+	// lanes maps the name of each lane except instances.MainLane to the URL of its queue. assign returns the lane of a
+	// message that names none. Both are nil without lanes.
+	lanes  map[string]string
+	assign func(instances.ID) string
 
 	mu sync.Mutex
 	// attributes are nil until they are needed for the first time.
@@ -46,6 +51,32 @@ func New(client Client, url, deadLetterURL string) *Queue {
 	return &Queue{client: client, url: url, deadLetterURL: deadLetterURL}
 }
 
+// WithLanes returns a queue that sends each message to its lane. `arns` maps the name of each lane except
+// instances.MainLane, which is q itself, to the ARN of its queue. All queues belong to one Region. `assign` returns the
+// lane of a message that names none.
+func (q *Queue) WithLanes(arns map[string]string, assign func(instances.ID) string) *Queue {
+	if len(arns) == 0 {
+		return q
+	}
+	urls := make(map[string]string, len(arns))
+	for lane, arn := range arns {
+		urls[lane] = urlOf(q.url, arn)
+	}
+	return &Queue{client: q.client, url: q.url, deadLetterURL: q.deadLetterURL, lanes: urls, assign: assign}
+}
+
+// urlFor returns the URL of the queue for a message to an instance. An unknown lane is the main lane: a deployment has
+// removed the lane, and the consumer then accepts the instance's events from any lane.
+func (q *Queue) urlFor(to instances.ID, lane string) string {
+	if lane == "" && q.assign != nil {
+		lane = q.assign(to)
+	}
+	if url, ok := q.lanes[lane]; ok {
+		return url
+	}
+	return q.url
+}
+
 // Send sends an event to its instance's group and returns the message ID. SQS drops a second message with the same
 // DeduplicationID within five minutes. Errors wrap ErrRefused, ErrNoQueue or ErrDenied. After any other error, the
 // message may or may not be sent.
@@ -56,9 +87,9 @@ func (q *Queue) Send(ctx context.Context, message durable.Message) (messageID st
 
 // Enqueue works like Send, and also returns the message's sequence number.
 func (q *Queue) Enqueue(ctx context.Context, message durable.Message) (messageID, sequenceNumber string, err error) {
-	body := sendable(message.Body)
+	body, url := sendable(message.Body), q.urlFor(message.To, message.Lane)
 	output, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{
-		QueueUrl: &q.url, MessageBody: &body,
+		QueueUrl: &url, MessageBody: &body,
 		MessageGroupId:         aws.String(message.To.String()),
 		MessageDeduplicationId: &message.DeduplicationID,
 
@@ -66,7 +97,7 @@ func (q *Queue) Enqueue(ctx context.Context, message durable.Message) (messageID
 		MessageSystemAttributes: traceSystemAttributes(ctx),
 	})
 	if err != nil {
-		return "", "", fmt.Errorf("sending %s to %s at %s: %w", message.DeduplicationID, message.To, q.url, classify(err))
+		return "", "", fmt.Errorf("sending %s to %s at %s: %w", message.DeduplicationID, message.To, url, classify(err))
 	}
 	return aws.ToString(output.MessageId), aws.ToString(output.SequenceNumber), nil
 }

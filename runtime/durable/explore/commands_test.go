@@ -55,13 +55,16 @@ func (x *search) commands(w *world, depth int) (actions []action) {
 // hasToSwitch reports whether the producers have yet to send to another lane. As docs/lanes.md asks, they do so before the
 // instance moves there.
 func (w *world) hasToSwitch() bool {
-	n := 0
+	all, others := 0, 0
 	for _, p := range w.scenario.posts {
 		if p.isLater {
-			n++
+			all++
+		}
+		if p.isLater && p.queue != w.scenario.posts[0].queue {
+			others++
 		}
 	}
-	return n > 0 && len(w.later) == n
+	return others > 0 && len(w.later) == all
 }
 
 // isInterrupted reports whether an operator has yet to repeat an interrupted command.

@@ -40,11 +40,11 @@ type world struct {
 	messages         []message
 	scheduled        []scheduled
 	// sent maps deduplication IDs to the time when SQS saw them. `serial` counts the messages of each lane.
-	sent       map[string]time.Time
-	serial     map[string]int
-	parked     []parked
+	sent   map[string]time.Time
+	serial map[string]int
+	parked []parked
 	// later holds the posts that producers have yet to send.
-	later []post
+	later      []post
 	aliases    map[string]alias
 	sends      map[string]instances.LastSend
 	tasks      map[string]task

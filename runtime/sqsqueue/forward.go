@@ -1,0 +1,81 @@
+package sqsqueue
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
+)
+
+// AttrForwarded is the message attribute of a message that a consumer forwarded from one lane to another. Its value is
+// JSON.
+const AttrForwarded = "forwarded"
+
+// forwarding is the value of AttrForwarded.
+type forwarding struct {
+	// Queue and SequenceNumber are the place of the forwarded message, and SentTo is durable.Forwarding.SentTo.
+	Queue          string `json:"queue"`
+	SequenceNumber string `json:"sequence_number"`
+	SentTo         string `json:"sent_to"`
+	// DeduplicationID and SentAt, in milliseconds since 1970, are those of the sender's message.
+	DeduplicationID string `json:"deduplication_id"`
+	SentAt          int64  `json:"sent_at"`
+}
+
+// Forward sends the delivery to the same group of another lane. The copy has the same body and the place where it was
+// first parked, if any. Its deduplication ID is derived from the place of the delivery: SQS would drop a message under the
+// sender's ID if it has been in that lane within five minutes. Errors wrap ErrRefused, ErrNoQueue or ErrDenied. After any
+// other error, the message may or may not be sent.
+func (q *Queue) Forward(ctx context.Context, delivery durable.Delivery, lane string) error {
+	value, err := json.Marshal(forwarding{
+		Queue: delivery.Queue, SequenceNumber: delivery.SequenceNumber, SentTo: cmp.Or(delivery.Forwarding.SentTo, delivery.Queue),
+		DeduplicationID: delivery.DeduplicationID, SentAt: delivery.SentAt.UnixMilli(),
+	})
+	if err != nil {
+		return err
+	}
+	attributes := map[string]types.MessageAttributeValue{}
+	put := func(name, value string) {
+		if value != "" {
+			attributes[name] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: aws.String(value)}
+		}
+	}
+	put(AttrForwarded, string(value))
+	put(AttrSourceQueue, delivery.ParkedFrom.Queue)
+	put(AttrSequenceNumber, delivery.ParkedFrom.SequenceNumber)
+	put(AttrTraceparent, delivery.Trace.Parent)
+	body, url := sendable(delivery.Body), q.urlFor(instances.ID{}, lane)
+	_, err = q.client.SendMessage(ctx, &sqs.SendMessageInput{
+		QueueUrl: &url, MessageBody: &body, MessageGroupId: &delivery.Group,
+		MessageDeduplicationId: aws.String("forwarded-" + placeID(delivery)),
+		MessageAttributes:      attributes,
+	})
+	if err != nil {
+		return fmt.Errorf("forwarding message %s of %s to %s: %w", delivery.MessageID, delivery.Group, url, classify(err))
+	}
+	return nil
+}
+
+// forwarded fills in the fields of a delivery that was forwarded. It ignores an invalid attribute.
+func forwarded(delivery *durable.Delivery, message events.SQSMessage) {
+	value := message.MessageAttributes[AttrForwarded].StringValue
+	if value == nil {
+		return
+	}
+	var form forwarding
+	if json.Unmarshal([]byte(*value), &form) != nil || form.Queue == "" || form.SentTo == "" || !isDecimal(form.SequenceNumber) || len(form.SequenceNumber) > placeNumberBytesMax {
+		return
+	}
+	delivery.Forwarding = durable.Forwarding{From: instances.Place{Queue: form.Queue, SequenceNumber: form.SequenceNumber}, SentTo: form.SentTo}
+	delivery.DeduplicationID = form.DeduplicationID
+	delivery.SentAt = time.UnixMilli(form.SentAt).UTC()
+}
