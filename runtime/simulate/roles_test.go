@@ -26,6 +26,8 @@ var (
 	plain, starting *guard.Roles
 	// ofTwoQueues is the role of a consumer with a second queue.
 	ofTwoQueues *guard.Guard
+	// ofLanes is the same stack as starting, with lanes.
+	ofLanes *guard.Roles
 )
 
 // unneeded are the template's permissions that no test of this package needs. TestMain fails for any other unused
@@ -84,7 +86,10 @@ func makeRoles() (err error) {
 		return err
 	}
 	stack.Values["Queue.Arn"] = arnOfQueues + "settle*.fifo"
-	ofTwoQueues, err = guard.New(stack, "consumer")
+	if ofTwoQueues, err = guard.New(stack, "consumer"); err != nil {
+		return err
+	}
+	ofLanes, err = guard.NewRoles(stack)
 	return err
 }
 
@@ -96,7 +101,7 @@ func isWhole() bool {
 // judgeRoles returns an error for calls that the roles do not allow and, after all tests, for permissions that no
 // call used.
 func judgeRoles(whole bool) error {
-	denied := append(ofTwoQueues.Denied(), plain.Denied(), starting.Denied())
+	denied := append(ofTwoQueues.Denied(), plain.Denied(), starting.Denied(), ofLanes.Denied())
 	if denied := errors.Join(denied...); denied != nil {
 		return fmt.Errorf("functions made calls that their roles do not allow:\n%w", denied)
 	}
@@ -127,6 +132,8 @@ func (w *world) by(function string, config aws.Config) aws.Config {
 	switch {
 	case w.roles != nil:
 		w.roles.Attach(function, &config)
+	case len(w.options.lanes) > 0:
+		ofLanes.Attach(function, &config)
 	case w.options.workflows != nil:
 		starting.Attach(function, &config)
 	default:

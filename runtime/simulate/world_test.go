@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -30,6 +31,7 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/lanes"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sfncallback"
 	"github.com/settle-run/settle/runtime/sqsqueue"
@@ -89,6 +91,9 @@ type options struct {
 	historyMax int
 	// indexed gives the table an index, which the consumer maintains.
 	indexed bool
+	// lanes names the lanes besides the main one, and laneRules assign instances to them.
+	lanes     []string
+	laneRules string
 	// acknowledgesLate makes the consumer acknowledge everything at the end of the batch.
 	acknowledgesLate bool
 	// log receives the consumer's log; nil discards it.
@@ -113,12 +118,45 @@ func inWorld(t *testing.T, o options, test func(w *world)) {
 		defer polls.Wait() // This also runs after a Fatal, because polls would keep the bubble alive forever.
 		defer stop()
 		polls.Go(func() { w.poll(ctx, queueName, func() awslocal.Invoker { return w.consumer(o) }) })
+		for _, lane := range o.lanes {
+			polls.Go(func() { w.poll(ctx, laneQueue(lane), func() awslocal.Invoker { return w.consumer(o) }) })
+		}
 		polls.Go(func() { w.poll(ctx, delayName, func() awslocal.Invoker { return w.forwarder(o) }) })
 		if o.workflows != nil {
 			polls.Go(func() { w.poll(ctx, executionsName, func() awslocal.Invoker { return w.executions(o) }) })
 		}
 		test(w)
 	})
+}
+
+// laneQueue returns the name of a lane's queue.
+func laneQueue(lane string) string { return "settle-" + lane + ".fifo" }
+
+// lanesByARN returns durable.Config.Lanes.
+func (o options) lanesByARN() map[string]string {
+	byARN := map[string]string{}
+	for _, lane := range o.lanes {
+		byARN[arnOf(laneQueue(lane))] = lane
+	}
+	return byARN
+}
+
+func arnOf(queue string) string {
+	return "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":" + queue
+}
+
+// queue returns the FIFO queue with its lanes.
+func (w *world) queue(client sqsqueue.Client, deadLetterURL string) *sqsqueue.Queue {
+	w.t.Helper()
+	arns := map[string]string{}
+	for _, lane := range w.options.lanes {
+		arns[lane] = arnOf(laneQueue(lane))
+	}
+	rules, err := lanes.ParseRules(w.options.laneRules, w.options.lanes)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return sqsqueue.New(client, w.queueURL, deadLetterURL).WithLanes(arns, rules.Lane)
 }
 
 // statusChanges returns the name of the queue that receives the ends of executions. It is empty if no function receives
@@ -154,6 +192,9 @@ func (w *world) create(o options) {
 	if o.workflows != nil {
 		urls[executionsName] = new(string)
 	}
+	for _, lane := range o.lanes {
+		urls[laneQueue(lane)] = new(string)
+	}
 	for name, url := range urls {
 		attributes := map[string]string{"VisibilityTimeout": visibilityTimeout}
 		if name != delayName && name != executionsName {
@@ -174,7 +215,7 @@ func (w *world) create(o options) {
 	}
 	w.store = dynamostore.New(tables, table)
 	own := w.by("gateway", config)
-	gateway, err := gateway.New(w.machines(), sqsqueue.New(sqs.NewFromConfig(own), w.queueURL, ""), dynamostore.New(dynamodb.NewFromConfig(own), table), gateway.Config{Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub(gateway.Secrets{Current: []byte(webhookSecret)})}, Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
+	gateway, err := gateway.New(w.machines(), w.queue(sqs.NewFromConfig(own), ""), dynamostore.New(dynamodb.NewFromConfig(own), table), gateway.Config{Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub(gateway.Secrets{Current: []byte(webhookSecret)})}, Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -221,7 +262,7 @@ func (w *world) consumer(o options) awslocal.Invoker {
 		}
 		ports := durable.Ports{
 			Store:      o.newStore(dynamodb.NewFromConfig(config)),
-			Queue:      sqsqueue.New(queues, w.queueURL, w.deadLetterURL),
+			Queue:      w.queue(queues, w.deadLetterURL),
 			Timers:     w.timers(config),
 			Tokens:     sfncallback.New(states),
 			Executions: workflows,
@@ -229,7 +270,7 @@ func (w *world) consumer(o options) awslocal.Invoker {
 		if !o.acknowledgesLate {
 			ports.Acknowledger = sqsqueue.NewAcknowledger(queues, w.queueURL)
 		}
-		loop, err := durable.New(w.machines(), ports, durable.Config{Logger: o.logger(), HistoryMax: o.historyMax})
+		loop, err := durable.New(w.machines(), ports, durable.Config{Logger: o.logger(), HistoryMax: o.historyMax, Lanes: o.lanesByARN()})
 		if err != nil {
 			w.t.Error(err)
 		}
@@ -248,7 +289,7 @@ func (w *world) forwarder(o options) awslocal.Invoker {
 		config := w.by("delay", w.aws(o.meter.over(client), o.sdkRetries))
 		queues := sqs.NewFromConfig(config)
 		delays := schedule.NewDelayQueue(queues, w.delayURL, time.Now)
-		forward := schedule.NewForwarder(delays, newTimers(w.t, delays, config), sqsqueue.New(queues, w.queueURL, "")).Forward
+		forward := schedule.NewForwarder(delays, newTimers(w.t, delays, config), w.queue(queues, "")).Forward
 		return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forward))
 	}, cloud: w.cloud}
 }
@@ -258,14 +299,14 @@ func (w *world) executions(o options) awslocal.Invoker {
 	return &mortal{name: "executions", faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
 		config := w.by("executions", w.aws(client, o.sdkRetries))
 		logger := slog.New(slog.DiscardHandler)
-		forward := sfncallback.NewForwarder(sfn.NewFromConfig(config), sqsqueue.New(sqs.NewFromConfig(config), w.queueURL, ""), logger).Forward
+		forward := sfncallback.NewForwarder(sfn.NewFromConfig(config), w.queue(sqs.NewFromConfig(config), ""), logger).Forward
 		return lambda.NewHandler(sqsqueue.EachHandler(logger, forward))
 	}, cloud: w.cloud}
 }
 
 func (w *world) poll(ctx context.Context, queue string, start func() awslocal.Invoker) {
 	source := awslocal.EventSource{Queue: queue, Timeout: functionTimeout, ReportBatchItemFailures: true}
-	if queue == queueName && w.options.source != nil {
+	if strings.HasSuffix(queue, ".fifo") && w.options.source != nil {
 		w.options.source(&source)
 	}
 	err := w.cloud.Poll(ctx, source, start)

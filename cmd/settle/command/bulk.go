@@ -63,6 +63,7 @@ type bulkCommand struct {
 	Move      bulkMoveCommand      `cmd:"" help:"Move each instance to another state, or change its context."`
 	Resume    bulkResumeCommand    `cmd:"" help:"Resume each stuck instance."`
 	Rearm     bulkRearmCommand     `cmd:"" help:"Rearm each instance after a restore."`
+	Lane      bulkLaneCommand      `cmd:"" help:"Move each instance to another lane."`
 	Keep      bulkOperationCommand `cmd:"" help:"Keep each instance beyond its retention."`
 	Unkeep    bulkOperationCommand `cmd:"" help:"End the effect of keep."`
 	Forget    bulkForgetCommand    `cmd:"" help:"Erase the data of each ended instance."`
@@ -73,6 +74,11 @@ type (
 	bulkOperationCommand struct {
 		bulkFlags
 		reasonFlag
+	}
+	bulkLaneCommand struct {
+		bulkFlags
+		reasonFlag
+		laneFlag
 	}
 	bulkResumeCommand struct{ bulkFlags }
 	bulkRearmCommand  struct{ bulkFlags }

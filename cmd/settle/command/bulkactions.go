@@ -123,6 +123,15 @@ func (c *bulkMoveCommand) Run(ctx context.Context, s *session) error {
 	return c.operate(ctx, s, instances.Operation{Kind: instances.Move, State: c.Place, Reason: c.Reason}, patches, append(c.changeArguments(patches), c.arguments()...))
 }
 
+// Run moves each instance to another lane.
+func (c *bulkLaneCommand) Run(ctx context.Context, s *session) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	c.matches = func(record instances.Record) bool { return record.HomeLane() != c.To || record.Moving != nil }
+	return c.operate(ctx, s, instances.Operation{Kind: instances.ChangeLane, Lane: c.To, Reason: c.Reason}, nil, append([]string{c.To}, c.arguments()...))
+}
+
 // operate applies the operator's change to each instance. The arguments describe the change.
 func (c *bulkFlags) operate(ctx context.Context, s *session, op instances.Operation, patches []any, arguments []string) error {
 	status := statechart.Active

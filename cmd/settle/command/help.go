@@ -244,6 +244,10 @@ where copies remain. The machines of this program must be those of the consumer.
 
   settle forget signup/42 --dry-run
   settle forget signup/42 --reason "request 2026-17"`,
+	"lane": `Move an instance to another lane, a FIFO queue with a consumer of its own. No event is lost, and the order of the events
+stays. The present lane first applies the events that it has. Until then, the other lane holds its events.` + operationHelp + `
+
+  settle lane job/acme.42 bulk`,
 	"keep": `Keep the item of an instance beyond its retention, as evidence or for a repair. This also works before the instance ends.` + operationHelp + `
 
   settle keep order/7 --reason "dispute 88"`,
@@ -256,6 +260,7 @@ where copies remain. The machines of this program must be those of the consumer.
 	"bulk move":      bulkHelp + `  settle bulk move --machine order --state packing packed --context 'warehouse = "B"'`,
 	"bulk resume":    bulkHelp + `  settle bulk resume --machine order`,
 	"bulk rearm":     bulkHelp + `  settle bulk rearm --machine order --older-than 72h`,
+	"bulk lane":      bulkHelp + `  settle bulk lane bulk --machine job --context 'tenant = "acme"'`,
 	"bulk keep":      bulkHelp + `  settle bulk keep --machine order --older-than 24h --reason audit`,
 	"bulk unkeep":    bulkHelp + `  settle bulk unkeep --machine order --reason audit`,
 	"bulk forget": `Forgets each ended instance that matches, as settle forget does. Instances that are active or already forgotten do not match.

@@ -33,6 +33,35 @@ type moveCommand struct {
 	moveFlags
 }
 
+type laneCommand struct {
+	operationCommand
+	laneFlag
+}
+
+// laneFlag is the argument of commands that move instances to another lane.
+type laneFlag struct {
+	To string `arg:"" name:"lane" optional:"" help:"The name of the lane: main, or a name in SETTLE_LANES of the consumer."`
+}
+
+// check returns an error if the argument cannot be a lane.
+func (f laneFlag) check() error {
+	if !instances.IsLane(f.To) {
+		return fmt.Errorf("%w: expected the name of a lane, with %s, got %q", errUsage, instances.LaneForm, f.To)
+	}
+	return nil
+}
+
+// Run moves the instance to another lane. With an alias, the first argument is the lane.
+func (c *laneCommand) Run(ctx context.Context, s *session) error {
+	if c.Alias != "" && c.To == "" {
+		c.Instance, c.To = "", c.Instance
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	return c.operate(ctx, s, instances.Operation{Kind: instances.ChangeLane, Lane: c.To}, nil)
+}
+
 // moveFlags are the flags of commands that move instances.
 type moveFlags struct {
 	Place string   `arg:"" name:"new-state" optional:"" help:"The path of the new state, such as unverified.registering. Without it, only the context changes."`

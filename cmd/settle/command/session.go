@@ -58,6 +58,7 @@ type commandLine struct {
 	Stop      operationCommand `cmd:"" help:"Stop an instance. Its exit actions run."`
 	Terminate operationCommand `cmd:"" help:"End an instance without running its code."`
 	Move      moveCommand      `cmd:"" help:"Move an instance to another state, or change its context."`
+	Lane      laneCommand      `cmd:"" help:"Move an instance to another lane."`
 	Keep      operationCommand `cmd:"" help:"Keep an instance beyond its retention."`
 	Unkeep    operationCommand `cmd:"" help:"End the effect of keep."`
 	Forget    forgetCommand    `cmd:"" help:"Erase the data of an ended instance."`

@@ -302,7 +302,7 @@ var ofLanes = []mutant{
 		old: `		return early
 `, new: `		return atHome
 `},
-	{name: "forwarded without a decision", scenario: "lanes: same route", finds: "applied twice", file: lanesFile,
+	{name: "forwarded without a decision", scenario: "lanes: same route", finds: "cleared outbox comes back", file: lanesFile,
 		old: `	t.pass(d)
 	return nil
 }

@@ -35,6 +35,9 @@ type Instance struct {
 	Problem string `json:"problem,omitempty"`
 	// Kept says that an operator keeps the instance beyond its retention.
 	Kept bool `json:"kept,omitempty"`
+	// Lane is the lane of the instance, empty for the main lane. MovingTo is the lane to which it is moving, if any.
+	Lane     string `json:"lane,omitempty"`
+	MovingTo string `json:"moving_to,omitempty"`
 	// Skipped counts the duplicates and stale timers that were skipped.
 	Skipped int64 `json:"skipped,omitempty"`
 }
@@ -81,6 +84,10 @@ func Of(machines *durable.Machines, record instances.Record) (Instance, error) {
 	}
 	if shown.Parked != nil {
 		v.Parked = &Parked{Parked: *shown.Parked, Message: record.Error.Message}
+	}
+	v.Lane = record.Lane
+	if record.Moving != nil {
+		v.MovingTo = record.Moving.Lane
 	}
 	v.Skipped, v.Kept, v.History = record.Skipped, record.Kept, append([]instances.Transition{}, record.History...)
 	for _, e := range record.Executions {
@@ -147,6 +154,12 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	}
 	if v.Kept {
 		row("kept", "until settle unkeep")
+	}
+	switch {
+	case v.MovingTo != "":
+		row("lane", fmt.Sprintf("%s, moving to %s", cmp.Or(v.Lane, instances.MainLane), v.MovingTo))
+	case v.Lane != "":
+		row("lane", v.Lane)
 	}
 	row("history", historyText(style, v.History, now.Location()))
 	_, err := io.WriteString(w, b.String())
