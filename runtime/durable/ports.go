@@ -110,7 +110,7 @@ type Queue interface {
 	// Park sends the delivery to the dead-letter queue, in its group, with the reason. It does not acknowledge the
 	// delivery. Parking a delivery again uses the same deduplication ID.
 	Park(ctx context.Context, delivery Delivery, reason string) error
-	// Delay hides the deliveries, all of one group, for the given time from now.
+	// Delay hides the deliveries for the given time from now. It delays a retry or extends a lease.
 	Delay(ctx context.Context, deliveries []Delivery, wait time.Duration) error
 }
 
