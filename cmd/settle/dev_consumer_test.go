@@ -40,8 +40,8 @@ func TestDevRunsTheDeployedConsumer(t *testing.T) {
 	}
 	send("enrich/7", "ENRICH", "subject=https://example.com/company/7")
 	dev.screen.await(t, dev.gateway+"/webhooks/enricher/7/")
-	if got := visibilityTimeout(t, dev.aws); got != "5400" {
-		t.Errorf("expected %s to hide messages for 5400 s, got %s", stack.Queue, got)
+	if got := visibilityTimeout(t, dev.aws); got != "1125" {
+		t.Errorf("expected %s to hide messages for 1125 s, got %s", stack.Queue, got)
 	}
 	dev.stop()
 	for range dev.screen.lines { // until the output ends
@@ -54,7 +54,7 @@ func TestDevRunsTheDeployedConsumer(t *testing.T) {
 func TestDevContinuesWithAnotherFunctionTimeout(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, step := range [][2]string{{"10s", "60"}, {"1m", "360"}} {
+	for _, step := range [][2]string{{"10s", "60"}, {"1m", "285"}} {
 		flag, want := step[0], step[1]
 		dev := startDev(t, "--data", dir, "--function-timeout", flag)
 		if got := visibilityTimeout(t, dev.aws); got != want {

@@ -49,10 +49,16 @@ func consume(address string) {
 	}()
 	pay := func(_ context.Context, a account, call statechart.Call) (payment, error) {
 		_, err := fmt.Fprintf(report, "%s %s %s\n", call.Key, call.Instance, a.Paying.ID())
+		if a.Paying.Amount == slowAmount {
+			time.Sleep(10 * time.Minute)
+		}
 		return payment{Amount: a.Paying.Amount}, err
 	}
 	host.Main(host.Consumer(func(*host.Process) ([]durable.Machine, error) { return []durable.Machine{accounts(pay), hands()}, nil }))
 }
+
+// slowAmount is the amount of an order whose payment takes ten minutes.
+const slowAmount = -1
 
 type (
 	// order is the payload of every event that producers send.

@@ -37,8 +37,8 @@ const (
 const (
 	// consumers is the number of consumer processes behind the queue.
 	consumers = 3
-	// functionTimeout is long enough for a batch. A killed consumer's messages become visible again after six times
-	// functionTimeout. An event is parked only if consumers are killed in ten batches that contain it, for example
+	// functionTimeout is long enough for a batch. A killed consumer's messages become visible again after at most six
+	// times functionTimeout. An event is parked only if consumers are killed in ten batches that contain it, for example
 	// because a batch exceeds functionTimeout (durable.Config.AbandonedMax).
 	functionTimeout = 20 * time.Second
 )
@@ -78,7 +78,7 @@ func freePort(t *testing.T, random *rand.Rand) string {
 }
 
 // startLocal builds settle, starts it and keeps it running until the test ends.
-func startLocal(ctx context.Context, t *testing.T, random *rand.Rand) *local {
+func startLocal(ctx context.Context, t *testing.T, random *rand.Rand, timeout time.Duration) *local {
 	t.Helper()
 	dir := t.TempDir()
 	settle := filepath.Join(dir, "settle")
@@ -100,7 +100,7 @@ func startLocal(ctx context.Context, t *testing.T, random *rand.Rand) *local {
 	port := freePort(t, random)
 	l := &local{t: t, log: log, payments: map[string]int{},
 		command: []string{settle, "dev", "--data", filepath.Join(dir, "data"), "--aws-port", port, "--http-port", "0",
-			"--consumer", consumer, "--concurrency", strconv.Itoa(consumers), "--function-timeout", functionTimeout.String(),
+			"--consumer", consumer, "--concurrency", strconv.Itoa(consumers), "--function-timeout", timeout.String(),
 			"--consumer-env", reportTo + "=" + reports.Addr().String()},
 		config: aws.Config{Region: awslocal.Region, BaseEndpoint: aws.String("http://127.0.0.1:" + port), Retryer: func() aws.Retryer { return aws.NopRetryer{} },
 			Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")},
@@ -258,7 +258,7 @@ func TestProcessesAreKilledUnderLoad(t *testing.T) {
 		defer cancel()
 	}
 	random := rand.New(rand.NewPCG(seed, 1000))
-	l := startLocal(ctx, t, random)
+	l := startLocal(ctx, t, random, functionTimeout)
 	began := time.Now()
 	load := newLoad(sqs.NewFromConfig(l.config), l.queueURL("settle.fifo"), seed, instances, events)
 	l.awaitQueue(ctx)

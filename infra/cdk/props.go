@@ -77,10 +77,11 @@ type Props struct {
 	// Secrets are the secrets of this repository's machines and of GitHub's webhook.
 	Secrets Secrets
 
-	// ConsumerTimeout is the time limit for a batch, including services. The queue's visibility timeout is six times
-	// as long. One second to ConsumerTimeoutMax; defaults to 45 seconds. From 50 seconds on, the visibility timeout
-	// reaches SQS's deduplication interval of five minutes. SQS may then accept a message twice if the consumer dies
-	// after sending it. Instances recognise such a duplicate by its ID, but a message may be parked twice.
+	// ConsumerTimeout is the time limit for a batch, including services. One second to ConsumerTimeoutMax; defaults to 45
+	// seconds. The queue's visibility timeout is six times as long, but at most 225 seconds longer. From 75 seconds on,
+	// it reaches SQS's deduplication interval of five minutes. SQS may then accept a message twice if the consumer sends
+	// it and dies within a second of receiving the batch. After that second, the consumer holds a lease of 30 seconds.
+	// Instances recognise such a duplicate by its ID, but a message may be parked twice.
 	ConsumerTimeout time.Duration
 	// ConsumerConcurrency is the maximum number of batches processed at once. ConsumerConcurrencyMin to
 	// ConsumerConcurrencyMax; defaults to 50. Lambda refuses it together with ConsumerPollers.

@@ -66,8 +66,13 @@ type Settle struct {
 }
 
 // visibilityTimeouts is the ratio of a queue's visibility timeout to its function's timeout, as AWS recommends
-// (Lambda Developer Guide, "Creating and configuring an Amazon SQS event source mapping").
+// (Lambda Developer Guide, "Creating and configuring an Amazon SQS event source mapping"). Lambda needs the time beyond
+// one function timeout to retry a throttled invocation.
 const visibilityTimeouts = 6
+
+// throttledMax limits this time. A consumer extends the visibility of a slow batch itself, so a long timeout of the
+// consumer needs no more (docs/adr/0047-leases.md).
+const throttledMax = (visibilityTimeouts - 1) * consumerTimeoutDefault
 
 // consumerTimeoutDefault keeps the FIFO queue's visibility timeout, 270 s, below SQS's deduplication interval, 300 s
 // (SQS Developer Guide, "Using the Amazon SQS message deduplication ID"). If a consumer dies after sending a message,

@@ -375,7 +375,7 @@ func TestCustomSecretsAndSettings(t *testing.T) {
 			t.Errorf("expected no generated secret for signup, because one is given, got %s", id)
 		}
 	}
-	if _, queue := find(t, resources, "AWS::SQS::Queue", "SettleQueue"); queue.Properties["VisibilityTimeout"] != float64(30*60) {
-		t.Errorf("expected a visibility timeout of six function timeouts, half an hour, got %v", queue.Properties["VisibilityTimeout"])
+	if _, queue := find(t, resources, "AWS::SQS::Queue", "SettleQueue"); queue.Properties["VisibilityTimeout"] != float64(300+225) {
+		t.Errorf("expected a visibility timeout of 225 seconds more than the function's five minutes, got %v", queue.Properties["VisibilityTimeout"])
 	}
 }

@@ -50,7 +50,7 @@ func (s *Settle) addQueues() {
 
 // queues adds a queue for a function that has the given timeout, and the dead-letter queue of this queue.
 func (s *Settle) queues(name, suffix string, props awssqs.QueueProps, timeout time.Duration) (queue, deadLetter awssqs.Queue) {
-	props.VisibilityTimeout = seconds(visibilityTimeouts * timeout)
+	props.VisibilityTimeout = seconds(min(visibilityTimeouts*timeout, timeout+throttledMax))
 	id := pascal(strings.TrimPrefix(name, "-"))
 	deadLetter = s.queue(id+"DeadLetterQueue", name+"-dlq"+suffix, props)
 	allowRedrive(deadLetter, map[string]any{

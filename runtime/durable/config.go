@@ -15,8 +15,8 @@ import (
 type Config struct {
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
-	// Logger receives a line for each transition, for each failure, and for each message that a chart logs
-	// (statechart.Log). Defaults to slog.Default. Transitions have level DEBUG if Observer.Applied is set.
+	// Logger receives a line for each transition, failure, and message of a chart (statechart.Log). Transitions have level
+	// DEBUG if Observer.Applied is set. Defaults to slog.Default.
 	Logger *slog.Logger
 	// Observer receives the events of the loop for logs, metrics and traces. By default, nothing is called.
 	Observer Observer
@@ -55,9 +55,10 @@ type Config struct {
 	// Backoff is the wait before a failed delivery is retried. Defaults to one second, doubled up to five minutes.
 	// Its Attempts is not used.
 	Backoff statechart.RetryPolicy
-	// AcknowledgeAfter is how long a batch may take before Ports.Acknowledger, if set, acknowledges its finished
-	// groups. Defaults to one second.
-	AcknowledgeAfter time.Duration
+	// SlowAfter is the age at which a batch acknowledges finished groups and takes a lease. Defaults to one second.
+	SlowAfter time.Duration
+	// Lease is how long the queue hides a slow batch. The loop extends it every third of this time. Defaults to 30 seconds.
+	Lease time.Duration
 	// ConflictsMax is how many times a turn starts again immediately after a conflict with another writer. Defaults to 3.
 	ConflictsMax int
 	// DeadlineMargin is the time before the context's deadline that the loop keeps for itself. Services must end
@@ -84,9 +85,8 @@ type Config struct {
 	// after the rest of its batch, but before the rest at every eighth receive. Defaults to 2.
 	AloneAfter int
 	// TimerEarlyMax is how early a timer may fire because two clocks differ. If a firing is even earlier, the loop skips
-	// it and schedules the timer again, so that the group is not locked. Defaults to 6 minutes, longer than the five
-	// minutes in which SQS drops the next firing as a duplicate of this one (SQS Developer Guide, "Exactly-once processing
-	// in Amazon SQS").
+	// it and schedules the timer again, so that the group is not locked. Defaults to 6 minutes, longer than the
+	// deduplication interval of SQS, in which the next firing is dropped (SQS Developer Guide, "Exactly-once processing").
 	TimerEarlyMax time.Duration
 	// HeartbeatRetryMin and HeartbeatRetryMax bound the wait before a failed heartbeat is retried. The wait doubles. They
 	// default to 10 seconds and 15 minutes.
@@ -99,7 +99,7 @@ type Config struct {
 	PostponeMin, PostponeMax time.Duration
 	// HopsMax limits the messages between instances that follow a timer or an event from outside. Defaults to 1000.
 	HopsMax int
-	// AcknowledgeMax is how long an early acknowledgement may take. Defaults to 3 seconds.
+	// AcknowledgeMax is how long an early acknowledgement or an extension of the lease may take. Defaults to 3 seconds.
 	AcknowledgeMax time.Duration
 }
 
@@ -138,7 +138,7 @@ func (c *Config) limits() []setting[int] {
 
 func (c *Config) waits() []setting[time.Duration] {
 	return []setting[time.Duration]{
-		{&c.RetentionMin, 14 * 24 * time.Hour}, {&c.SettlerWaitMax, 15 * time.Minute}, {&c.DeniedWaitMax, time.Hour}, {&c.AcknowledgeAfter, time.Second}, {&c.AcknowledgeMax, 3 * time.Second}, {&c.DeadlineMargin, 2 * time.Second},
+		{&c.RetentionMin, 14 * 24 * time.Hour}, {&c.SettlerWaitMax, 15 * time.Minute}, {&c.DeniedWaitMax, time.Hour}, {&c.SlowAfter, time.Second}, {&c.Lease, 30 * time.Second}, {&c.AcknowledgeMax, 3 * time.Second}, {&c.DeadlineMargin, 2 * time.Second},
 		{&c.TimerEarlyMax, 6 * time.Minute}, {&c.HeartbeatRetryMin, 10 * time.Second}, {&c.HeartbeatRetryMax, 15 * time.Minute},
 		{&c.PollMin, 15 * time.Minute}, {&c.PollMax, 24 * time.Hour}, {&c.PostponeMin, time.Minute}, {&c.PostponeMax, time.Hour},
 	}

@@ -38,6 +38,7 @@ const (
 //	the invocation has too little time left            no                  retry with backoff, at once after progress
 //	a service asks for a retry, a timer fired early    no                  retry after its wait
 //	another writer was faster                          no                  at once, Config.ConflictsMax times, then with backoff
+//	another writer was faster, and the lease has ended no                  with backoff
 //	another queue's event is settling the instance     no                  retry with backoff, for Config.SettlerWaitMax
 //	the record does not fit                            no                  without its history, one by one, then park
 //	the record cannot be read                          no                  retry with backoff, and an alarm
@@ -48,7 +49,7 @@ func (l *Loop) fate(err error, at standing) fate {
 		return retryAlone
 	case errors.Is(err, errAbandoned), isChartError(err) && at.tries >= l.config.AttemptsMax:
 		return parkIt
-	case errors.Is(err, ErrConflict) && at.conflicts < l.config.ConflictsMax:
+	case errors.Is(err, ErrConflict) && at.conflicts < l.config.ConflictsMax && !at.overtaken:
 		return retryAtOnce
 	case errors.Is(err, ErrUnstorable) && at.folded:
 		return retryOneByOne
@@ -67,6 +68,9 @@ type standing struct {
 	folded bool
 	// conflicts is how often the turn has started again.
 	conflicts int
+	// overtaken is set if the lease has ended. The other writer then probably processes the same deliveries, and its
+	// services may be running.
+	overtaken bool
 }
 
 // isChartError reports whether a step failed because of the chart's own code or definition. ErrPayload means that the

@@ -76,6 +76,8 @@ type conditions struct {
 	// began is the time at which the invocation began. A service must not lose an attempt because something else used
 	// up the time.
 	began time.Time
+	// lease holds the deliveries of the batch.
+	lease *lease
 	// tooLarge is set if the end of an execution or a child did not fit into the item. The turn then leaves out the
 	// output.
 	tooLarge error
@@ -93,6 +95,7 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 	again := slices.Clone(groups) // the deliveries of each group that are not done
 	suspicions := make([]int, len(groups))
 	finished := make(chan []Delivery, len(groups))
+	held := newLease(deliveries)
 	finish := func(i int) {
 		// The retried deliveries are the tail of the group. They keep the group locked until they become visible
 		// again.
@@ -109,7 +112,7 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 				slot = first
 			}
 			if slot != together {
-				if again[i], suspicions[i] = l.handleGroup(ctx, again[i], conditions{slot: slot, began: began}); suspicions[i] == 0 {
+				if again[i], suspicions[i] = l.handleGroup(ctx, again[i], conditions{slot: slot, began: began, lease: held}); suspicions[i] == 0 {
 					finish(i)
 					continue
 				}
@@ -119,20 +122,18 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 		var concurrent sync.WaitGroup
 		for _, i := range others {
 			concurrent.Go(func() {
-				if again[i], suspicions[i] = l.handleGroup(ctx, again[i], conditions{slot: together, began: began}); suspicions[i] == 0 {
+				if again[i], suspicions[i] = l.handleGroup(ctx, again[i], conditions{slot: together, began: began, lease: held}); suspicions[i] == 0 {
 					finish(i)
 				}
 			})
 		}
 		concurrent.Wait()
 		for _, i := range suspects(suspicions) {
-			again[i], _ = l.handleGroup(ctx, again[i], conditions{slot: afterOthers, began: began})
+			again[i], _ = l.handleGroup(ctx, again[i], conditions{slot: afterOthers, began: began, lease: held})
 			finish(i)
 		}
 	})
-	if l.ports.Acknowledger != nil && len(groups) > 1 {
-		l.acknowledgeEarly(ctx, len(groups), finished)
-	}
+	l.supervise(ctx, len(groups), finished, held)
 	all.Wait()
 	isAgain := map[string]bool{}
 	for _, group := range again {
@@ -179,13 +180,14 @@ func suspects(suspicions []int) (order []int) {
 func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, under conditions) (rest []Delivery, suspicion int) {
 	rest = deliveries
 	if under.slot == afterOthers && !l.hasTime(ctx) {
+		under.lease.released <- rest
 		l.delay(ctx, rest, errors.New("no time left in this invocation"))
 		return rest, 0
 	}
 	log := l.config.Logger.With("instance", deliveries[0].Group)
 	for conflicts, fold := 0, len(deliveries); len(rest) > 0; {
 		done, err := guarded(func() (int, error) { return l.observedTurn(ctx, rest[:min(fold, len(rest))], under) })
-		at := standing{folded: fold > 1, conflicts: conflicts}
+		at := standing{folded: fold > 1, conflicts: conflicts, overtaken: under.lease.hasEnded(l.config.Now())}
 		if err != nil && l.fate(err, at) == parkIt {
 			done, err = guarded(func() (int, error) { return l.parkUnstorable(ctx, rest[0], under, err) })
 		}
@@ -207,51 +209,12 @@ func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, under con
 		case retryOneByOne:
 			fold = 1
 		case retryIt, parkIt:
+			under.lease.released <- rest
 			l.delay(ctx, rest, err)
 			return rest, 0
 		}
 	}
 	return nil, 0
-}
-
-// acknowledgeEarly deletes finished deliveries from the queue if the batch takes longer than Config.AcknowledgeAfter.
-// Finished groups then need not wait for the slowest. It returns once the given number of groups has finished.
-//
-// From then on, the queue may deliver an acknowledged group to another consumer. This is safe: the turns of the group
-// are over, and its effects have been performed.
-func (l *Loop) acknowledgeEarly(ctx context.Context, groups int, finished <-chan []Delivery) {
-	wait, cancel := context.WithTimeout(ctx, l.config.AcknowledgeAfter)
-	defer cancel()
-	late := wait.Done()
-	var done []Delivery
-	isLate := false
-	for groups > 0 {
-		select {
-		case deliveries := <-finished:
-			done = append(done, deliveries...)
-			groups--
-		case <-late:
-			isLate, late = true, nil
-		}
-		if !isLate || groups == 0 || len(done) == 0 {
-			continue
-		}
-		if err := l.acknowledge(ctx, done); err != nil {
-			l.config.Logger.WarnContext(ctx, "early acknowledgement failed, will acknowledge with the batch", "deliveries", len(done), "error", err)
-		}
-		done = nil
-	}
-}
-
-// acknowledge calls the Acknowledger for at most Config.AcknowledgeMax. It stops at the margin before the deadline.
-func (l *Loop) acknowledge(ctx context.Context, done []Delivery) error {
-	limited, cancel := l.withMargin(ctx)
-	defer cancel()
-	limit := l.config.AcknowledgeMax
-	limited, cancelLimited := context.WithTimeoutCause(limited, limit, fmt.Errorf("no answer within %v", limit))
-	defer cancelLimited()
-	_, err := attempt(limited, func(ctx context.Context) (any, error) { return nil, l.ports.Acknowledger.Acknowledge(ctx, done) })
-	return err
 }
 
 // guarded calls fn and returns a panic as an error. A crash in this package, in a port or in an observer would block

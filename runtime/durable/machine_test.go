@@ -129,7 +129,7 @@ func TestAConfigWithoutSenseIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, config := range []durable.Config{
 		{AttemptsMax: -1}, {AbandonedMax: -1}, {ServicesMax: -1}, {ConflictsMax: -1}, {SnapshotBytesMax: -1}, {HistoryMax: -1}, {RecentEventsMax: -1},
-		{DeadlineMargin: -1}, {Backoff: statechart.RetryPolicy{Interval: -1}}, {Backoff: statechart.RetryPolicy{IntervalMax: -1}},
+		{DeadlineMargin: -1}, {Lease: -1}, {Backoff: statechart.RetryPolicy{Interval: -1}}, {Backoff: statechart.RetryPolicy{IntervalMax: -1}},
 	} {
 		if loop, err := durable.New(nil, durable.Ports{}, config); err == nil {
 			t.Errorf("New(%+v) = %v, want an error", config, loop)

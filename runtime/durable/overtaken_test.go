@@ -22,6 +22,7 @@ func (w *world) anonymous(token, name string) string {
 func TestAnAnswerThatAnotherProcessGaveIsNoExpiry(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.config.SlowAfter = time.Hour // A frozen process takes no lease.
 		var answers atomic.Int32
 		w.latency = func(id string) time.Duration {
 			if id == "HandOver" && answers.Add(1) == 1 {
@@ -53,6 +54,7 @@ func TestAnAnswerThatWaitsForTheNextCommitMayHaveBeenGiven(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.config.SlowAfter = time.Hour // The process cannot take a lease.
 		p := payloads()
 		p[durable.TokenExpired] = statechart.PayloadOf[gone]()
 		w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{

@@ -117,7 +117,7 @@ type Queue interface {
 	// not acknowledge the delivery. Forwarding a delivery again uses the same deduplication ID. Without lanes, nothing
 	// calls Forward.
 	Forward(ctx context.Context, delivery Delivery, lane string) error
-	// Delay hides the deliveries, all of one group, for the given time from now.
+	// Delay hides the deliveries for the given time from now. It delays a retry or extends a lease.
 	Delay(ctx context.Context, deliveries []Delivery, wait time.Duration) error
 }
 

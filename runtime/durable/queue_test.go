@@ -95,12 +95,15 @@ func (q *queue) receive(size int) (batch []durable.Delivery) {
 	return batch
 }
 
-func (q *queue) hide(d durable.Delivery, wait time.Duration) {
+// hide returns an error if the message is visible, or another consumer has received it.
+func (q *queue) hide(d durable.Delivery, wait time.Duration) error {
 	for _, m := range q.messages {
-		if m.ReceiptHandle == d.ReceiptHandle {
+		if m.ReceiptHandle == d.ReceiptHandle && m.visibleAt.After(time.Now()) {
 			m.visibleAt = time.Now().Add(wait)
+			return nil
 		}
 	}
+	return fmt.Errorf("the receipt of %s has expired", d.MessageID)
 }
 
 func (q *queue) remove(d durable.Delivery) {

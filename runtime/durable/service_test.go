@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -293,10 +294,9 @@ func TestAServiceLosesNoAttemptToASlowTable(t *testing.T) {
 		w.post("shop/1", event("add", "a"))
 		w.run(t)
 		w.post("shop/1", event("charge", ""))
-		slow := true
+		var isLate atomic.Bool
 		w.latency = func(string) time.Duration {
-			if slow {
-				slow = false
+			if isLate.CompareAndSwap(false, true) {
 				return 40 * time.Second
 			}
 			return 0

@@ -341,10 +341,11 @@ func (p *process) Forward(context.Context, durable.Delivery, string) error {
 func (p *process) Delay(ctx context.Context, deliveries []durable.Delivery, wait time.Duration) error {
 	return p.call(ctx, "Delay", deliveries[0].Group, func() error {
 		p.delays = append(p.delays, wait)
+		var errs []error
 		for _, d := range deliveries {
-			p.hide(d, wait)
+			errs = append(errs, p.hide(d, wait))
 		}
-		return nil
+		return errors.Join(errs...)
 	})
 }
 

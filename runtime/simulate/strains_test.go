@@ -41,7 +41,7 @@ var strains = []strain{
 				*limit = 1 + rng.IntN(2)
 			}
 		}
-		p.config.AcknowledgeAfter = anyOf(rng, 0, time.Millisecond, time.Minute)
+		p.config.SlowAfter = anyOf(rng, 0, time.Millisecond, time.Minute)
 		// The loop must not give up on an answer while reads of the history lag. So the wait is longer than the lag,
 		// even if two clocks with errors measure it.
 		p.config.DeniedWaitMax = anyOf(rng, 0, time.Second+p.lag+2*clockSkewMax)

@@ -2,6 +2,7 @@ package simulate_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -98,6 +99,8 @@ type options struct {
 	acknowledgesLate bool
 	// log receives the consumer's log; nil discards it.
 	log slog.Handler
+	// visibility is the visibility timeout of the queues in seconds; empty means visibilityTimeout.
+	visibility string
 	// source changes the event source between the queue and the consumer.
 	source func(*awslocal.EventSource)
 	// statusFault decides the faults of the executions' status change events.
@@ -196,7 +199,7 @@ func (w *world) create(o options) {
 		urls[laneQueue(lane)] = new(string)
 	}
 	for name, url := range urls {
-		attributes := map[string]string{"VisibilityTimeout": visibilityTimeout}
+		attributes := map[string]string{"VisibilityTimeout": cmp.Or(o.visibility, visibilityTimeout)}
 		if name != delayName && name != executionsName {
 			attributes["FifoQueue"] = "true"
 		}

@@ -25,7 +25,7 @@ var (
 	ErrDenied = fmt.Errorf("denied by SQS: check the policies of role, queue and key (%w)", durable.ErrDenied)
 	// ErrExpired is returned by Delay if the receipt is no longer valid: the visibility timeout has passed, and
 	// another consumer may have received the message.
-	ErrExpired = errors.New("the receipt has expired: give the queue a longer visibility timeout")
+	ErrExpired = errors.New("the receipt has expired, and another consumer may have received the message")
 )
 
 // classify converts an error of SQS to one of this package's errors. It returns every other error unchanged.

@@ -42,7 +42,7 @@ type devCommand struct {
 	Consumer        string        `placeholder:"PATH" help:"Run this executable behind the queue as Lambda would, instead of the consumer in this process: .bin/functions/*/consumer/bootstrap from make functions, or one of your own."`
 	ConsumerEnv     []string      `name:"consumer-env" sep:"none" placeholder:"KEY=VALUE" help:"Set an environment variable of --consumer. Overrides a variable that settle dev sets. May be repeated."`
 	Concurrency     int           `default:"5" help:"How many batches the consumer handles at once; with --consumer, as many processes (${default})."`
-	FunctionTimeout time.Duration `default:"45s" help:"How long an invocation may take, 5s to 15m (${default}). If a consumer is killed, its messages are redelivered after six times as long."`
+	FunctionTimeout time.Duration `default:"45s" help:"How long an invocation may take, 5s to 15m (${default}). If a consumer is killed, its messages are redelivered after 30 seconds, or after up to six times as long if it had just received them."`
 
 	Open bool `help:"Open the console in your browser."`
 

@@ -101,7 +101,7 @@ func (s *scenario) configOf(w *world) durable.Config {
 		AttemptsMax: limit, AbandonedMax: limit, ConflictsMax: 1, ServicesMax: 2, HistoryMax: 1 + 7*min(1, s.left.Commands), DeniedWaitMax: time.Second,
 		// The loop applies an event again if its ID is forgotten. This is documented, so the search does not look for it.
 		RecentEventsMax: cmp.Or(s.recent, 8), SendersMax: 1, FailedEffectsMax: limit, OutboxMax: limit, RefusalsMax: limit, AloneAfter: 1,
-		AcknowledgeAfter: time.Nanosecond, HopsMax: cmp.Or(s.hops, 8),
+		SlowAfter: time.Nanosecond, HopsMax: cmp.Or(s.hops, 8),
 	}
 }
 

@@ -41,8 +41,8 @@ func TestVisibilityTimeoutIsShorterThanTheDeduplicationPeriod(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if timeout := functions["consumer"].TimeoutSeconds; hidden != strconv.Itoa(visibilityTimeouts*timeout) {
-			t.Errorf("got a visibility timeout of %s s, want %d times the %d s of the template's consumer", hidden, visibilityTimeouts, timeout)
+		if timeout := functions["consumer"].TimeoutSeconds; hidden != strconv.Itoa(6*timeout) {
+			t.Errorf("got a visibility timeout of %s s, want six times the %d s of the template's consumer", hidden, timeout)
 		}
 	})
 }

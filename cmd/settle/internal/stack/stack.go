@@ -78,8 +78,8 @@ type Config struct {
 	// Concurrency is how many batches the consumer handles at once. Each process of Consumer handles one batch.
 	// Defaults to 5, the number that Lambda starts with.
 	Concurrency int
-	// FunctionTimeout is the timeout of an invocation, 1 second to 15 minutes. The visibility timeout of the queues is
-	// six times as long, as AWS advises. Defaults to 45 seconds.
+	// FunctionTimeout is the timeout of an invocation, 1 second to 15 minutes. Defaults to 45 seconds. The visibility
+	// timeout of the queues depends on it as in the template.
 	FunctionTimeout time.Duration
 	// Role, unless nil, is called for each function that runs in this process, before the function's clients are
 	// created. It may change their settings. `function` is the name of the function's folder in functions/. Tests use
@@ -189,7 +189,7 @@ func Start(ctx context.Context, machines Machines, config Config) (*Stack, error
 }
 
 func (s *Stack) start(ctx context.Context) error {
-	queues, err := createQueues(ctx, sqs.NewFromConfig(s.AWS()), visibilityTimeouts*s.config.FunctionTimeout)
+	queues, err := createQueues(ctx, sqs.NewFromConfig(s.AWS()), visibilityTimeout(s.config.FunctionTimeout))
 	if err != nil {
 		return err
 	}
@@ -310,14 +310,18 @@ func (s *Stack) Close() error {
 }
 
 const (
-	// visibilityTimeouts is the visibility timeout of a queue in multiples of the function's timeout, as AWS advises.
-	visibilityTimeouts = 6
 	// retention is the longest message retention that SQS allows.
 	retention = 14 * 24 * time.Hour
 	// receivesMax is the largest maxReceiveCount that SQS allows. The redrive policy is the last resort: the runtime
 	// decides what to park, and messages that cannot be forwarded wait for an outage to end.
 	receivesMax = 1000
 )
+
+// visibilityTimeout returns the visibility timeout of the queues, as infra/cdk computes it. AWS advises six times the
+// function's timeout. The part beyond one timeout does not grow with a timeout longer than the default.
+func visibilityTimeout(functionTimeout time.Duration) time.Duration {
+	return min(6*functionTimeout, functionTimeout+5*functionTimeoutDefault)
+}
 
 // queueURLs are the URLs of the queues for clients in this process.
 type queueURLs struct{ fifo, deadLetter, delay, delayDeadLetter, executions, executionsDeadLetter string }

@@ -68,7 +68,7 @@ func TestMessageThatIsNotAStatusChangeGoesToTheDeadLetterQueue(t *testing.T) {
 		if _, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: aws.String(ExecutionsQueue), MessageBody: aws.String(body)}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep((receivesMax + 1) * visibilityTimeouts * functionTimeoutDefault)
+		time.Sleep((receivesMax + 1) * visibilityTimeout(functionTimeoutDefault))
 		synctest.Wait()
 		kept, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: aws.String(ExecutionsDeadLetterQueue)})
 		if err != nil || len(kept.Messages) != 1 || *kept.Messages[0].Body != body {

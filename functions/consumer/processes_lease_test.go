@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+)
+
+// TestAKilledConsumerFreesItsInstanceWithinTheLease kills a consumer in a service of ten minutes. Another consumer calls
+// the service again within 30 seconds, although the visibility timeout of the queue is more than 18 minutes.
+func TestAKilledConsumerFreesItsInstanceWithinTheLease(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it waits for 30 seconds")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	random := rand.New(rand.NewPCG(1, 1))
+	l := startLocal(ctx, t, random, 15*time.Minute)
+	l.awaitQueue(ctx)
+	_, err := sqs.NewFromConfig(l.config).SendMessage(ctx, &sqs.SendMessageInput{
+		QueueUrl: aws.String(l.queueURL("settle.fifo")), MessageGroupId: aws.String("account/1"), MessageDeduplicationId: aws.String("1"),
+		MessageBody: aws.String(fmt.Sprintf(`{"type": %q, "producer": 1, "serial": 1, "amount": %d}`, pay, slowAmount)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	called := func(times int) {
+		for ctx.Err() == nil {
+			l.mu.Lock()
+			sum := 0
+			for _, n := range l.payments {
+				sum += n
+			}
+			l.mu.Unlock()
+			if sum == times {
+				return
+			}
+			pause(ctx, 10*time.Millisecond)
+		}
+		t.Fatalf("the service was not called %d times\n%s", times, l.tail())
+	}
+	called(1)
+	pause(ctx, 12*time.Second) // The consumer takes the lease after a second, and extends it after 11 seconds.
+	l.kill(ctx, random, 1)
+	killed := time.Now()
+	called(2)
+	after := time.Since(killed).Round(time.Millisecond)
+	t.Logf("another consumer called the service %v after the kill", after)
+	if after > 30*time.Second+5*time.Second {
+		t.Errorf("want the second call within 30 s, got it after %v", after)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.payments) != 1 {
+		t.Errorf("want one key for both calls, got %v", l.payments)
+	}
+}
