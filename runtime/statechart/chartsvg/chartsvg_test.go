@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -121,6 +123,47 @@ func TestEachStateAndTransitionIsAnElement(t *testing.T) {
 	}
 	if bare := string(Draw(signupLike(), Options{Bare: true})); strings.Contains(bare, "<style>") {
 		t.Error("expected no style sheet")
+	}
+}
+
+// baselines returns the y of the texts in a drawing, by text.
+func baselines(svg []byte) map[string]float64 {
+	found := map[string]float64{}
+	for _, m := range regexp.MustCompile(`<text x="[^"]*" y="([^"]*)"[^>]*>([^<]*)</text>`).FindAllStringSubmatch(string(svg), -1) {
+		found[m[2]], _ = strconv.ParseFloat(m[1], 64)
+	}
+	return found
+}
+
+func TestAGuardIsNearerToItsEventThanToOthers(t *testing.T) {
+	t.Parallel()
+	on := func(event string, target ...string) outline.Transition {
+		return outline.Transition{Event: event, Targets: target, Guard: &outline.Guard{Name: event + "_with_a_long_guard"}}
+	}
+	for name, target := range map[string]string{"an edge": "b", "a loop": "a"} {
+		y := baselines(Draw(&outline.Chart{Root: outline.State{ID: "chart", Initial: "a", States: []outline.State{
+			{ID: "a", On: []outline.Transition{on("ONE", target), on("TWO", target)}}, {ID: "b"},
+		}}}, Options{}))
+		if before, after := y["[ONE_with_a_long_guard]"]-y["ONE"], y["TWO"]-y["[ONE_with_a_long_guard]"]; before < lineHeight || after < 1.4*before {
+			t.Errorf("%s: expected the guard near to its event, got %v pixels below it and %v above the next event", name, before, after)
+		}
+	}
+}
+
+func TestExitsOfAStateAreInTheOrderOfEvaluation(t *testing.T) {
+	t.Parallel()
+	for _, m := range machines.All(machines.Services{}, machines.Settings{}) {
+		if m.ID() != "upload" && m.ID() != "pipeline" {
+			continue
+		}
+		d := layout(m.Outline())
+		for _, e := range d.edges {
+			for _, o := range d.edges {
+				if e.precedes(o) && e.ground() == o.ground() && e.labelBox.X > o.labelBox.X {
+					t.Errorf("%s: expected %s to the left of %s, which is evaluated later", m.ID(), e.name(), o.name())
+				}
+			}
+		}
 	}
 }
 

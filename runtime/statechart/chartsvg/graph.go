@@ -69,6 +69,12 @@ type transition struct {
 	guard, actions string
 	doc            string
 	rows           []line // its part of the edge's label
+	turn           int    // the place among the transitions of its state, in the order of evaluation
+}
+
+// labelHeight returns the height of the label. A gap between two transitions shows to which of them a guard belongs.
+func (e *edge) labelHeight() float64 {
+	return float64(len(e.label))*lineHeight + float64(max(0, len(e.transitions)-1))*blockGap
 }
 
 // container reports whether other nodes are drawn within the node.

@@ -242,7 +242,7 @@ func (s *scope) measure() {
 		height := n.box.H
 		if n.loop != nil {
 			it.right += loopRoom + widest(n.loop.label) + 8
-			height = max(height, float64(len(n.loop.label))*lineHeight+8)
+			height = max(height, n.loop.labelHeight()+8)
 		}
 		heights[it.first] = max(heights[it.first], height)
 		if n.isDefault {
@@ -254,7 +254,7 @@ func (s *scope) measure() {
 	}
 	for _, span := range s.spans {
 		if span.labelled && len(span.edge.label) > 0 {
-			s.tall[span.last] = max(s.tall[span.last], float64(len(span.edge.label))*lineHeight+4)
+			s.tall[span.last] = max(s.tall[span.last], span.edge.labelHeight()+4)
 		}
 	}
 }
@@ -334,7 +334,7 @@ func anchor(n *node, origin point) {
 		}
 		if span.labelled {
 			span.edge.column = n.box.X + span.x
-			width, height := widest(span.edge.label), float64(len(span.edge.label))*lineHeight
+			width, height := widest(span.edge.label), span.edge.labelHeight()
 			middle := n.box.Y + n.scope.tops[span.last] + n.scope.tall[span.last]/2
 			span.edge.labelBox = rect{n.box.X + span.x - width/2, middle - height/2, width, height}
 		}
@@ -387,7 +387,7 @@ func near(a, b float64) bool { return math.Abs(a-b) < 0.1 }
 
 // around draws the edge from a node to itself, at the node's right side.
 func (e *edge) around(n *node) {
-	width, height := widest(e.label), float64(len(e.label))*lineHeight
+	width, height := widest(e.label), e.labelHeight()
 	middle := n.box.Y + min(n.box.H, headerHeight+8)/2
 	right := n.box.right()
 	e.points = []point{{right, middle - 6}, {right + 14, middle - 6}, {right + 14, middle + 6}, {right, middle + 6}}

@@ -17,7 +17,7 @@ type targeted struct {
 func transitionsOf(s *outline.State, path string) []targeted {
 	var all []targeted
 	for trigger, t := range s.Transitions(path) {
-		out := transition{trigger: trigger, guard: t.Guard.Text(), doc: t.Doc}
+		out := transition{trigger: trigger, guard: t.Guard.Text(), doc: t.Doc, turn: len(all)}
 		out.cause, out.text = describe(trigger)
 		out.actions = actionNames(t.Actions)
 		out.rows = out.layRows(joinCells)
@@ -65,6 +65,21 @@ func (t *transition) layRows(cellsMax int) []line {
 	default:
 		return append([]line{{t.text}}, wrap(guard, "guard")...)
 	}
+}
+
+// precedes reports whether a transition of the edge is evaluated before the first one of the other edge on the same event.
+func (e *edge) precedes(other *edge) bool {
+	if e.from != other.from || e == other {
+		return false
+	}
+	for i := range e.transitions {
+		for k := range other.transitions {
+			if e.transitions[i].trigger == other.transitions[k].trigger {
+				return e.transitions[i].turn < other.transitions[k].turn
+			}
+		}
+	}
+	return false
 }
 
 // sentence describes a transition in words, for people who hear the drawing.

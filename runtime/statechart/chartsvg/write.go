@@ -285,6 +285,7 @@ func (w *writer) edge(e *edge) {
 			y += lineHeight
 			k++
 		}
+		y += blockGap
 		w.printf("</g>\n")
 	}
 	w.printf("</g>\n")
