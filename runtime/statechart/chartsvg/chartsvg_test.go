@@ -167,6 +167,38 @@ func TestExitsOfAStateAreInTheOrderOfEvaluation(t *testing.T) {
 	}
 }
 
+func TestTheDrawingNamesWhatAColorOrAPlaceAloneWouldSay(t *testing.T) {
+	t.Parallel()
+	chart := &outline.Chart{Root: outline.State{ID: "chart", Initial: "a", States: []outline.State{
+		{ID: "a", On: []outline.Transition{{Event: "GO", Targets: []string{"b.left.l2", "b.right.r2"}}, {Event: "FAIL", Targets: []string{"lost"}}}},
+		{ID: "b", Type: int(statechart.Parallel), States: []outline.State{
+			{ID: "left", Initial: "l1", On: []outline.Transition{{Event: "SKIP", Targets: []string{"b.left.l2"}}},
+				States: []outline.State{{ID: "l1"}, {ID: "l2"}, {ID: "last", Type: int(statechart.ShallowHistory)}}},
+			{ID: "right", Initial: "r1", States: []outline.State{{ID: "r1"}, {ID: "r2"}, {ID: "history", Type: int(statechart.DeepHistory)}}},
+		}},
+		{ID: "lost", Type: int(statechart.Final), Tags: []string{failedTag}},
+	}}}
+	check(t, "chart", chart)
+	svg := string(Draw(chart, Options{}))
+	for what, want := range map[string]string{
+		"a cross on a failure":                            `<tspan class="error">✗ </tspan><tspan class="name">lost</tspan>`,
+		"the other target on the first arrow":             `>and → r2</text>`,
+		"the other target on the second arrow":            `>and → l2</text>`,
+		"the name of a history state":                     `>H last</text>`,
+		"no name of a history state that has no other ID": `>H*</text>`,
+	} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("expected %s, %q, in\n%s", what, want, svg)
+		}
+	}
+	for region, want := range map[string]int{"left": 2, "right": 1} { // The second one is the line below the header.
+		group := svg[strings.Index(svg, `id="state:b.`+region+`"`):]
+		if got := strings.Count(group[:strings.Index(group, "</g>")], `class="border"`); got != want {
+			t.Errorf("expected %d borders of the region %s, got %d", want, region, got)
+		}
+	}
+}
+
 // signupLike returns a chart with each kind of transition.
 func signupLike() *outline.Chart {
 	one := func(target string) []outline.Transition { return []outline.Transition{{Targets: []string{target}}} }

@@ -169,7 +169,7 @@ func measure(g *graph) {
 func (n *node) size() (width, height float64) {
 	switch n.kind {
 	case history:
-		return 26, 26
+		return max(26, n.title().width+14), 26
 	case initial:
 		return 24, 10
 	case anyState, restart:
@@ -177,7 +177,7 @@ func (n *node) size() (width, height float64) {
 	default:
 		height = nodeHeight
 	}
-	width = max(float64(cells(n.name))*nameAdvance, widest(n.rows)) + 24
+	width = max(n.title().width, widest(n.rows)) + 24
 	return max(width, 64), height + float64(len(n.rows))*lineHeight
 }
 
@@ -225,7 +225,7 @@ func (n *node) enclose() {
 }
 
 func (n *node) headerWidth() float64 {
-	return max(float64(cells(n.name))*nameAdvance, widest(n.rows)) + 2*padding
+	return max(n.title().width, widest(n.rows)) + 2*padding
 }
 
 // measure sets the extents of the nodes and the heights of the ranks.

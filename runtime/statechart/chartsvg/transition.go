@@ -26,6 +26,20 @@ func transitionsOf(s *outline.State, path string) []targeted {
 	return all
 }
 
+// arrowTo returns the transition for the arrow to one of its targets. The label names the other targets.
+func (t *targeted) arrowTo(target string) transition {
+	arrow := t.transition
+	for _, path := range t.Targets {
+		if path != target {
+			arrow.others = append(arrow.others, cmp.Or(path[strings.LastIndexByte(path, '.')+1:], "the chart"))
+		}
+	}
+	if arrow.others != nil {
+		arrow.rows = arrow.layRows(joinCells)
+	}
+	return arrow
+}
+
 func actionNames(actions []outline.Action) string {
 	var names []string
 	for i := range actions {
@@ -55,16 +69,21 @@ func describe(t outline.Trigger) (cause string, label run) {
 	return cause, label
 }
 
-// layRows returns the event with its guard: in one line of at most the given cells, or else below each other.
+// layRows returns the event with its guard: in one line of at most the given cells, or else below each other. The other
+// targets are below them.
 func (t *transition) layRows(cellsMax int) []line {
+	rows := []line{{t.text}}
 	switch guard := "[" + t.guard + "]"; {
 	case t.guard == "":
-		return []line{{t.text}}
 	case cells(t.text.text)+1+cells(guard) <= cellsMax:
-		return []line{{t.text, {" " + guard, "guard"}}}
+		rows[0] = append(rows[0], run{" " + guard, "guard"})
 	default:
-		return append([]line{{t.text}}, wrap(guard, "guard")...)
+		rows = append(rows, wrap(guard, "guard")...)
 	}
+	if len(t.others) > 0 {
+		rows = append(rows, wrap("and → "+strings.Join(t.others, ", "), "muted")...)
+	}
+	return rows
 }
 
 // precedes reports whether a transition of the edge is evaluated before the first one of the other edge on the same event.
