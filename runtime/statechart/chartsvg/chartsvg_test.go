@@ -192,8 +192,9 @@ func TestTheDrawingNamesWhatAColorOrAPlaceAloneWouldSay(t *testing.T) {
 		}
 	}
 	for region, want := range map[string]int{"left": 2, "right": 1} { // The second one is the line below the header.
-		group := svg[strings.Index(svg, `id="state:b.`+region+`"`):]
-		if got := strings.Count(group[:strings.Index(group, "</g>")], `class="border"`); got != want {
+		_, group, _ := strings.Cut(svg, `id="state:b.`+region+`"`)
+		group, _, _ = strings.Cut(group, "</g>")
+		if got := strings.Count(group, `class="border"`); got != want {
 			t.Errorf("expected %d borders of the region %s, got %d", want, region, got)
 		}
 	}
