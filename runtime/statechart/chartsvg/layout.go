@@ -48,13 +48,13 @@ type drawing struct {
 }
 
 // layout computes the drawing of a chart. It depends only on the chart. Each round knows from the one before where the
-// edges that leave a container lead. The best round counts. Without such edges, all rounds are equal, so there is one. A
+// edges that leave a container lead: to their labels, and in the last round to their far ends. The best round counts. Without such edges, all rounds are equal, so there is one. A
 // large chart has one round too.
 func layout(chart *outline.Chart) *drawing {
-	const rounds, edgesMax = 3, 400
-	best := layoutRound(chart, nil)
+	const rounds, edgesMax = 4, 400
+	best := layoutRound(chart, nil, false)
 	for d, k := best, 1; k < rounds && best.crossesBorders() && len(best.edges) <= edgesMax; k++ {
-		if d = layoutRound(chart, d); d.cost() < best.cost() {
+		if d = layoutRound(chart, d, k == rounds-1); d.cost() < best.cost() {
 			best = d
 		}
 	}
@@ -62,13 +62,13 @@ func layout(chart *outline.Chart) *drawing {
 }
 
 // layoutRound computes a drawing. It takes the drawing of the round before, or nil.
-func layoutRound(chart *outline.Chart, before *drawing) *drawing {
+func layoutRound(chart *outline.Chart, before *drawing, farEnds bool) *drawing {
 	g := newGraph(chart)
 	d := &drawing{graph: g}
 	comb := takeComb(g)
 	lift(g)
 	if before != nil {
-		g.aim(before.graph)
+		g.aim(before.graph, farEnds)
 	}
 	measure(g)
 	if g.root.container() {
@@ -92,11 +92,12 @@ func (g *graph) crossesBorders() bool {
 	})
 }
 
-// aim sets the goals of the edges that leave a container to where they were in a drawing of the same chart.
-func (g *graph) aim(before *graph) {
-	columns := map[*edge]float64{}
+// aim sets the goals of the edges that leave a container to where their labels or their far ends were in a drawing of
+// the same chart.
+func (g *graph) aim(before *graph, farEnds bool) {
+	drawn := map[*edge]*edge{}
 	for i, e := range before.edges[:len(g.edges)] {
-		columns[g.edges[i]] = e.column
+		drawn[g.edges[i]] = e
 	}
 	for i, n := range g.nodes {
 		if n.scope == nil {
@@ -106,7 +107,14 @@ func (g *graph) aim(before *graph) {
 		for _, span := range n.scope.spans {
 			if span.crossesBorder() {
 				const beside = 60 // A goal farther away counts like one beside the container.
-				goal := min(max(columns[span.edge]-box.X, -beside), box.W+beside)
+				e := drawn[span.edge]
+				x := e.column
+				if farEnds && span.edge.from.within(n) {
+					x = e.points[len(e.points)-1].X
+				} else if farEnds {
+					x = e.points[0].X
+				}
+				goal := min(max(x-box.X, -beside), box.W+beside)
 				span.goal = &goal
 			}
 		}
@@ -371,19 +379,6 @@ func (d *drawing) joinSpans() {
 		}
 	}
 }
-
-// appendPoint appends a point to a path. It drops points within a straight line.
-func appendPoint(path []point, p point) []point {
-	if n := len(path); n > 0 && near(path[n-1].X, p.X) && near(path[n-1].Y, p.Y) {
-		return path
-	} else if n > 1 && (near(path[n-2].X, path[n-1].X) && near(path[n-1].X, p.X) || near(path[n-2].Y, path[n-1].Y) && near(path[n-1].Y, p.Y)) {
-		path[n-1] = p
-		return path
-	}
-	return append(path, p)
-}
-
-func near(a, b float64) bool { return math.Abs(a-b) < 0.1 }
 
 // around draws the edge from a node to itself, at the node's right side.
 func (e *edge) around(n *node) {
