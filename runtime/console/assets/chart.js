@@ -1,6 +1,9 @@
 // The chart: marks on the standing SVG, its zoom, and its states as links.
 const svgNS = "http://www.w3.org/2000/svg";
 
+// legible is the least scale at which a page opens a chart. Its labels of 11 pixels are then 10 pixels high.
+const legible = 10 / 11;
+
 function element(tag, attributes) {
   const made = document.createElementNS(svgNS, tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
@@ -10,6 +13,7 @@ function element(tag, attributes) {
 export class Chart {
   constructor(panel) {
     this.canvas = panel.querySelector(".canvas");
+    this.more = panel.querySelector(".more");
     this.svg = this.canvas.querySelector("svg");
     this.width = this.svg.viewBox.baseVal.width;
     this.scale = 1;
@@ -21,22 +25,49 @@ export class Chart {
     tools.hidden = false;
     tools.addEventListener("click", (event) => this.zoom(event.target.closest("[data-zoom]")?.dataset.zoom));
     tools.querySelector("[data-zoom=active]").hidden = !!document.querySelector("[data-machine]");
-    this.fit(0.62);
+    this.split = panel.closest(".split");
+    this.open();
+    addEventListener("resize", () => this.zoomed || this.open());
+    this.canvas.addEventListener("scroll", () => this.cue(), { passive: true });
+    new ResizeObserver(() => this.cue()).observe(this.canvas);
     this.link();
   }
 
-  // fit shows the whole width, but not below the given scale, at which the text is still legible.
+  // open shows the whole width, but keeps the text legible. If there is too little room, the column beside moves below.
+  open() {
+    this.split.classList.remove("stacked");
+    this.split.classList.toggle("stacked", this.room() < legible);
+    this.fit(legible);
+  }
+
+  // room is the scale at which the canvas shows the whole width.
+  room() {
+    return (this.canvas.clientWidth - 24) / this.width;
+  }
+
   fit(least) {
-    this.resize(Math.min(1, Math.max(least, (this.canvas.clientWidth - 24) / this.width)));
+    this.resize(Math.min(1, Math.max(least, this.room())));
+  }
+
+  // cue says in which directions the canvas hides more than the margin of the chart.
+  cue() {
+    const { scrollLeft: left, scrollTop: top, clientWidth, clientHeight, scrollWidth, scrollHeight } = this.canvas;
+    const margin = 24;
+    const hidden = { "←": left, "↑": top, "↓": scrollHeight - clientHeight - top, "→": scrollWidth - clientWidth - left };
+    const arrows = Object.keys(hidden).filter((arrow) => hidden[arrow] > margin).join(" ");
+    this.more.textContent = arrows && `scroll for more ${arrows}`;
+    this.more.parentNode.dataset.more = arrows;
   }
 
   resize(scale) {
     this.scale = Math.min(3, Math.max(0.2, scale));
     this.svg.setAttribute("width", Math.round(this.width * this.scale));
     this.svg.setAttribute("height", Math.round(this.svg.viewBox.baseVal.height * this.scale));
+    this.cue();
   }
 
   zoom(how) {
+    this.zoomed ||= ["in", "out", "fit"].includes(how);
     if (how === "in") this.resize(this.scale * 1.25);
     if (how === "out") this.resize(this.scale / 1.25);
     if (how === "fit") this.fit(0);
@@ -141,7 +172,9 @@ export class Chart {
         const query = new URLSearchParams(location.search); // The other filters stay.
         query.set("state", path);
         query.delete("cursor");
-        location.assign(`${holder.dataset.machine}?${query}`);
+        const list = document.querySelector("#instances");
+        const below = list.getBoundingClientRect().top > this.canvas.getBoundingClientRect().bottom;
+        location.assign(`${holder.dataset.machine}?${query}${below ? "#instances" : ""}`);
       };
       g.addEventListener("click", open);
       g.addEventListener("keydown", open);

@@ -105,7 +105,7 @@ const latest = new Map();
 let source;
 let shown = Date.parse(body.dataset.now); // the time of what the page shows
 
-// say shows the state of the connection. Screen readers announce a change of the state, but not of the interval.
+// say shows the state of the connection. Screen readers announce a change of the state.
 function say(text, state) {
   if (status.textContent !== text) status.textContent = text;
   if (status.dataset.state && status.dataset.state !== state) connection.textContent = state === "good" ? "following again" : text;
@@ -116,7 +116,8 @@ function receive(event) {
   const { now, read, every, parts = {}, problem: failed = "" } = JSON.parse(event.data);
   setNow(now);
   shown = read;
-  say(failed ? "cannot read" : `every ${every}`, failed ? "bad" : "good");
+  say(failed ? "cannot read" : "live", failed ? "bad" : "good");
+  status.title = `reads every ${every}`;
   problem.hidden = !failed;
   if (problem.textContent !== failed) problem.textContent = failed;
   for (const [name, html] of Object.entries(parts)) {

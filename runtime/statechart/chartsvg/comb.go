@@ -83,7 +83,7 @@ func (c *comb) place(g *graph, d *drawing) {
 	for _, e := range c.edges {
 		n := e.to
 		n.box.W, n.box.H = n.size()
-		height := float64(len(e.label)) * lineHeight
+		height := e.labelHeight()
 		row := max(n.box.H, 2*height+6)
 		middle := y + row/2
 		e.labelBox = rect{trunk + combTooth, middle - height - 3, widest(e.label), height}

@@ -23,7 +23,7 @@ const (
 	initial  // the start of an initial transition to several states or to a deeper state
 )
 
-// failedTag is the tag of final states that mean failure. They are drawn in red.
+// failedTag is the tag of final states that mean failure. They are red and have a cross before their name.
 const failedTag = "failed"
 
 // graph is a chart as nodes and edges, before the layout.
@@ -68,7 +68,14 @@ type transition struct {
 	text           run
 	guard, actions string
 	doc            string
-	rows           []line // its part of the edge's label
+	others         []string // the names of its targets besides the one of the edge
+	rows           []line   // its part of the edge's label
+	turn           int      // the place among the transitions of its state, in the order of evaluation
+}
+
+// labelHeight returns the height of the label. A gap between two transitions shows to which of them a guard belongs.
+func (e *edge) labelHeight() float64 {
+	return float64(len(e.label))*lineHeight + float64(max(0, len(e.transitions)-1))*blockGap
 }
 
 // container reports whether other nodes are drawn within the node.
@@ -133,9 +140,9 @@ func (b *builder) add(s *outline.State, parent *node, path string) *node {
 	case statechart.Final:
 		n.kind, n.failed = final, slices.Contains(s.Tags, failedTag)
 	case statechart.ShallowHistory:
-		n.kind, n.name = history, "H"
+		n.kind, n.name = history, historyName("H", s.ID)
 	case statechart.DeepHistory:
-		n.kind, n.name = history, "H*"
+		n.kind, n.name = history, historyName("H*", s.ID)
 	case statechart.Plain:
 		if len(s.States) > 0 {
 			n.kind = compound
@@ -153,6 +160,14 @@ func (b *builder) add(s *outline.State, parent *node, path string) *node {
 	return n
 }
 
+// historyName returns the symbol of a history state, with the ID unless it only repeats the symbol.
+func historyName(symbol, id string) string {
+	if slices.Contains([]string{"h", "hist", "history"}, strings.ToLower(id)) {
+		return symbol
+	}
+	return symbol + " " + id
+}
+
 // collect lists the nodes in document order.
 func (b *builder) collect(n *node) {
 	b.nodes = append(b.nodes, n)
@@ -168,7 +183,7 @@ func (b *builder) connect(n *node) {
 	b.connectInitial(n)
 	for _, t := range transitionsOf(n.state, n.path) {
 		for _, target := range t.Targets {
-			b.connectTo(n, b.states[target], t.transition)
+			b.connectTo(n, b.states[target], t.arrowTo(target))
 		}
 	}
 	for _, target := range n.state.Targets { // of a history state

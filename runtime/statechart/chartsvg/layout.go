@@ -48,13 +48,13 @@ type drawing struct {
 }
 
 // layout computes the drawing of a chart. It depends only on the chart. Each round knows from the one before where the
-// edges that leave a container lead. The best round counts. Without such edges, all rounds are equal, so there is one. A
+// edges that leave a container lead: to their labels, and in the last round to their far ends. The best round counts. Without such edges, all rounds are equal, so there is one. A
 // large chart has one round too.
 func layout(chart *outline.Chart) *drawing {
-	const rounds, edgesMax = 3, 400
-	best := layoutRound(chart, nil)
+	const rounds, edgesMax = 4, 400
+	best := layoutRound(chart, nil, false)
 	for d, k := best, 1; k < rounds && best.crossesBorders() && len(best.edges) <= edgesMax; k++ {
-		if d = layoutRound(chart, d); d.cost() < best.cost() {
+		if d = layoutRound(chart, d, k == rounds-1); d.cost() < best.cost() {
 			best = d
 		}
 	}
@@ -62,13 +62,13 @@ func layout(chart *outline.Chart) *drawing {
 }
 
 // layoutRound computes a drawing. It takes the drawing of the round before, or nil.
-func layoutRound(chart *outline.Chart, before *drawing) *drawing {
+func layoutRound(chart *outline.Chart, before *drawing, farEnds bool) *drawing {
 	g := newGraph(chart)
 	d := &drawing{graph: g}
 	comb := takeComb(g)
 	lift(g)
 	if before != nil {
-		g.aim(before.graph)
+		g.aim(before.graph, farEnds)
 	}
 	measure(g)
 	if g.root.container() {
@@ -92,11 +92,12 @@ func (g *graph) crossesBorders() bool {
 	})
 }
 
-// aim sets the goals of the edges that leave a container to where they were in a drawing of the same chart.
-func (g *graph) aim(before *graph) {
-	columns := map[*edge]float64{}
+// aim sets the goals of the edges that leave a container to where their labels or their far ends were in a drawing of
+// the same chart.
+func (g *graph) aim(before *graph, farEnds bool) {
+	drawn := map[*edge]*edge{}
 	for i, e := range before.edges[:len(g.edges)] {
-		columns[g.edges[i]] = e.column
+		drawn[g.edges[i]] = e
 	}
 	for i, n := range g.nodes {
 		if n.scope == nil {
@@ -106,7 +107,14 @@ func (g *graph) aim(before *graph) {
 		for _, span := range n.scope.spans {
 			if span.crossesBorder() {
 				const beside = 60 // A goal farther away counts like one beside the container.
-				goal := min(max(columns[span.edge]-box.X, -beside), box.W+beside)
+				e := drawn[span.edge]
+				x := e.column
+				if farEnds && span.edge.from.within(n) {
+					x = e.points[len(e.points)-1].X
+				} else if farEnds {
+					x = e.points[0].X
+				}
+				goal := min(max(x-box.X, -beside), box.W+beside)
 				span.goal = &goal
 			}
 		}
@@ -169,7 +177,7 @@ func measure(g *graph) {
 func (n *node) size() (width, height float64) {
 	switch n.kind {
 	case history:
-		return 26, 26
+		return max(26, n.title().width+14), 26
 	case initial:
 		return 24, 10
 	case anyState, restart:
@@ -177,7 +185,7 @@ func (n *node) size() (width, height float64) {
 	default:
 		height = nodeHeight
 	}
-	width = max(float64(cells(n.name))*nameAdvance, widest(n.rows)) + 24
+	width = max(n.title().width, widest(n.rows)) + 24
 	return max(width, 64), height + float64(len(n.rows))*lineHeight
 }
 
@@ -225,7 +233,7 @@ func (n *node) enclose() {
 }
 
 func (n *node) headerWidth() float64 {
-	return max(float64(cells(n.name))*nameAdvance, widest(n.rows)) + 2*padding
+	return max(n.title().width, widest(n.rows)) + 2*padding
 }
 
 // measure sets the extents of the nodes and the heights of the ranks.
@@ -242,7 +250,7 @@ func (s *scope) measure() {
 		height := n.box.H
 		if n.loop != nil {
 			it.right += loopRoom + widest(n.loop.label) + 8
-			height = max(height, float64(len(n.loop.label))*lineHeight+8)
+			height = max(height, n.loop.labelHeight()+8)
 		}
 		heights[it.first] = max(heights[it.first], height)
 		if n.isDefault {
@@ -254,7 +262,7 @@ func (s *scope) measure() {
 	}
 	for _, span := range s.spans {
 		if span.labelled && len(span.edge.label) > 0 {
-			s.tall[span.last] = max(s.tall[span.last], float64(len(span.edge.label))*lineHeight+4)
+			s.tall[span.last] = max(s.tall[span.last], span.edge.labelHeight()+4)
 		}
 	}
 }
@@ -334,7 +342,7 @@ func anchor(n *node, origin point) {
 		}
 		if span.labelled {
 			span.edge.column = n.box.X + span.x
-			width, height := widest(span.edge.label), float64(len(span.edge.label))*lineHeight
+			width, height := widest(span.edge.label), span.edge.labelHeight()
 			middle := n.box.Y + n.scope.tops[span.last] + n.scope.tall[span.last]/2
 			span.edge.labelBox = rect{n.box.X + span.x - width/2, middle - height/2, width, height}
 		}
@@ -372,22 +380,9 @@ func (d *drawing) joinSpans() {
 	}
 }
 
-// appendPoint appends a point to a path. It drops points within a straight line.
-func appendPoint(path []point, p point) []point {
-	if n := len(path); n > 0 && near(path[n-1].X, p.X) && near(path[n-1].Y, p.Y) {
-		return path
-	} else if n > 1 && (near(path[n-2].X, path[n-1].X) && near(path[n-1].X, p.X) || near(path[n-2].Y, path[n-1].Y) && near(path[n-1].Y, p.Y)) {
-		path[n-1] = p
-		return path
-	}
-	return append(path, p)
-}
-
-func near(a, b float64) bool { return math.Abs(a-b) < 0.1 }
-
 // around draws the edge from a node to itself, at the node's right side.
 func (e *edge) around(n *node) {
-	width, height := widest(e.label), float64(len(e.label))*lineHeight
+	width, height := widest(e.label), e.labelHeight()
 	middle := n.box.Y + min(n.box.H, headerHeight+8)/2
 	right := n.box.right()
 	e.points = []point{{right, middle - 6}, {right + 14, middle - 6}, {right + 14, middle + 6}, {right, middle + 6}}

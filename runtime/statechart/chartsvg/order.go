@@ -8,6 +8,7 @@ import (
 // The weights of the goals of the order, in pixels of edges.
 const (
 	crossingWeight = 160.0
+	turnWeight     = 100.0 // of a transition to the left of one that is evaluated before it on the same event
 	widthWeight    = 0.6
 )
 
@@ -31,8 +32,9 @@ func order(s *scope) {
 type orderer struct {
 	items    []*item
 	segments []segment
-	channels [][]int // the segments in each channel. The channel r is below the rank r
-	at       [][]int // the segments at each item
+	channels [][]int  // the segments in each channel. The channel r is below the rank r
+	at       [][]int  // the segments at each item
+	turns    [][2]int // pairs of items whose edges are evaluated in this order
 	extents  []extent
 
 	position          []int
@@ -87,6 +89,13 @@ func newOrderer(s *scope) *orderer {
 			o.add(segment{channel: s.ranks, top: outside, topOffset: *span.goal, topFixed: true, bottom: i})
 		default:
 			o.add(segment{channel: s.ranks - 1, top: i, bottom: outside, bottomOffset: *span.goal, bottomFixed: true})
+		}
+	}
+	for _, a := range s.spans {
+		for _, b := range s.spans {
+			if a.edge.precedes(b.edge) {
+				o.turns = append(o.turns, [2]int{index[a], index[b]})
+			}
 		}
 	}
 	n := len(o.items)
@@ -187,7 +196,18 @@ func (o *orderer) cost(order []int) float64 {
 	for p, i := range order {
 		o.position[i] = p
 	}
-	return o.length(order) + crossingWeight*float64(o.crossings())
+	return o.length(order) + crossingWeight*float64(o.crossings()) + o.turned()
+}
+
+// turned is the part of the cost that depends on the order of evaluation.
+func (o *orderer) turned() float64 {
+	cost := 0.0
+	for _, pair := range o.turns {
+		if o.position[pair[0]] > o.position[pair[1]] {
+			cost += turnWeight
+		}
+	}
+	return cost
 }
 
 // length is the part of the cost that depends on distances.

@@ -49,3 +49,16 @@ func toward(a, b point, distance float64) point {
 	}
 	return point{a.X + (b.X-a.X)*distance/l, a.Y + (b.Y-a.Y)*distance/l}
 }
+
+// appendPoint appends a point to a path. It drops points within a straight line.
+func appendPoint(path []point, p point) []point {
+	if n := len(path); n > 0 && near(path[n-1].X, p.X) && near(path[n-1].Y, p.Y) {
+		return path
+	} else if n > 1 && (near(path[n-2].X, path[n-1].X) && near(path[n-1].X, p.X) || near(path[n-2].Y, path[n-1].Y) && near(path[n-1].Y, p.Y)) {
+		path[n-1] = p
+		return path
+	}
+	return append(path, p)
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < 0.1 }

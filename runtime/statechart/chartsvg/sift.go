@@ -88,7 +88,7 @@ func (o *orderer) siftGroup(order, try, group []int, cost float64) float64 {
 	fewest := o.crossed
 	least := 0.97 * o.length(try)
 	rate := func(p, crossings int) {
-		c := float64(crossings) * crossingWeight
+		c := float64(crossings)*crossingWeight + o.turned()
 		if c+least > best { // The edges would have to be much shorter.
 			return
 		}

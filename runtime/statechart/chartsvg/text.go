@@ -12,6 +12,7 @@ const (
 	textSize    = 11.0
 	textAdvance = 0.6 * textSize
 	lineHeight  = 14.0 // of text of textSize
+	blockGap    = 6.0  // between the lines of two transitions in a label
 	wrapCells   = 30   // the width at which long guards, tags and events to defer are wrapped
 	joinCells   = 18   // the width up to which a guard stands beside its event instead of below it
 )

@@ -17,13 +17,27 @@ type targeted struct {
 func transitionsOf(s *outline.State, path string) []targeted {
 	var all []targeted
 	for trigger, t := range s.Transitions(path) {
-		out := transition{trigger: trigger, guard: t.Guard.Text(), doc: t.Doc}
+		out := transition{trigger: trigger, guard: t.Guard.Text(), doc: t.Doc, turn: len(all)}
 		out.cause, out.text = describe(trigger)
 		out.actions = actionNames(t.Actions)
 		out.rows = out.layRows(joinCells)
 		all = append(all, targeted{out, t.Targets})
 	}
 	return all
+}
+
+// arrowTo returns the transition for the arrow to one of its targets. The label names the other targets.
+func (t *targeted) arrowTo(target string) transition {
+	arrow := t.transition
+	for _, path := range t.Targets {
+		if path != target {
+			arrow.others = append(arrow.others, cmp.Or(path[strings.LastIndexByte(path, '.')+1:], "the chart"))
+		}
+	}
+	if arrow.others != nil {
+		arrow.rows = arrow.layRows(joinCells)
+	}
+	return arrow
 }
 
 func actionNames(actions []outline.Action) string {
@@ -55,16 +69,36 @@ func describe(t outline.Trigger) (cause string, label run) {
 	return cause, label
 }
 
-// layRows returns the event with its guard: in one line of at most the given cells, or else below each other.
+// layRows returns the event with its guard: in one line of at most the given cells, or else below each other. The other
+// targets are below them.
 func (t *transition) layRows(cellsMax int) []line {
+	rows := []line{{t.text}}
 	switch guard := "[" + t.guard + "]"; {
 	case t.guard == "":
-		return []line{{t.text}}
 	case cells(t.text.text)+1+cells(guard) <= cellsMax:
-		return []line{{t.text, {" " + guard, "guard"}}}
+		rows[0] = append(rows[0], run{" " + guard, "guard"})
 	default:
-		return append([]line{{t.text}}, wrap(guard, "guard")...)
+		rows = append(rows, wrap(guard, "guard")...)
 	}
+	if len(t.others) > 0 {
+		rows = append(rows, wrap("and → "+strings.Join(t.others, ", "), "muted")...)
+	}
+	return rows
+}
+
+// precedes reports whether a transition of the edge is evaluated before the first one of the other edge on the same event.
+func (e *edge) precedes(other *edge) bool {
+	if e.from != other.from || e == other {
+		return false
+	}
+	for i := range e.transitions {
+		for k := range other.transitions {
+			if e.transitions[i].trigger == other.transitions[k].trigger {
+				return e.transitions[i].turn < other.transitions[k].turn
+			}
+		}
+	}
+	return false
 }
 
 // sentence describes a transition in words, for people who hear the drawing.

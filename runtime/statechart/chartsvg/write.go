@@ -169,6 +169,9 @@ func (w *writer) container(n *node) {
 			num(n.box.X), num(n.box.Y+n.header), num(r-n.header), num(r), num(r), num(r), num(r), num(n.box.W-2*r), num(r), num(r), num(r), num(r), num(n.header-r))
 	}
 	w.box("border", n.box, 8)
+	if n.region && slices.ContainsFunc(n.scope.spans, func(span *item) bool { return span.own }) { // Edges end at the header.
+		w.printf(`<path class="border" d="M%s %sh%s"/>`+"\n", num(n.box.X), num(n.box.Y+n.header), num(n.box.W))
+	}
 	w.texts(n)
 	w.dot(n)
 	w.printf("</g>\n")
@@ -206,7 +209,16 @@ func (w *writer) dot(n *node) {
 type caption struct {
 	x, y, width float64 // the left end of the baseline
 	text        line
-	name        bool
+}
+
+// title returns the name of a node, with a cross before the name of a state that means failure.
+func (n *node) title() caption {
+	c := caption{text: line{{n.name, "name"}}, width: float64(cells(n.name)) * nameAdvance}
+	if n.failed {
+		// A font with a wide cross shifts the name by one cell, within the margin of the state.
+		c.text, c.width = append(line{{"✗ ", "error"}}, c.text...), 2*textAdvance+c.width
+	}
+	return c
 }
 
 // captions returns the texts in a node.
@@ -214,7 +226,7 @@ func (n *node) captions() []caption {
 	if n.kind == initial {
 		return nil
 	}
-	lines := []caption{{text: line{{n.name, "name"}}, width: float64(cells(n.name)) * nameAdvance, name: true}}
+	lines := []caption{n.title()}
 	for _, row := range n.rows {
 		lines = append(lines, caption{text: row, width: row.width()})
 	}
@@ -285,6 +297,7 @@ func (w *writer) edge(e *edge) {
 			y += lineHeight
 			k++
 		}
+		y += blockGap
 		w.printf("</g>\n")
 	}
 	w.printf("</g>\n")
