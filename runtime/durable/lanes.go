@@ -47,6 +47,19 @@ func (t *turn) placementOf(d Delivery) placement {
 	}
 }
 
+// fromOtherLane forwards or holds a delivery from another lane. It returns false and nil for a delivery from the
+// instance's own lane.
+func (t *turn) fromOtherLane(d Delivery) (done bool, err error) {
+	switch t.placementOf(d) {
+	case astray:
+		return true, t.forward(d)
+	case early:
+		return false, t.holdEarly(d)
+	default:
+		return false, nil
+	}
+}
+
 // laneOf returns the lane of a queue.
 func (l *Loop) laneOf(queue string) string {
 	if lane, ok := l.config.Lanes[queue]; ok {

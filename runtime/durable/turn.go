@@ -112,12 +112,8 @@ func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int,
 // turn: the queue redelivers the later deliveries, and this one unless it is done. `folded` is set if other deliveries
 // came before it in the turn.
 func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool, err error) {
-	switch t.placementOf(d) {
-	case atHome:
-	case astray:
-		return true, t.forward(d)
-	case early:
-		return false, t.holdEarly(d)
+	if done, err := t.fromOtherLane(d); done || err != nil {
+		return done, err
 	}
 	t.chain = t.chainOf(d)
 	stuck, err := t.observedResume(ctx, d)

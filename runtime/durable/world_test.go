@@ -334,10 +334,6 @@ func (p *process) Park(ctx context.Context, d durable.Delivery, reason string) e
 	})
 }
 
-func (p *process) Forward(context.Context, durable.Delivery, string) error {
-	panic("this world has one lane")
-}
-
 func (p *process) Delay(ctx context.Context, deliveries []durable.Delivery, wait time.Duration) error {
 	return p.call(ctx, "Delay", deliveries[0].Group, func() error {
 		p.delays = append(p.delays, wait)

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,6 +24,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host/internal/otlp"
 	"github.com/settle-run/settle/runtime/host/internal/telemetry"
+	"github.com/settle-run/settle/runtime/lanes"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -186,5 +189,6 @@ func (p *Process) RuntimeAWS() aws.Config {
 // Queue returns the FIFO queue, with its lanes.
 func (p *Process) Queue() *sqsqueue.Queue {
 	queue := sqsqueue.New(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)
-	return queue.WithLanes(p.Settings.Lanes, p.Settings.LaneRules.Lane)
+	rules, _ := lanes.ParseRules(p.Settings.LaneRules, slices.Collect(maps.Keys(p.Settings.Lanes))) // readSettings has checked them.
+	return queue.WithLanes(p.Settings.Lanes, rules.Lane)
 }

@@ -91,8 +91,9 @@ type Settings struct {
 	TableIndex bool
 	QueueURL   string
 	// Lanes maps the name of each lane besides the main one to the ARN of its queue.
-	Lanes                   map[string]string
-	LaneRules               lanes.Rules
+	Lanes map[string]string
+	// LaneRules is the text for lanes.ParseRules.
+	LaneRules               string
 	DeadLetterQueueURL      string
 	DelayQueueURL           string
 	DelayQueueARN           string
@@ -264,12 +265,12 @@ func (r *Env) lanes(name string) map[string]string {
 }
 
 // laneRules reads the rules that assign instances to lanes.
-func (r *Env) laneRules(name string, known map[string]string) lanes.Rules {
-	rules, err := lanes.ParseRules(r.Text(name, "rules"), slices.Sorted(maps.Keys(known)))
-	if err != nil {
+func (r *Env) laneRules(name string, known map[string]string) string {
+	text := r.Text(name, "rules")
+	if _, err := lanes.ParseRules(text, slices.Sorted(maps.Keys(known))); err != nil {
 		r.Problem(fmt.Errorf("environment variable %s: %w", name, err))
 	}
-	return rules
+	return text
 }
 
 // workflows reads a list of name=ARN pairs of state machines.

@@ -86,11 +86,21 @@ func (f *fixture) receive(url string) []types.Message {
 // deliveries receives from the FIFO queue like Lambda.
 func (f *fixture) deliveries() []durable.Delivery {
 	f.t.Helper()
+	return f.deliveriesOf(f.url, f.arn)
+}
+
+// deliveriesOf receives from a queue like Lambda.
+func (f *fixture) deliveriesOf(url, arn string) []durable.Delivery {
+	f.t.Helper()
 	var event events.SQSEvent
-	for _, message := range f.receive(f.url) {
+	for _, message := range f.receive(url) {
+		attributes := map[string]events.SQSMessageAttribute{}
+		for name, value := range message.MessageAttributes {
+			attributes[name] = events.SQSMessageAttribute{DataType: *value.DataType, StringValue: value.StringValue}
+		}
 		event.Records = append(event.Records, events.SQSMessage{
 			MessageId: *message.MessageId, ReceiptHandle: *message.ReceiptHandle, Body: *message.Body,
-			Attributes: message.Attributes, EventSourceARN: f.arn,
+			Attributes: message.Attributes, MessageAttributes: attributes, EventSourceARN: arn,
 		})
 	}
 	deliveries, err := sqsqueue.DecodeAll(event)

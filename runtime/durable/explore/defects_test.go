@@ -313,8 +313,6 @@ var ofLanes = []mutant{
 // forwardDelivery`},
 	{name: "copies are not recognised", scenario: "lanes: same route", finds: "applied twice", file: lanesFile,
 		old: `	return from != (instances.Place{}) &&`, new: `	return false && from != (instances.Place{}) &&`},
-	{name: "the move overtakes a forwarded message", scenario: "lanes: home", finds: "out of order", file: lanesFile,
-		old: `		if earlier.Kind != forwardDelivery {`, new: `		if earlier.ID != "" {`},
 	{name: "any move ends", scenario: "lanes: two moves", finds: "out of order", file: lanesFile,
 		old: `moving != nil && moving.Number == form.Number`, new: `moving != nil`},
 	{name: "forwarded to the old lane", scenario: "lanes: third", finds: "out of order", file: lanesFile,

@@ -48,13 +48,19 @@ type drawing struct {
 }
 
 // layout computes the drawing of a chart. It depends only on the chart. Each round knows from the one before where the
-// edges that leave a container lead: to their labels, and in the last round to their far ends. The best round counts. Without such edges, all rounds are equal, so there is one. A
-// large chart has one round too.
+// edges that leave a container lead: to their labels, and in the fourth round to their far ends. The best round counts.
+// Without such edges, all rounds are equal, so there is one. Larger charts have fewer rounds, because a round takes time.
 func layout(chart *outline.Chart) *drawing {
-	const rounds, edgesMax = 4, 400
 	best := layoutRound(chart, nil, false)
-	for d, k := best, 1; k < rounds && best.crossesBorders() && len(best.edges) <= edgesMax; k++ {
-		if d = layoutRound(chart, d, k == rounds-1); d.cost() < best.cost() {
+	rounds := 4
+	switch edges := len(best.edges); {
+	case edges > 400:
+		rounds = 1
+	case edges > 60:
+		rounds = 3
+	}
+	for d, k := best, 1; k < rounds && best.crossesBorders(); k++ {
+		if d = layoutRound(chart, d, k == 3); d.cost() < best.cost() {
 			best = d
 		}
 	}

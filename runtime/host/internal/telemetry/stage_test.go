@@ -129,6 +129,8 @@ func (s *stage) SendBatch(ctx context.Context, messages []durable.Message) []err
 	return errs
 }
 
+func (s *stage) Forward(context.Context, durable.Delivery, string) error { return nil }
+
 func (s *stage) Park(_ context.Context, d durable.Delivery, reason string) error {
 	if s.loops {
 		s.parked = append(s.parked, reason)
