@@ -151,13 +151,17 @@ func (t *turn) holdEarly(d Delivery) error {
 	}
 }
 
-// beginLaneMove drafts the beginning of a move, or the end of one that has not ended if the target is the present lane.
+// beginLaneMove drafts the beginning of a move. It refuses a move while another one is under way: messages that wait in
+// the other lane would have to go to a third lane, where later messages may be already.
 func (t *turn) beginLaneMove(op instances.Operation) error {
 	record := &t.draft.Record
 	if !instances.IsLane(op.Lane) {
 		return fmt.Errorf("expected the name of a lane (%s), got %q", instances.LaneForm, op.Lane)
 	}
-	if record.Moving = nil; op.Lane != record.HomeLane() {
+	if record.Moving != nil {
+		return fmt.Errorf("%w: it is moving to the lane %s: wait until the lane %s has applied its events", instances.ErrInUse, record.Moving.Lane, record.HomeLane())
+	}
+	if op.Lane != record.HomeLane() {
 		record.Moving = &instances.LaneMove{Lane: op.Lane, Number: record.Revision + 1}
 		t.askLaneChange()
 	}
@@ -202,7 +206,7 @@ func (t *turn) sendLaneChange(ctx context.Context, effect statechart.Effect) err
 	return err
 }
 
-// changeLane ends the move with the number, unless it has ended or an operator has chosen another lane.
+// changeLane ends the move with the number. It ignores a late copy of the message for an earlier move.
 func (t *turn) changeLane(_ context.Context, form laneChange) error {
 	if moving := t.draft.Record.Moving; moving != nil && moving.Number == form.Number {
 		if t.draft.Record.Lane, t.draft.Record.Moving = moving.Lane, nil; moving.Lane == instances.MainLane {

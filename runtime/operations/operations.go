@@ -138,7 +138,9 @@ func Applies(kind instances.OperationKind, record instances.Record) bool {
 		return record.Kept == (kind == instances.Unkeep)
 	case instances.Forget:
 		return record.Status != statechart.Active
-	case instances.Stop, instances.Terminate, instances.Move, instances.ChangeLane:
+	case instances.ChangeLane:
+		return record.Status == statechart.Active && record.Moving == nil
+	case instances.Stop, instances.Terminate, instances.Move:
 		return record.Status == statechart.Active
 	default:
 		return false

@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -81,7 +82,7 @@ func TestAnInstanceMovesBetweenLanesUnderLoad(t *testing.T) {
 					continue
 				}
 				op := instances.Operation{Kind: instances.ChangeLane, Lane: anyOf(rng, "main", "bulk", "vip"), By: "an operator", At: time.Now()}
-				if _, err := o.Change(w.t.Context(), record.Instance, 0, func(instances.Record) (instances.Operation, error) { return op, nil }); err != nil {
+				if _, err := o.Change(w.t.Context(), record.Instance, 0, func(instances.Record) (instances.Operation, error) { return op, nil }); err != nil && !errors.Is(err, instances.ErrInUse) {
 					t.Error(err)
 				}
 			}
@@ -96,9 +97,9 @@ func TestAnInstanceMovesBetweenLanesUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	seeds := 1000
+	seeds := 300
 	if testing.Short() {
-		seeds = 100
+		seeds = 50
 	}
 	quiet := &faults{}
 	run(t, 0, quiet)

@@ -128,7 +128,7 @@ func (c *bulkLaneCommand) Run(ctx context.Context, s *session) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	c.matches = func(record instances.Record) bool { return record.HomeLane() != c.To || record.Moving != nil }
+	c.matches = func(record instances.Record) bool { return record.HomeLane() != c.To && record.Moving == nil }
 	return c.operate(ctx, s, instances.Operation{Kind: instances.ChangeLane, Lane: c.To, Reason: c.Reason}, nil, append([]string{c.To}, c.arguments()...))
 }
 
