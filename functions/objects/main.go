@@ -11,7 +11,6 @@ import (
 	"errors"
 	"time"
 
-
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host"

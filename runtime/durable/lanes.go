@@ -15,8 +15,8 @@ import (
 )
 
 // A lane is a FIFO queue with a consumer of its own. Each instance has one lane, whose consumer applies its events. A
-// delivery from any other lane is forwarded: the turn stores the decision as an effect, as for a parking, so that no
-// stale process forwards an event that another process has applied.
+// delivery from any other lane is forwarded. The turn first stores this decision as an effect, as for a parking. So no stale
+// process forwards an event that another process has applied.
 //
 // A move to another lane ends with a message that passes through the old lane, behind everything that was sent there
 // before. Until then, the new lane holds its messages. So every sender that keeps its route keeps its order.
@@ -151,7 +151,7 @@ func (t *turn) holdEarly(d Delivery) error {
 	}
 }
 
-// beginLaneMove drafts the beginning of a move. It refuses a move while another one is under way: messages that wait in
+// beginLaneMove drafts the beginning of a move. It refuses a move while another one is under way. Messages that wait in
 // the other lane would have to go to a third lane, where later messages may be already.
 func (t *turn) beginLaneMove(op instances.Operation) error {
 	record := &t.draft.Record

@@ -164,7 +164,7 @@ type Delivery struct {
 	// Trace is the position of the message in a distributed trace; zero if it has none.
 	Trace Trace
 	// Forwarding says where the message was forwarded from; zero if its sender sent it to this queue. DeduplicationID
-	// and SentAt are those of the sender's message.
+	// and SentAt belong to the sender's message.
 	Forwarding Forwarding
 }
 

@@ -230,7 +230,9 @@ func fullRecord(revision int64) instances.Record {
 		}`),
 		State:     []string{"unverified.mail.sent", "unverified.clock.running"},
 		CreatedAt: created, UpdatedAt: at, ExpireAt: created.Add(24 * time.Hour),
-		Watermark:    map[string]string{"arn:aws:sqs:eu-central-1:123456789012:events.fifo": "18849496460467696128"},
+		Watermark: map[string]string{"arn:aws:sqs:eu-central-1:123456789012:events.fifo": "18849496460467696128"},
+		Lane:      "bulk", Moving: &instances.LaneMove{Lane: "main", Number: 6},
+		Forwarded:    map[string]string{"arn:aws:sqs:eu-central-1:123456789012:bulk.fifo": "18849496460467696129"},
 		RecentEvents: []string{"e-1", "e-2"},
 		History: []instances.Transition{
 			{At: created, Event: "SIGN_UP", From: []string{"new"}, To: []string{"registering"}},

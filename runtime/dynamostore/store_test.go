@@ -80,11 +80,14 @@ error M{at:S "2026-03-01T12:00:01.234Z", event:S "VERIFY", message:S "tried 3 ti
 executions L[M{arn:S "an ARN", event:S "report.ended", name:S "settle-signup-42-x", started_at:S "2026-03-01T12:00:00Z", workflow:S "report"}, M{event:S "audit.ended", name:S "settle-signup-42-y", refused:M{cause:S "C", error:S "E"}, started_at:S "2026-03-01T12:00:00Z", workflow:S "audit"}]
 expire_at N 1772452800
 failed_effects L[M{at:S "2026-03-01T12:00:00Z", data:M{n:N 1.5, type:S "GO"}, data_bytes:N 24, error:S "denied", id:S "6.0", kind:S "send", report:S "received", target:S "job/2"}, M{at:S "2026-03-01T12:00:00Z", error:S "refused", id:S "6.1", kind:S "alias"}]
+forwarded M{arn:aws:sqs:eu-central-1:123456789012:bulk.fifo:S "18849496460467696129"}
 history L[M{at:S "2026-03-01T12:00:00Z", event:S "SIGN_UP", from:L[S "new"], to:L[S "registering"]}, M{at:S "2026-03-01T12:00:01.234Z", event:S "RESEND", from:L[S "registering"], ignored:BOOL true, to:L[S "registering"]}]
 ignored N 3
 instance S "signup/42"
+lane S "bulk"
 last_sends M{arn:aws:sqs:eu-central-1:123456789012:events.fifo:L[M{id:S "3.0", sender:S "job/1@1767322800000"}]}
 machine S "signup"
+moving M{lane:S "main", number:N 6}
 outbox L[M{at:S "2026-03-01T12:00:01.234000001Z", id:S "7.0", kind:S "schedule", timer:S "7.0"}, M{event:M{n:N 9007199254740993, type:S "GO"}, id:S "7.1", kind:S "send", to:S "job/1"}, M{event:M{type:S "MOVED"}, id:S "7.2", kind:S "emit"}, M{child:S "7.3", id:S "7.3", input:L[N 1], kind:S "spawn", machine:S "job"}]
 parent M{child:S "3.0", incarnation:N 1772366400000, instance:S "order/1"}
 recent_events L[S "e-1", S "e-2"]

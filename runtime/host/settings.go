@@ -28,9 +28,9 @@ const (
 	TableIndex = "SETTLE_TABLE_INDEX"
 	// QueueURL is the URL of the FIFO queue.
 	QueueURL = "SETTLE_QUEUE_URL"
-	// Lanes are the lanes besides the main one, which is QueueURL, as pairs of name and queue ARN, separated by commas,
-	// such as bulk=arn:aws:sqs:eu-central-1:123456789012:bulk.fifo. LaneRules assign new instances to lanes:
-	// see lanes.ParseRules.
+	// Lanes are the lanes besides the main one, which is QueueURL. They are pairs of name and queue ARN, separated by commas,
+	// such as bulk=arn:aws:sqs:eu-central-1:123456789012:bulk.fifo. LaneRules assign new instances to lanes. See
+	// lanes.ParseRules.
 	Lanes     = "SETTLE_LANES"
 	LaneRules = "SETTLE_LANE_RULES"
 	// DeadLetterQueueURL is the URL of the FIFO queue's FIFO dead-letter queue.

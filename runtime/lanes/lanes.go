@@ -16,7 +16,7 @@ import (
 // Rules assign instances to lanes. The zero value assigns each instance to instances.MainLane.
 type Rules struct{ rules []rule }
 
-// rule assigns the instances of a machine, or those of its instances whose IDs have a prefix.
+// rule assigns the instances of a machine, or only the instances whose IDs have a prefix.
 type rule struct {
 	machine, prefix string
 	lanes           []weighted
@@ -112,9 +112,9 @@ func (r Rules) Lane(id instances.ID) string {
 	return ranked(chosen, id.String())[0].lane
 }
 
-// ranked returns the lanes in the order of their scores for a key, by weighted rendezvous hashing: a lane's share is
-// proportional to its weight, and a new lane takes keys from the others but moves none between them (Schindelhauer and
-// Schomaker, "Weighted Distributed Hash Tables", SPAA 2005, the logarithmic method).
+// ranked returns the lanes in the order of their scores for a key, by weighted rendezvous hashing (Schindelhauer and
+// Schomaker, "Weighted Distributed Hash Tables", SPAA 2005, the logarithmic method). A lane's share is proportional to its
+// weight. A new lane takes keys from the others but moves none between them.
 func ranked(lanes []weighted, key string) []weighted {
 	if len(lanes) == 1 {
 		return lanes

@@ -88,9 +88,9 @@ func TestAnInstanceMovesBetweenLanesUnderLoad(t *testing.T) {
 			}
 			all.Wait()
 			for _, name := range names {
-				record := w.await(name, "open", func(r instances.Record) bool { return len(numbersOf(t, r)) >= events && r.Moving == nil })
+				w.await(name, "open", func(r instances.Record) bool { return len(numbersOf(t, r)) >= events && r.Moving == nil })
 				time.Sleep(time.Hour) // A second copy of an event would arrive now.
-				record = w.record(name)
+				record := w.record(name)
 				if got := numbersOf(t, record); !slices.IsSorted(got) || len(got) != events || got[events-1] != events-1 {
 					t.Errorf("%s has %v, want the numbers 0 to %d", name, got, events-1)
 				}
@@ -134,7 +134,7 @@ func TestANoisyTenantDelaysOnlyItsOwnLane(t *testing.T) {
 	const spread, work = 100 * time.Second, 300 * time.Millisecond
 	measure := func(t *testing.T, o options, isNoisy bool) (p99 time.Duration) {
 		t.Helper()
-		synctestDelays(t, o, func(w *world, delays func() []time.Duration) {
+		delaysIn(t, o, func(w *world, delays func() []time.Duration) {
 			var all sync.WaitGroup
 			for tenant := range tenants {
 				all.Go(func() {
@@ -176,9 +176,9 @@ func TestANoisyTenantDelaysOnlyItsOwnLane(t *testing.T) {
 	}
 }
 
-// synctestDelays runs a world whose chart works for the given time with each event, and collects the delays of the events
-// that have a positive number: the time at which they were sent.
-func synctestDelays(t *testing.T, o options, test func(w *world, delays func() []time.Duration), work time.Duration) {
+// delaysIn runs a world whose chart works for the given time with each event. It collects the delays of the events with a
+// positive number. The number is the time at which the event was sent.
+func delaysIn(t *testing.T, o options, test func(w *world, delays func() []time.Duration), work time.Duration) {
 	t.Helper()
 	var mu sync.Mutex
 	var delays []time.Duration

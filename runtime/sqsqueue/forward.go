@@ -26,7 +26,7 @@ type forwarding struct {
 	Queue          string `json:"queue"`
 	SequenceNumber string `json:"sequence_number"`
 	SentTo         string `json:"sent_to"`
-	// DeduplicationID and SentAt, in milliseconds since 1970, are those of the sender's message.
+	// DeduplicationID and SentAt, in milliseconds since 1970, belong to the sender's message.
 	DeduplicationID string `json:"deduplication_id"`
 	SentAt          int64  `json:"sent_at"`
 }

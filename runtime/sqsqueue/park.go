@@ -70,7 +70,7 @@ func (q *Queue) Park(ctx context.Context, delivery durable.Delivery, reason stri
 	return fmt.Errorf("parking message %s of %s at %s: %w", delivery.MessageID, delivery.Group, q.deadLetterURL, err)
 }
 
-// placeID identifies the message of a delivery among those of all queues. The ARN is hashed because a deduplication ID is
+// placeID identifies the message of a delivery among the messages of all queues. The ARN is hashed because a deduplication ID is
 // limited to 128 characters.
 func placeID(delivery durable.Delivery) string {
 	queue := sha256.Sum256([]byte(delivery.Queue))

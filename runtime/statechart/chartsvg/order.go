@@ -8,7 +8,7 @@ import (
 // The weights of the goals of the order, in pixels of edges.
 const (
 	crossingWeight = 160.0
-	turnWeight     = 100.0 // of a transition to the left of one that is evaluated before it on the same event
+	turnWeight     = 100.0 // of a transition that is drawn left of an earlier transition on the same event
 	widthWeight    = 0.6
 )
 
