@@ -1,7 +1,6 @@
 package cdk
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,6 +26,7 @@ const (
 // unnoticed.
 func (s *Settle) environment(function string) map[string]*string {
 	env := map[string]*string{"SETTLE_SERVICE": s.name, "SETTLE_QUEUE_URL": s.Queue.QueueUrl()}
+	s.setLanes(env)
 	switch function {
 	case Consumer:
 		env["SETTLE_TABLE"] = s.tableName
@@ -102,12 +102,13 @@ func (s *Settle) addFunctions() {
 	for _, name := range s.functions() {
 		s.addFunction(name)
 	}
-	mapping := s.feed(Consumer, s.Queue, s.props.ConsumerBatch, s.props.ConsumerConcurrency)
+	mapping := s.feed("ConsumerMapping", Consumer, s.Queue, s.props.ConsumerBatch, s.props.ConsumerConcurrency)
 	if s.props.ConsumerPollers.on() {
 		s.props.ConsumerPollers.provision(mapping)
 	}
-	s.feed(Delay, s.DelayQueue, forwarderBatch, forwarderConcurrency)
-	s.feed(Executions, s.ExecutionsQueue, forwarderBatch, forwarderConcurrency)
+	s.feedLanes()
+	s.feed("DelayMapping", Delay, s.DelayQueue, forwarderBatch, forwarderConcurrency)
+	s.feed("ExecutionsMapping", Executions, s.ExecutionsQueue, forwarderBatch, forwarderConcurrency)
 }
 
 func (s *Settle) addFunction(name string) {
@@ -136,7 +137,7 @@ func (s *Settle) addFunction(name string) {
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if name == Consumer && s.props.ReserveConsumerConcurrency {
-		props.ReservedConcurrentExecutions = jsii.Number(cmp.Or(s.props.ConsumerConcurrency, PollerInvocations*s.props.ConsumerPollers.Maximum))
+		props.ReservedConcurrentExecutions = jsii.Number(s.consumerBatches())
 	}
 	if s.props.EncryptionKey != nil {
 		props.EnvironmentEncryption = s.props.EncryptionKey
@@ -152,14 +153,14 @@ func (s *Settle) timeout(function string) time.Duration {
 }
 
 // feed connects a queue to a function. With a concurrency of 0, the mapping has no maximum concurrency.
-func (s *Settle) feed(function string, queue awssqs.Queue, batch, concurrency int) awslambda.CfnEventSourceMapping {
+func (s *Settle) feed(id, function string, queue awssqs.Queue, batch, concurrency int) awslambda.CfnEventSourceMapping {
 	props := &awslambda.EventSourceMappingProps{
 		Target: s.Functions[function], EventSourceArn: queue.QueueArn(), BatchSize: jsii.Number(batch), ReportBatchItemFailures: jsii.Bool(true),
 	}
 	if concurrency > 0 {
 		props.MaxConcurrency = jsii.Number(concurrency)
 	}
-	mapping := awslambda.NewEventSourceMapping(s.Scope, jsii.String(pascal(function)+"Mapping"), props)
+	mapping := awslambda.NewEventSourceMapping(s.Scope, &id, props)
 	return mapping.Node().DefaultChild().(awslambda.CfnEventSourceMapping)
 }
 

@@ -3,6 +3,7 @@ package cdk_test
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,7 +26,12 @@ import (
 	"github.com/settle-run/settle/infra/cdk"
 )
 
-var update = flag.Bool("update", false, "regenerate infra/template.yaml and infra/functions.json")
+var (
+	update     = flag.Bool("update", false, "regenerate infra/template.yaml and infra/functions.json")
+	outputFile = flag.String("template", "", "the file for the template with -lanes and -lane-rules")
+	lanes      = flag.String("lanes", "", "the lanes with their sizes, as in Props.SetLanes")
+	laneRules  = flag.String("lane-rules", "", "the rules that assign new instances to lanes, as in Props.LaneRules")
+)
 
 // infra is the folder of the generated files.
 const infra = ".."
@@ -52,19 +58,41 @@ func synthesize(t *testing.T, fill func(awscdk.Stack)) []byte {
 // committed returns the template in infra/template.yaml, as CDK reads it.
 func committed(t *testing.T) object {
 	t.Helper()
-	reading.Do(func() {
-		read = attribute.ReplaceAllString(string(synthesize(t, func(stack awscdk.Stack) {
-			cloudformationinclude.NewCfnInclude(stack, jsii.String("Template"), &cloudformationinclude.CfnIncludeProps{
-				TemplateFile: jsii.String(filepath.Join(infra, "template.yaml")),
-			})
-		})), `"Fn::GetAtt": ["$1", "$2"]`)
-	})
+	reading.Do(func() { read = included(t, filepath.Join(infra, "template.yaml")) })
 	return parsed(t, read)
 }
 
+// withLanes returns the template that `make template` writes with someLanes and someLaneRules, as CDK reads it.
+func withLanes(t *testing.T) object {
+	t.Helper()
+	readingLaned.Do(func() {
+		rendered, err := render(synthesize(t, func(stack awscdk.Stack) { fill(stack, someLanes, someLaneRules) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "template.yaml")
+		if err := os.WriteFile(path, rendered, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		readLaned = included(t, path)
+	})
+	return parsed(t, readLaned)
+}
+
+// templates are the templates that every check reads: without and with lanes.
+var templates = map[bool]func(*testing.T) object{false: committed, true: withLanes}
+
+// included returns the template of a file, as CDK reads it.
+func included(t *testing.T, path string) string {
+	t.Helper()
+	return attribute.ReplaceAllString(string(synthesize(t, func(stack awscdk.Stack) {
+		cloudformationinclude.NewCfnInclude(stack, jsii.String("Template"), &cloudformationinclude.CfnIncludeProps{TemplateFile: &path})
+	})), `"Fn::GetAtt": ["$1", "$2"]`)
+}
+
 var (
-	reading sync.Once
-	read    string
+	reading, readingLaned sync.Once
+	read, readLaned       string
 	// attribute matches the short form of GetAtt, which CDK's assertions do not follow.
 	attribute = regexp.MustCompile(`"Fn::GetAtt": "(\w+)\.(\w+)"`)
 )
@@ -98,6 +126,26 @@ func TestCommittedFilesAreCurrent(t *testing.T) {
 		if !bytes.Equal(got, want) {
 			t.Errorf("infra/%s differs from the output of infra/cdk: run `make infra INFRA_FLAGS=-update` and review the diff\n%s", name, firstDifference(got, want))
 		}
+	}
+}
+
+// TestTemplateIsWritten writes the template of `make template`.
+func TestTemplateIsWritten(t *testing.T) {
+	t.Parallel()
+	if *outputFile == "" {
+		t.Skip("make template runs this test")
+	}
+	defer func() {
+		if problem := recover(); problem != nil {
+			t.Fatal(problem)
+		}
+	}()
+	rendered, err := render(synthesize(t, func(stack awscdk.Stack) { fill(stack, *lanes, *laneRules) }))
+	if err == nil {
+		err = os.WriteFile(*outputFile, rendered, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -151,7 +199,10 @@ func variant(t *testing.T, use func(*cdk.Props, awsstepfunctions.IStateMachine))
 }
 
 // plain fills the stack of infra/template.yaml. It has no assets, so the aws CLI alone can deploy it.
-func plain(stack awscdk.Stack) {
+func plain(stack awscdk.Stack) { fill(stack, "", "") }
+
+// fill fills the stack of infra/template.yaml, or the stack of `make template` with the lanes and the rules.
+func fill(stack awscdk.Stack, lanes, rules string) {
 	stack.TemplateOptions().SetTemplateFormatVersion(jsii.String("2010-09-09"))
 	stack.TemplateOptions().SetDescription(jsii.String("Settle: statecharts in Go on Lambda, SQS FIFO and DynamoDB. Generated from infra/cdk by make infra; deployed by make deploy."))
 	bucket := parameter(stack, "CodeBucket", "The S3 bucket with the functions' zips.", nil)
@@ -164,16 +215,10 @@ func plain(stack awscdk.Stack) {
 	awscdk.NewCfnCondition(stack, jsii.String("HasAlarmTopic"), &awscdk.CfnConditionProps{
 		Expression: awscdk.Fn_ConditionNot(awscdk.Fn_ConditionEquals(topic.ValueAsString(), "")),
 	})
-	concurrency := awscdk.NewCfnParameter(stack, jsii.String("ConsumerConcurrency"), &awscdk.CfnParameterProps{
-		Type: jsii.String("Number"), Default: 50, MinValue: jsii.Number(cdk.ConsumerConcurrencyMin), MaxValue: jsii.Number(cdk.ConsumerConcurrencyMax),
-		Description: jsii.String("The maximum number of batches of events processed at once."),
-	})
-	pollers := awscdk.NewCfnParameter(stack, jsii.String("ConsumerPollers"), &awscdk.CfnParameterProps{
-		Default: "", AllowedPattern: jsii.String(`^$|^([2-9]|[1-9][0-9]|1[0-9][0-9]|200)-([2-9]|[1-9][0-9]{1,3}|10000)$`),
-		ConstraintDescription: jsii.String("must be MINIMUM-MAXIMUM, such as 2-20, with a minimum from 2 to 200 and a maximum from 2 to 10000, or empty."),
-		Description: jsii.String("Event pollers that Lambda keeps ready, MINIMUM-MAXIMUM, such as 2-20, in place of ConsumerConcurrency. " +
-			"Each runs up to ten batches at once, and has an hourly price. Empty: none."),
-	})
+	var size sizeParameters
+	if lanes == "" {
+		size = addSizeParameters(stack)
+	}
 	bus := awscdk.NewCfnParameter(stack, jsii.String("EventBus"), &awscdk.CfnParameterProps{
 		Type: jsii.String("String"), Default: "default", AllowedPattern: jsii.String(`[A-Za-z0-9/._-]{0,256}`),
 		ConstraintDescription: jsii.String("must be the name of an event bus, or empty."),
@@ -184,21 +229,40 @@ func plain(stack awscdk.Stack) {
 		Description: jsii.String("The alarm Events rings if more events are applied in five minutes."),
 	})
 	existing := parameter(stack, "ExistingTable", "The name of a table to use in place of a new one, such as a restored table. Empty: the stack has a table of its own.", jsii.String(""))
-	settle := cdk.NewSettle(stack, "Settle", cdk.Props{
+	props := cdk.Props{
 		Name:          awscdk.Aws_STACK_NAME(),
 		Code:          cdk.CodeFromBucket(bucket.ValueAsString(), func(function string) *string { return keys[function].ValueAsString() }),
 		AlarmActions:  []*string{awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String("HasAlarmTopic"), topic.ValueAsString(), awscdk.Aws_NO_VALUE()), nil)},
 		UploadBuckets: *buckets,
 		EventBus:      awsevents.EventBus_FromEventBusName(stack, jsii.String("Bus"), bus.ValueAsString()),
 		ExistingTable: existing.ValueAsString(),
-	})
+	}
+	if lanes != "" {
+		if err := props.SetLanes(lanes); err != nil {
+			panic(err)
+		}
+		props.ReserveConsumerConcurrency = true // reserve makes it optional.
+	}
+	if rules != "" {
+		props.LaneRules = &rules
+	}
+	settle := cdk.NewSettle(stack, "Settle", props)
 	settle.Scope.Node().FindChild(jsii.String("UploadsRule")).(awsevents.CfnRule).
 		SetState(awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String(hasUploadBuckets), "ENABLED", "DISABLED"), nil))
 	consumerMapping := settle.Scope.Node().FindChild(jsii.String("ConsumerMapping")).Node().DefaultChild().(awslambda.CfnEventSourceMapping)
 	settle.Scope.Node().FindChild(jsii.String("EventsAlarm")).Node().DefaultChild().(awscloudwatch.CfnAlarm).
 		AddPropertyOverride(jsii.String("Threshold"), events.ValueAsNumber())
-	pollersMost := provision(stack, consumerMapping, pollers, concurrency)
-	reserve(stack, settle.Functions[cdk.Consumer], concurrency.ValueAsNumber(), pollersMost)
+	consumer := settle.Functions[cdk.Consumer].Node().DefaultChild().(awslambda.CfnFunction)
+	if lanes == "" {
+		pollersMost := provision(stack, consumerMapping, size.pollers, size.concurrency)
+		// A zero after the maximum number of pollers makes it ten times as large: cdk.PollerInvocations.
+		ofPollers := awscdk.Fn_Join(jsii.String(""), jsii.Strings(*pollersMost, "0"))
+		reserve(stack, consumer, "ConsumerConcurrency, or ten times the maximum of ConsumerPollers,",
+			awscdk.Fn_ConditionIf(jsii.String("HasConsumerPollers"), ofPollers, size.concurrency.ValueAsNumber()))
+	} else {
+		// CloudFormation cannot add numbers, so the sizes of the lanes are part of the template.
+		reserve(stack, consumer, fmt.Sprintf("the sum of all lanes, %.0f,", *consumer.ReservedConcurrentExecutions()), consumer.ReservedConcurrentExecutions())
+	}
 	tableStream(stack, settle.Table)
 	openRoute(stack, settle, "GitHubWebhook", "PostGitHubRoute", "POST /webhooks/github", "GitHub's webhook for the machine job")
 	openRoute(stack, settle, "Callbacks", "PostCallbackRoute", "POST /webhooks/{provider}/{id}/{until}/{key}", "callbacks of third parties, as the machine enrich awaits them")
@@ -213,6 +277,24 @@ func plain(stack awscdk.Stack) {
 		})
 	}
 	nameResources(settle)
+}
+
+// sizeParameters set the size of the consumer in a template without lanes.
+type sizeParameters struct{ concurrency, pollers awscdk.CfnParameter }
+
+func addSizeParameters(stack awscdk.Stack) sizeParameters {
+	return sizeParameters{
+		concurrency: awscdk.NewCfnParameter(stack, jsii.String("ConsumerConcurrency"), &awscdk.CfnParameterProps{
+			Type: jsii.String("Number"), Default: 50, MinValue: jsii.Number(cdk.ConsumerConcurrencyMin), MaxValue: jsii.Number(cdk.ConsumerConcurrencyMax),
+			Description: jsii.String("The maximum number of batches of events processed at once."),
+		}),
+		pollers: awscdk.NewCfnParameter(stack, jsii.String("ConsumerPollers"), &awscdk.CfnParameterProps{
+			Default: "", AllowedPattern: jsii.String(`^$|^([2-9]|[1-9][0-9]|1[0-9][0-9]|200)-([2-9]|[1-9][0-9]{1,3}|10000)$`),
+			ConstraintDescription: jsii.String("must be MINIMUM-MAXIMUM, such as 2-20, with a minimum from 2 to 200 and a maximum from 2 to 10000, or empty."),
+			Description: jsii.String("Event pollers that Lambda keeps ready, MINIMUM-MAXIMUM, such as 2-20, in place of ConsumerConcurrency. " +
+				"Each runs up to ten batches at once, and has an hourly price. Empty: none."),
+		}),
+	}
 }
 
 // provision replaces the mapping's maximum concurrency by event pollers, if the parameter pollers has a value. It returns
@@ -240,18 +322,17 @@ func provision(stack awscdk.Stack, mapping awslambda.CfnEventSourceMapping, poll
 	return most
 }
 
-// reserve adds the parameter ReserveConsumerConcurrency, which reserves the concurrency for the consumer. With pollers, a
-// zero after their maximum number makes it ten times as large: cdk.PollerInvocations.
-func reserve(stack awscdk.Stack, consumer awslambda.Function, concurrency *float64, pollersMost *string) {
-	reserved := awscdk.Fn_ConditionIf(jsii.String("HasConsumerPollers"), awscdk.Fn_Join(jsii.String(""), jsii.Strings(*pollersMost, "0")), concurrency)
+// reserve adds the parameter ReserveConsumerConcurrency, which reserves the concurrency for the consumer. `what` describes
+// the concurrency.
+func reserve(stack awscdk.Stack, consumer awslambda.CfnFunction, what string, reserved any) {
 	reserve := awscdk.NewCfnParameter(stack, jsii.String("ReserveConsumerConcurrency"), &awscdk.CfnParameterProps{
 		Default: "off", AllowedValues: jsii.Strings("off", "on"),
-		Description: jsii.String("On: ConsumerConcurrency, or ten times the maximum of ConsumerPollers, of the account's concurrency is reserved for the consumer. The quota must be at least 100 higher."),
+		Description: jsii.String("On: " + what + " of the account's concurrency is reserved for the consumer. The quota must be at least 100 higher."),
 	})
 	awscdk.NewCfnCondition(stack, jsii.String("ReservesConsumerConcurrency"), &awscdk.CfnConditionProps{
 		Expression: awscdk.Fn_ConditionEquals(reserve.ValueAsString(), "on"),
 	})
-	consumer.Node().DefaultChild().(awslambda.CfnFunction).AddPropertyOverride(jsii.String("ReservedConcurrentExecutions"),
+	consumer.AddPropertyOverride(jsii.String("ReservedConcurrentExecutions"),
 		awscdk.Fn_ConditionIf(jsii.String("ReservesConsumerConcurrency"), reserved, awscdk.Aws_NO_VALUE()))
 }
 
