@@ -160,8 +160,9 @@ func firstDifference(got, want []byte) string {
 	return "one has more lines"
 }
 
-// options returns the permissions that a state machine in Props adds to the functions, by the prop's name in
-// functions.json and by function. In the statements, ${Workflow} stands for the state machine.
+// options returns the permissions that a state machine or a lane in Props adds to the functions, by the prop's name in
+// functions.json and by function. In the statements, ${Workflow} stands for the state machine, and ${Lane} for the lane's
+// queue.
 func options(t *testing.T) map[string]map[string][]statement {
 	t.Helper()
 	without := variant(t, func(*cdk.Props, awsstepfunctions.IStateMachine) {})
@@ -173,6 +174,7 @@ func options(t *testing.T) map[string]map[string][]statement {
 		"waitingWorkflows": func(p *cdk.Props, workflow awsstepfunctions.IStateMachine) {
 			p.WaitingWorkflows = []awsstepfunctions.IStateMachine{workflow}
 		},
+		"lanes": func(p *cdk.Props, _ awsstepfunctions.IStateMachine) { p.Lanes = []cdk.Lane{{Name: "lane"}} },
 	} {
 		var err error
 		if options[name], err = added(without, variant(t, use)); err != nil {
@@ -192,9 +194,13 @@ func variant(t *testing.T, use func(*cdk.Props, awsstepfunctions.IStateMachine))
 		})
 		workflow.Node().DefaultChild().(awscdk.CfnElement).OverrideLogicalId(jsii.String("Workflow"))
 		p := props()
-		p.WithoutExamples = true
+		p.WithoutExamples, p.UploadBuckets = true, []*string{jsii.String("sales-uploads")}
 		use(&p, workflow)
-		nameResources(cdk.NewSettle(stack, "Settle", p))
+		settle := cdk.NewSettle(stack, "Settle", p)
+		nameResources(settle)
+		for _, lane := range settle.Lanes {
+			lane.Node().DefaultChild().(awscdk.CfnElement).OverrideLogicalId(jsii.String("Lane"))
+		}
 	})))
 }
 
