@@ -283,10 +283,10 @@ func TestDeployRefusesToRemoveLanes(t *testing.T) {
 		env                         []string
 	}{
 		{"a stack without lanes", "", "./template.yaml", "", nil},
-		{"no stack", "None\n", "laned.yaml", "", []string{"LANES=main:50 bulk:10", "TEMPLATE=laned.yaml"}},
-		{"all lanes, and one more", someLanes, "laned.yaml", "", []string{"LANES=main vip:2-20 other bulk:10", "LANE_RULES=job=bulk|vip", "TEMPLATE=laned.yaml"}},
+		{"no stack", "None\n", "template.yaml", "", []string{"LANES=main:50 bulk:10", "TEMPLATE=template.yaml"}},
+		{"all lanes, and one more", someLanes, "template.yaml", "", []string{"LANES=main vip:2-20 other bulk:10", "LANE_RULES=job=bulk|vip", "TEMPLATE=template.yaml"}},
 		{"the lanes are forgotten", someLanes, "", "would remove: bulk vip.", nil},
-		{"one lane is missing", someLanes, "", "would remove: bulk.", []string{"LANES=main vip bulk-2", "TEMPLATE=laned.yaml"}},
+		{"one lane is missing", someLanes, "", "would remove: bulk.", []string{"LANES=main vip bulk-2", "TEMPLATE=template.yaml"}},
 		{"the lanes are removed", someLanes, "./template.yaml", "", []string{"REMOVE_LANES=1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -307,11 +307,11 @@ func TestDeployRejectsInvalidLanes(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 64)
 	for env, want := range map[string]string{
-		"STACK=" + long:                     "expected queue names of at most 80 characters, got 81, '" + long + "-priority-1.fifo'",
+		"STACK=" + long:                     "expected queue names of at most 80 characters, got 81, '" + long + "-priority-10.fifo'",
 		"PARAMETERS=ConsumerConcurrency=20": "expected no ConsumerConcurrency with LANES, got 'ConsumerConcurrency=20': set the size of the main lane in LANES",
 		"PARAMETERS=ConsumerPollers=2-20":   "expected no ConsumerPollers with LANES",
 	} {
-		said, calls, code := script(t, "deploy.sh", keys, nil, "LANES=main:50 priority-1:10", env)
+		said, calls, code := script(t, "deploy.sh", keys, nil, "LANES=main:50 priority-10:10", env)
 		if code != 2 || !strings.Contains(said, want) || len(calls) != 0 {
 			t.Errorf("%s: expected exit code 2, %q and no calls, got %d, %q and\n%s", env, want, code, calls, said)
 		}
