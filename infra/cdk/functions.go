@@ -163,29 +163,3 @@ func (s *Settle) feed(id, function string, queue awssqs.Queue, batch, concurrenc
 	mapping := awslambda.NewEventSourceMapping(s.Scope, &id, props)
 	return mapping.Node().DefaultChild().(awslambda.CfnEventSourceMapping)
 }
-
-// PollerInvocations is the maximum number of concurrent invocations by one event poller (Lambda Developer Guide,
-// "Provisioned mode").
-const PollerInvocations = 10
-
-// Pollers are the event pollers that Lambda keeps ready for a mapping, in its provisioned mode.
-type Pollers struct {
-	// Minimum is the number of pollers that always run. PollersMin to PollersMinimumMax, and at most Maximum; defaults to
-	// PollersMin.
-	Minimum int
-	// Maximum is the number of pollers that the mapping scales up to. PollersMin to PollersMaximumMax. Required with
-	// Minimum.
-	Maximum int
-}
-
-func (p Pollers) on() bool { return p != Pollers{} }
-
-// provision sets the pollers of a mapping. CDK's EventSourceMapping limits Maximum to 2,000, Lambda's former limit.
-func (p Pollers) provision(mapping awslambda.CfnEventSourceMapping) {
-	mapping.SetProvisionedPollerConfig(&awslambda.CfnEventSourceMapping_ProvisionedPollerConfigProperty{
-		MinimumPollers: jsii.Number(p.Minimum), MaximumPollers: jsii.Number(p.Maximum),
-	})
-	// To remove the maximum concurrency of an existing mapping, pass an empty ScalingConfig (CloudFormation Template
-	// Reference, "AWS::Lambda::EventSourceMapping ScalingConfig"). CDK drops an empty object, but keeps NoValue.
-	mapping.AddPropertyOverride(jsii.String("ScalingConfig.MaximumConcurrency"), awscdk.Aws_NO_VALUE())
-}

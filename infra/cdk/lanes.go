@@ -43,49 +43,6 @@ type Lane struct {
 	Pollers Pollers
 }
 
-// scaling is the scaling of the consumer for one lane: a maximum concurrency, or pollers.
-type scaling struct {
-	// concurrencyName and pollersName name the props in errors.
-	concurrencyName, pollersName string
-	concurrency                  int
-	pollers                      Pollers
-}
-
-func (s scaling) withDefaults() scaling {
-	if s.pollers.on() {
-		s.pollers.Minimum = cmp.Or(s.pollers.Minimum, PollersMin)
-	} else {
-		s.concurrency = cmp.Or(s.concurrency, consumerConcurrencyDefault)
-	}
-	return s
-}
-
-// limits returns the props with their limits. It returns an error if both props are set.
-func (s scaling) limits() ([]limited, error) {
-	if !s.pollers.on() {
-		return []limited{{s.concurrencyName, s.concurrency, ConsumerConcurrencyMin, ConsumerConcurrencyMax}}, nil
-	}
-	if s.concurrency != 0 {
-		return nil, fmt.Errorf("cdk: expected Props.%s or Props.%s, got both: remove one, because Lambda accepts only one", s.concurrencyName, s.pollersName)
-	}
-	return []limited{
-		{s.pollersName + ".Maximum", s.pollers.Maximum, PollersMin, PollersMaximumMax},
-		{s.pollersName + ".Minimum", s.pollers.Minimum, PollersMin, min(s.pollers.Maximum, PollersMinimumMax)},
-	}, nil
-}
-
-// batches returns the maximum number of batches processed at once.
-func (s scaling) batches() int { return cmp.Or(s.concurrency, PollerInvocations*s.pollers.Maximum) }
-
-func (p Props) scaling() scaling {
-	return scaling{"ConsumerConcurrency", "ConsumerPollers", p.ConsumerConcurrency, p.ConsumerPollers}
-}
-
-func (l Lane) scaling() scaling {
-	prop := fmt.Sprintf("Lanes[%s].", l.Name)
-	return scaling{prop + "Concurrency", prop + "Pollers", l.Concurrency, l.Pollers}
-}
-
 // id returns the prefix of the IDs of the lane's constructs.
 func (l Lane) id() string { return "Lane" + pascal(l.Name) }
 
@@ -174,8 +131,8 @@ func within(text string, most int) bool {
 }
 
 // SetLanes sets Lanes, and ConsumerConcurrency or ConsumerPollers for the main lane, from a text such as
-// "main:50 bulk:10 priority:2-20": each lane with its maximum concurrency, or with its minimum and maximum number of
-// pollers. A lane without a number has the default concurrency. The text must contain the main lane. `make deploy LANES=`
+// "main:50 bulk:10 priority:2-20". Each lane has its maximum concurrency, or its minimum and maximum number of pollers. A
+// lane without a number has the default concurrency. The text must contain the main lane. `make deploy LANES=`
 // and `make deploy-cdk LANES=` use it.
 func (p *Props) SetLanes(text string) error {
 	hasMain := false

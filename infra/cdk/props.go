@@ -293,39 +293,6 @@ func (p Props) validate() error {
 	return nil
 }
 
-// limited is a number in Props with its limits.
-type limited struct {
-	name               string
-	value, least, most int
-}
-
-// validateNumbers checks the limits of the numbers, including those of the lanes.
-func (p Props) validateNumbers() error {
-	all := []limited{
-		{"ConsumerBatch", p.ConsumerBatch, 1, ConsumerBatchMax},
-		{"WebhooksPerSecond", p.WebhooksPerSecond, 1, WebhooksPerSecondMax},
-		{"EventsPerFiveMinutes", p.EventsPerFiveMinutes, 1, EventsPerFiveMinutesMax},
-		{"MemoryMiB", p.MemoryMiB, MemoryMiBMin, MemoryMiBMax},
-	}
-	scalings := []scaling{p.scaling()}
-	for _, lane := range p.Lanes {
-		scalings = append(scalings, lane.scaling())
-	}
-	for _, scaling := range scalings {
-		limits, err := scaling.limits()
-		if err != nil {
-			return err
-		}
-		all = append(all, limits...)
-	}
-	for _, prop := range all {
-		if prop.value < prop.least || prop.value > prop.most {
-			return fmt.Errorf("cdk: expected Props.%s from %d to %d, got %d", prop.name, prop.least, prop.most, prop.value)
-		}
-	}
-	return nil
-}
-
 // basePath returns the path of CallbackBase: the path of the custom domain's API mapping. For an address that only
 // CloudFormation knows, it returns "".
 func (p Props) basePath() string {
