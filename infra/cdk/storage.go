@@ -39,7 +39,7 @@ func (s *Settle) addQueues() {
 		FifoThroughputLimit: awssqs.FifoThroughputLimit_PER_MESSAGE_GROUP_ID,
 	}
 	s.Queue, s.DeadLetterQueue = s.queues("", ".fifo", fifo, s.props.ConsumerTimeout)
-	fifo.VisibilityTimeout = seconds(visibilityTimeouts * s.props.ConsumerTimeout)
+	fifo.VisibilityTimeout = visibility(s.props.ConsumerTimeout)
 	s.addLanes(redriven(fifo, s.DeadLetterQueue))
 	s.DelayQueue, s.DelayDeadLetterQueue = s.queues("-delay", "", awssqs.QueueProps{}, forwarderTimeout)
 	s.ExecutionsQueue, s.ExecutionsDeadLetterQueue = s.queues("-executions", "", awssqs.QueueProps{}, forwarderTimeout)
@@ -52,11 +52,16 @@ func (s *Settle) addQueues() {
 
 // queues adds a queue for a function that has the given timeout, and the dead-letter queue of this queue.
 func (s *Settle) queues(name, suffix string, props awssqs.QueueProps, timeout time.Duration) (queue, deadLetter awssqs.Queue) {
-	props.VisibilityTimeout = seconds(min(visibilityTimeouts*timeout, timeout+throttledMax))
+	props.VisibilityTimeout = visibility(timeout)
 	id := pascal(strings.TrimPrefix(name, "-"))
 	deadLetter = s.queue(id+"DeadLetterQueue", name+"-dlq"+suffix, props)
 	allowRedrive(deadLetter, []*string{arn("sqs", *s.name+name+suffix)})
 	return s.queue(id+"Queue", name+suffix, redriven(props, deadLetter)), deadLetter
+}
+
+// visibility returns the visibility timeout of a queue for a function that has the given timeout.
+func visibility(timeout time.Duration) awscdk.Duration {
+	return seconds(min(visibilityTimeouts*timeout, timeout+throttledMax))
 }
 
 // redriven adds a dead-letter queue to the properties of a queue.
