@@ -84,7 +84,7 @@ type limited struct {
 	value, least, most int
 }
 
-// validateNumbers checks the limits of the numbers, including those of the lanes.
+// validateNumbers checks the limits of the numbers, including the numbers of the lanes.
 func (p Props) validateNumbers() error {
 	all := []limited{
 		{"ConsumerBatch", p.ConsumerBatch, 1, ConsumerBatchMax},
