@@ -278,12 +278,27 @@ STACK    ?= settle
 # A folder with your own functions, built like Settle's: OWN/consumer/bootstrap and so on. They replace Settle's.
 OWN      ?=
 
+# All lanes with their concurrency or pollers, and the rules that assign new instances to them: docs/deploy.md#lanes.
+LANES      ?=
+LANE_RULES ?=
+
 deploy deploy-cdk: ARCHS := arm64
 
+# The template of a stack with LANES. It needs Node.
+LANED := $(BIN)/template.yaml
+
+.PHONY: template
+template: ## write .bin/template.yaml, the template with the lanes of LANES and LANE_RULES; make deploy does so if LANES is set
+	@mkdir -p $(BIN)
+	@said=$$(GOWORK=off $(GO) -C $(INFRA) test -count=1 -run='^TestTemplateIsWritten$$' . -template='$(LANED)' -lanes='$(LANES)' -lane-rules='$(LANE_RULES)') || \
+		{ printf '%s\n' "$$said" >&2; exit 1; }
+	@echo 'wrote $(LANED)'
+
 .PHONY: deploy
-deploy: functions ## deploy the stack STACK with the aws CLI; OWN= BUCKET= BUCKET_OWNER= PARAMETERS='Name=value ...', DRY=1 only prints the steps
+deploy: functions $(if $(LANES),template) ## deploy the stack STACK with the aws CLI; OWN= BUCKET= BUCKET_OWNER= PARAMETERS='Name=value ...' LANES= LANE_RULES=, DRY=1 only prints the steps
 	@$(GO) run ./infra/pack $(OWN) $(DEPLOYED) | \
-		STACK='$(STACK)' BUCKET='$(BUCKET)' BUCKET_OWNER='$(BUCKET_OWNER)' PARAMETERS='$(PARAMETERS)' OWN='$(OWN)' DRY='$(DRY)' infra/deploy.sh
+		STACK='$(STACK)' BUCKET='$(BUCKET)' BUCKET_OWNER='$(BUCKET_OWNER)' PARAMETERS='$(PARAMETERS)' OWN='$(OWN)' \
+		TEMPLATE='$(if $(LANES),$(LANED))' LANES='$(LANES)' LANE_RULES='$(LANE_RULES)' REMOVE_LANES='$(REMOVE_LANES)' DRY='$(DRY)' infra/deploy.sh
 
 COMMA := ,
 
@@ -291,9 +306,9 @@ COMMA := ,
 CDK ?= testdata/npm/node_modules/.bin/cdk
 
 .PHONY: deploy-cdk
-deploy-cdk: functions $(INFRA)/testdata/npm/node_modules/.package-lock.json ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= CALLBACKS= BUCKETS= ALARMS= EVENTS= CONCURRENCY= POLLERS= RESERVE= STREAM= TABLE= ROTATE= BUS=, DRY=1 only synthesizes
+deploy-cdk: functions $(INFRA)/testdata/npm/node_modules/.package-lock.json ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= CALLBACKS= BUCKETS= ALARMS= EVENTS= CONCURRENCY= POLLERS= LANES= LANE_RULES= RESERVE= STREAM= TABLE= ROTATE= BUS=, DRY=1 only synthesizes
 	cd $(INFRA) && GOWORK=off $(CDK) $(if $(DRY),synth --quiet,deploy) -c stack='$(STACK)' -c buckets='$(BUCKETS)' \
-		-c alarms='$(ALARMS)' -c events='$(EVENTS)' -c concurrency='$(CONCURRENCY)' -c pollers='$(POLLERS)' -c reserve='$(RESERVE)' -c stream='$(STREAM)' -c table='$(TABLE)' -c rotate='$(ROTATE)' -c bus='$(BUS)' \
+		-c alarms='$(ALARMS)' -c events='$(EVENTS)' -c concurrency='$(CONCURRENCY)' -c pollers='$(POLLERS)' -c lanes='$(LANES)' -c lane-rules='$(LANE_RULES)' -c reserve='$(RESERVE)' -c stream='$(STREAM)' -c table='$(TABLE)' -c rotate='$(ROTATE)' -c bus='$(BUS)' \
 		-c functions='$(if $(OWN),$(abspath $(OWN))$(COMMA))$(CURDIR)/$(DEPLOYED)' -c own='$(if $(OWN),true)' -c callbacks='$(CALLBACKS)'
 
 .PHONY: destroy

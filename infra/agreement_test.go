@@ -25,6 +25,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/lanes"
 )
 
 // variables returns the environment variables named in the functions' code.
@@ -103,6 +104,24 @@ func TestExecutionPrefixMatchesInfra(t *testing.T) {
 	}
 	if want := "const executionPrefix = " + strconv.Quote(durable.ExecutionPrefix); !strings.Contains(string(roles), want) {
 		t.Errorf("expected %s in infra/cdk/roles.go", want)
+	}
+}
+
+// TestConstructAcceptsTheSameLaneRules parses the rules with which the construct is tested. Both must accept the same rules.
+func TestConstructAcceptsTheSameLaneRules(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("cdk/testdata/lane-rules.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules struct{ Valid, Invalid []string }
+	if err := json.Unmarshal(text, &rules); err != nil || len(rules.Valid) == 0 || len(rules.Invalid) == 0 {
+		t.Fatalf("expected valid and invalid rules, got %v, %v", rules, err)
+	}
+	for _, text := range slices.Concat(rules.Valid, rules.Invalid) {
+		if _, err := lanes.ParseRules(text, []string{"a", "b", "c"}); (err == nil) != slices.Contains(rules.Valid, text) {
+			t.Errorf("%q: expected accepted=%t, got %v", text, slices.Contains(rules.Valid, text), err)
+		}
 	}
 }
 

@@ -11,10 +11,13 @@
 #   PARAMETERS    parameters of the template, such as 'AlarmTopic=arn:... ConsumerConcurrency=20 UploadBuckets=sales,warehouse RotateEnrichCallbackKey=on'
 #   OWN           the folder of your own functions, if ZIPS contains any: the stack then has no open route, unless PARAMETERS sets
 #                 GitHubWebhook=on or Callbacks=on
+#   LANES, LANE_RULES  the lanes and rules of TEMPLATE, as in 'main:50 bulk:10'; by default, the stack has only the main lane
+#   TEMPLATE      the template with LANES, which `make template` writes; by default infra/template.yaml, which has no lanes
+#   REMOVE_LANES=1  removes lanes that the stack has and LANES does not name; without it, the script refuses to do so
 #   DRY=1         prints the commands without running them
 set -euo pipefail
 
-template=$(dirname "${BASH_SOURCE[0]}")/template.yaml
+template=${TEMPLATE:-$(dirname "${BASH_SOURCE[0]}")/template.yaml}
 stack=${STACK:-settle}
 zips=$(cat) # Read everything first, so that the writer gets no broken pipe if this script fails.
 
@@ -49,6 +52,23 @@ failed_first() {
 	fi
 }
 
+# removes_lanes prints instructions if the deployment would remove a lane of the stack. Otherwise, it returns 1.
+removes_lanes() {
+	local deployed lane removed=() names
+	names=" ${lanes[*]-} "
+	if [[ -n ${DRY:-} || -n ${REMOVE_LANES:-} ]]; then return 1; fi
+	deployed=$(aws cloudformation describe-stacks --region "$region" --stack-name "$stack" \
+		--query "Stacks[0].Outputs[?OutputKey=='Lanes'].OutputValue" --output text 2>/dev/null) || return 1
+	while read -r -d, lane; do
+		if [[ $lane == *=* && $names != *" ${lane%%=*} "* ]]; then removed+=("${lane%%=*}"); fi
+	done <<<"$deployed,"
+	if ((${#removed[@]} == 0)); then return 1; fi
+	cat >&2 <<-END
+		The stack $stack has lanes that this deployment would remove: ${removed[*]}. Their queues would remain, but no function would read them.
+		To keep the lanes, name them in LANES. To remove them, wait until their queues are empty, and set REMOVE_LANES=1.
+	END
+}
+
 # The schedule group has the stack's name, which is limited to 64 characters. The longest queue name adds -executions-dlq, within SQS's limit of 80.
 if [[ ! $stack =~ ^[A-Za-z][A-Za-z0-9-]{0,63}$ ]]; then
 	echo "expected STACK to be a name of up to 64 letters, digits and hyphens, got '$stack'" >&2
@@ -56,6 +76,19 @@ if [[ ! $stack =~ ^[A-Za-z][A-Za-z0-9-]{0,63}$ ]]; then
 fi
 if [[ $stack == *-dlq ]]; then
 	echo "expected STACK not to end in -dlq, got '$stack': $stack.fifo is the dead-letter queue of the stack ${stack%-dlq}, so choose another name" >&2
+	exit 2
+fi
+lanes=()
+for lane in ${LANES:-}; do lanes+=("${lane%%:*}"); done
+for lane in ${lanes[@]+"${lanes[@]}"}; do
+	queue=$stack-$lane.fifo
+	if [[ $lane != main ]] && ((${#queue} > 80)); then
+		echo "expected queue names of at most 80 characters, got ${#queue}, '$queue': choose a shorter name for the stack or the lane" >&2
+		exit 2
+	fi
+done
+if [[ -n ${LANE_RULES:-} && -z ${LANES:-} ]]; then
+	echo "expected LANES with LANE_RULES, got no lanes: name all lanes with their sizes, as in LANES='main:50 bulk:10'" >&2
 	exit 2
 fi
 read -r -d '' -a more <<<"${PARAMETERS:-}" || true # read returns 1 at the end of its input
@@ -82,6 +115,10 @@ if ((${#code[@]} != 6)); then
 fi
 known=$(sed -n '/^Parameters:/,/^[A-Z]/s/^  \([A-Za-z]*\):$/\1/p' "$template" | grep -v Code)
 for parameter in ${more[@]+"${more[@]}"}; do
+	if [[ -n ${LANES:-} && $parameter =~ ^Consumer(Concurrency|Pollers)= ]]; then
+		echo "expected no ${parameter%%=*} with LANES, got '$parameter': set the size of the main lane in LANES, as in 'main:20 bulk:10'" >&2
+		exit 2
+	fi
 	if ! grep -qxF -e "${parameter%%=*}" <<<"$known" || [[ $parameter != *=* ]]; then
 		echo "expected PARAMETERS to be NAME=VALUE pairs with one of the names ${known//$'\n'/ }, got '$parameter'" >&2
 		exit 2
@@ -108,7 +145,7 @@ else
 	export AWS_DEFAULT_REGION=$region # Version 1 of the CLI does not read AWS_REGION.
 	account=$(aws sts get-caller-identity --query Account --output text)
 fi
-if failed_first; then exit 1; fi
+if failed_first || removes_lanes; then exit 1; fi
 bucket=${BUCKET:-settle-code-$account-$region} owner=$account
 if [[ -n ${BUCKET:-} ]]; then owner=${BUCKET_OWNER:-$account}; fi
 owned=(--region "$region" --bucket "$bucket" --expected-bucket-owner "$owner")

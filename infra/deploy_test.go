@@ -26,6 +26,7 @@ case "$1 $2" in
 "cloudformation describe-stacks")
 	case "$*" in
 	*StackStatus*) cat "$folder/status" ;;
+	*Lanes*) if [[ -e $folder/lanes ]]; then cat "$folder/lanes"; else echo None; fi ;;
 	*EnableTerminationProtection*) echo "arn:aws:cloudformation:eu-central-1:123456789012:stack/settle/1	$(cat "$folder/protected" 2>/dev/null || echo False)" ;;
 	*TableName*) if [[ ! -e $folder/bare ]]; then echo settle-Table-1; fi ;;
 	*QueueUrl*) if [[ ! -e $folder/bare ]]; then echo https://sqs.eu-central-1.amazonaws.com/123456789012/settle.fifo; fi ;;
@@ -214,6 +215,7 @@ func TestDeployRejectsInvalidInput(t *testing.T) {
 		{keys, "PARAMETERS=AlarmTopic=a\nNope=b", "got 'Nope=b'"},
 		{"", "DRY=", "expected six functions"},
 		{keys, "PARAMETERS=CodeBucket=mine", "got 'CodeBucket=mine'"},
+		{keys, "LANE_RULES=job=bulk", "expected LANES with LANE_RULES, got no lanes"},
 	} {
 		said, calls, code := script(t, "deploy.sh", c.input, nil, c.env)
 		if code != 2 || !strings.Contains(said, c.want) || len(with(calls, "cloudformation deploy")) != 0 {

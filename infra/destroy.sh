@@ -75,6 +75,10 @@ queues=("$queue" "$base-dlq.fifo" "$base"-{delay,delay-dlq,executions,executions
 # A CDK stack without upload buckets has no such queue.
 uploads=$(ask "$base-objects-dlq" aws sqs list-queues --region "$region" --queue-name-prefix "${base##*/}-objects-dlq" --query 'QueueUrls[]' --output text)
 if [[ $uploads == *-objects-dlq ]]; then queues+=("$base-objects-dlq"); fi
+lanes=$(output Lanes)
+while read -r -d, lane; do
+	if [[ $lane == *=* ]]; then queues+=("$base-${lane%%=*}.fifo"); fi
+done <<<"$lanes,"
 for url in "${queues[@]}"; do
 	count=$(messages "$url")
 	waiting=$((waiting + count))

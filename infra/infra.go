@@ -36,9 +36,10 @@ type Function struct {
 // extracted is the content of functions.json.
 type extracted struct {
 	Functions []Function
-	// Options holds the permissions that a function needs for each state machine in the construct's Props. The keys are
-	// the names of functions. In the statements, ${Workflow} stands for the state machine.
-	Options struct{ Workflows, WaitingWorkflows map[string][]Statement }
+	// Options holds the permissions that a function needs for each state machine and each lane in the construct's Props.
+	// The keys are the names of functions. In the statements, ${Workflow} stands for the state machine, and ${Lane} for the
+	// queue of the lane.
+	Options struct{ Workflows, WaitingWorkflows, Lanes map[string][]Statement }
 }
 
 func read() (extracted, error) {
@@ -82,13 +83,17 @@ type Stack struct {
 	// WaitingWorkflows are the ARNs of state machines that wait for instances, in addition to the template's, as in
 	// Props.WaitingWorkflows.
 	WaitingWorkflows []string
+	// Lanes are the ARNs of the queues of the lanes besides the main lane, by the names of the lanes, and LaneRules are
+	// their rules, as in Props.Lanes and Props.LaneRules. The template has no lanes.
+	Lanes     map[string]string
+	LaneRules string
 }
 
 // ErrUnknownReference is returned by Resolve for a reference that the Stack has no value for.
 var ErrUnknownReference = errors.New("unknown reference")
 
-// Resolve returns the function with the stack's values in place of references. It adds the permissions for the stack's
-// workflows, but not the variable SETTLE_WORKFLOWS.
+// Resolve returns the function with the stack's values in place of references. It adds the permissions and the variables
+// for the stack's lanes, and the permissions for its workflows, but not the variable SETTLE_WORKFLOWS.
 func (s Stack) Resolve(f Function) (Function, error) {
 	r := resolver{stack: s}
 	environment := map[string]string{}
@@ -98,6 +103,16 @@ func (s Stack) Resolve(f Function) (Function, error) {
 	}
 	for name, value := range environment {
 		environment[name] = r.text(value)
+	}
+	if len(s.Lanes) > 0 {
+		var lanes []string
+		for _, name := range slices.Sorted(maps.Keys(s.Lanes)) {
+			lanes = append(lanes, name+"="+s.Lanes[name])
+		}
+		environment["SETTLE_LANES"] = strings.Join(lanes, ",")
+		if s.LaneRules != "" {
+			environment["SETTLE_LANE_RULES"] = s.LaneRules
+		}
 	}
 	f.Environment, f.Rotations = environment, nil
 	statements, err := s.Statements(f)
@@ -124,6 +139,10 @@ func (s Stack) Statements(f Function) ([]Statement, error) {
 	for _, r.workflow = range s.WaitingWorkflows {
 		statements = append(statements, r.statements(read.Options.WaitingWorkflows[f.Name])...)
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Lanes)) {
+		r.lane = s.Lanes[name]
+		statements = append(statements, r.statements(read.Options.Lanes[f.Name])...)
+	}
 	return statements, r.err(f)
 }
 
@@ -131,6 +150,8 @@ type resolver struct {
 	stack Stack
 	// workflow is the ARN of the state machine for which ${Workflow} stands in the statements.
 	workflow string
+	// lane is the ARN of the queue for which ${Lane} stands in the statements.
+	lane     string
 	problems []error
 }
 
@@ -156,11 +177,12 @@ func (r *resolver) statements(statements []Statement) []Statement {
 // value returns the value of a reference.
 func (r *resolver) value(name string) (string, bool) {
 	switch {
-	case r.workflow == "":
-	case name == "Workflow":
+	case name == "Workflow" && r.workflow != "":
 		return r.workflow, true
-	case name == "Workflow.Name":
+	case name == "Workflow.Name" && r.workflow != "":
 		return r.workflow[strings.LastIndex(r.workflow, ":")+1:], true
+	case name == "Lane.Arn" && r.lane != "":
+		return r.lane, true
 	}
 	return r.stack.value(name)
 }

@@ -137,6 +137,45 @@ func TestRolesAllowOnlyTheirCalls(t *testing.T) {
 	}
 }
 
+// TestRolesForLanes checks the permissions and the variables that lanes add to the template's stack.
+func TestRolesForLanes(t *testing.T) {
+	t.Parallel()
+	const bulk, vip, rules = "arn:aws:sqs:eu-central-1:123456789012:settle-bulk.fifo", "arn:aws:sqs:eu-central-1:123456789012:settle-vip.fifo", "job=main|bulk"
+	functions, err := infra.Functions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	laned := stack()
+	laned.Secrets = map[string]string{"SignupCodeKey": "a", "EnrichCallbackKey": "b", "GitHubWebhookSecret": "c"}
+	laned.Lanes, laned.LaneRules = map[string]string{"vip": vip, "bulk": bulk}, rules
+	for name, function := range functions {
+		resolved, err := laned.Resolve(function)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lanes := resolved.Environment["SETTLE_LANES"]; lanes != "bulk="+bulk+",vip="+vip || resolved.Environment["SETTLE_LANE_RULES"] != rules {
+			t.Errorf("%s: expected the variables of the lanes, got %v", name, resolved.Environment)
+		}
+		for _, queue := range []string{bulk, vip} {
+			for _, action := range []string{"SendMessage", "ReceiveMessage", "DeleteMessage", "GetQueueAttributes", "ChangeMessageVisibility", "PurgeQueue"} {
+				allowed := action == "SendMessage" || name == "consumer" && action != "PurgeQueue"
+				if _, err := resolved.Check(infra.Call{Action: "sqs:" + action, Resource: queue}); (err == nil) != allowed {
+					t.Errorf("%s, %s on %s: expected allowed=%v, got %v", name, action, queue, allowed, err)
+				}
+			}
+		}
+		without := stack()
+		without.Secrets = laned.Secrets
+		plain, err := without.Resolve(function)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := plain.Check(infra.Call{Action: "sqs:SendMessage", Resource: bulk}); !errors.Is(err, infra.ErrDenied) || plain.Environment["SETTLE_LANES"] != "" {
+			t.Errorf("%s: expected neither permissions nor variables without lanes, got %v and %v", name, err, plain.Environment)
+		}
+	}
+}
+
 // An unknown condition must not be ignored.
 func TestUnknownConditionDenies(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,6 @@
 package cdk
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,6 +26,7 @@ const (
 // unnoticed.
 func (s *Settle) environment(function string) map[string]*string {
 	env := map[string]*string{"SETTLE_SERVICE": s.name, "SETTLE_QUEUE_URL": s.Queue.QueueUrl()}
+	s.setLanes(env)
 	switch function {
 	case Consumer:
 		env["SETTLE_TABLE"] = s.tableName
@@ -102,12 +102,13 @@ func (s *Settle) addFunctions() {
 	for _, name := range s.functions() {
 		s.addFunction(name)
 	}
-	mapping := s.feed(Consumer, s.Queue, s.props.ConsumerBatch, s.props.ConsumerConcurrency)
+	mapping := s.feed("ConsumerMapping", Consumer, s.Queue, s.props.ConsumerBatch, s.props.ConsumerConcurrency)
 	if s.props.ConsumerPollers.on() {
 		s.props.ConsumerPollers.provision(mapping)
 	}
-	s.feed(Delay, s.DelayQueue, forwarderBatch, forwarderConcurrency)
-	s.feed(Executions, s.ExecutionsQueue, forwarderBatch, forwarderConcurrency)
+	s.feedLanes()
+	s.feed("DelayMapping", Delay, s.DelayQueue, forwarderBatch, forwarderConcurrency)
+	s.feed("ExecutionsMapping", Executions, s.ExecutionsQueue, forwarderBatch, forwarderConcurrency)
 }
 
 func (s *Settle) addFunction(name string) {
@@ -136,7 +137,7 @@ func (s *Settle) addFunction(name string) {
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if name == Consumer && s.props.ReserveConsumerConcurrency {
-		props.ReservedConcurrentExecutions = jsii.Number(cmp.Or(s.props.ConsumerConcurrency, PollerInvocations*s.props.ConsumerPollers.Maximum))
+		props.ReservedConcurrentExecutions = jsii.Number(s.consumerBatches())
 	}
 	if s.props.EncryptionKey != nil {
 		props.EnvironmentEncryption = s.props.EncryptionKey
@@ -152,39 +153,13 @@ func (s *Settle) timeout(function string) time.Duration {
 }
 
 // feed connects a queue to a function. With a concurrency of 0, the mapping has no maximum concurrency.
-func (s *Settle) feed(function string, queue awssqs.Queue, batch, concurrency int) awslambda.CfnEventSourceMapping {
+func (s *Settle) feed(id, function string, queue awssqs.Queue, batch, concurrency int) awslambda.CfnEventSourceMapping {
 	props := &awslambda.EventSourceMappingProps{
 		Target: s.Functions[function], EventSourceArn: queue.QueueArn(), BatchSize: jsii.Number(batch), ReportBatchItemFailures: jsii.Bool(true),
 	}
 	if concurrency > 0 {
 		props.MaxConcurrency = jsii.Number(concurrency)
 	}
-	mapping := awslambda.NewEventSourceMapping(s.Scope, jsii.String(pascal(function)+"Mapping"), props)
+	mapping := awslambda.NewEventSourceMapping(s.Scope, &id, props)
 	return mapping.Node().DefaultChild().(awslambda.CfnEventSourceMapping)
-}
-
-// PollerInvocations is the maximum number of concurrent invocations by one event poller (Lambda Developer Guide,
-// "Provisioned mode").
-const PollerInvocations = 10
-
-// Pollers are the event pollers that Lambda keeps ready for a mapping, in its provisioned mode.
-type Pollers struct {
-	// Minimum is the number of pollers that always run. PollersMin to PollersMinimumMax, and at most Maximum; defaults to
-	// PollersMin.
-	Minimum int
-	// Maximum is the number of pollers that the mapping scales up to. PollersMin to PollersMaximumMax. Required with
-	// Minimum.
-	Maximum int
-}
-
-func (p Pollers) on() bool { return p != Pollers{} }
-
-// provision sets the pollers of a mapping. CDK's EventSourceMapping limits Maximum to 2,000, Lambda's former limit.
-func (p Pollers) provision(mapping awslambda.CfnEventSourceMapping) {
-	mapping.SetProvisionedPollerConfig(&awslambda.CfnEventSourceMapping_ProvisionedPollerConfigProperty{
-		MinimumPollers: jsii.Number(p.Minimum), MaximumPollers: jsii.Number(p.Maximum),
-	})
-	// To remove the maximum concurrency of an existing mapping, pass an empty ScalingConfig (CloudFormation Template
-	// Reference, "AWS::Lambda::EventSourceMapping ScalingConfig"). CDK drops an empty object, but keeps NoValue.
-	mapping.AddPropertyOverride(jsii.String("ScalingConfig.MaximumConcurrency"), awscdk.Aws_NO_VALUE())
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// mistake is a mistake in the template.
+// mistake is a mistake in a template.
 type mistake struct {
 	name string
 	make func(*editor)
@@ -17,6 +17,7 @@ type mistake struct {
 	caughtBy map[string]string
 }
 
+// mistakes are mistakes in infra/template.yaml.
 var mistakes = []mistake{
 	{"the throughput limit applies to the whole queue", func(e *editor) { e.set("perQueue", "Queue", "FifoThroughputLimit") },
 		map[string]string{byProperties: "Queue/Properties/FifoThroughputLimit", byGuard: "fifo_queues_have_high_throughput"}},
@@ -209,10 +210,16 @@ var mistakes = []mistake{
 
 func TestEverySeededMistakeIsCaught(t *testing.T) {
 	t.Parallel()
+	areCaught(t, mistakes, false)
+	areCaught(t, laneMistakes, true)
+}
+
+func areCaught(t *testing.T, mistakes []mistake, laned bool) {
+	t.Helper()
 	for _, m := range mistakes {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			e := &editor{t: t, template: committed(t)}
+			e := &editor{t: t, template: templates[laned](t)}
 			m.make(e)
 			if len(m.caughtBy) == 0 {
 				t.Fatal("expected at least one check in caughtBy")
@@ -222,7 +229,7 @@ func TestEverySeededMistakeIsCaught(t *testing.T) {
 				if name == byLint && !catches {
 					continue // cfn-lint takes seconds
 				}
-				said := check(t, e.template)
+				said := check(t, e.template, laned)
 				if catches && !strings.Contains(said, want) {
 					t.Errorf("%s: expected a report with %q, got\n%s", name, want, said)
 				}
@@ -324,7 +331,7 @@ func TestReadmeListsEveryMistake(t *testing.T) {
 	t.Parallel()
 	var list strings.Builder
 	list.WriteString("| mistake | caught by |\n|---|---|\n")
-	for _, m := range mistakes {
+	for _, m := range slices.Concat(mistakes, laneMistakes) {
 		list.WriteString("| " + m.name + " | " + strings.Join(slices.Sorted(maps.Keys(m.caughtBy)), ", ") + " |\n")
 	}
 	text, err := os.ReadFile("../README.md")
@@ -339,7 +346,7 @@ func TestReadmeListsEveryMistake(t *testing.T) {
 func TestMistakeNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for _, m := range mistakes {
+	for _, m := range slices.Concat(mistakes, laneMistakes) {
 		if slices.Contains(names, m.name) {
 			t.Errorf("expected unique names, got %q twice", m.name)
 		}

@@ -70,7 +70,6 @@ func (s *Settle) addAlarms() {
 }
 
 func (s *Settle) queueAlarms() (alarms []alarm) {
-	const visible, oldest = "ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"
 	for _, queue := range []struct {
 		id, what, see     string
 		queue, deadLetter awssqs.Queue
@@ -85,6 +84,10 @@ func (s *Settle) queueAlarms() (alarms []alarm) {
 				queueMetric(queue.deadLetter, visible), 0, 0, 1},
 			alarm{queue.id + "OldestMessage", "The oldest message in the queue for " + queue.what + " has waited too long: its function does not process it.",
 				queueMetric(queue.queue, oldest), queue.oldest, 0, 2})
+	}
+	for _, lane := range s.props.Lanes { // They share the dead-letter queue of the main lane.
+		alarms = append(alarms, alarm{lane.id() + "OldestMessage", "The oldest message in the queue of the lane " + lane.Name + " has waited too long: its function does not process it.",
+			queueMetric(s.Lanes[lane.Name], oldest), oldestMessageSeconds, 0, 2})
 	}
 	if s.hasUploads() {
 		alarms = append(alarms, alarm{"ObjectsDeadLetters", "The dead-letter queue contains uploads that could not be forwarded: see the log of the function objects.",
@@ -189,6 +192,13 @@ const (
 	widgetHeight = 6
 )
 
+// The metrics of queues in alarms and on the dashboard.
+const (
+	visible = "ApproximateNumberOfMessagesVisible"
+	delayed = "ApproximateNumberOfMessagesDelayed"
+	oldest  = "ApproximateAgeOfOldestMessage"
+)
+
 // addDashboard adds the dashboard. Its rows are: alarms, events and failures, waiting messages, and the functions.
 func (s *Settle) addDashboard() {
 	alarms := make([]awscloudwatch.IAlarm, len(s.Alarms))
@@ -204,6 +214,11 @@ func (s *Settle) addDashboard() {
 		errors = append(errors, function.MetricErrors(label))
 		durations = append(durations, function.MetricDuration(&awscloudwatch.MetricOptions{Label: jsii.String(name), Period: options.Period, Statistic: jsii.String("p99")}))
 	}
+	waiting := []awscloudwatch.IMetric{queueMetric(s.Queue, visible), queueMetric(s.DelayQueue, delayed), queueMetric(s.ExecutionsQueue, visible)}
+	ages := []awscloudwatch.IMetric{queueMetric(s.Queue, oldest), queueMetric(s.DelayQueue, oldest), queueMetric(s.ExecutionsQueue, oldest)}
+	for _, lane := range s.props.Lanes {
+		waiting, ages = append(waiting, queueMetric(s.Lanes[lane.Name], visible)), append(ages, queueMetric(s.Lanes[lane.Name], oldest))
+	}
 	s.Dashboard = awscloudwatch.NewDashboard(s.Scope, jsii.String("Dashboard"), &awscloudwatch.DashboardProps{
 		DefaultInterval: awscdk.Duration_Hours(jsii.Number(3)),
 		Widgets: &[]*[]awscloudwatch.IWidget{
@@ -218,8 +233,8 @@ func (s *Settle) addDashboard() {
 			},
 			{
 				graph("Seconds until waiting tasks time out", s.metric(MetricTokenDeadline, "Minimum")),
-				graph("Waiting messages", queueMetric(s.Queue, "ApproximateNumberOfMessagesVisible"), queueMetric(s.DelayQueue, "ApproximateNumberOfMessagesDelayed"), queueMetric(s.ExecutionsQueue, "ApproximateNumberOfMessagesVisible")),
-				graph("Age of the oldest message, seconds", queueMetric(s.Queue, "ApproximateAgeOfOldestMessage"), queueMetric(s.DelayQueue, "ApproximateAgeOfOldestMessage"), queueMetric(s.ExecutionsQueue, "ApproximateAgeOfOldestMessage")),
+				graph("Waiting messages", waiting...),
+				graph("Age of the oldest message, seconds", ages...),
 			},
 			{graph("Invocations", invocations...), graph("Errors", errors...), graph("Duration, p99", durations...)},
 		},

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
 	"github.com/aws/jsii-runtime-go"
 )
 
@@ -44,11 +43,14 @@ var environments = func() map[string]object {
 	}
 }()
 
-func functions(t assertions.Template) {
+func functions(t subject) {
 	expected := map[string]object{}
 	for id, variables := range environments {
 		variables = maps.Clone(variables)
 		variables["SETTLE_SERVICE"], variables["SETTLE_QUEUE_URL"] = "${AWS::StackName}", "${Queue}"
+		if t.laned {
+			variables["SETTLE_LANES"], variables["SETTLE_LANE_RULES"] = laneList, someLaneRules
+		}
 		expected[id] = object{
 			"Code": object{"S3Bucket": "${CodeBucket}", "S3Key": "${" + id + "Code}"}, "Environment": object{"Variables": exactly(variables)},
 			"LoggingConfig": object{"LogGroup": "${" + id + "Logs}"}, "Role": "${" + id + "Role.Arn}", "Timeout": forwarderTimeout, "RecursiveLoop": absent(),
@@ -61,7 +63,10 @@ func functions(t assertions.Template) {
 	expected["Consumer"]["Timeout"] = consumerTimeout
 	// The reservation is off by default. It is as large as the mapping's maximum concurrency, or ten times the maximum
 	// number of pollers, because Lambda throttles the pollers if it is smaller.
-	reserved := object{"Fn::If": list{"HasConsumerPollers", object{"Fn::Join": list{"", list{pollers(1), "0"}}}, "${ConsumerConcurrency}"}}
+	var reserved any = object{"Fn::If": list{"HasConsumerPollers", object{"Fn::Join": list{"", list{pollers(1), "0"}}}, "${ConsumerConcurrency}"}}
+	if t.laned {
+		reserved = someBatches
+	}
 	expected["Consumer"]["ReservedConcurrentExecutions"] = object{"Fn::If": list{"ReservesConsumerConcurrency", reserved, "${AWS::NoValue}"}}
 	t.TemplateMatches(object{
 		"Conditions": object{"ReservesConsumerConcurrency": object{"Fn::Equals": list{"${ReserveConsumerConcurrency}", "on"}}},
@@ -72,7 +77,7 @@ func functions(t assertions.Template) {
 	has(t, object{"ScheduleGroup": object{"Properties": object{"Name": "${AWS::StackName}"}}})
 }
 
-func secrets(t assertions.Template) {
+func secrets(t subject) {
 	only(t, "SecretsManager::Secret", map[string]object{"SignupCodeKey": {}, "EnrichCallbackKey": {}, "GitHubWebhookSecret": {}},
 		object{"SecretString": absent(), "GenerateSecretString": object{"PasswordLength": 43}})
 	for _, id := range []string{"EnrichCallbackKey", "GitHubWebhookSecret"} {
@@ -83,7 +88,7 @@ func secrets(t assertions.Template) {
 	}
 }
 
-func logGroups(t assertions.Template) {
+func logGroups(t subject) {
 	t.AllResourcesProperties(jsii.String("AWS::Logs::LogGroup"), object{"RetentionInDays": 30})
 }
 
@@ -120,7 +125,7 @@ func addPermissions(template, read object) {
 
 // permissions returns the permissions of each role. A permission is an action, a resource and, if the statement has
 // one, a condition.
-func permissions() map[string][]string {
+func permissions(t subject) map[string][]string {
 	const (
 		schedules = arn + "scheduler" + here + "schedule/${AWS::StackName}/*"
 		passRole  = "iam:PassRole ${SchedulerRole.Arn} if StringEquals map[iam:PassedToService:[scheduler.amazonaws.com]]"
@@ -151,20 +156,27 @@ func permissions() map[string][]string {
 		all["ConsumerRole"] = append(all["ConsumerRole"], "states:GetExecutionHistory "+arn+"states"+here+"execution:${"+id+".Name}:*")
 		all["ConsumerRole"] = append(all["ConsumerRole"], on("${"+id+"}", "states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat")...)
 	}
+	for _, lane := range t.lanes() {
+		queue := "${" + lane.id + "Queue.Arn}"
+		for id := range environments {
+			all[id+"Role"] = append(all[id+"Role"], send+queue)
+		}
+		all["ConsumerRole"] = slices.Concat(all["ConsumerRole"], on(queue, receive...), on(queue, "sqs:ChangeMessageVisibility"))
+	}
 	for id := range environments {
 		all[id+"Role"] = append(all[id+"Role"], on("${"+id+"Logs.Arn}", "logs:CreateLogStream", "logs:PutLogEvents")...)
 	}
 	return all
 }
 
-func roles(t assertions.Template) {
+func roles(t subject) {
 	// These services may act only for a resource of this account.
 	sources := map[string][2]string{
 		"SchedulerRole": {"scheduler.amazonaws.com", "${ScheduleGroup.Arn}"},
 		"WorkflowsRole": {"states.amazonaws.com", arn + "states" + here + "stateMachine:*"},
 	}
 	expected := map[string]object{}
-	for id, permissions := range permissions() {
+	for id, permissions := range permissions(t) {
 		trust := object{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": object{"Service": "lambda.amazonaws.com"}}
 		if source, ok := sources[id]; ok {
 			trust["Principal"] = object{"Service": source[0]}

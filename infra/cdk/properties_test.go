@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -17,11 +16,55 @@ import (
 // additional property Permissions: a list of actions, each with its resource and its conditions.
 type property struct {
 	name  string
-	check func(assertions.Template)
+	check func(subject)
 }
 
+// subject is a template to check: infra/template.yaml, or the template with the lanes of withLanes.
+type subject struct {
+	assertions.Template
+	laned bool
+}
+
+// lanes returns the expected lanes of the template besides the main lane.
+func (s subject) lanes() []expectedLane {
+	if !s.laned {
+		return nil
+	}
+	return []expectedLane{
+		{"LaneBulk", "bulk", object{"ScalingConfig": object{"MaximumConcurrency": 10}}},
+		{"LanePriority1", "priority-1", object{
+			"ScalingConfig":           object{"MaximumConcurrency": "${AWS::NoValue}"},
+			"ProvisionedPollerConfig": object{"MinimumPollers": 2, "MaximumPollers": 20},
+		}},
+	}
+}
+
+// expectedLane is a lane of a template: the prefix of its resources, its name, and the scaling of its mapping.
+type expectedLane struct {
+	id, name string
+	scaling  object
+}
+
+// queueIDs returns the logical IDs of the FIFO queues for events.
+func (s subject) queueIDs() []string {
+	ids := []string{"Queue"}
+	for _, lane := range s.lanes() {
+		ids = append(ids, lane.id+"Queue")
+	}
+	return ids
+}
+
+// The lanes of a template with lanes, as arguments of `make template`.
+const (
+	someLanes     = "main:40 bulk:10 priority-1:2-20"
+	someLaneRules = "job=main:2|bulk,signup/vip.*=priority-1"
+	laneList      = "bulk=${LaneBulkQueue.Arn},priority-1=${LanePriority1Queue.Arn}"
+	// someBatches is the sum of the maximum numbers of batches: 40, 10, and ten for each of 20 pollers.
+	someBatches = 250
+)
+
 var properties = []property{
-	{"the FIFO queue has high throughput; every queue is encrypted, keeps messages for 14 days, outlives an outage, a new name and the stack, and has its own dead-letter queue of the same type", queues},
+	{"the FIFO queue and the queues of the lanes have high throughput; every queue is encrypted, keeps messages for 14 days, outlives an outage, a new name and the stack, and has a dead-letter queue of the same type, which only the lanes share", queues},
 	{"queues deny requests without TLS, and only roles and the queue's own rule can send to a queue", queuePolicies},
 	{"every queue invokes its function, which reports failed items, with limited concurrency or pollers", mappings},
 	{"the table has the keys, the index, the TTL and the backups that the runtime needs, a stream on request, and survives the stack", table},
@@ -40,7 +83,7 @@ var properties = []property{
 
 // broken returns the properties that a template does not have, with the reports of CDK's assertions. It returns "" if
 // the template has all properties.
-func broken(template object) string {
+func broken(template object, laned bool) string {
 	kernel.Lock()
 	defer kernel.Unlock()
 	var said strings.Builder
@@ -55,7 +98,7 @@ func broken(template object) string {
 	try("no resources wait for each other", func() { assertions.Template_FromJSON(&template, nil) })
 	read := readable(template).(object)
 	try("every role has only policies that allow", func() { addPermissions(template, read) })
-	t := assertions.Template_FromJSON(&read, nil)
+	t := subject{assertions.Template_FromJSON(&read, nil), laned}
 	for _, property := range properties {
 		try(property.name, func() { property.check(t) })
 	}
@@ -64,7 +107,7 @@ func broken(template object) string {
 
 // only checks that the template has exactly these resources of the type. Each resource must have its own properties
 // and the common properties.
-func only(t assertions.Template, kind string, resources map[string]object, common object) {
+func only(t subject, kind string, resources map[string]object, common object) {
 	expected := object{}
 	for id, properties := range resources {
 		all := maps.Clone(common)
@@ -76,7 +119,7 @@ func only(t assertions.Template, kind string, resources map[string]object, commo
 }
 
 // has checks that the template contains these parts of resources, by logical ID.
-func has(t assertions.Template, resources object) { t.TemplateMatches(object{"Resources": resources}) }
+func has(t subject, resources object) { t.TemplateMatches(object{"Resources": resources}) }
 
 // exactly returns a matcher of this value without additional keys or elements.
 func exactly(value any) assertions.Matcher { return assertions.Match_Exact(value) }
@@ -106,7 +149,7 @@ const (
 	_                     = uint(deduplicationInterval - hiddenFor*consumerTimeout - 1)
 )
 
-func queues(t assertions.Template) {
+func queues(t subject) {
 	expected := map[string]object{"ObjectsDeadLetterQueue": {"FifoQueue": absent(), "RedriveAllowPolicy": object{"redrivePermission": "denyAll"}}}
 	for _, q := range []struct {
 		prefix, name string
@@ -128,6 +171,14 @@ func queues(t assertions.Template) {
 			}
 		}
 	}
+	sources := list{arn + "sqs" + here + "${AWS::StackName}.fifo"}
+	for _, lane := range t.lanes() {
+		queue := maps.Clone(expected["Queue"])
+		queue["QueueName"] = "${AWS::StackName}-" + lane.name + ".fifo"
+		expected[lane.id+"Queue"] = queue
+		sources = append(sources, arn+"sqs"+here+"${AWS::StackName}-"+lane.name+".fifo")
+	}
+	expected["DeadLetterQueue"]["RedriveAllowPolicy"] = object{"redrivePermission": "byQueue", "sourceQueueArns": exactly(sources)}
 	only(t, "SQS::Queue", expected, object{"MessageRetentionPeriod": 14 * 24 * 60 * 60, "SqsManagedSseEnabled": true})
 	kept := object{}
 	for _, id := range append(slices.Collect(maps.Keys(expected)), "ScheduleGroup") {
@@ -136,12 +187,16 @@ func queues(t assertions.Template) {
 	has(t, kept)
 }
 
-func queuePolicies(t assertions.Template) {
+func queuePolicies(t subject) {
 	expected := map[string]object{}
-	for queue, rule := range map[string]string{
+	senders := map[string]string{
 		"Queue": "", "DeadLetterQueue": "", "DelayQueue": "", "DelayDeadLetterQueue": "",
 		"ExecutionsQueue": "ExecutionsRule", "ExecutionsDeadLetterQueue": "ExecutionsRule", "ObjectsDeadLetterQueue": "UploadsRule",
-	} {
+	}
+	for _, id := range t.queueIDs() {
+		senders[id] = ""
+	}
+	for queue, rule := range senders {
 		statements := list{object{
 			"Effect": "Deny", "Action": "sqs:*", "Principal": object{"AWS": "*"}, "Resource": "${" + queue + ".Arn}",
 			"Condition": object{"Bool": object{"aws:SecureTransport": "false"}},
@@ -157,12 +212,29 @@ func queuePolicies(t assertions.Template) {
 	only(t, "SQS::QueuePolicy", expected, object{})
 }
 
-func mappings(t assertions.Template) {
+func mappings(t subject) {
 	mapping := func(queue, function string) object {
 		return object{"EventSourceArn": "${" + queue + ".Arn}", "FunctionName": "${" + function + "}"}
 	}
-	// Lambda refuses a mapping with pollers and a maximum concurrency. The pollers are off by default.
+	expected := map[string]object{"DelayMapping": mapping("DelayQueue", "Delay"), "ExecutionsMapping": mapping("ExecutionsQueue", "Executions")}
+	common := object{
+		"FunctionResponseTypes": list{"ReportBatchItemFailures"}, "ScalingConfig": object{"MaximumConcurrency": assertions.Match_AnyValue()},
+		"BatchSize": 10, "FilterCriteria": absent(), "Enabled": absent(), "ProvisionedPollerConfig": absent(),
+	}
 	consumer := mapping("Queue", "Consumer")
+	expected["ConsumerMapping"] = consumer
+	if t.laned {
+		consumer["ScalingConfig"] = object{"MaximumConcurrency": 40}
+		for _, lane := range t.lanes() {
+			expected[lane.id+"Mapping"] = mapping(lane.id+"Queue", "Consumer")
+			maps.Copy(expected[lane.id+"Mapping"], lane.scaling)
+		}
+		only(t, "Lambda::EventSourceMapping", expected, common)
+		// The parameters would apply to the main lane only.
+		t.TemplateMatches(object{"Parameters": object{"ConsumerPollers": absent(), "ConsumerConcurrency": absent()}, "Rules": absent()})
+		return
+	}
+	// Lambda refuses a mapping with pollers and a maximum concurrency. The pollers are off by default.
 	consumer["ProvisionedPollerConfig"] = object{"Fn::If": list{"HasConsumerPollers",
 		object{"MinimumPollers": pollers(0), "MaximumPollers": pollers(1)}, "${AWS::NoValue}"}}
 	consumer["ScalingConfig"] = object{"MaximumConcurrency": object{"Fn::If": list{"HasConsumerPollers", "${AWS::NoValue}", "${ConsumerConcurrency}"}}}
@@ -173,12 +245,7 @@ func mappings(t assertions.Template) {
 		"Rules": object{"PollersReplaceConcurrency": object{"RuleCondition": given,
 			"Assertions": list{object{"Assert": object{"Fn::Equals": list{"${ConsumerConcurrency}", "50"}}}}}},
 	})
-	only(t, "Lambda::EventSourceMapping", map[string]object{
-		"ConsumerMapping": consumer, "DelayMapping": mapping("DelayQueue", "Delay"), "ExecutionsMapping": mapping("ExecutionsQueue", "Executions"),
-	}, object{
-		"FunctionResponseTypes": list{"ReportBatchItemFailures"}, "ScalingConfig": object{"MaximumConcurrency": assertions.Match_AnyValue()},
-		"BatchSize": 10, "FilterCriteria": absent(), "Enabled": absent(), "ProvisionedPollerConfig": absent(),
-	})
+	only(t, "Lambda::EventSourceMapping", expected, common)
 }
 
 // pollers returns a part of the parameter ConsumerPollers: the minimum, then the maximum.
@@ -186,7 +253,7 @@ func pollers(part int) object {
 	return object{"Fn::Select": list{part, object{"Fn::Split": list{"-", "${ConsumerPollers}-"}}}}
 }
 
-func table(t assertions.Template) {
+func table(t subject) {
 	key := func(name, kind string) object { return object{"AttributeName": name, "KeyType": kind} }
 	has(t, object{"Table": object{"Condition": "CreatesTable", "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain", "Properties": object{
 		"KeySchema": exactly(list{key("instance", "HASH")}),
@@ -219,7 +286,7 @@ const (
 	callback = "POST /webhooks/{provider}/{id}/{until}/{key}"
 )
 
-func routes(t assertions.Template) {
+func routes(t subject) {
 	route := func(key, authorization string) object {
 		return object{"RouteKey": key, "AuthorizationType": authorization}
 	}
@@ -246,7 +313,7 @@ func routes(t assertions.Template) {
 	}, object{})
 }
 
-func stage(t assertions.Template) {
+func stage(t subject) {
 	limit := func(requests int) object { return object{"ThrottlingRateLimit": requests} }
 	// API Gateway rejects settings of a missing route.
 	limitIf := func(condition string) object { return object{"Fn::If": list{condition, limit(100), "${AWS::NoValue}"}} }
@@ -264,18 +331,22 @@ func stage(t assertions.Template) {
 }
 
 // outputs checks the outputs that the command line, make destroy and docs/deploy.md read.
-func outputs(t assertions.Template) {
+func outputs(t subject) {
 	expected := object{}
-	for name, value := range map[string]string{
+	values := map[string]string{
 		"Url": "${HttpApi.ApiEndpoint}", "QueueUrl": "${Queue}", "DeadLetterQueueUrl": "${DeadLetterQueue}", "TableName": "${Table}",
 		"DashboardName": "${Dashboard}", "TokenTaskArn": "${Tokentask.Arn}",
-	} {
+	}
+	if t.laned {
+		values["Lanes"], values["LaneRules"] = laneList, someLaneRules
+	}
+	for name, value := range values {
 		expected[name] = assertions.Match_ObjectLike(&object{"Value": value})
 	}
 	t.TemplateMatches(object{"Outputs": assertions.Match_ObjectEquals(&expected)})
 }
 
-func rules(t assertions.Template) {
+func rules(t subject) {
 	choice := func(values ...any) object { return object{"Fn::If": append(list{"HasUploadBuckets"}, values...)} }
 	target := func(arn, deadLetter string, more object) list {
 		maps.Copy(more, object{"Arn": arn, "DeadLetterConfig": object{"Arn": deadLetter}})
@@ -311,7 +382,7 @@ func rules(t assertions.Template) {
 	})
 }
 
-func workflows(t assertions.Template) {
+func workflows(t subject) {
 	expected := map[string]object{}
 	for id, name := range workflowNames {
 		definition, err := os.ReadFile("../workflows/" + name + ".asl.json")
@@ -321,75 +392,4 @@ func workflows(t assertions.Template) {
 		expected[id] = object{"DefinitionString": strings.ReplaceAll(string(definition), `"arn:aws:`, `"`+arn)}
 	}
 	only(t, "StepFunctions::StateMachine", expected, object{"StateMachineType": "STANDARD", "RoleArn": "${WorkflowsRole.Arn}"})
-}
-
-// alarmOf holds the values of each alarm: namespace, metric, statistic, dimensions, threshold, datapoints and periods.
-// Zero datapoints means all periods.
-var alarmOf = func() map[string]list {
-	const own, index = "Service=${AWS::StackName}", "GlobalSecondaryIndexName=by_state TableName=${Table}"
-	all := map[string]list{
-		"Unsettled":           {"Settle", "UnsettledAge", "Maximum", own, 900, 1, 14}, // 70 minutes, longer than the hour between two retries
-		"TokenDeadline":       {"Settle", "TokenDeadline", "SampleCount", own, 0, 1, 14},
-		"Outbox":              {"Settle", "OutboxAge", "Maximum", own, 300, 1, 3},
-		"Unreadable":          {"Settle", "Unreadable", "Sum", own, 0, 1, 3},
-		"Faults":              {"Settle", "Faults", "Sum", own, 0, 1, 3},
-		"Retried":             {"Settle", "Retried", "Sum", own, 0, 3, 4},
-		"TableReadThrottles":  {"AWS/DynamoDB", "ReadThrottleEvents", "Sum", "TableName=${Table}", 0, 0, 1},
-		"TableWriteThrottles": {"AWS/DynamoDB", "WriteThrottleEvents", "Sum", "TableName=${Table}", 0, 0, 1},
-		"IndexReadThrottles":  {"AWS/DynamoDB", "ReadThrottleEvents", "Sum", index, 0, 0, 1},
-		"IndexWriteThrottles": {"AWS/DynamoDB", "WriteThrottleEvents", "Sum", index, 0, 0, 1},
-		"SchedulesDropped":    {"AWS/Scheduler", "InvocationDroppedCount", "Sum", "ScheduleGroup=${AWS::StackName}", 0, 0, 1},
-		"Events":              {"Settle", "Events", "Sum", own, "${EventsPerFiveMinutes}", 0, 1},
-		"GatewayFails":        {"AWS/ApiGateway", "5xx", "Sum", "ApiId=${HttpApi}", 0, 0, 1},
-	}
-	for prefix, seconds := range map[string]int{"": 900, "Delay": 1800, "Executions": 900, "Objects": 0} {
-		all[prefix+"DeadLetters"] = list{"AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", "QueueName=${" + prefix + "DeadLetterQueue.QueueName}", 0, 0, 1}
-		if seconds > 0 {
-			all[prefix+"OldestMessage"] = list{"AWS/SQS", "ApproximateAgeOfOldestMessage", "Maximum", "QueueName=${" + prefix + "Queue.QueueName}", seconds, 0, 2}
-		}
-	}
-	for function := range environments {
-		for _, metric := range []string{"Errors", "Throttles"} {
-			all[function+metric] = list{"AWS/Lambda", metric, "Sum", "FunctionName=${" + function + "}", 0, 0, 1}
-		}
-	}
-	return all
-}()
-
-func alarms(t assertions.Template) {
-	expected := map[string]object{}
-	for id, a := range alarmOf {
-		var dimensions list
-		for dimension := range strings.FieldsSeq(a[3].(string)) {
-			name, value, _ := strings.Cut(dimension, "=")
-			dimensions = append(dimensions, object{"Name": name, "Value": value})
-		}
-		expected[id+"Alarm"] = object{
-			"Namespace": a[0], "MetricName": a[1], "Statistic": a[2], "Dimensions": exactly(dimensions), "Threshold": a[4],
-			"DatapointsToAlarm": a[5], "EvaluationPeriods": a[6],
-		}
-		if a[5] == 0 {
-			expected[id+"Alarm"]["DatapointsToAlarm"] = absent()
-		}
-	}
-	actions := exactly(list{object{"Fn::If": list{"HasAlarmTopic", "${AlarmTopic}", "${AWS::NoValue}"}}})
-	only(t, "CloudWatch::Alarm", expected, object{
-		"ComparisonOperator": "GreaterThanThreshold", "Period": alarmPeriod, "TreatMissingData": "notBreaching",
-		"AlarmActions": actions, "OKActions": actions, "AlarmDescription": like("^Settle: .{20}"),
-	})
-	t.TemplateMatches(object{"Parameters": object{"EventsPerFiveMinutes": object{"Type": "Number", "Default": 30_000, "MinValue": 1}}})
-}
-
-func dashboard(t assertions.Template) {
-	var shown strings.Builder
-	for _, metric := range []string{
-		"Events", "Commits", "Conflicts", "Retried", "Unreadable", "Parked", "Faults", "UnsettledAge", "OutboxAge", "TokenDeadline",
-		"ApproximateAgeOfOldestMessage", "Invocations", "Errors", "Duration",
-	} {
-		shown.WriteString(`(?=.*"` + metric + `")`)
-	}
-	for id := range alarmOf {
-		shown.WriteString(`(?=.*` + regexp.QuoteMeta("${"+id+"Alarm.Arn}") + `)`)
-	}
-	only(t, "CloudWatch::Dashboard", map[string]object{"Dashboard": {"DashboardBody": like("^" + shown.String())}}, object{})
 }

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,9 +90,16 @@ type Props struct {
 	// ConsumerPollers keeps event pollers ready for the consumer, for a fee, and replaces ConsumerConcurrency. Each poller
 	// runs up to PollerInvocations batches at once. See docs/scaling.md. Off by default.
 	ConsumerPollers Pollers
+	// Lanes are FIFO queues in addition to the main queue, each with a mapping of its own to the consumer. At most LanesMax;
+	// none by default.
+	Lanes []Lane
+	// LaneRules assign new instances to lanes: rules PATTERN=LANES, separated by commas, such as "signup=bulk" or
+	// "job/acme.*=main:2|bulk". See docs/settings.md. By default, all instances are in the main lane. It may be a parameter
+	// of the template.
+	LaneRules *string
 	// ReserveConsumerConcurrency reserves a part of the account's concurrency for the consumer, as large as
-	// ConsumerConcurrency. With ConsumerPollers, the part is the maximum number of pollers, multiplied by
-	// PollerInvocations. A flood of calls to other functions then cannot stop the consumer. Lambda rejects the
+	// ConsumerConcurrency, or the maximum number of ConsumerPollers multiplied by PollerInvocations, plus the same of each
+	// lane. A flood of calls to other functions then cannot stop the consumer. Lambda rejects the
 	// reservation if it leaves less than 100 for all other functions, so the deployment fails in a new account with a
 	// quota of 10. Off by default.
 	ReserveConsumerConcurrency bool
@@ -209,10 +217,12 @@ func (s Secrets) validate(withoutExamples bool) error {
 
 func (p Props) withDefaults() Props {
 	p.ConsumerTimeout = cmp.Or(p.ConsumerTimeout, consumerTimeoutDefault)
-	if p.ConsumerPollers.on() {
-		p.ConsumerPollers.Minimum = cmp.Or(p.ConsumerPollers.Minimum, PollersMin)
-	} else {
-		p.ConsumerConcurrency = cmp.Or(p.ConsumerConcurrency, 50)
+	main := p.scaling().withDefaults()
+	p.ConsumerConcurrency, p.ConsumerPollers = main.concurrency, main.pollers
+	p.Lanes = slices.Clone(p.Lanes)
+	for i, lane := range p.Lanes {
+		scaling := lane.scaling().withDefaults()
+		p.Lanes[i].Concurrency, p.Lanes[i].Pollers = scaling.concurrency, scaling.pollers
 	}
 	p.ConsumerBatch = cmp.Or(p.ConsumerBatch, ConsumerBatchMax)
 	p.WebhooksPerSecond = cmp.Or(p.WebhooksPerSecond, 100)
@@ -235,29 +245,11 @@ func (p Props) validate() error {
 	if p.ConsumerTimeout < time.Second || p.ConsumerTimeout > ConsumerTimeoutMax || p.ConsumerTimeout%time.Second != 0 {
 		return fmt.Errorf("cdk: expected Props.ConsumerTimeout in whole seconds from 1s to %s, got %s", ConsumerTimeoutMax, p.ConsumerTimeout)
 	}
-	type limited struct {
-		name               string
-		value, least, most int
+	if err := p.validateLanes(); err != nil {
+		return err
 	}
-	scaling := []limited{{"ConsumerConcurrency", p.ConsumerConcurrency, ConsumerConcurrencyMin, ConsumerConcurrencyMax}}
-	if pollers := p.ConsumerPollers; pollers.on() {
-		if p.ConsumerConcurrency != 0 {
-			return fmt.Errorf("cdk: expected Props.ConsumerConcurrency or Props.ConsumerPollers, got both: remove one, because Lambda accepts only one")
-		}
-		scaling = []limited{
-			{"ConsumerPollers.Maximum", pollers.Maximum, PollersMin, PollersMaximumMax},
-			{"ConsumerPollers.Minimum", pollers.Minimum, PollersMin, min(pollers.Maximum, PollersMinimumMax)},
-		}
-	}
-	for _, prop := range append(scaling, []limited{
-		{"ConsumerBatch", p.ConsumerBatch, 1, ConsumerBatchMax},
-		{"WebhooksPerSecond", p.WebhooksPerSecond, 1, WebhooksPerSecondMax},
-		{"EventsPerFiveMinutes", p.EventsPerFiveMinutes, 1, EventsPerFiveMinutesMax},
-		{"MemoryMiB", p.MemoryMiB, MemoryMiBMin, MemoryMiBMax},
-	}...) {
-		if prop.value < prop.least || prop.value > prop.most {
-			return fmt.Errorf("cdk: expected Props.%s from %d to %d, got %d", prop.name, prop.least, prop.most, prop.value)
-		}
+	if err := p.validateNumbers(); err != nil {
+		return err
 	}
 	if err := p.Secrets.validate(p.WithoutExamples); err != nil {
 		return err

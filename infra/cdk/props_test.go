@@ -19,7 +19,7 @@ func TestLongestNameIsAccepted(t *testing.T) {
 	longest := strings.Repeat("a", cdk.NameCharactersMax)
 	resources := synthesized(t, func(stack awscdk.Stack) {
 		p := props()
-		p.Name, p.UploadBuckets = &longest, []*string{jsii.String("sales-uploads")}
+		p.Name, p.UploadBuckets, p.Lanes = &longest, []*string{jsii.String("sales-uploads")}, []cdk.Lane{{Name: "priority-1"}}
 		cdk.NewSettle(stack, "Settle", p)
 	})
 	// The limits are from the SQS Developer Guide, "Queue quotas", and from the field Name in the API References of
@@ -39,7 +39,7 @@ func TestLongestNameIsAccepted(t *testing.T) {
 			}
 		}
 	}
-	if want := 7 + 1 + 1; seen != want {
+	if want := 8 + 1 + 1; seen != want {
 		t.Errorf("expected %d names of queues, the schedule group and the API, got %d", want, seen)
 	}
 }
@@ -114,6 +114,28 @@ func TestInvalidPropsAreRejected(t *testing.T) {
 		{func(p *cdk.Props) { p.ConsumerPollers = cdk.Pollers{Minimum: 1, Maximum: 20} }, "ConsumerPollers.Minimum from 2 to 20, got 1"},
 		{func(p *cdk.Props) { p.ConsumerPollers = cdk.Pollers{Minimum: 21, Maximum: 20} }, "ConsumerPollers.Minimum from 2 to 20, got 21"},
 		{func(p *cdk.Props) { p.ConsumerPollers = cdk.Pollers{Minimum: 201, Maximum: 300} }, "ConsumerPollers.Minimum from 2 to 200, got 201"},
+		{func(p *cdk.Props) { p.Lanes = []cdk.Lane{{Name: "main"}} }, "expected no lane named main in Props.Lanes"},
+		{func(p *cdk.Props) { p.Lanes = []cdk.Lane{{Name: "Bulk"}} }, `at most 32 characters, got "Bulk"`},
+		{func(p *cdk.Props) { p.Lanes = []cdk.Lane{{Name: ""}} }, `at most 32 characters, got ""`},
+		{func(p *cdk.Props) { p.Lanes = []cdk.Lane{{Name: "a--b"}} }, `at most 32 characters, got "a--b"`},
+		{func(p *cdk.Props) { p.Lanes = []cdk.Lane{{Name: strings.Repeat("a", 33)}} }, `at most 32 characters, got "aaa`},
+		{func(p *cdk.Props) { p.Lanes = []cdk.Lane{{Name: "dlq"}} }, `not to be named dlq or to end in -dlq, as dead-letter queues do, got "dlq"`},
+		{func(p *cdk.Props) { p.Lanes = []cdk.Lane{{Name: "bulk-dlq"}} }, `got "bulk-dlq"`},
+		{func(p *cdk.Props) { p.Lanes = []cdk.Lane{{Name: "bulk"}, {Name: "bulk"}} }, `got "bulk" after another such lane`},
+		{func(p *cdk.Props) { p.Lanes = []cdk.Lane{{Name: "a-1"}, {Name: "a1"}} }, `got "a1" after another such lane`},
+		{func(p *cdk.Props) { p.Lanes = make([]cdk.Lane, 10) }, "expected at most 9 lanes in Props.Lanes"},
+		{func(p *cdk.Props) { p.Lanes = []cdk.Lane{{Name: "bulk", Concurrency: 1}} }, "expected Props.Lanes[bulk].Concurrency from 2 to 1000, got 1"},
+		{func(p *cdk.Props) {
+			p.Lanes = []cdk.Lane{{Name: "bulk", Concurrency: 10, Pollers: cdk.Pollers{Maximum: 20}}}
+		}, "expected Props.Lanes[bulk].Concurrency or Props.Lanes[bulk].Pollers, got both"},
+		{func(p *cdk.Props) { p.Lanes = []cdk.Lane{{Name: "bulk", Pollers: cdk.Pollers{Minimum: 2}}} }, "Lanes[bulk].Pollers.Maximum from 2 to 10000, got 0"},
+		{func(p *cdk.Props) { p.LaneRules = jsii.String("job=bulk") }, "expected Props.Lanes with Props.LaneRules, got no lanes"},
+		{func(p *cdk.Props) {
+			p.Name, p.Lanes = jsii.String(strings.Repeat("a", 64)), []cdk.Lane{{Name: strings.Repeat("b", 11)}}
+		}, "expected queue names of at most 80 characters, got 81"},
+		{func(p *cdk.Props) {
+			p.Lanes, p.Environment = []cdk.Lane{{Name: "bulk"}}, map[string]string{"SETTLE_LANES": "bulk=arn"}
+		}, "expected no SETTLE_LANES in Props.Environment"},
 		{func(p *cdk.Props) { p.ConsumerBatch = 11 }, "ConsumerBatch from 1 to 10, got 11"},
 		{func(p *cdk.Props) { p.WebhooksPerSecond = -1 }, "WebhooksPerSecond from 1 to 2500, got -1"},
 		{func(p *cdk.Props) { p.EventsPerFiveMinutes = -1 }, "EventsPerFiveMinutes from 1 to 210000000, got -1"},

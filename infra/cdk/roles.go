@@ -16,9 +16,7 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 	switch function {
 	case Consumer:
 		return slices.Concat([]awsiam.PolicyStatement{
-			// The consumer delays retries, sends from instance to instance and acknowledges early. Lambda uses the same
-			// role to poll the queue.
-			allow(actions("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility", "sqs:SendMessage"), s.Queue.QueueArn()),
+			allow(consume, s.Queue.QueueArn()),
 			allow(actions("sqs:SendMessage"), s.DeadLetterQueue.QueueArn(), s.DelayQueue.QueueArn()),
 			// The consumer claims an alias in a transaction, on the condition that the instance has not changed. IAM
 			// authorizes the items of a transaction as PutItem and ConditionCheckItem (Amazon DynamoDB Developer Guide,
@@ -60,6 +58,10 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 
 // receive lists the calls that Lambda makes on a queue with the role of the queue's function.
 var receive = actions("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
+
+// consume lists the calls on a FIFO queue of events with the role of the consumer. The consumer delays retries, sends from
+// instance to instance and acknowledges early. Lambda uses the same role to poll the queue.
+var consume = actions("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility", "sqs:SendMessage")
 
 // scheduling returns the permissions for calls on the schedules of timers. A schedule sends to the delay queue with
 // SchedulerRole, which the creator of the schedule passes to EventBridge Scheduler.
@@ -131,7 +133,7 @@ func (s *Settle) executionsOf(machine awsstepfunctions.IStateMachine, name strin
 // functionRole adds the role of a function, with permission to write to the function's log group.
 func (s *Settle) functionRole(function string, logs awslogs.LogGroup) awsiam.Role {
 	role := s.role(pascal(function)+"Role", "Settle's function "+function+".", awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
-		append(s.statements(function), allow(actions("logs:CreateLogStream", "logs:PutLogEvents"), logs.LogGroupArn()))...)
+		append(slices.Concat(s.statements(function), s.usingLanes(function)), allow(actions("logs:CreateLogStream", "logs:PutLogEvents"), logs.LogGroupArn()))...)
 	key := queueKey
 	if function == Consumer || function == Gateway { // These functions use the table.
 		key = tableKey

@@ -32,7 +32,9 @@ type Settle struct {
 	Scope constructs.Construct
 	// Queue receives the events. A sender needs sqs:SendMessage and sets the instance as message group ID.
 	Queue awssqs.Queue
-	// DeadLetterQueue contains the parked events.
+	// Lanes are the queues of Props.Lanes by name. A sender to Queue should have the same permission on all of them.
+	Lanes map[string]awssqs.Queue
+	// DeadLetterQueue contains the parked events of all lanes.
 	DeadLetterQueue           awssqs.Queue
 	DelayQueue                awssqs.Queue
 	DelayDeadLetterQueue      awssqs.Queue
@@ -79,6 +81,9 @@ const throttledMax = (visibilityTimeouts - 1) * consumerTimeoutDefault
 // the next consumer then sends it again within the interval, and SQS drops the duplicate.
 const consumerTimeoutDefault = 45 * time.Second
 
+// consumerConcurrencyDefault is the default of Props.ConsumerConcurrency and of Lane.Concurrency.
+const consumerConcurrencyDefault = 50
+
 // forwarderTimeout is the timeout of functions that only forward messages.
 const forwarderTimeout = 30 * time.Second
 
@@ -90,10 +95,10 @@ func NewSettle(scope constructs.Construct, id string, props Props) *Settle {
 	}
 	s := &Settle{
 		Scope: constructs.NewConstruct(scope, &id), props: props,
-		Functions: map[string]awslambda.Function{}, roles: map[string]awsiam.Role{}, Workflows: map[string]awsstepfunctions.StateMachine{},
+		Lanes: map[string]awssqs.Queue{}, Functions: map[string]awslambda.Function{}, roles: map[string]awsiam.Role{}, Workflows: map[string]awsstepfunctions.StateMachine{},
 	}
 	s.name = cmp.Or(props.Name, awscdk.Stack_Of(s.Scope).StackName())
-	if err := checkName(s.name); err != nil {
+	if err := cmp.Or(checkName(s.name), s.checkLaneQueues()); err != nil {
 		panic(err)
 	}
 	s.addKeyPolicy()
@@ -113,20 +118,29 @@ func NewSettle(scope constructs.Construct, id string, props Props) *Settle {
 	return s
 }
 
-// AddOutputs adds the outputs of infra/template.yaml to the stack. The command line, `make destroy` and docs/deploy.md
+// AddOutputs adds the outputs of infra/template.yaml to the stack, and the outputs Lanes and LaneRules if the stack has
+// lanes. The command line, `make destroy` and docs/deploy.md
 // read them by these names. Call it at most once per stack.
 func (s *Settle) AddOutputs() {
-	for _, output := range []struct {
+	type output struct {
 		id, description string
 		value           *string
-	}{
+	}
+	outputs := []output{
 		{"Url", "The address of the HTTP API.", s.URL},
 		{"QueueUrl", "The FIFO queue for events.", s.Queue.QueueUrl()},
 		{"DeadLetterQueueUrl", "The dead-letter queue with the parked events.", s.DeadLetterQueue.QueueUrl()},
 		{"TableName", "The table with the instances.", s.tableName},
 		{"DashboardName", "The dashboard.", s.Dashboard.DashboardName()},
 		{"TokenTaskArn", "The function that Step Functions tasks invoke to wait for an instance.", s.Functions[TokenTask].FunctionArn()},
-	} {
+	}
+	if len(s.props.Lanes) > 0 {
+		outputs = append(outputs, output{"Lanes", "The lanes besides the main lane: the value of SETTLE_LANES.", s.laneList()})
+	}
+	if s.props.LaneRules != nil {
+		outputs = append(outputs, output{"LaneRules", "The lanes of new instances: the value of SETTLE_LANE_RULES.", s.props.LaneRules})
+	}
+	for _, output := range outputs {
 		awscdk.NewCfnOutput(awscdk.Stack_Of(s.Scope), &output.id, &awscdk.CfnOutputProps{Value: output.value, Description: &output.description})
 	}
 }

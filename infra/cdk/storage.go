@@ -39,25 +39,35 @@ func (s *Settle) addQueues() {
 		FifoThroughputLimit: awssqs.FifoThroughputLimit_PER_MESSAGE_GROUP_ID,
 	}
 	s.Queue, s.DeadLetterQueue = s.queues("", ".fifo", fifo, s.props.ConsumerTimeout)
+	fifo.VisibilityTimeout = visibility(s.props.ConsumerTimeout)
+	s.addLanes(redriven(fifo, s.DeadLetterQueue))
 	s.DelayQueue, s.DelayDeadLetterQueue = s.queues("-delay", "", awssqs.QueueProps{}, forwarderTimeout)
 	s.ExecutionsQueue, s.ExecutionsDeadLetterQueue = s.queues("-executions", "", awssqs.QueueProps{}, forwarderTimeout)
 	if s.hasUploads() {
 		// This queue receives from EventBridge and from Lambda, but from no queue.
 		s.ObjectsDeadLetterQueue = s.queue("ObjectsDeadLetterQueue", "-objects-dlq", awssqs.QueueProps{})
-		allowRedrive(s.ObjectsDeadLetterQueue, map[string]any{"redrivePermission": "denyAll"})
+		allowRedrive(s.ObjectsDeadLetterQueue, nil)
 	}
 }
 
 // queues adds a queue for a function that has the given timeout, and the dead-letter queue of this queue.
 func (s *Settle) queues(name, suffix string, props awssqs.QueueProps, timeout time.Duration) (queue, deadLetter awssqs.Queue) {
-	props.VisibilityTimeout = seconds(min(visibilityTimeouts*timeout, timeout+throttledMax))
+	props.VisibilityTimeout = visibility(timeout)
 	id := pascal(strings.TrimPrefix(name, "-"))
 	deadLetter = s.queue(id+"DeadLetterQueue", name+"-dlq"+suffix, props)
-	allowRedrive(deadLetter, map[string]any{
-		"redrivePermission": "byQueue", "sourceQueueArns": []*string{arn("sqs", *s.name+name+suffix)},
-	})
+	allowRedrive(deadLetter, []*string{arn("sqs", *s.name+name+suffix)})
+	return s.queue(id+"Queue", name+suffix, redriven(props, deadLetter)), deadLetter
+}
+
+// visibility returns the visibility timeout of a queue for a function that has the given timeout.
+func visibility(timeout time.Duration) awscdk.Duration {
+	return seconds(min(visibilityTimeouts*timeout, timeout+throttledMax))
+}
+
+// redriven adds a dead-letter queue to the properties of a queue.
+func redriven(props awssqs.QueueProps, deadLetter awssqs.Queue) awssqs.QueueProps {
 	props.DeadLetterQueue = &awssqs.DeadLetterQueue{Queue: deadLetter, MaxReceiveCount: jsii.Number(receivesMax)}
-	return s.queue(id+"Queue", name+suffix, props), deadLetter
+	return props
 }
 
 // queue adds a queue. `name` is the suffix of the queue's name.
@@ -78,8 +88,12 @@ func (s *Settle) removal(otherwise awscdk.RemovalPolicy) awscdk.RemovalPolicy {
 	return cmp.Or(s.props.Removal, otherwise)
 }
 
-// allowRedrive sets which queues may use a queue as dead-letter queue.
-func allowRedrive(deadLetter awssqs.Queue, policy map[string]any) {
+// allowRedrive sets the ARNs of the queues that may use a queue as dead-letter queue.
+func allowRedrive(deadLetter awssqs.Queue, sources []*string) {
+	policy := map[string]any{"redrivePermission": "denyAll"}
+	if len(sources) > 0 {
+		policy = map[string]any{"redrivePermission": "byQueue", "sourceQueueArns": sources}
+	}
 	deadLetter.Node().DefaultChild().(awssqs.CfnQueue).SetRedriveAllowPolicy(policy)
 }
 

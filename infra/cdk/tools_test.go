@@ -3,6 +3,7 @@ package cdk_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -30,12 +31,12 @@ const (
 	byLint         = "cfn-lint"
 )
 
-// checks return the problems of a template, or "".
-var checks = map[string]func(*testing.T, object) string{
-	byProperties:   func(_ *testing.T, of object) string { return broken(of) },
-	byGuard:        checkGuard,
-	byASLValidator: checkWorkflows,
-	byLint:         checkLint,
+// checks return the problems of a template, or "". `laned` says which template is expected: see withLanes.
+var checks = map[string]func(t *testing.T, of object, laned bool) string{
+	byProperties:   func(_ *testing.T, of object, laned bool) string { return broken(of, laned) },
+	byGuard:        func(t *testing.T, of object, _ bool) string { t.Helper(); return checkGuard(t, of) },
+	byASLValidator: func(t *testing.T, of object, _ bool) string { t.Helper(); return checkWorkflows(t, of) },
+	byLint:         func(t *testing.T, of object, _ bool) string { t.Helper(); return checkLint(t, of) },
 }
 
 // checkGuard runs cfn-guard, from the npm package, with the rules of this repository.
@@ -150,11 +151,13 @@ func installed(t *testing.T, path string) {
 func TestTemplatePassesEveryCheck(t *testing.T) {
 	t.Parallel()
 	for name, check := range checks {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if said := check(t, committed(t)); said != "" {
-				t.Errorf("%s rejects infra/template.yaml:\n%s", name, said)
-			}
-		})
+		for laned, template := range templates {
+			t.Run(fmt.Sprintf("%s, lanes %t", name, laned), func(t *testing.T) {
+				t.Parallel()
+				if said := check(t, template(t), laned); said != "" {
+					t.Errorf("%s rejects the template:\n%s", name, said)
+				}
+			})
+		}
 	}
 }

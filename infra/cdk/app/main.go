@@ -12,7 +12,10 @@
 //	rotate       the generated secrets that are rotated, separated by commas: callbacks, github; none by default
 //	concurrency  the maximum number of batches of events processed at once; 50 by default
 //	pollers      event pollers that Lambda keeps ready, MINIMUM-MAXIMUM, such as 2-20, in place of concurrency; none by default
-//	reserve      on reserves concurrency for this number of batches, or for the pollers; off by default
+//	lanes        all lanes with their concurrency or pollers, as in "main:50 bulk:10 priority:2-20", in place of concurrency and
+//	             pollers; by default, the stack has only the main lane
+//	lane-rules   the rules that assign new instances to lanes; by default, all are in the main lane
+//	reserve      on reserves concurrency for this number of batches, or for the pollers, of all lanes; off by default
 //	events       the threshold of the alarm on the events of five minutes; 30,000 by default
 //
 // The stack has the outputs of infra/template.yaml, and termination protection: `make destroy` asks before it switches
@@ -79,6 +82,14 @@ func fill(app awscdk.App) {
 	}
 	props.ConsumerConcurrency = number(app, "concurrency", cdk.ConsumerConcurrencyMin, cdk.ConsumerConcurrencyMax)
 	props.ConsumerPollers = pollers(app)
+	if lanes := context(app, "lanes", ""); lanes != "" {
+		if err := props.SetLanes(lanes); err != nil {
+			panic(err)
+		}
+	}
+	if rules := context(app, "lane-rules", ""); rules != "" {
+		props.LaneRules = &rules
+	}
 	props.EventsPerFiveMinutes = number(app, "events", 1, cdk.EventsPerFiveMinutesMax)
 	cdk.NewSettle(stack, "Settle", props).AddOutputs()
 }

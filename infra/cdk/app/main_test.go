@@ -32,7 +32,7 @@ type template struct {
 		Type       string
 		Properties map[string]any
 	}
-	Outputs map[string]struct{ Value map[string]any }
+	Outputs map[string]struct{ Value any }
 }
 
 // synthesized synthesizes the app and returns the assembly. The context has the values of `cdk -c`, such as the stack's
@@ -169,7 +169,8 @@ func TestStackHasTheOutputsOfTheTemplate(t *testing.T) {
 		t.Errorf("expected the outputs %v, got %v", want, got)
 	}
 	for name, kind := range map[string]string{"TableName": "AWS::DynamoDB::Table", "QueueUrl": "AWS::SQS::Queue", "DeadLetterQueueUrl": "AWS::SQS::Queue"} {
-		id, _ := a.Outputs[name].Value["Ref"].(string)
+		value, _ := a.Outputs[name].Value.(map[string]any)
+		id, _ := value["Ref"].(string)
 		if a.Resources[id].Type != kind {
 			t.Errorf("%s: expected a reference to a %s, got %v", name, kind, a.Outputs[name])
 		}
@@ -275,6 +276,40 @@ func TestContextSetsPollers(t *testing.T) {
 	said := refused(t, map[string]any{"stack": "blue", "functions": folder, "pollers": "3-20", "concurrency": "20"})
 	if !strings.Contains(fmt.Sprint(said), "got both") {
 		t.Errorf("expected a panic about both settings, got %v", said)
+	}
+}
+
+func TestContextSetsLanes(t *testing.T) {
+	t.Parallel()
+	folder := built(t, "settle", cdk.Functions...)
+	a := synthesized(t, map[string]any{"stack": "blue", "functions": folder, "lanes": "main:20 bulk:10", "lane-rules": "job=main|bulk", "reserve": "on"})
+	queues, concurrencies := map[any]bool{}, map[any]bool{}
+	for _, resource := range a.Resources {
+		queues[resource.Properties["QueueName"]] = true
+		scaling, _ := resource.Properties["ScalingConfig"].(map[string]any)
+		concurrencies[scaling["MaximumConcurrency"]] = true
+	}
+	// The forwarders have a concurrency of 10 too.
+	if !queues["blue-bulk.fifo"] || !concurrencies[20.] || concurrencies[50.] {
+		t.Errorf("expected the queue blue-bulk.fifo and a concurrency of 20 for the main lane, got %v and %v", queues, concurrencies)
+	}
+	consumer := a.Resources[a.functions()[cdk.Consumer]].Properties
+	variables, _ := consumer["Environment"].(map[string]any)["Variables"].(map[string]any)
+	if variables["SETTLE_LANES"] == nil || variables["SETTLE_LANE_RULES"] != "job=main|bulk" || consumer["ReservedConcurrentExecutions"] != 30. {
+		t.Errorf("expected the variables of the lanes and a reservation of 30, got %v", consumer)
+	}
+	if a.Outputs["Lanes"].Value == nil {
+		t.Errorf("expected the output Lanes, got %v", a.Outputs)
+	}
+	for want, context := range map[string]map[string]any{
+		`expected main and at least one other lane, such as "main:50 bulk:10", got "bulk:10"`: {"lanes": "bulk:10"},
+		"expected the size of the main lane once":                                             {"lanes": "main:20 bulk:10", "concurrency": "20"},
+		"expected Props.Lanes with Props.LaneRules, got no lanes":                             {"lane-rules": "job=bulk"},
+	} {
+		context["stack"], context["functions"] = "blue", folder
+		if said := fmt.Sprint(refused(t, context)); !strings.Contains(said, want) {
+			t.Errorf("expected a panic containing %q, got %s", want, said)
+		}
 	}
 }
 
