@@ -56,7 +56,7 @@ var errOtherRevision = fmt.Errorf("%w", durable.ErrConflict)
 // other.
 //
 // An earlier call may have been interrupted between its commit and its message. So Change also wakes an instance that has
-// ended or that is at another revision, before it returns the error.
+// ended, is in use or is at another revision, before it returns the error.
 func (o *Operator) Change(ctx context.Context, id instances.ID, revision int64, prepare func(instances.Record) (instances.Operation, error)) (change Change, err error) {
 	var stored instances.Record
 	for tries := 1; ; tries++ {
@@ -65,7 +65,7 @@ func (o *Operator) Change(ctx context.Context, id instances.ID, revision int64, 
 			break
 		}
 	}
-	if err != nil && !errors.Is(err, instances.ErrEnded) && !errors.Is(err, errOtherRevision) {
+	if err != nil && !errors.Is(err, instances.ErrEnded) && !errors.Is(err, instances.ErrInUse) && !errors.Is(err, errOtherRevision) {
 		return change, err
 	}
 	var failed error

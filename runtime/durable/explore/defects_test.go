@@ -313,8 +313,6 @@ var ofLanes = []mutant{
 // forwardDelivery`},
 	{name: "copies are not recognised", scenario: "lanes: same route", finds: "applied twice", file: lanesFile,
 		old: `	return from != (instances.Place{}) &&`, new: `	return false && from != (instances.Place{}) &&`},
-	{name: "any move ends", scenario: "lanes: two moves", finds: "out of order", file: lanesFile,
-		old: `moving != nil && moving.Number == form.Number`, new: `moving != nil`},
 	{name: "forwarded to the old lane", scenario: "lanes: third", finds: "out of order", file: lanesFile,
 		old: `		lane = moving.Lane
 `, new: `		_ = moving

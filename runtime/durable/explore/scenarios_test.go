@@ -121,7 +121,6 @@ func laneScenarios() []*scenario {
 		{name: "lanes: move", lanes: true, text: "x/a add a1; x/a add a2; later 2:x/a add q1", operators: "lane x/a second", isLong: true},
 		{name: "lanes: same route", lanes: true, text: "x/a add a1; later x/a add a2; later x/a add a3", operators: "lane x/a second"},
 		{name: "lanes: back", lanes: true, text: "x/a add a1; x/a add a2", left: budget{Commands: 2}, operators: "lane x/a second; lane x/a main", isLong: true},
-		{name: "lanes: two moves", lanes: true, text: "x/a add a1; later x/a add a2; later 3:x/a add b1", left: budget{Commands: 2}, operators: "lane x/a second; lane x/a third", isLong: true},
 		{name: "lanes: two routes", lanes: true, text: "x/a add a1; 2:x/a add q1", operators: "lane x/a second; lane x/a main", isLong: true},
 		{name: "lanes: third", lanes: true, text: "x/a add a1; later 3:x/a add b1; later 3:x/a add b2", operators: "lane x/a second", isLong: true},
 		{name: "lanes: service", lanes: true, text: "x/a charge a1; later 2:x/a add q1", operators: "lane x/a second", isLong: true},
