@@ -1,7 +1,6 @@
 package durable_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -254,9 +253,4 @@ func TestAnEventThatTakesAServiceOverDoesNotWaitForItsOwnRetries(t *testing.T) {
 		}
 		w.wantLog(t, "order/1", "b", "charge ok", "x")
 	})
-}
-
-// Forward is never called: both queues of these tests are one lane. Package explore tests lanes.
-func (p *process) Forward(context.Context, durable.Delivery, string) error {
-	panic("this world has one lane")
 }

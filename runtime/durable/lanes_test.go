@@ -1,0 +1,84 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
+)
+
+// Package explore plays the schedules of lanes. These tests are for schedules that are too long for it.
+
+// Forward only records the call.
+func (p *process) Forward(ctx context.Context, d durable.Delivery, lane string) error {
+	return p.call(ctx, "Forward to "+lane, d.Group, func() error { return nil })
+}
+
+// inLanes returns a world with the lanes main, which is queue a, and bulk, which is queue b. order/1 belongs to bulk.
+func inLanes(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.config.Lanes = map[string]string{"b": "bulk"}
+	w.handle([]durable.Delivery{received("b", "order/1", "1", event("add", "x"), 1)}, functionTimeout)
+	if lane := w.load("order/1").HomeLane(); lane != "bulk" {
+		t.Fatalf("order/1 belongs to %s, want the lane of its first event", lane)
+	}
+	return w
+}
+
+// TestTheEndOfAMoveFollowsForwardedMessages begins a move while a message is still to be forwarded to the old lane. The
+// message that ends the move waits for it.
+func TestTheEndOfAMoveFollowsForwardedMessages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := inLanes(t)
+		w.refuse = func(call string) error {
+			if strings.HasPrefix(call, "Forward") {
+				return errors.New("SQS fails")
+			}
+			return nil
+		}
+		astray := []durable.Delivery{received("a", "order/1", "1", event("add", "y"), 1)}
+		w.handle(astray, functionTimeout)
+		w.refuse = nil
+		w.operate(t, "order/1", instances.Operation{Kind: instances.ChangeLane, Lane: instances.MainLane})
+		w.calls = nil
+		w.handle([]durable.Delivery{received("b", "order/1", "2", event("add", "z"), 1)}, functionTimeout)
+		if slices.Contains(w.calls, "Send order/1") {
+			t.Errorf("the end of the move was sent before the forwarded message: %q", w.calls)
+		}
+		w.handle(astray, functionTimeout)
+		forwarded, ended := slices.Index(w.calls, "Forward to bulk order/1"), slices.Index(w.calls, "Send order/1")
+		if forwarded < 0 || ended < forwarded {
+			t.Errorf("calls: %q, want the forwarding and then the end of the move", w.calls)
+		}
+	})
+}
+
+// TestOnlyItsOwnMessageEndsAMove delivers the message of an earlier move, and then the right one.
+func TestOnlyItsOwnMessageEndsAMove(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := inLanes(t)
+		w.operate(t, "order/1", instances.Operation{Kind: instances.ChangeLane, Lane: instances.MainLane})
+		record := w.load("order/1")
+		w.wantRefused(t, "order/1", instances.Operation{Kind: instances.ChangeLane, Lane: "bulk"}, instances.ErrInUse, "is moving")
+		end := func(place string, number int64) string {
+			body := fmt.Sprintf(`{"type":"settle.lane","$incarnation":%d,"number":%d}`, record.CreatedAt.UnixMilli(), number)
+			w.handle([]durable.Delivery{received("b", "order/1", place, body, 1)}, functionTimeout)
+			return w.load("order/1").HomeLane()
+		}
+		if lane := end("2", record.Moving.Number-1); lane != "bulk" {
+			t.Errorf("the message of an earlier move moves order/1 to %s", lane)
+		}
+		if lane := end("3", record.Moving.Number); lane != instances.MainLane || w.load("order/1").Moving != nil {
+			t.Errorf("order/1 belongs to %s, want %s", lane, instances.MainLane)
+		}
+	})
+}
