@@ -46,6 +46,25 @@ func TestAnOperatorStopsAnInstance(t *testing.T) {
 	}
 }
 
+func TestAnOperatorMovesInstancesToALane(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		for _, name := range []string{"signup/1", "signup/2"} {
+			u.must("send", "--local", name, "SIGN_UP", "email=ada@example.com", "name=Ada", "--wait", "settled")
+		}
+		contains(u.t, u.must("lane", "--local", "signup/1", "bulk", "--reason", "an import"), "lane of signup/1: done, revision ")
+		contains(u.t, u.must("get", "--local", "signup/1"), "lane      ", "bulk\n", "settle.lane", "by local user alice: an import\n")
+		u.must("bulk", "lane", "--local", "bulk", "--machine", "signup", "--yes", "--journal", u.t.TempDir()+"/journal")
+		time.Sleep(time.Hour)
+		for _, name := range []string{"signup/1", "signup/2"} {
+			contains(u.t, u.must("get", "--local", name), "lane      bulk\n")
+		}
+		if wrong := u.run("lane", "--local", "signup/1", "Not a lane"); wrong.code != command.ExitUsage {
+			u.t.Errorf("an invalid name: exit code %d, want %d: %s", wrong.code, command.ExitUsage, wrong.err)
+		}
+	})
+}
+
 func TestAnOperatorMovesAnInstance(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {

@@ -26,7 +26,7 @@ var (
 	plain, starting *guard.Roles
 	// ofTwoQueues is the role of a consumer with a second queue.
 	ofTwoQueues *guard.Guard
-	// ofLanes is the same stack as starting, with lanes.
+	// ofLanes is the template's stack with the lanes bulk and vip.
 	ofLanes *guard.Roles
 )
 
@@ -89,6 +89,8 @@ func makeRoles() (err error) {
 	if ofTwoQueues, err = guard.New(stack, "consumer"); err != nil {
 		return err
 	}
+	stack = stackOfTests()
+	stack.Lanes = map[string]string{"bulk": arnOf(laneQueue("bulk")), "vip": arnOf(laneQueue("vip"))}
 	ofLanes, err = guard.NewRoles(stack)
 	return err
 }
