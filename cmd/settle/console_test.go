@@ -78,7 +78,7 @@ func TestDevAndConsoleServePagesAndStopWithOpenStreams(t *testing.T) {
 		contains(t, get(t, base+"parked"), "No parked events.")
 		followed(t, base+"live/machines/signup")
 	}
-	contains(t, get(t, address), "table settle", "every 5 s")
+	contains(t, get(t, address), "table settle")
 	const form = "instances/signup/42/events/VERIFY"
 	contains(t, get(t, d.gateway+"/console/"+form), `value="send"`, "settle dev")
 	contains(t, get(t, d.gateway+"/console/instances/signup/42/operate/stop"), "Dry run", "local user alice")
