@@ -111,7 +111,7 @@ func (t *turn) childMessage(effect statechart.Effect) (Message, error) {
 		return t.message(r.Instance, childEnd{Type: childEvent, Incarnation: t.incarnation(), Child: effect.Child, Status: childRefused, Message: effect.Message}, id)
 	default:
 		body, err := withKeys(effect.Event, map[string]any{parentKey: t.self(effect.Child), "$id": id, askedKey: effect.At.UnixMilli()})
-		return Message{To: to, Body: body, DeduplicationID: shortened(id)}, err
+		return Message{To: to, Body: body, DeduplicationID: shortened(id), Lane: t.ownLane()}, err
 	}
 }
 

@@ -123,7 +123,11 @@ func (t *turn) sendMessage(effect statechart.Effect) (Message, error) {
 	}
 	id := t.derivedID(effect.ID)
 	body, err := withKeys(effect.Event, map[string]any{"$id": id, askedKey: effect.At.UnixMilli()})
-	return Message{To: to, Body: body, DeduplicationID: shortened(id)}, err
+	message := Message{To: to, Body: body, DeduplicationID: shortened(id)}
+	if parent := t.draft.Record.Parent; parent != nil && parent.Instance == to.String() {
+		message.Lane = t.ownLane() // The end of the child must not overtake it.
+	}
+	return message, err
 }
 
 // timerEvent is the body of a timer's message.

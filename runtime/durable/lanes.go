@@ -40,7 +40,7 @@ func (t *turn) placementOf(d Delivery) placement {
 	switch {
 	case len(t.loop.config.Lanes) == 0 || t.draft.Instance == nil || lane == home || !t.loop.hasLane(home) || t.isApplied(d) || t.isForwarded(d):
 		return atHome
-	case record.Moving != nil && record.Moving.Lane == lane:
+	case record.Moving != nil && record.Moving.Lane == lane && !isLaneChange(d):
 		return early
 	default:
 		return astray
@@ -96,7 +96,7 @@ func (t *turn) forward(d Delivery) error {
 		return err
 	}
 	lane := t.draft.Record.HomeLane()
-	if moving := t.draft.Record.Moving; moving != nil {
+	if moving := t.draft.Record.Moving; moving != nil && t.loop.hasLane(moving.Lane) && !isLaneChange(d) {
 		lane = moving.Lane
 	}
 	t.owe(statechart.Effect{ID: "forward." + keyOf(d.place()), Kind: forwardDelivery, Event: place, Name: lane})
@@ -104,9 +104,16 @@ func (t *turn) forward(d Delivery) error {
 	return nil
 }
 
+// isLaneChange reports whether the delivery ends a move. Only the lane of the instance may apply it. It may arrive elsewhere
+// after a redrive. In the new lane it would wait for itself.
+func isLaneChange(d Delivery) bool { return eventHead(json.RawMessage(d.Body)).Type == laneEvent }
+
 // forwardDelivery forwards a delivery after the commit that stored this decision.
 func (t *turn) forwardDelivery(ctx context.Context, effect statechart.Effect) error {
 	return t.withDelivery(ctx, effect, func(d Delivery) error {
+		if d.ReceiveCount > 1 && d.ParkedFrom == (instances.Place{}) {
+			d.ParkedFrom = d.place() // Another process may have parked it before the instance existed. A redrive is then a duplicate.
+		}
 		err := t.loop.ports.Queue.Forward(ctx, d, effect.Name)
 		if errors.Is(err, ErrRefused) {
 			return t.loop.park(ctx, d, fmt.Errorf("forwarding it to the lane %s: %w", effect.Name, err), t.stored.Record.Tokens...)
@@ -158,10 +165,12 @@ func (t *turn) beginLaneMove(op instances.Operation) error {
 	if !instances.IsLane(op.Lane) {
 		return fmt.Errorf("expected the name of a lane (%s), got %q", instances.LaneForm, op.Lane)
 	}
-	if record.Moving != nil {
+	switch {
+	case record.Moving != nil && record.Moving.Lane == op.Lane:
+		t.askLaneChange() // The first message may be lost. The repeat of a command may ask for another.
+	case record.Moving != nil:
 		return fmt.Errorf("%w: it is moving to the lane %s: wait until the lane %s has applied its events", instances.ErrInUse, record.Moving.Lane, record.HomeLane())
-	}
-	if op.Lane != record.HomeLane() {
+	case op.Lane != record.HomeLane():
 		record.Moving = &instances.LaneMove{Lane: op.Lane, Number: record.Revision + 1}
 		t.askLaneChange()
 	}
@@ -206,14 +215,24 @@ func (t *turn) sendLaneChange(ctx context.Context, effect statechart.Effect) err
 	return err
 }
 
-// changeLane ends the move with the number. It ignores a late copy of the message for an earlier move.
-func (t *turn) changeLane(_ context.Context, form laneChange) error {
-	if moving := t.draft.Record.Moving; moving != nil && moving.Number == form.Number {
-		if t.draft.Record.Lane, t.draft.Record.Moving = moving.Lane, nil; moving.Lane == instances.MainLane {
-			t.draft.Record.Lane = ""
-		}
-		t.changed()
+// changeLane ends the move with the number. It ignores a late copy of the message for an earlier move. The instance stays in
+// its lane if no queue has the new lane.
+func (t *turn) changeLane(ctx context.Context, form laneChange) error {
+	record := &t.draft.Record
+	moving := record.Moving
+	if moving == nil || moving.Number != form.Number {
+		return nil
 	}
+	record.Moving = nil
+	switch isKnown := len(t.loop.config.Lanes) == 0 || t.loop.hasLane(moving.Lane); {
+	case !isKnown:
+		t.loop.config.Logger.ErrorContext(ctx, "no queue has the new lane, the instance stays in its lane", "instance", record.Instance.String(), "lane", record.HomeLane(), "new_lane", moving.Lane)
+	case moving.Lane == instances.MainLane:
+		record.Lane = ""
+	default:
+		record.Lane = moving.Lane
+	}
+	t.changed()
 	return nil
 }
 

@@ -69,16 +69,46 @@ func TestOnlyItsOwnMessageEndsAMove(t *testing.T) {
 		w.operate(t, "order/1", instances.Operation{Kind: instances.ChangeLane, Lane: instances.MainLane})
 		record := w.load("order/1")
 		w.wantRefused(t, "order/1", instances.Operation{Kind: instances.ChangeLane, Lane: "bulk"}, instances.ErrInUse, "is moving")
+		w.calls = nil
+		w.operate(t, "order/1", instances.Operation{Kind: instances.ChangeLane, Lane: instances.MainLane})
+		w.handle([]durable.Delivery{received("b", "order/1", "2", event("add", "y"), 1)}, functionTimeout)
+		if !slices.Contains(w.calls, "Send order/1") {
+			t.Errorf("the repeated command asks for no second message: %q", w.calls)
+		}
 		end := func(place string, number int64) string {
 			body := fmt.Sprintf(`{"type":"settle.lane","$incarnation":%d,"number":%d}`, record.CreatedAt.UnixMilli(), number)
 			w.handle([]durable.Delivery{received("b", "order/1", place, body, 1)}, functionTimeout)
 			return w.load("order/1").HomeLane()
 		}
-		if lane := end("2", record.Moving.Number-1); lane != "bulk" {
+		body := fmt.Sprintf(`{"type":"settle.lane","$incarnation":%d,"number":%d}`, record.CreatedAt.UnixMilli(), record.Moving.Number)
+		w.handle([]durable.Delivery{received("a", "order/1", "1", body, 1)}, functionTimeout)
+		if !slices.Contains(w.calls, "Forward to bulk order/1") || w.load("order/1").Moving == nil {
+			t.Errorf("the message arrives in the new lane after a redrive, want it forwarded to the lane bulk: %q", w.calls)
+		}
+		if lane := end("3", record.Moving.Number-1); lane != "bulk" {
 			t.Errorf("the message of an earlier move moves order/1 to %s", lane)
 		}
-		if lane := end("3", record.Moving.Number); lane != instances.MainLane || w.load("order/1").Moving != nil {
+		if lane := end("4", record.Moving.Number); lane != instances.MainLane || w.load("order/1").Moving != nil {
 			t.Errorf("order/1 belongs to %s, want %s", lane, instances.MainLane)
+		}
+	})
+}
+
+// TestAMoveToAnUnknownLaneIsDropped moves an instance to a lane that no queue has.
+func TestAMoveToAnUnknownLaneIsDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := inLanes(t)
+		w.operate(t, "order/1", instances.Operation{Kind: instances.ChangeLane, Lane: "blk"})
+		record := w.load("order/1")
+		w.handle([]durable.Delivery{received("a", "order/1", "1", event("add", "y"), 1)}, functionTimeout)
+		if !slices.Contains(w.calls, "Forward to bulk order/1") {
+			t.Errorf("calls: %q, want an event from another lane forwarded to the present lane", w.calls)
+		}
+		body := fmt.Sprintf(`{"type":"settle.lane","$incarnation":%d,"number":%d}`, record.CreatedAt.UnixMilli(), record.Moving.Number)
+		w.handle([]durable.Delivery{received("b", "order/1", "2", body, 1)}, functionTimeout)
+		if record := w.load("order/1"); record.HomeLane() != "bulk" || record.Moving != nil {
+			t.Errorf("order/1 belongs to %s, moving: %v; want it to stay in bulk", record.HomeLane(), record.Moving)
 		}
 	})
 }

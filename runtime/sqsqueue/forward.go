@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -56,7 +57,7 @@ func (q *Queue) Forward(ctx context.Context, delivery durable.Delivery, lane str
 	body, url := sendable(delivery.Body), q.urlFor(instances.ID{}, lane)
 	_, err = q.client.SendMessage(ctx, &sqs.SendMessageInput{
 		QueueUrl: &url, MessageBody: &body, MessageGroupId: &delivery.Group,
-		MessageDeduplicationId: aws.String("forwarded-" + placeID(delivery)),
+		MessageDeduplicationId: aws.String(forwardingID(delivery)),
 		MessageAttributes:      attributes,
 	})
 	if err != nil {
@@ -65,14 +66,30 @@ func (q *Queue) Forward(ctx context.Context, delivery durable.Delivery, lane str
 	return nil
 }
 
-// forwarded fills in the fields of a delivery that was forwarded. It ignores an invalid attribute.
+// sequenceDigitsMax is the number of digits of the largest number of 128 bits.
+const sequenceDigitsMax = 39
+
+// forwardingID is the deduplication ID of the copy of a delivery.
+func forwardingID(delivery durable.Delivery) string { return "forwarded-" + placeID(delivery) }
+
+// isQueueARN reports whether a text may be the ARN of a queue, which is at most 128 bytes long.
+func isQueueARN(text string) bool {
+	return len(text) <= 128 && strings.HasPrefix(text, "arn:") && strings.Count(text, ":") == 5
+}
+
+// forwarded fills in the fields of a delivery that was forwarded. It ignores an invalid attribute. It also ignores the
+// attribute of a redriven copy, which has another deduplication ID: a later copy may have been applied since.
 func forwarded(delivery *durable.Delivery, message events.SQSMessage) {
 	value := message.MessageAttributes[AttrForwarded].StringValue
 	if value == nil {
 		return
 	}
 	var form forwarding
-	if json.Unmarshal([]byte(*value), &form) != nil || form.Queue == "" || form.SentTo == "" || !isDecimal(form.SequenceNumber) || len(form.SequenceNumber) > placeNumberBytesMax {
+	if json.Unmarshal([]byte(*value), &form) != nil || !isQueueARN(form.Queue) || !isQueueARN(form.SentTo) || !isDecimal(form.SequenceNumber) || len(form.SequenceNumber) > sequenceDigitsMax {
+		return
+	}
+	from := durable.Delivery{Queue: form.Queue, SequenceNumber: form.SequenceNumber}
+	if sentAt := time.UnixMilli(form.SentAt); delivery.DeduplicationID != forwardingID(from) || sentAt.After(delivery.SentAt) || form.SentAt < 0 {
 		return
 	}
 	delivery.Forwarding = durable.Forwarding{From: instances.Place{Queue: form.Queue, SequenceNumber: form.SequenceNumber}, SentTo: form.SentTo}
