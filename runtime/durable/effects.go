@@ -97,7 +97,8 @@ func (e unknownEffectError) Error() string {
 // Is makes an unknownEffectError an ErrUnreadable.
 func (e unknownEffectError) Is(target error) bool { return target == ErrUnreadable }
 
-// message builds a message of the runtime to the instance itself, its parent or a child. A family shares a lane.
+// message builds a message of the runtime to the instance itself, its parent or a child. It goes to the lane of this
+// instance, which the family shares unless an operator has moved a member.
 func (t *turn) message(to instances.ID, form any, id string) (Message, error) {
 	body, err := json.Marshal(form)
 	return Message{To: to, Body: body, DeduplicationID: shortened(id), Lane: t.ownLane()}, err

@@ -249,7 +249,7 @@ func (t *turn) giveUpEvent(ctx context.Context, d Delivery, event statechart.Eve
 		return reason, nil
 	}
 	if event.Type == laneEvent {
-		t.againLaneChange(d) // A later message would have to come from the same queue, and Timers may send it to another.
+		t.againLaneChange(d) // postpone would send it through Timers, perhaps to another lane.
 		return nil, nil
 	}
 	if event.Type == statechart.TimerEvent || isOwn(event.Type) && errors.Is(reason, errAbandoned) && event.Type != startEvent {

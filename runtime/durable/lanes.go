@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// A lane is a FIFO queue with a consumer of its own. Each instance has one lane, whose consumer applies its events. A
-// delivery from any other lane is forwarded. The turn first stores this decision as an effect, as for a parking. So no stale
+// A lane is a FIFO queue with a consumer of its own. Each instance has one lane, whose consumer applies its events. The
+// consumer forwards a delivery from another lane. The turn first stores this decision as an effect, as for a parking. So no stale
 // process forwards an event that another process has applied.
 //
 // A move to another lane ends with a message that passes through the old lane, behind everything that was sent there
@@ -73,7 +73,8 @@ func (l *Loop) hasLane(lane string) bool {
 	return lane == instances.MainLane || slices.Contains(slices.Collect(maps.Values(l.config.Lanes)), lane)
 }
 
-// ownLane returns the lane of the instance for a message, or "" without lanes.
+// ownLane returns the lane of the instance for a message. It returns "" without lanes, or if a deployment has removed the
+// lane.
 func (t *turn) ownLane() string {
 	if lane := t.draft.Record.HomeLane(); len(t.loop.config.Lanes) > 0 && t.loop.hasLane(lane) {
 		return lane
@@ -148,8 +149,8 @@ func (t *turn) passForwarded(d Delivery) {
 // while the old lane works off its messages, and SQS keeps a message for 14 days at most.
 const earlyWaitMax = 20 * time.Minute
 
-// holdEarly returns the error that holds a delivery until the move to its lane ends. The wait doubles, so it is at most
-// half of the time that the move takes.
+// holdEarly returns the error that holds a delivery until the move to its lane ends. The wait doubles. So after the end of
+// the move, a delivery waits at most as long as the move took.
 func (t *turn) holdEarly(d Delivery) error {
 	record := &t.draft.Record
 	return &retryError{

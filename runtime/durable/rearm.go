@@ -19,7 +19,8 @@ import (
 //   - It adds effects that ask again for the instance's timers, aliases, tasks and executions, or notify its parent.
 //   - If newQueue, the ARN of a queue that replaces lost ones, is set, it drops positions in earlier queues.
 //
-// Rearm returns the record of an ended instance unchanged if there is no parent to notify and no position to drop.
+// Rearm returns the record of an ended instance unchanged if there is no parent to notify, no position to drop and no move
+// to end.
 // Rearm migrates nothing, and fails as Machines.Restore does. Call it after each restore, with a later now.
 func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue string) (instances.Record, error) {
 	_, instance, err := machines.Restore(record)
@@ -31,7 +32,7 @@ func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue 
 		record = onNewQueue(record, newQueue)
 	}
 	notifies := record.Parent != nil && instance.Status() != statechart.Active
-	if instance.Status() != statechart.Active && !notifies {
+	if instance.Status() != statechart.Active && !notifies && record.Moving == nil {
 		if isOnEarlier {
 			record.Revision++
 		}
