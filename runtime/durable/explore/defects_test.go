@@ -309,10 +309,10 @@ var ofLanes = []mutant{
 	return nil
 }
 
-// forwardDelivery`, new: `	return nil
+// isLaneChange`, new: `	return nil
 }
 
-// forwardDelivery`},
+// isLaneChange`},
 	{name: "copies are not recognised", scenario: "lanes: same route", finds: "applied twice", file: lanesFile,
 		old: `	return from != (instances.Place{}) &&`, new: `	return false && from != (instances.Place{}) &&`},
 	{name: "an event to a child goes to another lane", scenario: "lanes: child", finds: "waits for ever", file: "child.go",
