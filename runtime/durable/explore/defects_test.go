@@ -315,8 +315,6 @@ var ofLanes = []mutant{
 // isLaneChange`},
 	{name: "copies are not recognised", scenario: "lanes: same route", finds: "applied twice", file: lanesFile,
 		old: `	return from != (instances.Place{}) &&`, new: `	return false && from != (instances.Place{}) &&`},
-	{name: "an event to a child goes to another lane", scenario: "lanes: child", finds: "waits for ever", file: "child.go",
-		old: `DeduplicationID: shortened(id), Lane: t.ownLane()}, err`, new: `DeduplicationID: shortened(id)}, err`},
 	{name: "forwarded to the old lane", scenario: "lanes: third", finds: "out of order", file: lanesFile,
 		old: `		lane = moving.Lane
 `, new: `		_ = moving

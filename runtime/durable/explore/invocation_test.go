@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -58,6 +59,8 @@ type process struct {
 	calls        map[string]int
 	cancel       context.CancelFunc
 	dead, frozen bool
+	// now is the world's clock in nanoseconds since 1970, as the loop sees it. A timer of the loop may read it at any time.
+	now atomic.Int64
 	// depth counts the processes that are frozen or paused while this one runs.
 	depth int
 	// command is set in the process of an operator.
@@ -89,7 +92,7 @@ func (p *process) call(group, name string, do func(*world) error) error {
 }
 
 // configOf returns the loop's limits in a scenario.
-func (s *scenario) configOf(w *world) durable.Config {
+func (s *scenario) configOf(p *process) durable.Config {
 	limit := cmp.Or(s.limit, 2)
 	var lanes map[string]string
 	if s.lanes {
@@ -97,7 +100,7 @@ func (s *scenario) configOf(w *world) durable.Config {
 	}
 	return durable.Config{
 		Lanes: lanes,
-		Now:   func() time.Time { return w.clock }, RetentionMin: 1, Logger: slog.New(slog.DiscardHandler),
+		Now:   func() time.Time { return time.Unix(0, p.now.Load()).UTC() }, RetentionMin: 1, Logger: slog.New(slog.DiscardHandler),
 		AttemptsMax: limit, AbandonedMax: limit, ConflictsMax: 1, ServicesMax: 2, HistoryMax: 1 + 7*min(1, s.left.Commands), DeniedWaitMax: time.Second,
 		// The loop applies an event again if its ID is forgotten. This is documented, so the search does not look for it.
 		RecentEventsMax: cmp.Or(s.recent, 8), SendersMax: 1, FailedEffectsMax: limit, OutboxMax: limit, RefusalsMax: limit, AloneAfter: 1,
@@ -112,7 +115,7 @@ func (x *search) handle(w *world, d *decisions, batch []durable.Delivery, depth 
 	if w.scenario.early {
 		ports.Acknowledger = p
 	}
-	loop, err := durable.New(x.hostsOf(w, d), ports, w.scenario.configOf(w))
+	loop, err := durable.New(x.hostsOf(w, d), ports, w.scenario.configOf(p))
 	if err != nil {
 		panic(err)
 	}
@@ -124,6 +127,7 @@ func (x *search) handle(w *world, d *decisions, batch []durable.Delivery, depth 
 // newProcess returns a process, and the context that ends with it.
 func (x *search) newProcess(w *world, d *decisions, depth int) (*process, context.Context) {
 	p := &process{w: w, d: d, x: x, calls: map[string]int{}, depth: depth}
+	p.now.Store(w.clock.UnixNano())
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), processKey{}, p))
 	p.cancel = cancel
 	return p, ctx
@@ -193,6 +197,12 @@ func (p *process) next() *request {
 	return r
 }
 
+// answer ends a call, after it has set the time that the loop sees.
+func (p *process) answer(r *request, err error) {
+	p.now.Store(p.w.clock.UnixNano())
+	r.answer <- err
+}
+
 // nameOf returns the name of a call. A repeated name gets a number.
 func (p *process) nameOf(r *request) string {
 	name := r.name + " " + r.group
@@ -240,7 +250,7 @@ func (p *process) step() {
 	what := p.decide(r, name)
 	switch what {
 	case proceeds:
-		r.answer <- p.let(r)
+		p.answer(r, p.let(r))
 	case noEffect, lost:
 		if r.name == "Serve" { // Only a failed service is to blame. A failed call of AWS counts neither as a try nor as an attempt.
 			p.w.facts["blame "+r.group]++
@@ -249,10 +259,10 @@ func (p *process) step() {
 			_ = p.let(r)
 		}
 		p.calls[r.name+" "+r.group] += map[fault]int{noEffect: 1}[what]
-		r.answer <- errFault
+		p.answer(r, errFault)
 	case doubled:
 		_ = p.let(r)
-		r.answer <- p.let(r)
+		p.answer(r, p.let(r))
 	case dies:
 		_ = p.let(r)
 		p.blame(r)
@@ -263,7 +273,7 @@ func (p *process) step() {
 		p.frozen = true
 		p.w.clock = p.w.clock.Add(visibilityTimeout + time.Second)
 		p.meanwhile(1 << 62)
-		r.answer <- p.let(r)
+		p.answer(r, p.let(r))
 	}
 }
 
@@ -319,7 +329,7 @@ func (p *process) others(r *request) (blamed string) {
 			p.mu.Lock()
 			p.wait = slices.Delete(p.wait, i, i+1)
 			p.mu.Unlock()
-			other.answer <- p.let(other)
+			p.answer(other, p.let(other))
 		case 2:
 			return other.group
 		}
@@ -335,7 +345,7 @@ func (p *process) die(r *request) {
 	p.mu.Unlock()
 	p.cancel()
 	for _, waiting := range left {
-		waiting.answer <- errDead
+		p.answer(waiting, errDead)
 	}
 }
 
