@@ -46,6 +46,7 @@ func TestAnOperatorStopsAnInstance(t *testing.T) {
 	}
 }
 
+// The stack of these tests has one lane. So the consumer ends each move without a change of the lane.
 func TestAnOperatorMovesInstancesToALane(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
@@ -53,11 +54,15 @@ func TestAnOperatorMovesInstancesToALane(t *testing.T) {
 			u.must("send", "--local", name, "SIGN_UP", "email=ada@example.com", "name=Ada", "--wait", "settled")
 		}
 		contains(u.t, u.must("lane", "--local", "signup/1", "bulk", "--reason", "an import"), "lane of signup/1: done, revision ")
-		contains(u.t, u.must("get", "--local", "signup/1"), "lane      ", "bulk\n", "settle.lane", "by local user alice: an import\n")
+		contains(u.t, u.must("get", "--local", "signup/1"), "lane      main, moving to bulk\n", "settle.lane", "by local user alice: an import\n")
+		time.Sleep(time.Hour)
 		u.must("bulk", "lane", "--local", "bulk", "--machine", "signup", "--yes", "--journal", u.t.TempDir()+"/journal")
+		contains(u.t, u.must("get", "--local", "signup/2"), "lane      main, moving to bulk\n")
 		time.Sleep(time.Hour)
 		for _, name := range []string{"signup/1", "signup/2"} {
-			contains(u.t, u.must("get", "--local", name), "lane      bulk\n")
+			if shown := u.must("get", "--local", name); strings.Contains(shown, "moving to") {
+				u.t.Errorf("the move has not ended:\n%s", shown)
+			}
 		}
 		if wrong := u.run("lane", "--local", "signup/1", "Not a lane"); wrong.code != command.ExitUsage {
 			u.t.Errorf("an invalid name: exit code %d, want %d: %s", wrong.code, command.ExitUsage, wrong.err)

@@ -40,8 +40,8 @@ type Config struct {
 	// MessageRetentionPeriod: a message that arrives after its instance was deleted would start a new instance.
 	// Defaults to 14 days, the SQS maximum.
 	RetentionMin time.Duration
-	// Lanes maps the ARN of each FIFO queue to its lane. A queue that it does not contain has the lane
-	// instances.MainLane. Nil means that all queues are one lane.
+	// Lanes maps the name of each lane besides instances.MainLane to the ARN of its FIFO queue. All other queues are the
+	// main lane.
 	Lanes map[string]string
 	// SettlerWaitMax is how long an event waits for another queue's event to settle the instance, counted from the last
 	// write. Defaults to 15 minutes, Lambda's longest timeout.

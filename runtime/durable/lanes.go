@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -15,8 +13,8 @@ import (
 )
 
 // A lane is a FIFO queue with a consumer of its own. Each instance has one lane, whose consumer applies its events. The
-// consumer forwards a delivery from another lane. The turn first stores this decision as an effect, as for a parking. So no stale
-// process forwards an event that another process has applied.
+// consumer forwards a delivery from another lane. The turn first stores this decision as an effect, as for a parking. So
+// no stale process forwards an event that another process has applied.
 //
 // A move to another lane ends with a message that passes through the old lane, behind everything that was sent there
 // before. Until then, the new lane holds its messages. So every sender that keeps its route keeps its order.
@@ -38,7 +36,7 @@ func (t *turn) placementOf(d Delivery) placement {
 	record, lane := &t.draft.Record, t.loop.laneOf(d.Queue)
 	home := record.HomeLane()
 	switch {
-	case len(t.loop.config.Lanes) == 0 || t.draft.Instance == nil || lane == home || !t.loop.hasLane(home) || t.isApplied(d) || t.isForwarded(d):
+	case t.draft.Instance == nil || lane == home || !t.loop.hasLane(home) || t.isApplied(d) || t.isForwarded(d):
 		return atHome
 	case record.Moving != nil && record.Moving.Lane == lane && !isLaneChange(d):
 		return early
@@ -62,15 +60,17 @@ func (t *turn) fromOtherLane(d Delivery) (done bool, err error) {
 
 // laneOf returns the lane of a queue.
 func (l *Loop) laneOf(queue string) string {
-	if lane, ok := l.config.Lanes[queue]; ok {
-		return lane
+	for lane, arn := range l.config.Lanes {
+		if arn == queue {
+			return lane
+		}
 	}
 	return instances.MainLane
 }
 
 // hasLane reports whether a queue has the lane.
 func (l *Loop) hasLane(lane string) bool {
-	return lane == instances.MainLane || slices.Contains(slices.Collect(maps.Values(l.config.Lanes)), lane)
+	return lane == instances.MainLane || l.config.Lanes[lane] != ""
 }
 
 // ownLane returns the lane of the instance for a message. It returns "" without lanes, or if a deployment has removed the
@@ -84,9 +84,7 @@ func (t *turn) ownLane() string {
 
 // joinLane gives a new instance the lane of its first event.
 func (t *turn) joinLane(d Delivery) {
-	if lane := t.loop.laneOf(d.Queue); len(t.loop.config.Lanes) > 0 && lane != instances.MainLane {
-		t.draft.Record.Lane = lane
-	}
+	t.draft.Record.SetLane(t.loop.laneOf(d.Queue))
 }
 
 // forward decides to forward a delivery that is astray: to the lane of the instance, or to the lane to which the instance
@@ -131,18 +129,6 @@ func (t *turn) forwardDelivery(ctx context.Context, effect statechart.Effect) er
 func (t *turn) isForwarded(d Delivery) bool {
 	from := d.Forwarding.From
 	return from != (instances.Place{}) && compareSequence(from.SequenceNumber, t.draft.Record.Forwarded[from.Queue]) <= 0
-}
-
-// passForwarded records a forwarded message that was applied, parked or forwarded again.
-func (t *turn) passForwarded(d Delivery) {
-	if from := d.Forwarding.From; from != (instances.Place{}) && !t.isForwarded(d) {
-		forwarded := maps.Clone(t.draft.Record.Forwarded)
-		if forwarded == nil {
-			forwarded = map[string]string{}
-		}
-		forwarded[from.Queue] = from.SequenceNumber
-		t.draft.Record.Forwarded = forwarded
-	}
 }
 
 // earlyWaitMax is the longest wait of a message for the end of a move. The queue must not reach its maxReceiveCount, 1000,
@@ -224,14 +210,10 @@ func (t *turn) changeLane(ctx context.Context, form laneChange) error {
 	if moving == nil || moving.Number != form.Number {
 		return nil
 	}
-	record.Moving = nil
-	switch isKnown := len(t.loop.config.Lanes) == 0 || t.loop.hasLane(moving.Lane); {
-	case !isKnown:
+	if record.Moving = nil; t.loop.hasLane(moving.Lane) {
+		record.SetLane(moving.Lane)
+	} else {
 		t.loop.config.Logger.ErrorContext(ctx, "no queue has the new lane, the instance stays in its lane", "instance", record.Instance.String(), "lane", record.HomeLane(), "new_lane", moving.Lane)
-	case moving.Lane == instances.MainLane:
-		record.Lane = ""
-	default:
-		record.Lane = moving.Lane
 	}
 	t.changed()
 	return nil

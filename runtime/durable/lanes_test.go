@@ -24,7 +24,7 @@ func (p *process) Forward(ctx context.Context, d durable.Delivery, lane string) 
 func inLanes(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
-	w.config.Lanes = map[string]string{"b": "bulk"}
+	w.config.Lanes = map[string]string{"bulk": "b"}
 	w.handle([]durable.Delivery{received("b", "order/1", "1", event("add", "x"), 1)}, functionTimeout)
 	if lane := w.load("order/1").HomeLane(); lane != "bulk" {
 		t.Fatalf("order/1 belongs to %s, want the lane of its first event", lane)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -224,19 +225,24 @@ func isAppliedIn(r instances.Record, d Delivery) bool {
 	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0
 }
 
-// pass advances the watermark to the delivery, whose event was applied or parked.
+// advanced returns a copy of the watermarks in which the place's queue is at least at the place.
+func advanced(watermarks map[string]string, place instances.Place) map[string]string {
+	if compareSequence(place.SequenceNumber, watermarks[place.Queue]) <= 0 {
+		return watermarks
+	}
+	watermarks = maps.Clone(watermarks)
+	if watermarks == nil {
+		watermarks = map[string]string{}
+	}
+	watermarks[place.Queue] = place.SequenceNumber
+	return watermarks
+}
+
+// pass advances the watermark to the delivery, whose event was applied, parked or forwarded.
 func (t *turn) pass(d Delivery) {
 	record := &t.draft.Record
-	if compareSequence(d.SequenceNumber, record.Watermark[d.Queue]) > 0 {
-		watermark := map[string]string{d.Queue: d.SequenceNumber}
-		for queue, number := range record.Watermark {
-			if queue != d.Queue {
-				watermark[queue] = number
-			}
-		}
-		record.Watermark = watermark
-	}
-	t.passForwarded(d)
+	record.Watermark = advanced(record.Watermark, d.place())
+	record.Forwarded = advanced(record.Forwarded, d.Forwarding.From)
 	record.Attempts = without(record.Attempts, func(a instances.Attempt) bool {
 		return a.Queue == d.Queue || compareSequence(a.SequenceNumber, record.Watermark[a.Queue]) <= 0
 	})

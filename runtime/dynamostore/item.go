@@ -52,10 +52,6 @@ const (
 	attrDeniedSince  = "denied_since"
 )
 
-// sequenceDigitsMax is the number of digits of the largest number of 128 bits. SQS documents sequence numbers as
-// 128-bit numbers.
-const sequenceDigitsMax = 39
-
 // encodeItem returns the item of a record. decodeItem is its inverse.
 func encodeItem(record instances.Record) (map[string]types.AttributeValue, error) {
 	if record.Revision < 1 {
@@ -207,8 +203,8 @@ func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 // count every event as applied.
 func checkSequence(attribute string, numbers map[string]string) error {
 	for _, queue := range slices.Sorted(maps.Keys(numbers)) {
-		if got := numbers[queue]; got == "" || strings.Trim(got, "0123456789") != "" || len(got) > sequenceDigitsMax {
-			return fmt.Errorf("attribute %q: queue %s: expected a sequence number of 1 to %d digits, got %q", attribute, queue, sequenceDigitsMax, got)
+		if got := numbers[queue]; got == "" || strings.Trim(got, "0123456789") != "" || len(got) > instances.SequenceDigitsMax {
+			return fmt.Errorf("attribute %q: queue %s: expected a sequence number of 1 to %d digits, got %q", attribute, queue, instances.SequenceDigitsMax, got)
 		}
 	}
 	return nil

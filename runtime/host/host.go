@@ -105,6 +105,7 @@ func Executions() Function {
 
 // newConsumer returns the handler of the FIFO queue, which applies events to instances.
 func newConsumer(p *Process, machines *durable.Machines) (any, error) {
+	client := sqs.NewFromConfig(p.RuntimeAWS())
 	delays, scheduled, err := newTimers(p)
 	if err != nil {
 		return nil, err
@@ -119,11 +120,11 @@ func newConsumer(p *Process, machines *durable.Machines) (any, error) {
 		return nil, err
 	}
 	loop, err := durable.New(machines, durable.Ports{
-		Store: newStore(p), Queue: p.Queue(), Timers: timers,
-		Tokens: sfncallback.New(states), Executions: workflows, Acknowledger: sqsqueue.NewAcknowledger(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.QueueURL),
+		Store: newStore(p), Queue: p.queue(client), Timers: timers,
+		Tokens: sfncallback.New(states), Executions: workflows, Acknowledger: sqsqueue.NewAcknowledger(client, p.Settings.QueueURL),
 	}, durable.Config{
-		Lanes:  lanesByARN(p.Settings.Lanes),
-		Logger: p.Logger, Observer: p.Telemetry.Observer(), Emit: newEmit(p, machines), HistoryMax: p.Settings.HistoryMax, HopsMax: p.Settings.HopsMax})
+		Logger: p.Logger, Observer: p.Telemetry.Observer(), Emit: newEmit(p, machines), Lanes: p.Settings.Lanes, HistoryMax: p.Settings.HistoryMax, HopsMax: p.Settings.HopsMax,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -161,18 +162,6 @@ func newGateway(p *Process, machines *durable.Machines, parties ThirdParties) (a
 		return nil, err
 	}
 	return gateway.Lambda(p.Telemetry.HTTP(handler)), nil
-}
-
-// lanesByARN returns durable.Config.Lanes.
-func lanesByARN(arns map[string]string) map[string]string {
-	if len(arns) == 0 {
-		return nil
-	}
-	byARN := map[string]string{}
-	for lane, arn := range arns {
-		byARN[arn] = lane
-	}
-	return byARN
 }
 
 // newDelay returns the handler of the delay queue.

@@ -187,8 +187,10 @@ func (p *Process) RuntimeAWS() aws.Config {
 }
 
 // Queue returns the FIFO queue, with its lanes.
-func (p *Process) Queue() *sqsqueue.Queue {
-	queue := sqsqueue.New(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)
+func (p *Process) Queue() *sqsqueue.Queue { return p.queue(sqs.NewFromConfig(p.RuntimeAWS())) }
+
+func (p *Process) queue(client *sqs.Client) *sqsqueue.Queue {
+	queue := sqsqueue.New(client, p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)
 	rules, _ := lanes.ParseRules(p.Settings.LaneRules, slices.Collect(maps.Keys(p.Settings.Lanes))) // readSettings has checked them.
 	return queue.WithLanes(p.Settings.Lanes, rules.Lane)
 }

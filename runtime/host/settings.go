@@ -246,22 +246,10 @@ func (r *Env) bus(name string) string {
 
 // lanes reads a list of name=ARN pairs of FIFO queues.
 func (r *Env) lanes(name string) map[string]string {
-	value := r.Text(name, "lanes")
-	if value == "" {
-		return nil
-	}
-	arns := map[string]string{}
-	for entry := range strings.SplitSeq(value, ",") {
-		lane, arn, _ := strings.Cut(strings.TrimSpace(entry), "=")
-		if parts := strings.Split(arn, ":"); !instances.IsLane(lane) || lane == instances.MainLane || len(parts) != 6 || parts[0] != "arn" || parts[2] != "sqs" || !strings.HasSuffix(arn, ".fifo") {
-			r.Wrong(name, "lanes with the ARNs of their FIFO queues, such as bulk=arn:aws:sqs:eu-central-1:123456789012:bulk.fifo, separated by commas; a name has "+instances.LaneForm+" and is not "+instances.MainLane, strconv.Quote(entry))
-		}
-		if _, twice := arns[lane]; twice {
-			r.Wrong(name, "each lane once", strconv.Quote(lane)+" twice")
-		}
-		arns[lane] = arn
-	}
-	return arns
+	expected := "lanes with the ARNs of their FIFO queues, such as bulk=arn:aws:sqs:eu-central-1:123456789012:bulk.fifo, separated by commas; a name has " + instances.LaneForm + " and is not " + instances.MainLane
+	return r.arns(name, "lane", expected, func(lane string, arn []string) bool {
+		return instances.IsLane(lane) && lane != instances.MainLane && len(arn) == 6 && arn[2] == "sqs" && strings.HasSuffix(arn[5], ".fifo")
+	})
 }
 
 // laneRules reads the rules that assign instances to lanes.
@@ -275,20 +263,28 @@ func (r *Env) laneRules(name string, known map[string]string) string {
 
 // workflows reads a list of name=ARN pairs of state machines.
 func (r *Env) workflows(name string) map[string]string {
-	value := r.Text(name, "workflows")
+	const expected = "workflows with their ARNs, such as report=arn:aws:states:eu-central-1:123456789012:stateMachine:report, separated by commas"
+	return r.arns(name, "workflow", expected, func(workflow string, arn []string) bool {
+		return workflow != "" && len(arn) >= 7 && arn[2] == "states" && arn[5] == "stateMachine"
+	})
+}
+
+// arns reads a list of name=ARN pairs, separated by commas. isValid receives a name and the parts of its ARN.
+func (r *Env) arns(name, kind, expected string, isValid func(key string, arn []string) bool) map[string]string {
+	value := r.Text(name, kind+"s")
 	if value == "" {
 		return nil
 	}
 	arns := map[string]string{}
-	for _, entry := range strings.Split(value, ",") {
-		workflow, arn, _ := strings.Cut(strings.TrimSpace(entry), "=")
-		if parts := strings.Split(arn, ":"); workflow == "" || len(parts) < 7 || parts[0] != "arn" || parts[2] != "states" || parts[5] != "stateMachine" {
-			r.Wrong(name, "workflows with their ARNs, such as report=arn:aws:states:eu-central-1:123456789012:stateMachine:report, separated by commas", strconv.Quote(entry))
+	for entry := range strings.SplitSeq(value, ",") {
+		key, arn, _ := strings.Cut(strings.TrimSpace(entry), "=")
+		if parts := strings.Split(arn, ":"); parts[0] != "arn" || !isValid(key, parts) {
+			r.Wrong(name, expected, strconv.Quote(entry))
 		}
-		if _, twice := arns[workflow]; twice {
-			r.Wrong(name, "each workflow once", strconv.Quote(workflow)+" twice")
+		if _, twice := arns[key]; twice {
+			r.Wrong(name, "each "+kind+" once", strconv.Quote(key)+" twice")
 		}
-		arns[workflow] = arn
+		arns[key] = arn
 	}
 	return arns
 }

@@ -82,6 +82,13 @@ const MainLane = "main"
 // HomeLane returns the lane of the instance.
 func (r Record) HomeLane() string { return cmp.Or(r.Lane, MainLane) }
 
+// SetLane sets the lane of the instance.
+func (r *Record) SetLane(lane string) {
+	if r.Lane = lane; lane == MainLane {
+		r.Lane = ""
+	}
+}
+
 // LaneForm describes the names of lanes.
 const LaneForm = "1 to 32 of the characters a-z, 0-9 and -"
 
@@ -198,6 +205,10 @@ const (
 type Place struct {
 	Queue, SequenceNumber string
 }
+
+// SequenceDigitsMax is the number of digits of the largest number of 128 bits. SQS documents sequence numbers as 128-bit
+// numbers.
+const SequenceDigitsMax = 39
 
 // NewTransitions returns the transitions that are in the history `after`, but not in the earlier history `before`.
 // `missed` is true if the two do not overlap, so that transitions in between may be lost.

@@ -90,7 +90,7 @@ func makeRoles() (err error) {
 		return err
 	}
 	stack = stackOfTests()
-	stack.Lanes = map[string]string{"bulk": arnOf(laneQueue("bulk")), "vip": arnOf(laneQueue("vip"))}
+	stack.Lanes = options{lanes: []string{"bulk", "vip"}}.arnsOfLanes()
 	ofLanes, err = guard.NewRoles(stack)
 	return err
 }

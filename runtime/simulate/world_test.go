@@ -135,31 +135,25 @@ func inWorld(t *testing.T, o options, test func(w *world)) {
 // laneQueue returns the name of a lane's queue.
 func laneQueue(lane string) string { return "settle-" + lane + ".fifo" }
 
-// lanesByARN returns durable.Config.Lanes.
-func (o options) lanesByARN() map[string]string {
-	byARN := map[string]string{}
+// arnsOfLanes returns durable.Config.Lanes.
+func (o options) arnsOfLanes() map[string]string {
+	arns := map[string]string{}
 	for _, lane := range o.lanes {
-		byARN[arnOf(laneQueue(lane))] = lane
+		arns[lane] = arnOf(laneQueue(lane))
 	}
-	return byARN
+	return arns
 }
 
-func arnOf(queue string) string {
-	return "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":" + queue
-}
+func arnOf(queue string) string { return arnOfQueues + queue }
 
 // queue returns the FIFO queue with its lanes.
 func (w *world) queue(client sqsqueue.Client, deadLetterURL string) *sqsqueue.Queue {
 	w.t.Helper()
-	arns := map[string]string{}
-	for _, lane := range w.options.lanes {
-		arns[lane] = arnOf(laneQueue(lane))
-	}
 	rules, err := lanes.ParseRules(w.options.laneRules, w.options.lanes)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return sqsqueue.New(client, w.queueURL, deadLetterURL).WithLanes(arns, rules.Lane)
+	return sqsqueue.New(client, w.queueURL, deadLetterURL).WithLanes(w.options.arnsOfLanes(), rules.Lane)
 }
 
 // statusChanges returns the name of the queue that receives the ends of executions. It is empty if no function receives
@@ -273,7 +267,7 @@ func (w *world) consumer(o options) awslocal.Invoker {
 		if !o.acknowledgesLate {
 			ports.Acknowledger = sqsqueue.NewAcknowledger(queues, w.queueURL)
 		}
-		loop, err := durable.New(w.machines(), ports, durable.Config{Logger: o.logger(), HistoryMax: o.historyMax, Lanes: o.lanesByARN()})
+		loop, err := durable.New(w.machines(), ports, durable.Config{Logger: o.logger(), HistoryMax: o.historyMax, Lanes: o.arnsOfLanes()})
 		if err != nil {
 			w.t.Error(err)
 		}

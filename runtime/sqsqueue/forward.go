@@ -66,9 +66,6 @@ func (q *Queue) Forward(ctx context.Context, delivery durable.Delivery, lane str
 	return nil
 }
 
-// sequenceDigitsMax is the number of digits of the largest number of 128 bits.
-const sequenceDigitsMax = 39
-
 // forwardingID is the deduplication ID of the copy of a delivery.
 func forwardingID(delivery durable.Delivery) string { return "forwarded-" + placeID(delivery) }
 
@@ -85,7 +82,7 @@ func forwarded(delivery *durable.Delivery, message events.SQSMessage) {
 		return
 	}
 	var form forwarding
-	if json.Unmarshal([]byte(*value), &form) != nil || !isQueueARN(form.Queue) || !isQueueARN(form.SentTo) || !isDecimal(form.SequenceNumber) || len(form.SequenceNumber) > sequenceDigitsMax {
+	if json.Unmarshal([]byte(*value), &form) != nil || !isQueueARN(form.Queue) || !isQueueARN(form.SentTo) || !isDecimal(form.SequenceNumber) || len(form.SequenceNumber) > instances.SequenceDigitsMax {
 		return
 	}
 	from := durable.Delivery{Queue: form.Queue, SequenceNumber: form.SequenceNumber}

@@ -299,7 +299,7 @@ var ofOperators = []mutant{
 // ofLanes are defects of lanes and of the moves between them.
 var ofLanes = []mutant{
 	{name: "no lane is home", scenario: "lanes: move", finds: "out of order", file: lanesFile,
-		old: `	case len(t.loop.config.Lanes) == 0 ||`, new: `	case true ||`},
+		old: `	case t.draft.Instance == nil ||`, new: `	case true ||`},
 	{name: "the new lane does not wait", scenario: "lanes: move", finds: "out of order", file: lanesFile,
 		old: `		return early
 `, new: `		return atHome

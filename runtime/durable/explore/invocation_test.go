@@ -96,7 +96,7 @@ func (s *scenario) configOf(p *process) durable.Config {
 	limit := cmp.Or(s.limit, 2)
 	var lanes map[string]string
 	if s.lanes {
-		lanes = lanesByQueue
+		lanes = queuesOfLanes
 	}
 	return durable.Config{
 		Lanes: lanes,

@@ -160,12 +160,12 @@ func (w *world) put(d durable.Delivery, deduplicationID string) (messageID strin
 	return d.MessageID
 }
 
-// lanesByQueue is durable.Config.Lanes in scenarios with lanes.
-var lanesByQueue = map[string]string{queueARN: instances.MainLane, secondARN: "second", thirdARN: "third"}
+// queuesOfLanes is durable.Config.Lanes in scenarios with lanes.
+var queuesOfLanes = map[string]string{"second": secondARN, "third": thirdARN}
 
 // queueOf returns the queue of a lane.
 func queueOf(lane string) string {
-	return cmp.Or(map[string]string{"second": secondARN, "third": thirdARN}[lane], queueARN)
+	return cmp.Or(queuesOfLanes[lane], queueARN)
 }
 
 func (w *world) send(m durable.Message) (messageID string) {
