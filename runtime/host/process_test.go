@@ -43,6 +43,8 @@ func TestSettingsAreRead(t *testing.T) {
 		"SETTLE_TABLE_INDEX=on",
 		"SETTLE_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/events.fifo",
 		"SETTLE_DEAD_LETTER_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/dead.fifo",
+		"SETTLE_LANES=bulk=arn:aws:sqs:eu-central-1:123456789012:bulk.fifo, vip=arn:aws:sqs:eu-central-1:123456789012:vip.fifo",
+		"SETTLE_LANE_RULES=signup=bulk",
 		"SETTLE_DELAY_QUEUE_URL=http://localhost:4566/123456789012/delays",
 		"SETTLE_WORKFLOWS=report=arn:aws:states:eu-central-1:123456789012:stateMachine:Report, audit=arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
 		"SETTLE_EVENT_BUS=arn:aws:events:eu-central-1:123456789012:event-bus/team/orders",
@@ -66,6 +68,11 @@ func TestSettingsAreRead(t *testing.T) {
 		QueueURL:           "https://sqs.eu-central-1.amazonaws.com/123456789012/events.fifo",
 		DeadLetterQueueURL: "https://sqs.eu-central-1.amazonaws.com/123456789012/dead.fifo",
 		DelayQueueURL:      "http://localhost:4566/123456789012/delays",
+		Lanes: map[string]string{
+			"bulk": "arn:aws:sqs:eu-central-1:123456789012:bulk.fifo",
+			"vip":  "arn:aws:sqs:eu-central-1:123456789012:vip.fifo",
+		},
+		LaneRules: "signup=bulk",
 		Workflows: map[string]string{
 			"report": "arn:aws:states:eu-central-1:123456789012:stateMachine:Report",
 			"audit":  "arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
@@ -165,6 +172,8 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 		"SETTLE_DELAY_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo",
 		"SETTLE_DEAD_LETTER_QUEUE_URL=dead.fifo",
 		"SETTLE_WORKFLOWS=report=Report,audit=arn:aws:states:eu-central-1:123456789012:stateMachine:a,audit=arn:aws:states:eu-central-1:123456789012:stateMachine:b",
+		"SETTLE_LANES=main=arn:aws:sqs:eu-central-1:123456789012:main.fifo",
+		"SETTLE_LANE_RULES=signup=bulk",
 		"SETTLE_EVENT_BUS=arn:aws:events:eu-central-1:123456789012:rule/orders",
 		"SETTLE_LOG_LEVEL=loud",
 		"SETTLE_LOG_PAYLOADS=all",
@@ -187,6 +196,8 @@ environment variable SETTLE_LOG_LEVEL: expected debug, info, warn or error, got 
 environment variable SETTLE_LOG_PAYLOADS: expected on or off, got "all"
 environment variable OTEL_EXPORTER_OTLP_ENDPOINT: expected the URL of a collector for OTLP over HTTP, such as http://localhost:4318, with keys in OTEL_EXPORTER_OTLP_HEADERS instead, got another value (not shown)
 environment variable OTEL_EXPORTER_OTLP_HEADERS: expected headers such as api-key=value, separated by commas, got an invalid header at position 2 (not shown)
+environment variable SETTLE_LANES: expected lanes with the ARNs of their FIFO queues, such as bulk=arn:aws:sqs:eu-central-1:123456789012:bulk.fifo, separated by commas; a name has 1 to 32 of the characters a-z, 0-9 and - and is not main, got "main=arn:aws:sqs:eu-central-1:123456789012:main.fifo"
+environment variable SETTLE_LANE_RULES: expected one of the lanes main, got "bulk" in "signup=bulk"
 environment variable AWS_REGION: expected the function's Region, which Lambda sets, got nothing: set it
 environment variable AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: expected the credentials of the function's role, which Lambda sets, got nothing: set them
 environment variable BANK_URL: expected the address of the bank, got nothing: set it

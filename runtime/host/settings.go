@@ -280,6 +280,7 @@ func (r *Env) arns(name, kind, expected string, isValid func(key string, arn []s
 		key, arn, _ := strings.Cut(strings.TrimSpace(entry), "=")
 		if parts := strings.Split(arn, ":"); parts[0] != "arn" || !isValid(key, parts) {
 			r.Wrong(name, expected, strconv.Quote(entry))
+			continue
 		}
 		if _, twice := arns[key]; twice {
 			r.Wrong(name, "each "+kind+" once", strconv.Quote(key)+" twice")

@@ -71,3 +71,28 @@ func TestSettledFollowsTheEngineNotTheTags(t *testing.T) {
 		}
 	}
 }
+
+func TestTheLaneIsShown(t *testing.T) {
+	t.Parallel()
+	hosted, err := durable.NewMachines(pipeline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, r := range map[string]instances.Record{
+		"":                                 record(),
+		"lane      bulk\n":                 func() instances.Record { r := record(); r.Lane = "bulk"; return r }(),
+		"lane      main, moving to bulk\n": func() instances.Record { r := record(); r.Moving = &instances.LaneMove{Lane: "bulk"}; return r }(),
+	} {
+		shown, err := Of(hosted, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := shown.WriteText(&text, console.Style{}, noon); err != nil {
+			t.Fatal(err)
+		}
+		if got := text.String(); !strings.Contains(got, want) || want == "" && strings.Contains(got, "lane ") {
+			t.Errorf("expected %q in:\n%s", want, got)
+		}
+	}
+}
