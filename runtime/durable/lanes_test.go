@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
@@ -17,7 +18,11 @@ import (
 
 // Forward only records the call.
 func (p *process) Forward(ctx context.Context, d durable.Delivery, lane string) error {
-	return p.call(ctx, "Forward to "+lane, d.Group, func() error { return nil })
+	call := "Forward to " + lane
+	if d.ParkedFrom != (instances.Place{}) {
+		call += ", parked from " + d.ParkedFrom.Queue
+	}
+	return p.call(ctx, call, d.Group, func() error { return nil })
 }
 
 // inLanes returns a world with the lanes main, which is queue a, and bulk, which is queue b. order/1 belongs to bulk.
@@ -109,6 +114,38 @@ func TestAMoveToAnUnknownLaneIsDropped(t *testing.T) {
 		w.handle([]durable.Delivery{received("b", "order/1", "2", body, 1)}, functionTimeout)
 		if record := w.load("order/1"); record.HomeLane() != "bulk" || record.Moving != nil {
 			t.Errorf("order/1 belongs to %s, moving: %v; want it to stay in bulk", record.HomeLane(), record.Moving)
+		}
+	})
+}
+
+// TestAnEndedInstanceThatWasMovingIsRearmed restores an instance that an operator stopped during its move.
+func TestAnEndedInstanceThatWasMovingIsRearmed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := inLanes(t)
+		w.operate(t, "order/1", instances.Operation{Kind: instances.ChangeLane, Lane: instances.MainLane})
+		w.operate(t, "order/1", instances.Operation{Kind: instances.Stop})
+		record := w.load("order/1")
+		record.Outbox = nil
+		rearmed, err := durable.Rearm(w.machines, record, time.Now(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rearmed.Outbox) != 1 || rearmed.Outbox[0].Kind != "lane" {
+			t.Errorf("got the effects %+v, want the end of the move", rearmed.Outbox)
+		}
+	})
+}
+
+// TestAForwardedRedeliveryMayHaveBeenParked forwards a message that another process may have parked before its instance
+// existed.
+func TestAForwardedRedeliveryMayHaveBeenParked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := inLanes(t)
+		w.handle([]durable.Delivery{received("a", "order/1", "1", event("add", "y"), 2)}, functionTimeout)
+		if !slices.Contains(w.calls, "Forward to bulk, parked from a order/1") {
+			t.Errorf("calls: %q, want the copy to name the place of the message", w.calls)
 		}
 	})
 }

@@ -43,8 +43,7 @@ type Record struct {
 	Lane string
 	// Moving is the move to another lane that is under way; nil without one.
 	Moving *LaneMove
-	// Forwarded maps a queue's ARN to the sequence number there of the last event that was forwarded from it and then
-	// applied, parked, or forwarded again. See durable.Forwarding.
+	// Forwarded is the Watermark of events that were forwarded from a queue to another lane. See durable.Forwarding.
 	Forwarded map[string]string
 	// RecentEvents identifies the last applied events, oldest first. See durable.Remembers.
 	// Invariant: len(RecentEvents) <= durable.Config.RecentEventsMax.
@@ -206,8 +205,7 @@ type Place struct {
 	Queue, SequenceNumber string
 }
 
-// SequenceDigitsMax is the number of digits of the largest number of 128 bits. SQS documents sequence numbers as 128-bit
-// numbers.
+// SequenceDigitsMax is the number of digits of the largest sequence number. SQS documents them as 128-bit numbers.
 const SequenceDigitsMax = 39
 
 // NewTransitions returns the transitions that are in the history `after`, but not in the earlier history `before`.

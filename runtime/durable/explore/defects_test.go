@@ -315,6 +315,10 @@ var ofLanes = []mutant{
 // isLaneChange`},
 	{name: "copies are not recognised", scenario: "lanes: same route", finds: "applied twice", file: lanesFile,
 		old: `	return from != (instances.Place{}) &&`, new: `	return false && from != (instances.Place{}) &&`},
+	{name: "a child starts in another lane", scenario: "lanes: child", finds: "forwarded", file: effectsFile,
+		old: `DeduplicationID: shortened(id), Lane: t.ownLane()}, err`, new: `DeduplicationID: shortened(id)}, err`},
+	{name: "an event to a child goes to another lane", scenario: "lanes: child", finds: "forwarded", file: "child.go",
+		old: `DeduplicationID: shortened(id), Lane: t.ownLane()}, err`, new: `DeduplicationID: shortened(id)}, err`},
 	{name: "forwarded to the old lane", scenario: "lanes: third", finds: "out of order", file: lanesFile,
 		old: `		lane = moving.Lane
 `, new: `		_ = moving

@@ -126,7 +126,7 @@ func laneScenarios() []*scenario {
 		{name: "lanes: service", lanes: true, text: "x/a charge a1; later 2:x/a add q1", operators: "lane x/a second", isLong: true},
 		{name: "lanes: send", lanes: true, text: "x/a tell a1 x/b; x/a tell a2 x/b", left: budget{Waits: 1}, recent: 1, operators: "lane x/b second", isLong: true},
 		{name: "lanes: timer", lanes: true, text: "x/a wait a1", operators: "lane x/a second", isLong: true},
-		{name: "lanes: child", lanes: true, text: "2:x/a help-c a1; 2:x/a release r1", isLong: true},
+		{name: "lanes: child", lanes: true, isOneLane: true, text: "2:x/a help-c a1; 2:x/a release r1", isLong: true},
 		{name: "lanes: redrive", lanes: true, text: "x/a add a1; x/a break a2", limit: 1, left: budget{Redrives: 1}, operators: "lane x/a second", isLong: true},
 		{name: "lanes: restore", lanes: true, text: "x/a add a1; x/a add a2", left: budget{Restores: 1}, operators: "lane x/a second", isLong: true},
 		{name: "lanes: end", lanes: true, text: "x/a finish a1 x/b; later 2:x/a add q1", operators: "lane x/a second", isLong: true},

@@ -73,6 +73,8 @@ type scenario struct {
 	// `early` makes the loop acknowledge early. `refused` makes Step Functions refuse to start executions.
 	// lanes makes the two queues lanes. Without it, both feed the same instances.
 	early, refused, lanes bool
+	// isOneLane is set if all events and all instances belong to one lane.
+	isOneLane bool
 	// faults is the number of faults in the full scope, 1 by default. "make test" always allows one fault. `nested` has
 	// the same meaning as in scope, and is 1 by default. isLong excludes the scenario from the short scope, and from
 	// searches with pauses.

@@ -174,6 +174,9 @@ func (w *world) send(m durable.Message) (messageID string) {
 
 // forwarded sends a copy of a delivery to a lane. The copy keeps the deduplication ID and the time of the sender's message.
 func (w *world) forwarded(d durable.Delivery, lane string, forwarding durable.Forwarding) {
+	if w.scenario.isOneLane {
+		w.wrong("forwarded: a message of %s to the lane %s, and all instances share a lane", d.Group, lane)
+	}
 	c := durable.Delivery{Queue: queueOf(lane), Group: d.Group, DeduplicationID: d.DeduplicationID, SentAt: d.SentAt, Body: d.Body, ParkedFrom: d.ParkedFrom, Forwarding: forwarding}
 	w.put(c, "forward "+forwarding.From.Queue+" "+forwarding.From.SequenceNumber)
 }
