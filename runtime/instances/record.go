@@ -40,9 +40,8 @@ type Record struct {
 	// Watermark maps a queue's ARN to the sequence number of the last event that was applied or parked.
 	Watermark map[string]string
 	// Lane is the lane of the instance. Its consumer applies the instance's events. Empty means MainLane.
-	Lane string
-	// Moving is the move to another lane that is under way; nil without one.
-	Moving *LaneMove
+	Lane   string
+	Moving *LaneMove // the move to another lane that is under way; nil without one
 	// Forwarded is the Watermark of events that were forwarded from a queue to another lane. See durable.Forwarding.
 	Forwarded map[string]string
 	// RecentEvents identifies the last applied events, oldest first. See durable.Remembers.
