@@ -51,6 +51,8 @@ func TestADeadProcessFreesItsInstancesWithinTheLease(t *testing.T) {
 		began := time.Now()
 		w.sendRaw(raw{group: "clinic/1", body: `{"type": "operate"}`}, raw{group: "clinic/2", body: `{"type": "operate"}`})
 		time.Sleep(time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
 		for instance, times := range calls {
 			if len(times) != 2 {
 				t.Errorf("%s: want two calls of the service, got %v", instance, times)
