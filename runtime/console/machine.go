@@ -194,7 +194,7 @@ func (c *console) stuck(l listed, record instances.Record) string {
 		return "not settled"
 	case !record.DeniedSince.IsZero():
 		return "AWS denies an effect"
-	case len(record.Outbox) > 0 && now.Sub(record.UpdatedAt) > stuckAfter:
+	case record.Owes() && now.Sub(record.UpdatedAt) > stuckAfter:
 		return "effects are waiting"
 	default:
 		return ""

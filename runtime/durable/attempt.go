@@ -157,11 +157,10 @@ func (t *turn) hasOtherQueue(d Delivery) bool {
 const takeBackMax = 5
 
 // takeBack takes back the counts of a turn whose commit failed while the process lives: failures of AWS use up neither
-// tries of events nor attempts of services. `loaded` is the state at the start of the turn. takeBack reads the instance
-// again, because the stored state is unknown. A write that timed out may still arrive: takeBack raises the revision, so
+// tries of events nor attempts of services. takeBack reads the instance again, because the stored state is unknown. A write that timed out may still arrive: takeBack raises the revision, so
 // that the late write conflicts. If the table fails for all of takeBackMax attempts, the try counts as a death of the
 // process: the next process cannot distinguish the two.
-func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery, cause error) {
+func (t *turn) takeBack(ctx context.Context, deliveries []Delivery, cause error) {
 	if !slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.ReceiveCount > 1 }) {
 		return
 	}
@@ -171,7 +170,7 @@ func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery
 	wait := 50 * time.Millisecond
 	for tries := 1; ; tries++ {
 		var read instances.Record
-		read, err = t.loop.takeBackOnce(ctx, t, loaded, deliveries, mayArrive, lost)
+		read, err = t.loop.takeBackOnce(ctx, t, deliveries, mayArrive, lost)
 		if err == nil || errors.Is(err, ErrUnstorable) {
 			return
 		}
@@ -192,7 +191,7 @@ func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery
 // takeBackOnce changes nothing while another process may be settling the instance, because its write would discard that
 // process's services. The other process has an event of another queue, or it has written since `lost` was read. An
 // operator's write does not count.
-func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, loaded state, deliveries []Delivery, mayArrive bool, lost instances.Record) (read instances.Record, err error) {
+func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, deliveries []Delivery, mayArrive bool, lost instances.Record) (read instances.Record, err error) {
 	t, err := l.hydrate(ctx, failed.draft.Record.Instance, deliveries)
 	if err != nil || t.stored.Instance == nil {
 		return lost, err
@@ -205,8 +204,8 @@ func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, loaded state, del
 		t.changed()
 	}
 	attempts := map[string]int{}
-	if loaded.Instance != nil {
-		for _, invocation := range loaded.Instance.Invocations() {
+	if failed.loaded.Instance != nil {
+		for _, invocation := range failed.loaded.Instance.Invocations() {
 			attempts[invocation.Key] = invocation.Attempt
 		}
 	}
@@ -224,7 +223,7 @@ func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, loaded state, del
 		}
 	}
 	for _, d := range deliveries {
-		now, was := attemptOf(t.draft.Record, d), attemptOf(loaded.Record, d)
+		now, was := attemptOf(t.draft.Record, d), attemptOf(failed.loaded.Record, d)
 		if now.Count <= was.Count && now.Services <= was.Services {
 			continue
 		}

@@ -293,7 +293,7 @@ func (w *world) problems() (problems []string) {
 		problems = append(problems, fmt.Sprintf("committed but never performed: %q", missing))
 	}
 	for id := range w.records {
-		if record := w.load(id); len(record.Outbox) > 0 {
+		if record := w.load(id); record.Owes() {
 			problems = append(problems, fmt.Sprintf("the outbox of %s still holds %+v at rest", id, record.Outbox))
 		}
 	}

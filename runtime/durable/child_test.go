@@ -70,7 +70,7 @@ func TestTheCallsOfAChild(t *testing.T) {
 		w.post(boss1, `{"type":"both","to":"flash"}`)
 		w.run(t)
 		flash := w.stored("flash")[0]
-		w.wantCalls(t, "Load boss/1", "Commit boss/1", "Send "+flash, "ClearOutbox boss/1",
+		w.wantCalls(t, "Load boss/1", "Commit boss/1", "Send "+flash,
 			"Load "+flash, "Load boss/1", "Commit "+flash, "Send boss/1", "ClearOutbox "+flash,
 			"Load boss/1", "Commit boss/1")
 		w.wantLog(t, boss1, `back "flash"`)

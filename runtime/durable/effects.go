@@ -62,13 +62,16 @@ type effectKind struct {
 	unneeded func(t *turn, effect statechart.Effect) bool
 	// reports is set if performing the effect may send a message to the instance itself.
 	reports bool
+	// repeatable is set if repeats have no effect, even after days: the receiver recognises them, or the timer is set again.
+	// Then the next commit may clear the effect.
+	repeatable bool
 }
 
 var effectKinds = map[statechart.EffectKind]effectKind{
-	statechart.Schedule:       {perform: (*turn).scheduleTimer, unneeded: (*turn).isTimerUnneeded},
-	statechart.Send:           {message: (*turn).sendMessage},
-	statechart.SpawnInstance:  {message: (*turn).childMessage},
-	statechart.StopInstance:   {message: (*turn).childMessage},
+	statechart.Schedule:       {perform: (*turn).scheduleTimer, unneeded: (*turn).isTimerUnneeded, repeatable: true},
+	statechart.Send:           {message: (*turn).sendMessage, repeatable: true},
+	statechart.SpawnInstance:  {message: (*turn).childMessage, repeatable: true},
+	statechart.StopInstance:   {message: (*turn).childMessage, repeatable: true},
 	refuseChild:               {message: (*turn).childMessage},
 	notifyParent:              {message: (*turn).parentMessage},
 	notifyStopped:             {message: (*turn).parentMessage},

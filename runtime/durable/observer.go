@@ -93,6 +93,8 @@ type Loaded struct {
 	Unsettled time.Duration
 	// Outbox is how long effects, or answers to tasks, have been waiting.
 	Outbox time.Duration
+	// FromCache is set if the turn uses a copy of Ports.Cache. If the copy proves stale, another Loaded follows.
+	FromCache bool
 }
 
 // Held is a task that still waits for an instance when a turn ends: no event has answered it, or the answer failed.
@@ -331,7 +333,7 @@ func (t *turn) reportLoaded(ctx context.Context) {
 	if notify == nil || t.stored.Record.Revision == 0 {
 		return
 	}
-	loaded := Loaded{Instance: t.stored.Record.Instance.String(), Revision: t.stored.Record.Revision}
+	loaded := Loaded{Instance: t.stored.Record.Instance.String(), Revision: t.stored.Record.Revision, FromCache: t.isCopy}
 	now := t.loop.config.Now()
 	if !t.stored.Instance.Settled() {
 		// A commit that only counts a try is not a step, so the age counts from the last step in the history. Before
@@ -345,7 +347,7 @@ func (t *turn) reportLoaded(ctx context.Context) {
 		}
 		loaded.Unsettled = max(now.Sub(stepped), 0)
 	}
-	if t.stored.Record.Owes() {
+	if isPending(t.stored.Record) {
 		loaded.Outbox = max(now.Sub(t.stored.Record.UpdatedAt), 0)
 	}
 	notify(ctx, loaded)

@@ -50,6 +50,7 @@ func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep))
 	if t.machine, err = t.loop.machines.Lookup(t.stored.Record.Instance.Machine); err != nil {
 		return nil, err
 	}
+	t.dropPerformed()
 	t.draft = t.stored
 	record := &t.draft.Record
 	switch {

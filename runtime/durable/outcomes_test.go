@@ -154,8 +154,8 @@ func TestTheStopOfAChildThatCannotGoOnIsTold(t *testing.T) {
 		w.post(boss1, event("cancel", ""))
 		w.run(t)
 		h.want(t,
-			"applied cancel to boss/1 revision 3 [shipping] to [idle] attempts 1 after 0s settled true resumed false",
-			"applied settle.stop to "+van+" revision 12 [stuck] to [stuck] attempts 3 after 0s settled true resumed false",
+			"applied cancel to boss/1 revision 2 [shipping] to [idle] attempts 1 after 0s settled true resumed false",
+			"applied settle.stop to "+van+" revision 11 [stuck] to [stuck] attempts 3 after 0s settled true resumed false",
 		)
 	})
 }

@@ -141,6 +141,8 @@ type Ports struct {
 	Acknowledger Acknowledger
 	// Executions may be nil. Then New rejects machines that start workflows.
 	Executions Executions
+	// Cache may be nil. Then each turn reads its instance.
+	Cache Cache
 }
 
 // Delivery is one receipt of a message, which may be delivered many times.
@@ -179,6 +181,17 @@ type Forwarding struct {
 
 // sentTo returns the ARN of the queue to which the sender of the message sent it.
 func (d Delivery) sentTo() string { return cmp.Or(d.Forwarding.SentTo, d.Queue) }
+
+// Cache keeps copies of records that this process has stored. A copy may be stale, because other processes write too. The
+// loop applies events to a copy, and lets the conditional write prove that the copy was current.
+type Cache interface {
+	// Get returns a copy if it is probably current.
+	Get(id instances.ID) (instances.Record, bool)
+	// Put keeps a copy of a record that was just stored.
+	Put(record instances.Record)
+	// Loaded drops the copy of an instance that was just read, and compares the two.
+	Loaded(record instances.Record)
+}
 
 // Acknowledger deletes finished deliveries before their batch ends.
 type Acknowledger interface {

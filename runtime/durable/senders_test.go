@@ -41,7 +41,7 @@ func TestASendTakesEffectOnceHoweverManyEventsCameInBetween(t *testing.T) {
 	for _, between := range []int{0, 51, 200} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			w.hook = faults(map[string]fault{"ClearOutbox order/1 #1": dieBefore})
+			w.hook = faults(map[string]fault{"Send order/2 #2": dieAfter})
 			w.post("order/1", telling("order/2", "ball"), telling("order/2", "bat"))
 			w.invoke()
 			w.post("order/2", noise(0, between)...)
@@ -122,11 +122,14 @@ func TestASendIsAppliedOnceHoweverManySendersCameInBetween(t *testing.T) {
 		w.config.SendersMax, w.config.RecentEventsMax = 2, 1
 		const senders = 20
 		want := make([]string, senders)
-		died := map[string]bool{}
+		died, sending := map[string]bool{}, ""
 		w.hook = func(call string) fault {
-			if strings.HasPrefix(call, "ClearOutbox order/s") && !died[call] {
-				died[call] = true
-				return dieBefore
+			switch {
+			case strings.HasPrefix(call, "Commit order/s"):
+				sending = call
+			case call == "Send order/2" && !died[sending]:
+				died[sending] = true
+				return dieAfter
 			}
 			return none
 		}

@@ -28,8 +28,11 @@ const timeUnit = time.Millisecond
 type turn struct {
 	loop    *Loop
 	machine Machine
+	loaded  state // as loaded
 	stored  state // as loaded or last committed
 	draft   state // the stored state with all later changes
+	// isCopy is set if `loaded` comes from Ports.Cache.
+	isCopy bool
 	// deliveries holds the deliveries of the turn.
 	deliveries []Delivery
 	conditions
@@ -96,6 +99,7 @@ func (t *turn) next(snapshot json.RawMessage) instances.Record {
 	if t.draft.Instance != nil { // The instance is nil if an operator terminates an unreadable instance.
 		next.State, next.Status, next.Outbox = t.draft.Instance.State(), t.draft.Instance.Status(), t.pending()
 	}
+	next.OutboxEvent = t.outboxEvent(next)
 	if next.Kept || next.Owes() {
 		next.ExpireAt = time.Time{} // TTL must not delete pending work: see clear.
 	} else if next.ExpireAt.IsZero() {

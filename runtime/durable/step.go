@@ -147,7 +147,7 @@ var errUnfold = errors.New("a service waits until the events before it are store
 // is the draft before the event that started the service.
 func (t *turn) mustUnfold(before state) bool {
 	isStored := before.Record.Revision != t.stored.Record.Revision || before.changes == t.stored.changes
-	return !t.draft.Instance.Settled() && (!isStored || before.Record.Owes())
+	return !t.draft.Instance.Settled() && (!isStored || isPending(before.Record))
 }
 
 // storable returns the JSON form of the drafted snapshot if it can be stored. Its error wraps ErrUnstorable.

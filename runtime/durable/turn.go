@@ -5,25 +5,33 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// turn takes deliveries of one instance through the phases below. It returns how many of them, counted from the
-// first, are done: applied with their effects performed, skipped, or parked. A turn folds its deliveries into one
-// read and one write. It writes more often only if services run or deliveries are repeats. The guarantees depend on
-// the order of the phases.
+// turn takes deliveries of one instance through the phases of run. It returns how many of them, counted from the first,
+// are done: applied with their effects performed, skipped, or parked.
 func (l *Loop) turn(ctx context.Context, deliveries []Delivery, under conditions) (done int, err error) {
 	id, err := l.address(deliveries[0].Group)
 	if err != nil {
 		return l.parkAll(ctx, deliveries, fmt.Errorf("the group of the message: %w", err))
 	}
-
+	if t, ok := l.fromCache(ctx, id, deliveries); ok {
+		if done, err = t.run(ctx, under); !errors.Is(err, errUnproved) {
+			return done, err
+		}
+	}
 	// Hydrate: one consistent read.
 	t, err := l.hydrate(ctx, id, deliveries)
 	if err != nil {
 		return 0, err
 	}
+	return t.run(ctx, under)
+}
+
+// run takes the deliveries of a turn through the phases below. It folds them into one write. It writes more often only if
+// services run or deliveries are repeats. The guarantees depend on the order of the phases.
+func (t *turn) run(ctx context.Context, under conditions) (done int, err error) {
+	deliveries := t.deliveries
 	switch suspicion := t.suspicion(); {
 	case under.slot == together && suspicion > 0:
 		return 0, &suspectError{suspicion}
@@ -33,7 +41,6 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, under conditions
 	t.conditions = under
 	t.reportLoaded(ctx)
 	defer func() { t.reportHeld(ctx, err) }()
-	loaded := t.stored
 
 	// Drain the outbox that an earlier delivery left behind, unless another queue's event is settling the instance.
 	if err := t.drain(ctx); err != nil {
@@ -44,10 +51,16 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, under conditions
 		// Admit, apply and settle each delivery.
 		var applied int
 		applied, err = t.receiveAll(ctx, deliveries[done:])
+		if errors.Is(err, errUnproved) {
+			return done, err
+		}
 
 		// Commit the applied events, even if a later delivery failed.
 		if err := t.commit(ctx); err != nil {
-			t.takeBack(ctx, loaded, deliveries[done:], err)
+			if t.isUnproved() && errors.Is(err, ErrConflict) {
+				return done, errUnproved
+			}
+			t.takeBack(ctx, deliveries[done:], err)
 			return done, err
 		}
 		t.reportApplied(ctx)
@@ -59,33 +72,9 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, under conditions
 		done += applied
 	}
 	t.cancelTimers(ctx)
+	t.keepCopy(err)
 	// Acknowledge: the caller acknowledges the deliveries that are done.
 	return done, err
-}
-
-// hydrate reads an instance and restores it with the machine of its version. A new instance gets the current version.
-// An instance of an older version is migrated: see migrate, which may send the instance a message. An unreadable record
-// is an error, and the caller writes nothing.
-func (l *Loop) hydrate(ctx context.Context, id instances.ID, deliveries []Delivery) (*turn, error) {
-	record, err := l.load(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("hydrating %s: %w", id, err)
-	}
-	t := &turn{loop: l, deliveries: deliveries, stored: state{Record: record}}
-	if record.Revision == 0 {
-		t.machine, err = l.machines.Lookup(id.Machine)
-		t.draft = t.stored
-		return t, err
-	}
-	if t.machine, t.stored.Instance, err = l.machines.Restore(record); err != nil {
-		return nil, fmt.Errorf("hydrating %s: %w", id, err)
-	}
-	t.stored.Instance.Limit(l.config.SnapshotBytesMax)
-	t.draft = t.stored
-	if err := t.migrate(ctx); err != nil {
-		return nil, fmt.Errorf("migrating %s: %w", id, err)
-	}
-	return t, nil
 }
 
 // receiveAll processes deliveries until one fails or ends the fold. It returns how many are done.
@@ -98,8 +87,8 @@ func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int,
 		if isDone {
 			done++
 		}
-		if errors.Is(err, errUnfold) {
-			break
+		if errors.Is(err, errUnfold) || errors.Is(err, errUnproved) && done > 0 {
+			break // The commit of the earlier deliveries comes first.
 		} else if err != nil {
 			return done, err
 		}
@@ -112,6 +101,14 @@ func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int,
 // turn: the queue redelivers the later deliveries, and this one unless it is done. `folded` is set if other deliveries
 // came before it in the turn.
 func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool, err error) {
+	if t.isUnproved() {
+		before := t.draft
+		defer func() {
+			if t.isUnproved() && t.broken == nil && (err != nil || t.draft.changes == before.changes) {
+				t.draft, done, err = before, false, errUnproved
+			}
+		}()
+	}
 	if done, err := t.fromOtherLane(d); done || err != nil {
 		return done, err
 	}
@@ -129,6 +126,9 @@ func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool,
 	case undecided:
 		return false, err
 	case skipped:
+		if t.isUnproved() {
+			return false, errUnproved
+		}
 		t.draft.Record.Skipped++ // The count is stored with the next event that is applied.
 		t.logSkipped(ctx, d, event)
 		if notify := t.loop.config.Observer.Skipped; notify != nil {
@@ -368,10 +368,10 @@ func (t *turn) commit(ctx context.Context) error {
 }
 
 // dispatch performs the effects of the stored outbox in order, then answers the waiting tasks. It stores the rest if an
-// effect fails or the invocation runs out of time. `repeats` is set if an earlier turn may have performed the effects
-// already.
+// effect fails or the invocation runs out of time. It leaves a performed outbox to the next event if the OutboxEvent
+// permits that. `repeats` is set if an earlier turn may have performed the effects already.
 func (t *turn) dispatch(ctx context.Context, repeats bool) error {
-	if !t.stored.Record.Owes() {
+	if !isPending(t.stored.Record) {
 		return nil
 	}
 	t.repeats = repeats
@@ -386,6 +386,10 @@ func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 	}
 	if errors.Is(err, ErrDenied) && left.DeniedSince.IsZero() && (len(rest) == 0 || endsByDenial(rest[0].Kind)) {
 		left.DeniedSince = t.now()
+	}
+	if err == nil && t.mayLeave(left) {
+		t.leave()
+		return nil
 	}
 	if t.hasProgress(left) {
 		if clearErr := t.clear(ctx, left); clearErr != nil {

@@ -41,6 +41,7 @@ const (
 	attrIgnored      = "ignored"
 	attrSkipped      = "skipped"
 	attrOutbox       = "outbox"
+	attrOutboxEvent  = "outbox_event"
 	attrTokens       = "tokens"
 	attrExecutions   = "executions"
 	attrParent       = "parent"
@@ -107,6 +108,7 @@ func encodeItem(record instances.Record) (map[string]types.AttributeValue, error
 		{attrLastSends, len(record.LastSends) == 0, record.LastSends},
 		{attrHistory, len(record.History) == 0, record.History},
 		{attrOutbox, len(record.Outbox) == 0, record.Outbox},
+		{attrOutboxEvent, record.OutboxEvent == nil, record.OutboxEvent},
 		{attrTokens, len(record.Tokens) == 0, record.Tokens},
 		{attrExecutions, len(record.Executions) == 0, record.Executions},
 		{attrParent, record.Parent == nil, record.Parent},
@@ -173,6 +175,7 @@ func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 	r.json(attrLastSends, &record.LastSends)
 	r.json(attrHistory, &record.History)
 	r.json(attrOutbox, &record.Outbox)
+	r.json(attrOutboxEvent, &record.OutboxEvent)
 	r.json(attrTokens, &record.Tokens)
 	r.json(attrExecutions, &record.Executions)
 	r.json(attrParent, &record.Parent)

@@ -129,7 +129,7 @@ func (a *api) unknownJob(ctx context.Context, to instances.ID, redemption dynamo
 // isUnderWay reports whether the loop is still working on the instance. Revision 0 may mean that the instance is in its
 // first turn, because nothing is stored before that turn ends.
 func (a *api) isUnderWay(record instances.Record) bool {
-	if record.Revision == 0 || len(record.Outbox) > 0 {
+	if record.Revision == 0 || record.Owes() {
 		return true
 	}
 	if record.Status != statechart.Active {

@@ -44,6 +44,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/internal/readcache"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sfncallback"
 	"github.com/settle-run/settle/runtime/sqsqueue"
@@ -122,6 +123,7 @@ func newConsumer(p *Process, machines *durable.Machines) (any, error) {
 	loop, err := durable.New(machines, durable.Ports{
 		Store: newStore(p), Queue: p.queue(client), Timers: timers,
 		Tokens: sfncallback.New(states), Executions: workflows, Acknowledger: sqsqueue.NewAcknowledger(client, p.Settings.QueueURL),
+		Cache: readcache.New(time.Now, readcache.HitsMin),
 	}, durable.Config{
 		Logger: p.Logger, Observer: p.Telemetry.Observer(), Emit: newEmit(p, machines), Lanes: p.Settings.Lanes, HistoryMax: p.Settings.HistoryMax, HopsMax: p.Settings.HopsMax,
 	})

@@ -63,6 +63,8 @@ type Record struct {
 	DeniedSince time.Time
 	// Outbox holds the effects that may not have been performed yet. Perform them in order, after the record is stored.
 	Outbox []statechart.Effect
+	// OutboxEvent is the event whose delivery performs Outbox; nil if the next delivery of any event performs it.
+	OutboxEvent *OutboxEvent
 	// Tokens holds each task, in order of arrival, until the loop has answered it or the chart has received its expiry.
 	Tokens []Token
 	// Executions holds the workflow executions that the instance waits for, in the order of their requests.
@@ -102,10 +104,18 @@ type LaneMove struct {
 	Number int64 `json:"number"`
 }
 
+// OutboxEvent is the last event of a queue. It is acknowledged only after the loop has performed the outbox, so a later
+// event of the queue proves that the outbox is performed. It counts only for the Revision that its commit wrote.
+type OutboxEvent struct {
+	Queue    string `json:"queue"` // Record.Watermark has the event's sequence number.
+	Revision int64  `json:"revision"`
+}
+
 // Owes reports whether the record has effects, or answers to Step Functions tasks, that may not have been performed
-// yet. The next delivery to the instance performs them first.
+// yet. The next delivery to the instance performs them first. Owes is false if the OutboxEvent performs the outbox.
 func (r Record) Owes() bool {
-	return len(r.Outbox) > 0 || slices.ContainsFunc(r.Tokens, func(token Token) bool { return token.Answer != nil })
+	performs := r.OutboxEvent != nil && r.OutboxEvent.Revision == r.Revision
+	return len(r.Outbox) > 0 && !performs || slices.ContainsFunc(r.Tokens, func(token Token) bool { return token.Answer != nil })
 }
 
 // Version returns the version of the machine that stored the snapshot. It fails with a *statechart.UnreadableError.

@@ -36,7 +36,7 @@ func (s *simulation) check() {
 			s.checkLost(name)
 		}
 		record.Outbox = slices.DeleteFunc(record.Outbox, func(e statechart.Effect) bool { return s.ledger.isParkedBefore(name, e) })
-		if len(record.Outbox) > 0 {
+		if owing(record) > 0 {
 			s.problem("%s still has an outbox: %+v", name, record.Outbox)
 		}
 		s.checkRest(record)

@@ -91,7 +91,7 @@ func (w *world) family() []string {
 			w.t.Fatal(err)
 		}
 		sums = append(sums, fmt.Sprintf("%s %s %s %q, children %d, outbox %d, ignored %d, expires %t, %v", record.Instance.Machine, record.Status,
-			snapshot.Context.Cargo, snapshot.Context.Log, len(snapshot.Children), len(record.Outbox), record.Ignored, !record.ExpireAt.IsZero(), record.Error))
+			snapshot.Context.Cargo, snapshot.Context.Log, len(snapshot.Children), owing(record), record.Ignored, !record.ExpireAt.IsZero(), record.Error))
 	}
 	slices.Sort(sums)
 	return append(sums, "parked "+w.deadLetters())

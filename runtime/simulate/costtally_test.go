@@ -140,7 +140,7 @@ func (w *world) wantApplied(instance string, events []sentEvent, revision int64)
 	if record.Revision != revision {
 		w.t.Errorf("%s: want revision %d, got %d", instance, revision, record.Revision)
 	}
-	if len(record.Outbox)+len(record.FailedEffects) > 0 || record.Ignored != 0 || record.Skipped != 0 || record.Error != nil || !slices.Equal(record.State, []string{"open"}) {
+	if owing(record)+len(record.FailedEffects) > 0 || record.Ignored != 0 || record.Skipped != 0 || record.Error != nil || !slices.Equal(record.State, []string{"open"}) {
 		w.t.Errorf("%s: want it open, with nothing left to do and nothing ignored, skipped or failed; got state %v, outbox %v, failed %v, %d ignored, %d skipped, error %v",
 			instance, record.State, record.Outbox, record.FailedEffects, record.Ignored, record.Skipped, record.Error)
 	}

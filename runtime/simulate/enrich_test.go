@@ -154,8 +154,8 @@ func TestAWorkflowWaitsForACallback(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				r := w.record(demo)
-				if !slices.Equal(r.State, []string{c.state}) || len(r.Tokens) > 0 || len(r.Outbox) > 0 || r.Error != nil {
-					t.Errorf("want %s and no tokens, no outbox and no error left, got %v, %d, %d and %v", c.state, r.State, len(r.Tokens), len(r.Outbox), r.Error)
+				if !slices.Equal(r.State, []string{c.state}) || len(r.Tokens) > 0 || owing(r) > 0 || r.Error != nil {
+					t.Errorf("want %s and no tokens, no outbox and no error left, got %v, %d, %d and %v", c.state, r.State, len(r.Tokens), owing(r), r.Error)
 				}
 				if parked := w.deadLetters(); parked != "0" {
 					t.Errorf("want nothing parked, got %s", parked)
@@ -285,7 +285,7 @@ func TestACallbackSurvivesAFaultAtEveryCall(t *testing.T) {
 		way, end := w.ended(execution)
 		time.Sleep(time.Hour)
 		r := w.record(demo)
-		return fmt.Sprint(taken, " ", way, " ", strings.Contains(end, `"name":"Acme"`), " ", r.State, len(r.Tokens), len(r.Outbox), r.Error, r.Ignored, len(r.History),
+		return fmt.Sprint(taken, " ", way, " ", strings.Contains(end, `"name":"Acme"`), " ", r.State, len(r.Tokens), owing(r), r.Error, r.Ignored, len(r.History),
 			w.effects.distinct("submit"))
 	}
 	const want = "true Enrich true [succeeded] 0 0 <nil> 0 3 1"

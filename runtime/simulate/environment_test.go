@@ -25,6 +25,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/internal/readcache"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sfncallback"
 	"github.com/settle-run/settle/runtime/sqsqueue"
@@ -53,7 +54,7 @@ func (s *simulation) consumer(process string, now func() time.Time) lambda.Handl
 		Queue:  sqsqueue.New(queues, s.queueURLs[0], s.deadLetterURL),
 		Timers: timers,
 		Tokens: sfncallback.New(states), Executions: workflows,
-		Acknowledger: s.acknowledger(queues),
+		Acknowledger: s.acknowledger(queues), Cache: readcache.New(now, 0),
 	}, loops)
 	if err != nil {
 		s.t.Error(err)

@@ -99,7 +99,7 @@ func (w *world) reported() string {
 		w.t.Fatal(err)
 	}
 	return fmt.Sprintf("%v %v, left: %d executions, %d effects, %v, ignored %d, parked %s",
-		r.State, snapshot.Context.Ends, len(r.Executions), len(r.Outbox), r.Error, r.Ignored, w.deadLetters())
+		r.State, snapshot.Context.Ends, len(r.Executions), owing(r), r.Error, r.Ignored, w.deadLetters())
 }
 
 // written returns the summary of an instance whose chart has received one end of the workflow.

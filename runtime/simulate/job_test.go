@@ -199,8 +199,8 @@ func (w *world) wantJob(m moment) {
 func (w *world) wantForgotten() {
 	w.t.Helper()
 	record := w.record(realJob)
-	if len(record.Tokens) > 0 || len(record.Outbox) > 0 || record.Error != nil || w.deadLetters() != "0" {
-		w.t.Errorf("want nothing left to do, got %d tokens, %d effects, %v, and %s parked", len(record.Tokens), len(record.Outbox), record.Error, w.deadLetters())
+	if len(record.Tokens) > 0 || owing(record) > 0 || record.Error != nil || w.deadLetters() != "0" {
+		w.t.Errorf("want nothing left to do, got %d tokens, %d effects, %v, and %s parked", len(record.Tokens), owing(record), record.Error, w.deadLetters())
 	}
 	if record.ExpireAt.IsZero() {
 		w.t.Fatalf("want the job finished and its item to expire, got %v", record.State)
@@ -319,7 +319,7 @@ func TestARelaunchSurvivesAFaultAtEveryCall(t *testing.T) {
 		path, _ := w.ended(execution)
 		time.Sleep(2 * time.Hour)
 		r := w.record(pickedUp)
-		return fmt.Sprint(path, " ", r.State, len(r.Tokens), len(r.Outbox), r.Error, " ", w.effects.distinct("launch"), " ", w.deadLetters())
+		return fmt.Sprint(path, " ", r.State, len(r.Tokens), owing(r), r.Error, " ", w.effects.distinct("launch"), " ", w.deadLetters())
 	}
 	const want = "Launched Queued LaunchesLeft? Relaunch Relaunched Queued PickedUp? InProgress Outcome Succeeded [success] 0 0 <nil> 2 0"
 	quiet := &faults{}

@@ -140,7 +140,7 @@ var mutants = []mutant{
 `, `		rest = rest[min(len(rest), max(done, fold-1)):]
 `},
 	{"stops of children get lost", "a child is stopped when its parent leaves", "runtime/durable/effects.go",
-		`	statechart.StopInstance:   {message: (*turn).childMessage},`,
+		`	statechart.StopInstance:   {message: (*turn).childMessage, repeatable: true},`,
 		`	statechart.StopInstance:   {perform: func(*turn, context.Context, statechart.Effect) error { return nil }},`},
 	{"ends of children get lost", "a child's end reaches its parent", "runtime/durable/effects.go",
 		`	notifyParent:              {message: (*turn).parentMessage},`,

@@ -104,7 +104,7 @@ func (w *world) raceTheTimeout(withTimeout bool) {
 	if given == expired {
 		w.t.Errorf("%s: the task is %s with %s %s, and the chart received its expiry %d times", fault, end.Status, aws.ToString(end.Error), aws.ToString(end.Output), snapshot.Context.Expired)
 	}
-	if len(record.Tokens)+len(record.Outbox) > 0 || record.State[0] != "rung" || w.deadLetters() != "0" {
+	if len(record.Tokens)+owing(record) > 0 || record.State[0] != "rung" || w.deadLetters() != "0" {
 		w.t.Errorf("%s: %s dead letters, and the instance is %+v", fault, w.deadLetters(), record)
 	}
 }

@@ -107,7 +107,7 @@ func (w *world) region(warehouse, sales string) {
 	w.t.Helper()
 	want := []string{"open.warehouse." + warehouse, "open.sales." + sales}
 	for range 600 {
-		if r := w.record(month); slices.Equal(r.State, want) && len(r.Outbox) == 0 {
+		if r := w.record(month); slices.Equal(r.State, want) && owing(r) == 0 {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -287,7 +287,7 @@ func TestAMonthSurvivesAFaultAtEveryCall(t *testing.T) {
 		}
 		time.Sleep(uploadWindow)
 		r := w.await(month, "completed")
-		return fmt.Sprint(ends, processor.all(), ", ", len(r.Tokens), len(r.Outbox), r.Error, r.Ignored)
+		return fmt.Sprint(ends, processor.all(), ", ", len(r.Tokens), owing(r), r.Error, r.Ignored)
 	}
 	const want = "Warehouse Outcome Processed true, Sales Outcome Processed true, w1, s1 with stock w1, 0 0 <nil> 0"
 	quiet := &faults{}

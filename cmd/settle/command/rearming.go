@@ -149,7 +149,7 @@ func (r *rearming) fail(name string, err error) error {
 func (r *rearming) children(ctx context.Context, parent instances.Record, instance durable.Instance) error {
 	for _, ref := range instance.Children() {
 		isAskedFor := func(e statechart.Effect) bool { return e.Kind == statechart.SpawnInstance && e.Child == ref.Key }
-		if slices.ContainsFunc(parent.Outbox, isAskedFor) {
+		if parent.Owes() && slices.ContainsFunc(parent.Outbox, isAskedFor) {
 			continue // The child has not started yet.
 		}
 		name := instances.ChildName(parent.Instance, parent.CreatedAt, ref.Key, ref.Machine)

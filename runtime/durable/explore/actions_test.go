@@ -1,6 +1,7 @@
 package explore_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -123,6 +124,7 @@ func forgetting(w *world, depth int) (actions []action) {
 					w.wrong("expired in debt: TTL deletes %s, which owes effects", id)
 				}
 				delete(w.records, id)
+				delete(w.cached, id) // A copy is used for a minute at most.
 			}})
 		}
 	}
@@ -148,9 +150,16 @@ func (w *world) expects(id string) bool {
 	return slices.ContainsFunc(w.messages, func(m message) bool { return m.Group == id })
 }
 
-// inDebt reports whether any instance owes effects.
+// inDebt reports whether any instance may still perform effects: it owes them, or its OutboxEvent is in the queue.
 func (w *world) inDebt() bool {
-	return slices.ContainsFunc(slices.Collect(maps.Keys(w.records)), func(id string) bool { return w.record(id).Owes() })
+	return slices.ContainsFunc(slices.Collect(maps.Keys(w.records)), func(id string) bool {
+		record := w.record(id)
+		event := cmp.Or(record.OutboxEvent, &instances.OutboxEvent{})
+		isOf := func(m message) bool {
+			return m.Group == id && m.Queue == event.Queue && m.SequenceNumber == record.Watermark[event.Queue]
+		}
+		return record.Owes() || slices.ContainsFunc(w.messages, isOf)
+	})
 }
 
 // operating returns the actions of operators: redrive, restore, deploy, and change permissions.
@@ -180,6 +189,7 @@ func (x *search) operating(w *world, depth int) (actions []action) {
 					delete(w.facts, "committed "+string(effect.Kind)+" "+derivedID(w.record(id), effect.ID))
 				}
 				w.records[id], w.applied[id] = w.backups[id], w.backups[id].log
+				delete(w.cached, id) // The operator waits for a minute.
 				w.rearm(x.hosts[len(x.hosts)-1], id)
 			})
 		}

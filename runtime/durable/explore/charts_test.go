@@ -31,7 +31,7 @@ type item struct {
 }
 
 // retention is how long an ended instance is kept.
-const retention = 10 * time.Minute
+const retention = 15 * 24 * time.Hour
 
 // attemptsMax is the number of attempts of a service. The service `hurry` has one attempt.
 const attemptsMax = 2

@@ -19,12 +19,13 @@ const (
 	tokenFile      = "token.go"
 	operateFile    = "operate.go"
 	lanesFile      = "lanes.go"
+	outboxFile     = "outbox.go"
 	portsGoFile    = "ports.go"
 	operationsFile = "../operations/operations.go"
 )
 
 // mutants are all defects.
-var mutants = slices.Concat(simulated, fixed, ofOperators, ofLanes)
+var mutants = slices.Concat(simulated, fixed, ofOperators, ofLanes, ofOutboxes)
 
 // simulated are defects that the simulation finds too: see runtime/simulate/mutants_test.go.
 var simulated = []mutant{
@@ -127,7 +128,7 @@ var simulated = []mutant{
 	{name: "sends without ID", scenario: "send", finds: "applied twice", file: effectsFile,
 		old: `	body, err := withKeys(effect.Event, map[string]any{"$id": id, askedKey`, new: `	body, err := withKeys(effect.Event, map[string]any{askedKey`},
 	{name: "stops of children get lost", scenario: "child is stopped", finds: "effect lost", file: effectsFile,
-		old: `	statechart.StopInstance:   {message: (*turn).childMessage},`,
+		old: `	statechart.StopInstance:   {message: (*turn).childMessage, repeatable: true},`,
 		new: `	statechart.StopInstance:   {perform: func(*turn, context.Context, statechart.Effect) error { return nil }},`},
 	{name: "ends of children get lost", scenario: "child ends", finds: "effect lost", file: effectsFile,
 		old: `	notifyParent:              {message: (*turn).parentMessage},`,
@@ -180,7 +181,7 @@ var fixed = []mutant{
 	{name: "one message too many in a cycle", scenario: "ring", finds: "ring", file: "chain.go",
 		old: `t.chain.Hops <= t.loop.config.HopsMax`, new: `t.chain.Hops <= t.loop.config.HopsMax+1`},
 	{name: "failed write counts as a try", scenario: "plain: limit 1", faults: 2, finds: "innocent event parked", file: turnFile,
-		old: `			t.takeBack(ctx, loaded, deliveries[done:], err)
+		old: `			t.takeBack(ctx, deliveries[done:], err)
 `, new: `			_ = loaded
 `},
 	{name: "failed call counts as a try", scenario: "alias: limit 1", faults: 2, finds: "innocent event blamed", file: failureFile,
@@ -327,4 +328,18 @@ var ofLanes = []mutant{
 		old: `cmp.Or(d.Forwarding.SentTo, d.Queue)`, new: `cmp.Or(d.Queue, d.Forwarding.SentTo)`},
 	{name: "the move is not rearmed", scenario: "lanes: restore", finds: "moves for ever", file: rearmFile,
 		old: `	if record.Moving != nil {`, new: `	if record.Moving != nil && record.Lane == "?" {`},
+}
+
+// ofOutboxes are defects of outboxes that the next event clears, and of cached copies.
+var ofOutboxes = []mutant{
+	{name: "outbox cleared by its own event", scenario: "send", finds: "effect lost", file: outboxFile,
+		old: `d.Queue == event.Queue && !isAppliedIn(*record, d)`, new: `d.Queue == event.Queue`},
+	{name: "outbox cleared by an event of another queue", scenario: "queues: send", finds: "effect lost", file: outboxFile,
+		old: `d.Queue == event.Queue && !isAppliedIn(*record, d)`, new: `!isAppliedIn(*record, d)`},
+	{name: "outbox of an acknowledged event", scenario: "migrate: child", finds: "effect lost", faults: 2, file: outboxFile,
+		old: `d.ReceiveCount <= 1 && !isAppliedIn(t.loaded.Record, d)`, new: `d.SequenceNumber != ""`},
+	{name: "outbox with an alias left", scenario: "alias", finds: "alias of another", file: outboxFile,
+		old: `return !effectKinds[e.Kind].repeatable`, new: `return !effectKinds[e.Kind].repeatable && !effectKinds[e.Kind].reports`},
+	{name: "decision by a stale copy", scenario: "copies: timer", finds: "waits for ever", file: "hydrate.go",
+		old: `	return t.isCopy && t.stored.Record.Revision == t.loaded.Record.Revision`, new: `	return false`},
 }

@@ -36,6 +36,8 @@ const killer = "Kill"
 // faultsOf returns the possible outcomes of a call.
 func faultsOf(name string) []fault {
 	switch name {
+	case "Get", "Put":
+		return []fault{proceeds}
 	case "Load", "Serve", "Describe":
 		return []fault{proceeds, noEffect, dies, freezes}
 	case "Acknowledge", "Delay":
@@ -100,7 +102,7 @@ func (s *scenario) configOf(p *process) durable.Config {
 	}
 	return durable.Config{
 		Lanes: lanes,
-		Now:   func() time.Time { return time.Unix(0, p.now.Load()).UTC() }, RetentionMin: 1, Logger: slog.New(slog.DiscardHandler),
+		Now:   func() time.Time { return time.Unix(0, p.now.Load()).UTC() }, RetentionMin: retention, Logger: slog.New(slog.DiscardHandler),
 		AttemptsMax: limit, AbandonedMax: limit, ConflictsMax: 1, ServicesMax: 2, HistoryMax: 1 + 7*min(1, s.left.Commands), DeniedWaitMax: time.Second,
 		// The loop applies an event again if its ID is forgotten. This is documented, so the search does not look for it.
 		RecentEventsMax: cmp.Or(s.recent, 8), SendersMax: 1, FailedEffectsMax: limit, OutboxMax: limit, RefusalsMax: limit, AloneAfter: 1,
@@ -112,6 +114,9 @@ func (s *scenario) configOf(p *process) durable.Config {
 func (x *search) handle(w *world, d *decisions, batch []durable.Delivery, depth int) {
 	p, ctx := x.newProcess(w, d, depth)
 	ports := durable.Ports{Store: p, Queue: p, Timers: p, Tokens: p, Executions: p}
+	if w.scenario.left.Copies > 0 {
+		ports.Cache = p
+	}
 	if w.scenario.early {
 		ports.Acknowledger = p
 	}

@@ -1,6 +1,7 @@
 package explore_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,42 @@ func (p *process) Load(_ context.Context, id instances.ID) (record instances.Rec
 	})
 	return record, err
 }
+
+// Get implements durable.Cache. It may return one of the last copies that any process has put, so the copy may be stale.
+func (p *process) Get(id instances.ID) (record instances.Record, ok bool) {
+	_ = p.call(id.String(), "Get", func(w *world) error {
+		for i, body := range w.cached[id.String()] {
+			if w.left.Copies > 0 && p.d.allow(p.label(fmt.Sprintf("%s uses copy %d", id, i+1))) {
+				w.left.Copies--
+				mustUnmarshal(body, &record)
+				ok = true
+				break
+			}
+		}
+		return nil
+	})
+	return record, ok
+}
+
+// copiesMax is how many copies of an instance the world keeps.
+const copiesMax = 2
+
+// Put implements durable.Cache.
+func (p *process) Put(record instances.Record) {
+	_ = p.call(record.Instance.String(), "Put", func(w *world) error {
+		id := record.Instance.String()
+		body, err := json.Marshal(record)
+		if err != nil {
+			panic(err)
+		}
+		kept := slices.DeleteFunc(slices.Clone(w.cached[id]), func(c []byte) bool { return bytes.Equal(c, body) })
+		w.cached[id] = slices.Concat([][]byte{body}, kept[:min(len(kept), copiesMax-1)])
+		return nil
+	})
+}
+
+// Loaded implements durable.Cache.
+func (p *process) Loaded(instances.Record) {}
 
 // Commit implements durable.Store.
 func (p *process) Commit(_ context.Context, record instances.Record) error {

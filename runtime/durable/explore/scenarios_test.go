@@ -7,7 +7,7 @@ import (
 
 // scenarios returns all scenarios.
 func scenarios() []*scenario {
-	all := slices.Concat(eventScenarios(), operatorScenarios(), commandScenarios(), laneScenarios(), familyScenarios(), taskScenarios(), aliasScenarios(), executionScenarios())
+	all := slices.Concat(eventScenarios(), operatorScenarios(), commandScenarios(), laneScenarios(), familyScenarios(), taskScenarios(), aliasScenarios(), executionScenarios(), copyScenarios())
 	for _, s := range all {
 		s.posts, s.commands = parsePosts(s.text), parseCommands(s.operators)
 		if s.left.Commands == 0 {
@@ -182,5 +182,22 @@ func executionScenarios() []*scenario {
 		{name: "execution: limit 1", text: "x/a print a1", limit: 1, faults: 2},
 		{name: "execution: end", text: "x/a print a1; x/a finish a2", faults: 2},
 		{name: "execution refused", text: "x/a print a1", refused: true, faults: 2},
+	}
+}
+
+// copyScenarios have processes that use cached copies, current and stale ones.
+func copyScenarios() []*scenario {
+	return []*scenario{
+		{name: "copies", text: "x/a add a1; x/a add a2; x/a add a3", left: budget{Copies: 2}, faults: 2},
+		{name: "copies: duplicates", text: "x/a add a1; x/a add a2*; x/a add a2*", left: budget{Copies: 2}, faults: 2},
+		{name: "copies: send", text: "x/a tell a1 x/b; x/a tell a2 x/b", left: budget{Copies: 2}, faults: 2},
+		{name: "copies: queues", text: "x/a tell a1 x/b; 2:x/a tell q1 x/b; 2:x/a add q2", left: budget{Copies: 2}, faults: 2, isLong: true},
+		{name: "copies: timer", text: "x/a add a1; x/a wait a2; 2:x/a add q1", left: budget{Copies: 2}, faults: 2, isLong: true},
+		{name: "copies: service", text: "x/a add a1; x/a charge a2; 2:x/a add q1", left: budget{Copies: 1}, faults: 2, isLong: true},
+		{name: "copies: end", text: "x/a add a1; x/a finish a2 x/b; 2:x/a add q1", left: budget{Copies: 2}, faults: 2, isLong: true},
+		{name: "copies: poison", text: "x/a add a1; x/a break a2; 2:x/a add q1", limit: 1, left: budget{Copies: 2}, faults: 2, isLong: true},
+		{name: "copies: stop", text: "x/a add a1; x/a tell a2 x/b", left: budget{Copies: 2}, operators: "stop x/a; keep x/a", isLong: true},
+		{name: "copies: child", text: "x/a help-c a1; x/a release r1", left: budget{Copies: 2}, isLong: true},
+		{name: "copies: task", text: "x/a add a1; x/a task x/a|1; x/a hand a2", tasks: map[string]task{"x/a|1": {name: "HandOver", execution: "execution 1"}}, left: budget{Copies: 2}, isLong: true},
 	}
 }

@@ -115,7 +115,7 @@ func parsePosts(text string) (posts []post) {
 
 // begin returns the world at the start of the search.
 func (s *scenario) begin(scope scope) *world {
-	w := &world{scenario: s, clock: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), left: s.left, records: map[string]stored{}, backups: map[string]stored{},
+	w := &world{scenario: s, clock: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), left: s.left, records: map[string]stored{}, backups: map[string]stored{}, cached: map[string][][]byte{},
 		sent: map[string]time.Time{}, serial: map[string]int{}, sends: map[string]instances.LastSend{}, aliases: map[string]alias{}, tasks: map[string]task{}, executions: map[string]execution{},
 		applied: map[string][]string{}, facts: map[string]int{}}
 	w.left.Faults, w.left.Pauses, w.faults = scope.faults, scope.pauses, scope.faults

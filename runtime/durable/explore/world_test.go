@@ -37,8 +37,10 @@ type world struct {
 	faults int
 	// records holds the stored items. `backups` holds the items as they were before the last commit.
 	records, backups map[string]stored
-	messages         []message
-	scheduled        []scheduled
+	// cached holds the records that processes have put into their caches, the latest first.
+	cached    map[string][][]byte
+	messages  []message
+	scheduled []scheduled
 	// sent maps deduplication IDs to the time when SQS saw them. `serial` counts the messages of each lane.
 	sent   map[string]time.Time
 	serial map[string]int
@@ -59,7 +61,7 @@ type world struct {
 }
 
 // budget holds how often each thing may still happen.
-type budget struct{ Faults, Pauses, Waits, Redrives, Restores, Denials, Olds, Commands int }
+type budget struct{ Faults, Pauses, Waits, Redrives, Restores, Denials, Olds, Commands, Copies int }
 
 // stored is an item: its JSON, and the values parsed from it.
 type stored struct {
@@ -119,6 +121,7 @@ type execution struct{ name, group, input, end string }
 func (w *world) clone() *world {
 	n := *w
 	n.records, n.backups, n.sent, n.serial = maps.Clone(w.records), maps.Clone(w.backups), maps.Clone(w.sent), maps.Clone(w.serial)
+	n.cached = maps.Clone(w.cached)
 	n.sends, n.aliases, n.tasks, n.executions = maps.Clone(w.sends), maps.Clone(w.aliases), maps.Clone(w.tasks), maps.Clone(w.executions)
 	n.applied, n.facts = maps.Clone(w.applied), maps.Clone(w.facts)
 	n.messages, n.scheduled, n.parked, n.problems, n.later = slices.Clone(w.messages), slices.Clone(w.scheduled), slices.Clone(w.parked), slices.Clone(w.problems), slices.Clone(w.later)
@@ -253,6 +256,11 @@ func (w *world) store(record instances.Record) stored {
 	for _, timer := range snapshot.Timers {
 		s.timers = append(s.timers, timer.At)
 	}
+	if event := record.OutboxEvent; event != nil && event.Revision == record.Revision {
+		record.OutboxEvent = &instances.OutboxEvent{Queue: event.Queue}
+	} else {
+		record.OutboxEvent = nil
+	}
 	// These fields do not affect the future.
 	record.Skipped, record.Ignored, record.Revision, record.History, record.UpdatedAt = 0, 0, 0, nil, time.Time{}
 	canon, _ := json.Marshal(record)
@@ -271,6 +279,9 @@ func (w *world) key() [16]byte {
 	each(&b, w.records, func(s stored) any { return s.canon })
 	if w.left.Restores > 0 {
 		each(&b, w.backups, func(s stored) any { return s.canon })
+	}
+	if w.left.Copies > 0 {
+		each(&b, w.cached, func(copies [][]byte) any { return fmt.Sprintf("%s", copies) })
 	}
 	messages := slices.Clone(w.messages)
 	slices.SortStableFunc(messages, func(a, b message) int { return cmp.Compare(a.lane(), b.lane()) })

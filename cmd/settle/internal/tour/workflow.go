@@ -74,7 +74,7 @@ func (p *player) taskWaits(instance, name string) {
 func (p *player) performed(instance string) {
 	p.poll(instance+" to perform its effects", func() bool {
 		record := p.load(instance)
-		return record.Revision > 0 && len(record.Outbox) == 0
+		return record.Revision > 0 && !record.Owes()
 	})
 }
 
