@@ -74,6 +74,14 @@ func (t *turn) isUnproved() bool {
 	return t.isCopy && t.stored.Record.Revision == t.loaded.Record.Revision
 }
 
+// needWrite turns the result of a delivery over an unproved copy into errUnproved, unless a write follows. `before` is the
+// draft before the delivery.
+func (t *turn) needWrite(before state, done *bool, err *error) {
+	if t.isUnproved() && t.broken == nil && (*err != nil || t.draft.changes == before.changes) {
+		t.draft, *done, *err = before, false, errUnproved
+	}
+}
+
 // keepCopy puts the stored record into the cache after a turn that ended with err. It keeps only instances for which the
 // next turn has nothing to do but to apply its deliveries.
 func (t *turn) keepCopy(err error) {

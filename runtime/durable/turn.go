@@ -102,12 +102,7 @@ func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int,
 // came before it in the turn.
 func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool, err error) {
 	if t.isUnproved() {
-		before := t.draft
-		defer func() {
-			if t.isUnproved() && t.broken == nil && (err != nil || t.draft.changes == before.changes) {
-				t.draft, done, err = before, false, errUnproved
-			}
-		}()
+		defer t.needWrite(t.draft, &done, &err)
 	}
 	if done, err := t.fromOtherLane(d); done || err != nil {
 		return done, err

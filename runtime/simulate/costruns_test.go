@@ -18,6 +18,8 @@ type costRun struct {
 	historyMax int
 	// events is the number of events at full scale, and atLeast is the minimum at any scale.
 	events, atLeast int
+	// caches makes the consumer, one process, keep copies of the items that it has stored.
+	caches bool
 	// play plays n events. Usage before meter.reset does not count.
 	play func(w *world, n int)
 }
@@ -44,16 +46,17 @@ const effectTextBytes = 150
 const payloadBytes = 100_000
 
 var costRuns = []costRun{
-	{"1 KB, one event at a time", 3, 1000, 50, func(w *world, n int) { w.playAlone(n, textBytes, "add") }},
-	{"the same, 20 transitions kept", 0, 1000, 50, func(w *world, n int) { w.playAlone(n, textBytes, "add") }},
-	{"1 KB, ten events folded", 3, 1000, 50, func(w *world, n int) { w.playFolded(n, textBytes) }},
-	{"1 KB, half of them send the other half", 3, 1000, 50, (*world).playSends},
-	{"1 KB, half of them arm a timer of a minute", 3, 200, 20, func(w *world, n int) { w.playTimers(n, 60) }},
-	{"1 KB, half of them arm a timer of a day", 3, 200, 20, func(w *world, n int) { w.playTimers(n, 24*60*60) }},
-	{"100 KB events; the context keeps their digest", 0, 200, 20, func(w *world, n int) { w.playLarge(n, "add", 0) }},
-	{"100 KB events; the context keeps the latest", 0, 200, 20, func(w *world, n int) { w.playLarge(n, "keep", payloadBytes) }},
-	{"10,000 events to one instance, sent in tens", 0, 10_000, 100, func(w *world, n int) { w.playFolded(n, 0) }},
-	{"10,000 instances, a start and 2 events each, sent in tens", 0, 30_000, 60, (*world).playMany},
+	{"1 KB, one event at a time", 3, 1000, 50, false, func(w *world, n int) { w.playAlone(n, textBytes, "add") }},
+	{"the same, applied by one process", 3, 1000, 50, true, func(w *world, n int) { w.playAlone(n, textBytes, "add") }},
+	{"the first, 20 transitions kept", 0, 1000, 50, false, func(w *world, n int) { w.playAlone(n, textBytes, "add") }},
+	{"1 KB, ten events folded", 3, 1000, 50, false, func(w *world, n int) { w.playFolded(n, textBytes) }},
+	{"1 KB, half of them send the other half", 3, 1000, 50, false, (*world).playSends},
+	{"1 KB, half of them arm a timer of a minute", 3, 200, 20, false, func(w *world, n int) { w.playTimers(n, 60) }},
+	{"1 KB, half of them arm a timer of a day", 3, 200, 20, false, func(w *world, n int) { w.playTimers(n, 24*60*60) }},
+	{"100 KB events; the context keeps their digest", 0, 200, 20, false, func(w *world, n int) { w.playLarge(n, "add", 0) }},
+	{"100 KB events; the context keeps the latest", 0, 200, 20, false, func(w *world, n int) { w.playLarge(n, "keep", payloadBytes) }},
+	{"10,000 events to one instance, sent in tens", 0, 10_000, 100, false, func(w *world, n int) { w.playFolded(n, 0) }},
+	{"10,000 instances, a start and 2 events each, sent in tens", 0, 30_000, 60, false, (*world).playMany},
 }
 
 // TestRunsEndInTheStateOfTheirEvents plays the runs to their end, and reports their cost.
@@ -66,7 +69,7 @@ func TestRunsEndInTheStateOfTheirEvents(t *testing.T) {
 				t.Parallel()
 				m := &meter{}
 				n := run.scaled()
-				inWorld(t, options{meter: m, historyMax: run.historyMax, more: []durable.Machine{tallying()}}, func(w *world) {
+				inWorld(t, options{meter: m, historyMax: run.historyMax, caches: run.caches, more: []durable.Machine{tallying()}}, func(w *world) {
 					run.play(w, n)
 					used[i] = m.usage()
 					w.wantQueuesEmpty()
@@ -94,15 +97,17 @@ func wantCallsPerEvent(t *testing.T, used []usage) {
 	const dollarsMax = 2.60
 	for i, want := range map[int]usage{
 		0: {gets: 10, puts: 10, read: 10, write: 10, fifo: 30, invocations: 10},
+		// The process has a copy of the item.
+		1: {puts: 10, write: 10, fifo: 30, invocations: 10},
 		// Ten events are applied in one turn.
-		2: {gets: 1, puts: 1, read: 1, write: 1, fifo: 3, invocations: 1},
+		3: {gets: 1, puts: 1, read: 1, write: 1, fifo: 3, invocations: 1},
 		// The next event clears the outbox. The receiver's item contains the IDs of 50 sends, so writing it takes three
 		// units.
-		3: {gets: 10, puts: 10, read: 10, write: 20, fifo: 30, invocations: 10},
-		6: {gets: 10, puts: 10, read: 10, write: 20, fifo: 50, invocations: 10},
-		8: {gets: 1, puts: 1, read: 1, write: 2, fifo: 3, invocations: 1},
+		4: {gets: 10, puts: 10, read: 10, write: 20, fifo: 30, invocations: 10},
+		7: {gets: 10, puts: 10, read: 10, write: 20, fifo: 50, invocations: 10},
+		9: {gets: 1, puts: 1, read: 1, write: 2, fifo: 3, invocations: 1},
 		// Ten instances share a batch of the queue, but each needs its own read and write.
-		9: {gets: 10, puts: 10, read: 10, write: 10, fifo: 3, invocations: 1},
+		10: {gets: 10, puts: 10, read: 10, write: 10, fifo: 3, invocations: 1},
 	} {
 		got, events := used[i], used[i].events
 		got.events = 0

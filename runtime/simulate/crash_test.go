@@ -199,3 +199,11 @@ func checkServices(w *world, fault string) {
 		w.t.Errorf("%s: want nothing parked, got %s messages", fault, parked)
 	}
 }
+
+// owing returns the number of effects that a record owes. An outbox that its OutboxEvent performs does not count.
+func owing(record instances.Record) int {
+	if !record.Owes() {
+		return 0
+	}
+	return len(record.Outbox)
+}

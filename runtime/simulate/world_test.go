@@ -32,6 +32,7 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/internal/readcache"
 	"github.com/settle-run/settle/runtime/lanes"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sfncallback"
@@ -97,6 +98,8 @@ type options struct {
 	laneRules string
 	// acknowledgesLate makes the consumer acknowledge everything at the end of the batch.
 	acknowledgesLate bool
+	// caches gives each process of the consumer a cache.
+	caches bool
 	// log receives the consumer's log; nil discards it.
 	log slog.Handler
 	// visibility is the visibility timeout of the queues in seconds; empty means visibilityTimeout.
@@ -264,6 +267,9 @@ func (w *world) consumer(o options) awslocal.Invoker {
 			Tokens:     sfncallback.New(states),
 			Executions: workflows,
 		}
+		if o.caches {
+			ports.Cache = readcache.New(time.Now, readcache.HitsMin)
+		}
 		if !o.acknowledgesLate {
 			ports.Acknowledger = sqsqueue.NewAcknowledger(queues, w.queueURL)
 		}
@@ -386,12 +392,4 @@ func mustJSON(t *testing.T, value any) []byte {
 		t.Fatal(err)
 	}
 	return text
-}
-
-// owing returns the number of effects that a record owes. An outbox that its OutboxEvent performs does not count.
-func owing(record instances.Record) int {
-	if !record.Owes() {
-		return 0
-	}
-	return len(record.Outbox)
 }
