@@ -216,8 +216,8 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// clean terminates the instances. After an interrupted measurement, it first waits until they have applied the queued
-// events: otherwise these events would start instances later.
+// clean terminates the instances. If the measurement was interrupted, clean first waits until they have applied the queued
+// events. Otherwise these events would start instances later.
 func (m *measurement) clean(ctx context.Context, interrupted bool) error {
 	cleaning, stop := graceful(ctx)
 	defer stop()
@@ -236,10 +236,14 @@ func (m *measurement) clean(ctx context.Context, interrupted bool) error {
 	}
 	ended := inParallel(cleaning, sent, func(ctx context.Context, t *benchTarget) error {
 		defer progress.add()
-		if err := m.end(ctx, t.id); err != nil && !errors.Is(err, instances.ErrEnded) {
+		switch err := m.end(ctx, t.id); {
+		case errors.Is(err, instances.ErrEnded):
+			return nil
+		case errors.Is(err, errNotFound):
+			return fmt.Errorf("%s has not started: its event is in the queue or parked", t.id)
+		default:
 			return err
 		}
-		return nil
 	})
 	if err = cmp.Or(err, ended); err != nil {
 		return fmt.Errorf("instances of the run are left: %w: run %s", err, m.session.hint("bench", "--clean", m.run, "--machine", m.machine))
@@ -260,7 +264,7 @@ func (m *measurement) measure(ctx context.Context, send func(context.Context) er
 	if items = m.session.read.items.Load() - items; items > 0 {
 		result.ReadUnits = float64(m.session.read.units()-before) / float64(items)
 	}
-	if left := m.clean(ctx, err != nil); left != nil {
+	if left := m.clean(ctx, err != nil && !errors.Is(err, errTimeUp)); left != nil {
 		return result, errors.Join(stopped(ctx, err), left)
 	}
 	if count := m.puts.take(); count.puts > 0 {
