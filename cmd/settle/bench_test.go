@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/cmd/settle/command"
@@ -161,15 +163,21 @@ func TestBenchCleansUpAfterCtrlC(t *testing.T) {
 	for _, c := range []struct {
 		operation string
 		nth       int
-	}{{"SendMessage", 1}, {"SendMessage", 9}, {"SendMessageBatch", 1}, {"SendMessageBatch", 4}, {"GetItem", 2}, {"PutItem", 3}, {"CreateStateMachine", 1}, {"StartExecution", 3}, {"ReceiveMessage", 2}, {"SendTaskSuccess", 2}, {"GetExecutionHistory", 2}} {
+	}{{"SendMessage", 1}, {"SendMessage", 9}, {"SendMessageBatch", 1}, {"SendMessageBatch", 4}, {"GetItem", 2}, {"PutItem", 3}, {"CreateStateMachine", 1}, {"StartExecution", 3}, {"SendTaskSuccess", 2}, {"GetExecutionHistory", 1}, {"GetExecutionHistory", 30}} {
 		withStack(t, func(u user) {
 			before := len(u.resources())
 			ctx, stop := context.WithCancel(u.t.Context())
-			calls := 0
-			counted := make(chan struct{}, 1)
-			process := u.faultily(func(operation, _ string) error {
-				counted <- struct{}{}
-				defer func() { <-counted }()
+			calls, executions := 0, map[string]bool{}
+			var mu sync.Mutex
+			process := u.faultily(func(operation, body string) error {
+				if operation == "ReceiveMessage" {
+					time.Sleep(time.Second) // The first executions wait for their callbacks.
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if operation == "GetExecutionHistory" {
+					executions[body] = true
+				}
 				if operation == c.operation {
 					if calls++; calls == c.nth {
 						stop()
@@ -179,6 +187,16 @@ func TestBenchCleansUpAfterCtrlC(t *testing.T) {
 			}, nil)
 			got := u.runUntil(ctx, process, "bench", "--local", "--events", "20", "--instances", "3", "--step-functions", benchRole)
 			found := u.resources()
+			for body := range executions {
+				var input sfn.DescribeExecutionInput
+				if err := json.Unmarshal([]byte(body), &input); err != nil {
+					u.t.Fatal(err)
+				}
+				// An execution that has ended is deleted with its workflow.
+				if run, err := sfn.NewFromConfig(u.stack.AWS()).DescribeExecution(u.t.Context(), &input); err == nil && run.Status == types.ExecutionStatusRunning {
+					u.t.Errorf("%+v: expected the execution to be stopped, got %+v", c, run)
+				}
+			}
 			time.Sleep(time.Hour)
 			if left := u.active("signup/"); got.code != command.ExitInterrupted || got.err == "" || len(left) > 0 || len(found) != before {
 				u.t.Errorf("%+v: expected exit code 130 and nothing left, got %d, %s, %v and %v", c, got.code, got.err, left, found)
