@@ -96,7 +96,7 @@ func TestBenchMeasuresFromTheScheduledTime(t *testing.T) {
 			return nil
 		}, nil)
 		got := u.runAs(process, "bench", "--local", "--events", "300", "--instances", "1", "--rate", "1000", "-o", "text")
-		contains(u.t, got.out, "p50 3000 ms, p90 5744 ms, p99 5744 ms, longest 5744 ms\nThe sender did not keep the rate: it sent 98.6 events a second.")
+		contains(u.t, got.out, "p50 3000 ms, p90 5744 ms, p99 5744 ms, longest 5744 ms; lag of the sender: p99 2744 ms\nThe sender did not keep its schedule, and sent 98.6 events a second.")
 	})
 }
 
@@ -115,7 +115,7 @@ func TestBenchPrintsThePriceBeforeItSends(t *testing.T) {
 		said := &syncBuffer{}
 		process := u.faultily(func(operation, _ string) error {
 			if strings.HasPrefix(operation, "Send") || strings.HasPrefix(operation, "Create") {
-				contains(u.t, said.String(), "sends 5 events of SIGN_UP", "starts 5 executions", "the cost is at most $0.01 at list prices")
+				contains(u.t, said.String(), "sends 5 SIGN_UP events", "starts 5 executions", "the cost is at most $0.01 at list prices")
 			}
 			return nil
 		}, nil)

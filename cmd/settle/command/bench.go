@@ -54,7 +54,7 @@ docs/benchmark.md explains the report.
 
   settle bench --local
   settle bench --rate 100 --events 5000 --instances 500
-  settle bench --machine signup --event '{"type": "SIGN_UP", "email": "ada@example.com", "name": "Ada"}' -o json
+  settle bench --machine order --event '{"type": "PLACE", "total": 12}' -o json
   settle bench --step-functions arn:aws:iam::123456789012:role/bench
   settle bench --clean bench-k3x9a2bq --machine signup`
 
@@ -301,9 +301,9 @@ func graceful(ctx context.Context) (graced context.Context, stop func()) {
 // plan returns the text that the command prints before it starts.
 func (b *bench) plan() string {
 	c := b.flags
-	text := fmt.Sprintf("Run %s sends %s of %s to new instances of %s, at %d a second. It then sends as many at once to one instance, and to %s. "+
+	text := fmt.Sprintf("Run %s sends %d %s events to new instances of %s, at %d a second. It then sends as many at once to one instance, and to %s. "+
 		"Their services run. At the end, the command terminates all these instances. Sending takes %s and two bursts.",
-		b.run, counted(c.Events, "event", "events"), b.event.Type, b.machine, c.Rate, counted(c.Instances, "instance", "instances"), console.Span(c.paced()))
+		b.run, c.Events, b.event.Type, b.machine, c.Rate, counted(c.Instances, "instance", "instances"), console.Span(c.paced()))
 	if c.StepFunctions != "" {
 		text += fmt.Sprintf(" The command also creates a Standard and an Express workflow and a queue, starts %s of each workflow, and deletes all three.", counted(b.executions(), "execution", "executions"))
 	}

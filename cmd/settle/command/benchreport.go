@@ -149,10 +149,10 @@ const lagWarned = 100 * time.Millisecond
 // write prints the report as text.
 func (r benchReport) write(s *session) error {
 	l, lag := r.Paced.EnqueueToCommit, r.Paced.SenderLag
-	text := fmt.Sprintf("Run %s of %s, %s, %s\n\nEnqueue to commit, %d events a second, an instance each:\np50 %d ms, p90 %d ms, p99 %d ms, longest %d ms\n",
-		r.Run, r.Machine, r.Region, r.At.Format("2006-01-02 15:04:05 MST"), r.Parameters.EventsPerSecond, l.P50, l.P90, l.P99, l.Max)
+	text := fmt.Sprintf("Run %s of %s, %s, %s\n\nEnqueue to commit, %d events a second, an instance each:\np50 %d ms, p90 %d ms, p99 %d ms, longest %d ms; lag of the sender: p99 %d ms\n",
+		r.Run, r.Machine, r.Region, r.At.Format("2006-01-02 15:04:05 MST"), r.Parameters.EventsPerSecond, l.P50, l.P90, l.P99, l.Max, lag.P99)
 	if time.Duration(lag.P99)*time.Millisecond >= lagWarned {
-		text += fmt.Sprintf("The sender did not keep the rate: it sent %.1f events a second. The times include its lag, p99 %d ms: lower --rate.\n", r.Paced.SentPerSecond, lag.P99)
+		text += fmt.Sprintf("The sender did not keep its schedule, and sent %.1f events a second. The times include its lag: lower --rate.\n", r.Paced.SentPerSecond)
 	}
 	if ahead := clockAhead(r.Paced.ClockAheadMin, r.Paced.ClockAheadMax); ahead != 0 {
 		text += fmt.Sprintf("The clock of SQS is at least %d ms ahead of this machine's, and the times are too long by that: set this machine's clock.\n", ahead)

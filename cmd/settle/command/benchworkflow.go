@@ -62,14 +62,14 @@ type workflowReport struct {
 	Type types.StateMachineType `json:"type"`
 	// Unsupported is the error of an endpoint that has no workflows of this type. The other fields are then zero.
 	Unsupported string       `json:"unsupported,omitempty"`
-	Executions  int          `json:"executions"`
-	StartToEnd  load.Summary `json:"start_to_end"`
-	SenderLag   load.Summary `json:"sender_lag"`
+	Executions  int          `json:"executions,omitempty"`
+	StartToEnd  load.Summary `json:"start_to_end,omitzero"`
+	SenderLag   load.Summary `json:"sender_lag,omitzero"`
 	// Transitions counts the start of an execution and the states that it enters. It is 0 for Express workflows.
 	Transitions int `json:"transitions_per_execution,omitempty"`
 	// BilledGigabyteSeconds is what Express reports for an execution.
 	BilledGigabyteSeconds float64          `json:"billed_gigabyte_seconds_per_execution,omitempty"`
-	Computed              workflowComputed `json:"computed"`
+	Computed              workflowComputed `json:"computed,omitzero"`
 }
 
 type workflowComputed struct {
