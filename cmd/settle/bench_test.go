@@ -103,9 +103,13 @@ func TestBenchMeasuresFromTheScheduledTime(t *testing.T) {
 func TestBenchReportsClocksThatDiffer(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
-		process := command.Process{StdoutTTY: true, Now: func() time.Time { return time.Now().UTC().Add(-5 * time.Second) }}
-		got := u.runAs(process, "bench", "--local", "--events", "10", "--instances", "1")
-		contains(u.t, got.out, "p50 5000 ms", "The clock of SQS is at least 5000 ms ahead of this machine's")
+		for ahead, want := range map[time.Duration]string{
+			-5 * time.Second: "p50 5000 ms, p90 5000 ms, p99 5000 ms, longest 5000 ms; lag of the sender: p99 0 ms\nThe clock of SQS is at least 5000 ms ahead of this machine's, so the times are too long",
+			5 * time.Second:  "The clock of SQS is at least 4999 ms behind this machine's, so the times are too short",
+		} {
+			process := command.Process{StdoutTTY: true, Now: func() time.Time { return time.Now().UTC().Add(ahead) }}
+			contains(u.t, u.runAs(process, "bench", "--local", "--events", "10", "--instances", "1").out, want)
+		}
 	})
 }
 

@@ -2,7 +2,7 @@
 // command line and the tests of docs/cost.md use them. No test can check them: docs/cost.md names their sources and date.
 package prices
 
-// List prices. A million is a million of what the name says.
+// List prices. Million means a million units of the name.
 const (
 	MillionFIFORequests = 0.50 // of SQS FIFO; each 64 KB of a payload count as one request
 	MillionSQSRequests  = 0.40 // of SQS standard, the same

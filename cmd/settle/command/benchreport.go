@@ -40,8 +40,8 @@ type measured struct {
 	Ignored   int64 `json:"ignored_events"`
 	// Seconds is the time from the first event in the queue to the last commit. Both clocks are AWS's.
 	Seconds float64 `json:"seconds"`
-	// EventsPerSecond is missing if the measurement took less than a millisecond, as in virtual time.
-	EventsPerSecond float64 `json:"events_per_second,omitempty"`
+	// EventsPerSecond is 0 if the measurement took less than a millisecond, as in virtual time.
+	EventsPerSecond float64 `json:"events_per_second"`
 	// Writes counts commits and the writes that clear an outbox.
 	Writes         int64   `json:"writes"`
 	EventsPerWrite float64 `json:"events_per_write"`
@@ -86,7 +86,7 @@ func (b *bench) newReport() benchReport {
 	}
 }
 
-// measured returns the result as far as the instances show it.
+// measured returns the result without the units and the computed values.
 func (m *measurement) measured() measured {
 	result := measured{Events: m.flags.Events, Instances: len(m.targets), Writes: m.writes(), SendRequests: m.requests}
 	var first, last time.Time
@@ -149,13 +149,18 @@ const lagWarned = 100 * time.Millisecond
 // write prints the report as text.
 func (r benchReport) write(s *session) error {
 	l, lag := r.Paced.EnqueueToCommit, r.Paced.SenderLag
-	text := fmt.Sprintf("Run %s of %s, %s, %s\n\nEnqueue to commit, %d events a second, an instance each:\np50 %d ms, p90 %d ms, p99 %d ms, longest %d ms; lag of the sender: p99 %d ms\n",
-		r.Run, r.Machine, r.Region, r.At.Format("2006-01-02 15:04:05 MST"), r.Parameters.EventsPerSecond, l.P50, l.P90, l.P99, l.Max, lag.P99)
+	text := fmt.Sprintf("Run %s of %s, %s, %s\n\n", r.Run, r.Machine, r.Region, r.At.Format("2006-01-02 15:04:05 MST"))
+	text += fmt.Sprintf("Enqueue to commit, %d events a second, an instance each:\n", r.Parameters.EventsPerSecond)
+	text += fmt.Sprintf("p50 %d ms, p90 %d ms, p99 %d ms, longest %d ms; lag of the sender: p99 %d ms\n", l.P50, l.P90, l.P99, l.Max, lag.P99)
 	if time.Duration(lag.P99)*time.Millisecond >= lagWarned {
 		text += fmt.Sprintf("The sender did not keep its schedule, and sent %.1f events a second. The times include its lag: lower --rate.\n", r.Paced.SentPerSecond)
 	}
-	if ahead := clockAhead(r.Paced.ClockAheadMin, r.Paced.ClockAheadMax); ahead != 0 {
-		text += fmt.Sprintf("The clock of SQS is at least %d ms ahead of this machine's, and the times are too long by that: set this machine's clock.\n", ahead)
+	const skewed = "The clock of SQS is at least %d ms %s this machine's, so the times are too %s: set this machine's clock.\n"
+	if least := r.Paced.ClockAheadMin; least > 0 {
+		text += fmt.Sprintf(skewed, least, "ahead of", "long")
+	}
+	if most := r.Paced.ClockAheadMax; most < 0 {
+		text += fmt.Sprintf(skewed, -most, "behind", "short")
 	}
 	if err := s.printf("%s\n", s.style.Fold(text)); err != nil {
 		return err
@@ -180,18 +185,6 @@ func (r benchReport) write(s *session) error {
 	}
 	return s.printf("\n%s", s.style.Fold("The dollars are computed, and an upper bound: list prices of us-east-1, and an invocation, a receive and a delete for each turn. "+
 		"Logs, services, timers and other effects are not included.\n"))
-}
-
-// clockAhead returns the smallest possible difference of two clocks, given its bounds in milliseconds.
-func clockAhead(low, high int64) int64 {
-	switch {
-	case low > 0:
-		return low
-	case high < 0:
-		return high
-	default:
-		return 0
-	}
 }
 
 // The plan assumes these upper bounds for an event.

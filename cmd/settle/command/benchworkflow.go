@@ -25,7 +25,7 @@ const (
 	// benchExecutionsMax is how many executions of each workflow a benchmark starts. The histories of as many fit
 	// into the quota of GetExecutionHistory.
 	benchExecutionsMax = 100
-	// callbackSecondsMax ends an execution that nobody stops.
+	// callbackSecondsMax ends the executions of a killed run.
 	callbackSecondsMax = 300
 )
 
