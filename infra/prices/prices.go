@@ -1,5 +1,6 @@
 // Package prices has AWS's list prices of us-east-1 in US dollars, without free tiers, discounts and volume tiers. The
-// command line and the tests of docs/cost.md use them. No test can check them: docs/cost.md names their sources and date.
+// command line and the tests of docs/cost.md use them. No test can check them. docs/cost.md and docs/benchmark.md name their
+// sources and dates.
 package prices
 
 // List prices. Million means a million units of the name.

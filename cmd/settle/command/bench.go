@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -42,7 +43,7 @@ to many. It measures the time from enqueue to commit, the throughput, and the ev
 an upper bound of the price of a million events. The command first prints what it does and what this costs at most, and asks.
 
 An event is enqueued at its scheduled time, by the clock of this machine. Its commit is the item's updated_at, by the clock
-of the consumer: reading it once takes one read, and no poll delays it. If the clocks differ, the report says so.
+of the consumer. To read it once is enough, so no poll adds to the time. If the clocks differ, the report says so.
 
 The services of the machine run for each event. At the end, and after Ctrl-C, the command terminates the instances. Their
 items expire after the retention of the machine. If the command was killed, end them with --clean and the name of its run.
@@ -75,12 +76,11 @@ type benchCommand struct {
 // validate checks the flags.
 func (c *benchCommand) validate() error {
 	for _, flag := range []struct {
-		name            string
-		value, smallest int
-		largest         int
-	}{{"--rate", c.Rate, 1, benchRateMax}, {"--events", c.Events, 1, benchEventsMax}, {"--instances", c.Instances, 1, benchEventsMax}} {
-		if flag.value < flag.smallest || flag.value > flag.largest {
-			return fmt.Errorf("%w: %s: expected %d to %d, got %d", errUsage, flag.name, flag.smallest, flag.largest, flag.value)
+		name           string
+		value, largest int
+	}{{"--rate", c.Rate, benchRateMax}, {"--events", c.Events, benchEventsMax}, {"--instances", c.Instances, benchEventsMax}} {
+		if flag.value < 1 || flag.value > flag.largest {
+			return fmt.Errorf("%w: %s: expected 1 to %d, got %d", errUsage, flag.name, flag.largest, flag.value)
 		}
 	}
 	switch {
@@ -186,7 +186,7 @@ func (b *bench) chooseEvent(s *session) error {
 			return err
 		}
 		if found.machine == "" || found.refused != nil {
-			return fmt.Errorf("%w: expected --event: no generated event can start an instance of %s", errUsage, b.machine)
+			return fmt.Errorf("%w: expected --event: no generated event can start an instance of %s", errUsage, cmp.Or(b.machine, "any machine"))
 		}
 		b.machine, body = found.machine, found.body()
 	} else if b.machine == "" {

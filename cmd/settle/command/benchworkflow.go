@@ -212,7 +212,7 @@ func (w *workflows) runStandard(ctx context.Context, machine string) error {
 			return fmt.Errorf("reading the history of %s: %w", arn, err)
 		}
 		first, last := history.Events[0], history.Events[len(history.Events)-1]
-		switch last.Type { //nolint:exhaustive // All other events are followed by further ones.
+		switch last.Type { // All other events are followed by further ones.
 		case types.HistoryEventTypeExecutionSucceeded:
 			transitions := int64(1) // the start
 			for _, event := range history.Events {
