@@ -119,7 +119,7 @@ func TestBenchPrintsThePriceBeforeItSends(t *testing.T) {
 		said := &syncBuffer{}
 		process := u.faultily(func(operation, _ string) error {
 			if strings.HasPrefix(operation, "Send") || strings.HasPrefix(operation, "Create") {
-				contains(u.t, said.String(), "sends 5 SIGN_UP events", "starts 5 executions", "the cost is at most $0.01 at list prices")
+				contains(u.t, said.String(), "sends 5 SIGN_UP events", "and to 5 instances", "starts 5 executions", "the cost is at most $0.01 at list prices")
 			}
 			return nil
 		}, nil)

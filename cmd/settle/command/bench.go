@@ -146,6 +146,7 @@ func (c *benchCommand) prepare(ctx context.Context, s *session) (*bench, error) 
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
+	c.Instances = min(c.Instances, c.Events) // The others would get no event.
 	b := &bench{flags: c, run: benchPrefix + strings.ToLower(rand.Text()[:8]), machine: c.Machine}
 	var err error
 	switch {

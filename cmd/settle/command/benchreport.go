@@ -201,7 +201,7 @@ func (b *bench) priceMax() float64 {
 	event := prices.MillionFIFORequests + turn + plannedWrites*plannedWriteUnits*prices.MillionWriteUnits
 	// The end of an instance takes a read and a write of the command, and a turn that clears the outbox.
 	instance := prices.MillionFIFORequests + turn + 2*plannedWriteUnits*prices.MillionWriteUnits + (1+plannedPolls)*prices.MillionReadUnits
-	sum := 3*event*float64(c.Events) + instance*float64(c.Events+1+min(c.Instances, c.Events))
+	sum := 3*event*float64(c.Events) + instance*float64(c.Events+1+c.Instances)
 	if c.StepFunctions != "" {
 		sum += b.workflowsPriceMax()
 	}

@@ -278,7 +278,7 @@ func (m *measurement) measure(ctx context.Context, send func(context.Context) er
 func (b *bench) measureAll(ctx context.Context) (benchReport, error) {
 	c := b.flags
 	report := b.newReport()
-	paced, one, many := b.newMeasurement("paced", c.Events), b.newMeasurement("one", 1), b.newMeasurement("many", min(c.Instances, c.Events))
+	paced, one, many := b.newMeasurement("paced", c.Events), b.newMeasurement("one", 1), b.newMeasurement("many", c.Instances)
 	var err error
 	if report.Paced.measured, err = paced.measure(ctx, paced.sendPaced); err != nil {
 		return report, err
