@@ -246,6 +246,7 @@ var commandLines = map[string][]string{
 	"keep": {"keep work/2"}, "keep --dry-run": {"keep work/2 --dry-run"},
 	"unkeep": {"unkeep work/2"}, "unkeep --dry-run": {"unkeep work/2 --dry-run"},
 	"forget": {"forget person/2 --yes"}, "forget --dry-run": {"forget person/2 --dry-run"},
+	"bench": {"bench --machine person --event {\"type\":\"RUN\"} --events 5"}, "bench --clean": {"bench --machine person --event {\"type\":\"RUN\"} --events 5", "send person/bench-1-one-0 RUN", "bench --clean bench-1 --machine person", "noindex bench --clean bench-1 --machine person"},
 	"dlq": {"dlq list", "dlq show MESSAGE", "dlq redrive MESSAGE", "dlq drop --all --yes"},
 
 	"bulk send": {"bulk send --machine person KNOW what=eve"}, "bulk resume": {"bulk resume --machine work"}, "bulk rearm": {"bulk rearm --machine work"},

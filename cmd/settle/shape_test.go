@@ -133,6 +133,7 @@ func TestCLIDocumentsTheJSONOfEachCommand(t *testing.T) {
 	withStack(t, s.checkSignUps)
 	w := &work{toil: time.Second}
 	withWork(t, w, func(u user) { s.checkWork(u, w) })
+	withStack(t, func(u user) { s.check(u, "bench", "bench --local --events 5") })
 	withClock(t, settle(), func(u user) { s.check(u, "clock", "clock advance 72h") })
 	got := user{t: t}.runWith(`{"type": "SIGN_UP", "email": "ada@example.com", "name": "Ada"}`, "simulate", "signup")
 	s.checkText(t, "simulate", strings.SplitN(got.out, "\n", 2)[1])

@@ -107,7 +107,7 @@ func TestTextFitsATerminalOf80Columns(t *testing.T) {
 		"dlq redrive --local --all", "dlq drop --local --all --yes", "--help", "dev --help", "dlq --help", "send --help", "watch --help", "completion bash",
 		"send --local signup/43 SIGN_UP email=bob@example.com name=Bob --wait settled --timeout 1h", "move --local signup/43 unverified.registering --set email=eve@example.com --reason misspelt",
 		"keep --local signup/43 --reason evidence", "bulk keep --older-than 1ms --dry-run" + bulk, "bulk unkeep --context name=Bob" + bulk, "unkeep --local signup/43",
-		"stop --local signup/43 --dry-run", "terminate --local signup/43 --dry-run", "stop --local signup/43", "forget --local signup/43", "clock", "clock advance 1m", "bulk --help", "bulk stop --help",
+		"stop --local signup/43 --dry-run", "terminate --local signup/43 --dry-run", "stop --local signup/43", "forget --local signup/43", "clock", "clock advance 1m", "bulk --help", "bulk stop --help", "bench --help",
 	} {
 		var steps []typing
 		if strings.HasPrefix(line, "forget ") || strings.HasPrefix(line, "bulk unkeep ") {
@@ -136,6 +136,10 @@ func TestTextFitsATerminalOf80Columns(t *testing.T) {
 	long, columns := widest(seen)
 	if columns > 80 || code != command.ExitDone || !strings.Contains(seen, "^C\nUsed ") || !strings.HasSuffix(seen, "s.\n") {
 		t.Errorf("watch: expected at most 80 columns, a line of its own after ^C, and exit code 0, got %q in\n%q, and %d", long, seen, code)
+	}
+	seen, code = on("bench --local --events 5 --rate 100 --step-functions " + benchRole)
+	if long, columns := widest(seen); columns > 80 || code != command.ExitDone {
+		t.Errorf("bench: expected at most 80 columns and exit code 0, got %q in\n%s, and %d", long, seen, code)
 	}
 }
 

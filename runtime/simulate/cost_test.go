@@ -15,26 +15,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/settle-run/settle/infra/prices"
 )
 
 var (
 	writeCost     = flag.Bool("cost", false, "write the tables of docs/cost.md and docs/floods.md")
 	costScaleFlag = flag.Int("cost.scale", 0, "divide the numbers of events of the cost runs by this (default 10, with -short 100)")
-)
-
-// The list prices of docs/cost.md, in dollars.
-const (
-	gigabyteSecondX86   = 0.0000166667
-	gigabyteSecondARM   = 0.0000133334
-	millionTransitions  = 25.00
-	millionInvocations  = 0.20
-	millionFIFORequests = 0.50
-	millionSQSRequests  = 0.40
-	millionWriteUnits   = 0.625
-	millionReadUnits    = 0.125
-	millionSchedules    = 1.00
-	millionHTTPRequests = 1.00
-	gigabyteLogs        = 0.50
 )
 
 // The scenario of the estimate in docs/cost.md, and its assumptions.
@@ -203,17 +190,17 @@ func bill(c callCost) []line {
 	writes := instanceWrites*(c.instanceUnits+1) + aliasWrites*c.aliasUnits + claims*2*(c.instanceUnits+1+c.aliasUnits)
 	const million = 1e6
 	return []line{
-		perCall(fmt.Sprintf("Step Functions, Standard: the start, and %d state", c.states), float64(1+c.states), millionTransitions, "million transitions", million),
-		perCall("Lambda, x86: the estimate's 2 s at 1 GB", runSeconds*gigabytes, gigabyteSecondX86, "GB-second", 1),
-		perCall("Lambda: invocations", float64(c.invocations["consumer"]+c.invocations["gateway"]), millionInvocations, "million", million),
-		perCall(fmt.Sprintf("SQS FIFO: %d sends, %d receives and %d deletes by Lambda's pollers", sent, received, received), float64(sent+2*received), millionFIFORequests, "million requests", million),
+		perCall(fmt.Sprintf("Step Functions, Standard: the start, and %d state", c.states), float64(1+c.states), prices.MillionTransitions, "million transitions", million),
+		perCall("Lambda, x86: the estimate's 2 s at 1 GB", runSeconds*gigabytes, prices.GigabyteSecondX86, "GB-second", 1),
+		perCall("Lambda: invocations", float64(c.invocations["consumer"]+c.invocations["gateway"]), prices.MillionInvocations, "million", million),
+		perCall(fmt.Sprintf("SQS FIFO: %d sends, %d receives and %d deletes by Lambda's pollers", sent, received, received), float64(sent+2*received), prices.MillionFIFORequests, "million requests", million),
 		perCall(fmt.Sprintf("DynamoDB, on demand: %d writes of the instance (%d KB each), %d of the alias (%d KB), %d transaction of both", instanceWrites, c.instanceUnits+1, aliasWrites, c.aliasUnits, claims),
-			float64(writes), millionWriteUnits, "million write units", million),
-		perCall(fmt.Sprintf("DynamoDB, on demand: %d consistent reads (up to 4 KB)", c.calls["dynamodb.GetItem"]), float64(c.calls["dynamodb.GetItem"]), millionReadUnits, "million read units", million),
-		perCall("EventBridge Scheduler: firings, as the timer is cancelled", 0, millionSchedules, "million firings", million),
-		perCall("API Gateway, HTTP API: the callback", float64(c.invocations["gateway"]), millionHTTPRequests, "million requests", million),
-		{"SQS FIFO: Lambda's idle pollers", 0, idlePolls, millionFIFORequests / million, "million requests", million},
-		{"SQS standard, the delay queue: the same", 0, idlePolls, millionSQSRequests / million, "million requests", million},
+			float64(writes), prices.MillionWriteUnits, "million write units", million),
+		perCall(fmt.Sprintf("DynamoDB, on demand: %d consistent reads (up to 4 KB)", c.calls["dynamodb.GetItem"]), float64(c.calls["dynamodb.GetItem"]), prices.MillionReadUnits, "million read units", million),
+		perCall("EventBridge Scheduler: firings, as the timer is cancelled", 0, prices.MillionSchedules, "million firings", million),
+		perCall("API Gateway, HTTP API: the callback", float64(c.invocations["gateway"]), prices.MillionHTTPRequests, "million requests", million),
+		{"SQS FIFO: Lambda's idle pollers", 0, idlePolls, prices.MillionFIFORequests / million, "million requests", million},
+		{"SQS standard, the delay queue: the same", 0, idlePolls, prices.MillionSQSRequests / million, "million requests", million},
 	}
 }
 
@@ -236,7 +223,7 @@ func billTable(c callCost) string {
 // comparisonTable compares the costs of several ways to wait, by the same rules. A run of a function takes half of the
 // estimate's two seconds. Each state of a workflow costs a transition, and so does the workflow's start.
 func comparisonTable(c callCost) string {
-	const x86, transition = gigabyteSecondX86 * gigabytes, millionTransitions / 1e6
+	const x86, transition = prices.GigabyteSecondX86 * gigabytes, prices.MillionTransitions / 1e6
 	var b strings.Builder
 	b.WriteString("| how it waits | function seconds per call | transitions per call | functions | transitions | other | a month |\n|---|---|---|---|---|---|---|\n")
 	row := func(how string, seconds, gigabyteSecond float64, transitions int, rest float64) {
@@ -263,7 +250,7 @@ func comparisonTable(c callCost) string {
 	row("the estimate's callback", runSeconds, x86, 2, 0)
 	row("this runtime, by the same rules", runSeconds, x86, 1+c.states, 0)
 	row("this runtime, all of the bill above", runSeconds, x86, 1+c.states, rest)
-	row("the same, functions of 256 MB on arm64", runSeconds, gigabyteSecondARM/4, 1+c.states, rest)
+	row("the same, functions of 256 MB on arm64", runSeconds, prices.GigabyteSecondARM/4, 1+c.states, rest)
 	return b.String()
 }
 

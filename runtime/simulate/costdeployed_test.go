@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/settle-run/settle/infra/prices"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
@@ -80,7 +81,7 @@ func deployedTable(used []usage) string {
 		"|---|---|---|---|---|---|---|---|---|\n")
 	for i, u := range used {
 		run, events, bill := deployedRuns[i], float64(u.events), u.dollars()
-		logs := float64(run.logBytes()) * 1e6 / 1e9 * gigabyteLogs
+		logs := float64(run.logBytes()) * 1e6 / 1e9 * prices.GigabyteLogs
 		fmt.Fprintf(&b, "| %s | %g | %g | %d | $%.2f | $%.2f | $%.2f | $%.2f | **$%.2f** |\n", run.name,
 			(u.write-u.index)/events, u.index/events, run.logBytes(), bill.sqs, bill.dynamodb, bill.lambda, logs, bill.total()+logs)
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/settle-run/settle/infra/prices"
 )
 
 // The gateway logs these bytes for a request that it refuses. A test of runtime/host measures the first two, and
@@ -20,7 +22,7 @@ const (
 const (
 	// An HTTP API counts each 512 KB of a body as a request (Amazon API Gateway pricing).
 	countedKilobytes = 512
-	// largeSeconds is the assumed duration of an invocation with the largest body, at invocationGigabytes.
+	// largeSeconds is the assumed duration of an invocation with the largest body, at prices.InvocationGigabytes.
 	largeSeconds = 0.5
 )
 
@@ -39,20 +41,20 @@ type unsignedRequest struct {
 }
 
 var unsignedRequests = []unsignedRequest{
-	{"up to 512 KB", countedKilobytes, invocationSeconds, true},
+	{"up to 512 KB", countedKilobytes, prices.InvocationSeconds, true},
 	{"6 MB, the most that Lambda accepts", 6 * 1024, largeSeconds, true},
 	{"10 MB, the most that API Gateway accepts", 10 * 1024, 0, false},
 }
 
 // millions returns the dollars for a million requests of this kind: API Gateway, Lambda and logs.
 func (r unsignedRequest) millions(accessLogBytes int) (api, lambda, logs float64) {
-	api = millionHTTPRequests * float64((r.kilobytes+countedKilobytes-1)/countedKilobytes)
+	api = prices.MillionHTTPRequests * float64((r.kilobytes+countedKilobytes-1)/countedKilobytes)
 	bytes := accessLogBytes
 	if r.invokes {
-		lambda = millionInvocations + 1e6*r.seconds*invocationGigabytes*gigabyteSecondARM
+		lambda = prices.MillionInvocations + 1e6*r.seconds*prices.InvocationGigabytes*prices.GigabyteSecondARM
 		bytes += refusedLineBytes + refusedMetricsBytes + lambdaLinesBytes
 	}
-	return api, lambda, float64(bytes) * 1e6 / 1e9 * gigabyteLogs
+	return api, lambda, float64(bytes) * 1e6 / 1e9 * prices.GigabyteLogs
 }
 
 // templateValue returns the group of a pattern in infra/template.yaml.
@@ -76,8 +78,8 @@ func TestAFloodCostsWhatTheDocumentSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if memory := templateValue(t, `(?s)  Gateway:\n    Type: AWS::Lambda::Function\n.*?MemorySize: (\d+)`); memory != fmt.Sprint(1024*invocationGigabytes) {
-		t.Errorf("expected the gateway to have %g MB, got %s", 1024*invocationGigabytes, memory)
+	if memory := templateValue(t, `(?s)  Gateway:\n    Type: AWS::Lambda::Function\n.*?MemorySize: (\d+)`); memory != fmt.Sprint(1024*prices.InvocationGigabytes) {
+		t.Errorf("expected the gateway to have %g MB, got %s", 1024*prices.InvocationGigabytes, memory)
 	}
 	access := regexp.MustCompile(`\$context\.(\w+(?:\.\w+)?)`).ReplaceAllStringFunc(templateValue(t, `Format: '(.*)'`), func(name string) string {
 		value, ok := accessLogSample[strings.TrimPrefix(name, "$context.")]

@@ -3,12 +3,8 @@ package simulate_test
 import (
 	"fmt"
 	"strings"
-)
 
-// Assumptions of docs/cost.md about an invocation, which no test here can measure.
-const (
-	invocationSeconds   = 0.020
-	invocationGigabytes = 0.25
+	"github.com/settle-run/settle/infra/prices"
 )
 
 // eventBill is the price of a million events in dollars, by service.
@@ -20,10 +16,10 @@ func (b eventBill) total() float64 { return b.sqs + b.dynamodb + b.lambda + b.sc
 func (u usage) dollars() eventBill {
 	events := float64(u.events)
 	return eventBill{
-		sqs:       (float64(u.fifo)*millionFIFORequests + float64(u.standard)*millionSQSRequests) / events,
-		dynamodb:  (u.read*millionReadUnits + u.write*millionWriteUnits) / events,
-		lambda:    float64(u.invocations) * (millionInvocations + 1e6*invocationSeconds*invocationGigabytes*gigabyteSecondARM) / events,
-		scheduler: float64(u.firings) * millionSchedules / events,
+		sqs:       (float64(u.fifo)*prices.MillionFIFORequests + float64(u.standard)*prices.MillionSQSRequests) / events,
+		dynamodb:  (u.read*prices.MillionReadUnits + u.write*prices.MillionWriteUnits) / events,
+		lambda:    float64(u.invocations) * prices.MillionConsumerInvocations / events,
+		scheduler: float64(u.firings) * prices.MillionSchedules / events,
 	}
 }
 

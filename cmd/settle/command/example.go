@@ -31,17 +31,24 @@ type trial struct {
 }
 
 // trial returns the event to suggest: Config.Dev.Example, or else an event that starts an instance with a generated
-// payload. Events that the initial state handles come first.
-func (s *session) trial() (trial, error) {
-	if own := s.config.Dev.Example; own.Machine != "" {
+// payload.
+func (s *session) trial() (trial, error) { return s.trialOf("") }
+
+// trialOf works like trial, but for one machine if the ID is not empty. Events that the initial state handles come first.
+func (s *session) trialOf(only string) (trial, error) {
+	if own := s.config.Dev.Example; own.Machine != "" && (only == "" || only == own.Machine) {
 		return own.trial(), nil
 	}
 	known, err := s.machines()
 	if err != nil {
 		return trial{}, err
 	}
+	ids := known.IDs()
+	if only != "" {
+		ids = []string{only}
+	}
 	var moving, others []trial
-	for _, id := range known.IDs() {
+	for _, id := range ids {
 		machine, err := known.Lookup(id)
 		if err != nil {
 			return trial{}, err

@@ -384,6 +384,7 @@ this machine is not read: the same input gives the same output.
 
 A line that is not an event ends the simulation with exit code 4 and the line number. An event that the machine does not
 name gets "handled": false, as in XState. A line may have up to 1016 KiB.`,
+	"bench": benchHelp,
 	"completion": `Completes commands, flags, values of flags, machines, their states and their event types. Instances are not completed,
 because that would read the table at each key press.
 

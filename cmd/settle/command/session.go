@@ -73,6 +73,7 @@ type commandLine struct {
 	Backup  backupCommand  `cmd:"" help:"Write all items of the table as JSON lines, for import."`
 	Import  importCommand  `cmd:"" help:"Write the items of a backup into a table."`
 
+	Bench      benchCommand      `cmd:"" help:"Measure the latency, throughput and cost of events on a stack."`
 	Simulate   simulateCommand   `cmd:"" help:"Simulate the chart of a machine or of an XState file on events from standard input, in virtual time."`
 	Completion completionCommand `cmd:"" help:"Print the completion script for bash, zsh or fish."`
 	Version    versionCommand    `cmd:"" help:"Print the version."`

@@ -12,7 +12,13 @@ type versionCommand struct{}
 
 // Run prints the module's version and, if it was built from a checkout, the commit.
 func (versionCommand) Run(s *session) error {
-	version, commit := "(devel)", ""
+	version, commit := buildVersion()
+	return s.printf("%s %s%s, %s %s/%s\n", s.name(), version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// buildVersion returns the module's version, and ", commit " with the commit if it was built from a checkout.
+func buildVersion() (version, commit string) {
+	version = "(devel)"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if info.Main.Version != "" {
 			version = info.Main.Version
@@ -28,5 +34,5 @@ func (versionCommand) Run(s *session) error {
 			}
 		}
 	}
-	return s.printf("%s %s%s, %s %s/%s\n", s.name(), version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return version, commit
 }
