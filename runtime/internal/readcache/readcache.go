@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// RecordsMax limits the number of copies, and SnapshotBytesMax the size of a copy's snapshot.
-	RecordsMax       = 64
+	// RecordsMax limits the number of copies.
+	RecordsMax = 64
+	// SnapshotBytesMax limits the size of a copy's snapshot. Larger instances are not copied.
 	SnapshotBytesMax = 32 << 10
 	// AgeMax is the longest time that a copy is used. Within it, no item can expire and be created again.
 	AgeMax = time.Minute
