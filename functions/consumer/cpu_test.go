@@ -93,6 +93,7 @@ func TestConsumerMakesTheCallsOfTheFloor(t *testing.T) {
 			}
 			ratios = append(ratios, float64(last(cpu["consumer"]))/float64(last(cpu["floor"])))
 		}
+		t.Logf("batches of %d: consumer %v, floor %v", batch, slices.Sorted(slices.Values(cpu["consumer"])), slices.Sorted(slices.Values(cpu["floor"])))
 		slices.Sort(ratios)
 		table += fmt.Sprintf("| %d | %d µs | %d µs | **%.2f** | %.2f to %.2f |\n", batch, median(cpu["consumer"]).Microseconds(), median(cpu["floor"]).Microseconds(),
 			median(ratios), ratios[0], last(ratios))

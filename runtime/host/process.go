@@ -16,7 +16,6 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go/logging"
@@ -40,6 +39,7 @@ type Process struct {
 	Logger *slog.Logger
 	// Telemetry may be nil.
 	Telemetry *telemetry.Telemetry
+	attempts  aws.HTTPClient // of RuntimeAWS; nil before its first call
 }
 
 // Function describes a function for Main.
@@ -165,25 +165,6 @@ func (r *Env) awsConfig(load LoadAWS) aws.Config {
 		r.Wrong("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", "the credentials of the function's role, which Lambda sets", "nothing: set them")
 	}
 	return loaded
-}
-
-// AttemptTimeout limits each attempt of a call that the runtime makes. The runtime never polls a queue, so all its
-// calls normally take less time. The SDK's client has no timeout: a call on a dead connection would hold its batch
-// until the function's timeout. Three attempts, the SDK's default, fit into the timeout of every function.
-const AttemptTimeout = 5 * time.Second
-
-// RuntimeAWS returns the configuration of the runtime's clients: AWS with AttemptTimeout for each attempt (AWS SDK for
-// Go v2 Developer Guide, "Configuring the HTTP client"). An HTTP client that is not the SDK's is left unchanged.
-func (p *Process) RuntimeAWS() aws.Config {
-	config := p.AWS.Copy()
-	client, ok := config.HTTPClient.(*awshttp.BuildableClient)
-	if config.HTTPClient == nil {
-		client, ok = awshttp.NewBuildableClient(), true
-	}
-	if ok {
-		config.HTTPClient = client.WithTimeout(AttemptTimeout)
-	}
-	return config
 }
 
 // Queue returns the FIFO queue, with its lanes.
