@@ -212,8 +212,9 @@ func checkSequence(attribute string, numbers map[string]string) error {
 
 // reader reads typed attributes and keeps the first error. A missing attribute reads as the zero value.
 type reader struct {
-	item map[string]types.AttributeValue
-	err  error
+	item   map[string]types.AttributeValue
+	err    error
+	buffer []byte // reused by json
 }
 
 func (r *reader) fail(attribute string, err error) {
@@ -267,8 +268,9 @@ func (r *reader) json(attribute string, into any) {
 	if !ok {
 		return
 	}
-	data, err := appendJSON(nil, value)
+	data, err := appendJSON(r.buffer[:0], value)
 	if err == nil {
+		r.buffer = data
 		err = readjson.Unmarshal(data, into) // its errors quote no values, which may be secrets or tokens
 	}
 	if err != nil {
