@@ -62,19 +62,30 @@ type sample struct {
 	calls *recorder
 }
 
+// program is a program whose CPU time is measured.
+type program struct {
+	name, path string
+	env        []string
+}
+
 // TestConsumerMakesTheCallsOfTheFloor measures the CPU time of the consumer beside testdata/floor, a program that makes
-// the same AWS calls with the bare SDK. It runs the two in turns, as processes of their own, and prints the CPU time.
-// It fails if the calls differ.
+// the same AWS calls with the bare SDK. It runs the floor with Go's defaults, and with the settings of the runtime that
+// package host derives from the memory of the function. The programs run in turns, as processes of their own. The test
+// prints the CPU times, and fails if the calls differ.
 //
 //nolint:paralleltest // It measures.
 func TestConsumerMakesTheCallsOfTheFloor(t *testing.T) {
-	floor := filepath.Join(t.TempDir(), "floor")
+	floor, recording := filepath.Join(t.TempDir(), "floor"), filepath.Join(t.TempDir(), "calls.json")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", floor, "./testdata/floor").CombinedOutput(); err != nil {
 		t.Fatalf("building the floor: %v\n%s", err, out)
 	}
-	programs := map[string]string{"consumer": buildConsumer(t), "floor": floor}
-	recording := filepath.Join(t.TempDir(), "calls.json")
-	recorded := measure(t, programs["consumer"], "", 1).calls
+	calls := "FLOOR_CALLS=" + recording
+	programs := [...]program{
+		{"consumer", buildConsumer(t), nil},
+		{"floor", floor, []string{calls}},
+		{"floor with the consumer's settings", floor, []string{calls, "GOGC=400", "GOMEMLIMIT=192MiB", "GOMAXPROCS=1"}},
+	}
+	recorded := measure(t, programs[0], 1).calls
 	text, err := json.Marshal(recorded.byMessage)
 	if err != nil {
 		t.Fatal(err)
@@ -82,21 +93,23 @@ func TestConsumerMakesTheCallsOfTheFloor(t *testing.T) {
 	if err := os.WriteFile(recording, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	table := fmt.Sprintf("| events in a batch | consumer | floor | ratio | ratios of %d runs |\n|---|---|---|---|---|\n", *cpuRuns)
+	table := "| events in a batch | consumer | floor | ratio | floor with the consumer's settings | ratio |\n|---|---|---|---|---|---|\n"
 	for _, batch := range []int{1, 10} {
-		cpu, ratios := map[string][]time.Duration{}, []float64(nil)
+		var cpu [len(programs)][]time.Duration
+		var ratios [len(programs)][]float64
 		for range *cpuRuns {
-			for _, program := range []string{"consumer", "floor"} {
-				got := measure(t, programs[program], recording, batch)
-				got.calls.want(t, program, recorded.totals)
-				cpu[program] = append(cpu[program], got.cpu)
+			for i, program := range programs {
+				got := measure(t, program, batch)
+				got.calls.want(t, program.name, recorded.totals)
+				cpu[i] = append(cpu[i], got.cpu)
+				ratios[i] = append(ratios[i], float64(cpu[0][len(cpu[0])-1])/float64(got.cpu))
 			}
-			ratios = append(ratios, float64(last(cpu["consumer"]))/float64(last(cpu["floor"])))
 		}
-		t.Logf("batches of %d: consumer %v, floor %v", batch, slices.Sorted(slices.Values(cpu["consumer"])), slices.Sorted(slices.Values(cpu["floor"])))
-		slices.Sort(ratios)
-		table += fmt.Sprintf("| %d | %d µs | %d µs | **%.2f** | %.2f to %.2f |\n", batch, median(cpu["consumer"]).Microseconds(), median(cpu["floor"]).Microseconds(),
-			median(ratios), ratios[0], last(ratios))
+		table += fmt.Sprintf("| %d | %s |", batch, spread(cpu[0], microseconds))
+		for i := range programs[1:] {
+			table += fmt.Sprintf(" %s | %s |", spread(cpu[i+1], microseconds), spread(ratios[i+1], func(ratio float64) string { return fmt.Sprintf("%.2f", ratio) }))
+		}
+		table += "\n"
 	}
 	t.Logf("%s for %d events\n%s", recorded.totals, *cpuInstances*len(signUp), table)
 	if *cpuUpdate {
@@ -104,17 +117,17 @@ func TestConsumerMakesTheCallsOfTheFloor(t *testing.T) {
 	}
 }
 
-// median returns the middle value, the larger one if there are two.
-func median[T float64 | time.Duration](of []T) T {
-	sorted := slices.Sorted(slices.Values(of))
-	return sorted[len(sorted)/2]
-}
+func microseconds(d time.Duration) string { return fmt.Sprintf("%d µs", d.Microseconds()) }
 
-func last[T any](of []T) T { return of[len(of)-1] }
+// spread formats the median, the lowest and the highest of the values.
+func spread[T float64 | time.Duration](of []T, format func(T) string) string {
+	sorted := slices.Sorted(slices.Values(of))
+	return fmt.Sprintf("**%s** (%s to %s)", format(sorted[len(sorted)/2]), format(sorted[0]), format(sorted[len(sorted)-1]))
+}
 
 // measure passes the events of all sign-ups to the program, and returns its CPU time. The events of a batch belong to
 // different instances.
-func measure(t *testing.T, program, recording string, batch int) sample {
+func measure(t *testing.T, program program, batch int) sample {
 	t.Helper()
 	cloud := awslocal.New(awslocal.Config{})
 	calls := &recorder{cloud: cloud, byMessage: map[string][]call{}, totals: totals{}}
@@ -125,8 +138,8 @@ func measure(t *testing.T, program, recording string, batch int) sample {
 		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
 	}
 	deployed := awslocal.BootstrapConfig{
-		Path: program, FunctionName: "consumer", MemoryMB: functionMB, Timeout: time.Minute,
-		Env: append(createStack(t, config), "AWS_ENDPOINT_URL="+server.URL, "FLOOR_CALLS="+recording),
+		Path: program.path, FunctionName: "consumer", MemoryMB: functionMB, Timeout: time.Minute,
+		Env: slices.Concat(createStack(t, config), program.env, []string{"AWS_ENDPOINT_URL=" + server.URL}),
 	}
 	start := cpuTime(t, deployed, func(function awslocal.Invoker) { invoke(t, function, nil) })
 	store := dynamostore.New(dynamodb.NewFromConfig(config), "settle")

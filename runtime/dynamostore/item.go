@@ -52,15 +52,16 @@ const (
 	attrDeniedSince  = "denied_since"
 )
 
+// attributesUsual is the number of attributes that few items exceed.
+const attributesUsual = 24
+
 // encodeItem returns the item of a record. decodeItem is its inverse.
 func encodeItem(record instances.Record) (map[string]types.AttributeValue, error) {
 	if record.Revision < 1 {
 		return nil, fmt.Errorf("expected a revision of at least 1, got %d", record.Revision)
 	}
-	item := map[string]types.AttributeValue{
-		attrInstance: text(record.Instance.String()),
-		attrRevision: number(record.Revision),
-	}
+	item := make(map[string]types.AttributeValue, attributesUsual)
+	item[attrInstance], item[attrRevision] = text(record.Instance.String()), number(record.Revision)
 	if record.Status != "" {
 		item[attrStatus] = text(string(record.Status))
 	}

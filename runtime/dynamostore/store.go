@@ -77,10 +77,16 @@ func (s *Store) Load(ctx context.Context, id instances.ID) (instances.Record, er
 // The record's snapshot, if there is one, is a JSON object with the keys "version" and "status". The value of "status"
 // must equal record.Status. Times are stored exactly, except that ExpireAt is rounded up to the second.
 func (s *Store) Commit(ctx context.Context, record instances.Record) error {
-	doing := fmt.Sprintf("committing %s at revision %d", record.Instance, record.Revision)
+	if err := s.put(ctx, record); err != nil {
+		return s.failed(fmt.Sprintf("committing %s at revision %d", record.Instance, record.Revision), err)
+	}
+	return nil
+}
+
+func (s *Store) put(ctx context.Context, record instances.Record) error {
 	item, err := encodeItem(record)
 	if err != nil {
-		return s.failed(doing, fmt.Errorf("%w: %w", durable.ErrUnstorable, err))
+		return fmt.Errorf("%w: %w", durable.ErrUnstorable, err)
 	}
 	if s.indexed {
 		putIndex(item, record)
@@ -90,7 +96,7 @@ func (s *Store) Commit(ctx context.Context, record instances.Record) error {
 		size += deniedSinceBytes // ClearOutbox may add denied_since
 	}
 	if size > ItemBytesMax {
-		return s.failed(doing, &durable.TooLargeError{Bytes: size, BytesMax: ItemBytesMax})
+		return &durable.TooLargeError{Bytes: size, BytesMax: ItemBytesMax}
 	}
 	input := &dynamodb.PutItemInput{
 		TableName:                &s.table,
@@ -107,12 +113,9 @@ func (s *Store) Commit(ctx context.Context, record instances.Record) error {
 	var api smithy.APIError
 	if errors.As(err, &api) && api.ErrorCode() == "ValidationException" {
 		// The calls differ only in the item, so a ValidationException means that the item is invalid.
-		err = fmt.Errorf("%w: %w", durable.ErrUnstorable, classify(err))
+		return fmt.Errorf("%w: %w", durable.ErrUnstorable, classify(err))
 	}
-	if err != nil {
-		return s.failed(doing, err)
-	}
-	return nil
+	return err
 }
 
 // ClearOutbox replaces the outbox of an instance and the other fields in `left`, and raises the revision by one. It

@@ -1,7 +1,6 @@
 // Command floor is a Lambda function that makes recorded AWS calls with the bare SDK. Tests compare the CPU time of the
 // consumer with it. For each message of a batch, it makes the calls that the consumer made for a message with the same
-// ID. Like the consumer, it makes the calls of different messages concurrently, and lets garbage grow to four times the
-// live heap.
+// ID. Like the consumer, it makes the calls of different messages concurrently.
 package main
 
 import (
@@ -9,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"sync"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -31,7 +29,6 @@ type call struct {
 type attempt func(context.Context) error
 
 func main() {
-	debug.SetGCPercent(400)
 	attempts, err := load(os.Getenv("FLOOR_CALLS"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
