@@ -261,7 +261,7 @@ CPU_RUNS  ?= 9
 CPU_FLAGS ?=
 
 .PHONY: bench-consumer
-bench-consumer: ## measure the CPU time of the consumer beside a program that makes the same AWS calls with the bare SDK (3 minutes); CPU_FLAGS=-cpu.update updates docs/scaling.md
+bench-consumer: ## measure the CPU time of the consumer beside a program that makes the same AWS calls with the bare SDK (5 minutes); CPU_FLAGS=-cpu.update updates docs/scaling.md
 	@$(GO) test -count=1 -timeout=30m -v -run='^TestConsumerMakesTheCallsOfTheFloor$$' ./functions/consumer -cpu.runs=$(CPU_RUNS) -cpu.instances=500 $(CPU_FLAGS) | grep -E '^ *\||calls of|^(ok|FAIL|panic)|_test.go'
 
 INFRA_FLAGS ?=
