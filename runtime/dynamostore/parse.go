@@ -22,7 +22,7 @@ type parser struct {
 func parse(at path, data []byte) (types.AttributeValue, error) {
 	p := parser{data}
 	value, err := p.value(at)
-	if err == nil && p.peek() != 0 {
+	if err == nil && !p.ends() {
 		err = errNotJSON
 	}
 	return value, err
@@ -38,6 +38,12 @@ func (p *parser) peek() byte {
 	}
 	p.rest = nil
 	return 0
+}
+
+// ends reports whether only white space is left.
+func (p *parser) ends() bool {
+	p.peek()
+	return len(p.rest) == 0
 }
 
 // take is peek, and moves behind the character.

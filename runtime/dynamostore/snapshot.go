@@ -56,7 +56,7 @@ func putSnapshot(item map[string]types.AttributeValue, snapshot json.RawMessage,
 		}
 		return err
 	})
-	if err == nil && p.peek() != 0 {
+	if err == nil && !p.ends() {
 		err = errNotJSON
 	}
 	if errors.Is(err, errNotJSON) {
