@@ -257,6 +257,13 @@ START_RUNS ?= 30
 start: ## start every function START_RUNS times, and a bare handler beside them (at most 4 times its CPU time)
 	@$(GO) test -count=1 -v -run='^TestFunctionsStartFast$$' ./runtime/host -start.runs=$(START_RUNS) | grep -E '^ *\||^(ok|FAIL|panic)|_test.go.*want'
 
+CPU_RUNS  ?= 9
+CPU_FLAGS ?=
+
+.PHONY: bench-consumer
+bench-consumer: ## measure the CPU time of the consumer beside a program that makes the same AWS calls with the bare SDK (5 minutes); CPU_FLAGS=-cpu.update updates docs/scaling.md
+	@$(GO) test -count=1 -timeout=30m -v -run='^TestConsumerMakesTheCallsOfTheFloor$$' ./functions/consumer -cpu.runs=$(CPU_RUNS) -cpu.instances=500 $(CPU_FLAGS) | grep -E '^ *\||calls of|^(ok|FAIL|panic)|_test.go'
+
 INFRA_FLAGS ?=
 
 # cfn-lint is a Python program. Its checks run only if it is installed.

@@ -1,13 +1,11 @@
 package dynamostore
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -30,13 +28,11 @@ func attributeOf(name string, value any) (types.AttributeValue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	var tree any
-	if err := decoder.Decode(&tree); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	attribute, err := parse(append(make(path, 0, 8), step{name: name}), data)
+	if errors.Is(err, errNotJSON) {
+		err = fmt.Errorf("%s: %w", name, err)
 	}
-	return attributeOfTree(append(make(path, 0, 8), step{name: name}), tree)
+	return attribute, err
 }
 
 // path is the path to a value within an item, for errors: the attribute, then one step for each list and map.
@@ -59,55 +55,6 @@ func (p path) String() string {
 		}
 	}
 	return spelled
-}
-
-// attributeOfTree converts a decoded JSON value.
-func attributeOfTree(at path, tree any) (types.AttributeValue, error) {
-	switch tree := tree.(type) {
-	case nil:
-		return &types.AttributeValueMemberNULL{Value: true}, nil
-	case bool:
-		return &types.AttributeValueMemberBOOL{Value: tree}, nil
-	case string:
-		return text(tree), nil
-	case json.Number:
-		spelling, ok := storable(tree.String())
-		if !ok {
-			return nil, &NumberError{Path: at.String(), Number: tree.String()}
-		}
-		return &types.AttributeValueMemberN{Value: spelling}, nil
-	}
-	if len(at) > NestingMax {
-		return nil, fmt.Errorf("%s: expected at most %d nested lists and maps, got more: flatten it", at.String(), NestingMax)
-	}
-	if list, ok := tree.([]any); ok {
-		return listOfTree(at, list)
-	}
-	return mapOfTree(at, tree.(map[string]any))
-}
-
-func listOfTree(at path, tree []any) (types.AttributeValue, error) {
-	list := make([]types.AttributeValue, len(tree))
-	for i, element := range tree {
-		value, err := attributeOfTree(append(at, step{element: i + 1}), element)
-		if err != nil {
-			return nil, err
-		}
-		list[i] = value
-	}
-	return &types.AttributeValueMemberL{Value: list}, nil
-}
-
-func mapOfTree(at path, tree map[string]any) (types.AttributeValue, error) {
-	fields := make(map[string]types.AttributeValue, len(tree))
-	for _, name := range slices.Sorted(maps.Keys(tree)) {
-		value, err := attributeOfTree(append(at, step{name: name}), tree[name])
-		if err != nil {
-			return nil, err
-		}
-		fields[name] = value
-	}
-	return &types.AttributeValueMemberM{Value: fields}, nil
 }
 
 // appendJSON appends the JSON form of an attribute value, with sorted keys. It fails for types that attributeOf never
@@ -137,7 +84,7 @@ func appendJSON(data []byte, value types.AttributeValue) ([]byte, error) {
 // appendString appends the JSON form of a string. It copies printable ASCII and leaves the rest to encoding/json.
 func appendString(data []byte, s string) []byte {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || strings.IndexByte(`"\<>&`, c) >= 0 {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
 			quoted, _ := json.Marshal(s) // marshalling a string never fails
 			return append(data, quoted...)
 		}
@@ -161,7 +108,12 @@ func appendList(data []byte, list []types.AttributeValue) ([]byte, error) {
 
 func appendMap(data []byte, fields map[string]types.AttributeValue) ([]byte, error) {
 	data = append(data, '{')
-	for i, name := range slices.Sorted(maps.Keys(fields)) {
+	names := make([]string, 0, len(fields))
+	for name := range fields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for i, name := range names {
 		if i > 0 {
 			data = append(data, ',')
 		}

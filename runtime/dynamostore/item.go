@@ -53,15 +53,16 @@ const (
 	attrDeniedSince  = "denied_since"
 )
 
+// attributesUsual is the number of attributes that few items exceed.
+const attributesUsual = 24
+
 // encodeItem returns the item of a record. decodeItem is its inverse.
 func encodeItem(record instances.Record) (map[string]types.AttributeValue, error) {
 	if record.Revision < 1 {
 		return nil, fmt.Errorf("expected a revision of at least 1, got %d", record.Revision)
 	}
-	item := map[string]types.AttributeValue{
-		attrInstance: text(record.Instance.String()),
-		attrRevision: number(record.Revision),
-	}
+	item := make(map[string]types.AttributeValue, attributesUsual)
+	item[attrInstance], item[attrRevision] = text(record.Instance.String()), number(record.Revision)
 	if record.Status != "" {
 		item[attrStatus] = text(string(record.Status))
 	}
@@ -92,6 +93,9 @@ func encodeItem(record instances.Record) (map[string]types.AttributeValue, error
 	if record.Skipped != 0 {
 		item[attrSkipped] = number(record.Skipped)
 	}
+	if len(record.History) > 0 {
+		item[attrHistory] = historyOf(record.History)
+	}
 	if err := putSnapshot(item, record.Snapshot, record.Status); err != nil {
 		return nil, err
 	}
@@ -106,7 +110,6 @@ func encodeItem(record instances.Record) (map[string]types.AttributeValue, error
 		{attrForwarded, len(record.Forwarded) == 0, record.Forwarded},
 		{attrRecentEvents, len(record.RecentEvents) == 0, record.RecentEvents},
 		{attrLastSends, len(record.LastSends) == 0, record.LastSends},
-		{attrHistory, len(record.History) == 0, record.History},
 		{attrOutbox, len(record.Outbox) == 0, record.Outbox},
 		{attrOutboxEvent, record.OutboxEvent == nil, record.OutboxEvent},
 		{attrTokens, len(record.Tokens) == 0, record.Tokens},
@@ -173,7 +176,10 @@ func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 	r.json(attrForwarded, &record.Forwarded)
 	r.json(attrRecentEvents, &record.RecentEvents)
 	r.json(attrLastSends, &record.LastSends)
-	r.json(attrHistory, &record.History)
+	var ok bool
+	if record.History, ok = transitionsOf(item[attrHistory]); !ok {
+		r.json(attrHistory, &record.History)
+	}
 	r.json(attrOutbox, &record.Outbox)
 	r.json(attrOutboxEvent, &record.OutboxEvent)
 	r.json(attrTokens, &record.Tokens)
@@ -215,8 +221,9 @@ func checkSequence(attribute string, numbers map[string]string) error {
 
 // reader reads typed attributes and keeps the first error. A missing attribute reads as the zero value.
 type reader struct {
-	item map[string]types.AttributeValue
-	err  error
+	item   map[string]types.AttributeValue
+	err    error
+	buffer []byte // reused by json
 }
 
 func (r *reader) fail(attribute string, err error) {
@@ -270,8 +277,9 @@ func (r *reader) json(attribute string, into any) {
 	if !ok {
 		return
 	}
-	data, err := appendJSON(nil, value)
+	data, err := appendJSON(r.buffer[:0], value)
 	if err == nil {
+		r.buffer = data
 		err = readjson.Unmarshal(data, into) // its errors quote no values, which may be secrets or tokens
 	}
 	if err != nil {

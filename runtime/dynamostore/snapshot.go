@@ -1,7 +1,9 @@
 package dynamostore
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,35 +35,46 @@ func putSnapshot(item map[string]types.AttributeValue, snapshot json.RawMessage,
 	if len(snapshot) == 0 {
 		return nil
 	}
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(snapshot, &keys); err != nil {
-		return fmt.Errorf("the snapshot: expected a JSON object: %w", err)
-	}
-	if _, ok := keys["version"]; !ok {
-		return fmt.Errorf("the snapshot: expected the key \"version\", got only %v", slices.Sorted(maps.Keys(keys)))
-	}
-	if want := string(appendString(nil, string(status))); string(keys["status"]) != want {
-		return fmt.Errorf("the snapshot: expected the record's status %s under the key \"status\", got %s", want, keys["status"])
-	}
-	delete(keys, "status")
-	for _, field := range snapshotAttributes {
-		value, ok := keys[field.key]
-		if !ok {
-			continue
+	var keys []string
+	var got json.RawMessage // the status
+	rest := map[string]types.AttributeValue{}
+	p := parser{snapshot}
+	err := p.object(func(key string) error {
+		keys = append(keys, key)
+		at, into, name := append(make(path, 0, 8), step{name: attrSnapshot}, step{name: key}), rest, key
+		for _, field := range snapshotAttributes {
+			if field.key == key {
+				at, into, name = append(at[:0], step{name: field.attribute}), item, field.attribute
+			}
 		}
-		delete(keys, field.key)
-		attribute, err := attributeOf(field.attribute, value)
-		if err != nil {
-			return err
+		text := p.rest
+		value, err := p.value(at)
+		if key == "status" {
+			got = bytes.TrimSpace(text[:len(text)-len(p.rest)])
+		} else {
+			into[name] = value
 		}
-		item[field.attribute] = attribute
+		return err
+	})
+	if err == nil && !p.ends() {
+		err = errNotJSON
 	}
-	if len(keys) == 0 {
-		return nil
+	if errors.Is(err, errNotJSON) {
+		err = fmt.Errorf("the snapshot: expected a JSON object: %w", err)
 	}
-	rest, err := attributeOf(attrSnapshot, keys)
-	item[attrSnapshot] = rest
-	return err
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(keys, "version") {
+		return fmt.Errorf("the snapshot: expected the key \"version\", got only %v", slices.Sorted(slices.Values(keys)))
+	}
+	if want := string(appendString(nil, string(status))); string(got) != want {
+		return fmt.Errorf("the snapshot: expected the record's status %s under the key \"status\", got %s", want, got)
+	}
+	if len(rest) > 0 {
+		item[attrSnapshot] = &types.AttributeValueMemberM{Value: rest}
+	}
+	return nil
 }
 
 // snapshotOf reads a snapshot from the attributes of an item; nil if it has none.

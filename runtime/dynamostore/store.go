@@ -52,6 +52,7 @@ func NewIndexed(client Client, table string) *Store {
 // Instance set. It fails with durable.ErrUnreadable if the item cannot be decoded. An item whose expire_at has passed
 // still loads until DynamoDB deletes it.
 func (s *Store) Load(ctx context.Context, id instances.ID) (instances.Record, error) {
+	reserveStack(0)
 	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName:      &s.table,
 		Key:            key(id),
@@ -77,10 +78,16 @@ func (s *Store) Load(ctx context.Context, id instances.ID) (instances.Record, er
 // The record's snapshot, if there is one, is a JSON object with the keys "version" and "status". The value of "status"
 // must equal record.Status. Times are stored exactly, except that ExpireAt is rounded up to the second.
 func (s *Store) Commit(ctx context.Context, record instances.Record) error {
-	doing := fmt.Sprintf("committing %s at revision %d", record.Instance, record.Revision)
+	if err := s.put(ctx, record); err != nil {
+		return s.failed(fmt.Sprintf("committing %s at revision %d", record.Instance, record.Revision), err)
+	}
+	return nil
+}
+
+func (s *Store) put(ctx context.Context, record instances.Record) error {
 	item, err := encodeItem(record)
 	if err != nil {
-		return s.failed(doing, fmt.Errorf("%w: %w", durable.ErrUnstorable, err))
+		return fmt.Errorf("%w: %w", durable.ErrUnstorable, err)
 	}
 	if s.indexed {
 		putIndex(item, record)
@@ -90,7 +97,7 @@ func (s *Store) Commit(ctx context.Context, record instances.Record) error {
 		size += deniedSinceBytes // ClearOutbox may add denied_since
 	}
 	if size > ItemBytesMax {
-		return s.failed(doing, &durable.TooLargeError{Bytes: size, BytesMax: ItemBytesMax})
+		return &durable.TooLargeError{Bytes: size, BytesMax: ItemBytesMax}
 	}
 	input := &dynamodb.PutItemInput{
 		TableName:                &s.table,
@@ -107,12 +114,9 @@ func (s *Store) Commit(ctx context.Context, record instances.Record) error {
 	var api smithy.APIError
 	if errors.As(err, &api) && api.ErrorCode() == "ValidationException" {
 		// The calls differ only in the item, so a ValidationException means that the item is invalid.
-		err = fmt.Errorf("%w: %w", durable.ErrUnstorable, classify(err))
+		return fmt.Errorf("%w: %w", durable.ErrUnstorable, classify(err))
 	}
-	if err != nil {
-		return s.failed(doing, err)
-	}
-	return nil
+	return err
 }
 
 // ClearOutbox replaces the outbox of an instance and the other fields in `left`, and raises the revision by one. It
@@ -172,6 +176,19 @@ func (s *Store) ClearOutbox(ctx context.Context, id instances.ID, revision int64
 		return s.failed(doing, err)
 	}
 	return nil
+}
+
+// callStackBytes is more than the stack that a call of the SDK takes.
+const callStackBytes = 24 << 10
+
+// reserveStack grows the stack of the goroutine for the calls of the SDK. A turn begins with Load, in a new goroutine. Without
+// reserveStack, its small stack would be doubled and copied several times, deep in the first call. The index
+// keeps the compiler from removing the frame.
+//
+//go:noinline
+func reserveStack(index int) byte {
+	var frame [callStackBytes]byte
+	return frame[index]
 }
 
 func key(id instances.ID) map[string]types.AttributeValue {

@@ -1,8 +1,10 @@
 package host
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -147,6 +149,33 @@ func TestHungSchedulerCallIsRetried(t *testing.T) {
 		err = timers.Schedule(ctx, time.Now().Add(time.Hour), message)
 		if err == nil || ctx.Err() != nil || hung.dials < 2 || !strings.Contains(err.Error(), "CreateSchedule") {
 			t.Errorf("want a Scheduler error before the deadline and after more than one attempt, got %v (%v) after %d", err, ctx.Err(), hung.dials)
+		}
+	})
+}
+
+func TestAHungBodyEndsTheAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			go func() {
+				_, _ = http.ReadRequest(bufio.NewReader(server))                                // The request has no body.
+				_, _ = io.WriteString(server, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{") // The rest of the response never comes.
+			}()
+			return client, nil
+		}}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://aws.local", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		response, err := attempts{transport}.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if body, err := io.ReadAll(response.Body); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != AttemptTimeout {
+			t.Errorf("got %s and %v after %v, want the end of the attempt after %v", body, err, time.Since(began), AttemptTimeout)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go/logging"
@@ -40,6 +40,7 @@ type Process struct {
 	Logger *slog.Logger
 	// Telemetry may be nil.
 	Telemetry *telemetry.Telemetry
+	attempts  aws.HTTPClient // of RuntimeAWS; nil before its first call
 }
 
 // Function describes a function for Main.
@@ -59,6 +60,9 @@ func Main(function Function) {
 		debug.SetGCPercent(percent)
 		debug.SetMemoryLimit(limit)
 	}
+	if count, ok := processors(os.LookupEnv); ok && count < runtime.NumCPU() {
+		runtime.GOMAXPROCS(count)
+	}
 	handler, logger, err := Start(function, os.LookupEnv, loadAWS, os.Stdout, os.Stderr)
 	if err != nil {
 		logger.Error("the function cannot start", "error", err)
@@ -75,14 +79,32 @@ func Main(function Function) {
 // process uses three quarters of the memory. The variables GOGC and GOMEMLIMIT take precedence ("A Guide to the Go Garbage
 // Collector", https://go.dev/doc/gc-guide).
 func gcSettings(lookup func(name string) (string, bool)) (percent int, limit int64, ok bool) {
-	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
+	megabytes, ok := memoryMB(lookup, "GOGC", "GOMEMLIMIT")
+	return 400, megabytes << 20 / 4 * 3, ok
+}
+
+// processorMB is the memory size at which a function has the time of one processor (Lambda Developer Guide, "Configure Lambda
+// function memory"). A smaller function has a part of that, in proportion to its memory.
+const processorMB = 1769
+
+// processors returns the number of processors whose time the function has, rounded up, or false if GOMAXPROCS keeps its default.
+// Lambda shows two processors to a small function. If Go used both, it would wake the second one for each answer of AWS, and
+// spend a fifth of the time of a small batch on that. The variable GOMAXPROCS takes precedence.
+func processors(lookup func(name string) (string, bool)) (count int, ok bool) {
+	megabytes, ok := memoryMB(lookup, "GOMAXPROCS")
+	return int((megabytes + processorMB - 1) / processorMB), ok
+}
+
+// memoryMB returns the memory of the function in MB, or false if it is unknown or one of the variables is set.
+func memoryMB(lookup func(name string) (string, bool), variables ...string) (int64, bool) {
+	for _, name := range variables {
 		if _, isSet := lookup(name); isSet {
-			return 0, 0, false
+			return 0, false
 		}
 	}
 	text, _ := lookup("AWS_LAMBDA_FUNCTION_MEMORY_SIZE")
 	megabytes, err := strconv.ParseInt(text, 10, 32)
-	return 400, megabytes << 20 / 4 * 3, err == nil && megabytes > 0
+	return megabytes, err == nil && megabytes > 0
 }
 
 // Start builds the handler of a function from the variables that `lookup` finds and the configuration that `load`
@@ -165,25 +187,6 @@ func (r *Env) awsConfig(load LoadAWS) aws.Config {
 		r.Wrong("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", "the credentials of the function's role, which Lambda sets", "nothing: set them")
 	}
 	return loaded
-}
-
-// AttemptTimeout limits each attempt of a call that the runtime makes. The runtime never polls a queue, so all its
-// calls normally take less time. The SDK's client has no timeout: a call on a dead connection would hold its batch
-// until the function's timeout. Three attempts, the SDK's default, fit into the timeout of every function.
-const AttemptTimeout = 5 * time.Second
-
-// RuntimeAWS returns the configuration of the runtime's clients: AWS with AttemptTimeout for each attempt (AWS SDK for
-// Go v2 Developer Guide, "Configuring the HTTP client"). An HTTP client that is not the SDK's is left unchanged.
-func (p *Process) RuntimeAWS() aws.Config {
-	config := p.AWS.Copy()
-	client, ok := config.HTTPClient.(*awshttp.BuildableClient)
-	if config.HTTPClient == nil {
-		client, ok = awshttp.NewBuildableClient(), true
-	}
-	if ok {
-		config.HTTPClient = client.WithTimeout(AttemptTimeout)
-	}
-	return config
 }
 
 // Queue returns the FIFO queue, with its lanes.

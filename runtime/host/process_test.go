@@ -9,10 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -32,6 +30,20 @@ func TestGarbageMayFillThreeQuartersOfTheMemory(t *testing.T) {
 	for _, environment := range [][]string{{}, {memory, "GOGC=50"}, {memory, "GOMEMLIMIT=100MiB"}, {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=much"}, {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=0"}, {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=-1"}} {
 		if _, _, ok := gcSettings(hosttest.Environment(environment...)); ok {
 			t.Errorf("%v: expected the defaults", environment)
+		}
+	}
+}
+
+func TestASmallFunctionUsesOneProcessor(t *testing.T) {
+	t.Parallel()
+	for megabytes, want := range map[string]int{"128": 1, "256": 1, "1769": 1, "1770": 2, "3008": 2, "10240": 6} {
+		if count, ok := processors(hosttest.Environment("AWS_LAMBDA_FUNCTION_MEMORY_SIZE=" + megabytes)); count != want || !ok {
+			t.Errorf("%s MB: got %d, %t, want %d", megabytes, count, ok, want)
+		}
+	}
+	for _, environment := range [][]string{{}, {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=256", "GOMAXPROCS=2"}, {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=0"}} {
+		if _, ok := processors(hosttest.Environment(environment...)); ok {
+			t.Errorf("%v: expected the default", environment)
 		}
 	}
 }
@@ -321,15 +333,11 @@ func TestVariablesOfTheHandlerAreChecked(t *testing.T) {
 func TestRuntimeClientsHaveATimeout(t *testing.T) {
 	t.Parallel()
 	p := &Process{AWS: aws.Config{Region: "eu-central-1"}}
-	timeoutOf := func(config aws.Config) time.Duration {
-		client, ok := sqs.NewFromConfig(config).Options().HTTPClient.(*awshttp.BuildableClient)
-		if !ok {
-			t.Fatal("want the SDK's client")
-		}
-		return client.GetTimeout()
+	if _, ok := p.RuntimeAWS().HTTPClient.(attempts); !ok || p.AWS.HTTPClient != nil {
+		t.Errorf("got %T for the runtime and %T for services, want the client with AttemptTimeout and the SDK's", p.RuntimeAWS().HTTPClient, p.AWS.HTTPClient)
 	}
-	if runtimes, services := timeoutOf(p.RuntimeAWS()), timeoutOf(p.AWS); runtimes != AttemptTimeout || services != 0 {
-		t.Errorf("got timeouts of %v for the runtime and %v for services, want %v and none", runtimes, services, AttemptTimeout)
+	if first, second := p.RuntimeAWS(), p.RuntimeAWS(); first.HTTPClient != second.HTTPClient {
+		t.Error("want one client, so that connections are shared")
 	}
 	p.AWS.HTTPClient = http.DefaultClient
 	if got := p.RuntimeAWS().HTTPClient; got != http.DefaultClient {

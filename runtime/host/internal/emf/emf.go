@@ -6,6 +6,8 @@ package emf
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
 	"time"
 )
 
@@ -29,21 +31,27 @@ type Metric struct {
 }
 
 // Line returns the metrics as one line, including the line feed, in the namespace and with one dimension. It returns an
-// error if there are more than MetricsMax. Invariant: neither a metric nor the dimension is named "_aws".
+// error if there are more than MetricsMax. Invariant: neither a metric nor the dimension is named "_aws", and all names consist
+// of letters.
 func Line(at time.Time, namespace, dimension, value string, metrics []Metric) ([]byte, error) {
 	if len(metrics) > MetricsMax {
 		return nil, fmt.Errorf("emf: expected at most %d metrics per line (MetricsMax), got %d: write several lines", MetricsMax, len(metrics))
 	}
-	definitions := make([]map[string]any, len(metrics))
-	line := map[string]any{dimension: value}
+	quoted, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	line, definitions := []byte{'{'}, []byte(nil)
 	for i, metric := range metrics {
-		definitions[i] = map[string]any{"Name": metric.Name, "Unit": metric.Unit}
-		line[metric.Name] = metric.Value
+		if math.IsNaN(metric.Value) || math.IsInf(metric.Value, 0) {
+			return nil, fmt.Errorf("emf: metric %s: expected a number that JSON can represent, got %v", metric.Name, metric.Value)
+		}
+		if i > 0 {
+			definitions = append(definitions, ',')
+		}
+		line = append(strconv.AppendFloat(fmt.Appendf(line, "%q:", metric.Name), metric.Value, 'f', -1, 64), ',')
+		definitions = fmt.Appendf(definitions, `{"Name":%q,"Unit":%q}`, metric.Name, metric.Unit)
 	}
-	line["_aws"] = map[string]any{
-		"Timestamp":         at.UnixMilli(), // milliseconds since 1970
-		"CloudWatchMetrics": []any{map[string]any{"Namespace": namespace, "Dimensions": [][]string{{dimension}}, "Metrics": definitions}},
-	}
-	text, err := json.Marshal(line)
-	return append(text, '\n'), err
+	return fmt.Appendf(line, `%q:%s,"_aws":{"CloudWatchMetrics":[{"Dimensions":[[%q]],"Metrics":[%s],"Namespace":%q}],"Timestamp":%d}}`+"\n",
+		dimension, quoted, dimension, definitions, namespace, at.UnixMilli()), nil // milliseconds since 1970
 }

@@ -40,12 +40,15 @@ func (t *Telemetry) applied(ctx context.Context, applied durable.Applied) {
 	if !t.config.Logger.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
-	attributes := []any{
-		"instance", applied.Delivery.Group, "event", applied.Event, "revision", applied.Revision, "from", applied.From, "to", applied.To,
-		"duration_ms", float64(applied.Duration.Microseconds()) / 1e3, "attempts", applied.Attempts, "settled", applied.Settled,
-		"message_id", applied.Delivery.MessageID,
+	attributes := []slog.Attr{
+		slog.String("instance", applied.Delivery.Group), slog.String("event", applied.Event), slog.Int64("revision", applied.Revision),
+		slog.Any("from", applied.From), slog.Any("to", applied.To), slog.Float64("duration_ms", float64(applied.Duration.Microseconds())/1e3),
+		slog.Int("attempts", applied.Attempts), slog.Bool("settled", applied.Settled), slog.String("message_id", applied.Delivery.MessageID),
 	}
-	t.config.Logger.InfoContext(ctx, message, append(attributes, t.payloadAttr(applied.Delivery)...)...)
+	if t.config.Payloads {
+		attributes = append(attributes, slog.Any("payload", payloadOf(applied.Delivery.Body)))
+	}
+	t.config.Logger.LogAttrs(ctx, slog.LevelInfo, message, attributes...)
 }
 
 // parked only counts the event. The loop logs the reason.
