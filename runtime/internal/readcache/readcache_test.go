@@ -3,6 +3,7 @@ package readcache_test
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -75,5 +76,51 @@ func TestACacheIsBounded(t *testing.T) {
 	}
 	if kept != readcache.RecordsMax {
 		t.Errorf("the cache keeps %d copies, want %d", kept, readcache.RecordsMax)
+	}
+}
+
+// One instance gets 10,000 events. Before each event, SQS may change the process that gets the events, with the given
+// probability. The test counts the reads that the caches save, and the stale copies, which each cost a failed write.
+func TestTheCacheSavesReadsAndRarelyFails(t *testing.T) {
+	t.Parallel()
+	const processes, events = 4, 10_000
+	for _, c := range []struct {
+		change             float64
+		savedMin, staleMax int
+	}{
+		{0, 9_900, 0},
+		{0.001, 9_500, 20},
+		{0.01, 7_000, 100},
+		{0.1, 2_000, 200},
+		{1, 0, 10},
+	} {
+		rng := rand.New(rand.NewPCG(1, 2))
+		var caches [processes]*readcache.Cache
+		for i := range caches {
+			caches[i] = readcache.New(time.Now, readcache.HitsMin)
+		}
+		process, saved, stale := 0, 0, 0
+		for revision := int64(1); revision <= events; revision++ {
+			if rng.Float64() < c.change {
+				process = rng.IntN(processes)
+			}
+			cache := caches[process]
+			got, ok := cache.Get(record("1", 0).Instance)
+			isCurrent := ok && got.Revision == revision-1
+			switch {
+			case isCurrent:
+				saved++
+			case ok:
+				stale++
+			}
+			if !isCurrent {
+				cache.Loaded(record("1", revision-1))
+			}
+			cache.Put(record("1", revision))
+		}
+		t.Logf("probability of a change %v: %d of %d reads saved, %d stale copies", c.change, saved, events, stale)
+		if saved < c.savedMin || stale > c.staleMax {
+			t.Errorf("probability of a change %v: want at least %d reads saved and at most %d stale copies", c.change, c.savedMin, c.staleMax)
+		}
 	}
 }
