@@ -52,7 +52,6 @@ func NewIndexed(client Client, table string) *Store {
 // Instance set. It fails with durable.ErrUnreadable if the item cannot be decoded. An item whose expire_at has passed
 // still loads until DynamoDB deletes it.
 func (s *Store) Load(ctx context.Context, id instances.ID) (instances.Record, error) {
-	reserveStack(0)
 	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName:      &s.table,
 		Key:            key(id),
@@ -176,19 +175,6 @@ func (s *Store) ClearOutbox(ctx context.Context, id instances.ID, revision int64
 		return s.failed(doing, err)
 	}
 	return nil
-}
-
-// callStackBytes is more than the stack that a call of the SDK takes.
-const callStackBytes = 24 << 10
-
-// reserveStack grows the stack of the goroutine for the calls of the SDK. A turn begins with Load, in a new goroutine. Without
-// reserveStack, its small stack would be doubled and copied several times, deep in the first call. The index
-// keeps the compiler from removing the frame.
-//
-//go:noinline
-func reserveStack(index int) byte {
-	var frame [callStackBytes]byte
-	return frame[index]
 }
 
 func key(id instances.ID) map[string]types.AttributeValue {
