@@ -93,6 +93,8 @@ type Loaded struct {
 	Unsettled time.Duration
 	// Outbox is how long effects, or answers to tasks, have been waiting.
 	Outbox time.Duration
+	// Backlog is how long the oldest new delivery has waited, if the batch is full of events of this instance.
+	Backlog time.Duration
 }
 
 // Held is a task that still waits for an instance when a turn ends: no event has answered it, or the answer failed.
@@ -347,6 +349,9 @@ func (t *turn) reportLoaded(ctx context.Context) {
 	}
 	if t.stored.Record.Owes() {
 		loaded.Outbox = max(now.Sub(t.stored.Record.UpdatedAt), 0)
+	}
+	if since := t.backlogSince(); !since.IsZero() {
+		loaded.Backlog = max(now.Sub(since), 0)
 	}
 	notify(ctx, loaded)
 }
