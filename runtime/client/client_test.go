@@ -308,7 +308,7 @@ func TestSendToAnInstanceThatIsBehindReturnsATypedError(t *testing.T) {
 		}
 		_, err = w.client(nil).Send(t.Context(), "order/1", Add{Item: "pen"})
 		var behind *client.BehindError
-		if !errors.As(err, &behind) || !errors.Is(err, client.ErrBehind) || behind.RetryAfter != time.Minute {
+		if !errors.As(err, &behind) || !errors.Is(err, client.ErrBehind) || errors.Is(err, client.ErrUnavailable) || behind.RetryAfter != time.Minute {
 			t.Fatalf("expected a BehindError for a minute, got %v", err)
 		}
 		time.Sleep(behind.RetryAfter)
