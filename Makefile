@@ -364,8 +364,8 @@ simulate: ## simulate RUNS random runs of the whole runtime with faults, from SE
 COST_FLAGS ?=
 
 .PHONY: cost
-cost: ## measure the cost of an event with the runs of docs/cost.md, 10,000 instances (2 minutes); COST_FLAGS=-cost updates it and docs/floods.md
-	$(GO) test -count=1 -timeout=30m -v -run='^(TestRunsEnd|TestADeployed|TestItemsHave|TestACallMakes|TestAFlood)' ./runtime/simulate -cost.scale=1 $(COST_FLAGS) | grep -E '^ *\||^ *---|^(ok|FAIL|panic)|_test.go'
+cost: ## measure the cost of an event with the runs of docs/cost.md, 10,000 instances, and a hot one (5 minutes); COST_FLAGS=-cost updates it, docs/floods.md and docs/scaling.md
+	$(GO) test -count=1 -timeout=30m -v -run='^(TestRunsEnd|TestADeployed|TestItemsHave|TestACallMakes|TestAFlood|TestAHot)' ./runtime/simulate -cost.scale=1 $(COST_FLAGS) | grep -E '^ *\||^ *---|^(ok|FAIL|panic)|_test.go'
 
 MUTANTS ?= .
 

@@ -19,6 +19,8 @@ const (
 	MetricUnsettledAge = "UnsettledAge"
 	// MetricOutboxAge is how long an instance has had a pending effect, in seconds.
 	MetricOutboxAge = "OutboxAge"
+	// MetricBacklogAge is how long an event has waited whose instance has at least ten waiting events, in seconds.
+	MetricBacklogAge = "BacklogAge"
 	// MetricTokenDeadline is the time until a waiting task times out, in seconds. It is only emitted when less than a
 	// tenth of the task's time is left.
 	MetricTokenDeadline = "TokenDeadline"
@@ -41,6 +43,8 @@ const (
 	oldestTimerSeconds = 30 * 60
 	unsettledSeconds   = 15 * 60
 	outboxSeconds      = 5 * 60
+	// backlogSeconds is the age above which the consumer's log names the instance.
+	backlogSeconds = 60
 )
 
 // If a metric is emitted on every retry, its alarm must stay on until the next retry. The number of periods is the time
@@ -102,6 +106,8 @@ func (s *Settle) instanceAlarms() []alarm {
 			s.metric(MetricUnsettledAge, "Maximum"), unsettledSeconds, 1, serviceRetryPeriods},
 		{"Outbox", "An instance has had a pending effect for 5 minutes: a call to AWS keeps failing.",
 			s.metric(MetricOutboxAge, "Maximum"), outboxSeconds, 1, loopRetryPeriods},
+		{"Backlog", "At least ten events wait for one instance, the oldest for more than a minute. A long backlog blocks the whole queue: see docs/scaling.md.",
+			s.metric(MetricBacklogAge, "Maximum"), backlogSeconds, 1, loopRetryPeriods},
 		{"TokenDeadline", "A task waits for an instance, and less than a tenth of its time is left.",
 			s.metric(MetricTokenDeadline, "SampleCount"), 0, 1, serviceRetryPeriods},
 		{"Unreadable", "The record of an instance cannot be read. Its events wait until the record is repaired.",
@@ -229,7 +235,8 @@ func (s *Settle) addDashboard() {
 				graph("Events and commits", s.metric(MetricEvents, "Sum"), s.metric(MetricCommits, "Sum")),
 				graph("Retried, unreadable, parked, faults, conflicts", s.metric(MetricRetried, "Sum"), s.metric(MetricUnreadable, "Sum"), s.metric(MetricParked, "Sum"),
 					s.metric(MetricFaults, "Sum"), s.metric(MetricConflicts, "Sum")),
-				graph("Seconds unsettled, seconds in the outbox", s.metric(MetricUnsettledAge, "Maximum"), s.metric(MetricOutboxAge, "Maximum")),
+				graph("Seconds unsettled, in the outbox, in a backlog", s.metric(MetricUnsettledAge, "Maximum"), s.metric(MetricOutboxAge, "Maximum"),
+					s.metric(MetricBacklogAge, "Maximum")),
 			},
 			{
 				graph("Seconds until waiting tasks time out", s.metric(MetricTokenDeadline, "Minimum")),

@@ -23,6 +23,7 @@ var alarmOf = func() map[string]list {
 		"Unsettled":           {"Settle", "UnsettledAge", "Maximum", own, 900, 1, 14}, // 70 minutes, longer than the hour between two retries
 		"TokenDeadline":       {"Settle", "TokenDeadline", "SampleCount", own, 0, 1, 14},
 		"Outbox":              {"Settle", "OutboxAge", "Maximum", own, 300, 1, 3},
+		"Backlog":             {"Settle", "BacklogAge", "Maximum", own, 60, 1, 3},
 		"Unreadable":          {"Settle", "Unreadable", "Sum", own, 0, 1, 3},
 		"Faults":              {"Settle", "Faults", "Sum", own, 0, 1, 3},
 		"Retried":             {"Settle", "Retried", "Sum", own, 0, 3, 4},
@@ -75,7 +76,7 @@ func alarms(t subject) {
 func dashboard(t subject) {
 	var shown strings.Builder
 	for _, metric := range []string{
-		"Events", "Commits", "Conflicts", "Retried", "Unreadable", "Parked", "Faults", "UnsettledAge", "OutboxAge", "TokenDeadline",
+		"Events", "Commits", "Conflicts", "Retried", "Unreadable", "Parked", "Faults", "UnsettledAge", "OutboxAge", "BacklogAge", "TokenDeadline",
 		"ApproximateAgeOfOldestMessage", "Invocations", "Errors", "Duration",
 	} {
 		shown.WriteString(`(?=.*"` + metric + `")`)

@@ -105,7 +105,8 @@ type Props struct {
 	ReserveConsumerConcurrency bool
 	// ConsumerBatch is the maximum number of messages in a batch. The consumer processes different instances
 	// concurrently. One to ConsumerBatchMax; defaults to ConsumerBatchMax. Use one if a service can kill the process,
-	// so that its death affects only one instance.
+	// so that its death affects only one instance. With fewer than ConsumerBatchMax, Settle does not detect backlogs: the
+	// alarm Backlog and durable.MachineConfig.BacklogAgeMax have no effect.
 	ConsumerBatch int
 	// WebhooksPerSecond limits each of the two open routes, which authenticate the caller by a signature or a key.
 	// Excess requests get status 429. One to WebhooksPerSecondMax; defaults to 100.

@@ -13,7 +13,8 @@
 //
 // # Permissions
 //
-// Each call needs only these permissions on the FIFO queue and the table. If you encrypt the queue or the table with
+// Each call needs only these permissions on the FIFO queue and the table. To send to a machine with a BacklogAgeMax, add
+// dynamodb:GetItem. If you encrypt the queue or the table with
 // your own KMS keys, add the permissions for these keys.
 //
 //	Send                    sqs:SendMessage

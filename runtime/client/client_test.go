@@ -8,11 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/client"
+	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/producer"
 )
 
@@ -279,4 +282,36 @@ func TestListFindsInstances(t *testing.T) {
 			w.fail(nil)
 		})
 	}
+}
+
+// limited is a machine with a limit on the age of a backlog.
+type limited struct{ durable.Machine }
+
+func (limited) BacklogAgeMax() time.Duration { return time.Minute }
+
+func TestSendToAnInstanceThatIsBehindReturnsATypedError(t *testing.T) {
+	t.Parallel()
+	inWorld(t, false, func(t *testing.T, w *world) {
+		w.send(w.client(nil), Place{Item: "book"}, client.Until(client.Settled))
+		var err error
+		if w.machines, err = durable.NewMachines(limited{order()}); err != nil {
+			t.Fatal(err)
+		}
+		store := dynamostore.New(dynamodb.NewFromConfig(w.config("consumer")), "settle")
+		record, err := store.Load(t.Context(), instances.ID{Machine: "order", ID: "1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		record.Revision, record.UpdatedAt, record.BacklogSince = record.Revision+1, time.Now(), time.Now().Add(-time.Hour)
+		if err := store.Commit(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.client(nil).Send(t.Context(), "order/1", Add{Item: "pen"})
+		var behind *client.BehindError
+		if !errors.As(err, &behind) || !errors.Is(err, client.ErrBehind) || errors.Is(err, client.ErrUnavailable) || behind.RetryAfter != time.Minute {
+			t.Fatalf("expected a BehindError for a minute, got %v", err)
+		}
+		time.Sleep(behind.RetryAfter)
+		w.send(w.client(nil), Add{Item: "pen"}, client.Until(client.Settled))
+	})
 }

@@ -28,6 +28,9 @@ var (
 	ErrIDReused = dynamostore.ErrIDReused
 	// ErrDenied is returned if a permission is missing, or if the queue or the table does not exist.
 	ErrDenied = durable.ErrDenied
+	// ErrBehind is returned if the instance is behind its events (durable.MachineConfig.BacklogAgeMax). Nothing is queued. The
+	// error is a *BehindError.
+	ErrBehind = producer.ErrBehind
 	// ErrUnavailable is returned if AWS throttles, does not answer or fails. The event may or may not be queued: call the
 	// method again with the same arguments, after a while. The event counts once, except with Distinct.
 	ErrUnavailable = errors.New("temporarily unavailable")
@@ -40,8 +43,12 @@ var (
 	ErrUnreachable = producer.ErrUnreachable
 )
 
+// BehindError is returned by Send for an instance that is behind. The client does not retry: call Send again with the same
+// arguments after RetryAfter.
+type BehindError = producer.BehindError
+
 // final lists the errors that `classified` returns unchanged.
-var final = []error{ErrNotFound, ErrUnknownAlias, ErrInvalid, ErrIDReused, ErrDenied, ErrUnreadable, ErrParked, ErrUnreachable}
+var final = []error{ErrNotFound, ErrUnknownAlias, ErrInvalid, ErrIDReused, ErrDenied, ErrBehind, ErrUnreadable, ErrParked, ErrUnreachable}
 
 // invalid lists the causes of ErrInvalid.
 var invalid = []error{

@@ -73,7 +73,7 @@ type Sent struct {
 // use ID or Distinct. Send requires one of them for an event without a payload, because a second event would always
 // look like a retry.
 //
-// Send fails with ErrInvalid, ErrIDReused, ErrDenied or ErrUnavailable. With Until, it also fails with ErrParked, with
+// Send fails with ErrInvalid, ErrIDReused, ErrBehind, ErrDenied or ErrUnavailable. With Until, it also fails with ErrParked, with
 // ErrUnreachable, or with the error of the context. If Sent.MessageID is not empty after an error, the event is queued.
 func (c *Client) Send(ctx context.Context, id string, event any, options ...Option) (Sent, error) {
 	to, err := instances.ParseID(id)
@@ -103,6 +103,9 @@ func (c *Client) send(ctx context.Context, to instances.ID, event any, chosen []
 		err = producer.CheckCondition(c.machines, to.Machine, o.until)
 	}
 	if err != nil {
+		return Sent{}, classified(err)
+	}
+	if err := c.producer.Admit(ctx, checked); err != nil {
 		return Sent{}, classified(err)
 	}
 	// A derived ID needs no reservation, because no other event has it.

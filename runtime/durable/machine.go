@@ -26,8 +26,9 @@ type Machine interface {
 	StartedBy(eventType string) bool
 	// Check returns an error if NewMachines must refuse the machine, for example if StartedBy names an unknown event.
 	Check() error
-	// Retention is how long an item is kept after its instance is done or stopped. Zero means forever.
+	// Retention is MachineConfig.Retention, and BacklogAgeMax is MachineConfig.BacklogAgeMax.
 	Retention() time.Duration
+	BacklogAgeMax() time.Duration
 	// TakesInput reports whether an instance starts with an input. Then only a parent can start it.
 	TakesInput() bool
 	// DecodeInput reads an input for Start. An empty body or null means no input. Its errors wrap statechart.ErrPayload.
@@ -100,6 +101,9 @@ type MachineConfig struct {
 	StartedBy []string
 	// Retention is how long an item is kept after its instance is done or stopped. Zero means forever.
 	Retention time.Duration
+	// BacklogAgeMax is the age of a backlog (Loaded.Backlog) above which package producer refuses new events for the
+	// instance. Set it longer than the machine's services take. Zero means no limit.
+	BacklogAgeMax time.Duration
 }
 
 // Host makes a machine from a chart.
@@ -128,7 +132,8 @@ func (m *hosted[C]) Check() error {
 	return nil
 }
 
-func (m *hosted[C]) Retention() time.Duration { return m.config.Retention }
+func (m *hosted[C]) Retention() time.Duration     { return m.config.Retention }
+func (m *hosted[C]) BacklogAgeMax() time.Duration { return m.config.BacklogAgeMax }
 
 func (m *hosted[C]) Start(start statechart.Start) (Instance, []statechart.Effect, error) {
 	stepper := m.stepper()

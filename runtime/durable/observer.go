@@ -95,6 +95,8 @@ type Loaded struct {
 	Outbox time.Duration
 	// FromCache is set if the turn uses a copy of Ports.Cache. If the copy proves stale, another Loaded follows.
 	FromCache bool
+	// Backlog is how long the oldest new delivery has waited, if the batch is full of events of this instance.
+	Backlog time.Duration
 }
 
 // Held is a task that still waits for an instance when a turn ends: no event has answered it, or the answer failed.
@@ -349,6 +351,9 @@ func (t *turn) reportLoaded(ctx context.Context) {
 	}
 	if isPending(t.stored.Record) {
 		loaded.Outbox = max(now.Sub(t.stored.Record.UpdatedAt), 0)
+	}
+	if since := t.backlogSince(); !since.IsZero() {
+		loaded.Backlog = max(now.Sub(since), 0)
 	}
 	notify(ctx, loaded)
 }

@@ -100,12 +100,31 @@ func (t *turn) next(snapshot json.RawMessage) instances.Record {
 		next.State, next.Status, next.Outbox = t.draft.Instance.State(), t.draft.Instance.Status(), t.pending()
 	}
 	next.OutboxEvent = t.outboxEvent(next)
+	next.BacklogSince = time.Time{}
+	if t.machine.BacklogAgeMax() > 0 {
+		next.BacklogSince = t.backlogSince()
+	}
 	if next.Kept || next.Owes() {
 		next.ExpireAt = time.Time{} // TTL must not delete pending work: see clear.
 	} else if next.ExpireAt.IsZero() {
 		next.ExpireAt = t.expireAt(next)
 	}
 	return next
+}
+
+// fullBatch is the size of a FIFO queue's largest batch (AWS Lambda Developer Guide, "Lambda parameters for Amazon SQS event
+// source mappings").
+const fullBatch = 10
+
+// backlogSince returns when the oldest new delivery of the turn was sent, if the instance has a backlog: its events fill
+// the whole batch. Otherwise, it returns the zero time. The age of a retried delivery includes its retries, and the age of
+// a forwarded one includes its time in another lane, so neither says how long events wait.
+func (t *turn) backlogSince() time.Time {
+	if len(t.deliveries) < fullBatch {
+		return time.Time{}
+	}
+	oldest, _ := find(t.deliveries, func(d *Delivery) bool { return d.ReceiveCount == 1 && d.Forwarding == (Forwarding{}) })
+	return oldest.SentAt
 }
 
 // expireAt returns when the item of an instance that has ended may be deleted, unless an operator keeps it; zero means

@@ -229,7 +229,7 @@ func fullRecord(revision int64) instances.Record {
 			"error": {"of": "the snapshot"}, "somethingNew": [1]
 		}`),
 		State:     []string{"unverified.mail.sent", "unverified.clock.running"},
-		CreatedAt: created, UpdatedAt: at, ExpireAt: created.Add(24 * time.Hour),
+		CreatedAt: created, UpdatedAt: at, ExpireAt: created.Add(24 * time.Hour), BacklogSince: created.Add(time.Second),
 		Watermark: map[string]string{"arn:aws:sqs:eu-central-1:123456789012:events.fifo": "18849496460467696128"},
 		Lane:      "bulk", Moving: &instances.LaneMove{Lane: "main", Number: 6},
 		Forwarded:    map[string]string{"arn:aws:sqs:eu-central-1:123456789012:bulk.fifo": "18849496460467696129"},

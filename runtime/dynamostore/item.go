@@ -51,6 +51,7 @@ const (
 	attrError        = "error"
 	attrChains       = "chains"
 	attrDeniedSince  = "denied_since"
+	attrBacklogSince = "backlog_since"
 )
 
 // attributesUsual is the number of attributes that few items exceed.
@@ -86,6 +87,9 @@ func encodeItem(record instances.Record) (map[string]types.AttributeValue, error
 	}
 	if !record.DeniedSince.IsZero() {
 		item[attrDeniedSince] = text(formatTime(record.DeniedSince))
+	}
+	if !record.BacklogSince.IsZero() {
+		item[attrBacklogSince] = text(formatTime(record.BacklogSince))
 	}
 	if record.Ignored != 0 {
 		item[attrIgnored] = number(record.Ignored)
@@ -149,14 +153,15 @@ func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 		return instances.Record{}, err
 	}
 	record := instances.Record{
-		Instance:  id,
-		Revision:  r.integer(attrRevision),
-		Status:    statechart.Status(r.text(attrStatus)),
-		Lane:      r.text(attrLane),
-		CreatedAt: r.time(attrCreatedAt),
-		UpdatedAt: r.time(attrUpdatedAt),
-		Ignored:   r.integer(attrIgnored),
-		Skipped:   r.integer(attrSkipped),
+		Instance:     id,
+		Revision:     r.integer(attrRevision),
+		Status:       statechart.Status(r.text(attrStatus)),
+		Lane:         r.text(attrLane),
+		CreatedAt:    r.time(attrCreatedAt),
+		UpdatedAt:    r.time(attrUpdatedAt),
+		Ignored:      r.integer(attrIgnored),
+		Skipped:      r.integer(attrSkipped),
+		BacklogSince: r.time(attrBacklogSince),
 	}
 	if seconds := r.integer(attrExpireAt); seconds != 0 {
 		record.ExpireAt = time.Unix(seconds, 0).UTC()

@@ -71,6 +71,7 @@ func TestItemIsReadableInTheConsole(t *testing.T) {
 	const want = `
 aliases L[S "provider/7c"]
 attempts L[M{count:N 2, queue:S "arn:aws:sqs:eu-central-1:123456789012:events.fifo", sequence_number:S "18849496460467696129"}]
+backlog_since S "2026-03-01T12:00:01.000Z"
 chart_version N 3
 children M{mailer:M{key:S "2.2", machine:S "mail"}}
 context M{n:N 1.5}

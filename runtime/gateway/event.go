@@ -82,6 +82,9 @@ func (a *api) receive(r *http.Request, find func() (instances.ID, error)) (reply
 	if err != nil {
 		return reply{}, err
 	}
+	if err := a.admit(r.Context(), event); err != nil {
+		return reply{}, err
+	}
 	if wait > 0 {
 		return a.sendAndWait(r.Context(), event, wait)
 	}
@@ -103,6 +106,16 @@ func (a *api) instanceID(r *http.Request) (instances.ID, error) {
 // prepare validates the event and builds its message.
 func (a *api) prepare(to instances.ID, body []byte, eventID string) (producer.Event, error) {
 	return producer.Check(a.machines, to, body, eventID, a.config.EventBytesMax)
+}
+
+// admit refuses an event to an instance that is behind. Webhooks and callbacks do not call it. A third party may never send a
+// refused request again, and an instance requests each callback itself.
+func (a *api) admit(ctx context.Context, event producer.Event) error {
+	err := a.producer.Admit(ctx, event)
+	if err != nil && !errors.Is(err, producer.ErrBehind) {
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
+	return err
 }
 
 // reserve reserves the ID of an event before the event is queued.

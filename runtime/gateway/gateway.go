@@ -21,6 +21,9 @@
 // "$id". If the ID was used for a different event, the request fails with 409 and nothing is queued. Events without an ID are
 // never deduplicated: two RESEND in a row are two events. A client that retries after a lost answer must send an ID.
 //
+// If the instance is further behind its events than durable.MachineConfig.BacklogAgeMax, both routes for events answer 429 with
+// Retry-After, and nothing is queued. Webhooks and callbacks are queued anyway.
+//
 // Errors are problem details (RFC 9457) with an additional code. The handler does not authenticate users: put an API Gateway
 // authorizer, IAM or a proxy in front of it. Only the webhooks may be public, because the handler checks their signature or
 // address.

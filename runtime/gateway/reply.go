@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 
@@ -98,6 +99,7 @@ var problems = []struct {
 	{producer.ErrEventID, http.StatusBadRequest, "event_id"},
 	{errQuery, http.StatusBadRequest, "query"},
 	{errParked, http.StatusConflict, "parked"},
+	{producer.ErrBehind, http.StatusTooManyRequests, "behind"},
 	{errSignature, http.StatusUnauthorized, "signature"},
 	{errWebhook, http.StatusBadRequest, "webhook"},
 	{errCallback, http.StatusBadRequest, "callback"},
@@ -152,7 +154,10 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	default:
 		log.InfoContext(r.Context(), "request refused")
 	}
-	if errors.Is(err, errQueue) || errors.Is(err, errReserve) || errors.Is(err, errStore) || errors.Is(err, errEarly) || errors.Is(err, errWatch) {
+	var behind *producer.BehindError
+	if errors.As(err, &behind) {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(behind.RetryAfter.Seconds()))))
+	} else if errors.Is(err, errQueue) || errors.Is(err, errReserve) || errors.Is(err, errStore) || errors.Is(err, errEarly) || errors.Is(err, errWatch) {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfterSeconds))
 	}
 	p.write(w)

@@ -26,7 +26,7 @@ const internalCode = "internal"
 // Codes that several routes have.
 var (
 	eventCodes = []string{"reserved", "not_an_event", "undeclared_event", "payload", "event_id", "too_large", "unreadable", "queue"}
-	sendCodes  = append([]string{"media_type", "query", "id_reused", "parked", "store", "wait"}, eventCodes...)
+	sendCodes  = append([]string{"media_type", "query", "id_reused", "parked", "behind", "store", "wait"}, eventCodes...)
 )
 
 // apiRoutes are the routes of the API.

@@ -28,8 +28,9 @@ type Record struct {
 	Status statechart.Status
 
 	// CreatedAt is when the first event was sent. It distinguishes the instance from earlier ones of its name.
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	BacklogSince time.Time // when the oldest waiting event was sent, as of UpdatedAt; zero without a backlog
 	// ExpireAt is when the item may be deleted; zero means never. It is zero while effects are pending.
 	ExpireAt time.Time
 	// Kept says that an operator keeps the item: it has no ExpireAt, even after the instance has ended.
@@ -56,9 +57,8 @@ type Record struct {
 	// Ignored counts the events for which no active state had a transition.
 	Ignored int64
 	// Skipped counts the deliveries that were skipped as duplicates or stale before the last write.
-	Skipped int64
-	// FailedEffects holds the effects that will never be performed, oldest first. See durable.Config.FailedEffectsMax.
-	FailedEffects []FailedEffect
+	Skipped       int64
+	FailedEffects []FailedEffect // the effects that will never be performed, oldest first: see durable.Config.FailedEffectsMax
 	// DeniedSince is when AWS first denied the first effect of Outbox, or else the next answer to a task; zero if neither.
 	DeniedSince time.Time
 	// Outbox holds the effects that may not have been performed yet. Perform them in order, after the record is stored.

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	writeCost     = flag.Bool("cost", false, "write the tables of docs/cost.md and docs/floods.md")
+	writeCost     = flag.Bool("cost", false, "write the tables of docs/cost.md, docs/floods.md and docs/scaling.md")
 	costScaleFlag = flag.Int("cost.scale", 0, "divide the numbers of events of the cost runs by this (default 10, with -short 100)")
 )
 

@@ -100,6 +100,10 @@ type options struct {
 	acknowledgesLate bool
 	// caches gives each process of the consumer a cache.
 	caches bool
+	// observer receives the events of the consumer's loop.
+	observer durable.Observer
+	// scanMessagesMax is awslocal.Config.FIFOScanMessagesMax.
+	scanMessagesMax int
 	// log receives the consumer's log; nil discards it.
 	log slog.Handler
 	// visibility is the visibility timeout of the queues in seconds; empty means visibilityTimeout.
@@ -117,7 +121,7 @@ func inWorld(t *testing.T, o options, test func(w *world)) {
 		if o.faults == nil {
 			o.faults = &faults{}
 		}
-		w := &world{t: t, cloud: awslocal.New(awslocal.Config{Fault: o.faults.hitting, DeliveryFault: o.meter.delivered, StatusChanges: o.statusChanges(), StatusChangeFault: o.statusFault}), faults: o.faults, effects: &recorder{}, options: o}
+		w := &world{t: t, cloud: awslocal.New(awslocal.Config{Fault: o.faults.hitting, DeliveryFault: o.meter.delivered, StatusChanges: o.statusChanges(), StatusChangeFault: o.statusFault, FIFOScanMessagesMax: o.scanMessagesMax}), faults: o.faults, effects: &recorder{}, options: o}
 		w.create(o)
 		ctx, stop := context.WithCancel(t.Context())
 		var polls sync.WaitGroup
@@ -214,7 +218,13 @@ func (w *world) create(o options) {
 		w.t.Fatal(err)
 	}
 	w.store = dynamostore.New(tables, table)
-	own := w.by("gateway", config)
+	w.startGateway()
+}
+
+// startGateway starts the gateway with the lane rules in w.options.
+func (w *world) startGateway() {
+	w.t.Helper()
+	own := w.by("gateway", w.aws(w.cloud.HTTPClient(), true))
 	gateway, err := gateway.New(w.machines(), w.queue(sqs.NewFromConfig(own), ""), dynamostore.New(dynamodb.NewFromConfig(own), table), gateway.Config{Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub(gateway.Secrets{Current: []byte(webhookSecret)})}, Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		w.t.Fatal(err)
@@ -273,7 +283,7 @@ func (w *world) consumer(o options) awslocal.Invoker {
 		if !o.acknowledgesLate {
 			ports.Acknowledger = sqsqueue.NewAcknowledger(queues, w.queueURL)
 		}
-		loop, err := durable.New(w.machines(), ports, durable.Config{Logger: o.logger(), HistoryMax: o.historyMax, Lanes: o.arnsOfLanes()})
+		loop, err := durable.New(w.machines(), ports, durable.Config{Logger: o.logger(), Observer: o.observer, HistoryMax: o.historyMax, Lanes: o.arnsOfLanes()})
 		if err != nil {
 			w.t.Error(err)
 		}

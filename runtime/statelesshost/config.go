@@ -38,6 +38,8 @@ type Config[T any] struct {
 	StartedBy []string
 	// Retention is how long the item of a finished instance is kept. Zero means forever.
 	Retention time.Duration
+	// BacklogAgeMax is as in durable.MachineConfig.
+	BacklogAgeMax time.Duration
 }
 
 // State describes one state to the runtime.

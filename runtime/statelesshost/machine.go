@@ -84,6 +84,9 @@ func (m *Machine[T]) Check() error { return nil }
 // Retention implements durable.Machine.
 func (m *Machine[T]) Retention() time.Duration { return m.config.Retention }
 
+// BacklogAgeMax implements durable.Machine.
+func (m *Machine[T]) BacklogAgeMax() time.Duration { return m.config.BacklogAgeMax }
+
 // TakesInput implements durable.Machine: a stateless machine accepts no input.
 func (m *Machine[T]) TakesInput() bool { return false }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/google/go-cmp/cmp"
@@ -87,6 +88,37 @@ func TestLongTypeIsCutInTheLog(t *testing.T) {
 		}
 		if got := typeOf(body); got != want || len(got) > statechart.EventNameBytesMax {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// The turns of one invocation report the same backlog. The log must name the instance once, and only above the threshold of
+// the alarm.
+func TestABacklogIsLoggedOnceInAnInvocation(t *testing.T) {
+	t.Parallel()
+	for age, want := range map[time.Duration]int{backlogLogged: 0, backlogLogged + time.Second: 1} {
+		var log strings.Builder
+		tele := New(quiet(io.Discard, &log))
+		handler := tele.Handler(lambda.NewHandler(func(ctx context.Context) {
+			for range 3 {
+				tele.Observer().Loaded(ctx, durable.Loaded{Instance: "order/1", Backlog: age})
+			}
+		}))
+		if _, err := handler.Invoke(t.Context(), []byte("{}")); err != nil {
+			t.Error(err)
+		}
+		const line = `"level":"WARN","msg":"instance is behind, its events wait","instance":"order/1","backlog_age_seconds":61}`
+		if strings.Count(log.String(), "\n") != want || strings.Count(log.String(), line) != want {
+			t.Errorf("a backlog of %v: expected %d lines with %s, got %s", age, want, line, log.String())
+		}
+	}
+}
+
+func TestTheLogNamesTheInstanceOfEachBacklogAlarm(t *testing.T) {
+	t.Parallel()
+	for _, r := range rules(t) {
+		if r.metric == extremeNames[backlogAge] && r.threshold != backlogLogged.Seconds() {
+			t.Errorf("expected the alarm %s to have the threshold of the log, %v, got %v s", r.name, backlogLogged, r.threshold)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
 )
@@ -73,7 +74,15 @@ func (t *Telemetry) loaded(ctx context.Context, loaded durable.Loaded) {
 	invocation := invocationOf(ctx)
 	invocation.age(unsettledAge, loaded.Unsettled)
 	invocation.age(outboxAge, loaded.Outbox)
+	// Several turns of an invocation may report the same backlog.
+	if first := invocation.age(backlogAge, loaded.Backlog); first && loaded.Backlog > backlogLogged {
+		t.config.Logger.WarnContext(ctx, "instance is behind, its events wait", "instance", loaded.Instance, "backlog_age_seconds", int(loaded.Backlog.Seconds()))
+	}
 }
+
+// backlogLogged is the age above which a backlog is logged. It is the threshold of the alarm Backlog, so that the log names
+// the instance of each alarm.
+const backlogLogged = time.Minute
 
 // nearDeadline is a divisor: a task's deadline is near when less than a tenth of its timeout is left. A fixed time
 // would not fit all tasks: five minutes are the whole timeout of some, and the last moment of others.

@@ -127,10 +127,11 @@ var countNames = [...]string{"Events", "Parked", "Retried", "Unreadable", "Fault
 const (
 	unsettledAge = iota
 	outboxAge
+	backlogAge
 	tokenDeadline
 )
 
-var extremeNames = [...]string{"UnsettledAge", "OutboxAge", "TokenDeadline"}
+var extremeNames = [...]string{"UnsettledAge", "OutboxAge", "BacklogAge", "TokenDeadline"}
 
 func (i *invocation) count(metric int) { i.add(metric, 1) }
 
@@ -143,14 +144,16 @@ func (i *invocation) add(metric, n int) {
 	i.counts[metric] += n
 }
 
-// age records an age if it is the oldest.
-func (i *invocation) age(metric int, age time.Duration) {
+// age records an age if it is the oldest. It reports whether the age is the first of the invocation.
+func (i *invocation) age(metric int, age time.Duration) (first bool) {
 	if i == nil || age <= 0 {
-		return
+		return false
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	first = !i.has[metric]
 	i.extremes[metric], i.has[metric] = max(i.extremes[metric], age), true
+	return first
 }
 
 // deadline records the time left for a task if it is the shortest.

@@ -39,6 +39,7 @@ func TestInvocationReportsTheOldestAgesAndTheNearestDeadline(t *testing.T) {
 	handler := tele.Handler(lambda.NewHandler(func(ctx context.Context) error {
 		observer.Loaded(ctx, durable.Loaded{Unsettled: 3 * time.Second, Outbox: time.Second})
 		observer.Loaded(ctx, durable.Loaded{Unsettled: 2 * time.Second, Outbox: 4 * time.Second})
+		observer.Loaded(ctx, durable.Loaded{Backlog: 5 * time.Second})
 		observer.Held(ctx, durable.Held{Left: 2 * time.Minute, Timeout: time.Hour})
 		observer.Held(ctx, durable.Held{Left: time.Minute, Timeout: time.Hour})
 		observer.Held(ctx, durable.Held{Left: 3 * time.Minute, Timeout: time.Hour})
@@ -52,7 +53,7 @@ func TestInvocationReportsTheOldestAgesAndTheNearestDeadline(t *testing.T) {
 		t.Error("want the error of the handler")
 	}
 	got, err := emftest.Check([]byte(metrics.String()))
-	want := map[string]float64{"UnsettledAge": 3, "OutboxAge": 4, "TokenDeadline": 60, "Commits": 1, "Conflicts": 1, "Retried": 4, "Unreadable": 3, "AWSCalls": 0}
+	want := map[string]float64{"UnsettledAge": 3, "OutboxAge": 4, "BacklogAge": 5, "TokenDeadline": 60, "Commits": 1, "Conflicts": 1, "Retried": 4, "Unreadable": 3, "AWSCalls": 0}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("metrics (-want +got):\n%s%v", diff, err)
 	}

@@ -1,0 +1,54 @@
+package producer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/settle-run/settle/runtime/instances"
+)
+
+// ErrBehind is the kind of a *BehindError.
+var ErrBehind = errors.New("the instance is behind")
+
+// BehindError is returned by Admit for an instance that is behind.
+type BehindError struct {
+	Instance instances.ID
+	// BacklogAge is how long the oldest event had waited at the last write. BacklogAgeMax is the limit of the machine.
+	BacklogAge, BacklogAgeMax time.Duration
+	// RetryAfter is how long to wait before the event is sent again.
+	RetryAfter time.Duration
+}
+
+// Error states the age of the backlog, the limit and the advice.
+func (e *BehindError) Error() string {
+	return fmt.Sprintf("%v: the events of %s wait for %v, the limit is %v (BacklogAgeMax): nothing was queued, retry after %v",
+		ErrBehind, e.Instance, e.BacklogAge, e.BacklogAgeMax, e.RetryAfter)
+}
+
+// Is makes a BehindError an ErrBehind.
+func (e *BehindError) Is(target error) bool { return target == ErrBehind }
+
+// Admit returns a *BehindError if the instance is behind by more than durable.MachineConfig.BacklogAgeMax. It reads the
+// instance only if its machine has this limit. Call it before Reserve. The answer counts for BacklogAgeMax after the last
+// write of the instance. So a sender is accepted again although no event, and so no write, follows the last refusal.
+func (p *Producer) Admit(ctx context.Context, event Event) error {
+	machine, err := p.machines.Lookup(event.Message.To.Machine)
+	if err != nil {
+		return err
+	}
+	limit := machine.BacklogAgeMax()
+	if limit <= 0 {
+		return nil
+	}
+	record, err := p.store.Load(ctx, event.Message.To)
+	if err != nil {
+		return err
+	}
+	age, retryAfter := record.UpdatedAt.Sub(record.BacklogSince), record.UpdatedAt.Add(limit).Sub(p.now())
+	if record.BacklogSince.IsZero() || age <= limit || retryAfter <= 0 {
+		return nil
+	}
+	return &BehindError{Instance: record.Instance, BacklogAge: age, BacklogAgeMax: limit, RetryAfter: retryAfter}
+}
