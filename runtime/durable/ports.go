@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/limits"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -141,6 +142,8 @@ type Ports struct {
 	Acknowledger Acknowledger
 	// Executions may be nil. Then New rejects machines that start workflows.
 	Executions Executions
+	// Limiter may be nil. Then New rejects machines with limits.
+	Limiter *limits.Limiter
 }
 
 // Delivery is one receipt of a message, which may be delivered many times.

@@ -229,6 +229,7 @@ func (c *compiler) linkInvoke(n *node, invoke *Invoke[erased], position int) {
 	if invoke.Service.Run == nil {
 		c.find(n, fmt.Sprintf("invokes %q without a service", id), "set Service, for instance with ServiceFunc")
 	}
+	c.checkLimit(n, invoke, id)
 	n.invokes = append(n.invokes, invocation{id: id, service: invoke.Service.Name})
 	for _, t := range invoke.OnDone {
 		compiled := c.transition(n, t, doneInvokePrefix+id, "on done of "+invoke.Service.Name)
