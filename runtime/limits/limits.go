@@ -190,6 +190,7 @@ func (k *key) request(ctx context.Context, waiting int) (returnAt time.Time, err
 		began := l.time()
 		next, granted := k.seen.step(k.limit, k.share.request(k.limit, l.owner, began, waiting, k.took))
 		next.Write = l.nextWrite()
+		k.share.sending(granted)
 		stored, err := k.swap(ctx, next)
 		k.took = l.time().Sub(began)
 		if err != nil {

@@ -67,6 +67,10 @@ func (h *share) request(limit statechart.Limit, owner string, now time.Time, wai
 	return r
 }
 
+// sending gives up the places that the request returns. It comes before the request, because a request may take effect
+// although its answer is lost.
+func (h *share) sending(g grant) { h.places = min(h.places, g.places) }
+
 // granted applies the answer to a request that is stored.
 func (h *share) granted(limit statechart.Limit, g grant) {
 	if g.starts > 0 {

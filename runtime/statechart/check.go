@@ -130,17 +130,19 @@ func (c *compiler) checkLimit(n *node, invoke *Invoke[erased], id string) {
 		c.find(n, fmt.Sprintf("invokes %q with a limit of the name %q", id, limit.Name), fmt.Sprintf("use 1 to %d ASCII letters, digits, '-' and '_'", limitNameBytesMax))
 	}
 	if limit.Rate < 0 || limit.Per < 0 || limit.Concurrency < 0 || limit.Concurrency > LimitConcurrencyMax || limit.Rate == 0 && (limit.Concurrency == 0 || limit.Per > 0) {
-		c.find(n, fmt.Sprintf("invokes %q with the limit %+v", id, limit), fmt.Sprintf("set a positive Rate, with or without Per, or a Concurrency of at most %d, or both", LimitConcurrencyMax))
+		c.find(n, fmt.Sprintf("invokes %q with the limit %s", id, figures(limit)), fmt.Sprintf("set a positive Rate, with or without Per, or a Concurrency of at most %d, or both", LimitConcurrencyMax))
 	}
-	for i := range c.chart.nodes {
-		for k := range c.chart.nodes[i].def.Invoke {
-			if other := c.chart.nodes[i].def.Invoke[k].Limit; other.Name == limit.Name && other != limit {
-				c.find(n, fmt.Sprintf("invokes %q with the limit %+v, but another service declares %+v", id, limit, other), "declare the limit once, and use it in both services")
-				return
-			}
-		}
+	if first, ok := c.limits[limit.Name]; ok && first != limit {
+		c.find(n, fmt.Sprintf("invokes %q with the limit %s, but another service declares %s", id, figures(limit), figures(first)), "declare the limit once, and use it in both services")
+		return
 	}
+	if c.limits == nil {
+		c.limits = map[string]Limit{}
+	}
+	c.limits[limit.Name] = limit
 }
+
+func figures(limit Limit) string { return fmt.Sprintf("%+v", limit) }
 
 func (c *compiler) checkAfter(n *node, after *After[erased], id string) {
 	ways := 0

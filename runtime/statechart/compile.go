@@ -68,6 +68,7 @@ type compiler struct {
 	findings []Finding
 	// tooLarge is set if a limit ended the layout, so that states are missing.
 	tooLarge bool
+	limits   map[string]Limit // by name
 }
 
 // layOut appends the state and its descendants in document order.
