@@ -273,9 +273,10 @@ func (k *key) stop() {
 	}
 }
 
-// Start begins the call. It returns the context of the call, which is cancelled with a *WaitError before another process
-// may take the place. The caller must call `done` when the call has returned. If too much time has passed since Acquire,
-// Start acquires the call again. It returns a *WaitError if the call must wait.
+// Start begins the call. It returns the context of the call. This context is cancelled with a *WaitError before another
+// process may take the place. Otherwise it ends with ctx, which must end. The caller must call `done` when the call has
+// returned. If too much time has passed since Acquire, Start acquires the call again. It returns a *WaitError if the call
+// must wait.
 func (p *Permit) Start(ctx context.Context) (calling context.Context, done func(), err error) {
 	k := p.key
 	k.lock <- struct{}{}
@@ -293,14 +294,14 @@ func (p *Permit) Start(ctx context.Context) (calling context.Context, done func(
 	k.cancels[p] = cancel
 	k.unlock()
 	returned, setReturned := context.WithCancel(context.WithoutCancel(ctx))
-	context.AfterFunc(calling, func() {
+	stop := context.AfterFunc(calling, func() {
 		pause(returned, lease) // A call that ignores its context keeps its place for one lease.
 		p.Release()
 	})
 	return calling, func() {
+		stop()
 		setReturned()
 		p.Release()
-		cancel(nil)
 	}, nil
 }
 
