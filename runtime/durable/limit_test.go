@@ -40,7 +40,7 @@ func (p *process) SwapLimit(ctx context.Context, limit, key, previous string, ne
 // else for the tenant "". On "both", it calls "left" beside it.
 func (w *world) client(limit statechart.Limit, attempts int) durable.Machine {
 	call := invoke{
-		Service: w.service("call"), Timeout: 10 * time.Second, Retry: statechart.RetryPolicy{Attempts: attempts}, Limit: limit,
+		Service: w.service("call"), Timeout: 40 * time.Second, Retry: statechart.RetryPolicy{Attempts: attempts}, Limit: limit,
 		LimitKey: func(b basket) string {
 			if len(b.Log) == 0 || strings.HasSuffix(b.Log[0], " ok") {
 				return ""
@@ -179,6 +179,11 @@ func TestACallThatWaitsUsesUpNoAttempt(t *testing.T) {
 					w.invoke()
 				}
 				commits := w.counted("Commit ")
+				for _, tries := range w.load("client/1").Attempts {
+					if tries.Count > 0 || tries.Services >= len(c.served) {
+						t.Errorf("the waiting call counts: %+v", tries)
+					}
+				}
 				w.run(t)
 				if after := time.Since(began); after < time.Minute || after > 80*time.Second {
 					t.Errorf("called after %v, want a minute", after)
@@ -227,6 +232,33 @@ func TestACallWaitsAfterARetryWait(t *testing.T) {
 		w.run(t)
 		w.wantServed(t, "call 1", "call 2")
 		w.wantLog(t, "client/1", "charge ok")
+	})
+}
+
+func TestACallThatLosesItsPlaceUsesUpNoAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := limited(t, statechart.Limit{Name: "bank", Concurrency: 1}, 1)
+		began := time.Now()
+		w.refuse = func(call string) error {
+			if since := time.Since(began); strings.HasPrefix(call, "SwapLimit") && since > time.Second && since < time.Minute {
+				return errFault
+			}
+			return nil
+		}
+		var ended []time.Duration
+		w.third["call"] = func(ctx context.Context, _ statechart.Call) (string, error) {
+			answer, err := lasting(35*time.Second, "call ok")(ctx, statechart.Call{})
+			ended = append(ended, time.Since(began))
+			return answer, err
+		}
+		w.post("client/1", event("charge", ""))
+		w.run(t)
+		w.wantServed(t, "call 1", "call 1")
+		w.wantLog(t, "client/1", "call ok")
+		if ended[0] >= 30*time.Second {
+			t.Errorf("cancelled after %v, want before the end of the lease", ended[0])
+		}
 	})
 }
 

@@ -73,6 +73,25 @@ func TestAPlaceIsFreeForOthersOnceTheCallHasReturned(t *testing.T) {
 		}
 		done()
 		acquire(t, b, limit).Release()
+		if held := a.keys[keyID{"bank", "acme"}].cancels; len(held) > 0 {
+			t.Error("a call that has returned is still held")
+		}
+	})
+}
+
+func TestACallDoesNotStartWithAPlaceThatIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limit, store := statechart.Limit{Name: "bank", Concurrency: 1}, &memory{}
+		p := acquire(t, New(store, time.Now), limit)
+		store.set(true)
+		time.Sleep(lease)
+		store.set(false)
+		other := acquire(t, New(store, time.Now), limit)
+		if _, _, err := p.Start(t.Context()); err == nil {
+			t.Error("two calls at once")
+		}
+		other.Release()
 	})
 }
 
