@@ -302,7 +302,7 @@ func (i *instance[C]) Prepare(invocation statechart.Invocation, call statechart.
 	}}
 	if work.LimitKey, err = limitKey(invoke, chartContext); err != nil {
 		err = statechart.Permanent(fmt.Errorf("not called: the key of the limit %q: %w", invoke.Limit.Name, err))
-		return Work{Retry: invoke.Retry, Run: func(context.Context) (any, error) { return nil, err }}, nil
+		return Work{Retry: invoke.Retry, Run: func(context.Context) (any, error) { return nil, err }}, nil //nolint:nilerr // The chart receives the error as the end of the service.
 	}
 	return work, nil
 }

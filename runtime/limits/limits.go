@@ -28,7 +28,7 @@ type Store interface {
 }
 
 const (
-	// requestMax is how long a request may take.
+	// requestMax is how long a request may take, with its repetitions after conflicts.
 	requestMax = 3 * time.Second
 	// conflictsMax is how often a request is repeated because another process was faster.
 	conflictsMax = 5
@@ -186,12 +186,14 @@ func (k *key) unlock() { <-k.lock }
 // denied call should ask again. The caller holds the lock.
 func (k *key) request(ctx context.Context, waiting int) (returnAt time.Time, err error) {
 	l := k.limiter
+	limited, cancel := context.WithTimeoutCause(ctx, requestMax, fmt.Errorf("no answer within %v", requestMax))
+	defer cancel()
 	for range conflictsMax {
 		began := l.time()
 		next, granted := k.seen.step(k.limit, k.share.request(k.limit, l.owner, began, waiting, k.took))
 		next.Write = l.nextWrite()
 		k.share.sending(granted)
-		stored, err := k.swap(ctx, next)
+		stored, err := k.swap(limited, next)
 		k.took = l.time().Sub(began)
 		if err != nil {
 			return time.Time{}, err
@@ -215,24 +217,22 @@ func (l *Limiter) nextWrite() string {
 	return fmt.Sprintf("%s-%d", l.owner, l.writes)
 }
 
-// swap returns after requestMax, even if the store does not return.
+// swap returns when the context ends, even if the store does not return.
 func (k *key) swap(ctx context.Context, next State) (stored State, err error) {
-	limited, cancel := context.WithTimeoutCause(ctx, requestMax, fmt.Errorf("no answer within %v", requestMax))
-	defer cancel()
 	type answer struct {
 		state State
 		err   error
 	}
 	answers, previous := make(chan answer, 1), k.seen.Write
 	go func() {
-		state, err := k.limiter.store.SwapLimit(limited, k.id.limit, k.id.key, previous, next)
+		state, err := k.limiter.store.SwapLimit(ctx, k.id.limit, k.id.key, previous, next)
 		answers <- answer{state, err}
 	}()
 	select {
 	case a := <-answers:
 		return a.state, a.err
-	case <-limited.Done():
-		return State{}, context.Cause(limited)
+	case <-ctx.Done():
+		return State{}, context.Cause(ctx)
 	}
 }
 
@@ -247,7 +247,8 @@ func (k *key) keep(ctx context.Context) {
 		}
 		wait = renewAfter
 		if _, err := k.request(ctx, 0); err != nil {
-			wait = retryAfter
+			k.loseIfDue()
+			wait = min(retryAfter, k.share.placesUntil.Sub(k.limiter.time())-loseBefore)
 		}
 		k.unlock()
 	}
@@ -313,6 +314,7 @@ func (p *Permit) Release() {
 	if p.isReleased {
 		return
 	}
+	k.loseIfDue()
 	p.isReleased = true
 	k.limiter.unuse(k)
 	delete(k.cancels, p)

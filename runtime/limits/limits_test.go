@@ -19,6 +19,8 @@ type memory struct {
 	state    State
 	requests int
 	isDown   bool
+	// hangs is how long a request takes while the store is down. It ignores its context.
+	hangs time.Duration
 }
 
 func (m *memory) SwapLimit(_ context.Context, _, _, previous string, next State) (State, error) {
@@ -27,6 +29,9 @@ func (m *memory) SwapLimit(_ context.Context, _, _, previous string, next State)
 	defer m.mu.Unlock()
 	m.requests++
 	if m.isDown {
+		m.mu.Unlock()
+		time.Sleep(m.hangs)
+		m.mu.Lock()
 		return State{}, errStore
 	}
 	if previous == m.state.Write {
@@ -97,28 +102,33 @@ func TestACallDoesNotStartWithAPlaceThatIsLost(t *testing.T) {
 
 func TestACallIsCancelledBeforeItsLeaseEnds(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		limit, store := statechart.Limit{Name: "bank", Concurrency: 1}, &memory{}
-		a, b := New(store, time.Now), New(store, time.Now)
-		ctx, done := start(t, a, limit)
-		began := time.Now()
-		store.set(true)
-		<-ctx.Done()
-		store.set(false)
-		if after := time.Since(began); after >= lease-requestMax+time.Second || !errors.Is(context.Cause(ctx), errLost) {
-			t.Errorf("cancelled after %v with %v, want before the lease ends", after, context.Cause(ctx))
-		}
-		if acquire(t, b, limit) != nil {
-			t.Error("the place is free before the end of the lease")
-		}
-		time.Sleep(time.Until(began.Add(lease)))
-		p := acquire(t, b, limit)
-		done() // The late return of the cancelled call does not free the new place.
-		if acquire(t, New(store, time.Now), limit) != nil {
-			t.Error("two calls at once")
-		}
-		p.Release()
-	})
+	for hangs := time.Duration(0); hangs < 5*time.Second; hangs += 700 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) { testLostLease(t, hangs) })
+	}
+}
+
+func testLostLease(t *testing.T, hangs time.Duration) {
+	t.Helper()
+	limit, store := statechart.Limit{Name: "bank", Concurrency: 1}, &memory{hangs: hangs}
+	a, b := New(store, time.Now), New(store, time.Now)
+	ctx, done := start(t, a, limit)
+	began := time.Now()
+	store.set(true)
+	<-ctx.Done()
+	store.set(false)
+	if after := time.Since(began); after > lease-loseBefore+requestMax || !errors.Is(context.Cause(ctx), errLost) {
+		t.Errorf("cancelled after %v with %v, want two seconds before the lease ends", after, context.Cause(ctx))
+	}
+	if acquire(t, b, limit) != nil {
+		t.Error("the place is free before the end of the lease")
+	}
+	time.Sleep(time.Until(began.Add(lease)))
+	p := acquire(t, b, limit)
+	done() // The late return of the cancelled call does not free the new place.
+	if acquire(t, New(store, time.Now), limit) != nil {
+		t.Error("two calls at once")
+	}
+	p.Release()
 }
 
 func TestACallThatIgnoresItsContextKeepsItsPlaceForOneLease(t *testing.T) {
@@ -182,7 +192,7 @@ func TestACallWaitsWhileTheStoreFails(t *testing.T) {
 	})
 }
 
-// TestMostCallsOfABusyProcessNeedNoRequest measures the table of docs/charts/services.md.
+// TestMostCallsOfABusyProcessNeedNoRequest measures the table of docs/charts/limits.md.
 func TestMostCallsOfABusyProcessNeedNoRequest(t *testing.T) {
 	t.Parallel()
 	const calls = 1000

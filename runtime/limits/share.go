@@ -13,8 +13,8 @@ const (
 	// loseBefore is how long before the end of a lease a process that could not renew it cancels its calls. It is longer
 	// than requestMax, so that a request that hangs does not delay the cancellation beyond the lease.
 	loseBefore = lease / 6
-	// windowMin is the shortest time for which starts are reserved.
-	windowMin = 100 * time.Millisecond
+	// windowLeast is the shortest time for which starts are reserved.
+	windowLeast = 100 * time.Millisecond
 	// windowMax limits the time that slow requests lead to.
 	windowMax = 5 * time.Second
 )
@@ -56,7 +56,7 @@ func (h *share) lacksPlace(limit statechart.Limit, now time.Time) bool {
 // request asks for the calls that wait in this process. `took` is the duration of the last request.
 func (h *share) request(limit statechart.Limit, owner string, now time.Time, waiting int, took time.Duration) request {
 	r := request{owner: owner, now: now, running: h.running}
-	r.window = max(windowMin, period(limit)/20, min(4*took, windowMax))
+	r.window = max(windowLeast, period(limit)/20, min(4*took, windowMax))
 	r.window = min(r.window, windowMax)
 	if h.lacksStart(limit, now) {
 		r.starts = waiting

@@ -11,7 +11,7 @@ var epoch = time.Unix(1_000_000, 0).UTC()
 
 // one is a request for one call.
 func one(owner string, now time.Time) request {
-	return request{owner: owner, now: now, starts: 1, places: 1, window: windowMin}
+	return request{owner: owner, now: now, starts: 1, places: 1, window: windowLeast}
 }
 
 func TestAStateStaysSmallAndCountsAllStarts(t *testing.T) {

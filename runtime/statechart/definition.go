@@ -160,7 +160,7 @@ type Invoke[C any] struct {
 }
 
 // Limit limits the calls of services, over all instances and all consumers, for each key (Invoke.LimitKey). A call
-// that must wait uses up no attempt: see docs/charts/services.md.
+// that must wait uses up no attempt: see docs/charts/limits.md.
 type Limit struct {
 	Name        string        // identifies the limit among all machines: ASCII letters, digits, '-', '_'
 	Rate        int           // the calls that may start in any interval of the length Per; zero means any number
