@@ -18,7 +18,7 @@ import (
 // limitStates holds the states of limits by name and key.
 type limitStates struct{ limits map[string]limits.State }
 
-// limiter returns a limiter for the process. It shares nothing with other processes, like that of a cold start.
+// limiter returns a limiter for the process. It is new, as after a cold start.
 func (p *process) limiter() *limits.Limiter { return limits.New(p, time.Now) }
 
 func (p *process) SwapLimit(ctx context.Context, limit, key, previous string, next limits.State) (stored limits.State, err error) {
@@ -124,7 +124,7 @@ func TestAThirdPartyIsCalledAtItsRate(t *testing.T) {
 		if len(calls) != instances || calls[instances-1].Sub(began) > 15*time.Second {
 			t.Errorf("%d calls until %v, want %d within 15 seconds", len(calls), calls[len(calls)-1].Sub(began), instances)
 		}
-		if longest > time.Second {
+		if longest > 2*time.Second {
 			t.Errorf("an invocation took %v, want none to wait for the limit", longest)
 		}
 		for _, served := range w.names {

@@ -4,15 +4,16 @@
 // of a busy process need no request. A place of a running call is a lease that is renewed while the call runs. The
 // places of a dead process are free again after 30 seconds.
 //
-// The algorithm is a pure function, State.step. The promises are on this function. They hold as far as the clocks of the
-// processes agree.
+// The algorithm is a pure function, State.step. Its comment has the promises, which depend on the clocks of the
+// processes.
 package limits
 
 import (
 	"context"
-	"crypto/rand"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -30,8 +31,11 @@ type Store interface {
 const (
 	// requestMax is how long a request may take, with its repetitions after conflicts.
 	requestMax = 3 * time.Second
-	// conflictsMax is how often a request is repeated because another process was faster.
-	conflictsMax = 5
+	// triesMax is how often a request is tried if other processes are faster. A second try follows at once, because the
+	// answer to the first one has the stored state. Before each further pair there is a random wait, up to conflictWait,
+	// which doubles with each try.
+	triesMax     = 8
+	conflictWait = 10 * time.Millisecond
 	// keysMax is how many keys a process remembers after their last call.
 	keysMax = 1000
 )
@@ -39,7 +43,7 @@ const (
 // WaitError is returned for a call that must wait.
 type WaitError struct {
 	Limit, Key string
-	// Until is when the call should ask again. It is zero if the store failed.
+	// Until is when the call should ask again. It is zero if the store failed, or if other processes were faster each time.
 	Until time.Time
 	// Err is the error of the store, or nil.
 	Err error
@@ -77,7 +81,7 @@ type keyID struct{ limit, key string }
 // New returns the limiter of a process. One process should have one, because idle places are cached in it. now is the
 // clock.
 func New(store Store, now func() time.Time) *Limiter {
-	return &Limiter{store: store, now: now, owner: rand.Text()[:13], keys: map[keyID]*key{}}
+	return &Limiter{store: store, now: now, owner: cryptorand.Text()[:13], keys: map[keyID]*key{}}
 }
 
 // key is the process's part of one key of a limit.
@@ -165,7 +169,7 @@ func (k *key) acquire(ctx context.Context) (*Permit, error) {
 	k.loseIfDue()
 	if !k.share.take(k.limit, k.limiter.time()) {
 		returnAt, err := k.request(ctx, k.waiting())
-		if err != nil {
+		if err != nil && !errors.Is(err, errConflicts) {
 			return nil, k.wait(time.Time{}, err)
 		}
 		if !k.share.take(k.limit, k.limiter.time()) {
@@ -188,7 +192,10 @@ func (k *key) request(ctx context.Context, waiting int) (returnAt time.Time, err
 	l := k.limiter
 	limited, cancel := context.WithTimeoutCause(ctx, requestMax, fmt.Errorf("no answer within %v", requestMax))
 	defer cancel()
-	for range conflictsMax {
+	for tries := range triesMax {
+		if tries > 0 && tries%2 == 0 && !pause(limited, rand.N(conflictWait<<tries)) {
+			break
+		}
 		began := l.time()
 		next, granted := k.seen.step(k.limit, k.share.request(k.limit, l.owner, began, waiting, k.took))
 		next.Write = l.nextWrite()
@@ -316,7 +323,7 @@ func (p *Permit) Release() {
 	}
 	k.loseIfDue()
 	p.isReleased = true
-	k.limiter.unuse(k)
+	defer k.limiter.unuse(k) // A key with a request must not be forgotten.
 	delete(k.cancels, p)
 	returns := k.share.end(k.limit, p.losses)
 	if k.share.running == 0 {

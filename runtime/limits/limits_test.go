@@ -181,6 +181,33 @@ func TestACallThatStartsTooLateIsAcquiredAgain(t *testing.T) {
 	})
 }
 
+func TestFiftyProcessesReachOneKeyAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const processes = 50
+		limit, store := statechart.Limit{Name: "bank", Concurrency: 2 * processes}, &memory{}
+		var permits [processes]*Permit
+		var all sync.WaitGroup
+		began := time.Now()
+		for i := range processes {
+			all.Go(func() { permits[i] = acquire(t, New(store, time.Now), limit) })
+		}
+		all.Wait()
+		denied := 0
+		for _, p := range permits {
+			if p == nil {
+				denied++
+			} else {
+				p.Release()
+			}
+		}
+		t.Logf("%d calls wait, after %v, %d requests", denied, time.Since(began), store.requests)
+		if denied > processes/4 || time.Since(began) > requestMax {
+			t.Errorf("%d of %d calls wait after %v, although all are free", denied, processes, time.Since(began))
+		}
+	})
+}
+
 func TestACallWaitsWhileTheStoreFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -44,7 +44,7 @@ type run struct {
 	writes    []*write
 	processes []*process
 	names     int
-	// starts holds the times of all calls. calling holds the calls that may still run, also those of dead processes.
+	// starts holds the times of all calls. calling holds the calls that may still run. Their process may be dead.
 	starts  []time.Time
 	calling []*call
 	// full and crowded count the starts that used the last free call of the rate and of the concurrency.

@@ -25,7 +25,7 @@ type State struct {
 	Starts []Lease
 	// Holders holds the calls that count against the concurrency: one lease for each process.
 	Holders []Lease
-	// ReturnAt is the last time at which a waiting call was told to return.
+	// ReturnAt is the latest time at which a waiting call asks again.
 	ReturnAt time.Time
 	// ExpireAt is the time from which the state equals the zero value, plus an hour for differences of clocks.
 	ExpireAt time.Time
