@@ -85,34 +85,8 @@ func TestAThirdPartyIsCalledAtItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const instances, rate = 50, 10
 		w := limited(t, statechart.Limit{Name: "bank", Rate: rate}, 3)
-		w.latency = func(string) time.Duration { return 4 * time.Millisecond }
 		began := time.Now()
-		var mu sync.Mutex
-		var calls []time.Time
-		w.third["call"] = func(context.Context, statechart.Call) (string, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			calls = append(calls, time.Now())
-			return "ok", nil
-		}
-		for i := range instances {
-			w.post(fmt.Sprintf("client/%d", i), event("charge", ""))
-		}
-		var longest time.Duration
-		var consumers sync.WaitGroup
-		for range 5 {
-			consumers.Go(func() {
-				for time.Since(began) < time.Minute {
-					start := time.Now()
-					w.invoke()
-					mu.Lock()
-					longest = max(longest, time.Since(start))
-					mu.Unlock()
-					time.Sleep(20 * time.Millisecond)
-				}
-			})
-		}
-		consumers.Wait()
+		calls, longest := w.crowd(instances, 0)
 		perSecond := map[int]int{}
 		for i, at := range calls {
 			perSecond[int(at.Sub(began)/time.Second)]++
@@ -133,6 +107,57 @@ func TestAThirdPartyIsCalledAtItsRate(t *testing.T) {
 			}
 		}
 		w.wantParked(t)
+	})
+}
+
+// crowd sends the event to the instances, and five consumers process them. It returns the times of the calls and the
+// duration of the longest invocation.
+func (w *world) crowd(instances int, took time.Duration) (calls []time.Time, longest time.Duration) {
+	w.latency = func(string) time.Duration { return 4 * time.Millisecond }
+	var mu sync.Mutex
+	w.third["call"] = func(context.Context, statechart.Call) (string, error) {
+		mu.Lock()
+		calls = append(calls, time.Now())
+		mu.Unlock()
+		time.Sleep(took)
+		return "ok", nil
+	}
+	for i := range instances {
+		w.post(fmt.Sprintf("client/%d", i), event("charge", ""))
+	}
+	var consumers sync.WaitGroup
+	for range 5 {
+		consumers.Go(func() {
+			for began := time.Now(); time.Since(began) < 2*time.Minute; time.Sleep(20 * time.Millisecond) {
+				start := time.Now()
+				w.invoke()
+				mu.Lock()
+				longest = max(longest, time.Since(start))
+				mu.Unlock()
+			}
+		})
+	}
+	consumers.Wait()
+	return calls, longest
+}
+
+func TestCallsThatWaitForAPlaceUseMostOfIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const instances, concurrency, took = 60, 3, 2 * time.Second
+		w := limited(t, statechart.Limit{Name: "bank", Concurrency: concurrency}, 3)
+		began := time.Now()
+		calls, _ := w.crowd(instances, took)
+		for i := concurrency; i < len(calls); i++ {
+			if calls[i].Sub(calls[i-concurrency]) < took {
+				t.Errorf("%d calls at once", concurrency+1)
+			}
+		}
+		ideal, last := took*instances/concurrency, calls[len(calls)-1].Sub(began)
+		t.Logf("%d calls until %v, at best %v", len(calls), last, ideal)
+		if len(calls) != instances || last > 2*ideal {
+			t.Errorf("%d calls until %v, want %d until %v", len(calls), last, instances, 2*ideal)
+		}
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -23,6 +24,7 @@ const (
 	attrStarts   = "starts"
 	attrHolders  = "holders"
 	attrReturnAt = "return_at"
+	attrCallTime = "call_time_ms"
 )
 
 var _ limits.Store = (*Store)(nil)
@@ -45,6 +47,9 @@ func (s *Store) SwapLimit(ctx context.Context, limit, key, previous string, next
 			return limits.State{}, s.failed(doing, err)
 		}
 		item[attribute] = value
+	}
+	if next.CallTime > 0 {
+		item[attrCallTime] = number(next.CallTime.Milliseconds())
 	}
 	if !next.ReturnAt.IsZero() {
 		item[attrReturnAt] = text(formatTime(next.ReturnAt))
@@ -77,7 +82,7 @@ func (s *Store) SwapLimit(ctx context.Context, limit, key, previous string, next
 // limitOf decodes the item of a limit. It returns the zero value if there is no item.
 func limitOf(item map[string]types.AttributeValue) (limits.State, error) {
 	r := reader{item: item}
-	state := limits.State{Write: r.text(attrWrite), ReturnAt: r.time(attrReturnAt)}
+	state := limits.State{Write: r.text(attrWrite), ReturnAt: r.time(attrReturnAt), CallTime: time.Duration(r.integer(attrCallTime)) * time.Millisecond}
 	r.json(attrStarts, &state.Starts)
 	r.json(attrHolders, &state.Holders)
 	if len(item) > 0 && state.Write == "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/limits"
@@ -59,6 +60,32 @@ func TestTwoProcessesShareALimit(t *testing.T) {
 	expire, _ := output.Item["expire_at"].(*types.AttributeValueMemberN)
 	if want := now.Add(2*time.Hour + 5*time.Second).Unix(); expire == nil || expire.Value != fmt.Sprint(want) {
 		t.Errorf("the item expires at %v, want %d", output.Item["expire_at"], want)
+	}
+}
+
+func TestAConflictReturnsTheStateThatIsStored(t *testing.T) {
+	t.Parallel()
+	_, store := emptyStore(t)
+	at := created.Add(time.Millisecond)
+	stored := limits.State{
+		Write: "a-1", Starts: []limits.Lease{{Calls: 2, Until: at}}, Holders: []limits.Lease{{Owner: "a", Calls: 3, Until: at.Add(time.Nanosecond)}},
+		ReturnAt: at.Add(time.Second), CallTime: 1500 * time.Millisecond,
+	}
+	for _, c := range []struct {
+		previous   string
+		next, want limits.State
+	}{
+		{"a-0", stored, limits.State{}}, // Nothing is stored: the item has expired.
+		{"", stored, stored},
+		{"", limits.State{Write: "b-1"}, stored},
+		{"b-1", limits.State{Write: "b-2"}, stored},
+		{"a-1", limits.State{Write: "a-2"}, limits.State{Write: "a-2"}},
+	} {
+		got, err := store.SwapLimit(t.Context(), "bank", "acme", c.previous, c.next)
+		must(t, err)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("after %q, %q: %s", c.previous, c.next.Write, diff)
+		}
 	}
 }
 

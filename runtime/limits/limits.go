@@ -93,10 +93,10 @@ type key struct {
 	users int
 
 	// lock is taken by a send. It guards the fields below, also during requests. A mutex would ignore contexts.
-	lock  chan struct{}
-	share share
-	seen  State         // the last known state
-	took  time.Duration // the duration of the last request
+	lock    chan struct{}
+	share   share
+	seen    State         // the last known state
+	latency time.Duration // the duration of the last request
 	// cancels holds the running calls.
 	cancels map[*Permit]context.CancelCauseFunc
 	// stopKeeping ends the renewals. It is nil if no call runs.
@@ -108,6 +108,7 @@ type Permit struct {
 	key        *key
 	startUntil time.Time
 	losses     int
+	began      time.Time // zero if the call has not begun
 	isReleased bool
 }
 
@@ -197,11 +198,11 @@ func (k *key) request(ctx context.Context, waiting int) (returnAt time.Time, err
 			break
 		}
 		began := l.time()
-		next, granted := k.seen.step(k.limit, k.share.request(k.limit, l.owner, began, waiting, k.took))
+		next, granted := k.seen.step(k.limit, k.share.request(k.limit, l.owner, began, waiting, k.latency))
 		next.Write = l.nextWrite()
 		k.share.sending(granted)
 		stored, err := k.swap(limited, next)
-		k.took = l.time().Sub(began)
+		k.latency = l.time().Sub(began)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -299,7 +300,7 @@ func (p *Permit) Start(ctx context.Context) (calling context.Context, done func(
 		return p.Start(ctx)
 	}
 	calling, cancel := context.WithCancelCause(ctx)
-	k.cancels[p] = cancel
+	k.cancels[p], p.began = cancel, k.limiter.time()
 	k.unlock()
 	returned, setReturned := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(calling, func() {
@@ -325,7 +326,11 @@ func (p *Permit) Release() {
 	p.isReleased = true
 	defer k.limiter.unuse(k) // A key with a request must not be forgotten.
 	delete(k.cancels, p)
-	returns := k.share.end(k.limit, p.losses)
+	took := time.Duration(0)
+	if !p.began.IsZero() {
+		took = k.limiter.time().Sub(p.began)
+	}
+	returns := k.share.end(k.limit, p.losses, took)
 	if k.share.running == 0 {
 		k.stop()
 	}

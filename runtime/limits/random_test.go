@@ -240,7 +240,7 @@ func (r *run) start(p *process) {
 	c := p.reserved[0]
 	p.reserved = p.reserved[1:]
 	if r.limit.Rate > 0 && r.now.After(c.startUntil) || c.losses != p.share.losses {
-		p.share.end(r.limit, c.losses)
+		p.share.end(r.limit, c.losses, time.Second)
 		return
 	}
 	r.starts = append(r.starts, r.now)
@@ -261,7 +261,7 @@ func (r *run) end(p *process) {
 		if len(p.reserved) > 0 {
 			c := p.reserved[0]
 			p.reserved = p.reserved[1:]
-			p.share.end(r.limit, c.losses)
+			p.share.end(r.limit, c.losses, time.Second)
 		}
 		return
 	}
@@ -269,7 +269,7 @@ func (r *run) end(p *process) {
 	c := p.calling[i]
 	p.calling = slices.Delete(p.calling, i, i+1)
 	r.calling = slices.DeleteFunc(r.calling, func(other *call) bool { return other == c })
-	if p.share.end(r.limit, c.losses) {
+	if p.share.end(r.limit, c.losses, time.Second) {
 		r.request(p, 0)
 	}
 }

@@ -28,6 +28,9 @@ type share struct {
 	places, running int
 	placesUntil     time.Time
 	isScarce        bool
+	// ended counts the calls that have ended since the last request, and took is the sum of their durations.
+	ended int
+	took  time.Duration
 	// losses counts the leases that ended under running calls. A call of an earlier lease holds no place.
 	losses int
 }
@@ -53,11 +56,14 @@ func (h *share) lacksPlace(limit statechart.Limit, now time.Time) bool {
 	return limit.Concurrency > 0 && (h.running >= h.places || h.placesUntil.Sub(now) <= lease/2)
 }
 
-// request asks for the calls that wait in this process. `took` is the duration of the last request.
-func (h *share) request(limit statechart.Limit, owner string, now time.Time, waiting int, took time.Duration) request {
+// request asks for the calls that wait in this process. `latency` is the duration of the last request.
+func (h *share) request(limit statechart.Limit, owner string, now time.Time, waiting int, latency time.Duration) request {
 	r := request{owner: owner, now: now, running: h.running}
-	r.window = max(windowLeast, period(limit)/20, min(4*took, windowMax))
+	r.window = max(windowLeast, period(limit)/20, min(4*latency, windowMax))
 	r.window = min(r.window, windowMax)
+	if h.ended > 0 {
+		r.took = h.took / time.Duration(h.ended)
+	}
 	if h.lacksStart(limit, now) {
 		r.starts = waiting
 	}
@@ -73,6 +79,7 @@ func (h *share) sending(g grant) { h.places = min(h.places, g.places) }
 
 // granted applies the answer to a request that is stored.
 func (h *share) granted(limit statechart.Limit, g grant) {
+	h.ended, h.took = 0, 0
 	if g.starts > 0 {
 		h.starts, h.startUntil = g.starts, g.startUntil
 	}
@@ -81,13 +88,17 @@ func (h *share) granted(limit statechart.Limit, g grant) {
 	}
 }
 
-// end ends a call that holds a place since the given number of losses. It reports whether the process should return the
-// place to the others.
-func (h *share) end(limit statechart.Limit, losses int) (returns bool) {
+// end ends a call that holds a place since the given number of losses. `took` is its duration, or 0 if it has not begun.
+// end reports whether the process should return the place to the others.
+func (h *share) end(limit statechart.Limit, losses int, took time.Duration) (returns bool) {
 	if losses != h.losses {
 		return false
 	}
 	h.running--
+	if took > 0 {
+		h.ended++
+		h.took += took
+	}
 	return limit.Concurrency > 0 && h.isScarce
 }
 

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -27,6 +28,8 @@ type State struct {
 	Holders []Lease
 	// ReturnAt is the latest time at which a waiting call asks again.
 	ReturnAt time.Time
+	// CallTime is the moving average of the duration of calls. It only decides when waiting calls return.
+	CallTime time.Duration
 	// ExpireAt is the time from which the state equals the zero value, plus an hour for differences of clocks.
 	ExpireAt time.Time
 }
@@ -39,7 +42,7 @@ const (
 	spareMax = 100
 	// startWindowMax limits the time for which a process reserves starts.
 	startWindowMax = 30 * time.Second
-	// returnEvery is the interval between the returns of calls that wait for a limit without a rate.
+	// returnEvery is the shortest interval between the returns of calls that wait for a place.
 	returnEvery = 20 * time.Millisecond
 	// lease is how long a process may use its places without a renewal, and how long the places of a dead process stay
 	// taken.
@@ -56,6 +59,8 @@ type request struct {
 	starts, places int
 	// running counts the calls that hold a place of the owner.
 	running int
+	// took is the average duration of the calls that have ended since the last request; 0 if none has.
+	took time.Duration
 	// window is the time that the process needs to begin its calls.
 	window time.Duration
 }
@@ -89,7 +94,10 @@ func period(limit statechart.Limit) time.Duration {
 //     later than one period before this grant, so Starts contained it, and the sum of all is at most the rate.
 //   - At any time, the leases in Holders allow at most limit.Concurrency calls.
 func (s State) step(limit statechart.Limit, r request) (State, grant) {
-	next := State{ReturnAt: s.ReturnAt}
+	next := State{ReturnAt: s.ReturnAt, CallTime: s.CallTime}
+	if r.took > 0 {
+		next.CallTime = (3*cmp.Or(s.CallTime, r.took) + r.took) / 4
+	}
 	var freeStarts, freePlaces int
 	if limit.Rate > 0 {
 		next.Starts = without(s.Starts, func(l Lease) bool { return !l.Until.Add(period(limit)).After(r.now) })
@@ -135,12 +143,15 @@ func spareOf(limit, free int) int { return min(max(0, (free-limit/2)/4), spareMa
 // returnAt returns when the next waiting call should ask again. The times of several calls are spread out. They reserve
 // nothing.
 func (s State) returnAt(limit statechart.Limit, r request, noStarts bool) time.Time {
-	at, every := r.now, returnEvery
+	at, every := r.now, time.Duration(0)
 	if limit.Rate > 0 {
 		every = period(limit) / time.Duration(limit.Rate)
 		if noStarts && len(s.Starts) > 0 {
 			at = s.Starts[0].Until.Add(period(limit))
 		}
+	}
+	if limit.Concurrency > 0 { // Calls return a little faster than places become free, so that no place stays unused.
+		every = max(every, returnEvery, s.CallTime/time.Duration(limit.Concurrency)*3/4)
 	}
 	return latest(at, s.ReturnAt).Add(every)
 }
