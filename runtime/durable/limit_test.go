@@ -203,7 +203,9 @@ func TestACallThatWaitsUsesUpNoAttempt(t *testing.T) {
 					time.Sleep(time.Until(w.next()))
 					w.invoke()
 				}
+				w.mu.Lock()
 				commits := w.counted("Commit ")
+				w.mu.Unlock()
 				for _, tries := range w.load("client/1").Attempts {
 					if tries.Count > 0 || tries.Services >= len(c.served) {
 						t.Errorf("the waiting call counts: %+v", tries)
