@@ -61,7 +61,10 @@ func NewMachines(machines ...Machine) (*Machines, error) {
 	if err := m.checkChildren(); err != nil {
 		return nil, err
 	}
-	return m, m.checkLimits()
+	if err := m.checkLimits(); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // checkLimits returns an error if two machines, or two versions of a machine, declare a limit differently.

@@ -21,6 +21,8 @@ type memory struct {
 	isDown   bool
 	// hangs is how long a request takes while the store is down. It ignores its context.
 	hangs time.Duration
+	// loses is set if writes take effect but return an error.
+	loses bool
 }
 
 func (m *memory) SwapLimit(_ context.Context, _, _, previous string, next State) (State, error) {
@@ -36,6 +38,9 @@ func (m *memory) SwapLimit(_ context.Context, _, _, previous string, next State)
 	}
 	if previous == m.state.Write {
 		m.state = next
+	}
+	if m.loses {
+		return State{}, errStore
 	}
 	return m.state, nil
 }
@@ -81,6 +86,24 @@ func TestAPlaceIsFreeForOthersOnceTheCallHasReturned(t *testing.T) {
 		if held := a.keys[keyID{"bank", "acme"}].cancels; len(held) > 0 {
 			t.Error("a call that has returned is still held")
 		}
+	})
+}
+
+func TestAPlaceIsGivenUpBeforeItIsReturned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limit, store := statechart.Limit{Name: "bank", Concurrency: 2}, &memory{}
+		a, b := New(store, time.Now), New(store, time.Now)
+		first, second := acquire(t, a, limit), acquire(t, a, limit)
+		store.loses = true
+		first.Release()
+		store.loses = false
+		third := acquire(t, b, limit)
+		if acquire(t, a, limit) != nil {
+			t.Error("three calls at once: the process still uses the place that it has returned")
+		}
+		second.Release()
+		third.Release()
 	})
 }
 

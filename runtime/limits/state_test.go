@@ -69,6 +69,15 @@ func TestIdleProcessesHoldAtMostHalfOfTheConcurrency(t *testing.T) {
 	}
 }
 
+func TestAProcessKeepsStartsOnlyForTheirTime(t *testing.T) {
+	t.Parallel()
+	limit := statechart.Limit{Rate: 10}
+	h := share{starts: 2, startUntil: epoch}
+	if !h.take(limit, epoch) || h.take(limit, epoch.Add(1)) {
+		t.Errorf("got %+v, want one start taken in time, and none later", h)
+	}
+}
+
 func TestAnUnusedStateExpires(t *testing.T) {
 	t.Parallel()
 	limit := statechart.Limit{Rate: 1, Per: time.Hour, Concurrency: 1}
