@@ -55,7 +55,7 @@ test: $(NPM_INSTALLED) ## run the tests of every package, without the long ones
 	@echo 'All tests passed. make check runs the long ones, which -short skips, and the race detector.'
 
 # The tests of these packages search many cases. Under the race detector they try only the cases of make test.
-DEEP := ./runtime/simulate ./runtime/statechart/xstatejson
+DEEP := ./runtime/simulate ./runtime/limits ./runtime/statechart/xstatejson
 
 # The race detector needs cgo. Programs that a test builds need no cgo, so they use the build cache of the other
 # targets.
@@ -78,7 +78,7 @@ screenshot: ## take the screenshot of the console in README.md again, in Chrome 
 	CI=true $(GO) test -count=1 -run='^TestScreenshotOfTheConsoleIsCurrent$$' ./runtime/console -update
 
 .PHONY: test-deep
-test-deep: $(NPM_INSTALLED) ## run the searching tests: 2,000 simulated runs, a fault at every call, 500 machines compared with XState
+test-deep: $(NPM_INSTALLED) ## run the searching tests: 2,000 simulated runs, a fault at every call, 10,000 runs of limits, 500 machines compared with XState
 	GOGC=1000 $(GO) test -vet=off -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) $(DEEP)
 
 .PHONY: test-benchmark

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/limits"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -21,19 +22,32 @@ func (s *services) hasTime(timeout time.Duration) bool {
 }
 
 // run performs one attempt in the background.
-func (s *services) run(invocation statechart.Invocation, work Work) {
+func (s *services) run(r *ready) {
+	invocation, work := r.invocation, r.work
+	limited, returned, err := r.begin(s.ctx)
+	if err != nil {
+		s.postpone(invocation, err)
+		return
+	}
 	var ctx context.Context
 	var cancel context.CancelFunc
 	if work.Timeout > 0 {
-		ctx, cancel = context.WithTimeoutCause(s.ctx, work.Timeout, fmt.Errorf("no answer within %v", work.Timeout))
+		ctx, cancel = context.WithTimeoutCause(limited, work.Timeout, fmt.Errorf("no answer within %v", work.Timeout))
 	} else {
-		ctx, cancel = context.WithCancel(s.ctx)
+		ctx, cancel = context.WithCancel(limited)
 	}
 	s.running[invocation.Key] = running{began: s.running[invocation.Key].began, cancel: cancel}
 	go func() {
-		value, err := s.observedAttempt(ctx, invocation, work.Run)
+		value, err := s.observedAttempt(ctx, invocation, func(ctx context.Context) (any, error) {
+			defer returned()
+			return work.Run(ctx)
+		})
+		var waits *limits.WaitError
+		if err != nil {
+			errors.As(context.Cause(ctx), &waits)
+		}
 		select {
-		case s.results <- result{invocation, work.Retry, value, err}:
+		case s.results <- result{invocation, work.Retry, value, err, waits}:
 		case <-s.ctx.Done():
 		}
 	}()

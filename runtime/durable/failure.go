@@ -37,6 +37,7 @@ const (
 //	AWS failed, throttled, timed out, answered late    no, see takeBack    retry with backoff
 //	the invocation has too little time left            no                  retry with backoff, at once after progress
 //	a service asks for a retry, a timer fired early    no                  retry after its wait
+//	a limit is reached, or cannot be checked           no                  retry when a call may be free
 //	another writer was faster                          no                  at once, Config.ConflictsMax times, then with backoff
 //	another writer was faster, and the lease has ended no                  with backoff
 //	another queue's event is settling the instance     no                  retry with backoff, for Config.SettlerWaitMax
@@ -202,6 +203,8 @@ func (t *turn) serviceAttempts() (attempts int) {
 func (t *turn) account(d Delivery, before state, err error) {
 	now, was := attemptOf(t.draft.Record, d), attemptOf(before.Record, d)
 	switch isFirst := d.ReceiveCount <= 1; {
+	case isWaiting(err) && t.draft.changes == before.changes+1 && t.stored.Record.Revision == before.Record.Revision && now.Count > was.Count:
+		t.draft = before // Only the count has changed, and it is not stored. So a call that waits costs no write.
 	case isChartError(err) && isFirst && t.draft.Instance != nil:
 		now.Count++
 		t.count(now)
@@ -281,9 +284,12 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 	case unreadable:
 		level, message = slog.LevelError, "stored item is unreadable, nothing was changed"
 	}
+	if isWaiting(reason) {
+		level, message = slog.LevelInfo, "a call waits for its limit"
+	}
 	log.Log(ctx, level, message, "error", reason, "wait", wait, "receive_count", rest[0].ReceiveCount)
 	_, err := guarded(func() (int, error) {
-		if notify := l.config.Observer.Retried; notify != nil {
+		if notify := l.config.Observer.Retried; notify != nil && !isWaiting(reason) {
 			notify(ctx, Retried{Delivery: rest[0], Behind: len(rest) - 1, Reason: reason, Wait: wait, Unreadable: unreadable})
 		}
 		return 0, l.ports.Queue.Delay(ctx, rest, wait)

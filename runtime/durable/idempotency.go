@@ -11,7 +11,7 @@ import (
 )
 
 // reservedMachines are the IDs that no machine may have.
-var reservedMachines = []string{reserved.Alias, reserved.Idempotency, reserved.Sends}
+var reservedMachines = []string{reserved.Alias, reserved.Idempotency, reserved.Limits, reserved.Sends}
 
 // DeduplicationID returns the ID under which a producer queues an event that has an ID of its own. The queue drops a
 // repeat of the event for five minutes. It never drops a different event with the same event ID. The function fails if

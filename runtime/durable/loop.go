@@ -46,6 +46,9 @@ func New(machines *Machines, ports Ports, config Config) (*Loop, error) {
 	if err := startable(machines, ports.Executions); err != nil {
 		return nil, err
 	}
+	if limited := machines.firstLimited(); limited != "" && ports.Limiter == nil {
+		return nil, fmt.Errorf("durable: machine %q limits its calls: set Ports.Limiter", limited)
+	}
 	for _, machine := range machines.all() {
 		if retention := machine.Retention(); retention > 0 && retention < config.RetentionMin {
 			return nil, fmt.Errorf("durable: machine %q keeps instances for %v after their end (Retention), but the queue keeps messages for %v (Config.RetentionMin): "+

@@ -91,6 +91,9 @@ type Work struct {
 	Timeout time.Duration
 	// Retry says whether and when another attempt follows.
 	Retry statechart.RetryPolicy
+	// Limit limits the attempts of all instances with the same LimitKey. The zero value means no limit.
+	Limit    statechart.Limit
+	LimitKey string
 }
 
 // MachineConfig tunes how a chart is hosted. The zero value is useful.
@@ -294,12 +297,34 @@ func (i *instance[C]) WithAttempt(key string, attempt int, retryAt time.Time) In
 }
 
 func (i *instance[C]) Prepare(invocation statechart.Invocation, call statechart.Call) (Work, error) {
-	service, timeout, retry, err := i.chart.Service(invocation)
+	invoke, err := i.chart.Service(invocation)
 	if err != nil {
 		return Work{}, err
 	}
 	chartContext := i.chart.CloneContext(i.snapshot.Context)
-	return Work{Timeout: timeout, Retry: retry, Run: func(ctx context.Context) (any, error) {
-		return service.Run(ctx, chartContext, call)
-	}}, nil
+	work := Work{Timeout: invoke.Timeout, Retry: invoke.Retry, Limit: invoke.Limit, Run: func(ctx context.Context) (any, error) {
+		return invoke.Service.Run(ctx, chartContext, call)
+	}}
+	if work.LimitKey, err = limitKey(invoke, chartContext); err != nil {
+		err = statechart.Permanent(fmt.Errorf("not called: the key of the limit %q: %w", invoke.Limit.Name, err))
+		return Work{Retry: invoke.Retry, Run: func(context.Context) (any, error) { return nil, err }}, nil //nolint:nilerr // The chart receives the error as the end of the service.
+	}
+	return work, nil
+}
+
+// limitKey calls LimitKey, which is code of the chart. It returns an error if the function panics, or if the key has more
+// than statechart.LimitKeyBytesMax.
+func limitKey[C any](invoke statechart.Invoke[C], c C) (key string, err error) {
+	if invoke.LimitKey == nil {
+		return "", nil
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = statechart.Panicked(r)
+		}
+	}()
+	if key = invoke.LimitKey(c); len(key) > statechart.LimitKeyBytesMax {
+		return "", fmt.Errorf("expected at most %d bytes (LimitKeyBytesMax), got %d: use a shorter key", statechart.LimitKeyBytesMax, len(key))
+	}
+	return key, nil
 }

@@ -29,8 +29,8 @@ type Machines struct {
 
 // NewMachines returns the set of the given machines. It fails if two machines have the same ID and version, or if a
 // machine spawns children of a machine outside the set. It also fails if a machine needs an input and no machine spawns
-// it, or if a machine has a reserved ID: alias, idempotency or sends. It calls Check on the current version of each
-// machine.
+// it, or if a machine has a reserved ID: alias, idempotency, limits or sends. It fails if two machines declare a limit of
+// the same name differently. It calls Check on the current version of each machine.
 func NewMachines(machines ...Machine) (*Machines, error) {
 	m := &Machines{byID: map[string]versions{}}
 	for _, machine := range machines {
@@ -61,7 +61,34 @@ func NewMachines(machines ...Machine) (*Machines, error) {
 	if err := m.checkChildren(); err != nil {
 		return nil, err
 	}
+	if err := m.checkLimits(); err != nil {
+		return nil, err
+	}
 	return m, nil
+}
+
+// checkLimits returns an error if two machines, or two versions of a machine, declare a limit differently.
+func (m *Machines) checkLimits() error {
+	declared := map[string]statechart.Limit{}
+	for _, machine := range m.all() {
+		for _, limit := range machine.Describe().Limits {
+			if first, ok := declared[limit.Name]; ok && first != limit {
+				return fmt.Errorf("machine %q: expected the limit %+v, as another machine or version declares it, got %+v: declare the limit once, and use it in all charts", machine.ID(), first, limit)
+			}
+			declared[limit.Name] = limit
+		}
+	}
+	return nil
+}
+
+// firstLimited returns the ID of a machine with a limit, or "".
+func (m *Machines) firstLimited() string {
+	for _, machine := range m.all() {
+		if len(machine.Describe().Limits) > 0 {
+			return machine.ID()
+		}
+	}
+	return ""
 }
 
 // IDs returns the IDs of the machines, sorted, without duplicates.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/limits"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -143,6 +144,8 @@ type Ports struct {
 	Executions Executions
 	// Cache may be nil. Then each turn reads its instance.
 	Cache Cache
+	// Limiter may be nil. Then New rejects machines with limits.
+	Limiter *limits.Limiter
 }
 
 // Delivery is one receipt of a message, which may be delivered many times.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/limits"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -29,6 +30,7 @@ type services struct {
 	running map[string]running
 	// failed holds the errors of the invocations whose next attempt comes in a later turn.
 	failed  map[string]error
+	returns map[string]time.Time // when the calls that wait for a limit ask again, by the key of the invocation
 	results chan result
 	// unstored is set when a service has ended, or a timer has fired, since the last commit. The method start then
 	// commits before it calls another service. Otherwise a crash would run the finished service again.
@@ -51,6 +53,8 @@ type result struct {
 	policy     statechart.RetryPolicy
 	value      any
 	err        error
+	// waits is set if the attempt was cancelled because its place in a limit could not be renewed.
+	waits *limits.WaitError
 }
 
 // settle runs the services of the instance and applies their results until the instance is settled. It stores the end
@@ -62,7 +66,7 @@ func (t *turn) settle(ctx context.Context, d Delivery) error {
 	}
 	limited, cancel := t.loop.withMargin(ctx)
 	defer cancel()
-	s := &services{turn: t, delivery: d, ctx: limited, running: map[string]running{}, failed: map[string]error{}, results: make(chan result), chains: map[string]instances.Chain{}}
+	s := &services{turn: t, delivery: d, ctx: limited, running: map[string]running{}, failed: map[string]error{}, returns: map[string]time.Time{}, results: make(chan result), chains: map[string]instances.Chain{}}
 	defer s.interrupt()
 	for firings := 0; !t.draft.Instance.Settled(); {
 		if fired, err := s.fireDue(); err != nil || fired {
@@ -122,11 +126,8 @@ func (l *Loop) withMargin(ctx context.Context) (context.Context, context.CancelF
 // writes at a first delivery: the consumer of that queue must see that this event is settling the instance.
 func (s *services) start(ctx context.Context) (moved bool, err error) {
 	t := s.turn
-	type ready struct {
-		invocation statechart.Invocation
-		work       Work
-	}
 	var next []ready
+	defer func() { release(next) }()
 	var held error // the reason why a service must not begin in this turn
 	counts := attemptOf(t.draft.Record, s.delivery)
 	for _, invocation := range t.draft.Instance.Invocations() {
@@ -158,11 +159,12 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		if invocation.Attempt == 0 {
 			counts.Services++
 		}
-		next = append(next, ready{invocation, work})
+		next = append(next, ready{invocation: invocation, work: work})
 	}
 	if err := s.ctx.Err(); err != nil && (len(next) > 0 || held != nil) {
 		return false, fmt.Errorf("no time left to run services: %w", err)
 	}
+	next = s.reserve(next, &counts)
 	isOver := held != nil && len(next) == 0 && len(s.running) == 0
 	if s.unstored && errors.Is(held, errTooLittleTime) {
 		held = &retryError{err: held} // Retry at once: the instance has made progress.
@@ -199,8 +201,8 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 			return false, err
 		}
 	}
-	for _, r := range next {
-		s.run(r.invocation, r.work)
+	for i := range next {
+		s.run(&next[i])
 	}
 	return false, nil
 }
@@ -264,6 +266,10 @@ func (s *services) wait(ctx context.Context) error {
 	defer cancel()
 	select {
 	case r := <-s.results:
+		if r.waits != nil && s.isRunning(r.invocation) {
+			s.postpone(r.invocation, r.waits)
+			return nil
+		}
 		if r.err != nil && s.isLate(r.invocation) && !s.hasTime(1) {
 			s.cutOff(r.invocation) // The service has turned the end of the invocation into an error of its own.
 			return nil
@@ -327,7 +333,7 @@ func (s *services) retry() error {
 	var retry *retryError
 	now := s.turn.loop.config.Now()
 	for _, invocation := range s.turn.draft.Instance.Invocations() {
-		wait := max(invocation.RetryAt.Sub(now), 0)
+		wait := max(invocation.RetryAt.Sub(now), s.returns[invocation.Key].Sub(now), 0)
 		if err := s.failed[invocation.Key]; err != nil && (retry == nil || wait < retry.wait) {
 			retry = &retryError{wait: wait, err: err}
 		}

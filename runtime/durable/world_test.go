@@ -86,6 +86,7 @@ type world struct {
 	acknowledger durable.Acknowledger
 	queue
 	ledger
+	limitStates
 }
 
 type parking struct {
@@ -126,7 +127,7 @@ func (w *world) start(timeout time.Duration) *process {
 	p := &process{world: w}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	p.ctx, p.cancel = context.WithValue(ctx, processKey{}, p), cancel
-	ports := durable.Ports{Store: p, Queue: p, Timers: p, Tokens: p, Executions: p, Acknowledger: w.acknowledger}
+	ports := durable.Ports{Store: p, Queue: p, Timers: p, Tokens: p, Executions: p, Acknowledger: w.acknowledger, Limiter: p.limiter()}
 	if w.noExecutions {
 		ports.Executions = nil
 	}
@@ -394,7 +395,4 @@ func (w *world) counted(prefix string) (n int) {
 }
 
 // The defaults of Config.
-const (
-	failedEffectsMax = 10
-	sendersMax       = 50
-)
+const failedEffectsMax, sendersMax = 10, 50

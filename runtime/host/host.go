@@ -45,6 +45,7 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/internal/readcache"
+	"github.com/settle-run/settle/runtime/limits"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sfncallback"
 	"github.com/settle-run/settle/runtime/sqsqueue"
@@ -120,8 +121,9 @@ func newConsumer(p *Process, machines *durable.Machines) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	store := newStore(p)
 	loop, err := durable.New(machines, durable.Ports{
-		Store: newStore(p), Queue: p.queue(client), Timers: timers,
+		Store: store, Queue: p.queue(client), Timers: timers, Limiter: limits.New(store, time.Now),
 		Tokens: sfncallback.New(states), Executions: workflows, Acknowledger: sqsqueue.NewAcknowledger(client, p.Settings.QueueURL),
 		Cache: readcache.New(time.Now, readcache.HitsMin),
 	}, durable.Config{

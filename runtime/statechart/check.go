@@ -49,8 +49,14 @@ func (c *compiler) find(n *node, problem, fix string) {
 // reservedPrefixes are the prefixes of event types that the chart and the runtime generate.
 var reservedPrefixes = []string{ReservedPrefix, doneStatePrefix, doneInvokePrefix, errorInvokePrefix, doneChildPrefix, errorChildPrefix, ExecutionError}
 
+// idCharacters are the characters of the IDs that become parts of keys.
+const idCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+
+// limitNameBytesMax limits Limit.Name.
+const limitNameBytesMax = 80
+
 func (c *compiler) checkHead(def erasedDefinition) {
-	if def.id == "" || strings.Trim(def.id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
+	if def.id == "" || strings.Trim(def.id, idCharacters) != "" {
 		c.find(nil, fmt.Sprintf("has the ID %q", def.id), "use ASCII letters, digits, '-' and '_'")
 	}
 	if def.version < 1 {
@@ -110,6 +116,33 @@ func (c *compiler) checkShape(n *node) {
 		c.find(n, "has an Output but is not final", "move Output to a final state")
 	}
 }
+
+// checkLimit checks the limit of an invocation. All services with the same limit must declare the same figures.
+func (c *compiler) checkLimit(n *node, invoke *Invoke[erased], id string) {
+	limit := invoke.Limit
+	if limit == (Limit{}) {
+		if invoke.LimitKey != nil {
+			c.find(n, fmt.Sprintf("invokes %q with a LimitKey but no Limit", id), "set Limit, or remove LimitKey")
+		}
+		return
+	}
+	if limit.Name == "" || len(limit.Name) > limitNameBytesMax || strings.Trim(limit.Name, idCharacters) != "" {
+		c.find(n, fmt.Sprintf("invokes %q with a limit of the name %q", id, limit.Name), fmt.Sprintf("use 1 to %d ASCII letters, digits, '-' and '_'", limitNameBytesMax))
+	}
+	if limit.Rate < 0 || limit.Per < 0 || limit.Concurrency < 0 || limit.Concurrency > LimitConcurrencyMax || limit.Rate == 0 && (limit.Concurrency == 0 || limit.Per > 0) {
+		c.find(n, fmt.Sprintf("invokes %q with the limit %s", id, figures(limit)), fmt.Sprintf("set a positive Rate, with or without Per, or a Concurrency of at most %d, or both", LimitConcurrencyMax))
+	}
+	if first, ok := c.limits[limit.Name]; ok && first != limit {
+		c.find(n, fmt.Sprintf("invokes %q with the limit %s, but another service declares %s", id, figures(limit), figures(first)), "declare the limit once, and use it in both services")
+		return
+	}
+	if c.limits == nil {
+		c.limits = map[string]Limit{}
+	}
+	c.limits[limit.Name] = limit
+}
+
+func figures(limit Limit) string { return fmt.Sprintf("%+v", limit) }
 
 func (c *compiler) checkAfter(n *node, after *After[erased], id string) {
 	ways := 0

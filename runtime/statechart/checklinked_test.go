@@ -103,6 +103,33 @@ func TestCodeIsChecked(t *testing.T) {
 	})
 }
 
+func TestLimitsAreChecked(t *testing.T) {
+	t.Parallel()
+	ends := []On{{Target: "wait"}}
+	with := func(limit statechart.Limit, key func(trace) string) func(*Def, *S, *S) {
+		return func(_ *Def, _, next *S) {
+			invoke := service("", ends, ends)
+			invoke.Limit, invoke.LimitKey = limit, key
+			next.Tags, next.Invoke = nil, []Invoke{invoke}
+		}
+	}
+	const name, figures = "use 1 to 80 ASCII letters, digits, '-' and '_'", "set a positive Rate, with or without Per, or a Concurrency of at most 1000, or both"
+	checkFlaws(t, []flaw{
+		{"no limit", with(statechart.Limit{}, func(trace) string { return "" }), "next", `invokes "next" with a LimitKey but no Limit`, "set Limit, or remove LimitKey"},
+		{"no name", with(statechart.Limit{Rate: 1}, nil), "next", `invokes "next" with a limit of the name ""`, name},
+		{"a slash", with(statechart.Limit{Name: "a/b", Rate: 1}, nil), "next", `invokes "next" with a limit of the name "a/b"`, name},
+		{"no figures", with(statechart.Limit{Name: "bank"}, nil), "next", `invokes "next" with the limit {Name:bank Rate:0 Per:0s Concurrency:0}`, figures},
+		{"no rate", with(statechart.Limit{Name: "bank", Per: time.Second, Concurrency: 1}, nil), "next", `invokes "next" with the limit {Name:bank Rate:0 Per:1s Concurrency:1}`, figures},
+		{"negative", with(statechart.Limit{Name: "bank", Rate: -1, Concurrency: 1}, nil), "next", `invokes "next" with the limit {Name:bank Rate:-1 Per:0s Concurrency:1}`, figures},
+		{"too many", with(statechart.Limit{Name: "bank", Concurrency: 1001}, nil), "next", `invokes "next" with the limit {Name:bank Rate:0 Per:0s Concurrency:1001}`, figures},
+		{"two limits of one name", func(_ *Def, _, next *S) {
+			one, two := service("one", ends, ends), service("two", ends, ends)
+			one.Limit, two.Limit = statechart.Limit{Name: "bank", Rate: 1}, statechart.Limit{Name: "bank", Rate: 2}
+			next.Tags, next.Invoke = nil, []Invoke{one, two}
+		}, "next", `invokes "two" with the limit {Name:bank Rate:2 Per:0s Concurrency:0}, but another service declares {Name:bank Rate:1 Per:0s Concurrency:0}`, "declare the limit once, and use it in both services"},
+	})
+}
+
 func TestWaitingIsChecked(t *testing.T) {
 	t.Parallel()
 	ends := []On{{Target: "wait"}}

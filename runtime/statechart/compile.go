@@ -68,6 +68,7 @@ type compiler struct {
 	findings []Finding
 	// tooLarge is set if a limit ended the layout, so that states are missing.
 	tooLarge bool
+	limits   map[string]Limit // by name
 }
 
 // layOut appends the state and its descendants in document order.
@@ -229,6 +230,7 @@ func (c *compiler) linkInvoke(n *node, invoke *Invoke[erased], position int) {
 	if invoke.Service.Run == nil {
 		c.find(n, fmt.Sprintf("invokes %q without a service", id), "set Service, for instance with ServiceFunc")
 	}
+	c.checkLimit(n, invoke, id)
 	n.invokes = append(n.invokes, invocation{id: id, service: invoke.Service.Name})
 	for _, t := range invoke.OnDone {
 		compiled := c.transition(n, t, doneInvokePrefix+id, "on done of "+invoke.Service.Name)

@@ -19,6 +19,8 @@ const (
 	ReasonBytesMax       = 2 << 10 // the reason for parking a deferred event
 	EventNameBytesMax    = 256     // an event type, or an event ID ("$id")
 	AliasBytesMax        = 256     // an alias
+	LimitKeyBytesMax     = 512     // the key of a limit
+	LimitConcurrencyMax  = 1000    // Limit.Concurrency
 	WorkflowNameBytesMax = 80      // the name of a workflow
 )
 
@@ -27,20 +29,15 @@ type Definition[C any] struct {
 	// ID names the chart: ASCII letters, digits, '-', '_'. It is the first part of instance names, as in signup/42.
 	ID string
 	// Version is stored with every snapshot, and is at least 1. Raise it if existing snapshots need a migration.
-	Version int
-	// Migrations lead from earlier versions to this one. They form one unbroken chain of versions.
-	Migrations []Migration
-	// Payloads declares every event type that the chart may receive. The host rejects others.
-	Payloads Payloads
-	// Input declares the type of Start.Input, with PayloadOf. The zero value means no input.
-	Input Payload
-	// Context returns the context of a new instance. Nil means the zero value of C.
-	Context func(Start) C
+	Version    int
+	Migrations []Migration   // lead from earlier versions to this one, in one unbroken chain of versions
+	Payloads   Payloads      // declares every event type that the chart may receive; the host rejects others
+	Input      Payload       // declares the type of Start.Input, with PayloadOf; the zero value means no input
+	Context    func(Start) C // returns the context of a new instance; nil means the zero value of C
 	// Output returns the output of a finished instance. Nil means the output of its top-level final state.
 	Output                      func(C, Event) any
-	ContextParams, OutputParams json.RawMessage // the parameters of Context and Output, like Action.Params
-	// Foreign is set by xstatejson.Foreign for a chart of another interpreter. Leave it nil.
-	Foreign *foreign.Document
+	ContextParams, OutputParams json.RawMessage   // the parameters of Context and Output, like Action.Params
+	Foreign                     *foreign.Document // set by xstatejson.Foreign; leave it nil
 
 	// The remaining fields describe the root state, as State does. The root is active until the instance ends. Initial
 	// is required unless Parallel is set. With Parallel, the top-level states are regions, and all are active at once.
@@ -54,10 +51,9 @@ type Definition[C any] struct {
 	On           []Transition[C]
 	// Always is evaluated after the eventless transitions of all other states. In a chart with settled states, every
 	// transition in Always needs a guard.
-	Always []Transition[C]
-	After  []After[C]
-	// Invoke must be empty in a chart with settled states. Otherwise the chart could never settle.
-	Invoke   []Invoke[C]
+	Always   []Transition[C]
+	After    []After[C]
+	Invoke   []Invoke[C] // must be empty in a chart with settled states, which otherwise could never settle
 	Children []Child[C]
 	Defer    []string
 	Resolve  []Resolution[C]
@@ -128,8 +124,7 @@ type Transition[C any] struct {
 	Target  string
 	Guard   Guard[C]
 	Actions []Action[C]
-	// If Reenter is set, a transition to its own source or to a descendant of it leaves and re-enters the source.
-	Reenter bool
+	Reenter bool   // if set, a transition to its own source or to a descendant of it leaves and re-enters the source
 	Doc     string // one sentence
 }
 
@@ -154,12 +149,21 @@ type After[C any] struct {
 
 // Invoke describes a service that runs while its state is active.
 type Invoke[C any] struct {
-	// ID names the invocation in done.invoke.ID and error.invoke.ID. It defaults to the state's path, or to the chart's
-	// ID for the root state.
-	ID      string
-	Service Service[C]
-	Timeout time.Duration // the limit of one attempt; zero means the host's limit
-	Retry   RetryPolicy
-	OnDone  []Transition[C] // taken with the result of the service
-	OnError []Transition[C] // taken with a ServiceError, after a permanent error or the last attempt
+	ID       string // as in done.invoke.ID; defaults to the state's path, or to the chart's ID for the root state
+	Service  Service[C]
+	Timeout  time.Duration // the limit of one attempt; zero means the host's limit
+	Retry    RetryPolicy
+	Limit    Limit           // shared by all services that name it; the zero value means no limit
+	LimitKey func(C) string  // the key for which Limit counts, such as a tenant, at most LimitKeyBytesMax; nil means ""
+	OnDone   []Transition[C] // taken with the result of the service
+	OnError  []Transition[C] // taken with a ServiceError, after a permanent error or the last attempt
+}
+
+// Limit limits the calls of services, over all instances and all consumers, for each key (Invoke.LimitKey). A call
+// that must wait uses up no attempt: see docs/charts/limits.md.
+type Limit struct {
+	Name        string        // identifies the limit among all machines: ASCII letters, digits, '-', '_'
+	Rate        int           // the calls that may start in any interval of the length Per; zero means any number
+	Per         time.Duration // zero means one second
+	Concurrency int           // the calls that may run at once, at most LimitConcurrencyMax; zero means any number
 }

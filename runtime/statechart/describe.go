@@ -3,6 +3,7 @@ package statechart
 import (
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Description describes a chart for callers that check, list or draw charts. Its slices and maps belong to the chart
@@ -17,12 +18,12 @@ type Description struct {
 	OtherChildren bool     // set if an action of EnqueueActions may spawn children of further machines
 	Workflows     []string // the names of the workflows that the chart starts, sorted
 	WorkflowEnds  []string // the event types that report the ends of workflows, sorted; only the host sends them
+	Limits        []Limit  // the limits of the chart's services, by name
 	// Resolves holds the names under which the chart answers callers, in document order. It is empty for a chart that
 	// chooses the names at run time.
 	Resolves []string
 	Warnings []Finding // likely mistakes that Compile accepts, such as states that nothing can leave
-	// Foreign is set for a chart of xstatejson.Foreign. Hosts must not run it, because it may never settle.
-	Foreign bool
+	Foreign  bool      // set for a chart of xstatejson.Foreign; hosts must not run it, because it may never settle
 }
 
 // Describe returns the description of the chart.
@@ -40,6 +41,11 @@ func (c *chart) describe() Description {
 	for i := range c.nodes {
 		n := &c.nodes[i]
 		d.Tags = append(d.Tags, n.def.Tags...)
+		for k := range n.def.Invoke {
+			if limit := n.def.Invoke[k].Limit; limit != (Limit{}) && !slices.Contains(d.Limits, limit) {
+				d.Limits = append(d.Limits, limit)
+			}
+		}
 		for k := range n.def.Children {
 			d.Children = append(d.Children, n.def.Children[k].Machine)
 		}
@@ -58,5 +64,6 @@ func (c *chart) describe() Description {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
+	slices.SortFunc(d.Limits, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
 	return d
 }

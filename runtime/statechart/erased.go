@@ -123,8 +123,11 @@ func eraseInvokes[C any](invokes []Invoke[C]) []Invoke[erased] {
 			service.Run = func(ctx context.Context, h erased, call Call) (any, error) { return run(ctx, *h.(*C), call) }
 		}
 		out[i] = Invoke[erased]{
-			ID: v.ID, Service: service, Timeout: v.Timeout, Retry: v.Retry,
+			ID: v.ID, Service: service, Timeout: v.Timeout, Retry: v.Retry, Limit: v.Limit,
 			OnDone: eraseTransitions(v.OnDone), OnError: eraseTransitions(v.OnError),
+		}
+		if key := v.LimitKey; key != nil {
+			out[i].LimitKey = func(h erased) string { return key(*h.(*C)) }
 		}
 	}
 	return out

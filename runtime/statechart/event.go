@@ -39,9 +39,8 @@ const (
 // Event is the input of a step. The zero value starts a chart.
 type Event struct {
 	Type string
-	// ID is the producer's event ID ("$id"), or empty. An instance applies only one event per ID.
-	ID string
-	At time.Time // the time at which the event is applied; charts have no other clock
+	ID   string    // the producer's event ID ("$id"), or empty; an instance applies only one event per ID
+	At   time.Time // the time at which the event is applied; charts have no other clock
 	// Payload is a value of the declared type. For an event from outside, Payloads declares the type. The payload of
 	// done.invoke.ID is the service's result, and error.invoke.ID carries a ServiceError. The payload of done.state.ID
 	// for a compound state is the output (json.RawMessage) of its final state.

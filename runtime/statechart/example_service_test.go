@@ -159,6 +159,29 @@ func ExampleRetryPolicy() {
 	// after attempt 5 OnError follows
 }
 
+func ExampleLimit() {
+	type order struct{ Tenant string }
+	type on = statechart.Transition[order]
+	bank := statechart.Limit{Name: "bank", Rate: 10, Per: time.Second, Concurrency: 5}
+	charge := statechart.ServiceFunc("charge", func(context.Context, order, statechart.Call) (string, error) { return "receipt", nil })
+
+	chart := statechart.Must(statechart.Definition[order]{
+		ID: "order", Version: 1, Initial: "charging",
+		States: []statechart.State[order]{
+			{ID: "charging", Invoke: []statechart.Invoke[order]{{
+				Service: charge, Retry: statechart.RetryPolicy{Attempts: 3},
+				Limit: bank, LimitKey: func(o order) string { return o.Tenant },
+				OnDone: []on{{Target: "paid"}}, OnError: []on{{Target: "refused"}},
+			}}},
+			{ID: "paid", Type: statechart.Final},
+			{ID: "refused", Type: statechart.Final},
+		},
+	})
+	fmt.Printf("%+v\n", chart.Describe().Limits)
+	// Output:
+	// [{Name:bank Rate:10 Per:1s Concurrency:5}]
+}
+
 func ExampleChild() {
 	type parcel struct {
 		Weight   int    `json:"weight"`

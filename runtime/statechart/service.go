@@ -24,10 +24,8 @@ type Service[C any] struct {
 // Call describes one attempt of a service.
 type Call struct {
 	Instance string // the name of the instance, such as "job/run-1-job-2"
-	// Key identifies the invocation globally, and is the same in every attempt. Pass it to third parties as an
-	// idempotency key.
-	Key     string
-	Attempt int // counts the attempts known to have started, from 1
+	Key      string // the idempotency key for third parties: unique, and the same in every attempt of the invocation
+	Attempt  int    // counts the attempts known to have started, from 1
 }
 
 // ServiceFunc returns a service that runs fn. Each attempt gets its own copy of the context. R is the payload type of
@@ -119,11 +117,10 @@ func (i Invocation) Failed(err error) Event {
 		Payload: ServiceError{Service: i.Service, Message: err.Error(), Attempts: max(i.Attempt, 1), Permanent: IsPermanent(err)}}
 }
 
-// Service returns the service, timeout and retry policy of an invocation.
-func (c *Chart[C]) Service(i Invocation) (Service[C], time.Duration, RetryPolicy, error) {
+// Service returns the declaration of an invocation.
+func (c *Chart[C]) Service(i Invocation) (Invoke[C], error) {
 	if i.state >= len(c.nodes) || i.index >= len(c.nodes[i.state].invokes) || c.nodes[i.state].invokes[i.index].id != i.ID {
-		return Service[C]{}, 0, RetryPolicy{}, fmt.Errorf("chart %s has no invocation %q", c.id, i.ID)
+		return Invoke[C]{}, fmt.Errorf("chart %s has no invocation %q", c.id, i.ID)
 	}
-	invoke := &c.states[i.state].Invoke[i.index]
-	return invoke.Service, invoke.Timeout, invoke.Retry, nil
+	return c.states[i.state].Invoke[i.index], nil
 }

@@ -120,16 +120,16 @@ func TestServiceIsFoundWithItsPolicies(t *testing.T) {
 		return c.N + call.Attempt, nil
 	})
 	r := begin(t, def)
-	found, timeout, retry, err := r.chart.Service(r.step.Next.Services[0])
+	found, err := r.chart.Service(r.step.Next.Services[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := found.Run(t.Context(), trace{N: 40}, statechart.Call{Attempt: 2})
+	result, err := found.Service.Run(t.Context(), trace{N: 40}, statechart.Call{Attempt: 2})
 	equal(t, "result", result, any(42))
 	equal(t, "error", err, nil)
-	equal(t, "timeout", timeout, time.Minute)
-	equal(t, "retry", retry.Attempts, 4)
-	_, _, _, err = r.chart.Service(statechart.Invocation{ID: "other"})
+	equal(t, "timeout", found.Timeout, time.Minute)
+	equal(t, "retry", found.Retry.Attempts, 4)
+	_, err = r.chart.Service(statechart.Invocation{ID: "other"})
 	equal(t, "error of an unknown one", err.Error(), `chart c has no invocation "other"`)
 }
 
@@ -180,11 +180,11 @@ func TestServicesOfOneStateAreDistinct(t *testing.T) {
 	}
 	r := begin(t, Def{Initial: "p", States: []S{{ID: "p", Invoke: []Invoke{named("one"), named("two")}}, {ID: "end"}}})
 	for k, name := range []string{"one", "two"} {
-		service, _, _, err := r.chart.Service(r.step.Next.Services[k])
+		found, err := r.chart.Service(r.step.Next.Services[k])
 		if err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "service", service.Name, name)
+		equal(t, "service", found.Service.Name, name)
 	}
 	r.apply(r.step.Next.Services[1].Done(1)).is("p", "+p two")
 	equal(t, "left", r.step.Next.Services[0].ID, "one")

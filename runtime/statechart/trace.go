@@ -2,8 +2,7 @@ package statechart
 
 // Microstep describes transitions that are taken together, or the exit actions of an instance that ends.
 type Microstep struct {
-	// Event is the event type. An eventless transition has the previous event's type. The start of an instance has "".
-	Event           string
+	Event           string   // the event type; the previous one for an eventless transition, and "" for the start
 	Transitions     []int    // indexes into Chart.Transitions, none at the start and at the end of the instance
 	Exited, Entered []string // the paths of the states left and entered, in order
 	Actions         []string // the names of the actions that began to run, in order
@@ -28,9 +27,8 @@ func (x *interpreter) endMicrostep() {
 
 // TransitionInfo describes a transition of a chart.
 type TransitionInfo struct {
-	Source string // the path of the source state, or "" for the chart itself
-	// Trigger is, for example, "on VERIFY", "always", "after 5m0s", "on done" or "on error of launchRunner".
-	Trigger string
+	Source  string   // the path of the source state, or "" for the chart itself
+	Trigger string   // such as "on VERIFY", "always", "after 5m0s", "on done" or "on error of launchRunner"
 	Event   string   // the event descriptor, or "" for an eventless transition
 	Guard   string   // the name of the guard, or ""
 	Actions []string // the names of the actions

@@ -8,6 +8,8 @@ const (
 	Alias = "alias"
 	// Idempotency is the key prefix of the items that reserve event IDs.
 	Idempotency = "idempotency"
+	// Limits is the key prefix of the items that hold the states of limits.
+	Limits = "limits"
 	// Sends is the key prefix of the items that hold a sender's last send when it does not fit into the receiver's
 	// record.
 	Sends = "sends"

@@ -318,20 +318,20 @@ func (x *explorer[C]) decode(event Event) (statechart.Event, error) {
 
 // end returns the event that ends an invocation.
 func (x *explorer[C]) end(snapshot statechart.Snapshot[C], invocation statechart.Invocation, outcome Outcome) (statechart.Event, error) {
-	service, _, retry, err := x.chart.Service(invocation)
+	invoke, err := x.chart.Service(invocation)
 	if err != nil {
 		return statechart.Event{}, err
 	}
 	invocation.Attempt = 1
 	result, failure := outcome.Result, outcome.Err
 	if result == nil && failure == nil {
-		result, failure = x.call(service, snapshot.Context, invocation)
+		result, failure = x.call(invoke.Service, snapshot.Context, invocation)
 	}
 	if failure == nil {
 		return invocation.Done(result), nil
 	}
 	if !statechart.IsPermanent(failure) {
-		invocation.Attempt = max(retry.Attempts, 1)
+		invocation.Attempt = max(invoke.Retry.Attempts, 1)
 	}
 	return invocation.Failed(failure), nil
 }

@@ -24,11 +24,11 @@ func (p *Player[C]) serve(key string) error {
 	p.t.Helper()
 	for p.awaits(key) {
 		invocation := p.count(key)
-		service, timeout, retry, err := p.chart.Service(invocation)
+		invoke, err := p.chart.Service(invocation)
 		if err != nil {
 			return err
 		}
-		result, failure, err := p.attempt(invocation, service, timeout)
+		result, failure, err := p.attempt(invocation, invoke.Service, invoke.Timeout)
 		if err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func (p *Player[C]) serve(key string) error {
 			_, err := p.step(invocation.Done(result))
 			return err
 		}
-		wait, more := retry.Next(invocation.Attempt)
+		wait, more := invoke.Retry.Next(invocation.Attempt)
 		if !more || statechart.IsPermanent(failure) {
 			p.trace.attempt(invocation, fmt.Sprintf("failed permanently: %v", failure))
 			_, err := p.step(invocation.Failed(failure))

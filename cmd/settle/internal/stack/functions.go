@@ -22,6 +22,7 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/eventbridgebus"
 	"github.com/settle-run/settle/runtime/gateway"
+	"github.com/settle-run/settle/runtime/limits"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sfncallback"
 	"github.com/settle-run/settle/runtime/sqsqueue"
@@ -130,8 +131,9 @@ func (s *Stack) consumerInProcess(queues queueURLs) (function, error) {
 	if err != nil {
 		return nil, err
 	}
+	store := dynamostore.NewIndexed(dynamodb.NewFromConfig(settings), Table)
 	loop, err := durable.New(s.machines, durable.Ports{
-		Store: dynamostore.NewIndexed(dynamodb.NewFromConfig(settings), Table), Queue: sqsqueue.New(client, queues.fifo, queues.deadLetter),
+		Store: store, Limiter: limits.New(store, s.config.Now), Queue: sqsqueue.New(client, queues.fifo, queues.deadLetter),
 		Timers: timers, Tokens: sfncallback.New(states), Executions: workflows,
 		Acknowledger: sqsqueue.NewAcknowledger(client, s.QueueURL()),
 	}, durable.Config{
