@@ -67,8 +67,8 @@ func (w *world) client(limit statechart.Limit, attempts int) durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// limited returns a world with the machine client.
-func limited(t *testing.T, limit statechart.Limit, attempts int) *world {
+// newLimited returns a world with the machine client.
+func newLimited(t *testing.T, limit statechart.Limit, attempts int) *world {
 	t.Helper()
 	w := newWorld(t)
 	machines, err := durable.NewMachines(w.client(limit, attempts))
@@ -84,7 +84,7 @@ func TestAThirdPartyIsCalledAtItsRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const instances, rate = 50, 10
-		w := limited(t, statechart.Limit{Name: "bank", Rate: rate}, 3)
+		w := newLimited(t, statechart.Limit{Name: "bank", Rate: rate}, 3)
 		began := time.Now()
 		calls, longest := w.crowd(instances, 0)
 		perSecond := map[int]int{}
@@ -145,7 +145,7 @@ func TestCallsThatWaitForAPlaceUseMostOfIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const instances, concurrency, took = 60, 3, 2 * time.Second
-		w := limited(t, statechart.Limit{Name: "bank", Concurrency: concurrency}, 3)
+		w := newLimited(t, statechart.Limit{Name: "bank", Concurrency: concurrency}, 3)
 		began := time.Now()
 		calls, _ := w.crowd(instances, took)
 		for i := concurrency; i < len(calls); i++ {
@@ -195,7 +195,7 @@ func TestACallThatWaitsUsesUpNoAttempt(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := limited(t, limit, 1)
+				w := newLimited(t, limit, 1)
 				busy(t, w, limit, "", time.Minute)
 				w.post("client/1", c.events...)
 				began := time.Now()
@@ -235,7 +235,7 @@ func TestEachKeyHasItsOwnLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		limit := statechart.Limit{Name: "bank", Concurrency: 1}
-		w := limited(t, limit, 1)
+		w := newLimited(t, limit, 1)
 		busy(t, w, limit, "acme", time.Minute)
 		w.post("client/1", event("add", "globex"), event("charge", ""))
 		w.invoke()
@@ -251,7 +251,7 @@ func TestACallWaitsAfterARetryWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		limit := statechart.Limit{Name: "bank", Concurrency: 1}
-		w := limited(t, limit, 2)
+		w := newLimited(t, limit, 2)
 		w.third["call"] = failing(1, errFault)
 		w.post("client/1", event("charge", ""))
 		w.invoke()
@@ -265,7 +265,7 @@ func TestACallWaitsAfterARetryWait(t *testing.T) {
 func TestACallThatLosesItsPlaceUsesUpNoAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := limited(t, statechart.Limit{Name: "bank", Concurrency: 1}, 1)
+		w := newLimited(t, statechart.Limit{Name: "bank", Concurrency: 1}, 1)
 		began := time.Now()
 		w.refuse = func(call string) error {
 			if since := time.Since(began); strings.HasPrefix(call, "SwapLimit") && since > time.Second && since < time.Minute {
@@ -292,7 +292,7 @@ func TestACallThatLosesItsPlaceUsesUpNoAttempt(t *testing.T) {
 func TestNoCallIsMadeWhileTheLimitCannotBeChecked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := limited(t, statechart.Limit{Name: "bank", Rate: 1000}, 1)
+		w := newLimited(t, statechart.Limit{Name: "bank", Rate: 1000}, 1)
 		until := time.Now().Add(10 * time.Minute)
 		w.refuse = func(call string) error {
 			if strings.HasPrefix(call, "SwapLimit") && time.Now().Before(until) {
@@ -319,7 +319,7 @@ func TestAFaultAtAnyCallOfALimitedServiceLosesNothing(t *testing.T) {
 	limit := statechart.Limit{Name: "bank", Rate: 5, Concurrency: 1}
 	play := func(t *testing.T, n int, f fault) (calls int) {
 		t.Helper()
-		w := limited(t, limit, 2)
+		w := newLimited(t, limit, 2)
 		w.hook = func(string) fault {
 			if len(w.calls) == n {
 				return f
@@ -358,7 +358,7 @@ func TestAFaultAtAnyCallOfALimitedServiceLosesNothing(t *testing.T) {
 func TestAKeyThatFailsFailsTheServiceForGood(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := limited(t, statechart.Limit{Name: "bank", Rate: 1}, 3)
+		w := newLimited(t, statechart.Limit{Name: "bank", Rate: 1}, 3)
 		w.post("client/1", event("add", strings.Repeat("k", statechart.LimitKeyBytesMax+1)), event("charge", ""))
 		w.run(t)
 		w.wantServed(t)

@@ -207,3 +207,13 @@ func owing(record instances.Record) int {
 	}
 	return len(record.Outbox)
 }
+
+// mustJSON marshals a value of the test.
+func mustJSON(t *testing.T, value any) []byte {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}

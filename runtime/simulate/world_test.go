@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -392,14 +391,4 @@ func (w *world) deadLetters() string {
 		w.t.Fatal(err)
 	}
 	return attributes.Attributes["ApproximateNumberOfMessages"]
-}
-
-// mustJSON marshals a value of the test.
-func mustJSON(t *testing.T, value any) []byte {
-	t.Helper()
-	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
 }
