@@ -171,9 +171,10 @@ func (t *turn) hasOtherQueue(d Delivery) bool {
 const takeBackMax = 5
 
 // takeBack takes back the counts of a turn whose commit failed while the process lives: failures of AWS use up neither
-// tries of events nor attempts of services. takeBack reads the instance again, because the stored state is unknown. A write that timed out may still arrive: takeBack raises the revision, so
-// that the late write conflicts. If the table fails for all of takeBackMax attempts, the try counts as a death of the
-// process: the next process cannot distinguish the two.
+// tries of events nor attempts of services. takeBack reads the instance again, because the stored state is unknown. A
+// write that timed out may still arrive: takeBack raises the revision, so that the late write conflicts. If the table
+// fails for all of takeBackMax attempts, the try counts as a death of the process: the next process cannot distinguish
+// the two.
 func (t *turn) takeBack(ctx context.Context, deliveries []Delivery, cause error) {
 	if !slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.ReceiveCount > 1 }) {
 		return
