@@ -15,9 +15,9 @@ const (
 	SnapshotBytesMax = 32 << 10
 	// AgeMax is the longest time that a copy is used. Within it, no item can expire and be created again.
 	AgeMax = time.Minute
-	// HitsMin is the number of current copies in a row after which Get should return copies. A stale copy costs a failed write,
-	// which DynamoDB bills like a write: up to 20 times as much as the read of the same item (DynamoDB Developer Guide,
-	// "Read and write operations"). So stale copies cost at most as much as the reads.
+	// HitsMin is the number of current copies in a row after which Get should return copies. A stale copy costs a failed
+	// write, which DynamoDB bills like a write (DynamoDB Developer Guide, "Read and write operations"). A write costs up to
+	// 20 times as much as the read of the same item. So stale copies cost at most as much as the reads.
 	HitsMin = 20
 )
 

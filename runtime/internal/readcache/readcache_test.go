@@ -15,7 +15,7 @@ func record(name string, revision int64) instances.Record {
 	return instances.Record{Instance: instances.ID{Machine: "order", ID: name}, Revision: revision}
 }
 
-// wantCopy checks the revision of the copy of order/1. Revision 0 means that there is none.
+// wantCopy checks the revision of the copy of order/1. Revision 0 means no copy.
 func wantCopy(t *testing.T, c *readcache.Cache, revision int64) {
 	t.Helper()
 	got, ok := c.Get(record("1", 0).Instance)
