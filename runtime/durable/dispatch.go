@@ -148,13 +148,14 @@ func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect, me
 	return errs
 }
 
-// takeOver raises the revision before the turn repeats effects, in two cases. An OutboxEvent that comes again loses its
-// meaning: SQS may move the event to the dead-letter queue before its effects are performed. And for the answer to a task
-// whose execution is unknown, only the record can show whether another turn has given it. With the new revision, a turn
-// that was frozen before it gave the answer cannot mark the token as expired: see notifyExpired.
+// takeOver raises the revision before the turn repeats effects, in two cases. The outbox was left to an event that the
+// queue may give up soon: the next event must then perform it. And for the answer to a task whose execution is unknown,
+// only the record can show whether another turn has given it. With the new revision, a turn that was frozen before it gave
+// the answer cannot mark the token as expired: see notifyExpired.
 func (t *turn) takeOver(ctx context.Context) error {
 	isBlind := func(k instances.Token) bool { return k.Execution == "" }
-	if !t.repeats || performer(t.stored.Record) == nil && !slices.ContainsFunc(owed(t.stored.Record.Tokens), isBlind) {
+	isGivenUpSoon := t.stored.Record.IsLeft() && t.deliveries[0].ReceiveCount >= leftReceivesMax
+	if !t.repeats || !isGivenUpSoon && !slices.ContainsFunc(owed(t.stored.Record.Tokens), isBlind) {
 		return nil
 	}
 	return t.clear(ctx, t.left(t.stored.Record.Outbox))

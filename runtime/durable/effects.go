@@ -62,8 +62,8 @@ type effectKind struct {
 	unneeded func(t *turn, effect statechart.Effect) bool
 	// reports is set if performing the effect may send a message to the instance itself.
 	reports bool
-	// repeatable is set if repeats have no effect, even after days: the receiver recognises them, or the timer is set again.
-	// Then the next commit may clear the effect.
+	// repeatable is set if repeats have no effect within the retention of instances and messages: the receiver recognises
+	// them, or the timer is set again. Then the next commit may clear the effect.
 	repeatable bool
 }
 

@@ -349,7 +349,7 @@ func (t *turn) reportLoaded(ctx context.Context) {
 		}
 		loaded.Unsettled = max(now.Sub(stepped), 0)
 	}
-	if isPending(t.stored.Record) {
+	if record := t.stored.Record; record.Owes() || len(record.Outbox) > 0 && isAppliedIn(record, t.deliveries[0]) {
 		loaded.Outbox = max(now.Sub(t.stored.Record.UpdatedAt), 0)
 	}
 	if since := t.backlogSince(); !since.IsZero() {

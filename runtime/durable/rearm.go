@@ -45,10 +45,7 @@ func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue 
 	}
 	at := now.UTC().Truncate(time.Millisecond)
 	record.Snapshot, record.UpdatedAt = snapshot, at
-	if isPerformedByNow(record, now) {
-		record.Outbox = nil
-	}
-	record.OutboxEvent = nil         // The message may have been acknowledged since the backup.
+	record.OutboxRevision = 0        // The event may have been acknowledged since the backup.
 	record.DeniedSince = time.Time{} // The outbox starts anew. See Config.DeniedWaitMax.
 	record.Revision++
 	outbox := slices.Clip(record.Outbox)

@@ -161,6 +161,9 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		}
 		next = append(next, ready{invocation: invocation, work: work})
 	}
+	if len(next) > 0 && t.isUnproved() {
+		return false, errUnproved
+	}
 	if err := s.ctx.Err(); err != nil && (len(next) > 0 || held != nil) {
 		return false, fmt.Errorf("no time left to run services: %w", err)
 	}

@@ -99,7 +99,9 @@ func (t *turn) next(snapshot json.RawMessage) instances.Record {
 	if t.draft.Instance != nil { // The instance is nil if an operator terminates an unreadable instance.
 		next.State, next.Status, next.Outbox = t.draft.Instance.State(), t.draft.Instance.Status(), t.pending()
 	}
-	next.OutboxEvent = t.outboxEvent(next)
+	if next.OutboxRevision = 0; t.mayLeave(next) {
+		next.OutboxRevision = next.Revision
+	}
 	next.BacklogSince = time.Time{}
 	if t.machine.BacklogAgeMax() > 0 {
 		next.BacklogSince = t.backlogSince()

@@ -57,7 +57,7 @@ func (t *turn) run(ctx context.Context, under conditions) (done int, err error) 
 
 		// Commit the applied events, even if a later delivery failed.
 		if err := t.commit(ctx); err != nil {
-			if t.isUnproved() && errors.Is(err, ErrConflict) {
+			if t.isUnproved() && (errors.Is(err, ErrConflict) || errors.Is(err, ErrUnstorable)) {
 				return done, errUnproved
 			}
 			t.takeBack(ctx, deliveries[done:], err)
@@ -363,8 +363,8 @@ func (t *turn) commit(ctx context.Context) error {
 }
 
 // dispatch performs the effects of the stored outbox in order, then answers the waiting tasks. It stores the rest if an
-// effect fails or the invocation runs out of time. It leaves a performed outbox to the next event if the OutboxEvent
-// permits that. `repeats` is set if an earlier turn may have performed the effects already.
+// effect fails or the invocation runs out of time. It leaves a performed outbox to the next event if Record.IsLeft.
+// `repeats` is set if an earlier turn may have performed the effects already.
 func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 	if !isPending(t.stored.Record) {
 		return nil
@@ -382,7 +382,7 @@ func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 	if errors.Is(err, ErrDenied) && left.DeniedSince.IsZero() && (len(rest) == 0 || endsByDenial(rest[0].Kind)) {
 		left.DeniedSince = t.now()
 	}
-	if err == nil && t.mayLeave(left) {
+	if err == nil && t.stored.Record.IsLeft() && len(left.Outbox) == 0 && !t.gaveUp() {
 		t.leave()
 		return nil
 	}

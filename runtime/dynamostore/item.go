@@ -41,7 +41,7 @@ const (
 	attrIgnored      = "ignored"
 	attrSkipped      = "skipped"
 	attrOutbox       = "outbox"
-	attrOutboxEvent  = "outbox_event"
+	attrOutboxRev    = "outbox_revision"
 	attrTokens       = "tokens"
 	attrExecutions   = "executions"
 	attrParent       = "parent"
@@ -94,6 +94,9 @@ func encodeItem(record instances.Record) (map[string]types.AttributeValue, error
 	if record.Ignored != 0 {
 		item[attrIgnored] = number(record.Ignored)
 	}
+	if record.OutboxRevision != 0 {
+		item[attrOutboxRev] = number(record.OutboxRevision)
+	}
 	if record.Skipped != 0 {
 		item[attrSkipped] = number(record.Skipped)
 	}
@@ -115,7 +118,6 @@ func encodeItem(record instances.Record) (map[string]types.AttributeValue, error
 		{attrRecentEvents, len(record.RecentEvents) == 0, record.RecentEvents},
 		{attrLastSends, len(record.LastSends) == 0, record.LastSends},
 		{attrOutbox, len(record.Outbox) == 0, record.Outbox},
-		{attrOutboxEvent, record.OutboxEvent == nil, record.OutboxEvent},
 		{attrTokens, len(record.Tokens) == 0, record.Tokens},
 		{attrExecutions, len(record.Executions) == 0, record.Executions},
 		{attrParent, record.Parent == nil, record.Parent},
@@ -153,15 +155,17 @@ func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 		return instances.Record{}, err
 	}
 	record := instances.Record{
-		Instance:     id,
-		Revision:     r.integer(attrRevision),
-		Status:       statechart.Status(r.text(attrStatus)),
-		Lane:         r.text(attrLane),
-		CreatedAt:    r.time(attrCreatedAt),
-		UpdatedAt:    r.time(attrUpdatedAt),
-		Ignored:      r.integer(attrIgnored),
-		Skipped:      r.integer(attrSkipped),
-		BacklogSince: r.time(attrBacklogSince),
+		Instance:  id,
+		Revision:  r.integer(attrRevision),
+		Status:    statechart.Status(r.text(attrStatus)),
+		Lane:      r.text(attrLane),
+		CreatedAt: r.time(attrCreatedAt),
+		UpdatedAt: r.time(attrUpdatedAt),
+		Ignored:   r.integer(attrIgnored),
+		Skipped:   r.integer(attrSkipped),
+
+		OutboxRevision: r.integer(attrOutboxRev),
+		BacklogSince:   r.time(attrBacklogSince),
 	}
 	if seconds := r.integer(attrExpireAt); seconds != 0 {
 		record.ExpireAt = time.Unix(seconds, 0).UTC()
@@ -186,7 +190,6 @@ func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 		r.json(attrHistory, &record.History)
 	}
 	r.json(attrOutbox, &record.Outbox)
-	r.json(attrOutboxEvent, &record.OutboxEvent)
 	r.json(attrTokens, &record.Tokens)
 	r.json(attrExecutions, &record.Executions)
 	r.json(attrParent, &record.Parent)

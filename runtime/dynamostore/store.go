@@ -145,7 +145,7 @@ func (s *Store) ClearOutbox(ctx context.Context, id instances.ID, revision int64
 		empty     bool
 		value     any
 	}{
-		{attrOutbox, len(left.Outbox) == 0, left.Outbox}, {attrOutboxEvent, true, nil}, {attrTokens, len(left.Tokens) == 0, left.Tokens}, {attrExecutions, len(left.Executions) == 0, left.Executions},
+		{attrOutbox, len(left.Outbox) == 0, left.Outbox}, {attrOutboxRev, true, nil}, {attrTokens, len(left.Tokens) == 0, left.Tokens}, {attrExecutions, len(left.Executions) == 0, left.Executions},
 		{attrFailed, len(left.FailedEffects) == 0, left.FailedEffects}, {attrExpireAt, expireAt == nil, expireAt}, {attrDeniedSince, deniedSince == nil, deniedSince},
 	} {
 		update.ExpressionAttributeNames["#"+field.attribute] = field.attribute

@@ -63,8 +63,9 @@ type Record struct {
 	DeniedSince time.Time
 	// Outbox holds the effects that may not have been performed yet. Perform them in order, after the record is stored.
 	Outbox []statechart.Effect
-	// OutboxEvent is the event whose delivery performs Outbox; nil if the next delivery of any event performs it.
-	OutboxEvent *OutboxEvent
+	// OutboxRevision equals Revision if the last applied event performs Outbox before it leaves its queue. The next event of
+	// the queue then clears Outbox.
+	OutboxRevision int64
 	// Tokens holds each task, in order of arrival, until the loop has answered it or the chart has received its expiry.
 	Tokens []Token
 	// Executions holds the workflow executions that the instance waits for, in the order of their requests.
@@ -104,19 +105,14 @@ type LaneMove struct {
 	Number int64 `json:"number"`
 }
 
-// OutboxEvent is the last event of a queue. It is acknowledged only after the loop has performed the outbox, so a later
-// event of the queue proves that the outbox is performed. It counts only for the Revision that its commit wrote.
-type OutboxEvent struct {
-	Queue    string `json:"queue"` // Record.Watermark has the event's sequence number.
-	Revision int64  `json:"revision"`
+// Owes reports whether the record has effects, or answers to Step Functions tasks, that may not have been performed
+// yet. The next delivery to the instance performs them first. An outbox that its event performs does not count.
+func (r Record) Owes() bool {
+	return len(r.Outbox) > 0 && !r.IsLeft() || slices.ContainsFunc(r.Tokens, func(token Token) bool { return token.Answer != nil })
 }
 
-// Owes reports whether the record has effects, or answers to Step Functions tasks, that may not have been performed
-// yet. The next delivery to the instance performs them first. Owes is false if the OutboxEvent performs the outbox.
-func (r Record) Owes() bool {
-	performs := r.OutboxEvent != nil && r.OutboxEvent.Revision == r.Revision
-	return len(r.Outbox) > 0 && !performs || slices.ContainsFunc(r.Tokens, func(token Token) bool { return token.Answer != nil })
-}
+// IsLeft reports whether the last applied event performs Outbox: see OutboxRevision.
+func (r Record) IsLeft() bool { return r.OutboxRevision != 0 && r.OutboxRevision == r.Revision }
 
 // Version returns the version of the machine that stored the snapshot. It fails with a *statechart.UnreadableError.
 func (r Record) Version() (int, error) {

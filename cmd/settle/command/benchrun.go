@@ -69,7 +69,7 @@ func (t *benchTarget) queue(sequence string) {
 	}
 }
 
-// isApplied reports whether the instance, as last read, has applied all its events and performed their effects.
+// isApplied reports whether the instance, as last read, has applied all its events.
 func (t *benchTarget) isApplied(queue string) bool {
 	applied := max(compareSequences(t.record.Watermark[queue], t.last), compareSequences(t.record.Forwarded[queue], t.last))
 	return applied >= 0 && !t.record.Owes()

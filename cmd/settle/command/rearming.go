@@ -149,9 +149,6 @@ func (r *rearming) fail(name string, err error) error {
 func (r *rearming) children(ctx context.Context, parent instances.Record, instance durable.Instance) error {
 	for _, ref := range instance.Children() {
 		isAskedFor := func(e statechart.Effect) bool { return e.Kind == statechart.SpawnInstance && e.Child == ref.Key }
-		if parent.Owes() && slices.ContainsFunc(parent.Outbox, isAskedFor) {
-			continue // The child has not started yet.
-		}
 		name := instances.ChildName(parent.Instance, parent.CreatedAt, ref.Key, ref.Machine)
 		child, err := r.store.Load(ctx, name)
 		switch {
@@ -164,6 +161,7 @@ func (r *rearming) children(ctx context.Context, parent instances.Record, instan
 			}
 		case err != nil:
 			return err
+		case child.Revision == 0 && parent.Owes() && slices.ContainsFunc(parent.Outbox, isAskedFor): // The child has not started yet.
 		case child.Revision == 0:
 			r.note("%s waits for its child %s, which is missing. Unless the queue still has its start, it will not report its end.", parent.Instance, name)
 		case child.Status != statechart.Active && r.family:

@@ -1,7 +1,6 @@
 package explore_test
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -150,15 +149,13 @@ func (w *world) expects(id string) bool {
 	return slices.ContainsFunc(w.messages, func(m message) bool { return m.Group == id })
 }
 
-// inDebt reports whether any instance may still perform effects: it owes them, or its OutboxEvent is in the queue.
+// inDebt reports whether any instance may still perform effects: it owes them, or the event that performs its outbox is in
+// the queue.
 func (w *world) inDebt() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(w.records)), func(id string) bool {
 		record := w.record(id)
-		event := cmp.Or(record.OutboxEvent, &instances.OutboxEvent{})
-		isOf := func(m message) bool {
-			return m.Group == id && m.Queue == event.Queue && m.SequenceNumber == record.Watermark[event.Queue]
-		}
-		return record.Owes() || slices.ContainsFunc(w.messages, isOf)
+		isOf := func(m message) bool { return m.Group == id && m.SequenceNumber == record.Watermark[m.Queue] }
+		return record.Owes() || record.IsLeft() && slices.ContainsFunc(w.messages, isOf)
 	})
 }
 

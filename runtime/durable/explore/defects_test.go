@@ -182,7 +182,7 @@ var fixed = []mutant{
 		old: `t.chain.Hops <= t.loop.config.HopsMax`, new: `t.chain.Hops <= t.loop.config.HopsMax+1`},
 	{name: "failed write counts as a try", scenario: "plain: limit 1", faults: 2, finds: "innocent event parked", file: turnFile,
 		old: `			t.takeBack(ctx, deliveries[done:], err)
-`, new: `			_ = loaded
+`, new: `			_ = done
 `},
 	{name: "failed call counts as a try", scenario: "alias: limit 1", faults: 2, finds: "innocent event blamed", file: failureFile,
 		old: `	case !isChartError(err) && !isFirst && now.Count > was.Count:`, new: `	case isFirst && now.Count > was.Count:`},
@@ -333,13 +333,15 @@ var ofLanes = []mutant{
 // ofOutboxes are defects of outboxes that the next event clears, and of cached copies.
 var ofOutboxes = []mutant{
 	{name: "outbox cleared by its own event", scenario: "send", finds: "effect lost", file: outboxFile,
-		old: `d.Queue == event.Queue && !isAppliedIn(*record, d)`, new: `d.Queue == event.Queue`},
+		old: `isLater = isOfQueue && !isAppliedIn(*record, first)`, new: `isLater = isOfQueue`},
 	{name: "outbox cleared by an event of another queue", scenario: "queues: send", finds: "effect lost", file: outboxFile,
-		old: `d.Queue == event.Queue && !isAppliedIn(*record, d)`, new: `!isAppliedIn(*record, d)`},
+		old: `isLater = isOfQueue && !isAppliedIn(*record, first)`, new: `isLater = !isAppliedIn(*record, first)`},
 	{name: "outbox of an acknowledged event", scenario: "migrate: child", finds: "effect lost", faults: 2, file: outboxFile,
-		old: `d.ReceiveCount <= 1 && !isAppliedIn(t.loaded.Record, d)`, new: `d.SequenceNumber != ""`},
+		old: `isNew && !isAppliedIn(t.loaded.Record, d)`, new: `isNew || d.SequenceNumber != ""`},
 	{name: "outbox with an alias left", scenario: "alias", finds: "alias of another", file: outboxFile,
 		old: `return !effectKinds[e.Kind].repeatable`, new: `return !effectKinds[e.Kind].repeatable && !effectKinds[e.Kind].reports`},
 	{name: "decision by a stale copy", scenario: "copies: timer", finds: "waits for ever", file: "hydrate.go",
 		old: `	return t.isCopy && t.stored.Record.Revision == t.loaded.Record.Revision`, new: `	return false`},
+	{name: "service over a stale copy", scenario: "copies: late service", finds: "service of an ended instance", file: servicesFile,
+		old: `	if len(next) > 0 && t.isUnproved() {`, new: `	if len(next) > 0 && t.isUnproved() && s.unstored {`},
 }

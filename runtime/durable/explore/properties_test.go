@@ -109,6 +109,9 @@ func (w *world) served(name string, call statechart.Call) {
 	_, key, _ := strings.Cut(call.Key, "/")
 	_, key, _ = strings.Cut(key, "/")
 	w.facts["served "+call.Instance+" "+name] = 1
+	if w.records[call.Instance].hasEnded && w.left.Faults == w.faults && w.left.Pauses == 0 && len(w.scenario.commands) == 0 {
+		w.wrong("service of an ended instance: %s of %s", name, call.Instance)
+	}
 	if w.facts["ended "+call.Instance+" "+key] > 0 || name == "pack" && w.facts["served "+call.Instance+" post"] > 0 {
 		w.wrong("service runs again: %s of %s, which has finished", name, call.Instance)
 	}

@@ -194,6 +194,7 @@ func copyScenarios() []*scenario {
 		{name: "copies: queues", text: "x/a tell a1 x/b; 2:x/a tell q1 x/b; 2:x/a add q2", left: budget{Copies: 2}, faults: 2, isLong: true},
 		{name: "copies: timer", text: "x/a add a1; x/a wait a2; 2:x/a add q1", left: budget{Copies: 2}, faults: 2, isLong: true},
 		{name: "copies: service", text: "x/a add a1; x/a charge a2; 2:x/a add q1", left: budget{Copies: 1}, faults: 2, isLong: true},
+		{name: "copies: late service", text: "x/a add a1; x/a finish a2; x/a charge a3", left: budget{Copies: 1}, faults: 2},
 		{name: "copies: end", text: "x/a add a1; x/a finish a2 x/b; 2:x/a add q1", left: budget{Copies: 2}, faults: 2, isLong: true},
 		{name: "copies: poison", text: "x/a add a1; x/a break a2; 2:x/a add q1", limit: 1, left: budget{Copies: 2}, faults: 2, isLong: true},
 		{name: "copies: stop", text: "x/a add a1; x/a tell a2 x/b", left: budget{Copies: 2}, operators: "stop x/a; keep x/a", isLong: true},

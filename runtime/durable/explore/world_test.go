@@ -256,10 +256,8 @@ func (w *world) store(record instances.Record) stored {
 	for _, timer := range snapshot.Timers {
 		s.timers = append(s.timers, timer.At)
 	}
-	if event := record.OutboxEvent; event != nil && event.Revision == record.Revision {
-		record.OutboxEvent = &instances.OutboxEvent{Queue: event.Queue}
-	} else {
-		record.OutboxEvent = nil
+	if record.OutboxRevision != 0 {
+		record.OutboxRevision = map[bool]int64{true: 1}[record.IsLeft()]
 	}
 	// These fields do not affect the future.
 	record.Skipped, record.Ignored, record.Revision, record.History, record.UpdatedAt = 0, 0, 0, nil, time.Time{}

@@ -99,7 +99,7 @@ func (s Stored) Check(queued, scheduled []string) error {
 		}
 	case ByTimer:
 		if len(s.Record.Outbox) > 0 && len(queued) > 0 {
-			return nil // The OutboxEvent may be in the queue. It then schedules the messages.
+			return nil // The event that performs the outbox may be in the queue.
 		}
 		for _, name := range s.awaited() {
 			names := func(body string) bool { return strings.Contains(body, strconv.Quote(name)) }
