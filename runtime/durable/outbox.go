@@ -56,10 +56,21 @@ func (t *turn) dropPerformed() {
 	}
 }
 
-// leave drops the performed outbox from the turn, and leaves it in the item.
-func (t *turn) leave() {
-	later := t.draft.Record.Outbox[len(t.stored.Record.Outbox):] // These effects of a migration are not stored yet.
-	t.stored.Record.Outbox, t.draft.Record.Outbox = nil, later
+// leaves reports whether a dispatch that ended with err writes nothing. It drops a performed outbox from the turn, and leaves
+// it in the item. After repeats, a write stops the other process that may perform the same outbox. But nothing is
+// written if they fail: another process may have acknowledged the event, and then no message would perform the rest.
+func (t *turn) leaves(left Left, err error) bool {
+	switch {
+	case !t.stored.Record.IsLeft() || t.gaveUp():
+		return false
+	case t.repeats:
+		return err != nil
+	case err != nil || len(left.Outbox) > 0:
+		return false
+	}
+	t.draft.Record.Outbox = t.draft.Record.Outbox[len(t.stored.Record.Outbox):]
+	t.stored.Record.Outbox = nil
+	return true
 }
 
 // isPending reports whether the turn must perform effects or answer tasks.

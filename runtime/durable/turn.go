@@ -363,7 +363,7 @@ func (t *turn) commit(ctx context.Context) error {
 }
 
 // dispatch performs the effects of the stored outbox in order, then answers the waiting tasks. It stores the rest if an
-// effect fails or the invocation runs out of time. It leaves a performed outbox to the next event if Record.IsLeft.
+// effect fails or the invocation runs out of time. It may leave a performed outbox to the next event: see leaves.
 // `repeats` is set if an earlier turn may have performed the effects already.
 func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 	if !isPending(t.stored.Record) {
@@ -382,9 +382,8 @@ func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 	if errors.Is(err, ErrDenied) && left.DeniedSince.IsZero() && (len(rest) == 0 || endsByDenial(rest[0].Kind)) {
 		left.DeniedSince = t.now()
 	}
-	if err == nil && t.stored.Record.IsLeft() && len(left.Outbox) == 0 && !t.gaveUp() {
-		t.leave()
-		return nil
+	if t.leaves(left, err) {
+		return err
 	}
 	if t.hasProgress(left) {
 		if clearErr := t.clear(ctx, left); clearErr != nil {
