@@ -9,9 +9,9 @@ import (
 )
 
 // An outbox whose effects may be repeated costs no write of its own: the loop leaves it in the item, and the next commit
-// clears it. SQS delivers a later message of a group only behind the earlier ones in the same batch, or after they have
-// left the queue (SQS Developer Guide, "FIFO queue delivery logic"). The loop acknowledges an event after it has performed
-// the event's effects. So a later event at the front of a batch proves that the outbox is performed.
+// clears it. SQS delivers the messages of a group in order, in one batch or one after the other (SQS Developer Guide,
+// "FIFO queue delivery logic"). The loop acknowledges an event after it has performed the event's effects. So a later event
+// at the front of a batch proves that the outbox is performed.
 
 const (
 	// messageAgeMax is the longest time that SQS keeps a message (SQS Developer Guide, "Amazon SQS message quotas").

@@ -40,7 +40,7 @@ const rounds = 3
 const textBytes = 404
 
 // effectTextBytes is the size of the text for an item of 1 KB with an effect in its outbox.
-const effectTextBytes = 150
+const effectTextBytes = 215
 
 // payloadBytes is the size of the texts of the runs with large events.
 const payloadBytes = 100_000
