@@ -85,16 +85,16 @@ func TestConsumerMakesTheCallsOfTheFloor(t *testing.T) {
 		{"floor", floor, []string{calls}},
 		{"floor with the consumer's settings", floor, []string{calls, "GOGC=400", "GOMEMLIMIT=192MiB", "GOMAXPROCS=1"}},
 	}
-	recorded := measure(t, programs[0], 1).calls
-	text, err := json.Marshal(recorded.byMessage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(recording, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	table := "| events in a batch | consumer | floor | ratio | floor with the consumer's settings | ratio |\n|---|---|---|---|---|---|\n"
 	for _, batch := range []int{1, 10} {
+		recorded := measure(t, programs[0], batch).calls
+		text, err := json.Marshal(recorded.byMessage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(recording, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		var cpu [len(programs)][]time.Duration
 		var ratios [len(programs)][]float64
 		for range *cpuRuns {
@@ -110,8 +110,9 @@ func TestConsumerMakesTheCallsOfTheFloor(t *testing.T) {
 			table += fmt.Sprintf(" %s | %s |", spread(cpu[i+1], microseconds), spread(ratios[i+1], func(ratio float64) string { return fmt.Sprintf("%.2f", ratio) }))
 		}
 		table += "\n"
+		t.Logf("batches of %d: %s for %d events", batch, recorded.totals, *cpuInstances*len(signUp))
 	}
-	t.Logf("%s for %d events\n%s", recorded.totals, *cpuInstances*len(signUp), table)
+	t.Logf("\n%s", table)
 	if *cpuUpdate {
 		writeTable(t, "../../docs/scaling.md", "cpu", table)
 	}

@@ -14,6 +14,10 @@ import (
 
 // Attempts of services.
 
+// errTooLittleTime is returned for a service that would lose an attempt because another service, another group or AWS
+// used up the time.
+var errTooLittleTime = errors.New("too little time left for another service")
+
 // hasTime reports whether the process has enough time left for an attempt. An attempt without a timeout may use all the
 // remaining time.
 func (s *services) hasTime(timeout time.Duration) bool {

@@ -210,10 +210,6 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	return false, nil
 }
 
-// errTooLittleTime is returned for a service that would lose an attempt because another service, another group or AWS
-// used up the time.
-var errTooLittleTime = errors.New("too little time left for another service")
-
 // hold returns an error if an attempt must not begin now, because it might be lost through no fault of the service.
 func (s *services) hold(invocation statechart.Invocation, work Work) error {
 	t := s.turn

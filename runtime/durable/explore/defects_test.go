@@ -338,8 +338,6 @@ var ofOutboxes = []mutant{
 		old: `isLater = isOfQueue && !isAppliedIn(*record, first)`, new: `isLater = !isAppliedIn(*record, first)`},
 	{name: "outbox of an acknowledged event", scenario: "migrate: child", finds: "effect lost", faults: 2, file: outboxFile,
 		old: `isNew && !isAppliedIn(t.loaded.Record, d)`, new: `isNew || d.SequenceNumber != ""`},
-	{name: "outbox with an alias left", scenario: "alias", finds: "alias of another", file: outboxFile,
-		old: `return !effectKinds[e.Kind].repeatable`, new: `return !effectKinds[e.Kind].repeatable && !effectKinds[e.Kind].reports`},
 	{name: "decision by a stale copy", scenario: "copies: timer", finds: "waits for ever", file: "hydrate.go",
 		old: `	return t.isCopy && t.stored.Record.Revision == t.loaded.Record.Revision`, new: `	return false`},
 	{name: "service over a stale copy", scenario: "copies: late service", finds: "service of an ended instance", file: servicesFile,
