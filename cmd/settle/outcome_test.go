@@ -193,7 +193,7 @@ func TestUnreadableInstanceIsShownWithTheProblem(t *testing.T) {
 			u.t.Errorf("expected no delivery, got %s", u.log.String())
 		}
 		waited := u.run("send", "--local", "signup/1", "RESEND", "--wait", "settled", "--timeout", "5s")
-		contains(u.t, waited.err, "revision 2, not readable by this build, and the event has not been applied yet\n")
+		contains(u.t, waited.err, "revision 1, not readable by this build, and the event has not been applied yet\n")
 		if waited.code != command.ExitTimeUp {
 			u.t.Errorf("expected exit code 5, got %+v", waited)
 		}

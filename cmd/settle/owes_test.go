@@ -76,7 +76,7 @@ func TestBulkRearmPerformsTheEffectsOfEndedInstances(t *testing.T) {
 		contains(u.t, u.must(append(rearm, "--dry-run")...), "1 instance would be processed")
 		contains(u.t, u.must(rearm...), "1 instance: 1 changed, 0 skipped, 0 failed.\n")
 		time.Sleep(time.Minute)
-		if record, err = store.Load(u.t.Context(), id); err != nil || len(record.Outbox) > 0 {
+		if record, err = store.Load(u.t.Context(), id); err != nil || record.Owes() {
 			u.t.Errorf("expected no pending effects, got %+v and %v", record.Outbox, err)
 		}
 		contains(u.t, u.must("get", "--local", "work/1"), "state     ready\n")

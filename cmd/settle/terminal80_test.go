@@ -155,7 +155,7 @@ func TestCtrlCLeavesTheTerminalClean(t *testing.T) {
 	}{
 		{"watch --local signup/42", []typing{{"does not exist yet", ctrlC}}, "^C\n", command.ExitDone},
 		{"dlq drop --local --all", []typing{{"[y/N] ", ctrlC}}, "[y/N] ^C\nsettle: interrupted\n", command.ExitInterrupted},
-		{"send --local signup/7 SIGN_UP email=ada@example.com name=Ada --wait failed --timeout 1h", []typing{{"revision 2", ctrlC}}, ", revision 2\n", command.ExitInterrupted},
+		{"send --local signup/7 SIGN_UP email=ada@example.com name=Ada --wait failed --timeout 1h", []typing{{"revision 1", ctrlC}}, ", revision 1\n", command.ExitInterrupted},
 		{"simulate signup", []typing{{"xstate.init", ctrlC}}, "^C", command.ExitDone},
 	} {
 		seen, code := atTerminal(t, asSettle(t, actOnTerminal, dev.aws, strings.Fields(c.line)...), c.steps...)

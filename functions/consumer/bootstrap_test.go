@@ -110,7 +110,7 @@ func awaitQueued(t *testing.T, store *dynamostore.Store, id instances.ID, roles 
 	t.Helper()
 	for {
 		record, err := store.Load(t.Context(), id)
-		if err == nil && len(record.State) == 1 && record.State[0] == "queued" && len(record.Outbox) == 0 {
+		if err == nil && len(record.State) == 1 && record.State[0] == "queued" && !record.Owes() {
 			return
 		}
 		if err := roles.Denied(); err != nil {

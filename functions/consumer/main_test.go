@@ -65,7 +65,7 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 		}
 
 		record, err := dynamostore.New(tables, settings.Table).Load(t.Context(), job)
-		if err != nil || len(record.State) != 1 || record.State[0] != "queued" || len(record.Outbox) != 0 {
+		if err != nil || len(record.State) != 1 || record.State[0] != "queued" || record.Owes() {
 			t.Errorf("got %+v, %v, want the instance in state queued with an empty outbox", record, err)
 		}
 		page, err := dynamostore.New(tables, settings.Table).ListPage(t.Context(), dynamostore.Filter{Machine: "job", State: "queued"}, 10, "")

@@ -89,8 +89,11 @@ func leftOver(record instances.Record) string {
 	if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {
 		return err.Error()
 	}
+	if record.Owes() {
+		return fmt.Sprintf("want no effects to perform, got %d", len(record.Outbox))
+	}
 	for what, n := range map[string]int{
-		"effects in its outbox": len(record.Outbox), "failed effects": len(record.FailedEffects), "events ignored": int(record.Ignored),
+		"failed effects": len(record.FailedEffects), "events ignored": int(record.Ignored),
 		"timers": len(snapshot.Timers), "children": len(snapshot.Children), "deferred events": len(snapshot.Deferred),
 	} {
 		if n > 0 {

@@ -70,7 +70,7 @@ func playFailures(t *testing.T, payloads string) {
 		w.send(to, body)
 	}
 	w.playCallback(payloads == "on")
-	w.until("till/1", func(r instances.Record) bool { return r.Status == statechart.Done && len(r.Outbox) == 0 })
+	w.until("till/1", func(r instances.Record) bool { return r.Status == statechart.Done && !r.Owes() })
 	w.until("till/1", func(instances.Record) bool { return len(w.logged("event parked")) >= 4 })
 	w.playQueues()
 	stop()
@@ -151,7 +151,7 @@ func (w *world) playCallback(payloadsShown bool) {
 	w.t.Helper()
 	w.send("enrich/1", `{"type":"ENRICH","subject":"canary-payload"}`)
 	record := w.until("enrich/1", func(r instances.Record) bool {
-		return len(r.State) == 1 && r.State[0] == "waiting" && len(r.Outbox) == 0
+		return len(r.State) == 1 && r.State[0] == "waiting" && !r.Owes()
 	})
 	var snapshot struct{ Context enrich.Context }
 	if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {

@@ -140,7 +140,7 @@ func (w *world) play() {
 	w.t.Helper()
 	w.playGateway()
 	stop := w.poll()
-	w.until("signup/1", func(r instances.Record) bool { return r.Revision > 0 && len(r.Outbox) == 0 })
+	w.until("signup/1", func(r instances.Record) bool { return r.Revision > 0 && !r.Owes() })
 	const token = `"$task":{"token":"canary-token-AAAAKgAAAAIAAAAA","name":"InProgress","timeoutSeconds":600}`
 	task := w.start("tokentask", host.TokenTask(w.machines))
 	for _, event := range []string{`{"type":"settle.wait",` + token + `}`, `{"type":"settle.wait","$task":"canary-token"}`} {

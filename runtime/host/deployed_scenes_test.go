@@ -231,7 +231,7 @@ func (d *deployed) startPipeline(instance string, config pipeline.RunConfig, dea
 }
 
 func (d *deployed) endOfPipeline(instance, arn string) (outcome, error) {
-	record, err := d.until(instance, "done", func(r instances.Record) bool { return r.Status == "done" && len(r.Outbox) == 0 })
+	record, err := d.until(instance, "done", func(r instances.Record) bool { return r.Status == "done" && !r.Owes() })
 	if err != nil {
 		return outcome{}, err
 	}

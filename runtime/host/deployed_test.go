@@ -322,5 +322,5 @@ func (d *deployed) until(instance, what string, reached func(instances.Record) b
 
 // settles waits until the instance is in exactly these states and its outbox is empty.
 func (d *deployed) settles(instance string, states ...string) (instances.Record, error) {
-	return d.until(instance, "in "+strings.Join(states, ", "), func(r instances.Record) bool { return slices.Equal(r.State, states) && len(r.Outbox) == 0 })
+	return d.until(instance, "in "+strings.Join(states, ", "), func(r instances.Record) bool { return slices.Equal(r.State, states) && !r.Owes() })
 }

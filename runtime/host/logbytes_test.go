@@ -46,7 +46,7 @@ func TestLogBytesMatchTheCostPage(t *testing.T) {
 		} {
 			w.send(job, fmt.Sprintf(event.body, id, id))
 			w.until(job, func(r instances.Record) bool {
-				return len(r.State) == 1 && r.State[0] == event.state && len(r.Outbox) == 0
+				return len(r.State) == 1 && r.State[0] == event.state && !r.Owes()
 			})
 		}
 	}
@@ -120,7 +120,7 @@ func TestHistoryMaxLimitsTheHistory(t *testing.T) {
 		for _, typ := range []string{"queued", "in_progress", "completed"} {
 			w.send("job/7", `{"type":"`+typ+`","run_id":1,"job_id":7,"conclusion":"success","labels":["self-hosted"]}`)
 		}
-		record := w.until("job/7", func(r instances.Record) bool { return r.Status == "done" && len(r.Outbox) == 0 })
+		record := w.until("job/7", func(r instances.Record) bool { return r.Status == "done" && !r.Owes() })
 		stop()
 		if len(record.History) != want || record.History[len(record.History)-1].Event != "completed" {
 			t.Errorf("%s=%s: want the last %d transitions, got %+v", host.HistoryMax, value, want, record.History)

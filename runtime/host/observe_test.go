@@ -41,7 +41,7 @@ func TestOneTraceSpansAllFunctions(t *testing.T) {
 	post(`{"type":"queued","run_id":1,"job_id":7,"labels":["self-hosted"]}`)
 	stop := w.poll()
 	queued := w.until("job/7", func(r instances.Record) bool {
-		return len(r.State) == 1 && r.State[0] == "queued" && len(r.Outbox) == 0
+		return len(r.State) == 1 && r.State[0] == "queued" && !r.Owes()
 	})
 	w.waitInTrace(queued)
 	stop()
@@ -49,7 +49,7 @@ func TestOneTraceSpansAllFunctions(t *testing.T) {
 	stop = w.poll()
 	post(`{"type":"RELAUNCH","launch":1}`)
 	w.until("job/7", func(r instances.Record) bool {
-		return len(r.State) == 1 && r.State[0] == "not_picked_up" && len(r.Outbox) == 0 && len(r.Tokens) == 0
+		return len(r.State) == 1 && r.State[0] == "not_picked_up" && !r.Owes() && len(r.Tokens) == 0
 	})
 	stop()
 

@@ -149,14 +149,19 @@ func (w *world) expects(id string) bool {
 	return slices.ContainsFunc(w.messages, func(m message) bool { return m.Group == id })
 }
 
-// inDebt reports whether any instance may still perform effects: it owes them, or the event that performs its outbox is in
-// the queue.
+// inDebt reports whether any instance may still perform effects: it owes them, or the queue still has an event whose redelivery
+// repeats its outbox.
 func (w *world) inDebt() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(w.records)), func(id string) bool {
 		record := w.record(id)
-		isOf := func(m message) bool { return m.Group == id && m.SequenceNumber == record.Watermark[m.Queue] }
+		isOf := func(m message) bool { return m.Group == id && serialOf(m.SequenceNumber) <= serialOf(record.Watermark[m.Queue]) }
 		return record.Owes() || record.IsLeft() && slices.ContainsFunc(w.messages, isOf)
 	})
+}
+
+func serialOf(sequenceNumber string) int {
+	serial, _ := strconv.Atoi(sequenceNumber)
+	return serial
 }
 
 // operating returns the actions of operators: redrive, restore, deploy, and change permissions.
