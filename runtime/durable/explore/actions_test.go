@@ -154,7 +154,9 @@ func (w *world) expects(id string) bool {
 func (w *world) inDebt() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(w.records)), func(id string) bool {
 		record := w.record(id)
-		isOf := func(m message) bool { return m.Group == id && serialOf(m.SequenceNumber) <= serialOf(record.Watermark[m.Queue]) }
+		isOf := func(m message) bool {
+			return m.Group == id && serialOf(m.SequenceNumber) <= serialOf(record.Watermark[m.Queue])
+		}
 		return record.Owes() || record.IsLeft() && slices.ContainsFunc(w.messages, isOf)
 	})
 }
