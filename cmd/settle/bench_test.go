@@ -186,7 +186,8 @@ func TestBenchCleansUpAfterCtrlC(t *testing.T) {
 				return nil
 			}, nil)
 			got := u.runUntil(ctx, process, "bench", "--local", "--events", "20", "--instances", "3", "--step-functions", benchRole)
-			found := u.resources() // A workflow stays in the list while it has executions.
+			time.Sleep(time.Second)
+			found := u.resources() // A workflow stays in the list while it has executions, which would wait for their callbacks.
 			time.Sleep(time.Hour)
 			if left := u.active("signup/"); got.code != command.ExitInterrupted || got.err == "" || len(left) > 0 || len(found) != before {
 				u.t.Errorf("%+v: expected exit code 130 and nothing left, got %d, %s, %v and %v", c, got.code, got.err, left, found)
