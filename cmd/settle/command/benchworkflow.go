@@ -139,7 +139,7 @@ func (b *bench) measureWorkflows(ctx context.Context) (reports []workflowReport,
 }
 
 // measure creates a workflow, starts its executions at the rate with `run`, and deletes the workflow.
-func (w *workflows) measure(ctx context.Context, typ types.StateMachineType, definition string, run func(ctx context.Context, machine string) error) (report workflowReport, err error) {
+func (w *workflows) measure(ctx context.Context, typ types.StateMachineType, definition string, run func(ctx, calling context.Context, machine string) error) (report workflowReport, err error) {
 	report.Type = typ
 	calling, stop := graceful(ctx)
 	defer stop()
@@ -173,7 +173,7 @@ func (w *workflows) measure(ctx context.Context, typ types.StateMachineType, def
 	task := w.session.newTask("starting executions of the workflow " + name)
 	defer task.end()
 	lags, err := load.Pace(ctx, w.session.Now, w.executions(), w.flags.Rate, func(int, time.Time) {
-		if err := run(ctx, aws.ToString(created.StateMachineArn)); err != nil {
+		if err := run(ctx, calling, aws.ToString(created.StateMachineArn)); err != nil {
 			w.fail(err)
 		}
 	})
@@ -193,9 +193,10 @@ func (w *workflows) measure(ctx context.Context, typ types.StateMachineType, def
 	return report, nil
 }
 
-// runStandard starts an execution and reads its history until it has ended.
-func (w *workflows) runStandard(ctx context.Context, machine string) error {
-	started, err := w.states.StartExecution(ctx, &sfn.StartExecutionInput{StateMachineArn: &machine})
+// runStandard starts an execution and reads its history until it has ended. The start is a call with `calling`, because an
+// execution whose ARN is lost could not be stopped.
+func (w *workflows) runStandard(ctx, calling context.Context, machine string) error {
+	started, err := w.states.StartExecution(calling, &sfn.StartExecutionInput{StateMachineArn: &machine})
 	if err != nil {
 		return fmt.Errorf("starting an execution of %s: %w", machine, err)
 	}
@@ -232,7 +233,7 @@ func (w *workflows) runStandard(ctx context.Context, machine string) error {
 }
 
 // runExpress runs an execution.
-func (w *workflows) runExpress(ctx context.Context, machine string) error {
+func (w *workflows) runExpress(ctx, _ context.Context, machine string) error {
 	ended, err := w.states.StartSyncExecution(ctx, &sfn.StartSyncExecutionInput{StateMachineArn: &machine, Input: aws.String(benchOutcome)})
 	if err != nil {
 		return fmt.Errorf("running an execution of %s: %w", machine, err)
