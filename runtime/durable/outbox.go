@@ -17,9 +17,9 @@ const (
 	// messageAgeMax is the longest time that SQS keeps a message (SQS Developer Guide, "Amazon SQS message quotas").
 	messageAgeMax = 14 * 24 * time.Hour
 	// leftEventAgeMax and leftReceivesMax limit the events whose outbox is left. The queue then keeps such an event for
-	// days, and for hundreds of receives, until its effects are performed.
+	// days, and for many receives, until its effects are performed.
 	leftEventAgeMax = 24 * time.Hour
-	leftReceivesMax = 10
+	leftReceivesMax = 3
 )
 
 // mayLeave reports whether the next commit may clear the outbox of the next record. The instance has one queue, so that a
