@@ -100,9 +100,6 @@ func encodeItem(record instances.Record) (map[string]types.AttributeValue, error
 	if record.Skipped != 0 {
 		item[attrSkipped] = number(record.Skipped)
 	}
-	if len(record.History) > 0 {
-		item[attrHistory] = historyOf(record.History)
-	}
 	if err := putSnapshot(item, record.Snapshot, record.Status); err != nil {
 		return nil, err
 	}
@@ -117,6 +114,7 @@ func encodeItem(record instances.Record) (map[string]types.AttributeValue, error
 		{attrForwarded, len(record.Forwarded) == 0, record.Forwarded},
 		{attrRecentEvents, len(record.RecentEvents) == 0, record.RecentEvents},
 		{attrLastSends, len(record.LastSends) == 0, record.LastSends},
+		{attrHistory, len(record.History) == 0, record.History},
 		{attrOutbox, len(record.Outbox) == 0, record.Outbox},
 		{attrTokens, len(record.Tokens) == 0, record.Tokens},
 		{attrExecutions, len(record.Executions) == 0, record.Executions},
@@ -185,10 +183,7 @@ func recordOf(item map[string]types.AttributeValue) (instances.Record, error) {
 	r.json(attrForwarded, &record.Forwarded)
 	r.json(attrRecentEvents, &record.RecentEvents)
 	r.json(attrLastSends, &record.LastSends)
-	var ok bool
-	if record.History, ok = transitionsOf(item[attrHistory]); !ok {
-		r.json(attrHistory, &record.History)
-	}
+	r.json(attrHistory, &record.History)
 	r.json(attrOutbox, &record.Outbox)
 	r.json(attrTokens, &record.Tokens)
 	r.json(attrExecutions, &record.Executions)
