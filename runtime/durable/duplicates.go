@@ -1,7 +1,6 @@
 package durable
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -181,9 +180,3 @@ func appliedAt(place instances.Place) string { return placePrefix + keyOf(place)
 // placePrefix is the prefix of the entries that appliedAt returns, even for events that were never parked. Stored items
 // contain it, so it must not change.
 const placePrefix = "parked/"
-
-// compareSequence compares two sequence numbers of a queue. They are decimal digits, and SQS guarantees that they
-// increase. An empty number comes first.
-func compareSequence(a, b string) int {
-	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-}

@@ -250,7 +250,7 @@ func (t *turn) withDelivery(ctx context.Context, effect statechart.Effect, do fu
 		case d.Queue != place.Queue:
 		case d.SequenceNumber == place.SequenceNumber:
 			return do(d)
-		case compareSequence(d.SequenceNumber, place.SequenceNumber) > 0:
+		case instances.CompareSequence(d.SequenceNumber, place.SequenceNumber) > 0:
 			// A FIFO queue delivers a later message only once the earlier one is gone. So the queue itself has moved
 			// the earlier message to its dead-letter queue or dropped it.
 			t.loop.config.Logger.WarnContext(ctx, "the message of an effect is already gone from the queue", "instance", d.Group, "effect", effect.Kind, "sequence_number", place.SequenceNumber)

@@ -128,7 +128,7 @@ func (t *turn) forwardDelivery(ctx context.Context, effect statechart.Effect) er
 // of a queue are forwarded in their order.
 func (t *turn) isForwarded(d Delivery) bool {
 	from := d.Forwarding.From
-	return from != (instances.Place{}) && compareSequence(from.SequenceNumber, t.draft.Record.Forwarded[from.Queue]) <= 0
+	return from != (instances.Place{}) && instances.CompareSequence(from.SequenceNumber, t.draft.Record.Forwarded[from.Queue]) <= 0
 }
 
 // earlyWaitMax is the longest wait of a message for the end of a move. The queue must not reach its maxReceiveCount, 1000,

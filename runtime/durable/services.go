@@ -102,7 +102,7 @@ func (t *turn) settle(ctx context.Context, d Delivery) error {
 		return nil
 	}
 	t.draft.Record.Attempts = without(t.draft.Record.Attempts, func(a instances.Attempt) bool {
-		return a.Queue == d.Queue || compareSequence(a.SequenceNumber, t.draft.Record.Watermark[a.Queue]) <= 0
+		return a.Queue == d.Queue || instances.CompareSequence(a.SequenceNumber, t.draft.Record.Watermark[a.Queue]) <= 0
 	})
 	return t.commit(ctx)
 }

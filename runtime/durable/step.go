@@ -222,12 +222,12 @@ func (t *turn) isTimer(id, body string) bool {
 func (t *turn) isApplied(d Delivery) bool { return isAppliedIn(t.draft.Record, d) }
 
 func isAppliedIn(r instances.Record, d Delivery) bool {
-	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0
+	return d.SequenceNumber != "" && instances.CompareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0
 }
 
 // advanced returns a copy of the watermarks in which the place's queue is at least at the place.
 func advanced(watermarks map[string]string, place instances.Place) map[string]string {
-	if compareSequence(place.SequenceNumber, watermarks[place.Queue]) <= 0 {
+	if instances.CompareSequence(place.SequenceNumber, watermarks[place.Queue]) <= 0 {
 		return watermarks
 	}
 	watermarks = maps.Clone(watermarks)
@@ -244,7 +244,7 @@ func (t *turn) pass(d Delivery) {
 	record.Watermark = advanced(record.Watermark, d.place())
 	record.Forwarded = advanced(record.Forwarded, d.Forwarding.From)
 	record.Attempts = without(record.Attempts, func(a instances.Attempt) bool {
-		return a.Queue == d.Queue || compareSequence(a.SequenceNumber, record.Watermark[a.Queue]) <= 0
+		return a.Queue == d.Queue || instances.CompareSequence(a.SequenceNumber, record.Watermark[a.Queue]) <= 0
 	})
 	if t.draft.Instance != nil { // Otherwise the commit of a later event stores the watermark.
 		t.changed()

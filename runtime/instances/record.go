@@ -213,6 +213,10 @@ type Place struct {
 // SequenceDigitsMax is the number of digits of the largest sequence number. SQS documents them as 128-bit numbers.
 const SequenceDigitsMax = 39
 
+// CompareSequence compares two sequence numbers of a queue. They are decimal digits, and SQS guarantees that they
+// increase. An empty number comes first.
+func CompareSequence(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
+
 // NewTransitions returns the transitions that are in the history `after`, but not in the earlier history `before`.
 // `missed` is true if the two do not overlap, so that transitions in between may be lost.
 func NewTransitions(before, after []Transition) (fresh []Transition, missed bool) {

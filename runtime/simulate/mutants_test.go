@@ -23,10 +23,10 @@ type mutant struct {
 
 var mutants = []mutant{
 	{"no watermark", "applied once", "runtime/durable/step.go",
-		`return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0`, `return false`},
+		`return d.SequenceNumber != "" && instances.CompareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0`, `return false`},
 	{"one watermark for all queues", "never dropped", "runtime/durable/step.go",
-		`	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0`, `	for _, number := range r.Watermark {
-		if compareSequence(d.SequenceNumber, number) <= 0 {
+		`	return d.SequenceNumber != "" && instances.CompareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0`, `	for _, number := range r.Watermark {
+		if instances.CompareSequence(d.SequenceNumber, number) <= 0 {
 			return true
 		}
 	}

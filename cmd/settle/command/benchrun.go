@@ -55,23 +55,18 @@ func (b *bench) newMeasurement(name string, count int) *measurement {
 	return m
 }
 
-// compareSequences compares sequence numbers of a queue, which are decimal numbers without leading zeros.
-func compareSequences(a, b string) int {
-	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-}
-
 // queue records that the queue has an event of the instance.
 func (t *benchTarget) queue(sequence string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if compareSequences(sequence, t.last) > 0 {
+	if instances.CompareSequence(sequence, t.last) > 0 {
 		t.last = sequence
 	}
 }
 
 // isApplied reports whether the instance, as last read, has applied all its events.
 func (t *benchTarget) isApplied(queue string) bool {
-	applied := max(compareSequences(t.record.Watermark[queue], t.last), compareSequences(t.record.Forwarded[queue], t.last))
+	applied := max(instances.CompareSequence(t.record.Watermark[queue], t.last), instances.CompareSequence(t.record.Forwarded[queue], t.last))
 	return applied >= 0 && !t.record.Owes()
 }
 
@@ -189,7 +184,7 @@ func (m *measurement) await(ctx context.Context) error {
 				errTimeUp, counted(len(waiting), "instance", "instances"), m.run, benchIdleMax, waiting[0].id, m.session.hint("dlq list"))
 		}
 		task.say(fmt.Sprintf("%d of %d instances have applied their events", len(m.targets)-len(waiting), len(m.targets)))
-		if err := pauseFor(ctx, pause); err != nil {
+		if err := load.Sleep(ctx, pause); err != nil {
 			return err
 		}
 		pause = producer.NextPoll(pause)
@@ -202,18 +197,6 @@ func (m *measurement) writes() (sum int64) {
 		sum += t.record.Revision
 	}
 	return sum
-}
-
-// pauseFor waits. It returns the cause if ctx ends first.
-func pauseFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
 }
 
 // clean terminates the instances. If the measurement was interrupted, clean first waits until they have applied the queued

@@ -205,7 +205,7 @@ func (w *workflows) runStandard(ctx, calling context.Context, machine string) er
 	w.open[arn] = true
 	w.mu.Unlock()
 	for pause := producer.PollFirst; ; pause = producer.NextPoll(pause) {
-		if err := pauseFor(ctx, pause); err != nil {
+		if err := load.Sleep(ctx, pause); err != nil {
 			return err
 		}
 		history, err := w.states.GetExecutionHistory(ctx, &sfn.GetExecutionHistoryInput{ExecutionArn: &arn})

@@ -155,15 +155,10 @@ func (w *world) inDebt() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(w.records)), func(id string) bool {
 		record := w.record(id)
 		isOf := func(m message) bool {
-			return m.Group == id && serialOf(m.SequenceNumber) <= serialOf(record.Watermark[m.Queue])
+			return m.Group == id && instances.CompareSequence(m.SequenceNumber, record.Watermark[m.Queue]) <= 0
 		}
 		return record.Owes() || record.IsLeft() && slices.ContainsFunc(w.messages, isOf)
 	})
-}
-
-func serialOf(sequenceNumber string) int {
-	serial, _ := strconv.Atoi(sequenceNumber)
-	return serial
 }
 
 // operating returns the actions of operators: redrive, restore, deploy, and change permissions.

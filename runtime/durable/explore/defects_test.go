@@ -34,11 +34,11 @@ var simulated = []mutant{
 	{name: "alias claimed twice", scenario: "alias", finds: "alias of another", file: portsFile,
 		old: `case !exists || has.released || mine`, new: `case !exists || !mine || mine`},
 	{name: "no watermark", scenario: "plain", finds: "applied twice", file: stepFile,
-		old: `	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0`, new: `	return false`},
+		old: `	return d.SequenceNumber != "" && instances.CompareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0`, new: `	return false`},
 	{name: "one watermark for all queues", scenario: "queues", finds: "event lost", file: stepFile,
-		old: `	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0`,
+		old: `	return d.SequenceNumber != "" && instances.CompareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0`,
 		new: `	for _, number := range r.Watermark {
-		if compareSequence(d.SequenceNumber, number) <= 0 {
+		if instances.CompareSequence(d.SequenceNumber, number) <= 0 {
 			return true
 		}
 	}

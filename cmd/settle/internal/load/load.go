@@ -25,7 +25,7 @@ func Pace(ctx context.Context, now func() time.Time, n, perSecond int, send func
 	begun := now()
 	for i := range n {
 		scheduled := begun.Add(time.Duration(i) * time.Second / time.Duration(perSecond))
-		if err := sleep(ctx, scheduled.Sub(now())); err != nil {
+		if err := Sleep(ctx, scheduled.Sub(now())); err != nil {
 			return lags, err
 		}
 		slots <- struct{}{}
@@ -38,8 +38,8 @@ func Pace(ctx context.Context, now func() time.Time, n, perSecond int, send func
 	return lags, nil
 }
 
-// sleep pauses for d. It returns the cause if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep pauses for d. It returns the cause if ctx ends first.
+func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
