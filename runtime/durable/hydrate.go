@@ -68,8 +68,8 @@ func (l *Loop) fromCache(ctx context.Context, id instances.ID, deliveries []Deli
 }
 
 // isUnproved reports whether the turn is over a copy and has written nothing yet. A write proves the copy, because it
-// succeeds only if the stored revision is the revision of the copy. Until then, the turn may only apply events: to skip,
-// park or retry a delivery, it needs the item.
+// succeeds only if the stored revision is the revision of the copy. Until then, the turn may not skip or retry a delivery,
+// and it may not call a service.
 func (t *turn) isUnproved() bool {
 	return t.isCopy && t.stored.Record.Revision == t.loaded.Record.Revision
 }

@@ -26,7 +26,7 @@ type Observer struct {
 	Conflict func(ctx context.Context, instance string)
 	// Skipped is called for a delivery whose event is a duplicate or stale.
 	Skipped func(ctx context.Context, delivery Delivery)
-	// Loaded is called when a turn has loaded its instance.
+	// Loaded is called when a turn has loaded its instance, and again if a cached copy of it proves stale.
 	Loaded func(ctx context.Context, loaded Loaded)
 	// Held is called for each task with a timeout that still waits when a turn ends.
 	Held func(ctx context.Context, held Held)
@@ -93,8 +93,6 @@ type Loaded struct {
 	Unsettled time.Duration
 	// Outbox is how long effects, or answers to tasks, have been waiting.
 	Outbox time.Duration
-	// FromCache is set if the turn uses a copy of Ports.Cache. If the copy proves stale, another Loaded follows.
-	FromCache bool
 	// Backlog is how long the oldest new delivery has waited, if the batch is full of events of this instance.
 	Backlog time.Duration
 }
@@ -335,7 +333,7 @@ func (t *turn) reportLoaded(ctx context.Context) {
 	if notify == nil || t.stored.Record.Revision == 0 {
 		return
 	}
-	loaded := Loaded{Instance: t.stored.Record.Instance.String(), Revision: t.stored.Record.Revision, FromCache: t.isCopy}
+	loaded := Loaded{Instance: t.stored.Record.Instance.String(), Revision: t.stored.Record.Revision}
 	now := t.loop.config.Now()
 	if !t.stored.Instance.Settled() {
 		// A commit that only counts a try is not a step, so the age counts from the last step in the history. Before

@@ -361,7 +361,7 @@ func (w *world) record(instance string) instances.Record {
 	return record
 }
 
-// await waits, in virtual time, until the instance is in the state and its outbox is empty.
+// await waits, in virtual time, until the instance is in the state and owes no effects.
 func (w *world) await(instance, state string, more ...func(instances.Record) bool) instances.Record {
 	w.t.Helper()
 	const patience = time.Hour

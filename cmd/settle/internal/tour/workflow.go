@@ -69,7 +69,7 @@ func (p *player) taskWaits(instance, name string) {
 	})
 }
 
-// performed returns once the instance's outbox is empty. Effects are performed after the commit, and so after the
+// performed returns once the instance owes no effects. Effects are performed after the commit, and so after the
 // transitions are printed.
 func (p *player) performed(instance string) {
 	p.poll(instance+" to perform its effects", func() bool {
