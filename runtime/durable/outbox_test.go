@@ -25,6 +25,19 @@ func TestAnEventThatExpiresAfterItsCommitLosesNoEffects(t *testing.T) {
 	})
 }
 
+// The queue gives the event up after this receive, so nothing repeats its effects.
+func TestAnEventThatWasReceivedOftenLosesNoEffects(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.hook = faults(map[string]fault{"Send order/2 #1": dieBefore})
+		w.handle([]durable.Delivery{received("q", "order/1", "1", greeting("one"), 4)}, functionTimeout)
+		w.handle([]durable.Delivery{received("q", "order/1", "2", event("add", "two"), 1)}, functionTimeout)
+		w.run(t)
+		w.wantLog(t, "order/2", "one")
+	})
+}
+
 // An instance gets events from two queues in turn. Only the outbox of the first event may be left.
 func TestTwoQueuesInTurnRepeatNoEffects(t *testing.T) {
 	t.Parallel()
@@ -38,6 +51,20 @@ func TestTwoQueuesInTurnRepeatNoEffects(t *testing.T) {
 		}
 		if sends := w.counted("Send"); sends > len(number)+1 {
 			t.Errorf("%d events led to %d sends", len(number), sends)
+		}
+	})
+}
+
+// No message is older than 14 days, so the event has left its queue, and its effects are performed.
+func TestAnotherQueueRepeatsNoEffectsOfAnOldEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.handle([]durable.Delivery{received("a", "order/1", "1", greeting("one"), 1)}, functionTimeout)
+		time.Sleep(15 * 24 * time.Hour)
+		w.handle([]durable.Delivery{received("b", "order/1", "2", event("add", "two"), 1)}, functionTimeout)
+		if sends := w.counted("Send"); sends != 1 {
+			t.Errorf("one event led to %d sends", sends)
 		}
 	})
 }

@@ -172,7 +172,7 @@ func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reaso
 
 // shed drops data that serves only operators: the history, and details of failed effects that need no report.
 func shed(record instances.Record) instances.Record {
-	record.History, record.OutboxRevision = nil, 0
+	record.History = nil
 	failed := slices.Clone(record.FailedEffects)
 	for i := range failed {
 		if f := &failed[i]; f.Report == "" || f.Report == instances.ReportReceived {

@@ -17,7 +17,7 @@ const settlerWaitMax = 15 * time.Minute
 
 // received returns a delivery of a queue.
 func received(queue, group, number, body string, receives int) durable.Delivery {
-	return durable.Delivery{MessageID: queue + number, ReceiptHandle: queue + number, Queue: queue, Group: group, SequenceNumber: number, ReceiveCount: receives, Body: body}
+	return durable.Delivery{MessageID: queue + number, ReceiptHandle: queue + number, Queue: queue, Group: group, SequenceNumber: number, ReceiveCount: receives, SentAt: time.Now(), Body: body}
 }
 
 // The service of an event runs on the event's first delivery, on a redelivery, or after an outage with many receives.

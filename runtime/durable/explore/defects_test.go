@@ -336,6 +336,8 @@ var ofOutboxes = []mutant{
 		old: `isLater = isOfQueue && !isAppliedIn(*record, first)`, new: `isLater = isOfQueue`},
 	{name: "outbox cleared by an event of another queue", scenario: "queues: send", finds: "effect lost", file: outboxFile,
 		old: `isLater = isOfQueue && !isAppliedIn(*record, first)`, new: `isLater = !isAppliedIn(*record, first)`},
+	{name: "outbox left with two queues", scenario: "queues: send between", finds: "effect lost", file: outboxFile,
+		old: `len(next.Watermark) != 1`, new: `len(next.Watermark) == 0`},
 	{name: "outbox of an acknowledged event", scenario: "migrate: child", finds: "effect lost", faults: 2, file: outboxFile,
 		old: `isNew && !isAppliedIn(t.loaded.Record, d)`, new: `isNew || d.SequenceNumber != ""`},
 	{name: "decision by a stale copy", scenario: "copies: timer", finds: "waits for ever", file: "hydrate.go",

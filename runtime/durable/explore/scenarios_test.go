@@ -41,6 +41,7 @@ func eventScenarios() []*scenario {
 		{name: "queues", text: "x/a add a1; x/a add a2; 2:x/a add q1; 2:x/a add q2", faults: 2},
 		{name: "queues: service", text: "x/a charge a1; 2:x/a add q1", faults: 2},
 		{name: "queues: send", text: "x/a tell a1 x/b; 2:x/a tell q1 x/b", faults: 2},
+		{name: "queues: send between", text: "2:x/a add q1; x/a tell a1 x/b; 2:x/a add q2", faults: 2},
 		{name: "queues: timer", text: "x/a wait a1; 2:x/a add q1", faults: 2},
 		{name: "early", text: "x/a tell a1 x/b; x/b charge b1", early: true, faults: 2},
 		{name: "early: plain", text: "x/a add a1; x/b charge b1", early: true, faults: 2},
