@@ -104,8 +104,8 @@ func wantCallsPerEvent(t *testing.T, used []usage) {
 		4: {gets: 5, puts: 5, read: 5, write: 5, fifo: 15, invocations: 5},
 		// The next event clears the outbox. The receiver's item contains the IDs of 50 sends, so writing it takes three
 		// units.
-		5: {gets: 10, puts: 10, read: 10, write: 20, fifo: 30, invocations: 10},
-		8: {gets: 10, puts: 10, read: 10, write: 20, fifo: 50, invocations: 10},
+		5:  {gets: 10, puts: 10, read: 10, write: 20, fifo: 30, invocations: 10},
+		8:  {gets: 10, puts: 10, read: 10, write: 20, fifo: 50, invocations: 10},
 		10: {gets: 1, puts: 1, read: 1, write: 2, fifo: 3, invocations: 1},
 		// Ten instances share a batch of the queue, but each needs its own read and write.
 		11: {gets: 10, puts: 10, read: 10, write: 10, fifo: 3, invocations: 1},
