@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -182,6 +184,41 @@ func TestCheckOfAnEmptyTableSaysSo(t *testing.T) {
 		}
 		if got, want := u.must("check", "--local", "-o", "json"), "[]\n"; got != want {
 			u.t.Errorf("expected %q as JSON, got %q", want, got)
+		}
+	})
+}
+
+func TestCheckTellsWhetherABuildCanBeRolledBack(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.populate()
+		dir := u.t.TempDir()
+		stored, next := filepath.Join(dir, "stored"), filepath.Join(dir, "next")
+		if err := os.WriteFile(stored, []byte(u.run("backup", "--local").out), 0o600); err != nil {
+			u.t.Fatal(err)
+		}
+		if file, table := u.run("check", "--from", stored, "--next", next).out, u.must("check", "--local"); file != table {
+			u.t.Errorf("expected the rows of the table,\n%s\ngot\n%s", table, file)
+		}
+		contains(u.t, u.must("check", "--from", next),
+			"job      1        active  launching                         2    0        0\n", // After a timer and after an event.
+			"signup   1        active  unverified.registering            3    0        0\n",
+			"signup   1        done    expired                           3    0        0\n")
+		old := u.config
+		u.config = movedSignUp()
+		u.run("check", "--from", stored, "--machine", "signup", "--next", next)
+		u.config = old
+		got := u.run("check", "--from", next)
+		contains(u.t, got.out, "signup   2        done    cancelled  0    0        3\n", "deploy version 2 again")
+		if got.code != command.ExitFailed {
+			u.t.Errorf("expected exit code 1, got %d", got.code)
+		}
+		for name, want := range map[string]string{"none": "no such file", "nonsense": "/nonsense: line 1: expected the key \"Item\""} {
+			if err := os.WriteFile(filepath.Join(dir, "nonsense"), []byte("{}"), 0o600); err != nil {
+				u.t.Fatal(err)
+			}
+			got := u.run("check", "--from", filepath.Join(dir, name))
+			contains(u.t, got.err, want)
 		}
 	})
 }

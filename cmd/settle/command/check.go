@@ -1,33 +1,47 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/compat"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
 )
 
 type checkCommand struct {
 	tableFlags
-	Machine string `help:"Only instances of this machine."`
-	Status  string `enum:"active,any" default:"any" help:"Only instances with this status: active or any."`
+	Machine string   `help:"Only instances of this machine."`
+	Status  string   `enum:"active,any" default:"any" help:"Only instances with this status: active or any."`
+	From    []string `placeholder:"FILE" help:"Check the items in these files of settle backup instead of a table. - is standard input."`
+	Next    string   `placeholder:"FILE" help:"Also write each instance to this file as this build stores it after its next event. To see whether you can roll back, run check --from FILE of the old build."`
 	outputFlag
 }
 
 // Run counts the instances that the machines of this build can read.
 func (c *checkCommand) Run(ctx context.Context, s *session) error {
-	chosen := filterFlags{placeFlags{Machine: c.Machine}, c.Status}
-	machines, filter, store, err := chosen.choose(ctx, s, c.tableFlags)
+	known, records, stop, err := c.records(ctx, s)
 	if err != nil {
 		return err
 	}
-	filter.Consistent = true
-	check := compat.New(machines)
-	if err := c.each(s, store.List(ctx, filter), s.newProgress("instance checked", "instances checked"), check.Add); err != nil {
+	defer stop()
+	check := compat.New(known)
+	next := &nextFile{session: s, known: known}
+	if err := next.create(c.Next); err != nil {
+		return err
+	}
+	defer next.close()
+	err = c.each(s, records, s.newProgress("instance checked", "instances checked"), func(record instances.Record, err error) {
+		if check.Add(record, err); err == nil {
+			next.add(ctx, record)
+		}
+	})
+	if err = cmp.Or(err, next.close()); err != nil {
 		return err
 	}
 	switch {
@@ -42,6 +56,35 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 		err = fmt.Errorf("%d of %d instances cannot run on this build: %s", broken, checked, remedy(broken, check.Corrupt()))
 	}
 	return err
+}
+
+// records returns the machines, and the records of the table or of the files. Call `stop` after the last record.
+func (c *checkCommand) records(ctx context.Context, s *session) (known *durable.Machines, records iter.Seq2[instances.Record, error], stop func(), err error) {
+	chosen := filterFlags{placeFlags{Machine: c.Machine}, c.Status}
+	if len(c.From) == 0 {
+		known, filter, store, err := chosen.choose(ctx, s, c.tableFlags)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		filter.Consistent = true
+		return known, store.List(ctx, filter), func() {}, nil
+	}
+	if known, err = s.machines(); err != nil {
+		return nil, nil, nil, err
+	}
+	filter, err := chosen.filter(s, known)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	table, stop := newBackupTable(s, c.From)
+	return known, func(yield func(instances.Record, error) bool) {
+		for record, err := range dynamostore.New(table, "").List(ctx, filter) {
+			isOther := c.Machine != "" && record.Instance.Machine != c.Machine || c.Status != anyStatus && string(record.Status) != c.Status
+			if (err != nil || !isOther) && !yield(record, cmp.Or(table.failure, err)) {
+				return
+			}
+		}
+	}, stop, nil
 }
 
 // remedy returns advice on the broken instances. `damaged` is the number of broken instances whose items are damaged.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"os"
 	"sync"
@@ -122,7 +121,7 @@ func (r *importing) lines(ctx context.Context) iter.Seq2[itemjson.Item, error] {
 		ticker := time.NewTicker(time.Second / time.Duration(r.Rate))
 		defer ticker.Stop()
 		for _, name := range r.Files {
-			for line, err := range r.read(name) {
+			for line, err := range r.session.itemLines(name, r) {
 				if ctx.Err() != nil {
 					return
 				}
@@ -148,26 +147,6 @@ func (r *importing) lines(ctx context.Context) iter.Seq2[itemjson.Item, error] {
 				if !yield(line.Item, nil) {
 					return
 				}
-			}
-		}
-	}
-}
-
-// read yields the lines of a file.
-func (r *importing) read(name string) iter.Seq2[itemjson.Line, error] {
-	if name == "-" {
-		return itemjson.Read(r.session.In)
-	}
-	return func(yield func(itemjson.Line, error) bool) {
-		file, err := os.Open(name)
-		if err != nil {
-			yield(itemjson.Line{}, err)
-			return
-		}
-		defer file.Close()
-		for line, err := range itemjson.Read(io.TeeReader(file, r)) {
-			if !yield(line, err) {
-				return
 			}
 		}
 	}

@@ -1,0 +1,221 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/settle-run/settle/cmd/settle/internal/itemjson"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// itemLines yields the lines of a file of settle backup. It also writes the bytes of a named file to `copied`. The name - is
+// standard input.
+func (s *session) itemLines(name string, copied io.Writer) iter.Seq2[itemjson.Line, error] {
+	if name == "-" {
+		return itemjson.Read(s.In)
+	}
+	return func(yield func(itemjson.Line, error) bool) {
+		file, err := os.Open(name)
+		if err != nil {
+			yield(itemjson.Line{}, err)
+			return
+		}
+		defer file.Close()
+		for line, err := range itemjson.Read(io.TeeReader(file, copied)) {
+			if !yield(line, err) {
+				return
+			}
+		}
+	}
+}
+
+// backupTable is a table of the items in files of settle backup. A store can only list and commit with it.
+type backupTable struct {
+	dynamostore.Client
+
+	next    func() (itemjson.Item, error, bool) // returns the items of the files one by one
+	failure error                               // the error of next
+	out     io.Writer                           // receives the line of each committed item
+}
+
+// backupTablePage is the number of items in a page of a backupTable.
+const backupTablePage = 100
+
+// newBackupTable returns a table of the items of the files. Call `stop` after the last use.
+func newBackupTable(s *session, files []string) (table *backupTable, stop func()) {
+	next, stop := iter.Pull2(func(yield func(itemjson.Item, error) bool) {
+		for _, name := range files {
+			for line, err := range s.itemLines(name, io.Discard) {
+				if err == nil && line.Err != nil {
+					err = fmt.Errorf("line %d: %w", line.Number, line.Err)
+				}
+				if err != nil {
+					yield(nil, fmt.Errorf("%w: %s: %w", errUsage, name, err))
+					return
+				}
+				if !yield(line.Item, nil) {
+					return
+				}
+			}
+		}
+	})
+	return &backupTable{next: next}, stop
+}
+
+// Scan returns the next items. It ignores the conditions of the request, but skips items that are not instances.
+func (t *backupTable) Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
+	page := &dynamodb.ScanOutput{}
+	for len(page.Items) < backupTablePage {
+		item, err, ok := t.next()
+		if err != nil {
+			t.failure = err
+			return nil, err
+		}
+		if !ok {
+			return page, nil
+		}
+		if _, isInstance := item["revision"]; isInstance {
+			page.Items = append(page.Items, item)
+		}
+	}
+	page.LastEvaluatedKey = itemjson.Item{"instance": page.Items[len(page.Items)-1]["instance"]}
+	return page, nil
+}
+
+// PutItem writes the line of the item.
+func (t *backupTable) PutItem(_ context.Context, input *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	line, err := itemjson.Marshal(input.Item)
+	if err == nil {
+		_, err = t.out.Write(append(line, '\n'))
+	}
+	return &dynamodb.PutItemOutput{}, err
+}
+
+// nextFile is the file of check --next. Without a file, its methods do nothing.
+type nextFile struct {
+	session *session
+	known   *durable.Machines
+	file    *os.File
+	written int
+	// failures counts the events that were not tried or failed, by reason.
+	failures map[string]int
+	err      error // the first error of writing
+}
+
+// create creates the file with the name. An empty name means no file.
+func (n *nextFile) create(name string) (err error) {
+	if name != "" {
+		n.failures = map[string]int{}
+		n.file, err = os.Create(name)
+	}
+	return err
+}
+
+// add writes a line for each record of nextStates.
+func (n *nextFile) add(ctx context.Context, record instances.Record) {
+	if n.file == nil || n.err != nil {
+		return
+	}
+	store := dynamostore.New(&backupTable{out: n.file}, "")
+	for after, err := range n.session.nextStates(n.known, record) {
+		if err != nil {
+			n.failures[oneLine(err)]++
+			continue
+		}
+		if n.err = store.Commit(ctx, after); n.err != nil {
+			return
+		}
+		n.written++
+	}
+}
+
+// close closes the file and notes which events are missing in it.
+func (n *nextFile) close() error {
+	if n.file == nil {
+		return nil
+	}
+	err := cmp.Or(n.err, n.file.Close())
+	for _, reason := range slices.Sorted(maps.Keys(n.failures)) {
+		n.session.note("%s: %s (%s)", n.session.name(), reason, counted(n.failures[reason], "instance", "instances"))
+	}
+	n.session.note("%s in %s: run check --from with the old build", counted(n.written, "instance", "instances"), n.file.Name())
+	n.file = nil
+	return err
+}
+
+// nextStates yields the instance as this build stores it after one more event. It tries each event from outside that an
+// active state handles, with a sample payload, and each timer. It calls no service. For an event that fails, or that has
+// no valid sample, it yields an error.
+func (s *session) nextStates(known *durable.Machines, record instances.Record) iter.Seq2[instances.Record, error] {
+	return func(yield func(instances.Record, error) bool) {
+		machine, instance, err := known.Restore(record)
+		if err != nil {
+			return // The check reports the error.
+		}
+		var events []statechart.Event
+		for _, typ := range instance.NextEvents() {
+			event, ok, err := s.sample(known, machine, typ)
+			if err != nil && !yield(record, fmt.Errorf("%s of %s was not tried: %w", typ, machine.ID(), err)) {
+				return
+			}
+			if ok && err == nil {
+				events = append(events, event)
+			}
+		}
+		for _, timer := range instance.Timers() {
+			events = append(events, statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID, At: timer.At})
+		}
+		for _, event := range events {
+			after, err := stepOf(record, instance, event)
+			if err != nil {
+				err = fmt.Errorf("%s of %s failed: %w", event.Type, machine.ID(), err)
+			}
+			if !yield(after, err) {
+				return
+			}
+		}
+	}
+}
+
+// sample returns an event with a sample payload, or false if producers cannot send it.
+func (s *session) sample(known *durable.Machines, machine durable.Machine, typ string) (event statechart.Event, ok bool, err error) {
+	t, ok := s.tryOut(known, machine, typ)
+	if !ok || t.refused != nil {
+		return event, ok, t.refused
+	}
+	if event, err = machine.Decode([]byte(t.body())); err != nil {
+		return event, true, err
+	}
+	event.At = s.Now()
+	return event, true, nil
+}
+
+// stepOf returns the record of the instance after the event.
+func stepOf(record instances.Record, instance durable.Instance, event statechart.Event) (after instances.Record, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = statechart.Panicked(r)
+		}
+	}()
+	next, effects, _, err := instance.Apply(event)
+	if err != nil {
+		return record, err
+	}
+	after = record
+	after.Revision++
+	after.UpdatedAt, after.State, after.Status, after.Outbox = event.At, next.State(), next.Status(), effects
+	after.History = []instances.Transition{{At: event.At, Event: event.Type, From: record.State, To: next.State()}}
+	after.Snapshot, err = next.Snapshot()
+	return after, err
+}
