@@ -147,23 +147,20 @@ func (c *compiler) ownDefault(h int) bool {
 
 // checkAlwaysCycles finds endless cycles of unguarded eventless transitions.
 func (c *compiler) checkAlwaysCycles() {
-	reported := make([]bool, len(c.chart.nodes))
+	seenFrom := make([]int, len(c.chart.nodes)) // the search that first came to a state, counted from 1
 	for i := range c.chart.nodes {
 		var trail []int
 		at, ok := i, true
-		for ok && !slices.Contains(trail, at) {
+		for ok && seenFrom[at] == 0 {
+			seenFrom[at] = i + 1
 			trail = append(trail, at)
 			at, ok = c.alwaysNext(at)
 		}
-		if !ok {
+		if !ok || seenFrom[at] != i+1 {
 			continue
 		}
 		cycle := trail[slices.Index(trail, at):]
 		first := slices.Min(cycle)
-		if reported[first] {
-			continue
-		}
-		reported[first] = true
 		var names []string
 		for _, k := range append(cycle, at) {
 			names = append(names, c.name(&c.chart.nodes[k]))

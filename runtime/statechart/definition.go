@@ -12,6 +12,8 @@ const (
 	MicrostepsMax        = 1000    // microsteps per event
 	NestingDepthMax      = 32      // nesting depth of states, where the root has depth 0
 	StatesMax            = 4096    // states of a chart, including the root
+	TransitionsMax       = 16384   // transitions of a chart
+	RegionsMax           = 256     // regions of a chart that can be active at once, with those inside of regions
 	TimersMax            = 256     // timers of a snapshot
 	DeferredMax          = 64      // deferred events of a snapshot
 	ChildrenMax          = 64      // child instances at a time
@@ -94,8 +96,7 @@ type State[C any] struct {
 	On     []Transition[C] // transitions on events; the first that matches and whose guard holds is taken
 	Always []Transition[C] // eventless transitions; each is taken as soon as its guard holds
 	After  []After[C]
-	// Invoke and Children hold the services and child instances that run while the state is active. A settled state
-	// has no services.
+	// Invoke and Children run while the state is active: services and child instances. A settled state has no services.
 	Invoke   []Invoke[C]
 	Children []Child[C]
 	Defer    []string // descriptors of events to defer while the state is active: see Deferred

@@ -38,11 +38,13 @@ func (c *chart) describe() Description {
 			d.Payloads[typ] = payload.typ
 		}
 	}
+	limits := map[Limit]bool{}
 	for i := range c.nodes {
 		n := &c.nodes[i]
 		d.Tags = append(d.Tags, n.def.Tags...)
 		for k := range n.def.Invoke {
-			if limit := n.def.Invoke[k].Limit; limit != (Limit{}) && !slices.Contains(d.Limits, limit) {
+			if limit := n.def.Invoke[k].Limit; limit != (Limit{}) && !limits[limit] {
+				limits[limit] = true
 				d.Limits = append(d.Limits, limit)
 			}
 		}
