@@ -147,7 +147,7 @@ type mover struct {
 	unguarded bool
 }
 
-// mover returns the mover of a state. `movers` holds those of its ancestors.
+// mover returns the mover of a state. `movers` holds the movers of its ancestors.
 func (c *compiler) mover(n *node, movers []mover) mover {
 	var m mover
 	if n.parent >= 0 {

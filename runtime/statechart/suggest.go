@@ -9,7 +9,7 @@ import (
 // suggestionsMax is the maximum number of names in a question of didYouMean.
 const suggestionsMax = 3
 
-// The compiler compares names of at most suggestedBytesMax bytes, and those of at most suggestedFindingsMax findings. A
+// A suggestion needs a name of at most suggestedBytesMax bytes, and at most suggestedFindingsMax findings before it. A
 // comparison with all names of a large chart is slow.
 const (
 	suggestedBytesMax    = 64
