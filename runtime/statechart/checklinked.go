@@ -37,7 +37,7 @@ func (c *compiler) check() {
 		c.checkChildren(n)
 		switch {
 		case n.kind == atomic && n.settled:
-			c.checkSettled(n, movers)
+			c.checkSettled(n)
 		case n.kind == atomic && i > 0:
 			c.checkUnsettled(n, movers[i])
 		case n.settled && n.kind != final && n.kind != history:
@@ -122,18 +122,14 @@ func (c *compiler) checkEvents(n *node) {
 	}
 }
 
-// checkSettled checks that a settled state and its ancestors invoke no service and have no unguarded eventless
-// transition.
-func (c *compiler) checkSettled(n *node, movers []mover) {
+// checkSettled checks that a settled state and its ancestors invoke no service.
+func (c *compiler) checkSettled(n *node) {
 	for i := n.index; i >= 0; i = c.chart.nodes[i].parent {
 		at := &c.chart.nodes[i]
 		if len(at.invokes) > 0 && at.index > 0 {
 			c.find(n, fmt.Sprintf("is settled, but %s invokes the service %q", c.name(at), at.invokes[0].service), "remove the tag, or invoke the service from an unsettled state")
 		} else if len(at.invokes) > 0 {
 			c.find(n, fmt.Sprintf("is settled, but the chart itself invokes the service %q, so it can never settle", at.invokes[0].service), "invoke the service from an unsettled state")
-		}
-		if movers[i].unguarded {
-			c.find(n, fmt.Sprintf("is settled, but %s has an unguarded Always transition", c.name(at)), "remove the tag, or guard the transition")
 		}
 	}
 }
@@ -143,8 +139,6 @@ type mover struct {
 	// invokes is set if the state or an ancestor invokes a service. moves is set if a service, an eventless transition or
 	// an event that the chart itself makes can move the state.
 	invokes, moves bool
-	// unguarded is set if the state itself has an unguarded eventless transition.
-	unguarded bool
 }
 
 // mover returns the mover of a state. `movers` holds the movers of its ancestors.
@@ -158,7 +152,6 @@ func (c *compiler) mover(n *node, movers []mover) mover {
 	for i := 0; i < len(n.def.On) && !m.moves; i++ {
 		m.moves = internalEvent(n.def.On[i].Event) || c.events.raised.matchesAny(n.def.On[i].Event)
 	}
-	m.unguarded = slices.ContainsFunc(n.always, unguarded)
 	return m
 }
 

@@ -51,8 +51,8 @@ type Definition[C any] struct {
 	Entry        []Action[C]
 	Exit         []Action[C]
 	On           []Transition[C]
-	// Always is evaluated after the eventless transitions of all other states. In a chart with settled states, every
-	// transition in Always needs a guard.
+	// Always is evaluated after the eventless transitions of all other states. The chart must be able to rest in each
+	// settled state: one transition in Always has a guard, or changes nothing.
 	Always   []Transition[C]
 	After    []After[C]
 	Invoke   []Invoke[C] // must be empty in a chart with settled states, which otherwise could never settle
