@@ -233,8 +233,8 @@ func (g *drawer) connect(s *drawnState) {
 	}
 }
 
-// resting may add eventless transitions without a bound, which XState takes until one of them changes nothing: one
-// without a target, one to the state itself, or those of a router, which choose a child by guards.
+// resting may add eventless transitions without a bound. XState takes them until a microstep changes nothing. Such a
+// transition has no target, or leads to the state itself. The transitions of a router choose a child by guards.
 func (g *drawer) resting(s *drawnState) {
 	for at := s; at != nil; at = g.parent[at] {
 		if at.router { // Two routers would undo each other's choices for ever.
