@@ -105,16 +105,28 @@ func (c *compiler) checkChildren(n *node) {
 }
 
 // checkChildIDs checks that two children with the same ID can never be active at once, because the second could not
-// start.
+// start. A child that an action spawns may be active in every state.
 func (c *compiler) checkChildIDs() {
 	holders := idHolders{c.chart, map[heldID]int{}}
+	owners := map[string]*node{} // the first state with a child of the ID
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
 		for k := range n.def.Children {
 			id := c.chart.childID(n, k)
+			if owners[id] == nil {
+				owners[id] = n
+			}
 			if other := holders.add(id, i); other != nil {
 				c.find(n, fmt.Sprintf("uses the child ID %q, and %s may use it at the same time", id, c.name(other)), "give each child its own ID")
 			}
 		}
+	}
+	for i := range c.chart.nodes {
+		n := &c.chart.nodes[i]
+		eachAction(n, func(place string, action Action[erased]) {
+			if owner := owners[action.child]; owner != nil && action.spawns {
+				c.find(n, fmt.Sprintf("%s: spawns a child with the ID %q, which is the ID of a child of %s, so the second of them could not start", place, action.child, c.name(owner)), "give each child its own ID")
+			}
+		})
 	}
 }

@@ -87,8 +87,7 @@ type State[C any] struct {
 	// children are entered, and only if the state is entered by default. For a history state, they run when its default
 	// is entered, after Entry and DefaultEntry of its parent (SCXML 3.10). They run only if the parent is entered too.
 	DefaultEntry []Action[C]
-	// States holds the children in document order. States are entered, and transitions of parallel regions are taken,
-	// in this order.
+	// States holds the children in document order. States are entered and regions take their transitions in this order.
 	States []State[C]
 	Tags   []string
 	Entry  []Action[C]
