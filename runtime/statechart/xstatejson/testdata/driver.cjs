@@ -2,8 +2,8 @@
 //
 // Every line of the input is {"config", "events", "patches"}, and every line of the output
 // {"steps": [{"value", "log", "tags", "status"}, ...], "emitted", "logged", "received"}, or {"steps", "error"}. The first
-// step is the start. received holds the input of the actor "listener" and the events sent to it. An event is {"type"} or
-// {"advance": milliseconds}. A patch is {"find", "replace"} in the source of XState, which is loaded once per list of
+// step is the start. received holds the input of the actor "listener" and the events sent to it. An event is {"type"},
+// {"advance": milliseconds} or {"stop": true}. A patch is {"find", "replace"} in the source of XState, which is loaded once per list of
 // patches.
 'use strict';
 const fs = require('node:fs');
@@ -117,7 +117,7 @@ function run({ config, events, patches, shape }) {
   const emitted = [], logged = [], received = [];
   const listener = fromCallback(({ input, receive }) => { received.push({ input: input ?? null }); receive(e => received.push(e)); });
   const machine = setup({
-    actors: { listener, ends: fromPromise(async () => 'ended') },
+    actors: { listener, ends: fromPromise(async () => 'ended'), fails: fromCallback(() => { throw new Error('planned'); }) },
     actions: {
       log: (_, params) => log.push(params.text),
       note: (_, params) => log.push(params.text),
@@ -148,7 +148,8 @@ function run({ config, events, patches, shape }) {
     actor.start();
     take();
     for (const event of events) {
-      if (event.advance) clock.advance(event.advance);
+      if (event.stop) actor.stop();
+      else if (event.advance) clock.advance(event.advance);
       else actor.send(event);
       take();
     }
