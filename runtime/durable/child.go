@@ -58,8 +58,8 @@ func (m *Machines) checkChild(machine string) error {
 	return nil
 }
 
-// checkChildren returns an error if a machine spawns children of a machine outside the set, or if a machine needs an
-// input and no machine spawns it.
+// checkChildren returns an error if a machine spawns children of a machine outside the set, if a machine needs an input
+// and no machine spawns it, or if a current version gives its children an input that they do not take, or none.
 func (m *Machines) checkChildren() error {
 	spawned, anything := map[string]bool{}, false
 	for _, machine := range m.all() {
@@ -75,6 +75,25 @@ func (m *Machines) checkChildren() error {
 	for _, id := range m.ids {
 		if m.byID[id].current().TakesInput() && !spawned[id] && !anything {
 			return fmt.Errorf("machine %q starts with an Input, which only a parent sends, and no hosted machine spawns it: host such a machine, or read the data from the first event", id)
+		}
+		if err := m.checkInputs(m.byID[id].current()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkInputs compares the inputs that a machine gives its children with the inputs that they take. A child starts on
+// the current version of its machine.
+func (m *Machines) checkInputs(parent Machine) error {
+	for _, child := range parent.Describe().InputTo {
+		if !m.byID[child].current().TakesInput() {
+			return fmt.Errorf("machine %q gives a child of machine %q an input, but that machine takes none: declare Input in its chart, or remove Input from the child", parent.ID(), child)
+		}
+	}
+	for _, child := range parent.Describe().NoInputTo {
+		if _, err := m.byID[child].current().DecodeInput(nil); err != nil {
+			return fmt.Errorf("machine %q gives a child of machine %q no input, but that machine needs one: set Input of the child: %w", parent.ID(), child, err)
 		}
 	}
 	return nil

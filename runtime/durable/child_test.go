@@ -307,6 +307,12 @@ func TestMachinesThatDoNotFitTogetherAreRefused(t *testing.T) {
 	for message, set := range map[string][]durable.Machine{
 		`machine "m" has child instances of machine "order": it cannot be a child: unknown machine: expected one of m, got "order": host both, or correct the name in its chart`: {
 			host(statechart.Definition[basket]{ID: "m", States: spawning("order")})},
+		`machine "m" gives a child of machine "w" an input, but that machine takes none: declare Input in its chart, or remove Input from the child`: {
+			host(statechart.Definition[basket]{ID: "m", States: []chartState{{ID: "a", Tags: settled, Children: []statechart.Child[basket]{{Machine: "w", Input: func(basket, statechart.Event) any { return 1 }}}}}}),
+			host(statechart.Definition[basket]{ID: "w", States: []chartState{{ID: "a", Tags: settled}}})},
+		`machine "m" gives a child of machine "w" no input, but that machine needs one: set Input of the child: wrong payload: the input of chart w: expected a whole number of 64 bits, got nothing`: {
+			host(statechart.Definition[basket]{ID: "m", States: spawning("w")}),
+			host(statechart.Definition[basket]{ID: "w", Input: statechart.PayloadOf[int](), States: []chartState{{ID: "a", Tags: settled}}})},
 		`machine "m" starts with an Input, which only a parent sends, and no hosted machine spawns it: host such a machine, or read the data from the first event`: {
 			host(statechart.Definition[basket]{ID: "m", Input: statechart.PayloadOf[item](), States: []chartState{{ID: "a", Tags: settled}}})},
 		`its name would be wrong`: {

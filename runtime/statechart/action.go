@@ -45,6 +45,8 @@ type actionBody struct {
 	resolves *Resolution[erased]
 	// starts is the workflow that the action starts, or nil.
 	starts *start
+	// alters is set for TryAssign, whose function may change the context.
+	alters bool
 	// made names the constructor and its arguments.
 	made outline.Made
 }
@@ -61,7 +63,13 @@ func Assign[C, E any](name string, fn func(*C, E)) Action[C] {
 	return TryAssign(name, func(c *C, e E) error { fn(c, e); return nil })
 }
 
+// mayAlter reports whether the action may change the context, or starts or stops a child.
+func (a *actionBody) mayAlter() bool {
+	return a.update != nil || a.assign != nil || a.alters || a.enqueues || a.spawns || a.made.By == outline.StopChild
+}
+
 func (a *actionBody) perform(x *interpreter) error {
+	x.altered = x.altered || a.mayAlter()
 	switch {
 	case a.update != nil:
 		a.update(x.context)
@@ -89,9 +97,9 @@ func TryAssign[C, E any](name string, fn func(*C, E) error) Action[C] {
 		return Action[C]{Name: name}
 	}
 	if fn, ok := any(fn).(func(*C, Event) error); ok {
-		return Action[C]{Name: name, actionBody: actionBody{run: func(x *interpreter) error { return fn(contextOf[C](x), *x.event) }}}
+		return Action[C]{Name: name, actionBody: actionBody{alters: true, run: func(x *interpreter) error { return fn(contextOf[C](x), *x.event) }}}
 	}
-	return Action[C]{Name: name, actionBody: actionBody{payload: reflect.TypeFor[E](), run: func(x *interpreter) error {
+	return Action[C]{Name: name, actionBody: actionBody{payload: reflect.TypeFor[E](), alters: true, run: func(x *interpreter) error {
 		payload, ok := x.event.Payload.(E)
 		if !ok {
 			return payloadMismatch[E](*x.event)

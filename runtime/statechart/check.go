@@ -144,14 +144,16 @@ func (c *compiler) checkLimit(n *node, invoke *Invoke[erased], id string) {
 
 func figures(limit Limit) string { return fmt.Sprintf("%+v", limit) }
 
-func (c *compiler) checkAfter(n *node, after *After[erased], id string) {
+func (c *compiler) checkAfter(n *node, i int, groups afterGroups) {
+	after := &n.def.After[i]
+	id := after.id()
 	ways := 0
 	for _, set := range []bool{after.Delay != 0, after.DelayFunc != nil, after.At != nil} {
 		if set {
 			ways++
 		}
 	}
-	if ways == 0 && c.sharesTimer(n, after) {
+	if ways == 0 && groups.sharesTimer(n.def.After, i) {
 		return
 	}
 	if ways != 1 {
@@ -165,22 +167,41 @@ func (c *compiler) checkAfter(n *node, after *After[erased], id string) {
 		c.find(n, "after: a computed delay has no ID, so its timer is ambiguous", "set ID")
 		return
 	}
-	for i := range n.def.After {
-		other := &n.def.After[i]
-		if other != after && other.id() == id && !c.sharesTimer(n, other) && (other.Delay != after.Delay || other.Delay == 0) {
-			c.find(n, fmt.Sprintf("after %s: two entries share the ID but not a constant delay, so their timer is ambiguous", id), "give each its own ID")
-			return
-		}
+	if groups.ambiguous[id] {
+		c.find(n, fmt.Sprintf("after %s: two entries share the ID but not a constant delay, so their timer is ambiguous", id), "give each its own ID")
 	}
 }
 
-// sharesTimer reports whether an After entry sets only the ID of an earlier entry, and so shares that entry's timer.
-func (c *compiler) sharesTimer(n *node, after *After[erased]) bool {
-	if after.ID == "" || after.Delay != 0 || after.DelayFunc != nil || after.At != nil {
-		return false
+// afterGroups describes the After entries of a state by ID.
+type afterGroups struct {
+	named     map[string]int  // the first entry that sets the ID
+	ambiguous map[string]bool // two entries set delays for the ID that are computed or differ
+}
+
+func groupAfters(afters []After[erased]) afterGroups {
+	groups := afterGroups{map[string]int{}, map[string]bool{}}
+	first := map[string]int{} // the first entry with the ID that sets a delay
+	for i := range afters {
+		if _, known := groups.named[afters[i].ID]; !known {
+			groups.named[afters[i].ID] = i
+		}
+		if groups.sharesTimer(afters, i) {
+			continue
+		}
+		id := afters[i].id()
+		if k, known := first[id]; !known {
+			first[id] = i
+		} else if afters[i].Delay != afters[k].Delay || afters[i].Delay == 0 {
+			groups.ambiguous[id] = true
+		}
 	}
-	first := slices.IndexFunc(n.def.After, func(other After[erased]) bool { return other.ID == after.ID })
-	return &n.def.After[first] != after
+	return groups
+}
+
+// sharesTimer reports whether an After entry sets only the ID of an earlier entry, and so shares that entry's timer.
+func (g *afterGroups) sharesTimer(afters []After[erased], i int) bool {
+	after := &afters[i]
+	return after.ID != "" && after.Delay == 0 && after.DelayFunc == nil && after.At == nil && g.named[after.ID] != i
 }
 
 // checkPayload checks that the actions and the guard of a transition accept the event's payload type. A nil type means

@@ -26,6 +26,15 @@ func flawed(change func(d *Def, wait, next *S)) Def {
 // children holds the settled child states a and b.
 var children = []S{{ID: "a", Tags: settled, On: []On{{Event: "GO", Target: "b"}}}, {ID: "b", Tags: settled}}
 
+// manyRegions returns a parallel state with n settled regions and a history state.
+func manyRegions(n int) S {
+	s := S{ID: "next", Type: statechart.Parallel, States: []S{{ID: "h", Type: statechart.DeepHistory}}}
+	for i := range n {
+		s.States = append(s.States, S{ID: fmt.Sprint("r", i), Tags: settled})
+	}
+	return s
+}
+
 type flaw struct {
 	name                string
 	change              func(d *Def, wait, next *S)
@@ -70,6 +79,16 @@ func TestHeadOfAChartIsChecked(t *testing.T) {
 			}
 			d.States, d.States[0].On = d.States[:statechart.StatesMax], d.States[0].On[:statechart.StatesMax-1]
 		}, "", `has more than 4096 states`, "split it into several charts (StatesMax)"},
+		{"transitions' number", func(d *Def, wait, next *S) {
+			wait.After = make([]After, statechart.TransitionsMax-3)
+			next.Children = []statechart.Child[trace]{{OnDone: make([]On, 1), OnError: make([]On, 1)}}
+			d.On = make([]On, 1)
+		}, "", `has 16385 transitions`, "use at most 16384, or split it into several charts (TransitionsMax)"},
+		{"regions' number", func(_ *Def, _, next *S) { *next = manyRegions(statechart.RegionsMax + 1) }, "next",
+			`has 257 regions that can be active at once`, "use at most 256, or move some into child instances (RegionsMax)"},
+		{"inner regions' number", func(_ *Def, _, next *S) {
+			*next = S{ID: "next", Type: statechart.Parallel, States: []S{manyRegions(statechart.RegionsMax), {ID: "one", Tags: settled}}}
+		}, "next", `has 257 regions that can be active at once`, "use at most 256, or move some into child instances (RegionsMax)"},
 	})
 }
 

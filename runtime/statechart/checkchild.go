@@ -52,6 +52,7 @@ func (c *compiler) madeByChildren(n *node, made map[string]bool) {
 		if action.spawns {
 			add(action.child)
 		}
+		c.enqueues = c.enqueues || action.enqueues
 		c.chart.usesChildren = c.chart.usesChildren || action.spawns || action.child != ""
 	})
 }
@@ -75,7 +76,7 @@ func eachAction(n *node, fn func(place string, action Action[erased])) {
 
 // checkChildren checks that the child IDs used by a state's actions and transitions belong to some child.
 // EnqueueActions can spawn children with any ID, so a chart that uses it is exempt.
-func (c *compiler) checkChildren(n *node, made map[string]bool) {
+func (c *compiler) checkChildren(n *node) {
 	if n.kind == atomic && n.index > 0 && !n.settled && len(n.def.Children) > 0 {
 		c.find(n, fmt.Sprintf("is unsettled but has the child %q, whose end cannot reach it", c.chart.childID(n, 0)), "move the child to the state that waits for it")
 	}
@@ -83,7 +84,7 @@ func (c *compiler) checkChildren(n *node, made map[string]bool) {
 		switch {
 		case action.spawns && action.child == "":
 			c.find(n, place+": spawns a child without an ID", "give it one")
-		case action.child != "" && !made[doneChildPrefix+action.child] && !c.enqueues():
+		case action.child != "" && !c.enqueues && !c.events.made.matchesAny(doneChildPrefix+action.child):
 			c.find(n, fmt.Sprintf("%s: the action %q refers to the child %q, which nothing starts", place, action.Name, action.child), "use the ID of one of Children or of a Spawn")
 		}
 	})
@@ -92,11 +93,7 @@ func (c *compiler) checkChildren(n *node, made map[string]bool) {
 		if !childEvent(t.event) {
 			continue
 		}
-		known := c.enqueues()
-		for typ := range made {
-			known = known || matches(t.event, typ)
-		}
-		if !known {
+		if !c.enqueues && !c.events.made.matchesAny(t.event) {
 			c.find(n, t.place+": nothing starts a child with that ID", "use the ID of one of Children or of a Spawn")
 		}
 		if strings.HasPrefix(t.event, errorChildPrefix) {
@@ -107,29 +104,29 @@ func (c *compiler) checkChildren(n *node, made map[string]bool) {
 	}
 }
 
-func (c *compiler) enqueues() bool {
-	found := false
-	for i := range c.chart.nodes {
-		eachAction(&c.chart.nodes[i], func(_ string, action Action[erased]) { found = found || action.enqueues })
-	}
-	return found
-}
-
 // checkChildIDs checks that two children with the same ID can never be active at once, because the second could not
-// start.
+// start. A child that an action spawns may be active in every state.
 func (c *compiler) checkChildIDs() {
-	holders := map[string][]int{}
+	holders := idHolders{c.chart, map[heldID]int{}}
+	owners := map[string]*node{} // the first state with a child of the ID
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
 		for k := range n.def.Children {
 			id := c.chart.childID(n, k)
-			for _, other := range holders[id] {
-				if other == i || c.chart.isDescendant(i, other) || c.chart.orthogonal(i, other) {
-					c.find(n, fmt.Sprintf("uses the child ID %q, and %s may use it at the same time", id, c.name(&c.chart.nodes[other])), "give each child its own ID")
-					break
-				}
+			if owners[id] == nil {
+				owners[id] = n
 			}
-			holders[id] = append(holders[id], i)
+			if other := holders.add(id, i); other != nil {
+				c.find(n, fmt.Sprintf("uses the child ID %q, and %s may use it at the same time", id, c.name(other)), "give each child its own ID")
+			}
 		}
+	}
+	for i := range c.chart.nodes {
+		n := &c.chart.nodes[i]
+		eachAction(n, func(place string, action Action[erased]) {
+			if owner := owners[action.child]; owner != nil && action.spawns {
+				c.find(n, fmt.Sprintf("%s: spawns a child with the ID %q, which is the ID of a child of %s, so the second of them could not start", place, action.child, c.name(owner)), "give each child its own ID")
+			}
+		})
 	}
 }

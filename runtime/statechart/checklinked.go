@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -16,28 +17,29 @@ func (c *compiler) check() {
 		}
 		return
 	}
-	raised, sent := c.ownEvents()
-	made := c.madeEvents()
-	undeclared := func(does string, types map[string]bool) {
-		for _, typ := range sortedKeys(types) {
+	c.indexEvents()
+	undeclared := func(does string, types []string) {
+		for _, typ := range types {
 			if _, declared := c.chart.payloads[typ]; !declared {
 				c.find(nil, fmt.Sprintf("%s the undeclared event type %q", does, typ)+c.similarEvent(typ, nil), "declare it in Payloads, with InternalOf if it never comes from outside")
 			}
 		}
 	}
-	undeclared("raises", raised)
-	undeclared("sends itself", sent)
+	undeclared("raises", c.events.raised)
+	undeclared("sends itself", sortedKeys(c.events.sent))
+	movers := make([]mover, len(c.chart.nodes))
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
+		movers[i] = c.mover(n, movers)
 		c.checkCode(n)
-		c.checkEvents(n, made)
-		c.checkDefer(n, raised, sent)
-		c.checkChildren(n, made)
+		c.checkEvents(n)
+		c.checkDefer(n)
+		c.checkChildren(n)
 		switch {
 		case n.kind == atomic && n.settled:
 			c.checkSettled(n)
 		case n.kind == atomic && i > 0:
-			c.checkUnsettled(n, raised)
+			c.checkUnsettled(n, movers[i])
 		case n.settled && n.kind != final && n.kind != history:
 			c.find(n, "is tagged settled but is not atomic", "tag the atomic states below it that may wait")
 		}
@@ -103,31 +105,24 @@ func (c *compiler) checkRaised(n *node, place string, action Action[erased]) {
 }
 
 // checkEvents checks that the events in On are declared, and that their payload types match.
-func (c *compiler) checkEvents(n *node, made map[string]bool) {
+func (c *compiler) checkEvents(n *node) {
 	for i := range n.def.On {
 		t := &n.transitions[i]
 		if t.event == ExecutionError {
 			c.checkPayload(n, *t, reflect.TypeFor[StepError]())
 		}
-		known := t.event == "" || t.event == "*" || made[t.event] || childEvent(t.event) // checkChildren covers events of children
-		for typ := range made {
-			known = known || matches(t.event, typ)
+		payloads, before := c.payloadsOf(t.event), len(c.findings)
+		for k := 0; k < len(payloads) && len(c.findings) == before; k++ {
+			c.checkPayload(n, *t, payloads[k])
 		}
-		before := len(c.findings)
-		for _, typ := range sortedKeys(c.chart.payloads) {
-			if matches(t.event, typ) && len(c.findings) == before {
-				known = true
-				c.checkPayload(n, *t, c.chart.payloads[typ].typ)
-			}
-		}
-		if !known {
-			c.find(n, fmt.Sprintf("%s: the event type is undeclared", t.place)+c.similarEvent(t.event, made), "declare it in Payloads")
+		known := t.event == "" || t.event == "*" || len(payloads) > 0 || childEvent(t.event) // checkChildren covers events of children
+		if !known && !c.events.made.matchesAny(t.event) {
+			c.find(n, fmt.Sprintf("%s: the event type is undeclared", t.place)+c.similarEvent(t.event, c.events.made), "declare it in Payloads")
 		}
 	}
 }
 
-// checkSettled checks that a settled state and its ancestors invoke no service and have no unguarded eventless
-// transition.
+// checkSettled checks that a settled state and its ancestors invoke no service.
 func (c *compiler) checkSettled(n *node) {
 	for i := n.index; i >= 0; i = c.chart.nodes[i].parent {
 		at := &c.chart.nodes[i]
@@ -136,39 +131,43 @@ func (c *compiler) checkSettled(n *node) {
 		} else if len(at.invokes) > 0 {
 			c.find(n, fmt.Sprintf("is settled, but the chart itself invokes the service %q, so it can never settle", at.invokes[0].service), "invoke the service from an unsettled state")
 		}
-		for k := range at.always {
-			if unguarded(at.always[k]) {
-				c.find(n, fmt.Sprintf("is settled, but %s has an unguarded Always transition", c.name(at)), "remove the tag, or guard the transition")
-				break
-			}
-		}
 	}
+}
+
+// mover describes how the chart itself can move a state.
+type mover struct {
+	// invokes is set if the state or an ancestor invokes a service. moves is set if a service, an eventless transition or
+	// an event that the chart itself makes can move the state.
+	invokes, moves bool
+}
+
+// mover returns the mover of a state. `movers` holds the movers of its ancestors.
+func (c *compiler) mover(n *node, movers []mover) mover {
+	var m mover
+	if n.parent >= 0 {
+		m = movers[n.parent]
+	}
+	m.invokes = m.invokes || len(n.invokes) > 0
+	m.moves = m.moves || len(n.invokes)+len(n.always) > 0
+	for i := 0; i < len(n.def.On) && !m.moves; i++ {
+		m.moves = internalEvent(n.def.On[i].Event) || c.events.raised.matchesAny(n.def.On[i].Event)
+	}
+	return m
 }
 
 // checkUnsettled checks that a service, an eventless transition or a raised event can move an unsettled atomic state.
 // The state cannot wait for queued events, because the host delivers these only to settled instances.
-func (c *compiler) checkUnsettled(n *node, raised map[string]bool) {
-	moves, invokes := false, false
-	for i := n.index; i >= 0; i = c.chart.nodes[i].parent {
-		at := &c.chart.nodes[i]
-		invokes = invokes || len(at.invokes) > 0
-		moves = moves || len(at.invokes) > 0 || len(at.always) > 0
-		for _, t := range at.def.On {
-			moves = moves || internalEvent(t.Event)
-			for typ := range raised {
-				moves = moves || matches(t.Event, typ)
-			}
-		}
-	}
-	if !moves {
+func (c *compiler) checkUnsettled(n *node, by mover) {
+	if !by.moves {
 		c.find(n, "is unsettled, and no service or Always moves it on", "tag it settled if it waits for the outside world")
 		return
 	}
-	if len(n.timers) > 0 && !invokes {
+	if len(n.timers) > 0 && !by.invokes {
 		c.find(n, "is unsettled and has a timer but no service", "tag it settled, or invoke the service that the timer limits")
 	}
 	for _, t := range n.def.On {
-		if payload, declared := c.chart.payloads[t.Event]; declared && !payload.internal && !raised[t.Event] {
+		payload, declared := c.chart.payloads[t.Event]
+		if _, raised := slices.BinarySearch(c.events.raised, t.Event); declared && !payload.internal && !raised {
 			c.find(n, fmt.Sprintf("is unsettled, so the event %q cannot reach it", t.Event), "tag the state settled, or handle the event in a settled state")
 		}
 	}
@@ -189,13 +188,7 @@ func internalEvent(descriptor string) bool {
 func (c *compiler) checkHandled(n *node) {
 	for _, invoke := range n.invokes {
 		for _, end := range []struct{ event, field string }{{doneInvokePrefix + invoke.id, "OnDone"}, {errorInvokePrefix + invoke.id, "OnError"}} {
-			handled := false
-			for i := n.index; i >= 0; i = c.chart.nodes[i].parent {
-				for k := range c.chart.nodes[i].transitions {
-					handled = handled || matches(c.chart.nodes[i].transitions[k].event, end.event)
-				}
-			}
-			if !handled {
+			if !c.isHandled(n, end.event) {
 				c.find(n, fmt.Sprintf("invokes %s without %s", invoke.service, end.field), "add a transition to "+end.field)
 			}
 		}
@@ -205,17 +198,13 @@ func (c *compiler) checkHandled(n *node) {
 // checkInvocations checks that two invocations with the same ID can never run at once. Otherwise each would handle the
 // other's end event.
 func (c *compiler) checkInvocations() {
-	holders := map[string][]int{}
+	holders := idHolders{c.chart, map[heldID]int{}}
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
 		for _, invoke := range n.invokes {
-			for _, other := range holders[invoke.id] {
-				if other == i || c.chart.isDescendant(i, other) || c.chart.orthogonal(i, other) {
-					c.find(n, fmt.Sprintf("uses the invocation ID %q, and %s may use it at the same time", invoke.id, c.name(&c.chart.nodes[other])), "give each invocation its own ID")
-					break
-				}
+			if other := holders.add(invoke.id, i); other != nil {
+				c.find(n, fmt.Sprintf("uses the invocation ID %q, and %s may use it at the same time", invoke.id, c.name(other)), "give each invocation its own ID")
 			}
-			holders[invoke.id] = append(holders[invoke.id], i)
 		}
 	}
 }

@@ -10,14 +10,20 @@ import (
 // this check for charts of other interpreters, which accept such transitions.
 func (c *compiler) checkShadowed(n *node) {
 	for _, transitions := range [][]transition{n.transitions, n.always} {
+		firsts := map[string]int{} // the first unguarded transition, by descriptor
 		for k := range transitions {
-			for i := range transitions[:k] {
-				first, second := &transitions[i], &transitions[k]
-				if unguarded(*first) && matches(first.event, second.event) {
-					c.find(n, fmt.Sprintf("%s: the transition %s is never taken, because %q %s comes first and has no guard", second.place, c.goal(second), first.place, c.goal(first)),
-						"guard the first transition, move it behind the other, or remove one of them")
-					break
+			at, second := k, &transitions[k]
+			for descriptor := range descriptorsOf(second.event) {
+				if i, ok := firsts[descriptor]; ok {
+					at = min(at, i)
 				}
+			}
+			if at < k {
+				first := &transitions[at]
+				c.find(n, fmt.Sprintf("%s: the transition %s is never taken, because %q %s comes first and has no guard", second.place, c.goal(second), first.place, c.goal(first)),
+					"guard the first transition, move it behind the other, or remove one of them")
+			} else if unguarded(*second) {
+				firsts[second.event] = k
 			}
 		}
 	}

@@ -65,6 +65,9 @@ func TestChildrenAreChecked(t *testing.T) {
 			`has the child "` + strings.Repeat("x", 245) + `", whose ID is too long for the type of an event`, "use an ID of at most 244 bytes"},
 		{"ID twice", func(_ *Def, wait, _ *S) { wait.Children = []Child{{ID: "x", Machine: "m"}, {ID: "x", Machine: "m"}} }, "wait",
 			`uses the child ID "x", and "wait" may use it at the same time`, "give each child its own ID"},
+		{"ID of a spawned child", func(d *Def, _, next *S) {
+			next.Children, d.On = []Child{{ID: "x", Machine: "m"}}, []On{{Event: "GO", Actions: Do{statechart.Spawn[trace]("x", "m", nil)}}}
+		}, "", `on GO: spawns a child with the ID "x", which is the ID of a child of "next", so the second of them could not start`, "give each child its own ID"},
 		{"spawn without ID", func(_ *Def, wait, _ *S) { wait.Entry = Do{statechart.Spawn[trace]("", "m", nil)} }, "wait", "entry: spawns a child without an ID", "give it one"},
 		{"unsettled", func(_ *Def, _, next *S) {
 			*next = S{ID: next.ID, Invoke: []Invoke{service("", []On{{Target: "wait"}}, []On{{Target: "wait"}})}, Children: []Child{{Machine: "m"}}}

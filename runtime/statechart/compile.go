@@ -40,6 +40,7 @@ func (c *compiler) compile(def erasedDefinition, asForeign bool) error {
 	c.checkMigrations(def)
 	head := len(c.findings)
 	c.layOut(def.root, -1, "", 0)
+	c.checkSize()
 	if !c.tooLarge {
 		for i := range c.chart.nodes {
 			c.link(&c.chart.nodes[i])
@@ -69,6 +70,11 @@ type compiler struct {
 	// tooLarge is set if a limit ended the layout, so that states are missing.
 	tooLarge bool
 	limits   map[string]Limit // by name
+	// enqueues is set if some action is made by EnqueueActions.
+	enqueues bool
+	events   eventIndex
+	byEnd    map[string][]int // see endingWith
+
 }
 
 // layOut appends the state and its descendants in document order.
@@ -151,9 +157,7 @@ func (c *compiler) link(n *node) {
 	for i := range def.Children {
 		c.linkChild(n, i)
 	}
-	for i := range def.After {
-		c.linkAfter(n, &def.After[i])
-	}
+	c.linkAfters(n)
 	c.chart.defers = c.chart.defers || len(def.Defer) > 0
 	c.checkMeta(n)
 	for _, t := range def.Always {
@@ -244,22 +248,27 @@ func (c *compiler) linkInvoke(n *node, invoke *Invoke[erased], position int) {
 	}
 }
 
-func (c *compiler) linkAfter(n *node, after *After[erased]) {
-	id := after.id()
-	event := afterPrefix + n.path + "#" + id // A path contains no '#', so timer events are unique.
-	c.checkAfter(n, after, id)
-	known := false
-	for i := range n.timers {
-		known = known || n.timers[i].id == id
+func (c *compiler) linkAfters(n *node) {
+	groups, known := groupAfters(n.def.After), map[string]bool{}
+	for i := range n.def.After {
+		after := &n.def.After[i]
+		c.checkAfter(n, i, groups)
+		id := after.id()
+		event := afterPrefix + n.path + "#" + id // A path contains no '#', so timer events are unique.
+		if !known[id] {
+			known[id] = true
+			n.timers = append(n.timers, delay{
+				id: id, event: event, due: after.deadline(),
+				inProcess: n.kind == atomic && !n.settled,
+			})
+		}
+		c.linkAfter(n, after, event)
 	}
-	if !known {
-		n.timers = append(n.timers, delay{
-			id: id, event: event, due: after.deadline(),
-			inProcess: n.kind == atomic && !n.settled,
-		})
-	}
+}
+
+func (c *compiler) linkAfter(n *node, after *After[erased], event string) {
 	t := Transition[erased]{Target: after.Target, Guard: after.Guard, Actions: after.Actions, Reenter: after.Reenter, Doc: after.Doc}
-	compiled := c.transition(n, t, event, "after "+id)
+	compiled := c.transition(n, t, event, "after "+after.id())
 	c.checkPayload(n, compiled, nil)
 	n.transitions = append(n.transitions, compiled)
 }

@@ -3,7 +3,6 @@ package statechart
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -232,45 +231,31 @@ func (c *chart) restoreDeferred(form *snapshotJSON, s *bareSnapshot) error {
 
 // checkDefer checks that each event in Defer can reach the state and can be stored. It also checks that the state has
 // no unguarded transition for the event.
-func (c *compiler) checkDefer(n *node, raised, sent map[string]bool) {
-	for _, descriptor := range n.def.Defer {
-		var arriving []string
-		reaches := false
-		for _, typ := range sortedKeys(c.chart.payloads) {
-			internal := c.chart.payloads[typ].internal
-			if matches(descriptor, typ) && (!internal || !raised[typ] || sent[typ]) {
-				arriving = append(arriving, typ)
-				reaches = reaches || internal || sent[typ]
-			}
+func (c *compiler) checkDefer(n *node) {
+	handled := map[string]bool{}
+	for i := 0; i < len(n.def.On) && len(n.def.Defer) > 0; i++ {
+		if n.def.On[i].Guard.test == nil {
+			handled[n.def.On[i].Event] = true
 		}
-		if len(arriving) == 0 {
+	}
+	for _, descriptor := range n.def.Defer {
+		deferral := c.deferral(descriptor)
+		if !deferral.arrives {
 			c.find(n, fmt.Sprintf("defers %q, but Payloads declares no such event from outside", descriptor), "declare it, or remove the descriptor from Defer")
 			continue
 		}
-		if n.kind == atomic && n.index > 0 && !n.settled && !reaches {
+		if n.kind == atomic && n.index > 0 && !n.settled && !deferral.reaches {
 			c.find(n, fmt.Sprintf("is unsettled, so the event %q cannot reach it to be deferred", descriptor), "tag the state settled, or defer the event in a settled state")
 		}
-		for _, t := range n.def.On {
-			if t.Guard.test == nil && matches(t.Event, descriptor) {
+		for matching := range descriptorsOf(descriptor) {
+			if handled[matching] {
 				c.find(n, fmt.Sprintf("defers %q, but also handles it without a guard", descriptor), "remove it from Defer, or guard the transition")
 				break
 			}
 		}
-		for _, typ := range arriving {
-			c.checkDeferrable(n, typ)
+		for _, lost := range deferral.lost {
+			c.find(n, fmt.Sprintf("defers %q, whose payload's field %v.%s is not stored", lost.event, lost.typ, lost.field),
+				fmt.Sprintf("export it with a unique JSON name, or add MarshalJSON and UnmarshalJSON to %v", lost.typ))
 		}
 	}
-}
-
-// checkDeferrable finds payload fields that the JSON form omits. A deferred event would lose them.
-func (c *compiler) checkDeferrable(n *node, event string) {
-	payload := c.chart.payloads[event].typ
-	if payload == nil {
-		return
-	}
-	w := storedWalk{known: map[storedType]bool{}, find: func(typ reflect.Type, field string) {
-		c.find(n, fmt.Sprintf("defers %q, whose payload's field %v.%s is not stored", event, typ, field),
-			fmt.Sprintf("export it with a unique JSON name, or add MarshalJSON and UnmarshalJSON to %v", typ))
-	}}
-	w.visit(payload, false)
 }

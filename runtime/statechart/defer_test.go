@@ -272,7 +272,7 @@ func TestEveryReplayHasItsOwnMicrostepLimit(t *testing.T) {
 	t.Parallel()
 	count := statechart.Assign("count", func(c *trace, _ Event) { c.N = 100 })
 	down := On{Guard: enough, Actions: Do{add(-1)}}
-	endless := On{Guard: statechart.If("endless", func(c trace) bool { return c.N < 0 })}
+	endless := On{Guard: statechart.If("endless", func(c trace) bool { return c.N < 0 }), Actions: Do{add(-1)}}
 	r := begin(t, Def{Initial: "a", States: []S{
 		{ID: "a", Defer: []string{"E", "F"}, On: []On{{Event: "GO", Target: "b"}}},
 		{ID: "b", Always: []On{down, endless}, Tags: settled, On: []On{{Event: "E", Actions: Do{count}}, {Event: "F", Actions: Do{add(-1)}}}},

@@ -12,6 +12,8 @@ const (
 	MicrostepsMax        = 1000    // microsteps per event
 	NestingDepthMax      = 32      // nesting depth of states, where the root has depth 0
 	StatesMax            = 4096    // states of a chart, including the root
+	TransitionsMax       = 16384   // transitions of a chart
+	RegionsMax           = 256     // regions of a chart that can be active at once, with those inside of regions
 	TimersMax            = 256     // timers of a snapshot
 	DeferredMax          = 64      // deferred events of a snapshot
 	ChildrenMax          = 64      // child instances at a time
@@ -49,8 +51,8 @@ type Definition[C any] struct {
 	Entry        []Action[C]
 	Exit         []Action[C]
 	On           []Transition[C]
-	// Always is evaluated after the eventless transitions of all other states. In a chart with settled states, every
-	// transition in Always needs a guard.
+	// Always is evaluated after the eventless transitions of all other states. The chart must be able to rest in each
+	// settled state: one transition in Always has a guard, or changes nothing.
 	Always   []Transition[C]
 	After    []After[C]
 	Invoke   []Invoke[C] // must be empty in a chart with settled states, which otherwise could never settle
@@ -85,8 +87,7 @@ type State[C any] struct {
 	// children are entered, and only if the state is entered by default. For a history state, they run when its default
 	// is entered, after Entry and DefaultEntry of its parent (SCXML 3.10). They run only if the parent is entered too.
 	DefaultEntry []Action[C]
-	// States holds the children in document order. States are entered, and transitions of parallel regions are taken,
-	// in this order.
+	// States holds the children in document order. States are entered and regions take their transitions in this order.
 	States []State[C]
 	Tags   []string
 	Entry  []Action[C]
@@ -94,8 +95,7 @@ type State[C any] struct {
 	On     []Transition[C] // transitions on events; the first that matches and whose guard holds is taken
 	Always []Transition[C] // eventless transitions; each is taken as soon as its guard holds
 	After  []After[C]
-	// Invoke and Children hold the services and child instances that run while the state is active. A settled state
-	// has no services.
+	// Invoke and Children run while the state is active: services and child instances. A settled state has no services.
 	Invoke   []Invoke[C]
 	Children []Child[C]
 	Defer    []string // descriptors of events to defer while the state is active: see Deferred

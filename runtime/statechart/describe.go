@@ -15,12 +15,13 @@ type Description struct {
 	Payloads      map[string]reflect.Type
 	OldestVersion int      // the lowest version whose snapshots Restore reads
 	Children      []string // the machine IDs of the chart's children, sorted
-	OtherChildren bool     // set if an action of EnqueueActions may spawn children of further machines
-	Workflows     []string // the names of the workflows that the chart starts, sorted
-	WorkflowEnds  []string // the event types that report the ends of workflows, sorted; only the host sends them
-	Limits        []Limit  // the limits of the chart's services, by name
-	// Resolves holds the names under which the chart answers callers, in document order. It is empty for a chart that
-	// chooses the names at run time.
+	// InputTo and NoInputTo hold the machine IDs of children that get an input, and of children that get none.
+	InputTo, NoInputTo []string
+	OtherChildren      bool     // set if an action of EnqueueActions may spawn children of further machines
+	Workflows          []string // the names of the workflows that the chart starts, sorted
+	WorkflowEnds       []string // the event types that report the ends of workflows, sorted; only the host sends them
+	Limits             []Limit  // the limits of the chart's services, by name
+	// Resolves holds the names under which the chart answers callers, in document order. It omits names chosen at run time.
 	Resolves []string
 	Warnings []Finding // likely mistakes that Compile accepts, such as states that nothing can leave
 	Foreign  bool      // set for a chart of xstatejson.Foreign; hosts must not run it, because it may never settle
@@ -28,6 +29,15 @@ type Description struct {
 
 // Describe returns the description of the chart.
 func (c *chart) Describe() Description { return c.description }
+
+func (d *Description) addChild(machine string, input bool) {
+	d.Children = append(d.Children, machine)
+	if input {
+		d.InputTo = append(d.InputTo, machine)
+	} else {
+		d.NoInputTo = append(d.NoInputTo, machine)
+	}
+}
 
 func (c *chart) describe() Description {
 	d := Description{
@@ -38,20 +48,22 @@ func (c *chart) describe() Description {
 			d.Payloads[typ] = payload.typ
 		}
 	}
+	limits := map[Limit]bool{}
 	for i := range c.nodes {
 		n := &c.nodes[i]
 		d.Tags = append(d.Tags, n.def.Tags...)
 		for k := range n.def.Invoke {
-			if limit := n.def.Invoke[k].Limit; limit != (Limit{}) && !slices.Contains(d.Limits, limit) {
+			if limit := n.def.Invoke[k].Limit; limit != (Limit{}) && !limits[limit] {
+				limits[limit] = true
 				d.Limits = append(d.Limits, limit)
 			}
 		}
 		for k := range n.def.Children {
-			d.Children = append(d.Children, n.def.Children[k].Machine)
+			d.addChild(n.def.Children[k].Machine, n.def.Children[k].Input != nil)
 		}
 		eachAction(n, func(_ string, action Action[erased]) {
 			if action.spawns {
-				d.Children = append(d.Children, action.made.Machine)
+				d.addChild(action.made.Machine, action.made.Computed)
 			}
 			if action.starts != nil {
 				d.Workflows = append(d.Workflows, action.starts.workflow)
@@ -60,7 +72,7 @@ func (c *chart) describe() Description {
 			d.OtherChildren = d.OtherChildren || action.enqueues
 		})
 	}
-	for _, list := range []*[]string{&d.Tags, &d.Children, &d.Workflows, &d.WorkflowEnds} {
+	for _, list := range []*[]string{&d.Tags, &d.Children, &d.InputTo, &d.NoInputTo, &d.Workflows, &d.WorkflowEnds} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}

@@ -227,6 +227,7 @@ func (g *guide) show(kind, name, now string) (string, error) {
 // findingsTitles gives the findings of each file a title, in the order of the page.
 var findingsTitles = []struct{ file, title string }{
 	{"check.go", "States and payloads"},
+	{"checksize.go", "Size"},
 	{"compile.go", "Names and defaults"},
 	{"target.go", "Targets"},
 	{"checklinked.go", "Waiting, events and services"},

@@ -40,6 +40,7 @@ func (x *interpreter) enterState(e entering) error {
 		x.tracing.Entered = append(x.tracing.Entered, n.path)
 	}
 	if len(n.invokes)+len(n.def.Children) > 0 {
+		x.altered = true
 		x.willInvoke(n)
 	}
 	if err := x.run(n.entry, n.index); err != nil {

@@ -9,13 +9,17 @@ type entering struct {
 	byDefault bool
 }
 
-// plan precomputes the domain and entry set of every transition that does not depend on recorded history.
+// plannedStatesMax is the maximum size of an entry set that plan keeps. Larger ones are computed in each step, so that
+// the size of a compiled chart stays proportional to its transitions.
+const plannedStatesMax = 256
+
+// plan precomputes the domain and entry set of every transition if they do not depend on recorded history.
 func (c *chart) plan() {
 	set := newEntrySet(c)
 	plan := func(t *transition) {
 		t.domain = c.getTransitionDomain(t, nil)
 		set.compute(t.targets, t.domain, nil)
-		if !set.usesHistory {
+		if !set.usesHistory && set.statesToEnter.count() <= plannedStatesMax {
 			t.entry, t.planned = set.appendTo(nil), true
 			t.program = c.program(t)
 		}

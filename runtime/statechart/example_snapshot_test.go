@@ -175,21 +175,25 @@ func Example_limits() {
 		{"MicrostepsMax", statechart.MicrostepsMax},
 		{"NestingDepthMax", statechart.NestingDepthMax},
 		{"StatesMax", statechart.StatesMax},
+		{"TransitionsMax", statechart.TransitionsMax},
+		{"RegionsMax", statechart.RegionsMax},
 		{"TimersMax", statechart.TimersMax},
 		{"EffectsMax", statechart.EffectsMax},
 		{"DeferredMax", statechart.DeferredMax},
 		{"ChildrenMax", statechart.ChildrenMax},
 		{"EventNameBytesMax", statechart.EventNameBytesMax},
 	} {
-		fmt.Printf("%-17s %4d\n", limit.name, limit.value)
+		fmt.Printf("%-17s %5d\n", limit.name, limit.value)
 	}
 	// Output:
-	// MicrostepsMax     1000
-	// NestingDepthMax     32
-	// StatesMax         4096
-	// TimersMax          256
-	// EffectsMax         256
-	// DeferredMax         64
-	// ChildrenMax         64
-	// EventNameBytesMax  256
+	// MicrostepsMax      1000
+	// NestingDepthMax      32
+	// StatesMax          4096
+	// TransitionsMax    16384
+	// RegionsMax          256
+	// TimersMax           256
+	// EffectsMax          256
+	// DeferredMax          64
+	// ChildrenMax          64
+	// EventNameBytesMax   256
 }

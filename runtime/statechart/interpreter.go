@@ -43,6 +43,10 @@ type interpreter struct {
 	position int64
 	// microsteps counts the microsteps of the current event.
 	microsteps int
+	// altered is set if the current microstep has run code that may change the context, has started or stopped a child or
+	// a service, or has recorded history. leavesBefore holds the configuration before the microstep.
+	altered      bool
+	leavesBefore []uint16
 
 	// enabled holds the transitions of the microstep, in document order of their domains, which do not overlap.
 	enabled []enabledTransition
@@ -107,15 +111,24 @@ func (x *interpreter) macrostepOf(leaf int) error {
 
 // complete finishes a macrostep after its first microstep, and starts the services of the states that were entered and
 // not left again.
+//
+// After an eventless microstep that changed nothing, the next one would be the same. As in XState, no eventless
+// transition is then selected until the next internal event. SCXML would repeat the microstep for ever.
 func (x *interpreter) complete() error {
+	unchanged := false
 	for ; !x.ended; x.microsteps++ {
 		if x.microsteps == MicrostepsMax {
 			return fmt.Errorf("%w: chart %s took %d microsteps on event %q (MicrostepsMax); check its always and raise", ErrEndless, x.chart.id, x.microsteps, x.event.Type)
 		}
-		if err := x.selectEventlessTransitions(); err != nil {
+		if unchanged {
+			x.enabled = x.enabled[:0]
+		} else if err := x.selectEventlessTransitions(); err != nil {
 			return err
 		}
-		if len(x.enabled) == 0 {
+		eventless := len(x.enabled) > 0
+		if eventless {
+			x.altered, x.leavesBefore = false, append(x.leavesBefore[:0], x.snapshot.configuration.leaves()...)
+		} else {
 			if len(x.internalQueue) == 0 {
 				break
 			}
@@ -132,6 +145,7 @@ func (x *interpreter) complete() error {
 		if err := x.microstep(); err != nil {
 			return err
 		}
+		unchanged = eventless && !x.altered && slices.Equal(x.leavesBefore, x.snapshot.configuration.leaves())
 	}
 	if x.ended {
 		return x.exitInterpreter()

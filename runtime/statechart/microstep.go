@@ -98,7 +98,7 @@ func (x *interpreter) recordHistory(t *enabledTransition) {
 				recorded = append(recorded, uint16(i))
 			}
 		}
-		x.ownHistory()[ordinal] = recorded
+		x.ownHistory()[ordinal], x.altered = recorded, true
 	}
 }
 

@@ -11,7 +11,7 @@ type Outline = outline.Chart
 
 // Outline returns the structure of the chart. Callers must not modify it.
 func (c *Chart[C]) Outline() *Outline {
-	o := &outliner{chart: &c.chart}
+	o := &outliner{chart: &c.chart, compiler: compiler{chart: &c.chart}}
 	chart := &Outline{Root: o.state(c.nodes[0].def), Version: c.version, Events: c.Events(), UsesChildren: c.usesChildren}
 	for _, typ := range sortedKeys(c.payloads) {
 		if c.payloads[typ].internal {
@@ -30,6 +30,8 @@ func (c *Chart[C]) Outline() *Outline {
 // outliner builds an Outline. It visits the states in document order.
 type outliner struct {
 	chart *chart
+	// compiler resolves targets.
+	compiler compiler
 	// next is the index of the next state.
 	next int
 }
@@ -92,7 +94,7 @@ func (o *outliner) transition(n *node, t *Transition[erased]) outline.Transition
 func (o *outliner) targets(n *node, references string) []string {
 	var paths []string
 	for _, reference := range strings.Fields(references) {
-		target, _ := (&compiler{chart: o.chart}).target(n, reference)
+		target, _ := o.compiler.target(n, reference)
 		paths = append(paths, o.chart.nodes[target].path)
 	}
 	return paths

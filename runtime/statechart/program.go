@@ -140,6 +140,7 @@ func (x *interpreter) runProgrammed(actions []programmed) error {
 		a := &actions[i]
 		x.running.at = i
 		if a.update != nil {
+			x.altered = true
 			a.update(x.context)
 			continue
 		}

@@ -33,8 +33,20 @@ func (s stateSet) next(i int) int {
 	return -1
 }
 
+// count returns the number of members.
+func (s stateSet) count() int {
+	n := 0
+	for _, word := range s {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
 // anyIn reports whether a member lies between low and high inclusive.
 func (s stateSet) anyIn(low, high int) bool {
-	i := s.next(low)
+	if low > high {
+		return false
+	}
+	i := s[:high>>6+1].next(low)
 	return i >= 0 && i <= high
 }

@@ -2,11 +2,19 @@ package statechart
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // suggestionsMax is the maximum number of names in a question of didYouMean.
 const suggestionsMax = 3
+
+// A suggestion needs a name of at most suggestedBytesMax bytes, and at most suggestedFindingsMax findings before it. A
+// comparison with all names of a large chart is slow.
+const (
+	suggestedBytesMax    = 64
+	suggestedFindingsMax = 16
+)
 
 // didYouMean returns a question to append to a problem: ` (did you mean "a" or "b"?)`. Without names it returns "".
 func didYouMean(names ...string) string {
@@ -24,6 +32,9 @@ func didYouMean(names ...string) string {
 // half the length of the shorter name. It ignores case. The first of equally similar candidates wins.
 func closest(name string, candidates []string) []string {
 	var best []string
+	if len(name) > suggestedBytesMax {
+		return nil
+	}
 	least := 3
 	for _, candidate := range candidates {
 		d := editDistance(strings.ToLower(name), strings.ToLower(candidate))
@@ -45,6 +56,9 @@ func editDistance(a, b string) int {
 		row[j] = j
 	}
 	for i := range len(a) {
+		if slices.Min(row) > 2 {
+			return 3
+		}
 		diagonal := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
@@ -59,13 +73,19 @@ func editDistance(a, b string) int {
 }
 
 // similarEvent returns the didYouMean question for a misspelt event type or descriptor.
-func (c *compiler) similarEvent(typ string, made map[string]bool) string {
-	return didYouMean(closest(typ, append(sortedKeys(c.chart.payloads), sortedKeys(made)...))...)
+func (c *compiler) similarEvent(typ string, made eventTypes) string {
+	if len(c.findings) >= suggestedFindingsMax {
+		return ""
+	}
+	return didYouMean(closest(typ, slices.Concat(c.events.declared, made))...)
 }
 
 // similarPath returns the didYouMean question for a path that names no state. It offers the states with that ID, or
 // else the most similar path.
 func (c *compiler) similarPath(path string) string {
+	if len(c.findings) >= suggestedFindingsMax {
+		return ""
+	}
 	var paths, named []string
 	for i := range c.chart.nodes[1:] {
 		n := &c.chart.nodes[i+1]
@@ -93,7 +113,7 @@ func (c *compiler) similarChild(n *node) string {
 // or path from anywhere in the chart, or else the state with the most similar ID or path.
 func (c *compiler) similarTarget(n *node, reference string) string {
 	wanted := strings.TrimPrefix(strings.TrimLeft(reference, "#."), c.chart.id+".")
-	if wanted == "" {
+	if wanted == "" || len(c.findings) >= suggestedFindingsMax {
 		return ""
 	}
 	var named, spellings []string

@@ -66,11 +66,16 @@ func (c *chart) tabulate() {
 		for _, t := range all {
 			t.index = len(c.transitions)
 			c.transitions = append(c.transitions, t)
-			k, found := slices.BinarySearchFunc(n.table.rows, t.event, func(r row, event string) int { return strings.Compare(r.event, event) })
-			if !found {
-				n.table.rows = slices.Insert(n.table.rows, k, row{event: t.event})
+		}
+		sorted := slices.Clone(all)
+		slices.SortStableFunc(sorted, func(a, b *transition) int { return strings.Compare(a.event, b.event) })
+		for len(sorted) > 0 {
+			same := 1
+			for same < len(sorted) && sorted[same].event == sorted[0].event {
+				same++
 			}
-			n.table.rows[k].transitions = append(n.table.rows[k].transitions, t)
+			n.table.rows = append(n.table.rows, row{sorted[0].event, sorted[:same:same]})
+			sorted = sorted[same:]
 		}
 	}
 }

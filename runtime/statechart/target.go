@@ -2,6 +2,7 @@ package statechart
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -28,11 +29,18 @@ func (c *compiler) targets(n *node, text, place string) []int {
 
 // checkTogether checks that the targets of a transition can be active together.
 func (c *compiler) checkTogether(n *node, targets []int, text, place string) {
-	for i, a := range targets {
-		for _, b := range targets[i+1:] {
-			if !c.chart.orthogonal(c.scope(a), c.scope(b)) {
-				c.find(n, fmt.Sprintf("%s: the targets %q cannot be active together", place, text), "name states of different regions of one parallel state")
-			}
+	if len(targets) < 2 {
+		return
+	}
+	scopes := make([]int, len(targets))
+	for i, target := range targets {
+		scopes[i] = c.scope(target)
+	}
+	slices.Sort(scopes)
+	for i := range scopes[1:] { // If neighbours in document order are orthogonal, all pairs are.
+		if !c.chart.orthogonal(scopes[i], scopes[i+1]) {
+			c.find(n, fmt.Sprintf("%s: the targets %q cannot be active together", place, text), "name states of different regions of one parallel state")
+			return
 		}
 	}
 }
@@ -89,29 +97,35 @@ func (c *compiler) targetByID(path string) (int, string) {
 	if i, ok := c.chart.byPath[path]; ok && path != "" {
 		return i, ""
 	}
-	id, rest, _ := strings.Cut(path, ".")
-	var found []string
-	for i := range c.chart.nodes[1:] {
-		n := &c.chart.nodes[i+1]
-		if n.def.ID != id {
-			continue
-		}
-		full := n.path
-		if rest != "" {
-			full += "." + rest
-		}
-		if _, ok := c.chart.byPath[full]; ok {
-			found = append(found, full)
-		}
-	}
-	switch len(found) {
+	switch found := c.endingWith(path); len(found) {
 	case 0:
 		return 0, notAState
 	case 1:
-		return c.chart.byPath[found[0]], ""
+		return found[0], ""
 	default:
-		return 0, "is ambiguous: it may be " + strings.Join(found, " or ")
+		var names []string
+		for _, i := range found[:min(len(found), suggestionsMax)] {
+			names = append(names, c.chart.nodes[i].path)
+		}
+		more := ""
+		if len(found) > len(names) {
+			more = fmt.Sprintf(" or %d others", len(found)-len(names))
+		}
+		return 0, "is ambiguous: it may be " + strings.Join(names, " or ") + more
 	}
+}
+
+// endingWith returns the states whose path ends with the IDs of the given path.
+func (c *compiler) endingWith(path string) []int {
+	if c.byEnd == nil {
+		c.byEnd = map[string][]int{}
+		for i := range c.chart.nodes[1:] {
+			for end, more := c.chart.nodes[i+1].path, true; more; _, end, more = strings.Cut(end, ".") {
+				c.byEnd[end] = append(c.byEnd[end], i+1)
+			}
+		}
+	}
+	return c.byEnd[path]
 }
 
 // orthogonal reports whether two states can be active together and neither contains the other. Their least common

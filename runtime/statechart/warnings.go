@@ -17,14 +17,8 @@ func (c *compiler) warn(n *node, problem, fix string) {
 // undeclared events, and third parties send more event types than a chart needs. A transition without target and
 // actions silences the warning.
 func (c *compiler) warnOfUnhandled() {
-	for _, typ := range sortedKeys(c.chart.payloads) {
-		handled := false
-		for i := range c.chart.nodes {
-			for k := range c.chart.nodes[i].transitions {
-				handled = handled || matches(c.chart.nodes[i].transitions[k].event, typ)
-			}
-		}
-		if !handled {
+	for _, typ := range c.events.declared {
+		if !c.isHandled(nil, typ) {
 			c.warn(nil, fmt.Sprintf("declares the event %q, which no state handles", typ), "add a transition; to ignore the event on purpose, add one without target and actions to On of the chart")
 		}
 	}

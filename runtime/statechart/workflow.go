@@ -22,8 +22,7 @@ const (
 
 // ExecutionEnded is the payload of an execution's end: see StartWorkflow.
 type ExecutionEnded struct {
-	// Workflow is the name given to StartWorkflow. Name is the execution's name. Execution is its ARN, or empty if the
-	// execution was not started.
+	// Workflow is the name given to StartWorkflow, Name the execution's. Execution is its ARN, or empty if not started.
 	Workflow  string          `json:"workflow"`
 	Name      string          `json:"name"`
 	Execution string          `json:"execution,omitempty"`

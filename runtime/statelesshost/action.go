@@ -24,9 +24,9 @@ const eventBytesMax = durable.EventBytesMax
 // discards it if the step fails. Data panics if ctx is not from a hosted machine, or if the machine's data is not a
 // T.
 func Data[T any](ctx context.Context) *T {
-	s, err := stepOf(ctx)
-	if err != nil {
-		panic(misuse{err})
+	s, _ := ctx.Value(stepKey{}).(*step)
+	if s == nil {
+		panic(misuse{errNoStep})
 	}
 	data, ok := s.data.(*T)
 	if !ok {

@@ -254,6 +254,59 @@ func ExampleConfig_build() {
 	// done
 }
 
+// phoneChart is the chart that continues the calls of hostPhone.
+func phoneChart() durable.Machine {
+	type (
+		state = statechart.State[call]
+		on    = statechart.Transition[call]
+	)
+	settled := []string{statechart.Settled}
+	return durable.Host(statechart.Must(statechart.Definition[call]{
+		ID: "phone", Version: 2, Initial: "OffHook",
+		Payloads: statechart.Payloads{
+			"DIAL": statechart.PayloadOf[dialled](), "CONNECT": statechart.NoPayload(), "HOLD": statechart.NoPayload(),
+			"UNHOLD": statechart.NoPayload(), "HANG_UP": statechart.NoPayload(),
+		},
+		States: []state{
+			{ID: "OffHook", Tags: settled, On: []on{{Event: "DIAL", Target: "Ringing"}}},
+			{ID: "Ringing", Tags: settled, On: []on{{Event: "CONNECT", Target: "Connected"}},
+				After: []statechart.After[call]{{Delay: 30 * time.Second, Target: "HungUp"}}},
+			{ID: "Connected", Initial: "Talking", On: []on{{Event: "HANG_UP", Target: "HungUp"}}, States: []state{
+				{ID: "Talking", Tags: settled, On: []on{{Event: "HOLD", Target: "OnHold"}}},
+				{ID: "OnHold", Tags: settled, On: []on{{Event: "UNHOLD", Target: "Talking"}}},
+			}},
+			{ID: "HungUp", Type: statechart.Final},
+		},
+		Migrations: []statechart.Migration{{From: 1, Changes: []statechart.Change{
+			statechart.RenameState("Connected", "Connected.Talking"),
+			statechart.RenameState("OnHold", "Connected.OnHold"),
+		}}},
+	}), durable.MachineConfig{})
+}
+
+func ExampleMachine_chart() {
+	held, ringing := play(hostPhone()), play(hostPhone())
+	held.send(`{"type": "DIAL", "number": "555"}`)
+	held.send(`{"type": "CONNECT"}`)
+	held.send(`{"type": "HOLD"}`)
+	ringing.send(`{"type": "DIAL", "number": "556"}`)
+	held.machine, ringing.machine = phoneChart(), phoneChart() // deploy the chart
+	held.send(`{"type": "UNHOLD"}`)
+	ringing.fire()
+	// Output:
+	// starts in OffHook
+	// starts in OffHook
+	// DIAL: OffHook -> Ringing
+	//   2.0 schedule 09:00:30
+	// CONNECT: Ringing -> Connected
+	// HOLD: Connected -> OnHold
+	// DIAL: OffHook -> Ringing
+	//   2.0 schedule 09:00:30
+	// UNHOLD: Connected.OnHold -> Connected.Talking
+	// settle.timer: Ringing -> HungUp
+	// done
+}
+
 // player sends events to one instance, and stores and restores it between them.
 type player struct {
 	machine  durable.Machine

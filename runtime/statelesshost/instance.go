@@ -43,7 +43,6 @@ func (i *instance[T]) commit(s *step) (*instance[T], []statechart.Effect) {
 	}
 	next := *i
 	next.at, next.data, next.timers, next.steps = s.at, *s.data.(*T), s.timers, s.steps+1
-	s.over = true
 	return &next, s.effects
 }
 
@@ -59,6 +58,7 @@ func (i *instance[T]) Apply(event statechart.Event) (next durable.Instance, effe
 			next = i
 		}
 	}()
+	defer s.end()
 	defer i.recovered(s, &err)
 	fire, awaited, err := i.take(s)
 	if err != nil || fire == nil {
@@ -141,7 +141,7 @@ func (e Event) fires(typ string, payload any) *firing {
 func (i *instance[T]) build(s *step) *stateless.StateMachine {
 	sm := i.machine.config.Build(s.state, s.data.(*T))
 	sm.OnTransitioned(func(ctx context.Context, t stateless.Transition) {
-		if s.over {
+		if s.over.Load() {
 			panic(misuse{errors.New("Config.Build returned the same machine twice: return a new one each time")})
 		}
 		i.machine.transitioned(ctx, sm, s, t)
@@ -247,6 +247,7 @@ func (i *instance[T]) NextEvents() []string {
 
 func (i *instance[T]) can(typ string) (can bool) {
 	s := i.step(statechart.Event{Type: typ})
+	defer s.end()
 	data := i.machine.chart.CloneContext(i.data)
 	s.data = &data
 	fire := i.sample(typ)
@@ -304,6 +305,7 @@ func (i *instance[T]) Move(path string, at time.Time) (next durable.Instance, ef
 		return i, nil, fmt.Errorf("machine %s has no state %q", i.machine.config.ID, path)
 	}
 	s := i.step(statechart.Event{Type: statechart.ReservedPrefix + "move", At: at})
+	defer s.end()
 	data := i.machine.chart.CloneContext(i.data)
 	s.data = &data
 	defer func() {

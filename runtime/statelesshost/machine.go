@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -130,6 +131,7 @@ func (m *Machine[T]) Outline() *statechart.Outline { return nil }
 func (m *Machine[T]) Start(start statechart.Start) (started durable.Instance, effects []statechart.Effect, err error) {
 	i := &instance[T]{machine: m, status: statechart.Active, at: m.index[m.config.Initial]}
 	s := i.step(statechart.Event{At: start.At})
+	defer s.end()
 	defer i.recovered(s, &err)
 	data := new(T)
 	if m.config.Data != nil {
@@ -238,6 +240,10 @@ func (c *checker[T]) checkEvents() {
 func (c *checker[T]) add(state State[T]) {
 	if state.Name == "" {
 		state.Name = fmt.Sprint(state.State)
+		if isBareNumber(state.State) {
+			c.find(state.Name, fmt.Sprintf("is a number of the type %T without a name, and stored instances would be in another state once the numbers change", state.State),
+				"give the type a method String, use states that are strings, or set Name")
+		}
 	}
 	misplaced := func(r rune) bool { return strings.ContainsRune(".#/ ", r) || !unicode.IsPrint(r) }
 	if state.Name == "" || strings.ContainsFunc(state.Name, misplaced) || !utf8.ValidString(state.Name) {
@@ -283,6 +289,16 @@ func (c *checker[T]) add(state State[T]) {
 	}
 	c.m.index[state.State], c.m.byName[state.Name] = len(c.m.states), len(c.m.states)
 	c.m.states = append(c.m.states, h)
+}
+
+// isBareNumber reports whether fmt.Sprint prints a state as a number.
+func isBareNumber(state stateless.State) bool {
+	switch state.(type) {
+	case fmt.Stringer, error, fmt.Formatter:
+		return false
+	}
+	kind := reflect.ValueOf(state).Kind()
+	return kind >= reflect.Int && kind <= reflect.Complex128
 }
 
 // nest finds the superstate of each state.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/qmuntal/stateless"
@@ -16,6 +17,10 @@ import (
 
 // errNoStep is returned by functions that need the context of a guard or an action, if they get another context.
 var errNoStep = errors.New("expected the context.Context that the guard or action was called with, got one without an instance")
+
+// errStepOver is returned by functions that are called with the context of a guard or an action after the step has
+// ended. What they request would be lost.
+var errStepOver = errors.New("expected a call during the step, got one after its end: call it before the action returns, or send the instance an event from outside")
 
 // errNested fails a step in which a transition began during another transition.
 var errNested = errors.New("a trigger was fired during a transition: fire it with statelesshost.Fire, " +
@@ -84,7 +89,7 @@ type step struct {
 	loads    int
 	// failure fails the step, even if the machine ignores the error.
 	failure error
-	over    bool
+	over    atomic.Bool // set once the step has ended; an action may have started a goroutine that reads it
 }
 
 // firing is a trigger with its arguments.
@@ -99,10 +104,17 @@ func (s *step) context() context.Context {
 	return context.WithValue(context.Background(), stepKey{}, s)
 }
 
+// end ends the step. Its context is then useless, except for Data.
+func (s *step) end() { s.over.Store(true) }
+
+// stepOf returns the step that runs with the context.
 func stepOf(ctx context.Context) (*step, error) {
 	s, _ := ctx.Value(stepKey{}).(*step)
-	if s == nil {
+	switch {
+	case s == nil:
 		return nil, errNoStep
+	case s.over.Load():
+		return nil, errStepOver
 	}
 	return s, nil
 }

@@ -1,6 +1,9 @@
 package xstatejson_test
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // doc is a JSON object that preserves the order of its keys.
 type doc []field
@@ -49,6 +52,9 @@ func appendJSON(to []byte, v any) []byte {
 func (d *drawn) config() []byte {
 	if d.text == nil {
 		d.text = appendJSON(nil, d.root.doc())
+		if d.notes {
+			d.text = bytes.ReplaceAll(bytes.ReplaceAll(d.text, []byte(`{"type":"log"`), []byte(`{"type":"note"`)), []byte(`["output",`), []byte(`["note output",`))
+		}
 	}
 	return d.text
 }

@@ -37,7 +37,7 @@ func failed(difference string) bool { return len(difference) > 6 && difference[:
 func (d *drawn) size() int { return len(d.config()) + len(text(d.events)) }
 
 func (d *drawn) clone() *drawn {
-	return &drawn{seed: d.seed, root: d.root.clone(), events: slices.Clone(d.events)} // the text is omitted
+	return &drawn{seed: d.seed, notes: d.notes, root: d.root.clone(), events: slices.Clone(d.events)} // the text is omitted
 }
 
 func (s *drawnState) clone() *drawnState {

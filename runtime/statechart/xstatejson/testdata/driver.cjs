@@ -1,9 +1,9 @@
 // Runs machines on XState for the oracle of the tests.
 //
 // Every line of the input is {"config", "events", "patches"}, and every line of the output
-// {"steps": [{"value", "log", "tags", "status"}, ...], "emitted", "logged", "received"}, or {"error"}. The first
-// step is the start. received holds the input of the actor "listener" and the events sent to it. An event is {"type"} or
-// {"advance": milliseconds}. A patch is {"find", "replace"} in the source of XState, which is loaded once per list of
+// {"steps": [{"value", "log", "tags", "status"}, ...], "emitted", "logged", "received"}, or {"steps", "error"}. The first
+// step is the start. received holds the input of the actor "listener" and the events sent to it. An event is {"type"},
+// {"advance": milliseconds} or {"stop": true}. A patch is {"find", "replace"} in the source of XState, which is loaded once per list of
 // patches.
 'use strict';
 const fs = require('node:fs');
@@ -117,11 +117,13 @@ function run({ config, events, patches, shape }) {
   const emitted = [], logged = [], received = [];
   const listener = fromCallback(({ input, receive }) => { received.push({ input: input ?? null }); receive(e => received.push(e)); });
   const machine = setup({
-    actors: { listener, ends: fromPromise(async () => 'ended') },
+    actors: { listener, ends: fromPromise(async () => 'ended'), fails: fromCallback(() => { throw new Error('planned'); }) },
     actions: {
       log: (_, params) => log.push(params.text),
+      note: (_, params) => log.push(params.text),
       inc: assign({ n: ({ context }) => context.n + 1 }),
       output: ({ event }) => log.push('output ' + JSON.stringify(event.output ?? null)),
+      'note output': ({ event }) => log.push('output ' + JSON.stringify(event.output ?? null)),
     },
     guards: {
       lt: ({ context }, params) => context.n < params.n,
@@ -129,7 +131,7 @@ function run({ config, events, patches, shape }) {
       never: () => false,
     },
     delays: { brief: 20, growing: ({ context }) => 10 * (1 + context.n % 4) },
-  }).createMachine({ ...config, context: { n: 0 }, options: { maxIterations: 100000 } });
+  }).createMachine({ ...config, context: { n: 0 }, options: { maxIterations: 5000 } });
   const clock = new Clock();
   const steps = [];
   const actor = createActor(machine, { clock, logger: text => logged.push(text) });
@@ -142,12 +144,17 @@ function run({ config, events, patches, shape }) {
     steps.push({ value, log, tags: [...tags].sort(), status });
     log = [];
   };
-  actor.start();
-  take();
-  for (const event of events) {
-    if (event.advance) clock.advance(event.advance);
-    else actor.send(event);
+  try {
+    actor.start();
     take();
+    for (const event of events) {
+      if (event.stop) actor.stop();
+      else if (event.advance) clock.advance(event.advance);
+      else actor.send(event);
+      take();
+    }
+  } catch (e) {
+    return { steps, error: String(e && e.message || e) };
   }
   return { steps, emitted, logged, received };
 }
