@@ -14,8 +14,8 @@
 // Read reads these keys of a state: id, type (atomic, compound, parallel, final, history), initial (a key, or target
 // and actions), states, on, always, and after (milliseconds or named delays). It also reads invoke (id, src, input,
 // onDone, onError), onDone, entry, exit, history (shallow, deep, a boolean), target (of history), tags, output (literal
-// JSON), description, meta (any JSON), route (of a state with an id). For the machine, it also reads version (a whole
-// number, as a string or not) and context (literal JSON). It ignores the keys that have no meaning at run time: types,
+// JSON), description, meta (any JSON). A state with an id may have a route. For the machine, Read also reads version (a
+// whole number, as a string or not) and context (literal JSON). It ignores keys that have no meaning at run time: types,
 // schemas, options, and leftovers of XState 4 such as tsTypes. An empty array under "on", as in XState's exports of
 // SCXML, means no transitions.
 //
