@@ -14,13 +14,23 @@
 // Read reads these keys of a state: id, type (atomic, compound, parallel, final, history), initial (a key, or target
 // and actions), states, on, always, and after (milliseconds or named delays). It also reads invoke (id, src, input,
 // onDone, onError), onDone, entry, exit, history (shallow, deep, a boolean), target (of history), tags, output (literal
-// JSON), description, meta (any JSON). For the machine, it also reads version (a whole number, as a string or not) and
-// context (literal JSON). onDone is not allowed at the root, because XState never takes it: a machine whose root is
-// done has ended.
+// JSON), description, meta (any JSON). A state with an id may have a route. For the machine, Read also reads version (a
+// whole number, as a string or not) and context (literal JSON). It ignores keys that have no meaning at run time: types,
+// schemas, options, and leftovers of XState 4 such as tsTypes. An empty array under "on", as in XState's exports of
+// SCXML, means no transitions.
+//
+// A chart has at least one state, so a machine without states has the state "atomic". The names of states and charts
+// are parts of paths and keys. In the key of a state, each '.', '#', '/' and space becomes '_': "in progress" is the state
+// in_progress. In the ID of a machine, characters other than ASCII letters, digits, '-' and '_' become '-'. A machine
+// without id has XState's default ID in targets, "(machine)", and the chart's ID is machine.
 //
 // For a transition, it reads target (a sibling, ".child", "#id", "#id.child", or several in an array), guard, actions,
 // reenter, description, meta (ignored). A transition may be just a target, and may be in an array. A transition without
-// target and actions forbids its event, as do "" and null.
+// target and actions forbids its event, as do "" and null. An asterisk is a wildcard only alone or after the last dot,
+// as in XState. Read drops transitions on other descriptors with asterisks, because no event matches them.
+//
+// A route is a transition of the root on {"type": "xstate.route", "to": "#id"}. onSnapshot of an invocation is a
+// transition on xstate.snapshot.ID. Services send no snapshots, so this event only comes from outside.
 //
 // Implementations are named. An action or a guard is "name" or {"type": "name", "params": ...}. The key src names a
 // service. XState's own actions and guards are functions, which JSON cannot express. Read expects objects with the
@@ -43,7 +53,21 @@
 // Emitted, logged and sent values are literal. Where XState accepts a function, use a named Go implementation. The
 // value of "src" is the ID of a machine, and the value of "to" is the ID of a child.
 //
-// Read reports unknown and duplicate keys as problems.
+// # Unread parts
+//
+// Read reports unknown and duplicate keys as problems, because a misspelt key would otherwise be lost. These parts of
+// XState have messages of their own:
+//
+//	onDone of the root            is not allowed at the root, because XState never takes it
+//	"type": "final" of the root   expected atomic, compound or parallel at the root
+//	"version": "1.0.4"            expected a whole number, such as "1"
+//	functions                     expected an implemented action (guard, service), or the keys of xstate.raise and so on
+//	syncSnapshot                  expected false: snapshots of children are not supported
+//	the end of unknown actors     expected the ID of a state or of an invocation after the prefix
+//	keys of XState 4              ...is not a key of a transition: expected ...; XState v5 says guard (for cond)
+//	keys with equal names         expected a key whose ID in the chart differs: rename one of them
+//
+// statechart.Compile and Foreign refuse more: event types with spaces, and targets that cannot be active together.
 //
 // # Meaning
 //

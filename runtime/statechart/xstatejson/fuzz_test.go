@@ -15,6 +15,8 @@ func FuzzRead(f *testing.F) {
 		f.Add([]byte(state(a)))
 	}
 	for _, config := range []string{
+		`{"types":{},"tags":"settled","invoke":{"src":"greet","systemId":"s","onSnapshot":{}},"on":{"a.*.b":{},"xstate.route":{}}}`,
+		`{"initial":"a b","states":{"a b":{"id":"x","route":{"guard":"even"},"on":{"E":"c\\.d","F":"#(machine)"}},"c.d":{"route":{}}}}`,
 		`{"id":"m","initial":"a","tags":["t"],"context":{"n":1},"output":2,"meta":{"x":1,"settle":{"defer":["E","F.*"],"children":["y"]}},"always":{"guard":"even","target":".a"},"invoke":[{"src":"greet"},{"src":"job","input":1,"onDone":".a"}],"states":{"a":{"meta":"text"}}}`,
 		`{"id":"m","initial":"a","states":{"a":{"invoke":[{"src":"job"},{"src":"greet"}],"meta":{"settle":{"invoke":[{"child":true}]}},"entry":[{"type":"xstate.spawnChild","id":"w","src":"job","input":{}},{"type":"xstate.sendTo","to":"w","event":{"type":"E"}},{"type":"xstate.emit","event":{"type":"E"}},{"type":"xstate.log","value":"x"},{"type":"xstate.stopChild","actorRef":"w"}],"on":{"xstate.done.actor.*":{},"xstate.error.actor.w":{},"xstate.done.actor.0.m.a":{}}}}}`,
 	} {

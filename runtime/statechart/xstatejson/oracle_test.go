@@ -202,7 +202,13 @@ func play(def statechart.Definition[counter], events []any, restoring bool) (got
 				}
 			}
 			now = until
-		} else if err := apply(statechart.Event{Type: event["type"].(string), Payload: json.RawMessage(`{}`)}); err != nil {
+		} else if success, ok := event["end"].(bool); ok {
+			if len(snapshot.Services) == 1 { // the order of several services differs between the engines
+				if err := apply(ended(snapshot.Services[0], success)); err != nil {
+					return fail(err)
+				}
+			}
+		} else if err := apply(statechart.Event{Type: event["type"].(string), Payload: payloadOf(event)}); err != nil {
 			return fail(err)
 		}
 		if err := take(); err != nil {
@@ -210,6 +216,22 @@ func play(def statechart.Definition[counter], events []any, restoring bool) (got
 		}
 	}
 	return got
+}
+
+// payloadOf returns the payload of an event: the event, or an empty object for an event with only a type.
+func payloadOf(event map[string]any) json.RawMessage {
+	if len(event) == 1 {
+		return json.RawMessage(`{}`)
+	}
+	return json.RawMessage(text(event))
+}
+
+// ended returns the event that ends a service.
+func ended(service statechart.Invocation, success bool) statechart.Event {
+	if success {
+		return service.Done(json.RawMessage("null"))
+	}
+	return service.Failed(errors.New("failed"))
 }
 
 // firstDue returns the timer with the earliest deadline. If several timers have this deadline, it returns the timer

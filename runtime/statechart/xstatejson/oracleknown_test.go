@@ -72,6 +72,17 @@ var knownDifferences = []difference{
 			"timer's own state receives the event.",
 		patches: []patch{{"eventDescriptor !== receivedEventType &&", "eventDescriptor !== receivedEventType && !receivedEventType.startsWith('xstate.after.') &&"}},
 	},
+	{
+		name: "failures that no transition takes",
+		why: "If an actor fails and no transition takes its error, XState's machine fails too. Here the configuration stays as " +
+			"it is.",
+		patches: []patch{{"if (isErr && !transitions.length) {", "if (false) {"}},
+	},
+	{
+		name:    "snapshots of actors",
+		why:     "XState reports every snapshot of an actor to onSnapshot. Here services have no snapshots.",
+		patches: []patch{{"syncSnapshot: !!invokeDef.onSnapshot", "syncSnapshot: false"}},
+	},
 }
 
 // domainBefore makes XState keep the domains of transitions that it computed before it left any state.

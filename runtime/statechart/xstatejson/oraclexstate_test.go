@@ -24,6 +24,8 @@ type xstate struct {
 	in  io.WriteCloser
 	out *bufio.Reader
 	mu  sync.Mutex
+	// parity, if set, gives every name of a config an implementation.
+	parity *int
 }
 
 func startXState(t *testing.T) *xstate {
@@ -68,7 +70,11 @@ func (x *xstate) ask(request any) (answer, error) {
 }
 
 func (x *xstate) run(config []byte, events []any, patches []patch) (answer, error) {
-	return x.ask(map[string]any{"config": json.RawMessage(config), "events": events, "patches": append([]patch{}, patches...)})
+	request := map[string]any{"config": json.RawMessage(config), "events": events, "patches": append([]patch{}, patches...)}
+	if x.parity != nil {
+		request["parity"] = *x.parity
+	}
+	return x.ask(request)
 }
 
 // differs describes the first difference between two answers, or returns "".

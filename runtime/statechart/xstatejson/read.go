@@ -1,12 +1,14 @@
 package xstatejson
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/settle-run/settle/runtime/internal/foreign"
 	"github.com/settle-run/settle/runtime/internal/readjson"
@@ -73,7 +75,9 @@ func Foreign[C any](def statechart.Definition[C]) (*statechart.Chart[C], error) 
 type reader[C any] struct {
 	impl     Implementations[C]
 	problems []Problem
-	root     *stateNode
+	// id is the machine's ID in XState. The ID of the chart is the key of root.
+	id   string
+	root *stateNode
 	// ids maps XState IDs to states.
 	ids map[string]*stateNode
 	// actors maps XState IDs to services and children.
@@ -89,6 +93,8 @@ type stateNode struct {
 	// `at` is the JSON path. `path` is the path in the chart.
 	at, path string
 	key, id  string
+	// name is the key as the ID of a state in the chart.
+	name     string
 	parent   *stateNode
 	children []*stateNode
 	// typ is the XState type: atomic, compound, parallel, final or history.
@@ -114,10 +120,11 @@ func (r *reader[C]) machine(config *value) statechart.Definition[C] {
 		r.problem("", "expected an object, got %v", config.kind)
 		return statechart.Definition[C]{}
 	}
-	def := statechart.Definition[C]{ID: "machine", Version: 1, Payloads: r.payloads, Context: r.impl.Context}
+	r.id = "(machine)"
 	if id := config.get("id"); id != nil {
-		def.ID = r.text("id", id)
+		r.id = r.text("id", id)
 	}
+	def := statechart.Definition[C]{ID: chartID(r.id), Version: 1, Payloads: r.payloads, Context: r.impl.Context}
 	r.root = r.layOut(config, nil, def.ID, "", 0)
 	r.findActors(r.root)
 	r.findSpawned(config)
@@ -176,14 +183,14 @@ func literal[C any](v *value) (func(C, statechart.Event) any, json.RawMessage) {
 
 // layOut collects the states and their IDs for the resolution of targets.
 func (r *reader[C]) layOut(config *value, parent *stateNode, key, at string, depth int) *stateNode {
-	n := &stateNode{config: config, parent: parent, key: key, at: at}
+	n := &stateNode{config: config, parent: parent, key: key, name: stateName(key), at: at}
 	n.id = r.idOf(n)
 	if _, taken := r.ids[n.id]; taken {
 		r.problem(join(at, "id"), "expected a unique ID, got %q", n.id)
 	}
 	r.ids[n.id] = n
 	if parent != nil {
-		n.path = strings.TrimPrefix(parent.path+"."+key, ".")
+		n.path = below(parent.path, n.name)
 	}
 	if depth > statechart.NestingDepthMax {
 		r.problem(at, "expected at most %d levels of nested states (statechart.NestingDepthMax)", statechart.NestingDepthMax)
@@ -202,23 +209,45 @@ func (r *reader[C]) layOut(config *value, parent *stateNode, key, at string, dep
 				r.problem(path, "expected a state, which is an object, got %v", child.kind)
 				continue
 			}
-			if !nameable(child.key) {
-				r.problem(path, "expected a key without '.', '#', '/' and spaces, got %q", child.key)
+			if child.key == "" {
+				r.problem(path, "expected a key that is not empty")
 				continue
 			}
-			n.children = append(n.children, r.layOut(&child.value, n, child.key, path, depth+1))
+			laid := r.layOut(&child.value, n, child.key, path, depth+1)
+			for _, sibling := range n.children {
+				if sibling.name == laid.name {
+					r.problem(path, "expected a key whose ID in the chart, %q, differs from the ID of %q: rename one of them", laid.name, sibling.key)
+				}
+			}
+			n.children = append(n.children, laid)
 		}
 	}
 	n.typ = r.typeOf(n)
 	return n
 }
 
-func nameable(key string) bool { return key != "" && !strings.ContainsAny(key, ".#/ \t\n") }
+// stateName returns the ID in the chart of a state with a key. Paths and targets separate IDs with '.', '#' and spaces,
+// and names of instances with '/'. Each of these characters becomes '_'.
+func stateName(key string) string {
+	return strings.Map(func(c rune) rune {
+		if strings.ContainsRune(".#/ ", c) || !unicode.IsPrint(c) {
+			return '_'
+		}
+		return c
+	}, key)
+}
+
+// chartID returns the ID of the chart for a machine's ID: each run of characters that an ID must not contain becomes '-'.
+// The default of XState, "(machine)", becomes "machine".
+func chartID(id string) string {
+	words := strings.FieldsFunc(id, func(c rune) bool { return c > unicode.MaxASCII || c != '-' && !plain(string(c)) || c == '$' })
+	return cmp.Or(strings.Join(words, "-"), "machine")
+}
 
 // idOf returns the XState ID of a state: its own, or the machine's ID followed by the keys down to the state.
 func (r *reader[C]) idOf(n *stateNode) string {
 	if n.parent == nil {
-		return n.key
+		return r.id
 	}
 	if id := n.config.get("id"); id != nil && id.kind == text && id.text != "" {
 		return id.text
@@ -228,7 +257,7 @@ func (r *reader[C]) idOf(n *stateNode) string {
 	for ; at.parent != nil; at = at.parent {
 		id = at.key + "." + id
 	}
-	return at.key + "." + id
+	return r.id + "." + id
 }
 
 func (r *reader[C]) typeOf(n *stateNode) string {

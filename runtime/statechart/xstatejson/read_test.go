@@ -43,6 +43,23 @@ func TestEveryKeyIsRead(t *testing.T) {
 			`{"id":"machine","version":"2","initial":"a","states":{"a":{}}}`},
 		{"root", `{"id":"m","type":"compound","entry":"inc","exit":["inc"],"on":{"E":".a"},"after":{"5":".a"},"initial":"a","states":{"a":{}}}`,
 			`{"id":"m","version":"1","initial":"a","entry":["inc"],"exit":["inc"],"on":{"E":{"target":".a"}},"after":{"5":{"target":".a"}},"states":{"a":{}}}`},
+		{"default ID", `{"on":{"E":"#(machine).a","F":"#(machine)"},"initial":"a","states":{"a":{"on":{"xstate.done.state.(machine).a":{}}}}}`,
+			`{"id":"machine","version":"1","initial":"a","on":{"E":{"target":".a"},"F":{"target":"#machine"}},"states":{"a":{"onDone":{}}}}`},
+		{"an ID with other characters", `{"id":"My (light)/é","initial":"a","states":{"a":{"on":{"E":"#My (light)/é"}}}}`,
+			`{"id":"My-light","version":"1","initial":"a","states":{"a":{"on":{"E":{"target":"#My-light"}}}}}`},
+		{"no states", `{"tags":"t","entry":"inc","on":{"E":{"actions":"inc"}},"invoke":{"src":"greet"}}`,
+			`{"id":"machine","version":"1","initial":"atomic","entry":["inc"],"invoke":{"src":"greet"},"on":{"E":{"actions":["inc"]}},"states":{"atomic":{"tags":["t"]}}}`},
+		{"ignored keys", `{"id":"m","types":{},"schemas":{"a":1},"schema":1,"tsTypes":1,"options":{"maxIterations":9},"$schema":"x","key":"k","order":1,"strict":true,"predictableActionArguments":true,"preserveActionOrder":true,"initial":"a","states":{"a":{"on":[]}}}`,
+			`{"id":"m","initial":"a","states":{"a":{}}}`},
+		{"keys with other characters", `{"id":"m","initial":"in progress","states":{"in progress":{"id":"i.d","on":{"E":"v1\\.2","F":"#i\\.d","G":"a/b.x#y","H":"a/b."}},"v1.2":{},"a/b":{"initial":"x#y","states":{"x#y":{"always":{"guard":{"type":"xstate.stateIn","stateValue":{"a/b":"x#y"}}}}}}}}`,
+			`{"id":"m","initial":"in_progress","states":{"in_progress":{"on":{"E":{"target":"v1_2"},"F":{"target":"in_progress"},"G":{"target":"#m.a_b.x_y"},"H":{"target":"a_b"}}},"v1_2":{},"a_b":{"initial":"x_y","states":{"x_y":{"always":{"guard":{"type":"xstate.stateIn","stateValue":"#m.a_b.x_y"}}}}}}}`},
+		{"wildcards within", state(`{"on":{"a.*.b":"b","*.b":"b","a*":"b","a.*.*":"b","xstate.route":"b"}}`), stated(`{"on":{"xstate.route":{"target":"b"}}}`)},
+		{"routes", `{"id":"m","initial":"a","states":{"a":{"route":{},"initial":"x","states":{"x":{"id":"r","description":"d","type":"final","route":{"guard":"even","actions":"inc","description":"e"}}}},"b":{"id":"s","route":{"meta":1}}}}`,
+			`{"id":"m","initial":"a","states":{"a":{"initial":"x","states":{"x":{"id":"r","route":{"guard":"even","actions":["inc"],"description":"e"},"description":"d","type":"final"}}},"b":{"id":"s","route":{}}}}`},
+		{"snapshots of a service", state(`{"invoke":[{"src":"greet","id":"g","systemId":"s","onSnapshot":[{"target":"b","guard":"even"},"b"]},{"src":"greet","onSnapshot":{"actions":"inc"}}]}`),
+			stated(`{"invoke":[{"id":"g","src":"greet"},{"src":"greet"}],"on":{"xstate.snapshot.g":[{"target":"b","guard":"even"},{"target":"b"}],"xstate.snapshot.1.m.a":{"actions":["inc"]}}}`)},
+		{"actions of a history state", state(`{"initial":"x","states":{"x":{},"h":{"type":"history","entry":"inc","exit":"inc","tags":"t"}}}`),
+			stated(`{"initial":"x","states":{"x":{},"h":{"type":"history","history":"shallow"}}}`)},
 		{"parallel root", `{"id":"m","type":"parallel","states":{"a":{},"b":{"type":"atomic"}}}`,
 			`{"id":"m","version":"1","type":"parallel","states":{"a":{},"b":{}}}`},
 		{"state", state(`{"id":"own","description":"d","tags":"one","entry":{"type":"inc"},"exit":"inc","meta":{"x":null},"always":{"target":"b","guard":"even"}}`),
@@ -168,7 +185,7 @@ func compact(t *testing.T, config []byte) string {
 // TestUnreadableConfigsAreReported reads configs with one error each.
 func TestUnreadableConfigsAreReported(t *testing.T) {
 	t.Parallel()
-	const keys = "expected id, type, initial, states, on, always, after, invoke, onDone, entry, exit, history, target, tags, meta, description, output"
+	const keys = "expected id, type, initial, states, on, always, after, invoke, onDone, entry, exit, history, target, tags, meta, description, output, route"
 	deep := strings.Repeat(`{"initial":"x","states":{"x":`, 33) + `{}` + strings.Repeat(`}}`, 33)
 	for _, c := range []struct{ name, config, want string }{
 		{"empty", ``, `expected more JSON at byte 0, got the end of the document: it may be truncated`},
@@ -186,7 +203,7 @@ func TestUnreadableConfigsAreReported(t *testing.T) {
 		{"nesting", strings.Repeat("[", 300), `: expected a nesting of at most 256 (JSONDepthMax)`},
 		{"size", `"` + strings.Repeat("x", xstatejson.DocumentBytesMax) + `"`, `expected at most 4194304 bytes (DocumentBytesMax), got 4194306`},
 		{"no object", `[]`, `expected an object, got an array`},
-		{"no states", `{"id":"m"}`, `expected a machine with states`},
+		{"a final machine", `{"id":"m","type":"final"}`, `type: expected atomic, compound or parallel at the root, got "final"`},
 		{"machine ID", `{"id":1,"initial":"a","states":{"a":{}}}`, `id: expected a non-empty string, got 1`},
 		{"version", `{"version":"1.2","initial":"a","states":{"a":{}}}`, `version: expected a whole number, such as "1", got "1.2"`},
 		{"context", `{"context":{"n":"x"},"initial":"a","states":{"a":{}}}`, `context: expected a whole number of 64 bits under "n", got a string: the context type is xstatejson_test.counter`},
@@ -210,7 +227,11 @@ func TestUnreadableConfigsAreReported(t *testing.T) {
 		{"end of a child", state(`{"on":{"done.child.x":"b"}}`), `expected an event type that does not begin with done.child., got "done.child.x"`},
 		{"states", `{"initial":"a","states":[]}`, `states: expected an object from key to state, got an array`},
 		{"state", `{"initial":"a","states":{"a":{},"b":"x"}}`, `states.b: expected a state, which is an object, got a string`},
-		{"key", `{"initial":"a","states":{"a":{},"in progress":{}}}`, `states["in progress"]: expected a key without '.', '#', '/' and spaces, got "in progress"`},
+		{"key", `{"initial":"a","states":{"a":{},"":{}}}`, `states[""]: expected a key that is not empty`},
+		{"keys with one ID", `{"initial":"a","states":{"a":{},"b/c":{},"b c":{}}}`, `states["b c"]: expected a key whose ID in the chart, "b_c", differs from the ID of "b/c": rename one of them`},
+		{"route", state(`{"id":"x","route":"b"}`), `states.a.route: expected an object, such as {} or {"guard": ...}, got a string`},
+		{"target of a route", state(`{"id":"x","route":{"target":"b"}}`), `states.a.route.target: is not a key of a route: expected guard, actions, meta, description`},
+		{"route of the root", `{"id":"m","route":{}}`, `route: is not allowed at the root, which is always active`},
 		{"deep", `{"initial":"x","states":{"x":` + deep + `}}`, `expected at most 32 levels of nested states (statechart.NestingDepthMax)`},
 		{"unknown key", state(`{"onn":{}}`), `states.a.onn: is not a key of a state: ` + keys},
 		{"key of XState 4", state(`{"activities":"x"}`), keys + `; XState v5 says invoke`},
@@ -230,7 +251,6 @@ func TestUnreadableConfigsAreReported(t *testing.T) {
 		{"output", state(`{"output":1}`), `states.a.output: expected none: only a final state has an output`},
 		{"on", state(`{"on":["E"]}`), `states.a.on: expected an object from event to transition, got an array`},
 		{"no event", state(`{"on":{"":"b"}}`), `states.a.on[""]: expected an event; put a transition without one under always`},
-		{"infix wildcard", state(`{"on":{"a.*.b":"b"}}`), `states.a.on["a.*.b"]: expected a wildcard at the end only, as in "a.*", got "a.*.b"`},
 		{"event of XState", state(`{"on":{"xstate.init":"b"}}`), `states.a.on["xstate.init"]: expected an event of the machine, or an event of XState that charts support: xstate.done.state.*, xstate.done.actor.*, xstate.error.actor.*; got "xstate.init"`},
 		{"unknown state", state(`{"on":{"xstate.done.state.x":"b"}}`), `states.a.on["xstate.done.state.x"]: expected the ID of a state or of an invocation after the prefix, got "x"`},
 		{"unknown actor", state(`{"on":{"xstate.done.actor.x":"b"}}`), `after the prefix, got "x"`},
@@ -252,7 +272,7 @@ func TestUnreadableConfigsAreReported(t *testing.T) {
 		{"named after", state(`{"after":{"soon":"b"}}`), `states.a.after.soon: expected milliseconds or an implemented delay, got "soon"`},
 		{"string in after", state(`{"after":{"1":["b"]}}`), `states.a.after.1: expected objects in the array, because XState accepts no strings there, got "b"`},
 		{"invoke", state(`{"invoke":["x"]}`), `states.a.invoke[0]: expected an object with the key src, got a string`},
-		{"invoke key", state(`{"invoke":{"src":"greet","onSnapshot":{}}}`), `states.a.invoke.onSnapshot: is not a key of an invocation: expected id, src, input, onDone, onError; a service has no snapshots`},
+		{"invoke key", state(`{"invoke":{"src":"greet","timeout":1}}`), `states.a.invoke.timeout: is not a key of an invocation: expected id, src, input, onDone, onError, onSnapshot, systemId`},
 		{"no src", state(`{"invoke":{}}`), `states.a.invoke: expected the key src, with the name of a service`},
 		{"src", state(`{"invoke":{"src":{}}}`), `states.a.invoke.src: expected a non-empty string, got {}`},
 		{"unknown src", state(`{"invoke":{"src":"x"}}`), `states.a.invoke.src: expected an implemented service, got "x"`},
@@ -300,7 +320,7 @@ func TestAllProblemsAreReported(t *testing.T) {
 	t.Parallel()
 	_, err := xstatejson.Read([]byte(state(`{"onn":1,"entry":"x","on":{"E":[{"gard":"even"},"c"]}}`)), withServices())
 	const want = `reading an XState machine: 4 problems:
-  states.a.onn: is not a key of a state: expected id, type, initial, states, on, always, after, invoke, onDone, entry, exit, history, target, tags, meta, description, output
+  states.a.onn: is not a key of a state: expected id, type, initial, states, on, always, after, invoke, onDone, entry, exit, history, target, tags, meta, description, output, route
   states.a.entry: expected an implemented action, got "x"
   states.a.on.E[0].gard: is not a key of a transition: expected target, guard, actions, reenter, meta, description
   states.a.on.E[1]: expected an existing state, not "c", got "c"`

@@ -16,7 +16,7 @@ var builtinKeys = map[string][]string{
 	cancelType: {"type", "sendId"},
 	emitType:   {"type", "event"},
 	logType:    {"type", "value"},
-	spawnType:  {"type", "id", "src", "input", "syncSnapshot"},
+	spawnType:  {"type", "id", "src", "input", "syncSnapshot", "systemId"},
 	stopType:   {"type", "actorRef"},
 	sendToType: {"type", "to", "event"},
 }

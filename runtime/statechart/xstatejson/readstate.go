@@ -13,12 +13,19 @@ import (
 var (
 	stateKeys = []string{
 		"id", "type", "initial", "states", "on", "always", "after", "invoke", "onDone", "entry", "exit",
-		"history", "target", "tags", "meta", "description", "output",
+		"history", "target", "tags", "meta", "description", "output", "route",
 	}
-	rootKeys       = append(slices.Clone(stateKeys), "version", "context")
+	rootKeys = append(slices.Clone(stateKeys), "version", "context")
+	// ignoredKeys are keys of a machine without meaning at run time: types, the settings of the interpreter, and leftovers
+	// of XState 4 that XState 5 ignores too.
+	ignoredKeys = []string{
+		"types", "schemas", "schema", "tsTypes", "options", "$schema", "key", "order", "strict",
+		"predictableActionArguments", "preserveActionOrder",
+	}
 	transitionKeys = []string{"target", "guard", "actions", "reenter", "meta", "description"}
+	routeKeys      = []string{"guard", "actions", "meta", "description"}
 	initialKeys    = []string{"target", "actions", "meta", "description"}
-	invokeKeys     = []string{"id", "src", "input", "onDone", "onError"}
+	invokeKeys     = []string{"id", "src", "input", "onDone", "onError", "onSnapshot", "systemId"}
 	actionKeys     = []string{"type", "params"}
 	guardKeys      = []string{"type", "params"}
 	operatorKeys   = []string{"type", "guards"}
@@ -32,9 +39,6 @@ var (
 		"data":       "XState v5 says output or input",
 		"activities": "XState v5 says invoke",
 		"delimiter":  "XState v5 has none",
-		"route":      "routes cannot be read",
-		"onSnapshot": "a service has no snapshots",
-		"systemId":   "services have no system",
 		"order":      "document order is the order of keys",
 		"label":      "put it into value",
 		"assignment": "an assignment is a function: implement it under a name",
@@ -42,10 +46,10 @@ var (
 )
 
 // check reports unknown keys.
-func (r *reader[C]) check(path string, v *value, what string, known []string) {
+func (r *reader[C]) check(path string, v *value, what string, known []string, ignored ...string) {
 	for i := range v.members {
 		key := v.members[i].key
-		if slices.Contains(known, key) {
+		if slices.Contains(known, key) || slices.Contains(ignored, key) {
 			continue
 		}
 		hint := ""
@@ -61,25 +65,29 @@ var notAtRoot = []struct{ key, why string }{
 	{"onDone", "is not allowed at the root, because XState never takes it: a machine that is done has ended. Wrap the states in a compound state and put it there"},
 	{"history", "is not allowed at the root, which is not a history state"},
 	{"target", "is not allowed at the root, which is not a history state"},
+	{"route", "is not allowed at the root, which is always active"},
 }
+
+// onlyState is the state of a machine without states, because a chart has at least one state.
+const onlyState = "atomic"
 
 // state reads a state and its descendants.
 func (r *reader[C]) state(n *stateNode) statechart.State[C] {
 	config := n.config
 	if n.parent == nil {
-		r.check(n.at, config, "a machine", rootKeys)
+		r.check(n.at, config, "a machine", rootKeys, ignoredKeys...)
 		for _, not := range notAtRoot {
 			if config.get(not.key) != nil {
 				r.problem(not.key, "%s", not.why)
 			}
 		}
-		if n.typ != "compound" && n.typ != "parallel" {
-			r.problem("", "expected a machine with states")
+		if n.typ != "compound" && n.typ != "parallel" && n.typ != "atomic" {
+			r.problem("type", "expected atomic, compound or parallel at the root, got %q", n.typ)
 		}
 	} else {
 		r.check(n.at, config, "a state", stateKeys)
 	}
-	s := statechart.State[C]{ID: n.key}
+	s := statechart.State[C]{ID: n.name}
 	switch n.typ {
 	case "parallel":
 		s.Type = statechart.Parallel
@@ -93,8 +101,14 @@ func (r *reader[C]) state(n *stateNode) statechart.State[C] {
 	}
 	r.initial(n, &s)
 	r.texts(n, &s)
+	if n.parent == nil && n.typ == "atomic" {
+		s.Initial, s.States, s.Tags = onlyState, []statechart.State[C]{{ID: onlyState, Tags: s.Tags}}, nil
+	}
 	s.Entry = r.actions(join(n.at, "entry"), config.get("entry"))
 	s.Exit = r.actions(join(n.at, "exit"), config.get("exit"))
+	if n.typ == "history" { // never active, so XState ignores them
+		s.Entry, s.Exit, s.Tags = nil, nil, nil
+	}
 	r.invokes(n, &s)
 	r.on(n, &s)
 	s.Always = r.transitions(n, join(n.at, "always"), config.get("always"), "")
@@ -150,7 +164,7 @@ func (r *reader[C]) initial(n *stateNode, s *statechart.State[C]) {
 		r.problem(path, "expected the key of a child, got %s", rawOf(target))
 		return
 	}
-	s.Initial = target.text
+	s.Initial = n.child(target.text).name
 }
 
 func rawOf(v *value) json.RawMessage {

@@ -37,7 +37,9 @@ func (r *reader[C]) on(n *stateNode, s *statechart.State[C]) {
 	var groups []group
 	path, v := join(n.at, "on"), n.config.get("on")
 	if v != nil && v.kind != object {
-		r.problem(path, "expected an object from event to transition, got %v", v.kind)
+		if v.kind != array || len(v.items) > 0 { // XState exports "on" of a state from SCXML as []
+			r.problem(path, "expected an object from event to transition, got %v", v.kind)
+		}
 		v = nil
 	}
 	if v != nil {
@@ -51,6 +53,18 @@ func (r *reader[C]) on(n *stateNode, s *statechart.State[C]) {
 				}
 				groups = append(groups, group{descriptor, own})
 			}
+		}
+	}
+	for _, i := range r.invocations(n) {
+		if onSnapshot := i.get("onSnapshot"); onSnapshot != nil {
+			event, at := snapshotPrefix+i.name, join(i.at, "onSnapshot")
+			r.declare(at, event)
+			groups = append(groups, group{event, r.transitions(n, at, onSnapshot, event)})
+		}
+	}
+	if n.parent == nil {
+		if routes := r.routes(n); len(routes) > 0 {
+			groups = append(groups, group{routeType, routes})
 		}
 	}
 	slices.SortStableFunc(groups, func(a, b group) int { return rank(b.descriptor) - rank(a.descriptor) })
@@ -139,6 +153,9 @@ func (r *reader[C]) descriptors(path, key string) []string {
 			return []string{ends.service + found.id}
 		}
 	}
+	if strings.Contains(strings.TrimSuffix(key, ".*"), "*") && key != "*" {
+		return nil // XState takes '*' as a wildcard at the end only, and as a plain character elsewhere
+	}
 	return []string{r.descriptor(path, key)}
 }
 
@@ -170,10 +187,7 @@ func (r *reader[C]) descriptor(path, key string) string {
 	case "*", statechart.ExecutionError:
 		return key
 	}
-	if plain := strings.TrimSuffix(key, ".*"); strings.Contains(plain, "*") {
-		r.problem(path, "expected a wildcard at the end only, as in \"a.*\", got %q", key)
-	}
-	if strings.HasPrefix(key, xstatePrefix) {
+	if strings.HasPrefix(key, xstatePrefix) && !fromOutside(key) {
 		r.problem(path, "expected an event of the machine, or an event of XState that charts support: %s*, %s*, %s*; got %q", xstateDoneState, xstateDoneActor, xstateError, key)
 	}
 	if rank(key) == exact {
@@ -259,20 +273,23 @@ func (r *reader[C]) resolve(n *stateNode, target string) (*stateNode, string) {
 	var from *stateNode
 	var rest []string
 	if id, ok := strings.CutPrefix(target, "#"); ok {
-		rest = strings.Split(id, ".")
+		rest = splitPath(id)
 		if from = r.ids[rest[0]]; from == nil {
 			return nil, "expected the ID of a state after '#'"
 		}
 		rest = rest[1:]
 	} else if path, ok := strings.CutPrefix(target, "."); ok {
-		from, rest = n, strings.Split(path, ".")
+		from, rest = n, splitPath(path)
 	} else {
 		if n.parent == nil {
 			return nil, "expected a target that begins with '.' or '#', because the root has no siblings"
 		}
-		from, rest = n.parent, strings.Split(target, ".")
+		from, rest = n.parent, splitPath(target)
 	}
 	for _, key := range rest {
+		if key == "" {
+			break // XState ends a path at an empty key
+		}
 		if from = from.child(key); from == nil {
 			return nil, "expected an existing state, not " + strconv.Quote(key)
 		}

@@ -22,6 +22,7 @@ func Write[C any](chart *statechart.Chart[C]) ([]byte, error) { return WriteOutl
 func WriteOutline(chart *statechart.Outline) ([]byte, error) {
 	w := &writer{chart: chart, named: map[string]bool{}, actors: map[actor]string{}, spawned: map[string]bool{}, children: map[string]bool{}}
 	w.findActors(&chart.Root, "")
+	w.findRoutes(&chart.Root)
 	config := w.state(&chart.Root, nil, "")
 	if len(w.problems) > 0 {
 		return nil, &Error{What: "writing an XState machine", Problems: w.problems}
@@ -44,6 +45,8 @@ type writer struct {
 	// spawned holds the IDs of children that actions of the config spawn. children holds the IDs of children whose ends
 	// the config names.
 	spawned, children map[string]bool
+	// routes maps paths of states to their routes.
+	routes map[string]route
 }
 
 func (w *writer) problem(path, format string, args ...any) {
@@ -110,6 +113,10 @@ func (w *writer) state(s, parent *outline.State, path string) value {
 	if parent == nil {
 		v.set("id", textValue(s.ID))
 		v.set("version", textValue(strconv.Itoa(w.chart.Version)))
+	}
+	if own, ok := w.routes[path]; ok {
+		v.set("id", textValue(own.id))
+		v.set("route", w.transition("", &own.Transition))
 	}
 	meta := value{kind: object}
 	if s.Doc != "" {

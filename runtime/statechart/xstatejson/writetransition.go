@@ -27,6 +27,9 @@ type candidate struct {
 func (w *writer) on(v, meta *value, s *outline.State, path string) (onDone []value) {
 	var candidates []candidate
 	for i := range s.On {
+		if _, to, is := routeOf(&s.On[i]); is && path == "" && w.routes[to].Event != "" {
+			continue
+		}
 		candidates = append(candidates, candidate{s.On[i].Event, w.transition(path, &s.On[i])})
 	}
 	apart := map[string]bool{}
@@ -146,7 +149,7 @@ func (w *writer) descriptor(path, descriptor string) string {
 		}
 		return xstatePrefix + descriptor
 	}
-	if strings.HasPrefix(descriptor, xstatePrefix) {
+	if strings.HasPrefix(descriptor, xstatePrefix) && !fromOutside(descriptor) {
 		w.problem(path, "expected event types that do not begin with %s, which XState reserves, got %q", xstatePrefix, descriptor)
 	}
 	w.named[descriptor] = true

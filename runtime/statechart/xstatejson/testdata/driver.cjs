@@ -3,8 +3,11 @@
 // Every line of the input is {"config", "events", "patches"}, and every line of the output
 // {"steps": [{"value", "log", "tags", "status"}, ...], "emitted", "logged", "received"}, or {"steps", "error"}. The first
 // step is the start. received holds the input of the actor "listener" and the events sent to it. An event is {"type"},
-// {"advance": milliseconds} or {"stop": true}. A patch is {"find", "replace"} in the source of XState, which is loaded once per list of
-// patches.
+// {"advance": milliseconds}, {"stop": true} or {"end": whether successfully}, which ends the only running actor. A patch is
+// {"find", "replace"} in the source of XState, which is loaded once per list of patches.
+//
+// With "parity", every name has an implementation: actions log their names, guards are true if the sum of the characters
+// of their name has this parity, delays are 30 ms, and actors run until an event ends them.
 'use strict';
 const fs = require('node:fs');
 const path = require('node:path');
@@ -77,16 +80,17 @@ function reviver({ raise, cancel, emit, log, spawnChild, stopChild, sendTo, and,
     : g.type === 'xstate.or' ? or(g.guards.map(guard))
     : g.type === 'xstate.not' ? not(guard(g.guards[0]))
     : g.type === 'xstate.stateIn' ? stateIn(g.stateValue) : g;
-  const transition = t => t === null || typeof t !== 'object' ? t
+  const transition = t => t === null ? undefined : typeof t !== 'object' ? t
     : Array.isArray(t) ? t.map(transition)
     : { ...t, ...(t.guard && { guard: guard(t.guard) }), ...(t.actions && { actions: list(t.actions).map(action) }) };
   const each = (o, fn) => Object.fromEntries(Object.entries(o).map(([k, v]) => [k, fn(v)]));
-  const invoke = i => ({ ...i, ...(i.onDone && { onDone: transition(i.onDone) }), ...(i.onError && { onError: transition(i.onError) }) });
+  const invoke = i => ({ ...i, ...(i.onDone && { onDone: transition(i.onDone) }), ...(i.onError && { onError: transition(i.onError) }),
+    ...(i.onSnapshot && { onSnapshot: transition(i.onSnapshot) }) });
   return function state(s) {
     const made = { ...s };
     for (const key of ['entry', 'exit']) if (s[key]) made[key] = list(s[key]).map(action);
     for (const key of ['on', 'after']) if (s[key]) made[key] = each(s[key], transition);
-    for (const key of ['always', 'onDone']) if (s[key]) made[key] = transition(s[key]);
+    for (const key of ['always', 'onDone', 'route']) if (s[key]) made[key] = transition(s[key]);
     if (s.invoke) made.invoke = list(s.invoke).map(invoke);
     if (typeof s.initial === 'object') made.initial = transition(s.initial);
     if (s.states) made.states = each(s.states, state);
@@ -104,7 +108,21 @@ function tree(node) {
   };
 }
 
-function run({ config, events, patches, shape }) {
+const named = fn => new Proxy({}, { get: (_, key) => typeof key === 'string' ? fn(key) : undefined, has: () => true });
+
+// actor runs until the event "end".
+const actor = {
+  transition: (snapshot, event) => event.type !== 'end' ? snapshot
+    : event.success ? { ...snapshot, status: 'done', output: null } : { ...snapshot, status: 'error', error: new Error('failed') },
+  getInitialSnapshot: () => ({ status: 'active', output: undefined, error: undefined }),
+  getPersistedSnapshot: snapshot => snapshot,
+};
+
+// inChart renames the keys of a state value as a chart does.
+const inChart = value => typeof value === 'string' ? value.replace(/[.#/ ]/g, '_')
+  : Object.fromEntries(Object.entries(value).map(([key, v]) => [inChart(key), inChart(v)]));
+
+function run({ config, events, patches, shape, parity }) {
   const xstate = load(patches || []);
   const { assign, createActor, createMachine, fromCallback, fromPromise, setup } = xstate;
   let log = [];
@@ -116,7 +134,12 @@ function run({ config, events, patches, shape }) {
   }
   const emitted = [], logged = [], received = [];
   const listener = fromCallback(({ input, receive }) => { received.push({ input: input ?? null }); receive(e => received.push(e)); });
-  const machine = setup({
+  const anyName = () => createMachine({ ...config, context: {}, options: { maxIterations: 2000 } }, {
+    actions: named(name => () => { log.push(name); }),
+    guards: named(name => () => [...name].reduce((sum, c) => sum + c.charCodeAt(0), parity) % 2 === 0),
+    actors: named(() => actor), delays: named(() => 30),
+  });
+  const machine = parity !== undefined ? anyName() : setup({
     actors: { listener, ends: fromPromise(async () => 'ended'), fails: fromCallback(() => { throw new Error('planned'); }) },
     actions: {
       log: (_, params) => log.push(params.text),
@@ -134,23 +157,26 @@ function run({ config, events, patches, shape }) {
   }).createMachine({ ...config, context: { n: 0 }, options: { maxIterations: 5000 } });
   const clock = new Clock();
   const steps = [];
-  const actor = createActor(machine, { clock, logger: text => logged.push(text) });
-  actor.on('*', event => emitted.push(event));
+  const root = createActor(machine, { clock, logger: text => logged.push(text) });
+  root.on('*', event => emitted.push(event));
   let failure;
-  actor.subscribe({ error: e => { failure = e; } });
+  root.subscribe({ error: e => { failure = e; } });
   const take = () => {
     if (failure) throw failure;
-    const { value, tags, status } = actor.getSnapshot();
-    steps.push({ value, log, tags: [...tags].sort(), status });
+    const { value, tags, status } = root.getSnapshot();
+    steps.push({ value: parity === undefined ? value : Object.keys(machine.states).length ? inChart(value) : 'atomic', log, tags: [...tags].sort(), status });
     log = [];
   };
   try {
-    actor.start();
+    root.start();
     take();
     for (const event of events) {
-      if (event.stop) actor.stop();
+      if (event.stop) root.stop();
       else if (event.advance) clock.advance(event.advance);
-      else actor.send(event);
+      else if ('end' in event) {
+        const running = Object.values(root.getSnapshot().children);
+        if (running.length === 1) running[0].send({ type: 'end', success: event.end });
+      } else root.send(event);
       take();
     }
   } catch (e) {
