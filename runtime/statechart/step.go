@@ -42,8 +42,8 @@ func (c *Chart[C]) Stop(snapshot Snapshot[C], at time.Time) (Step[C], error) {
 	return Step[C]{Next: snapshot, Effects: effects, Handled: handled}, err
 }
 
-// Stopped returns the snapshot of an instance that is stopped before it starts: in the initial states, with a zero
-// context. No code of the chart runs.
+// Stopped returns the snapshot of an instance that is stopped before it starts. It is in the initial states, with a zero
+// context.
 func (c *Chart[C]) Stopped() Snapshot[C] {
 	set := newEntrySet(&c.chart)
 	set.compute(c.chart.initial.targets, c.chart.initial.domain, nil)
