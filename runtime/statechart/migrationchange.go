@@ -23,10 +23,14 @@ func MigrateContext[Old, New any](fn func(old Old) New) Change {
 	if fn == nil {
 		return change
 	}
+	keys := readjson.KeysOf(reflect.TypeFor[Old]())
 	change.run = func(s *Stored) error {
 		var old Old
 		if err := readjson.Unmarshal(s.Context, &old); err != nil {
 			return fmt.Errorf("the old context: %w", err)
+		}
+		if key := keys.Unknown(s.Context); key != "" {
+			return fmt.Errorf("the old context: unknown key %q: declare it in %v, or deploy the build that stores it", key, reflect.TypeFor[Old]())
 		}
 		migrated := fn(old)
 		context, err := json.Marshal(&migrated) // The pointer includes methods of *New.

@@ -3,6 +3,7 @@ package statelesshost
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -74,6 +75,12 @@ func (m *Machine[T]) Restore(snapshot json.RawMessage) (restored durable.Instanc
 	}
 	if form.Machine != m.config.ID || form.Version != m.config.Version {
 		return nil, m.unreadable("expected version %d of machine %q, got version %d of %q", m.config.Version, m.config.ID, form.Version, form.Machine)
+	}
+	if key, ok := strings.CutPrefix(m.keys.Unknown(snapshot), "context."); ok { // The next event would erase its value.
+		return nil, &statechart.UnreadableError{
+			Of: "machine " + m.config.ID, Err: fmt.Errorf("context: unknown key %q", key),
+			Todo: "deploy the build that stores this key, or add the key to the type of the data",
+		}
 	}
 	if form.Steps < 1 || form.Steps == math.MaxInt64 {
 		return nil, m.unreadable("expected a step count of at least 1, got %d", form.Steps)
