@@ -201,7 +201,7 @@ func TestFailedMigrationNamesItsChange(t *testing.T) {
 		{rewrite(func(s *statechart.Stored) { s.Services[0].Key = "6.1" }), `migrated from version 1: service "job.right.busy" under the key "6.1": expected a stored service, once: a migration cannot start one; fix the migration`},
 		{rewrite(func(s *statechart.Stored) { s.Services = nil }), `the state job.left.b, job.right.busy is not settled in this version, and no service is running to move it on; add a MoveState to a settled state, or host version 1 too`},
 		{rewrite(func(s *statechart.Stored) { s.Children[0].Machine = "other" }), `migrated from version 1: child "job" under the key "4.2": expected a stored child, once, with its stored machine: a migration cannot start one; fix the migration`},
-		{rewrite(func(s *statechart.Stored) { s.Deferred[0].Event = []byte(`{"type":"NEVER"}`) }), `deferred event 0: undeclared event type: "NEVER"; fix the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Deferred[0].Event = []byte(`{"kind":"NEVER"}`) }), `deferred event 0: unexpected end of JSON input; fix the migration`},
 		{statechart.RenameTimer("job.left", "1h0m0s", "sla"), `timer 4.1 belongs to "job.left" after "sla", which is not a timer of that state in this version; add RenameTimer("job.left", "sla", ...) or DropTimer("job.left", "sla"), or host version 1 too`},
 		{statechart.RenameService("job.right.busy", "job.right.busy", "x"), `the stored service "call" has the ID "x", which no service of state "job.right.busy" has in this version; add RenameService("job.right.busy", "x", "job.right.busy") if the service has another ID now, or host version 1 too`},
 	} {

@@ -15,12 +15,12 @@ func (c *chart) restoreTimers(form *snapshotJSON, s *bareSnapshot) error {
 			return err
 		}
 		if stored.Event != nil {
-			sent, err := c.sent(stored.Event)
+			typ, err := typeOf(stored.Event) // consume decodes the rest.
 			if err != nil {
 				return c.unreadable("timer %s: its event: %w", id, err)
 			}
-			if stored.State != "" || stored.After != sent.Type {
-				return c.unreadable("timer %s of the event %q belongs to %q after %q, not to the chart", id, sent.Type, stored.State, stored.After)
+			if stored.State != "" || stored.After != typ {
+				return c.unreadable("timer %s of the event %q belongs to %q after %q, not to the chart", id, typ, stored.State, stored.After)
 			}
 			s.Timers = append(s.Timers, Timer{ID: id, After: stored.After, At: stored.At.UTC(), Event: stored.Event, Send: stored.Send, state: -1})
 			continue
