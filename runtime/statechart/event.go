@@ -178,7 +178,7 @@ func beginning(body []byte) string {
 	return fmt.Sprintf("%d bytes that begin with %+q", len(body), body[:length])
 }
 
-// EncodeEvent encodes an event for Decode. The payload is nil or marshals to a JSON object.
+// EncodeEvent encodes an event for Decode. The payload is nil or an object.
 func EncodeEvent(typ string, payload any) (json.RawMessage, error) { return encodeEvent(typ, payload) }
 
 // typeOf returns the type of a stored event.

@@ -29,8 +29,8 @@ func MigrateContext[Old, New any](fn func(old Old) New) Change {
 		if err := readjson.Unmarshal(s.Context, &old); err != nil {
 			return fmt.Errorf("the old context: %w", err)
 		}
-		if key := keys.Unknown(s.Context); key != "" {
-			return fmt.Errorf("the old context: unknown key %q: declare it in %v, or deploy the build that stores it", key, reflect.TypeFor[Old]())
+		if err := keys.Check(s.Context); err != nil {
+			return fmt.Errorf("the old context: %w: declare it in %v, or deploy the build that stores it", err, reflect.TypeFor[Old]())
 		}
 		migrated := fn(old)
 		context, err := json.Marshal(&migrated) // The pointer includes methods of *New.

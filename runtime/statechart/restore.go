@@ -83,8 +83,8 @@ func (c *chart) restore(form snapshotJSON, compactForm bool, context erased) (ba
 		err = readjson.Explain(err, form.Context, c.contexts.typ)
 		return bareSnapshot{}, c.unreadable("context: %w", err)
 	}
-	if key := c.contexts.keys.Unknown(form.Context); key != "" { // The next step would erase its value.
-		return bareSnapshot{}, c.refused("deploy the build that stores this key, or raise Version and drop the key with MigrateContext", "context: unknown key %q", key)
+	if err := c.contexts.keys.Check(form.Context); err != nil { // The next step would erase the value of the key.
+		return bareSnapshot{}, c.refused("deploy the build that stores this key, or raise Version and drop the key with MigrateContext", "context: %w", err)
 	}
 	s.configuration.enter(0, -1)
 	if value := (&compact{text: form.Value}); !c.readValue(value, 0, &s.configuration) || value.at < len(form.Value) {

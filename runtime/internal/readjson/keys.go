@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -116,17 +117,26 @@ func isName(name string) bool {
 	})
 }
 
+// UnknownKeyError reports a key that a type does not have. Key is the location of the key, in the form of Error.Key.
+type UnknownKeyError struct{ Key string }
+
+// Error names the key.
+func (e *UnknownKeyError) Error() string { return fmt.Sprintf("unknown key %q", e.Key) }
+
 // unknownKeyBytesMax limits the unknown key in a location.
 const unknownKeyBytesMax = 64
 
-// Unknown returns the location of the first key that the type does not have, in the form of Error.Key. It returns "" if
-// there is none. The document must be valid JSON. Like encoding/json, Unknown ignores the case of keys.
-func (k *Keys) Unknown(document []byte) string {
+// Check returns an *UnknownKeyError for the first key that the type does not have. The document must be valid JSON. Like
+// encoding/json, Check ignores the case of keys.
+func (k *Keys) Check(document []byte) error {
 	if k == nil {
-		return ""
+		return nil
 	}
 	s := scanner{text: document}
-	return s.unknown(k)
+	if key := s.unknown(k); key != "" {
+		return &UnknownKeyError{key}
+	}
+	return nil
 }
 
 // scanner reads valid JSON. On invalid JSON, it may stop early, but it never panics.
