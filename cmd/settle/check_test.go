@@ -113,7 +113,7 @@ func TestCheckReportsBreakingInstancesAndExitsWithOne(t *testing.T) {
 				"signup   2        active  unverified.awaiting_verification  0    0        1\n"+
 				"\nghost/7 breaks\n  unknown machine: expected one of ",
 			"\nsignup/4 breaks\n  decoding signup/4 in table settle: unreadable item, nothing was changed: repair it, or restore it from a backup: attribute \"revision\": expected a number (N), got a string (S)\n",
-			" and 1 more of the same row break\n  unreadable snapshot of chart signup: this version has no state \"gone\"; add a migration or host the old version too\n",
+			" and 1 more of the same row break\n  unreadable snapshot of chart signup: this version has no state \"gone\"; raise Version, and add RenameState(\"gone\", ...) or MoveState(\"gone\", ...), or host version 1 too\n",
 			"\nsignup/1 breaks\n  unreadable snapshot of machine signup: stored by a newer version: expected at most version 1, the newest that this process hosts, got 2; deploy version 2 again\n")
 		if want := "settle: 5 of 6 instances cannot run on this build: add migrations, or host their versions too; repair the items of 1, or restore them from a backup\n"; got.code != command.ExitFailed || got.err != want {
 			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, got.code, got.err)

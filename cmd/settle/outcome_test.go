@@ -172,7 +172,7 @@ func TestUnreadableInstanceIsShownWithTheProblem(t *testing.T) {
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
 		u.edit("signup/1", "value", &types.AttributeValueMemberS{Value: "gone"})
-		const problem = `this build cannot read it: unreadable snapshot of chart signup: this version has no state "gone"; add a migration or host the old version too`
+		const problem = `this build cannot read it: unreadable snapshot of chart signup: this version has no state "gone"; raise Version, and add RenameState("gone", ...) or MoveState("gone", ...), or host version 1 too`
 		shown := u.must("get", "--local", "signup/1")
 		contains(u.t, shown, "signup/1\n  problem   "+problem+"\n", "status    active: its events stay in the queue until a consumer can read it\n")
 		if strings.Contains(shown, "nothing runs until") {

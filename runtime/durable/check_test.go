@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,6 +58,22 @@ func TestACheckCountsAMigrationThatMakesTheSnapshotTooLargeAsABreak(t *testing.T
 		const want = "the limit is 262144 (Config.SnapshotBytesMax): let the migration keep less, or host version 1 too"
 		if got := rows(0, grow); got.Break != 1 || !strings.HasPrefix(got.Error, "migrated from version 1 to 2, the snapshot would have 262") || !strings.HasSuffix(got.Error, want) {
 			t.Errorf("expected a break because of %q, got %+v", want, got)
+		}
+	})
+}
+
+func TestACheckCountsAContextWithAnUnknownKeyAsABreak(t *testing.T) {
+	t.Parallel()
+	atDesks(t, func(t *testing.T, w *world) {
+		w.post("desk/1", event("add", "a"))
+		w.run(t)
+		record := w.load("desk/1")
+		record.Snapshot = bytes.Replace(record.Snapshot, []byte(`"context":{`), []byte(`"context":{"coupon":"SAVE10",`), 1)
+		check := compat.New(w.machines)
+		check.Add(record, nil)
+		const want = `unreadable snapshot of chart desk: context: unknown key "coupon"; deploy the build that stores this key, or raise Version and drop the key with MigrateContext`
+		if got := check.Rows()[0]; got.Break != 1 || got.Error != want || check.Corrupt() != 0 {
+			t.Errorf("expected one break, no damaged item and %q, got %+v", want, got)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -29,7 +30,7 @@ func TestADeferredEventThatFailsIsParkedAlone(t *testing.T) {
 				}
 				w.wantState(t, "order/1", "idle")
 				w.wantLog(t, "order/1", "a", "b", "c")
-				w.wantParked(t, [2]string{`{"$id":"p-1","bytes":0,"item":"poison","to":"","type":"refuse"}`, "action refuse: refused"})
+				w.wantParked(t, [2]string{`{"$id":"p-1","item":"poison","type":"refuse"}`, "action refuse: refused"})
 				if shown := w.load("order/1").Error; shown == nil || shown.Event != "refuse" || !strings.Contains(shown.Message, "refused") {
 					t.Errorf("%s, %v: the instance shows %+v", call, what, shown)
 				}
@@ -106,6 +107,79 @@ func TestADeferredEventThatWouldMakeTheItemTooLargeIsParkedAlone(t *testing.T) {
 		w.wantLog(t, "shop/1", "beside")
 		if state := w.load("shop/1").State; !slices.Equal(state, []string{"open"}) {
 			t.Errorf("the instance is in %v, want open", state)
+		}
+	})
+}
+
+// till is a machine in two versions. Version 1 defers "add" in the state open, and version 2 handles it there.
+func (w *world) till(version int) durable.Machine {
+	def := statechart.Definition[basket]{ID: "till", Version: version, Initial: "open", Payloads: payloads()}
+	if version == 1 {
+		def.States = []chartState{{ID: "open", Tags: settled, Defer: []string{"add"}, On: []on{{Event: "wait", Actions: do{noted("waits")}}}}}
+		return durable.Host(statechart.Must(def), durable.MachineConfig{})
+	}
+	over := []on{{Target: "paid"}}
+	def.Migrations = []statechart.Migration{{From: 1}}
+	def.States = []chartState{
+		{ID: "open", Tags: settled, On: []on{{Event: "add", Target: "charging", Actions: do{keep}}, {Event: "cancel", Target: "gone"}}},
+		{ID: "charging", Invoke: []invoke{{Service: w.service("charge"), OnDone: over, OnError: over}}},
+		{ID: "paid", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "cancel", Actions: do{noted("refunded")}}}},
+		{ID: "gone", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}}},
+	}
+	return durable.Host(statechart.Must(def), durable.MachineConfig{})
+}
+
+// In each run, one fault hits one of the calls. The first deferred event runs a service, so the next ones wait for it. The
+// duplicate of the postponed event is skipped.
+func TestADeferredEventIsNotOvertakenAfterAMigration(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"Load till/1 #1", "Commit till/1 #1", "Serve charge #1", "Commit till/1 #2"} {
+		for _, what := range []fault{failBefore, failAfter, dieBefore, dieAfter} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.host(t, w.till(1))
+				w.post("till/1", event("add", "a"), event("add", "b"), event("wait", ""))
+				w.run(t)
+				w.host(t, w.till(2))
+				w.names, w.calls = nil, nil
+				w.hook = faults(map[string]fault{call: what})
+				w.post("till/1", `{"type": "cancel", "item": "", "$id": "c-1"}`, `{"type": "cancel", "item": "", "$id": "c-1"}`)
+				w.run(t)
+				w.wantLog(t, "till/1", "waits", "a", "b", "refunded")
+				w.wantState(t, "till/1", "paid")
+				w.wantParked(t)
+				w.wantSound(t)
+			})
+		}
+	}
+}
+
+func TestADelayedEventThatThisBuildCannotDecodeIsParked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		host := func(version int) {
+			def := statechart.Definition[basket]{ID: "till", Version: version, Initial: "open", Payloads: payloads(), States: []chartState{
+				{ID: "open", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}}}}}
+			if version == 1 {
+				later := statechart.SendAfter("", "past", func(basket, statechart.Event) (time.Duration, any) { return time.Hour, item{Item: "x"} })
+				def.States[0].On = append(def.States[0].On, on{Event: "wait", Actions: do{later}})
+			} else {
+				def.Migrations = []statechart.Migration{{From: 1}}
+				delete(def.Payloads, "past")
+			}
+			w.host(t, durable.Host(statechart.Must(def), durable.MachineConfig{}))
+		}
+		host(1)
+		w.post("till/1", event("wait", ""))
+		w.runFor(t, time.Minute)
+		host(2)
+		w.post("till/1", event("add", "a"))
+		w.run(t)
+		w.wantLog(t, "till/1", "a")
+		w.wantParked(t, [2]string{`"past"`, `the delayed event "past" cannot be decoded: undeclared event type: "past"`})
+		if timers := w.load("till/1").Snapshot; strings.Contains(string(timers), `"timers"`) {
+			t.Errorf("the timer is still stored: %s", timers)
 		}
 	})
 }

@@ -214,7 +214,11 @@ func withContext(machine Machine, instance Instance, context json.RawMessage) (I
 		snapshot, err = instance.Snapshot()
 	}
 	var wrong *readjson.Error
-	if errors.As(err, &wrong) {
+	var unknown *readjson.UnknownKeyError
+	switch {
+	case errors.As(err, &unknown):
+		return nil, lossError("context." + unknown.Key)
+	case errors.As(err, &wrong):
 		err = wrong // The stored snapshot is readable. Only the new value is wrong.
 	}
 	if err != nil {
@@ -225,9 +229,14 @@ func withContext(machine Machine, instance Instance, context json.RawMessage) (I
 		return nil, fmt.Errorf("the new context: %w", err)
 	}
 	if lost := lostIn(context, kept.Context, "context"); lost != "" {
-		return nil, fmt.Errorf("the new context: expected only values that the machine keeps, but it would drop or change %s: correct the name or the value", lost)
+		return nil, lossError(lost)
 	}
 	return instance, nil
+}
+
+// lossError returns the error for a value of a new context that the machine would not keep.
+func lossError(lost string) error {
+	return fmt.Errorf("the new context: expected only values that the machine keeps, but it would drop or change %s: correct the name or the value", lost)
 }
 
 // lostIn describes the first value that is missing or different in `kept`. It returns "" if `kept` has each value. Numbers

@@ -240,7 +240,7 @@ func TestASnapshotThatNoHostedVersionReadsIsNotTouched(t *testing.T) {
 		"a migration that fails": {1, func(w *world) []durable.Machine { return []durable.Machine{w.desk(2, failing)} },
 			"unreadable snapshot of chart desk: migrating from version 1, look up: panic: a value of the type string; fix the migration"},
 		"a migration that leads nowhere": {1, func(w *world) []durable.Machine { return []durable.Machine{w.desk(2, statechart.Migration{From: 1})} },
-			`unreadable snapshot of chart desk: this version has no state "open"; add a migration or host the old version too`},
+			`unreadable snapshot of chart desk: this version has no state "open"; add RenameState("open", ...) or MoveState("open", ...), or host version 1 too`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -59,7 +59,7 @@ func inDocumentOrder[C any](states []State[C], into []*State[C]) []*State[C] {
 // Definition returns the compiled definition. Callers must not modify it.
 func (c *Chart[C]) Definition() Definition[C] { return c.definition }
 
-// CloneContext returns a copy of a context for a service. The copy shares no mutable data with the original.
+// CloneContext returns a copy of a context for a service, without shared data.
 func (c *Chart[C]) CloneContext(context C) C {
 	if c.clone == nil {
 		return context

@@ -130,3 +130,33 @@ func (c *compiler) checkChildIDs() {
 		})
 	}
 }
+
+// checkDefaultIDs finds services of one name, and children of one machine, that a state distinguishes only by default
+// IDs. Default IDs depend on the order. If a later version adds an entry before them, a running service or child would
+// silently continue as another one.
+func (c *compiler) checkDefaultIDs() {
+	for i := range c.chart.nodes {
+		n := &c.chart.nodes[i]
+		services, children := map[string]int{}, map[string]int{}
+		for k := range n.def.Invoke {
+			if v := &n.def.Invoke[k]; v.ID == "" {
+				services[v.Service.Name]++
+			}
+		}
+		for k := range n.def.Children {
+			if v := &n.def.Children[k]; v.ID == "" {
+				children[v.Machine]++
+			}
+		}
+		for _, kind := range []struct {
+			counts map[string]int
+			does   string
+		}{{services, "invokes the service %q %d times without an ID"}, {children, "has %[2]d children of the machine %[1]q without an ID"}} {
+			for _, name := range sortedKeys(kind.counts) {
+				if count := kind.counts[name]; count > 1 {
+					c.find(n, fmt.Sprintf(kind.does, name, count), "set ID for each, so that a running one keeps its identity when a later version changes their order")
+				}
+			}
+		}
+	}
+}

@@ -50,6 +50,7 @@ func (c *compiler) check() {
 	}
 	c.checkInvocations()
 	c.checkChildIDs()
+	c.checkDefaultIDs()
 }
 
 // checkCode checks that actions and guards were made by constructors, and that In guards name existing states.

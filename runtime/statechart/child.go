@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/settle-run/settle/runtime/internal/outline"
 )
@@ -254,21 +255,35 @@ func (c *chart) restoreChildren(form *snapshotJSON, s *bareSnapshot) error {
 	for _, key := range sortedIDs(byKey) {
 		id := byKey[key]
 		stored := form.Children[id]
-		if id == "" || stored.Machine == "" || stored.State != "" && !c.invokesChild(s, stored.State, id, stored.Machine) {
-			return c.unmatched(hostOrRepair, "child %q of machine %q is not a child of the active state %q in this version", id, stored.Machine, stored.State)
+		if id == "" || stored.Machine == "" {
+			return c.unreadable("expected a child with an ID and a machine, got %q and %q", id, stored.Machine)
+		}
+		if err := c.checkInvoked(s, id, stored); err != nil {
+			return err
 		}
 		s.Children = append(s.Children, ChildRef{ID: id, Key: key, Machine: stored.Machine, State: stored.State})
 	}
 	return nil
 }
 
-// invokesChild reports whether the state is active and declares the child.
-func (c *chart) invokesChild(s *bareSnapshot, state, id, machine string) bool {
-	i, ok := c.byPath[state]
-	if !ok || !c.isActive(i, &s.configuration) {
-		return false
+// checkInvoked checks that the stored child's state is active and declares the child. A spawned child has no state.
+func (c *chart) checkInvoked(s *bareSnapshot, id string, stored childJSON) error {
+	state, ok := c.byPath[stored.State]
+	if stored.State == "" || ok && c.isActive(state, &s.configuration) && c.hasChild(&c.nodes[state], ChildRef{ID: id, Machine: stored.Machine}) {
+		return nil
 	}
-	return c.hasChild(&c.nodes[i], ChildRef{ID: id, Machine: machine})
+	if !ok || !c.isActive(state, &s.configuration) {
+		return c.unreadable("child %q of machine %q belongs to the state %q, which is not active", id, stored.Machine, stored.State)
+	}
+	n, to := &c.nodes[state], "..."
+	for k := range n.def.Children {
+		if n.def.Children[k].Machine == stored.Machine {
+			to = strconv.Quote(c.childID(n, k))
+			break
+		}
+	}
+	return c.unmatched(fmt.Sprintf("RenameChild(%q, %s) if the child has another ID now", id, to),
+		"child %q of machine %q is not a child of the active state %q in this version", id, stored.Machine, stored.State)
 }
 
 func (c *chart) hasChild(n *node, ref ChildRef) bool {

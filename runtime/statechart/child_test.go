@@ -157,15 +157,15 @@ func TestChildrenAreStoredWithTheSnapshot(t *testing.T) {
 	equal(t, "restored", text(t, restored), stored)
 	equal(t, "in their order", text(t, restored.Children), text(t, r.step.Next.Children))
 	for problem, edit := range map[string][2]string{
-		`got "9.0"`:                           {`"key":"3.0"`, `"key":"9.0"`},
-		`share the key 2.0`:                   {`"key":"3.0"`, `"key":"2.0"`},
-		`child "p" of machine "other"`:        {`"machine":"job"`, `"machine":"other"`},
-		`not a child of the active state "a"`: {`"state":"p"`, `"state":"a"`},
-		`child "x" of machine "job" is not`:   {`"p":{"key"`, `"x":{"key"`},
-		`child "w" of machine "" is not`:      {`"machine":"worker"`, `"machine":""`},
-		`does not fit the state p`:            {`"status":"active"`, `"status":"stopped"`},
-		`expected at most 64 children`:        {`"children":{`, `"children":{` + manyChildren(statechart.ChildrenMax)},
-		`child "" of machine "worker" is not`: {`"w":{"key"`, `"":{"key"`},
+		`got "9.0"`:                    {`"key":"3.0"`, `"key":"9.0"`},
+		`share the key 2.0`:            {`"key":"3.0"`, `"key":"2.0"`},
+		`child "p" of machine "other"`: {`"machine":"job"`, `"machine":"other"`},
+		`belongs to the state "a", which is not active`: {`"state":"p"`, `"state":"a"`},
+		`child "x" of machine "job" is not`:             {`"p":{"key"`, `"x":{"key"`},
+		`an ID and a machine, got "w" and ""`:           {`"machine":"worker"`, `"machine":""`},
+		`does not fit the state p`:                      {`"status":"active"`, `"status":"stopped"`},
+		`expected at most 64 children`:                  {`"children":{`, `"children":{` + manyChildren(statechart.ChildrenMax)},
+		`an ID and a machine, got "" and "worker"`:      {`"w":{"key"`, `"":{"key"`},
 	} {
 		edited := strings.Replace(stored, edit[0], edit[1], 1)
 		if _, err := r.chart.Restore([]byte(edited)); edited == stored || !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), problem) {
@@ -259,7 +259,7 @@ func TestChildrenAreRestoredInKeyOrderUpToTheLimit(t *testing.T) {
 	}
 	equal(t, "order", restored.Children[0].ID+restored.Children[1].ID, "wp")
 	inactive := strings.NewReplacer(`"value":"p"`, `"value":"ok"`).Replace(stored)
-	if _, err := r.chart.Restore([]byte(inactive)); !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), `child "p" of machine "job" is not a child of the active state "p"`) {
+	if _, err := r.chart.Restore([]byte(inactive)); !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), `child "p" of machine "job" belongs to the state "p", which is not active`) {
 		t.Errorf("of an inactive state: got the error %v", err)
 	}
 	for more, refused := range map[int]bool{statechart.ChildrenMax - 2: false, statechart.ChildrenMax - 1: true} {

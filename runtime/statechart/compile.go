@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/internal/outline"
+	"github.com/settle-run/settle/runtime/internal/readjson"
 )
 
 // Prefixes of the event types that the chart itself generates.
@@ -35,6 +36,9 @@ func (c *compiler) compile(def erasedDefinition, asForeign bool) error {
 	*c.chart = chart{
 		id: def.id, version: def.version, payloads: def.payloads, foreign: asForeign, input: def.input,
 		output: def.output, contexts: def.contexts, byPath: map[string]int{},
+	}
+	if !asForeign {
+		c.chart.contexts.keys = readjson.KeysOf(def.contexts.typ)
 	}
 	c.checkHead(def)
 	c.checkMigrations(def)

@@ -1,6 +1,7 @@
 package statechart
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,8 +13,8 @@ import (
 // taken. Only events from outside and events sent with SendAfter are deferred (UML 2.5.1, 14.2.3.4.4).
 //
 // Once the configuration is settled, the oldest event that is no longer deferred is replayed within the same step, then
-// the next one. If a replayed event fails, its macrostep is rolled back and the event becomes a ParkEvent effect. The
-// event that triggered the step does not fail.
+// the next one. Deferred events that a new version handles precede the event of the step. A replayed event that fails or
+// cannot be decoded is rolled back and becomes a ParkEvent effect.
 type Deferred struct {
 	Type  string
 	ID    string          // the producer's event ID, or empty
@@ -66,7 +67,13 @@ func (x *interpreter) keepEvent() error {
 	if len(x.snapshot.Deferred) >= DeferredMax {
 		return x.fail(fmt.Errorf("%w: more than %d deferred events (DeferredMax)", ErrLimit, DeferredMax))
 	}
-	body, err := encodeEvent(x.event.Type, x.event.Payload)
+	var body json.RawMessage
+	var err error
+	if x.raw != "" {
+		body, err = withoutReserved(x.raw)
+	} else {
+		body, err = encodeEvent(x.event.Type, x.event.Payload)
+	}
 	if err == nil {
 		_, err = x.chart.sent(body)
 	}
@@ -77,23 +84,77 @@ func (x *interpreter) keepEvent() error {
 	return nil
 }
 
-// replay runs the macrosteps of deferred events that no longer have to wait.
-func (x *interpreter) replay() error {
-	for waiting := len(x.snapshot.Deferred); waiting > 0 && !x.ended && x.atRest(); waiting-- {
-		k, event, err := x.oldestReleased()
-		if k < 0 || err != nil {
-			return err
+// withoutReserved returns the JSON form of an event without the keys that are reserved for the host. The order of the
+// keys stays: if keys differ only in case, encoding/json reads the last one.
+func withoutReserved(event string) (json.RawMessage, error) {
+	decoder := json.NewDecoder(strings.NewReader(event))
+	if _, err := decoder.Token(); err != nil {
+		return nil, err
+	}
+	kept := []byte{'{'}
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return nil, err
 		}
-		x.own, x.moved = event, true
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return nil, err
+		}
+		key, _ := token.(string)
+		if strings.HasPrefix(key, "$") {
+			continue
+		}
+		if len(kept) > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(append(appendText(kept, key), ':'), value...)
+	}
+	var compacted bytes.Buffer
+	err := json.Compact(&compacted, append(kept, '}'))
+	return compacted.Bytes(), err
+}
+
+// catchUp replays deferred events before the event of the step. A step of the same version leaves no event for it,
+// unless a guard now holds. But another version may have deferred an event that this version handles in the same state.
+// Events that enable no transition keep waiting. If a replay leaves the chart unsettled, catchUp postpones the event of
+// the step by deferring it, so that it takes effect once the services have ended.
+func (x *interpreter) catchUp() (postponed bool, err error) {
+	event := x.event
+	x.replay(true)
+	x.event, x.raw, x.microsteps = event, event.raw, 0
+	if !x.moved || x.ended || x.atRest() || event.Type == TimerEvent {
+		return false, nil
+	}
+	return true, x.keepEvent()
+}
+
+// replay runs the macrosteps of deferred events that no longer have to wait. If onlyHandled is set, it leaves events that
+// enable no transition. Events that cannot be decoded are parked.
+func (x *interpreter) replay(onlyHandled bool) {
+	for waiting := len(x.snapshot.Deferred); waiting > 0 && !x.ended && x.atRest(); waiting-- {
+		k, event, err := x.oldestReleased(onlyHandled)
+		if k < 0 {
+			return
+		}
+		x.own, x.raw, x.moved = event, "", true
 		x.event = &x.own
 		deferred := x.snapshot.Deferred[k]
 		x.writable().Deferred = slices.Delete(slices.Clone(x.snapshot.Deferred), k, k+1)
-		if err := x.replayOne(); err != nil {
-			x.parked++ // ParkEvent effects do not count towards EffectsMax. There are at most DeferredMax of them.
-			x.effects = append(x.effects, Effect{ID: x.nextID(), Kind: ParkEvent, Event: withEventID(deferred), Message: cut(err.Error(), ReasonBytesMax)})
+		if err == nil {
+			err = x.replayOne()
+		}
+		if err != nil {
+			x.park(deferred, err)
 		}
 	}
-	return nil
+}
+
+// park requests a ParkEvent effect. These effects do not count towards EffectsMax, because a step has at most
+// DeferredMax of them and one for a timer.
+func (x *interpreter) park(event Deferred, reason error) {
+	x.parked++
+	x.effects = append(x.effects, Effect{ID: x.nextID(), Kind: ParkEvent, Event: withEventID(event), Message: cut(reason.Error(), ReasonBytesMax)})
 }
 
 // selectSafely is selectTransitions, but returns a panic of a guard as an error.
@@ -178,26 +239,29 @@ func (x *interpreter) atRest() bool {
 }
 
 // oldestReleased returns the position of the first deferred event that would not be deferred again, and the event. The
-// position is -1 if no such event exists. If a guard fails and the chart handles ExecutionError, the guard counts as
+// position is -1 if no such event exists. The error says why the event cannot be decoded. Such an event is released once
+// no active state defers its type. If onlyHandled is set, the event must also enable a transition. If a guard fails and the chart handles ExecutionError, the guard counts as
 // false here, and the replay of the event raises the error. Without a handler, or if the guard panics, the event stays
 // deferred.
-func (x *interpreter) oldestReleased() (int, Event, error) {
+func (x *interpreter) oldestReleased(onlyHandled bool) (int, Event, error) {
 	at, queued := x.event.At, len(x.internalQueue)
 	for k, waiting := range x.snapshot.Deferred {
 		x.runs(replayCode, "", 0)
 		event, err := x.chart.sent(waiting.Event)
-		if err != nil {
-			return -1, Event{}, x.fail(err)
-		}
 		event.ID, event.At = waiting.ID, at
 		x.own = event
 		x.event = &x.own
-		if !x.defers(nil) {
+		switch isFree := !onlyHandled && !x.defers(nil); {
+		case isFree && err != nil:
+			return k, event, x.fail(err)
+		case isFree:
 			return k, event, nil
+		case err != nil:
+			continue
 		}
 		err = x.selectSafely()
 		x.internalQueue = x.internalQueue[:queued]
-		if err == nil && !x.defers(x.enabled) {
+		if err == nil && !x.defers(x.enabled) && (!onlyHandled || len(x.enabled) > 0) {
 			return k, event, nil
 		}
 	}
@@ -217,14 +281,14 @@ func (c *chart) restoreDeferred(form *snapshotJSON, s *bareSnapshot) error {
 		return c.unreadable("expected at most %d deferred events (DeferredMax), got %d", DeferredMax, len(form.Deferred))
 	}
 	for i, stored := range form.Deferred {
-		event, err := c.sent(stored.Event)
+		typ, err := typeOf(stored.Event) // replay decodes the rest.
 		if err != nil {
 			return c.unreadable("deferred event %d: %w", i, err)
 		}
 		if len(stored.ID) > EventNameBytesMax {
 			return c.unreadable("deferred event %d: expected an ID of at most %d bytes, got %d", i, EventNameBytesMax, len(stored.ID))
 		}
-		s.Deferred = append(s.Deferred, Deferred{Type: event.Type, ID: stored.ID, Event: stored.Event})
+		s.Deferred = append(s.Deferred, Deferred{Type: typ, ID: stored.ID, Event: stored.Event})
 	}
 	return nil
 }

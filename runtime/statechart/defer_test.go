@@ -295,11 +295,9 @@ func TestInvalidDeferredEventsAreUnreadable(t *testing.T) {
 	r := begin(t, busyDef()).order("tea", "p-1")
 	stored := text(t, r.step.Next)
 	for problem, edit := range map[string][2]string{
-		`deferred event 0: undeclared event type: "OLD"`:                 {`"type":"ORDER"`, `"type":"OLD"`},
-		`deferred event 0: expected a string under "item", got a number`: {`"item":"tea"`, `"item":7`},
-		`deferred event 0: unexpected end of JSON input`:                 {`{"item":"tea","type":"ORDER"}`, `null`},
-		`expected an ID of at most 256 bytes`:                            {`"p-1"`, `"` + strings.Repeat("p", 257) + `"`},
-		`expected at most 64 deferred events`:                            {`"deferred":[`, `"deferred":[` + strings.Repeat(`{"event":{"type":"CALL"}},`, 64)},
+		`deferred event 0: unexpected end of JSON input`: {`{"item":"tea","type":"ORDER"}`, `null`},
+		`expected an ID of at most 256 bytes`:            {`"p-1"`, `"` + strings.Repeat("p", 257) + `"`},
+		`expected at most 64 deferred events`:            {`"deferred":[`, `"deferred":[` + strings.Repeat(`{"event":{"type":"CALL"}},`, 64)},
 	} {
 		edited := strings.Replace(stored, edit[0], edit[1], 1)
 		if _, err := r.chart.Restore([]byte(edited)); edited == stored || !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), problem) {

@@ -149,24 +149,29 @@ func (*moody) UnmarshalJSON([]byte) error {
 	return nil
 }
 
-func TestUndecodableDeferredEventFailsTheStep(t *testing.T) {
+func TestUndecodableDelayedEventIsParked(t *testing.T) {
 	t.Parallel()
 	t.Cleanup(func() { sour.Store(false) })
 	def := busyDef()
 	def.Payloads["CALL"] = statechart.PayloadOf[moody]()
 	def.On = []On{{Event: "LATER", Actions: Do{statechart.SendAfter("", "CALL", func(trace, Event) (time.Duration, any) { return 1, moody{} })}}}
-	r := begin(t, def).apply(Event{Type: "CALL", Payload: moody{}}).send("LATER")
-	equal(t, "waiting", deferredBy(r), "CALL")
-	idle := begin(t, def).send("IDLE", "LATER")
-	sour.Store(true)
-	// An event of SendAfter that does not decode also fails the step, and Can returns the error.
-	due := Event{Type: statechart.TimerEvent, Timer: r.timer("").ID}
-	r.refuses(due, nil, `expected the JSON of a statechart_test.moody, got an object that does not decode`)
-	due.Timer = idle.timer("").ID
-	if can, err := idle.chart.Can(idle.step.Next, due); can || err == nil {
-		t.Errorf("can: got %t and the error %v", can, err)
+	for _, state := range []string{"busy", "IDLE"} {
+		sour.Store(false)
+		r := begin(t, def).send("LATER")
+		if state == "IDLE" {
+			r.send("IDLE")
+		}
+		sour.Store(true)
+		due := Event{Type: statechart.TimerEvent, Timer: r.timer("").ID}
+		if can, err := r.chart.Can(r.step.Next, due); can || err != nil {
+			t.Errorf("can: got %t and the error %v", can, err)
+		}
+		r.apply(due)
+		equal(t, "handled", r.step.Handled, true)
+		equal(t, "timers and deferred events", len(r.step.Next.Timers)+len(r.step.Next.Deferred), 0)
+		equal(t, "effects", text(t, r.step.Effects), fmt.Sprintf(`[{"id":"%d.0","kind":"park","event":{"type":"CALL"},`+
+			`"message":"chart c: the delayed event \"CALL\" cannot be decoded: expected the JSON of a statechart_test.moody, got an object that does not decode"}]`, r.step.Next.Steps))
 	}
-	r.refuses(Event{Type: "IDLE"}, nil, `chart c, event "IDLE": replay: expected the JSON of a statechart_test.moody, got an object that does not decode`)
 }
 
 func TestGuardsThatFailOnStillDeferredEventsRaiseNothing(t *testing.T) {

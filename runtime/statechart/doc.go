@@ -13,8 +13,7 @@
 // the same functions and names. The API and the defaults follow XState v5: transitions are internal unless Reenter is
 // set, and a <parallel> may be the domain of a transition.
 //
-// The tutorial docs/charts.md builds a chart step by step. The reference in docs/charts explains each feature with an
-// example of this package.
+// The tutorial is docs/charts.md. The folder docs/charts explains each feature.
 //
 // # Settled
 //

@@ -3,6 +3,8 @@ package statechart
 import (
 	"context"
 	"reflect"
+
+	"github.com/settle-run/settle/runtime/internal/readjson"
 )
 
 // erased is a pointer to a context of any type. The engine is compiled once for all context types. Functions over a
@@ -15,6 +17,8 @@ func contextOf[C any](x *interpreter) *C { return x.context.(*C) }
 // contexts holds the operations on a chart's contexts.
 type contexts struct {
 	typ reflect.Type
+	// keys holds the keys of a stored context. It is nil for a foreign chart.
+	keys *readjson.Keys
 	// `own` replaces the context by a copy that may be changed. It is nil if plain assignment is a full copy.
 	own func(erased)
 	// keep saves the value of a context and returns a function that restores it.

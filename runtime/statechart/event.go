@@ -47,6 +47,9 @@ type Event struct {
 	Payload    any
 	Timer      string // the ID of the timer that fired, for TimerEvent
 	Invocation string // the key of the ended invocation, for done and error events
+
+	// raw is the JSON form from which a chart with deferred events has decoded the event. It is empty for other events.
+	raw string
 }
 
 // Payload declares the payload type of an event.
@@ -96,7 +99,13 @@ type JSONError = readjson.Error
 // Decode decodes an event: a JSON object with the key "type", the payload's keys, and an optional "$id". It leaves At
 // zero. With ErrUndeclared and ErrPayload, the returned event has its Type. Errors may quote an undeclared event type
 // and key names, but no values, because values may be secret.
-func (c *chart) Decode(body []byte) (Event, error) { return c.payloads.decode(c.id, body) }
+func (c *chart) Decode(body []byte) (Event, error) {
+	event, err := c.payloads.decode(c.id, body)
+	if err == nil && c.defers && event.Type != TimerEvent {
+		event.raw = string(body)
+	}
+	return event, err
+}
 
 func (p Payloads) decode(chart string, body []byte) (Event, error) {
 	// A map compares keys exactly. Decoding into a struct would match "Type" as well.
@@ -169,18 +178,22 @@ func beginning(body []byte) string {
 	return fmt.Sprintf("%d bytes that begin with %+q", len(body), body[:length])
 }
 
-// EncodeEvent encodes an event for Decode. The payload is nil or marshals to a JSON object.
+// EncodeEvent encodes an event for Decode. The payload is nil or an object.
 func EncodeEvent(typ string, payload any) (json.RawMessage, error) { return encodeEvent(typ, payload) }
 
-// sent decodes an event that the chart sent to itself.
-func (c *chart) sent(body []byte) (Event, error) {
+// typeOf returns the type of a stored event.
+func typeOf(body []byte) (typ string, err error) {
 	var head map[string]json.RawMessage
-	var event Event
-	err := json.Unmarshal(body, &head)
-	if err == nil {
-		err = json.Unmarshal(head["type"], &event.Type)
+	if err = json.Unmarshal(body, &head); err == nil {
+		err = json.Unmarshal(head["type"], &typ)
 	}
-	if err != nil {
+	return typ, err
+}
+
+// sent decodes an event that the chart sent to itself or deferred. An error other than a missing type comes with the
+// event's type.
+func (c *chart) sent(body []byte) (event Event, err error) {
+	if event.Type, err = typeOf(body); err != nil {
 		return Event{}, err
 	}
 	payload, declared := c.payloads[event.Type]
@@ -188,7 +201,7 @@ func (c *chart) sent(body []byte) (Event, error) {
 		return Event{Type: event.Type, Payload: json.RawMessage(body)}, nil
 	}
 	if !declared {
-		return Event{}, fmt.Errorf("%w: %q", ErrUndeclared, event.Type)
+		return event, fmt.Errorf("%w: %q", ErrUndeclared, event.Type)
 	}
 	if payload.typ != nil {
 		event.Payload, err = payload.decode(body)

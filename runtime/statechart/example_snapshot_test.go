@@ -146,7 +146,7 @@ func ExampleChart_Restore() {
 	// Output:
 	// [unlocked] 2026-11-20 09:01:00 +0000 UTC
 	// unreadable snapshot of chart turnstile: expected version 1 of machine "turnstile", got version 2 of "turnstile"; add a migration or host that version too
-	// unreadable snapshot of chart turnstile: this version has no state "ajar"; add a migration or host the old version too
+	// unreadable snapshot of chart turnstile: this version has no state "ajar"; raise Version, and add RenameState("ajar", ...) or MoveState("ajar", ...), or host version 1 too
 }
 
 func ExampleCompile() {

@@ -11,8 +11,8 @@ import (
 // TakesInput reports whether the chart declares an Input.
 func (c *chart) TakesInput() bool { return c.input.typ != nil }
 
-// DecodeInput decodes the input of an instance for Start. Without Input, it accepts an empty body or null. Its error
-// wraps ErrPayload and quotes no value.
+// DecodeInput decodes an instance's input for Start. Without Input, it accepts an empty body or null. Its errors wrap
+// ErrPayload and quote no value.
 func (c *chart) DecodeInput(body []byte) (any, error) {
 	if !c.TakesInput() {
 		if body = bytes.TrimSpace(body); len(body) > 0 && string(body) != "null" {

@@ -45,18 +45,24 @@ func (x *interpreter) start() error {
 // stepEvent applies the event. The result `handled` has the same meaning as Step.Handled.
 func (x *interpreter) stepEvent() (handled bool, err error) {
 	x.ownContext()
+	event, postponed := x.event, false
+	x.raw = event.raw
+	if len(x.snapshot.Deferred) > 0 && event.Invocation == "" {
+		postponed, err = x.catchUp()
+	}
+	before := len(x.effects)
 	var awaited, stale bool
 	if x.event.Invocation != "" || x.event.Type == TimerEvent {
-		awaited, stale, err = x.consume(x.event)
+		awaited, stale = x.consume(event)
 	}
-	if err == nil && !stale {
+	if err == nil && !stale && !postponed && !x.ended {
 		err = x.macrostep()
 	}
 	if err == nil {
-		err = x.accepted(0)
+		err = x.accepted(before)
 	}
 	if err == nil && len(x.snapshot.Deferred) > 0 {
-		err = x.replay()
+		x.replay(false)
 	}
 	handled = x.moved || awaited
 	if err == nil && handled {
@@ -82,8 +88,9 @@ func (x *interpreter) stop() error {
 // can reports whether the event would have an effect: see Chart.Can.
 func (x *interpreter) can() (can bool, err error) {
 	x.ownContext()
-	if _, stale, err := x.consume(x.event); stale || err != nil {
-		return false, err
+	x.raw = x.event.raw
+	if _, stale := x.consume(x.event); stale {
+		return false, nil
 	}
 	if err := x.selectTransitions(); err != nil {
 		return false, err
@@ -114,33 +121,37 @@ func (x *interpreter) ownContext() {
 }
 
 // consume removes the timer, invocation or child whose end the event reports. The result `awaited` is set if the
-// snapshot waits for that end, and `stale` is set if it does not. Both are false for any other event.
-func (x *interpreter) consume(event *Event) (awaited, stale bool, err error) {
+// snapshot waits for that end, and `stale` is set if it does not. Both are false for any other event. Both are set for
+// an event of SendAfter that this version cannot decode: consume parks it.
+func (x *interpreter) consume(event *Event) (awaited, stale bool) {
 	switch {
 	case event.Type == TimerEvent:
 		k := slices.IndexFunc(x.snapshot.Timers, func(t Timer) bool { return t.ID == event.Timer })
 		if k < 0 {
-			return false, true, nil
+			return false, true
 		}
 		timer := x.snapshot.Timers[k]
 		x.writable().Timers = slices.Delete(slices.Clone(x.snapshot.Timers), k, k+1)
 		if timer.Event != nil {
 			sent, err := x.chart.sent(timer.Event)
 			x.retype(sent.Type, sent.Payload)
-			return true, false, err
+			if x.raw = string(timer.Event); err != nil {
+				x.park(Deferred{Event: timer.Event}, fmt.Errorf("chart %s: the delayed event %q cannot be decoded: %w", x.chart.id, sent.Type, err))
+			}
+			return true, err != nil
 		}
 		x.retype(x.chart.nodes[timer.state].timers[timer.index].event, event.Payload)
-		return true, false, nil
+		return true, false
 	case event.Invocation != "":
 		k := slices.IndexFunc(x.snapshot.Services, func(i Invocation) bool { return i.Key == event.Invocation })
 		if k < 0 {
 			ended := x.removeChild(event.Invocation)
-			return ended, !ended, nil
+			return ended, !ended
 		}
 		x.writable().Services = slices.Delete(slices.Clone(x.snapshot.Services), k, k+1)
-		return true, false, nil
+		return true, false
 	default:
-		return false, false, nil
+		return false, false
 	}
 }
 

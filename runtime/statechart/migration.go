@@ -64,13 +64,13 @@ func (c *chart) migrate(data []byte) (snapshotJSON, error) {
 	for _, migration := range c.migrations[form.Version-first:] {
 		for _, change := range migration.Changes {
 			if err := change.apply(s); err != nil {
-				return form, c.unmatched(fixMigration, "migrating from version %d, %s: %w", migration.From, change.name, err)
+				return form, c.refused(fixMigration, "migrating from version %d, %s: %w", migration.From, change.name, err)
 			}
 		}
 	}
 	migrated, err := s.form(form)
 	if err != nil {
-		return form, c.unmatched(fixMigration, "migrated from version %d: %w", form.Version, err)
+		return form, c.refused(fixMigration, "migrated from version %d: %w", form.Version, err)
 	}
 	migrated.Version = c.version
 	c.liftShallow(migrated.HistoryValue)

@@ -193,17 +193,17 @@ func TestFailedMigrationNamesItsChange(t *testing.T) {
 		{statechart.MigrateContext(func(int) guestV2 { return guestV2{} }), `migrating from version 1, migrate the context: the old context: expected a whole number of 64 bits, got an object; fix the migration`},
 		{statechart.RenameState("job.left", "job.right"), `migrating from version 1, rename state "job.left" to "job.right": expected no active state "job.right", got ["job.left.b" "job.right.busy"]; fix the migration`},
 		{rewrite(func(s *statechart.Stored) { s.State = nil }), `the chart itself: expected 1 active children, got 0; fix the migration`},
-		{rewrite(func(s *statechart.Stored) { s.State = []string{"gone"} }), `this version has no state "gone"; add a migration or host the old version too`},
+		{rewrite(func(s *statechart.Stored) { s.State = []string{"gone"} }), `this version has no state "gone"; add RenameState("gone", ...) or MoveState("gone", ...), or host version 1 too`},
 		{rewrite(func(s *statechart.Stored) { s.Context = []byte(`{"First":1}`) }), `context: expected a string under "First", got a number; fix the migration`},
 		{rewrite(func(s *statechart.Stored) { s.Timers[1].At = s.Timers[1].At.Add(time.Hour) }), `migrated from version 1: timer 4.1 of state "job.left": expected a stored timer, once, with its stored deadline: a migration cannot start a timer or change a deadline; fix the migration`},
 		{rewrite(func(s *statechart.Stored) { s.Timers[1].ID = "4.9" }), `migrated from version 1: timer 4.9 of state "job.left": expected a stored timer, once, with its stored deadline: a migration cannot start a timer or change a deadline; fix the migration`},
 		{rewrite(func(s *statechart.Stored) { s.Timers = append(s.Timers, s.Timers[1]) }), `migrated from version 1: timer 4.1 of state "job.left": expected a stored timer, once, with its stored deadline: a migration cannot start a timer or change a deadline; fix the migration`},
 		{rewrite(func(s *statechart.Stored) { s.Services[0].Key = "6.1" }), `migrated from version 1: service "job.right.busy" under the key "6.1": expected a stored service, once: a migration cannot start one; fix the migration`},
-		{rewrite(func(s *statechart.Stored) { s.Services = nil }), `the state job.left.b, job.right.busy is not settled in this version, and no service is running to move it on; add a migration or host the old version too`},
+		{rewrite(func(s *statechart.Stored) { s.Services = nil }), `the state job.left.b, job.right.busy is not settled in this version, and no service is running to move it on; add a MoveState to a settled state, or host version 1 too`},
 		{rewrite(func(s *statechart.Stored) { s.Children[0].Machine = "other" }), `migrated from version 1: child "job" under the key "4.2": expected a stored child, once, with its stored machine: a migration cannot start one; fix the migration`},
-		{rewrite(func(s *statechart.Stored) { s.Deferred[0].Event = []byte(`{"type":"NEVER"}`) }), `deferred event 0: undeclared event type: "NEVER"; fix the migration`},
-		{statechart.RenameTimer("job.left", "1h0m0s", "sla"), `timer 4.1 belongs to "job.left" after "sla", which is not a timer of an active state in this version; fix the migration`},
-		{statechart.RenameService("job.right.busy", "job.right.busy", "x"), `service "x" of state "job.right.busy" is not a service of an active state in this version; fix the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Deferred[0].Event = []byte(`{"kind":"NEVER"}`) }), `deferred event 0: unexpected end of JSON input; fix the migration`},
+		{statechart.RenameTimer("job.left", "1h0m0s", "sla"), `timer 4.1 belongs to "job.left" after "sla", which is not a timer of that state in this version; add RenameTimer("job.left", "sla", ...) or DropTimer("job.left", "sla"), or host version 1 too`},
+		{statechart.RenameService("job.right.busy", "job.right.busy", "x"), `the stored service "call" has the ID "x", which no service of state "job.right.busy" has in this version; add RenameService("job.right.busy", "x", "job.right.busy") if the service has another ID now, or host version 1 too`},
 	} {
 		_, err := rewritten(t, nil, []statechart.Change{c.change})
 		if want := "unreadable snapshot of chart guest: " + c.message; !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/settle-run/settle/runtime/internal/readjson"
 )
@@ -15,17 +16,21 @@ import (
 // Rewrite returns a custom change. fn must depend only on its argument.
 func Rewrite(name string, fn func(*Stored) error) Change { return Change{name: name, run: fn} }
 
-// MigrateContext returns a change that converts the context. The old version's context decodes into Old. In a chart's
-// last MigrateContext, New must be the chart's context type.
+// MigrateContext returns a change that converts the context. Old must have all keys of the old version's context. In a
+// chart's last MigrateContext, New must be the chart's context type.
 func MigrateContext[Old, New any](fn func(old Old) New) Change {
 	change := Change{name: "migrate the context", gives: reflect.TypeFor[New]()}
 	if fn == nil {
 		return change
 	}
+	keys := readjson.KeysOf(reflect.TypeFor[Old]())
 	change.run = func(s *Stored) error {
 		var old Old
 		if err := readjson.Unmarshal(s.Context, &old); err != nil {
 			return fmt.Errorf("the old context: %w", err)
+		}
+		if err := keys.Check(s.Context); err != nil {
+			return fmt.Errorf("the old context: %w: declare it in %v, or deploy the build that stores it", err, reflect.TypeFor[Old]())
 		}
 		migrated := fn(old)
 		context, err := json.Marshal(&migrated) // The pointer includes methods of *New.
@@ -142,7 +147,20 @@ func RenameService(state, from, to string) Change {
 	}}
 }
 
-// RenameChild returns a change for a new ID of a child. The name of the child instance stays the same.
+// ReplaceService returns a change for a state that invokes another service under the ID. A running invocation continues
+// as that service under its old key, which third parties may know. Its attempts count from zero.
+func ReplaceService(state, id, service string) Change {
+	return Change{name: fmt.Sprintf("replace service %q of state %q by %q", id, state, service), run: func(s *Stored) error {
+		each(s.Services, func(i *Invocation) {
+			if i.State == state && i.ID == id {
+				i.Service, i.Attempt, i.RetryAt = service, 0, time.Time{}
+			}
+		})
+		return nil
+	}}
+}
+
+// RenameChild returns a change for a child's new ID. The child keeps its name.
 func RenameChild(from, to string) Change {
 	return Change{name: fmt.Sprintf("rename child %q to %q", from, to), run: func(s *Stored) error {
 		each(s.Children, func(r *ChildRef) {

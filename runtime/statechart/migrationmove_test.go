@@ -88,7 +88,7 @@ func TestMigratedInstanceWaitingForAMissingServiceIsRejected(t *testing.T) {
 			}
 			continue
 		}
-		want := fmt.Sprintf(`unreadable snapshot of chart m: the state %s is not settled in this version and waits for its service "call", which is not running and which no migration can start; move the instance to another state or host the old version too`, c.stuck)
+		want := fmt.Sprintf(`unreadable snapshot of chart m: the state %s is not settled in this version and waits for its service "call", which is not running and which no migration can start; add MoveState(%[1]q, ...), or host version 1 too`, c.stuck)
 		if !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {
 			t.Errorf("%s: got %v\nwant %s", name, err, want)
 		}

@@ -2,42 +2,14 @@ package statechart
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/settle-run/settle/runtime/internal/readjson"
 )
-
-// UnreadableError is an ErrUnreadable with its cause and its remedy.
-type UnreadableError struct {
-	Of   string // the reader of the snapshot, such as "chart signup", or ""
-	Err  error  // the cause
-	Todo string // the remedy; empty means that the snapshot is damaged, and that no version and no migration can help
-}
-
-// Remedies that several errors share.
-const (
-	repairSnapshot = "repair it, or restore it from a backup"
-	fixMigration   = "fix the migration"
-	hostOld        = "add a migration or host the old version too"
-	hostOrRepair   = hostOld + ", or repair it"
-)
-
-func (e *UnreadableError) Error() string {
-	of := ""
-	if e.Of != "" {
-		of = " of " + e.Of
-	}
-	return fmt.Sprintf("%v%s: %v; %s", ErrUnreadable, of, e.Err, cmp.Or(e.Todo, repairSnapshot))
-}
-
-func (e *UnreadableError) Unwrap() []error { return []error{ErrUnreadable, e.Err} }
 
 // Restore reads a snapshot from its JSON form and migrates it from an earlier version. Deadlines stay as stored.
 // Restore enters no state and starts nothing. Every error is an *UnreadableError and wraps ErrUnreadable.
@@ -61,8 +33,18 @@ func (c *chart) read(data []byte, context erased) (bareSnapshot, error) {
 			return bareSnapshot{}, c.unreadable("%w", err)
 		}
 	}
+	stored := form.Version
+	s, err := c.readForm(form, data, ok, context)
+	if err != nil {
+		return bareSnapshot{}, c.advise(err, stored)
+	}
+	return s, nil
+}
+
+// readForm reads the JSON form of a snapshot, and migrates it. compactForm is set if readCompact has parsed it.
+func (c *chart) readForm(form snapshotJSON, data []byte, compactForm bool, context erased) (bareSnapshot, error) {
 	if form.Machine != c.id || form.Version < c.description.OldestVersion || form.Version >= c.version {
-		return c.restore(form, ok, context)
+		return c.restore(form, compactForm, context)
 	}
 	form, err := c.migrate(data)
 	if err != nil {
@@ -71,18 +53,15 @@ func (c *chart) read(data []byte, context erased) (bareSnapshot, error) {
 	s, err := c.restore(form, false, context)
 	if err == nil && !c.foreign && s.Status == Active {
 		if leaf, service, ok := c.unserved(&s); ok {
-			err = c.unmatched("move the instance to another state or host the old version too",
+			err = c.unmatched(fmt.Sprintf("MoveState(%q, ...)", leaf.path),
 				"the state %s is not settled in this version and waits for its service %q, which is not running and which no migration can start", leaf.path, service)
 		}
 	}
 	var unreadable *UnreadableError
-	if errors.As(err, &unreadable) && (unreadable.Todo == "" || unreadable.Todo == hostOrRepair) {
+	if errors.As(err, &unreadable) && unreadable.Todo == "" {
 		unreadable.Todo = fixMigration // A migration produced this snapshot.
 	}
-	if err != nil {
-		return bareSnapshot{}, err
-	}
-	return s, nil
+	return s, err
 }
 
 // restore converts the JSON form of this version to a snapshot. compactForm is set if readCompact has parsed it.
@@ -91,7 +70,7 @@ func (c *chart) restore(form snapshotJSON, compactForm bool, context erased) (ba
 		return bareSnapshot{}, c.unreadable("expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
 	}
 	if form.Version != c.version {
-		return bareSnapshot{}, c.unmatched("add a migration or host that version too", "expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
+		return bareSnapshot{}, c.refused("add a migration or host that version too", "expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
 	}
 	if form.Status != Active && form.Status != Done && form.Status != Stopped {
 		return bareSnapshot{}, c.unreadable("expected the status %q, %q or %q, got %q", Active, Done, Stopped, form.Status)
@@ -103,6 +82,9 @@ func (c *chart) restore(form snapshotJSON, compactForm bool, context erased) (ba
 	if err := json.Unmarshal(form.Context, context); err != nil {
 		err = readjson.Explain(err, form.Context, c.contexts.typ)
 		return bareSnapshot{}, c.unreadable("context: %w", err)
+	}
+	if err := c.contexts.keys.Check(form.Context); err != nil { // The next step would erase the value of the key.
+		return bareSnapshot{}, c.refused("deploy the build that stores this key, or raise Version and drop the key with MigrateContext", "context: %w", err)
 	}
 	s.configuration.enter(0, -1)
 	if value := (&compact{text: form.Value}); !c.readValue(value, 0, &s.configuration) || value.at < len(form.Value) {
@@ -121,7 +103,8 @@ func (c *chart) restore(form snapshotJSON, compactForm bool, context erased) (ba
 		}
 	}
 	if !c.foreign && !s.settled() && len(s.Services) == 0 {
-		return bareSnapshot{}, c.unmatched(hostOld, "the state %s is not settled in this version, and no service is running to move it on", strings.Join(c.state(&s.configuration), ", "))
+		return bareSnapshot{}, c.unmatched("a MoveState to a settled state",
+			"the state %s is not settled in this version, and no service is running to move it on", strings.Join(c.state(&s.configuration), ", "))
 	}
 	return s, nil
 }
@@ -141,16 +124,6 @@ func (c *chart) restoreWaiting(form *snapshotJSON, s *bareSnapshot) error {
 		return err
 	}
 	return c.restoreDeferred(form, s)
-}
-
-// unreadable returns the error for a damaged snapshot.
-func (c *chart) unreadable(format string, args ...any) error {
-	return &UnreadableError{Of: "chart " + c.id, Err: fmt.Errorf(format, args...)}
-}
-
-// unmatched returns the error for a snapshot that does not fit this version but may be undamaged.
-func (c *chart) unmatched(todo, format string, args ...any) error {
-	return &UnreadableError{Of: "chart " + c.id, Err: fmt.Errorf(format, args...), Todo: todo}
 }
 
 // stateName names a state by its path for a message.
@@ -180,7 +153,7 @@ func (c *chart) restoreValue(value json.RawMessage, state int, into *configurati
 		}
 		child, ok := c.byPath[path]
 		if !ok || c.nodes[child].parent != state || c.nodes[child].kind == history {
-			return c.unmatched(hostOld, "this version has no state %q", path)
+			return c.unmatched(fmt.Sprintf("RenameState(%q, ...) or MoveState(%[1]q, ...)", path), "this version has no state %q", path)
 		}
 		if err := c.restoreValue(children[id], child, into); err != nil {
 			return err
@@ -205,18 +178,19 @@ func (c *chart) restoreHistory(form *snapshotJSON, s *bareSnapshot) error {
 	for _, path := range sortedKeys(form.HistoryValue) {
 		h, ok := c.byPath[path]
 		if !ok || c.nodes[h].kind != history {
-			return c.unmatched(hostOld, "this version has no history state %q", path)
+			return c.unmatched(fmt.Sprintf("RenameState(%q, ...) or ForgetHistory(%[1]q)", path), "this version has no history state %q", path)
 		}
+		forget := fmt.Sprintf("a change of the recorded states or ForgetHistory(%q)", path)
 		set := newStateSet(len(c.nodes))
 		for _, active := range form.HistoryValue[path] {
 			i, ok := c.byPath[active]
 			if !ok || !c.isDescendant(i, c.nodes[h].parent) || c.nodes[i].kind == history {
-				return c.unmatched(hostOrRepair, "history %q records %q, which is not a state below the history state's parent in this version", path, active)
+				return c.unmatched(forget, "history %q records %q, which is not a state below the history state's parent in this version", path, active)
 			}
 			set.add(i)
 		}
 		if !c.recordable(h, set) {
-			return c.unmatched(hostOrRepair, "history %q records %q, which is not a valid record in this version", path, form.HistoryValue[path])
+			return c.unmatched(forget, "history %q records %q, which is not a valid record in this version", path, form.HistoryValue[path])
 		}
 		if s.history == nil {
 			s.history = make([]record, len(c.histories))
@@ -278,97 +252,4 @@ func (c *chart) activeChildren(n *node) int {
 	default:
 		return 0
 	}
-}
-
-func (c *chart) restoreTimers(form *snapshotJSON, s *bareSnapshot) error {
-	for _, id := range sortedIDs(form.Timers) {
-		stored := form.Timers[id]
-		if err := c.checkID(id, s); err != nil {
-			return err
-		}
-		if stored.Event != nil {
-			sent, err := c.sent(stored.Event)
-			if err != nil {
-				return c.unreadable("timer %s: its event: %w", id, err)
-			}
-			if stored.State != "" || stored.After != sent.Type {
-				return c.unreadable("timer %s of the event %q belongs to %q after %q, not to the chart", id, sent.Type, stored.State, stored.After)
-			}
-			s.Timers = append(s.Timers, Timer{ID: id, After: stored.After, At: stored.At.UTC(), Event: stored.Event, Send: stored.Send, state: -1})
-			continue
-		}
-		state, ok := c.byPath[stored.State]
-		index := -1
-		if ok {
-			index = slices.IndexFunc(c.nodes[state].timers, func(d delay) bool { return d.id == stored.After })
-		}
-		if index < 0 || !c.isActive(state, &s.configuration) {
-			return c.unmatched(hostOrRepair, "timer %s belongs to %q after %q, which is not a timer of an active state in this version", id, stored.State, stored.After)
-		}
-		if slices.ContainsFunc(s.Timers, func(t Timer) bool { return t.state == state && t.index == index }) {
-			return c.unreadable("state %q has its timer %q twice", stored.State, stored.After)
-		}
-		if !storable(stored.At.UTC()) {
-			return c.unreadable("timer %s: expected a deadline in the years 0 to 9999, got %v", id, stored.At.UTC())
-		}
-		s.Timers = append(s.Timers, Timer{ID: id, State: stored.State, After: stored.After, At: stored.At.UTC(), state: state, index: index})
-	}
-	return nil
-}
-
-func (c *chart) restoreServices(form *snapshotJSON, s *bareSnapshot) error {
-	for _, key := range sortedIDs(form.Services) {
-		stored := form.Services[key]
-		state, ok := c.byPath[stored.State]
-		index := -1
-		if ok {
-			index = slices.IndexFunc(c.nodes[state].invokes, func(i invocation) bool { return i.id == stored.ID })
-		}
-		if err := c.checkID(key, s); err != nil {
-			return err
-		}
-		if index < 0 || !c.isActive(state, &s.configuration) {
-			return c.unmatched(hostOrRepair, "service %q of state %q is not a service of an active state in this version", stored.ID, stored.State)
-		}
-		if slices.ContainsFunc(s.Services, func(i Invocation) bool { return i.state == state && i.index == index }) {
-			return c.unreadable("state %q has its service %q twice", stored.State, stored.ID)
-		}
-		s.Services = append(s.Services, Invocation{
-			ID: stored.ID, Key: key, State: stored.State, Attempt: stored.Attempt, RetryAt: stored.RetryAt,
-			Service: c.nodes[state].invokes[index].service, state: state, index: index,
-		})
-	}
-	return nil
-}
-
-// checkID checks that one of the snapshot's steps derived the ID. Otherwise a later step could derive it again.
-func (c *chart) checkID(id string, s *bareSnapshot) error {
-	step, position := splitID(id)
-	if step < 1 || step > s.Steps || position < 0 || id != derivedID(step, position) {
-		return c.unreadable("expected an ID that one of %d steps derived, such as 1.0, got %q", s.Steps, id)
-	}
-	return nil
-}
-
-// splitID returns the two numbers of a derived ID. An invalid number is -1.
-func splitID(id string) (step, position int64) {
-	number := func(text string) int64 {
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return n
-		}
-		return -1
-	}
-	before, after, _ := strings.Cut(id, ".")
-	return number(before), number(after)
-}
-
-// sortedIDs returns the IDs in the order of their derivation: by step, then position.
-func sortedIDs[V any](m map[string]V) []string {
-	ids := sortedKeys(m)
-	slices.SortStableFunc(ids, func(a, b string) int {
-		aStep, aPosition := splitID(a)
-		bStep, bPosition := splitID(b)
-		return cmp.Or(cmp.Compare(aStep, bStep), cmp.Compare(aPosition, bPosition))
-	})
-	return ids
 }

@@ -12,7 +12,7 @@ import (
 
 // Service is work that the host performs while a state is active, such as an API call or a job start.
 type Service[C any] struct {
-	Name   string          // for errors, traces and graphs
+	Name   string          // for errors, traces and graphs; stored with a running service, see ReplaceService
 	Params json.RawMessage // like Action.Params
 	// Run performs one attempt. It must return soon after ctx is done. Its result is the payload of done.invoke.ID. The
 	// host may call Run more than once for one Call.Key.

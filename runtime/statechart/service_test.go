@@ -104,8 +104,10 @@ func TestEndOfAServiceGoesToItsOwnStateOnly(t *testing.T) {
 
 func TestInvocationsWithoutAnIDAreDistinct(t *testing.T) {
 	t.Parallel()
+	other := service("", []On{{Target: "q"}}, []On{{}})
+	other.Service.Name = "other"
 	r := begin(t, Def{Initial: "p", States: []S{{ID: "p", Invoke: []Invoke{
-		service("", []On{{Actions: logs("first")}}, []On{{}}), service("", []On{{Target: "q"}}, []On{{}})}}, {ID: "q"}}})
+		service("", []On{{Actions: logs("first")}}, []On{{}}), other}}, {ID: "q"}}})
 	r.apply(r.step.Next.Services[0].Done(0)).is("p", "+p first")
 	equal(t, "the other", r.step.Next.Services[0].ID, "p:1")
 	r.apply(r.step.Next.Services[0].Done(0)).is("q", "-p +q")

@@ -27,9 +27,8 @@ func (c *Chart[C]) Start(start Start) (Step[C], error) {
 
 // Step takes one macrostep: it applies the event, and then eventless transitions and internal events until none is
 // left. The given snapshot stays unchanged. On an error, Next is the given snapshot: see StepError, ErrEndless,
-// ErrStalled and ErrLimit.
-//
-// An unsettled snapshot waits only for its timers and the ends of its services: do not step it with other events.
+// ErrStalled and ErrLimit. An unsettled snapshot waits only for its timers and the ends of its services: do not step it
+// with other events.
 func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (Step[C], error) {
 	effects, handled, err := c.Stepper().Step(&snapshot, &event)
 	return Step[C]{Next: snapshot, Effects: effects, Handled: handled}, err
@@ -42,8 +41,8 @@ func (c *Chart[C]) Stop(snapshot Snapshot[C], at time.Time) (Step[C], error) {
 	return Step[C]{Next: snapshot, Effects: effects, Handled: handled}, err
 }
 
-// Stopped returns the snapshot of an instance that is stopped before it starts: in the initial states, with a zero
-// context. No code of the chart runs.
+// Stopped returns the snapshot of an instance that is stopped before it starts. It is in the initial states, with a zero
+// context.
 func (c *Chart[C]) Stopped() Snapshot[C] {
 	set := newEntrySet(&c.chart)
 	set.compute(c.chart.initial.targets, c.chart.initial.domain, nil)

@@ -14,6 +14,7 @@ import (
 	"github.com/qmuntal/stateless"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/readjson"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -28,6 +29,8 @@ type Machine[T any] struct {
 	chart       *statechart.Chart[T]
 	graph       *graph
 	description statechart.Description
+	// keys holds the keys of a snapshot.
+	keys *readjson.Keys
 }
 
 // hosted is a state with the values derived from other states.
@@ -44,7 +47,10 @@ type hosted[T any] struct {
 
 // New checks a configuration and returns its machine. The error is a *statechart.DefinitionError with all findings.
 func New[T any](config Config[T]) (*Machine[T], error) {
-	m := &Machine[T]{config: config, index: map[stateless.State]int{}, byName: map[string]int{}}
+	m := &Machine[T]{
+		config: config, index: map[stateless.State]int{}, byName: map[string]int{},
+		keys: readjson.KeysOf(reflect.TypeFor[snapshotJSON[T]]()),
+	}
 	c := checker[T]{m: m}
 	c.check()
 	if len(c.findings) > 0 {

@@ -3,6 +3,8 @@ package statelesshost
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -74,6 +76,14 @@ func (m *Machine[T]) Restore(snapshot json.RawMessage) (restored durable.Instanc
 	}
 	if form.Machine != m.config.ID || form.Version != m.config.Version {
 		return nil, m.unreadable("expected version %d of machine %q, got version %d of %q", m.config.Version, m.config.ID, form.Version, form.Machine)
+	}
+	var unknown *readjson.UnknownKeyError
+	if errors.As(m.keys.Check(snapshot), &unknown) && strings.HasPrefix(unknown.Key, "context.") { // The next event would erase its value.
+		unknown.Key = strings.TrimPrefix(unknown.Key, "context.")
+		return nil, &statechart.UnreadableError{
+			Of: "machine " + m.config.ID, Err: fmt.Errorf("context: %w", unknown),
+			Todo: "deploy the build that stores this key, or add the key to the type of the data",
+		}
 	}
 	if form.Steps < 1 || form.Steps == math.MaxInt64 {
 		return nil, m.unreadable("expected a step count of at least 1, got %d", form.Steps)

@@ -1,0 +1,113 @@
+package statechart_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// inFlight returns a chart whose first state invokes the services and has children of the machines, with default IDs.
+func inFlight(t *testing.T, version int, services, machines []string, changes ...statechart.Change) *statechart.Chart[trace] {
+	t.Helper()
+	next := []On{{Target: "next"}}
+	start := S{ID: "pay", Initial: "calls", States: []S{{ID: "calls"}}}
+	for _, name := range services {
+		run := statechart.ServiceFunc(name, func(context.Context, trace, statechart.Call) (int, error) { return 0, nil })
+		start.Invoke = append(start.Invoke, Invoke{Service: run, OnDone: next, OnError: next})
+	}
+	if len(services) == 0 {
+		start.States[0].Tags = settled
+	}
+	for _, machine := range machines {
+		start.Children = append(start.Children, statechart.Child[trace]{Machine: machine, OnDone: next, OnError: next})
+	}
+	def := Def{ID: "m", Version: version, Initial: "pay", States: []S{start, {ID: "next", Type: statechart.Final}}}
+	if version > 1 {
+		def.Migrations = by(changes...)
+	}
+	return compile(t, def)
+}
+
+func TestRunningServiceNeverBecomesAnother(t *testing.T) {
+	t.Parallel()
+	step, err := inFlight(t, 1, []string{"charge"}, nil).Start(statechart.Start{Instance: "m/1", At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step.Next.Services[0].Attempt, step.Next.Services[0].RetryAt = 3, epoch.Add(time.Hour)
+	stored := []byte(text(t, step.Next))
+	const (
+		shifted = `the stored service "charge" has the ID "pay", which is the ID of the service "refund" of state "pay" in this version; `
+		rename  = `add RenameService("pay", "pay", "pay:1") if the service has another ID now, ReplaceService("pay", "pay", "refund") if it continues as another service, or host version 1 too`
+		kept    = `[{"ID":"%s","Key":"1.0","State":"pay","Service":"%s","Attempt":%d,"RetryAt":"%s"}]`
+	)
+	first, both, refund := []string{"charge"}, []string{"refund", "charge"}, []string{"refund"}
+	for name, c := range map[string]struct {
+		chart *statechart.Chart[trace]
+		want  string
+	}{
+		"same":     {inFlight(t, 1, first, nil), fmt.Sprintf(kept, "pay", "charge", 3, "2026-01-02T04:04:05Z")},
+		"shifted":  {inFlight(t, 1, both, nil), shifted + "raise Version, and " + rename},
+		"migrated": {inFlight(t, 2, both, nil), shifted + rename},
+		"gone": {inFlight(t, 2, refund, nil),
+			shifted + `add RenameService("pay", "pay", ...) if the service has another ID now, ReplaceService("pay", "pay", "refund") if it continues as another service, or host version 1 too`},
+		"renamed":  {inFlight(t, 2, both, nil, statechart.RenameService("pay", "pay", "pay:1")), fmt.Sprintf(kept, "pay:1", "charge", 3, "2026-01-02T04:04:05Z")},
+		"replaced": {inFlight(t, 2, both, nil, statechart.ReplaceService("pay", "pay", "refund")), fmt.Sprintf(kept, "pay", "refund", 0, "0001-01-01T00:00:00Z")},
+		"elsewhere": {inFlight(t, 2, first, nil, statechart.ReplaceService("next", "pay", "refund"), statechart.ReplaceService("pay", "pay:1", "refund")),
+			fmt.Sprintf(kept, "pay", "charge", 3, "2026-01-02T04:04:05Z")},
+	} {
+		got := ""
+		if s, err := c.chart.Restore(stored); err != nil {
+			got = strings.TrimPrefix(err.Error(), "unreadable snapshot of chart m: ")
+		} else {
+			got = text(t, s.Services)
+		}
+		equal(t, name, got, c.want)
+	}
+}
+
+func TestRunningChildNeverBecomesAnother(t *testing.T) {
+	t.Parallel()
+	step, err := inFlight(t, 1, nil, []string{"courier"}).Start(statechart.Start{Instance: "m/1", At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := []byte(text(t, step.Next))
+	both := []string{"printer", "courier"}
+	const want = `unreadable snapshot of chart m: child "pay" of machine "courier" is not a child of the active state "pay" in this version; ` +
+		`raise Version, and add RenameChild("pay", "pay:1") if the child has another ID now, or host version 1 too`
+	if _, err := inFlight(t, 1, nil, both).Restore(stored); err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+	s, err := inFlight(t, 2, nil, both, statechart.RenameChild("pay", "pay:1")).Restore(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "renamed", text(t, s.Children), `[{"ID":"pay:1","Key":"1.0","Machine":"courier","State":"pay"}]`)
+}
+
+func TestEqualServicesAndChildrenNeedIDs(t *testing.T) {
+	t.Parallel()
+	two := []On{{Target: "next"}}
+	def := Def{ID: "m", Version: 1, Initial: "pay", States: []S{
+		{ID: "pay", Initial: "calls", States: []S{{ID: "calls"}}, Invoke: []Invoke{service("", two, two), service("", two, two), service("own", two, two)},
+			Children: []statechart.Child[trace]{{Machine: "courier"}, {Machine: "courier"}, {Machine: "courier", ID: "own"}, {Machine: "printer"}}},
+		{ID: "next", Type: statechart.Final},
+	}}
+	_, err := statechart.Compile(def)
+	var refused *statechart.DefinitionError
+	if !errors.As(err, &refused) {
+		t.Fatalf("got %v, want findings", err)
+	}
+	const fix = `set ID for each, so that a running one keeps its identity when a later version changes their order`
+	equal(t, "findings", fmt.Sprint(refused.Findings), fmt.Sprint([]statechart.Finding{
+		{State: "pay", Problem: `invokes the service "call" 2 times without an ID`, Fix: fix},
+		{State: "pay", Problem: `has 2 children of the machine "courier" without an ID`, Fix: fix}}))
+	def.States[0].Invoke[1].ID, def.States[0].Children[0].ID = "second", "first"
+	compile(t, def)
+}
