@@ -70,8 +70,8 @@ test-race: $(NPM_INSTALLED) ## run every test under the race detector; the searc
 
 # make check runs these tests too.
 .PHONY: test-browser
-test-browser: ## test the console in Chrome or Chromium (apt-get install chromium); make test leaves this out
-	CI=true $(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./runtime/console
+test-browser: ## test the console and the inspector in Chrome or Chromium (apt-get install chromium); make test leaves this out
+	CI=true $(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./runtime/console ./cmd/settle/internal/inspector
 
 .PHONY: screenshot
 screenshot: ## take the screenshot of the console in README.md again, in Chrome or Chromium

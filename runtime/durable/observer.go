@@ -83,6 +83,9 @@ type Committed struct {
 	Effects int
 	// Transitions are the steps that this commit stored, in order.
 	Transitions []instances.Transition
+	// Payloads are the payloads of the events of Transitions, by index. Record is the stored record.
+	Payloads []any
+	Record   instances.Record
 }
 
 // Loaded is the stored instance at the start of a turn. Unsettled and Outbox are zero if nothing is waiting.
@@ -320,9 +323,10 @@ func (t *turn) reportStored(ctx context.Context) {
 }
 
 // reportCommitted reports a commit and its events to the observer.
-func (t *turn) reportCommitted(ctx context.Context, transitions []instances.Transition) {
+func (t *turn) reportCommitted(ctx context.Context, transitions []instances.Transition, payloads []any) {
 	if notify := t.loop.config.Observer.Committed; notify != nil {
-		notify(ctx, Committed{Instance: t.stored.Record.Instance.String(), Revision: t.stored.Record.Revision, Effects: len(t.stored.Record.Outbox), Transitions: transitions})
+		record := t.stored.Record
+		notify(ctx, Committed{Instance: record.Instance.String(), Revision: record.Revision, Effects: len(record.Outbox), Transitions: transitions, Payloads: payloads, Record: record})
 	}
 	t.reportApplied(ctx)
 }

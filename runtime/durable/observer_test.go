@@ -95,9 +95,13 @@ func TestAnObserverHearsOfEachStoredTransitionOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var heard []instances.Transition
+		var payloads []any
 		revision := int64(0)
 		w.config.Observer.Committed = func(_ context.Context, c durable.Committed) {
-			heard, revision = append(heard, c.Transitions...), c.Revision
+			heard, payloads, revision = append(heard, c.Transitions...), append(payloads, c.Payloads...), c.Revision
+			if stored := w.load("order/1"); !reflect.DeepEqual(c.Record, stored) {
+				t.Errorf("got the record %+v, want the stored one: %+v", c.Record, stored)
+			}
 		}
 		w.third["charge"] = failing(1, errors.New("busy"))
 		w.post("order/1", event("add", "a"), event("charge", ""), event("add", "b"))
@@ -105,6 +109,9 @@ func TestAnObserverHearsOfEachStoredTransitionOnce(t *testing.T) {
 		w.run(t)
 		if stored := w.load("order/1"); !reflect.DeepEqual(heard, stored.History) || revision != stored.Revision || len(heard) != 4 {
 			t.Errorf("got the transitions %+v up to revision %d, want the four stored ones up to revision %d: %+v", heard, revision, stored.Revision, stored.History)
+		}
+		if got, want := fmt.Sprintf("%+v", payloads), "[{Item:a To: Bytes:0} {Item: To: Bytes:0} charge ok {Item:b To: Bytes:0}]"; got != want {
+			t.Errorf("got the payloads %s, want %s", got, want)
 		}
 	})
 }

@@ -17,8 +17,9 @@ type state struct {
 	Instance Instance // nil before the first event
 	// changes counts the changes that are worth a write. Some changes are not: see Record.Skipped.
 	changes int
-	// transitions holds the transitions since the last commit.
+	// transitions holds the transitions since the last commit, and payloads the payloads of their events.
 	transitions []instances.Transition
+	payloads    []any
 }
 
 // timeUnit is the resolution of stored times.

@@ -33,7 +33,7 @@ func (t *turn) begin(ctx context.Context, d Delivery, child childStart) (err err
 		t.draft.Record.Parent = &parent
 		// Only a child needs this line in its history. For other instances, the transition of the first event shows the
 		// initial states.
-		t.addHistory(instances.Transition{At: t.now(), Event: event, From: []string{}, To: instance.State()})
+		t.addHistory(instances.Transition{At: t.now(), Event: event, From: []string{}, To: instance.State()}, child.input)
 	}
 	// The keys of services contain this time. It is the time of the message, not of the try, so a second try has the
 	// same keys.
@@ -68,7 +68,7 @@ func (t *turn) step(event statechart.Event) error {
 	if was == statechart.Active {
 		t.endAsChild()
 	}
-	t.addHistory(instances.Transition{At: event.At.UTC().Truncate(timeUnit), Event: name, From: from, To: next.State(), Ignored: !handled})
+	t.addHistory(instances.Transition{At: event.At.UTC().Truncate(timeUnit), Event: name, From: from, To: next.State(), Ignored: !handled}, event.Payload)
 	return nil
 }
 
@@ -82,10 +82,11 @@ func (t *turn) nameOf(event statechart.Event) string {
 	return event.Type
 }
 
-// addHistory appends a transition to the draft.
-func (t *turn) addHistory(transition instances.Transition) {
+// addHistory appends a transition to the draft. The payload is the payload of its event, or nil.
+func (t *turn) addHistory(transition instances.Transition, payload any) {
 	t.draft.Record.History = appended(t.draft.Record.History, transition, t.loop.config.HistoryMax)
 	t.draft.transitions = append(slices.Clip(t.draft.transitions), transition)
+	t.draft.payloads = append(slices.Clip(t.draft.payloads), payload)
 	t.changed()
 }
 

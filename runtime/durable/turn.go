@@ -354,10 +354,10 @@ func (t *turn) commit(ctx context.Context) error {
 	}
 	logged := without(t.draft.Record.Outbox, func(e statechart.Effect) bool { return e.Kind != statechart.LogMessage })
 	t.notes.cancels = append(t.notes.cancels, t.unneededTimers()...)
-	transitions := t.draft.transitions
-	t.draft.Record, t.draft.transitions = next, nil
+	transitions, payloads := t.draft.transitions, t.draft.payloads
+	t.draft.Record, t.draft.transitions, t.draft.payloads = next, nil, nil
 	t.stored = t.draft
-	t.reportCommitted(ctx, transitions)
+	t.reportCommitted(ctx, transitions, payloads)
 	t.logCommitted(ctx, transitions, logged)
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/inspector"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 	"github.com/settle-run/settle/infra/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
@@ -46,6 +47,9 @@ type devCommand struct {
 
 	Open bool `help:"Open the console in your browser."`
 
+	Inspect        bool     `help:"Serve the events and snapshots of all instances in the protocol of Stately's inspector for XState, and a page with that inspector."`
+	InspectOrigins []string `name:"inspect-origin" sep:"none" placeholder:"ORIGIN" help:"Let pages of this origin, such as http://localhost:5173, connect to --inspect. May be repeated."`
+
 	Clock string `enum:"real,virtual" default:"real" help:"real, or virtual: settle clock advance 72h then fires the timers of three days in a moment (${default})."`
 
 	// Plugins is Config.Dev.Flags.
@@ -72,6 +76,17 @@ func (c *devCommand) validate() error {
 	}
 	if c.Clock == clockVirtual && c.Consumer != "" {
 		return fmt.Errorf("%w: --clock virtual: expected no --consumer with it, because the executable reads the real time; without --consumer, this process runs the same machines", errUsage)
+	}
+	for _, origin := range c.InspectOrigins {
+		if err := inspector.CheckOrigin(origin); err != nil {
+			return fmt.Errorf("%w: --inspect-origin: %w", errUsage, err)
+		}
+	}
+	if len(c.InspectOrigins) > 0 && !c.Inspect {
+		return fmt.Errorf("%w: --inspect-origin: expected --inspect with it, got none", errUsage)
+	}
+	if c.Inspect && c.Consumer != "" {
+		return fmt.Errorf("%w: --inspect: expected no --consumer with it, because settle dev does not see the commits of the executable; without --consumer, this process runs the same machines", errUsage)
 	}
 	if len(c.ConsumerEnv) > 0 && c.Consumer == "" {
 		return fmt.Errorf("%w: --consumer-env: expected --consumer with it, got none", errUsage)
@@ -186,7 +201,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 		hosted = s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL, Now: s.Now})
 		return hosted
 	}, stack.Config{
-		Clock: clock, AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), AllowHosts: c.AllowHosts, Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger, Committed: committed,
+		Clock: clock, AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), AllowHosts: c.AllowHosts, Inspect: c.Inspect, InspectOrigins: c.InspectOrigins, Data: c.Data, Webhooks: gateway.Webhooks, Callbacks: gateway.Callbacks, Logger: logger, Committed: committed,
 		Consumer: c.Consumer, ConsumerEnv: consumerEnv, ConsumerLogs: s.raw, Operator: s.localUser(), Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -230,6 +245,10 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	if c.Clock == clockVirtual {
 		clock = fmt.Sprintf("  clock    virtual, now at %s; to advance it by three days, run\n             %s clock advance 72h\n", s.clockTime(s.Now()), settle)
 	}
+	inspect := ""
+	if c.Inspect {
+		inspect = fmt.Sprintf("  inspect  %s    XState's inspector; a WebSocket for its clients\n", running.InspectorURL())
+	}
 	head := fmt.Sprintf(`%s
 
   AWS      %s    SQS, DynamoDB, EventBridge, its Scheduler and Step Functions,
@@ -237,12 +256,12 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
              queue %s, parked events in %s, timers in %s; table %s
   gateway  %s    POST /instances/{machine}/{id}/events, GET /instances/{machine}/{id}%s
   console  %s    machines and instances in your browser
-  machines %s
+%s  machines %s
 %s
 `,
 		s.style.Bold("Settle is running on this machine."),
 		running.AWSURL(), stack.Queue, stack.DeadLetterQueue, stack.DelayQueue, stack.Table,
-		running.HTTPURL(), note, running.ConsoleURL(), strings.Join(running.MachineIDs(), ", "), clock)
+		running.HTTPURL(), note, running.ConsoleURL(), inspect, strings.Join(running.MachineIDs(), ", "), clock)
 	if err := s.printf("%s", s.style.Fold(head)); err != nil {
 		return err
 	}

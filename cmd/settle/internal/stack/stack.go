@@ -95,6 +95,10 @@ type Config struct {
 	// Operator is the identity that the history keeps for changes in the console. Empty means that the console changes no
 	// instances.
 	Operator string
+	// Inspect serves the inspector. It excludes Consumer, because the stack does not see the commits of its processes.
+	Inspect bool
+	// InspectOrigins are the origins, such as http://localhost:5173, whose pages may connect to the inspector.
+	InspectOrigins []string
 	// Committed is called for each commit of the consumer in this process. Nil means that the stack logs the
 	// transitions.
 	Committed func(ctx context.Context, committed durable.Committed)
@@ -161,6 +165,9 @@ func Start(ctx context.Context, machines Machines, config Config) (*Stack, error
 	if config.Clock != nil && config.Consumer != "" {
 		return nil, errors.New("starting the stack: expected Clock or Consumer, got both")
 	}
+	if config.Inspect && config.Consumer != "" {
+		return nil, errors.New("starting the stack: expected Inspect or Consumer, got both")
+	}
 	api, err := listen(config.HTTPAddr)
 	if err != nil {
 		return nil, fmt.Errorf("starting the gateway: %w", err)
@@ -208,6 +215,9 @@ func (s *Stack) start(ctx context.Context) error {
 		return err
 	}
 	if handler, err = s.withConsole(handler, queues); err != nil {
+		return err
+	}
+	if handler, err = s.withInspector(handler); err != nil {
 		return err
 	}
 	s.gateway.serve(handler, s.config.AllowHosts, s.fail)
@@ -260,6 +270,9 @@ func (s *Stack) HTTPURL() string { return s.gateway.url }
 
 // ConsoleURL returns the address of the console.
 func (s *Stack) ConsoleURL() string { return s.gateway.url + ConsolePrefix + "/" }
+
+// InspectorURL returns the address of the inspector, for its page and for WebSocket clients.
+func (s *Stack) InspectorURL() string { return s.gateway.url + InspectorPath }
 
 // HTTPClient returns a client that reaches the gateway at HTTPURL.
 func (s *Stack) HTTPClient() *http.Client { return s.gateway.client }

@@ -1,0 +1,131 @@
+package inspector
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/instanceview"
+	"github.com/settle-run/settle/runtime/statechart"
+	"github.com/settle-run/settle/runtime/statechart/xstatejson"
+)
+
+// protocolVersion is the version of @statelyai/inspect whose messages these are.
+const protocolVersion = "0.7.2"
+
+// The types of messages.
+const (
+	actorMessage    = "@xstate.actor"
+	eventMessage    = "@xstate.event"
+	snapshotMessage = "@xstate.snapshot"
+)
+
+// message is a StatelyInspectionEvent of @statelyai/inspect.
+type message struct {
+	Type string `json:"type"`
+	// SessionID is the name of the instance, and RootID the name of its oldest ancestor.
+	SessionID string `json:"sessionId"`
+	RootID    string `json:"rootId"`
+	ID        string `json:"id"`
+	// CreatedAt is in milliseconds since 1970.
+	CreatedAt string `json:"createdAt"`
+	Version   string `json:"_version"`
+
+	// An actor has Name, Definition and Snapshot, and a child has ParentID. Definition is a machine config as JSON text.
+	Name       string `json:"name,omitempty"`
+	Definition string `json:"definition,omitempty"`
+	ParentID   string `json:"parentId,omitempty"`
+	// An event has Event, and SourceID if its source is known. A snapshot has Snapshot and the Event that led to it.
+	Event    json.RawMessage `json:"event,omitempty"`
+	SourceID string          `json:"sourceId,omitempty"`
+	Snapshot *snapshot       `json:"snapshot,omitempty"`
+}
+
+// snapshot has the form of a snapshot of XState.
+type snapshot struct {
+	Status   statechart.Status     `json:"status"`
+	Value    json.RawMessage       `json:"value"`
+	Context  json.RawMessage       `json:"context"`
+	Output   json.RawMessage       `json:"output,omitempty"`
+	Tags     []string              `json:"tags"`
+	Children map[string]childActor `json:"children"`
+}
+
+// childActor is the JSON of an ActorRef of XState.
+type childActor struct {
+	Kind int    `json:"xstate$$type"`
+	ID   string `json:"id"`
+}
+
+// actorKind is the kind of ActorRef in XState.
+const actorKind = 1
+
+func snapshotOf(view instanceview.Instance) *snapshot {
+	s := &snapshot{Status: view.Status, Value: view.Value, Context: view.Context, Output: view.Output, Tags: view.Tags, Children: map[string]childActor{}}
+	for id, child := range view.Children {
+		s.Children[id] = childActor{actorKind, child.Instance}
+	}
+	return s
+}
+
+// newMessage returns a message of the given type. `part` distinguishes the messages of a revision.
+func newMessage(kind string, view instanceview.Instance, root, part string, at time.Time) message {
+	return message{
+		Type: kind, SessionID: view.Name, RootID: root, Version: protocolVersion,
+		ID: fmt.Sprintf("%s@%d/%d.%s", view.Name, view.CreatedAt.UnixMilli(), view.Revision, part), CreatedAt: strconv.FormatInt(at.UnixMilli(), 10),
+	}
+}
+
+// definition returns the machine of the instance as a config of XState. A machine without such a form has only its ID.
+func definition(machines *durable.Machines, record instances.Record) string {
+	machine, _, err := machines.Restore(record)
+	if err != nil {
+		machine, err = machines.Lookup(record.Instance.Machine)
+	}
+	if err == nil && machine.Outline() != nil {
+		if config, err := xstatejson.WriteOutline(machine.Outline()); err == nil {
+			return string(config)
+		}
+	}
+	return string(object(map[string]any{"id": record.Instance.Machine}))
+}
+
+// eventOf returns the event with its payload, in the form of XState: the keys of the payload are beside the type. The
+// result of a service or a child is in `output`, and its failure in `error`.
+func eventOf(typ string, payload any) json.RawMessage {
+	event := map[string]any{}
+	text, err := json.Marshal(payload)
+	switch {
+	case err != nil || string(text) == "null":
+	case strings.HasPrefix(typ, "done."):
+		event["output"] = json.RawMessage(text)
+	case strings.HasPrefix(typ, "error."):
+		event["error"] = json.RawMessage(text)
+	default:
+		_ = json.Unmarshal(text, &event) // A payload that is no object has no keys.
+	}
+	event["type"] = typ
+	return object(event)
+}
+
+// lastEvent returns the last event of the history, without its payload, which is not stored. Without a history, it
+// returns XState's event of the start.
+func lastEvent(record instances.Record) json.RawMessage {
+	if n := len(record.History); n > 0 {
+		return eventOf(record.History[n-1].Event, nil)
+	}
+	return eventOf("xstate.init", nil)
+}
+
+// object encodes an object whose values have been decoded from JSON, or are JSON.
+func object(values map[string]any) json.RawMessage {
+	text, err := json.Marshal(values)
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return text
+}
