@@ -74,7 +74,7 @@ func anyName(parity int) xstatejson.Implementations[counter] {
 		Context: func(statechart.Start) counter { return counter{} },
 		Otherwise: xstatejson.Otherwise[counter]{
 			Action: func(name string, _ json.RawMessage) (statechart.Action[counter], error) {
-				return statechart.Update("", func(c *counter) { c.Log = append(c.Log, name) }), nil
+				return notes(func(statechart.Event) string { return name }), nil
 			},
 			Guard: func(name string, _ json.RawMessage) (statechart.Guard[counter], error) {
 				sum := parity
