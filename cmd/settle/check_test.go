@@ -138,7 +138,6 @@ func TestCheckReportsBreakingInstancesAndExitsWithOne(t *testing.T) {
 // movedSignUp returns the command of a new build: it has another chart for sign-ups, and a migration to that chart.
 func movedSignUp() command.Config {
 	type (
-		none  struct{}
 		next  struct{ Added int }
 		state = statechart.State[next]
 	)
@@ -146,7 +145,7 @@ func movedSignUp() command.Config {
 		ID: "signup", Version: 2, Initial: "waiting", Payloads: statechart.Payloads{"CANCEL": statechart.NoPayload()},
 		States: []state{{ID: "waiting", Tags: []string{statechart.Settled}, On: []statechart.Transition[next]{{Event: "CANCEL", Target: "cancelled"}}}, {ID: "cancelled", Type: statechart.Final}},
 		Migrations: []statechart.Migration{{From: 1, Changes: []statechart.Change{
-			statechart.MoveState("unverified", "waiting"), statechart.MigrateContext(func(none) next { return next{} }),
+			statechart.MoveState("unverified", "waiting"), statechart.MigrateContext(func(map[string]any) next { return next{} }),
 		}}},
 	}), durable.MachineConfig{})
 	return command.Config{Machines: func(command.Environment) []durable.Machine { return []durable.Machine{moved} }}
