@@ -48,8 +48,8 @@ type Row struct {
 	Fit     int `json:"fit"`
 	Migrate int `json:"migrate"`
 	Break   int `json:"break"`
-	// Unstarted counts the instances of Migrate that a migration moves to a state with timers or children, none of which
-	// runs, because a migration starts nothing.
+	// Unstarted counts the instances of Migrate that a migration moves to a state whose timers and children do not run,
+	// because a migration starts nothing.
 	Unstarted int `json:"unstarted"`
 	// Example names the first instance that breaks, and Error is the reason.
 	Example string `json:"example,omitempty"`

@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// unstarted returns the path of an active state that declares timers or children, none of which runs, because a
-// migration moved the instance there. ok is false if there is no such state.
+// unstarted returns the path of an active state whose timers and children do not run, because a migration moved the
+// instance there. ok is false if there is no such state.
 func (c *Check) unstarted(record instances.Record, machine durable.Machine, instance durable.Instance) (path string, ok bool) {
 	if instance.Status() != statechart.Active {
 		return "", false

@@ -61,11 +61,10 @@ func TestRunningServiceNeverBecomesAnother(t *testing.T) {
 		"elsewhere": {inFlight(t, 2, first, nil, statechart.ReplaceService("next", "pay", "refund"), statechart.ReplaceService("pay", "pay:1", "refund")),
 			fmt.Sprintf(kept, "pay", "charge", 3, "2026-01-02T04:04:05Z")},
 	} {
-		got := ""
-		if s, err := c.chart.Restore(stored); err != nil {
+		s, err := c.chart.Restore(stored)
+		got := text(t, s.Services)
+		if err != nil {
 			got = strings.TrimPrefix(err.Error(), "unreadable snapshot of chart m: ")
-		} else {
-			got = text(t, s.Services)
 		}
 		equal(t, name, got, c.want)
 	}
@@ -104,10 +103,10 @@ func TestEqualServicesAndChildrenNeedIDs(t *testing.T) {
 	if !errors.As(err, &refused) {
 		t.Fatalf("got %v, want findings", err)
 	}
-	const fix = `set ID for each, so that a running one keeps its identity when a later version changes their order`
+	const fix = `set ID for each: a default ID changes when a later version adds a %s before it`
 	equal(t, "findings", fmt.Sprint(refused.Findings), fmt.Sprint([]statechart.Finding{
-		{State: "pay", Problem: `invokes the service "call" 2 times without an ID`, Fix: fix},
-		{State: "pay", Problem: `has 2 children of the machine "courier" without an ID`, Fix: fix}}))
+		{State: "pay", Problem: `invokes the service "call" 2 times without an ID`, Fix: fmt.Sprintf(fix, "service")},
+		{State: "pay", Problem: `has 2 children of the machine "courier" without an ID`, Fix: fmt.Sprintf(fix, "child")}}))
 	def.States[0].Invoke[1].ID, def.States[0].Children[0].ID = "second", "first"
 	compile(t, def)
 }
