@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -102,7 +103,6 @@ func TestCheckReportsBreakingInstancesAndExitsWithOne(t *testing.T) {
 		if err != nil {
 			u.t.Fatal(err)
 		}
-		whole := item.Item["context"]
 		got := u.run("check", "--local")
 		contains(u.t, got.out,
 			"MACHINE  VERSION  STATUS  STATE                             FIT  MIGRATE  BREAK\n"+
@@ -118,13 +118,14 @@ func TestCheckReportsBreakingInstancesAndExitsWithOne(t *testing.T) {
 		if want := "settle: 5 of 6 instances cannot run on this build: add migrations, or host their versions too; repair the items of 1, or restore them from a backup\n"; got.code != command.ExitFailed || got.err != want {
 			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, got.code, got.err)
 		}
-		u.edit("job/run-1-job-2", "context", &types.AttributeValueMemberS{Value: "four"})
+		steps := item.Item["steps"]
+		u.edit("job/run-1-job-2", "steps", &types.AttributeValueMemberN{Value: "0"})
 		damaged := u.run("check", "--local", "--machine", "job")
-		contains(u.t, damaged.out, "\njob/run-1-job-2 breaks\n  unreadable snapshot of chart job: context: expected an object, got a string; repair it, or restore it from a backup\n")
+		contains(u.t, damaged.out, "\njob/run-1-job-2 breaks\n  unreadable snapshot of chart job: expected a count of steps from 1, got 0; repair it, or restore it from a backup\n")
 		if want := "settle: 1 of 1 instances cannot run on this build: repair their items, or restore them from a backup\n"; damaged.code != command.ExitFailed || damaged.err != want {
 			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, damaged.code, damaged.err)
 		}
-		u.edit("job/run-1-job-2", "context", whole)
+		u.edit("job/run-1-job-2", "steps", steps)
 		asJSON := u.run("check", "--local", "-o", "json", "--machine", "job")
 		var rows []compat.Row
 		unmarshal(u.t, []byte(asJSON.out), &rows)
@@ -137,21 +138,36 @@ func TestCheckReportsBreakingInstancesAndExitsWithOne(t *testing.T) {
 	})
 }
 
+// added is the context of movedSignUp.
+type added struct{ Added int }
+
 // movedSignUp returns the command of a new build: it has another chart for sign-ups, and a migration to that chart.
-func movedSignUp() command.Config {
-	type (
-		none  struct{}
-		next  struct{ Added int }
-		state = statechart.State[next]
-	)
-	moved := durable.Host(statechart.Must(statechart.Definition[next]{
+func movedSignUp(after ...statechart.After[added]) command.Config {
+	type state = statechart.State[added]
+	moved := durable.Host(statechart.Must(statechart.Definition[added]{
 		ID: "signup", Version: 2, Initial: "waiting", Payloads: statechart.Payloads{"CANCEL": statechart.NoPayload()},
-		States: []state{{ID: "waiting", Tags: []string{statechart.Settled}, On: []statechart.Transition[next]{{Event: "CANCEL", Target: "cancelled"}}}, {ID: "cancelled", Type: statechart.Final}},
+		States: []state{{ID: "waiting", Tags: []string{statechart.Settled}, After: after, On: []statechart.Transition[added]{{Event: "CANCEL", Target: "cancelled"}}}, {ID: "cancelled", Type: statechart.Final}},
 		Migrations: []statechart.Migration{{From: 1, Changes: []statechart.Change{
-			statechart.MoveState("unverified", "waiting"), statechart.MigrateContext(func(none) next { return next{} }),
+			statechart.MoveState("unverified", "waiting"), statechart.MigrateContext(func(map[string]any) added { return added{} }),
 		}}},
 	}), durable.MachineConfig{})
 	return command.Config{Machines: func(command.Environment) []durable.Machine { return []durable.Machine{moved} }}
+}
+
+func TestCheckReportsInstancesThatAMigrationLeavesWithoutATimer(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.populate()
+		u.config = movedSignUp(statechart.After[added]{Delay: time.Hour, Target: "cancelled"})
+		got := u.run("check", "--local", "--machine", "signup", "--status", "active")
+		const want = "MACHINE  VERSION  STATUS  STATE                             FIT  MIGRATE  BREAK  UNSTARTED\n" +
+			"signup   1        active  unverified.awaiting_verification  0    3        0      3\n" +
+			"\nsignup/1 and 2 more of the same row migrate\n  a migration moves it to the state waiting, whose timers and children do not start: " +
+			"run settle move signup/1 waiting or settle bulk move, or send an event that reenters the state\n"
+		if got.out != want || got.code != command.ExitDone {
+			u.t.Errorf("expected exit code 0 and\n%s\ngot %d and\n%s", want, got.code, got.out)
+		}
+	})
 }
 
 func TestCheckMigratesInMemoryAndShowsProgress(t *testing.T) {

@@ -23,6 +23,8 @@ type Check struct {
 	machines *durable.Machines
 	rows     map[rowKey]*Row
 	corrupt  int
+	// declared holds the results of declares by machine and version.
+	declared map[string]map[string]bool
 }
 
 // rowKey identifies a row.
@@ -46,14 +48,20 @@ type Row struct {
 	Fit     int `json:"fit"`
 	Migrate int `json:"migrate"`
 	Break   int `json:"break"`
+	// Unstarted counts the instances of Migrate that a migration moves to a state whose timers and children do not run,
+	// because a migration starts nothing.
+	Unstarted int `json:"unstarted"`
 	// Example names the first instance that breaks, and Error is the reason.
 	Example string `json:"example,omitempty"`
 	Error   string `json:"error,omitempty"`
+	// UnstartedExample names the first instance of Unstarted, and UnstartedState is the path of its state.
+	UnstartedExample string `json:"unstarted_example,omitempty"`
+	UnstartedState   string `json:"unstarted_state,omitempty"`
 }
 
 // New returns a check without instances.
 func New(machines *durable.Machines) *Check {
-	return &Check{SnapshotBytesMax: instances.SnapshotBytesMax, machines: machines, rows: map[rowKey]*Row{}}
+	return &Check{SnapshotBytesMax: instances.SnapshotBytesMax, machines: machines, rows: map[rowKey]*Row{}, declared: map[string]map[string]bool{}}
 }
 
 // Add checks a stored instance. itemErr is the error of reading the item, or nil. If the item's key is not machine/id,
@@ -66,15 +74,22 @@ func (c *Check) Add(record instances.Record, itemErr error) {
 		row = &Row{Machine: key.machine, Version: version, Status: key.status, State: append([]string{}, record.State...)}
 		c.rows[key] = row
 	}
-	reader, err := 0, itemErr
+	var machine durable.Machine
+	var instance durable.Instance
+	err := itemErr
 	if err == nil {
-		reader, err = c.restore(record, version)
+		machine, instance, err = c.restore(record, version)
 	}
 	switch {
-	case err == nil && reader == version:
+	case err == nil && machine.Version() == version:
 		row.Fit++
 	case err == nil:
 		row.Migrate++
+		if path, ok := c.unstarted(record, machine, instance); ok {
+			if row.Unstarted++; row.Unstarted == 1 {
+				row.UnstartedExample, row.UnstartedState = record.Instance.String(), path
+			}
+		}
 	default:
 		if isCorrupt(err) {
 			c.corrupt++
@@ -101,35 +116,34 @@ func nameOf(record instances.Record, itemErr error) string {
 }
 
 // restore reads an instance as the loop does. It also reads the result of a migration, as the next turn would. It
-// returns the version that can continue the instance.
-func (c *Check) restore(record instances.Record, stored int) (version int, err error) {
+// returns the version that can continue the instance, and the instance.
+func (c *Check) restore(record instances.Record, stored int) (machine durable.Machine, instance durable.Instance, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = statechart.Panicked(r)
 		}
 	}()
-	machine, instance, err := c.machines.Restore(record)
-	if err != nil {
-		return 0, err
+	if machine, instance, err = c.machines.Restore(record); err != nil {
+		return nil, nil, err
 	}
 	snapshot, err := instance.Snapshot()
 	if err == nil {
 		_, err = machine.Restore(snapshot)
 	}
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
 	if limit := c.SnapshotBytesMax; machine.Version() != stored && len(snapshot) > limit {
-		return 0, fmt.Errorf("migrated from version %d to %d, the snapshot would have %d bytes, the limit is %d (Config.SnapshotBytesMax): let the migration keep less, or host version %d too",
+		return nil, nil, fmt.Errorf("migrated from version %d to %d, the snapshot would have %d bytes, the limit is %d (Config.SnapshotBytesMax): let the migration keep less, or host version %d too",
 			stored, machine.Version(), len(snapshot), limit, stored)
 	}
 	for _, e := range record.Executions {
 		if instance.Status() == statechart.Active && !slices.Contains(machine.Events(), e.Event) {
-			return 0, fmt.Errorf("it waits for the end of the workflow %q as the event %q, which version %d does not declare: declare it, or host version %d too",
+			return nil, nil, fmt.Errorf("it waits for the end of the workflow %q as the event %q, which version %d does not declare: declare it, or host version %d too",
 				e.Workflow, e.Event, machine.Version(), stored)
 		}
 	}
-	return machine.Version(), nil
+	return machine, instance, nil
 }
 
 // Rows returns the counts, by machine, version, status and state.

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/settle-run/settle/runtime/compat"
+	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -62,6 +64,39 @@ func TestACheckCountsAMigrationThatMakesTheSnapshotTooLargeAsABreak(t *testing.T
 	})
 }
 
+func TestACheckCountsInstancesThatAMigrationLeavesWithoutTimers(t *testing.T) {
+	t.Parallel()
+	atDesks(t, func(t *testing.T, w *world) {
+		w.post("desk/1", event("add", "a"))
+		w.post("desk/2", event("add", "a"))
+		w.post("desk/3", event("wait", ""))
+		w.runFor(t, time.Minute)
+		migrate := statechart.Migration{From: 1, Changes: []statechart.Change{statechart.MoveState("open", "timed")}}
+		w.host(t, w.desk(2, migrate))
+		check := compat.New(w.machines)
+		for _, id := range []string{"desk/1", "desk/2", "desk/3"} {
+			check.Add(w.load(id), nil)
+		}
+		rows := check.Rows()
+		if got := rows[0]; got.Migrate != 2 || got.Unstarted != 2 || got.UnstartedExample != "desk/1" || got.UnstartedState != "timed" {
+			t.Errorf("expected two instances without the timer of timed, got %+v", got)
+		}
+		if got := rows[1]; got.Migrate != 1 || got.Unstarted != 0 {
+			t.Errorf("expected the timer of desk/3 to continue, got %+v", got)
+		}
+		moved, _, err := durable.Operate(w.machines, w.load("desk/1"), instances.Operation{Kind: instances.Move, State: "timed", At: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.wake(moved) // The remedy starts the timer.
+		w.post("desk/2", event("add", "b"))
+		w.run(t)
+		w.wantLog(t, "desk/1", "v1 a", "hour over")
+		w.wantLog(t, "desk/2", "v1 a", "v2 b")
+		w.wantState(t, "desk/2", "timed")
+	})
+}
+
 func TestACheckCountsAContextWithAnUnknownKeyAsABreak(t *testing.T) {
 	t.Parallel()
 	atDesks(t, func(t *testing.T, w *world) {
@@ -107,13 +142,13 @@ func TestACheckCountsWhatFitsMigratesAndBreaks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const want = `[{"machine":"desk","version":0,"status":"","state":[],"fit":0,"migrate":0,"break":1,"example":"desk/9","error":"attribute missing"},` +
-			`{"machine":"desk","version":1,"status":"active","state":["helped"],"fit":0,"migrate":1,"break":0},` +
-			`{"machine":"desk","version":1,"status":"active","state":["open"],"fit":0,"migrate":1,"break":2,"example":"desk/2",` +
+		const want = `[{"machine":"desk","version":0,"status":"","state":[],"fit":0,"migrate":0,"break":1,"unstarted":0,"example":"desk/9","error":"attribute missing"},` +
+			`{"machine":"desk","version":1,"status":"active","state":["helped"],"fit":0,"migrate":1,"break":0,"unstarted":0},` +
+			`{"machine":"desk","version":1,"status":"active","state":["open"],"fit":0,"migrate":1,"break":2,"unstarted":0,"example":"desk/2",` +
 			`"error":"it waits for the end of the workflow \"print\" as the event \"printed\", which version 2 does not declare: declare it, or host version 1 too"},` +
-			`{"machine":"desk","version":1,"status":"done","state":["finished"],"fit":0,"migrate":1,"break":0},` +
-			`{"machine":"ghost","version":4,"status":"","state":[],"fit":0,"migrate":0,"break":1,"example":"ghost/1","error":"unknown machine: expected one of desk, order, got \"ghost\""},` +
-			`{"machine":"order","version":1,"status":"active","state":["idle"],"fit":1,"migrate":0,"break":0}]`
+			`{"machine":"desk","version":1,"status":"done","state":["finished"],"fit":0,"migrate":1,"break":0,"unstarted":0},` +
+			`{"machine":"ghost","version":4,"status":"","state":[],"fit":0,"migrate":0,"break":1,"unstarted":0,"example":"ghost/1","error":"unknown machine: expected one of desk, order, got \"ghost\""},` +
+			`{"machine":"order","version":1,"status":"active","state":["idle"],"fit":1,"migrate":0,"break":0,"unstarted":0}]`
 		if string(rows) != want {
 			t.Errorf("got\n%s\nwant\n%s", rows, want)
 		}

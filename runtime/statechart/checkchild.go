@@ -148,14 +148,14 @@ func (c *compiler) checkDefaultIDs() {
 				children[v.Machine]++
 			}
 		}
-		for _, kind := range []struct {
-			counts map[string]int
-			does   string
-		}{{services, "invokes the service %q %d times without an ID"}, {children, "has %[2]d children of the machine %[1]q without an ID"}} {
-			for _, name := range sortedKeys(kind.counts) {
-				if count := kind.counts[name]; count > 1 {
-					c.find(n, fmt.Sprintf(kind.does, name, count), "set ID for each, so that a running one keeps its identity when a later version changes their order")
-				}
+		for _, name := range sortedKeys(services) {
+			if services[name] > 1 {
+				c.find(n, fmt.Sprintf("invokes the service %q %d times without an ID", name, services[name]), "set ID for each: a default ID changes when a later version adds a service before it")
+			}
+		}
+		for _, machine := range sortedKeys(children) {
+			if children[machine] > 1 {
+				c.find(n, fmt.Sprintf("has %d children of the machine %q without an ID", children[machine], machine), "set ID for each: a default ID changes when a later version adds a child before it")
 			}
 		}
 	}

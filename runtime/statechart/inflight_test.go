@@ -61,11 +61,10 @@ func TestRunningServiceNeverBecomesAnother(t *testing.T) {
 		"elsewhere": {inFlight(t, 2, first, nil, statechart.ReplaceService("next", "pay", "refund"), statechart.ReplaceService("pay", "pay:1", "refund")),
 			fmt.Sprintf(kept, "pay", "charge", 3, "2026-01-02T04:04:05Z")},
 	} {
-		got := ""
-		if s, err := c.chart.Restore(stored); err != nil {
+		s, err := c.chart.Restore(stored)
+		got := text(t, s.Services)
+		if err != nil {
 			got = strings.TrimPrefix(err.Error(), "unreadable snapshot of chart m: ")
-		} else {
-			got = text(t, s.Services)
 		}
 		equal(t, name, got, c.want)
 	}
@@ -104,10 +103,66 @@ func TestEqualServicesAndChildrenNeedIDs(t *testing.T) {
 	if !errors.As(err, &refused) {
 		t.Fatalf("got %v, want findings", err)
 	}
-	const fix = `set ID for each, so that a running one keeps its identity when a later version changes their order`
+	const fix = `set ID for each: a default ID changes when a later version adds a %s before it`
 	equal(t, "findings", fmt.Sprint(refused.Findings), fmt.Sprint([]statechart.Finding{
-		{State: "pay", Problem: `invokes the service "call" 2 times without an ID`, Fix: fix},
-		{State: "pay", Problem: `has 2 children of the machine "courier" without an ID`, Fix: fix}}))
+		{State: "pay", Problem: `invokes the service "call" 2 times without an ID`, Fix: fmt.Sprintf(fix, "service")},
+		{State: "pay", Problem: `has 2 children of the machine "courier" without an ID`, Fix: fmt.Sprintf(fix, "child")}}))
 	def.States[0].Invoke[1].ID, def.States[0].Children[0].ID = "second", "first"
 	compile(t, def)
+}
+
+// TestMigrationThatAnErrorNamesReadsTheSnapshot changes the shape of a chart and takes the advice of the error.
+func TestMigrationThatAnErrorNamesReadsTheSnapshot(t *testing.T) {
+	t.Parallel()
+	open := S{ID: "open", Tags: settled, On: []On{{Event: "go", Target: "next"}}}
+	next := S{ID: "next", Tags: settled, On: []On{{Event: "back", Target: "open"}}}
+	inner := S{ID: "open", Initial: "a", On: open.On, States: []S{{ID: "a", Initial: "b", States: []S{{ID: "b", Tags: settled}}}}}
+	final := S{ID: "open", Type: statechart.Final}
+	leave := []On{{Event: "go"}}
+	chart := func(version int, states []S, changes ...statechart.Change) *statechart.Chart[trace] {
+		def := Def{ID: "m", Version: version, Initial: states[0].ID, Payloads: events("go", "back"), States: states}
+		if len(states) == 2 && len(states[0].On)+len(states[1].On) == 2 && states[0].On[0].Target == "" {
+			def.Initial, def.Parallel = "", true
+		}
+		if version > 1 {
+			def.Migrations = by(changes...)
+		}
+		return compile(t, def)
+	}
+	regions := statechart.Rewrite("regions", func(s *statechart.Stored) error { s.State = []string{"next", "open"}; return nil })
+	for name, c := range map[string]struct {
+		first, second []S
+		problem       string
+		change        statechart.Change
+		want          string
+	}{
+		"atomic to compound": {[]S{open, next}, []S{inner, next}, `state "open": expected 1 active children, got 0; raise Version, and add MoveState("open", "open.a.b"), or host version 1 too`,
+			statechart.MoveState("open", "open.a.b"), "[open.a.b]"},
+		"compound to atomic": {[]S{inner, next}, []S{open, next}, `state "open": expected 0 active children, got 1; raise Version, and add MoveState("open.a", "open"), or host version 1 too`,
+			statechart.MoveState("open.a", "open"), "[open]"},
+		"atomic to final": {[]S{open, next}, []S{final}, `the instance is active, but its state open is final in this version; raise Version, and add a MoveState to a state that is not final, or host version 1 too`,
+			statechart.Change{}, ""},
+		"parallel root": {[]S{open, next}, []S{{ID: "open", Tags: settled, On: leave}, {ID: "next", Tags: settled, On: leave}},
+			`the chart itself: expected 2 active children, got 1; raise Version, and add a Rewrite of State, or host version 1 too`, regions, "[open next]"},
+		"removed": {[]S{open, next}, []S{{ID: "next", Tags: settled}},
+			`this version has no state "open"; raise Version, and add RenameState("open", ...) or MoveState("open", ...), or host version 1 too`, statechart.MoveState("open", "next"), "[next]"},
+	} {
+		step, err := chart(1, c.first).Start(statechart.Start{At: epoch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored := []byte(text(t, step.Next))
+		if _, err := chart(1, c.second).Restore(stored); err == nil || err.Error() != "unreadable snapshot of chart m: "+c.problem {
+			t.Errorf("%s: got %v\nwant %s", name, err, c.problem)
+		}
+		if c.want == "" {
+			continue
+		}
+		s, err := chart(2, c.second, c.change).Restore(stored)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		equal(t, name, fmt.Sprint(s.State()), c.want)
+	}
 }

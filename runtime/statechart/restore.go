@@ -81,7 +81,10 @@ func (c *chart) restore(form snapshotJSON, compactForm bool, context erased) (ba
 	s := bareSnapshot{chart: c, Status: form.Status, Steps: form.Steps, Output: form.Output}
 	if err := json.Unmarshal(form.Context, context); err != nil {
 		err = readjson.Explain(err, form.Context, c.contexts.typ)
-		return bareSnapshot{}, c.unreadable("context: %w", err)
+		if !json.Valid(form.Context) {
+			return bareSnapshot{}, c.unreadable("context: %w", err)
+		}
+		return bareSnapshot{}, c.unmatched("a MigrateContext", "context: %w", err)
 	}
 	if err := c.contexts.keys.Check(form.Context); err != nil { // The next step would erase the value of the key.
 		return bareSnapshot{}, c.refused("deploy the build that stores this key, or raise Version and drop the key with MigrateContext", "context: %w", err)
@@ -94,8 +97,14 @@ func (c *chart) restore(form snapshotJSON, compactForm bool, context erased) (ba
 		}
 	}
 	// A stopped instance may be in a final state: it may be stopped before it starts, and its initial state may be final.
-	if ended := c.isInFinalState(0, &s.configuration); s.Status != Stopped && ended != (s.Status == Done) || s.Status != Active && len(form.Timers)+len(form.Services)+len(form.Children) > 0 {
-		return bareSnapshot{}, c.unreadable("the status %q does not fit the state %s, its timers, services and children", s.Status, strings.Join(c.state(&s.configuration), ", "))
+	states := func() string { return strings.Join(c.state(&s.configuration), ", ") }
+	if s.Status != Active && len(form.Timers)+len(form.Services)+len(form.Children) > 0 {
+		return bareSnapshot{}, c.unreadable("the status %q does not fit the state %s, its timers, services and children", s.Status, states())
+	}
+	if ended := c.isInFinalState(0, &s.configuration); s.Status == Active && ended {
+		return bareSnapshot{}, c.unmatched("a MoveState to a state that is not final", "the instance is active, but its state %s is final in this version", states())
+	} else if s.Status == Done && !ended {
+		return bareSnapshot{}, c.unmatched("a MoveState to a final state", "the instance is done, but its state %s is not final in this version", states())
 	}
 	if !compactForm { // readCompact accepts only snapshots in which restoreWaiting would find nothing.
 		if err := c.restoreWaiting(&form, &s); err != nil {
@@ -104,7 +113,7 @@ func (c *chart) restore(form snapshotJSON, compactForm bool, context erased) (ba
 	}
 	if !c.foreign && !s.settled() && len(s.Services) == 0 {
 		return bareSnapshot{}, c.unmatched("a MoveState to a settled state",
-			"the state %s is not settled in this version, and no service is running to move it on", strings.Join(c.state(&s.configuration), ", "))
+			"the state %s is not settled in this version, and no service is running to move it on", states())
 	}
 	return s, nil
 }
@@ -144,7 +153,7 @@ func (c *chart) restoreValue(value json.RawMessage, state int, into *configurati
 		return c.unreadable("the value of %s: expected a string or an object, got %s", stateName(n.path), readjson.Kind(value))
 	}
 	if want := c.activeChildren(n); len(children) != want {
-		return c.unreadable("%s: expected %d active children, got %d", stateName(n.path), want, len(children))
+		return c.unmatched(c.shapeChange(n, sortedKeys(children)), "%s: expected %d active children, got %d", stateName(n.path), want, len(children))
 	}
 	for _, id := range sortedKeys(children) {
 		path := id
@@ -160,6 +169,23 @@ func (c *chart) restoreValue(value json.RawMessage, state int, into *configurati
 		}
 	}
 	return nil
+}
+
+// shapeChange names the change for a state that has other kinds of children than the version that stored it. A MoveState
+// cannot split a state into regions.
+func (c *chart) shapeChange(n *node, stored []string) string {
+	switch {
+	case n.index > 0 && n.kind == compound:
+		to := n
+		for to.kind == compound {
+			to = &c.nodes[to.initial[0]]
+		}
+		return fmt.Sprintf("MoveState(%q, %q)", n.path, to.path)
+	case n.index > 0 && n.kind != parallel && len(stored) == 1:
+		return fmt.Sprintf("MoveState(%q, %q)", n.path+"."+stored[0], n.path)
+	default:
+		return "a Rewrite of State"
+	}
 }
 
 // valueChildren decodes one level of a value: {"a": ...}, or "a" for {"a": {}}.

@@ -26,7 +26,7 @@ type parcel struct {
 	Any     any                  `json:"any"`
 	Own     written              `json:"own"`
 	Numbers []int                `json:"numbers"`
-	Plain   string               `json:"na\"me"` // an invalid name: the key is Plain
+	Plain   string               `json:"na\"me"` //nolint:staticcheck // encoding/json ignores the invalid name, so the key is Plain.
 	Hidden  string               `json:"-"`
 	Next    *parcel              `json:"next,omitempty"`
 	Nest    []nest               `json:"nest"`
@@ -58,12 +58,12 @@ func TestUnknownKeysAreFoundAtAnyDepth(t *testing.T) {
 	_ = written{}.n
 	for document, want := range map[string]string{
 		`null`: "", `{}`: "", `{"text":"a","TEXT":"b","inner":{"Depth":{"city":""}},"größe":{"City":""},"Plain":"","t\u0065xt":""}`: "",
-		`{"stops":[{"City":"a"},{"City":"b","zip":1}]}`:                                    "stops[1].zip",
-		`{"byName":{"481516":{"City":"a","x":{}}}}`:                                        "byName.*.x",
-		`{"grid":[null,[{"a":{}},{"b":{"City":"","y":[1,"]",{}]}}]]}`:                      "grid[1][1].*.y",
-		`{"any":{"x":1},"raw":{"x":1},"own":{"x":1},"numbers":[1,-2e3],"nope":1}`:          "nope",
-		`{"next":{"next":{"inner":{"Depth":{"z":1}}}}}`:                                    "next.next.inner.Depth.z",
-		` { "nest" : [ [ ] , [ [ ] ] ] , "texts" : { "a\"}" : [ "}" ] } , "Hidden" : 1 } `: "Hidden",
+		`{"stops":[{"City":"a"},{"City":"b","zip":1}]}`:                                  "stops[1].zip",
+		`{"byName":{"481516":{"City":"a","x":{}}}}`:                                      "byName.*.x",
+		`{"grid":[null,[{"a":{}},{"b":{"City":"","y":[1,"]",{}]}}]]}`:                    "grid[1][1].*.y",
+		`{"any":{"x":1},"raw":{"x":1},"own":{"x":1},"numbers":[1,-2e3],"nope":1}`:        "nope",
+		`{"next":{"next":{"inner":{"Depth":{"z":1}}}}}`:                                  "next.next.inner.Depth.z",
+		`{ "nest" : [ [ ] , [ [ ] ] ] , "texts" : { "a\"}" : [ "}" ] } , "Hidden" : 1 }`: "Hidden",
 		`{"private":1}`: "private", `{"":1}`: `""`, `{"\u0041\"":1}`: `A"`,
 		`{"` + strings.Repeat("k", 70) + `":1}`: strings.Repeat("k", 64) + "…",
 	} {

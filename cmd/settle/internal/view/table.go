@@ -33,31 +33,59 @@ func WriteTable(w io.Writer, style console.Style, instances []Instance, now time
 // WriteCheck writes the counts of a check as a table, one row for each machine, version, status and state. Below the
 // table it writes an example of each row that breaks.
 func WriteCheck(w io.Writer, style console.Style, rows []compat.Row) error {
-	table := NewTable(style, "MACHINE", "VERSION", "STATUS", "STATE", "FIT", "MIGRATE", "BREAK")
+	header := []string{"MACHINE", "VERSION", "STATUS", "STATE", "FIT", "MIGRATE", "BREAK"}
+	// Most deployments have no such instances, and a narrow terminal has no room for the column.
+	isUnstarted := func(row compat.Row) bool { return row.Unstarted > 0 }
+	hasUnstarted := slices.ContainsFunc(rows, isUnstarted)
+	if hasUnstarted {
+		header = append(header, "UNSTARTED")
+	}
+	table := NewTable(style, header...)
 	for _, row := range rows {
-		breaks := Plain
-		if row.Break > 0 {
-			breaks = Warning
+		count := func(n int) Cell {
+			if n > 0 {
+				return Warning(fmt.Sprint(n))
+			}
+			return Plain(fmt.Sprint(n))
 		}
-		table.Add(Bold(row.Machine), Plain(fmt.Sprint(row.Version)), Plain(string(row.Status)), State(strings.Join(row.State, ", ")),
-			Plain(fmt.Sprint(row.Fit)), Plain(fmt.Sprint(row.Migrate)), breaks(fmt.Sprint(row.Break)))
+		cells := []Cell{Bold(row.Machine), Plain(fmt.Sprint(row.Version)), Plain(string(row.Status)), State(strings.Join(row.State, ", ")),
+			Plain(fmt.Sprint(row.Fit)), Plain(fmt.Sprint(row.Migrate)), count(row.Break)}
+		if hasUnstarted {
+			cells = append(cells, count(row.Unstarted))
+		}
+		table.Add(cells...)
 	}
 	if err := table.Write(w); err != nil {
 		return err
 	}
 	for _, row := range rows {
-		if row.Break == 0 {
-			continue
-		}
 		which := escaped(row.Example) + " breaks"
 		if row.Break > 1 {
 			which = fmt.Sprintf("%s and %d more of the same row break", escaped(row.Example), row.Break-1)
 		}
-		if _, err := fmt.Fprintf(w, "\n%s\n  %s\n", style.Warning(which), escaped(row.Error)); err != nil {
+		if err := writeProblem(w, style, row.Break, which, row.Error); err != nil {
+			return err
+		}
+		which = escaped(row.UnstartedExample) + " migrates"
+		if row.Unstarted > 1 {
+			which = fmt.Sprintf("%s and %d more of the same row migrate", escaped(row.UnstartedExample), row.Unstarted-1)
+		}
+		problem := fmt.Sprintf("a migration moves it to the state %s, whose timers and children do not start: run settle move %s %[1]s or settle bulk move, or send an event that reenters the state",
+			row.UnstartedState, row.UnstartedExample)
+		if err := writeProblem(w, style, row.Unstarted, which, problem); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writeProblem writes a problem of `count` instances, if there are any.
+func writeProblem(w io.Writer, style console.Style, count int, which, problem string) error {
+	if count == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n  %s\n", style.Warning(which), escaped(problem))
+	return err
 }
 
 // WriteHistory writes transitions, one a line, with times in the zone.
