@@ -58,8 +58,8 @@ func (m *Machines) checkChild(machine string) error {
 	return nil
 }
 
-// checkChildren returns an error if a machine spawns children of a machine outside the set, if a machine needs an input
-// and no machine spawns it, or if a current version gives its children an input that they do not take, or none.
+// checkChildren returns an error if a machine spawns children of a machine outside the set, or if a machine needs an
+// input and no machine spawns it. It checks the inputs that the current versions give their children.
 func (m *Machines) checkChildren() error {
 	spawned, anything := map[string]bool{}, false
 	for _, machine := range m.all() {

@@ -29,9 +29,9 @@ type Machines struct {
 
 // NewMachines returns the set of the given machines. It fails if two machines have the same ID and version, or if a
 // machine spawns children of a machine outside the set. It also fails if a machine needs an input and no machine spawns
-// it, or if a current version gives a child an input that the child's machine does not take, or none. It fails if a
-// machine has a reserved ID: alias, idempotency, limits or sends, or if two machines declare a limit of the same name
-// differently. It calls Check on the current version of each machine.
+// it. In current versions, a child must get an input exactly if its machine takes one. NewMachines also fails if a
+// machine has a reserved ID: alias, idempotency, limits or sends. It fails if two machines declare a limit of the same
+// name differently. It calls Check on the current version of each machine.
 func NewMachines(machines ...Machine) (*Machines, error) {
 	m := &Machines{byID: map[string]versions{}}
 	for _, machine := range machines {

@@ -54,7 +54,7 @@ func silent(states ...S) Def {
 // A parent whose eventless transitions choose the active child by guards: the idiom of a router in XState.
 func TestAlwaysOfAParentChoosesAChild(t *testing.T) {
 	t.Parallel()
-	high := Guard(statechart.Not(below(2)))
+	high := statechart.Not(below(2))
 	for name, always := range map[string][]On{
 		"guards":      {{Guard: high, Target: ".high"}, {Guard: below(2), Target: ".low"}},
 		"a last else": {{Guard: high, Target: ".high"}, {Target: ".low"}},

@@ -19,7 +19,7 @@ import (
 var errNoStep = errors.New("expected the context.Context that the guard or action was called with, got one without an instance")
 
 // errStepOver is returned by functions that are called with the context of a guard or an action after the step has
-// ended. What they request would be lost.
+// ended. The step cannot store their requests.
 var errStepOver = errors.New("expected a call during the step, got one after its end: call it before the action returns, or send the instance an event from outside")
 
 // errNested fails a step in which a transition began during another transition.
