@@ -103,4 +103,8 @@
 // includes the contexts, outputs and child inputs that Read has read. It omits values that Go code computes, and
 // payload types. It writes computed delays and deadlines by name. It also writes an action by name if the action
 // computes a raised, sent, emitted or logged value.
+//
+// # Snapshots
+//
+// WriteSnapshot and ReadSnapshot convert snapshots of instances to persisted snapshots of XState 5 and 6, and back.
 package xstatejson

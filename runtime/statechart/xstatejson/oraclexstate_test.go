@@ -33,7 +33,14 @@ func startXState(t *testing.T) *xstate {
 	if _, err := os.Stat("testdata/npm/node_modules/xstate"); os.IsNotExist(err) && os.Getenv("CI") == "" {
 		t.Skip("XState is not installed: `make test` installs it")
 	}
-	command := exec.CommandContext(t.Context(), "node", "testdata/driver.cjs")
+	in, out := startNode(t, "testdata/driver.cjs")
+	return &xstate{in: in, out: out}
+}
+
+// startNode starts a program in Node that answers lines with lines.
+func startNode(t *testing.T, program string) (io.WriteCloser, *bufio.Reader) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "node", program)
 	command.Stderr = os.Stderr
 	in, err := command.StdinPipe()
 	if err != nil {
@@ -47,7 +54,7 @@ func startXState(t *testing.T) *xstate {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = in.Close(); _ = command.Wait() })
-	return &xstate{in: in, out: bufio.NewReaderSize(out, 1<<20)}
+	return in, bufio.NewReaderSize(out, 1<<20)
 }
 
 func (x *xstate) ask(request any) (answer, error) {
