@@ -86,7 +86,9 @@ func (t *turn) nameOf(event statechart.Event) string {
 func (t *turn) addHistory(transition instances.Transition, payload any) {
 	t.draft.Record.History = appended(t.draft.Record.History, transition, t.loop.config.HistoryMax)
 	t.draft.transitions = append(slices.Clip(t.draft.transitions), transition)
-	t.draft.payloads = append(slices.Clip(t.draft.payloads), payload)
+	if t.loop.config.Observer.Committed != nil {
+		t.draft.payloads = append(slices.Clip(t.draft.payloads), payload)
+	}
 	t.changed()
 }
 

@@ -63,9 +63,7 @@ inherits no variables from this shell. To set a variable yourself, use --consume
 The log of the executable is printed unchanged. Unlike on AWS, it contains payloads, because simulated services show nothing
 else. To leave them out, use --consumer-env SETTLE_LOG_PAYLOADS=off.
 
-With --inspect, tools for XState follow the instances: open the printed address in a browser, or connect a client of
-@statelyai/inspect to it as a WebSocket. Pages of other sites cannot connect, unless you name their origin with
---inspect-origin. https://github.com/settle-run/settle/blob/main/docs/inspector.md describes the messages.
+With --inspect, tools for XState follow the instances: see https://github.com/settle-run/settle/blob/main/docs/inspector.md
 
   settle dev
   settle dev --data ~/.settle --function-timeout 15s

@@ -140,11 +140,15 @@ func (i *Inspector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.send = func(ctx context.Context, message []byte) error {
 		ctx, cancel := context.WithTimeout(ctx, writeMax)
 		defer cancel()
-		return conn.Write(ctx, websocket.MessageText, message)
+		err := conn.Write(ctx, websocket.MessageText, message)
+		if err != nil && ctx.Err() == nil {
+			return errGone
+		}
+		return err
 	}
 	err = c.follow(ctx)
 	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errGone):
+	case errors.Is(cause, errGone), cause == nil && errors.Is(err, errGone):
 	case errors.Is(cause, errSlow):
 		i.config.Logger.Warn("inspector dropped a client", "error", errSlow)
 		_ = conn.Close(websocket.StatusTryAgainLater, errSlow.Error())

@@ -67,7 +67,7 @@ func commit(record instances.Record, events ...string) durable.Committed {
 	committed := durable.Committed{Instance: record.Instance.String(), Revision: record.Revision, Record: record}
 	for _, event := range events {
 		committed.Transitions = append(committed.Transitions, instances.Transition{At: epoch, Event: event})
-		committed.Payloads = append(committed.Payloads, map[string]int{"level": 3})
+		committed.Payloads = append(committed.Payloads, map[string]any{"level": 3})
 	}
 	return committed
 }
@@ -222,6 +222,25 @@ func TestAChildHasItsParentsSessionAsParentAndSource(t *testing.T) {
 		got := read(t, conn, 4)
 		equal(t, []string{got[0], got[2]},
 			"event "+name+` of lamp/p from lamp/p {"level":3,"type":"settle.stop"}`, "event lamp/p from "+name+` {"output":{"level":3},"type":"done.child.kid"}`)
+		_ = conn.CloseNow()
+	})
+}
+
+// A payload of type json.RawMessage is the whole body of the message.
+func TestEventsHaveTheirPayloadsWithoutTaskTokens(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inspected := newInspector(t, &store{})
+		conn := connect(t, inspected)
+		committed := commit(record("1", 1, statechart.Active), "a", "done.dusting", "c", "d", "e", "error.child.kid")
+		committed.Payloads = []any{
+			json.RawMessage(`{"type": "b", "$id": "1", "$task": {"token": "secret"}, "key": 1}`), struct{ Dust int }{2},
+			[]int{3}, nil, func() {}, "broken",
+		}
+		inspected.Committed(t.Context(), committed)
+		equal(t, read(t, conn, 8)[1:7],
+			`event lamp/1 {"key":1,"type":"a"}`, `event lamp/1 {"Dust":2,"type":"done.dusting"}`,
+			`event lamp/1 {"type":"c"}`, `event lamp/1 {"type":"d"}`, `event lamp/1 {"type":"e"}`, `event lamp/1 {"error":"broken","type":"error.child.kid"}`)
 		_ = conn.CloseNow()
 	})
 }

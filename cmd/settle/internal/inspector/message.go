@@ -95,18 +95,25 @@ func definition(machines *durable.Machines, record instances.Record) string {
 }
 
 // eventOf returns the event with its payload, in the form of XState: the keys of the payload are beside the type. The
-// result of a service or a child is in `output`, and its failure in `error`.
+// result of a service or a child is in `output`, and its failure in `error`. Keys with `$` are left out, because $task
+// has a task token.
 func eventOf(typ string, payload any) json.RawMessage {
 	event := map[string]any{}
 	text, err := json.Marshal(payload)
 	switch {
 	case err != nil || string(text) == "null":
-	case strings.HasPrefix(typ, "done."):
+	case strings.HasPrefix(typ, "done.invoke.") || strings.HasPrefix(typ, "done.child."):
 		event["output"] = json.RawMessage(text)
-	case strings.HasPrefix(typ, "error."):
+	case strings.HasPrefix(typ, "error.invoke.") || strings.HasPrefix(typ, "error.child."):
 		event["error"] = json.RawMessage(text)
 	default:
-		_ = json.Unmarshal(text, &event) // A payload that is no object has no keys.
+		var keys map[string]json.RawMessage
+		_ = json.Unmarshal(text, &keys) // A payload that is no object has no keys.
+		for key, value := range keys {
+			if !strings.HasPrefix(key, "$") {
+				event[key] = value
+			}
+		}
 	}
 	event["type"] = typ
 	return object(event)
@@ -121,7 +128,7 @@ func lastEvent(record instances.Record) json.RawMessage {
 	return eventOf("xstate.init", nil)
 }
 
-// object encodes an object whose values have been decoded from JSON, or are JSON.
+// object encodes an object whose values are JSON or strings.
 func object(values map[string]any) json.RawMessage {
 	text, err := json.Marshal(values)
 	if err != nil {
