@@ -162,8 +162,8 @@ func TestCheckReportsInstancesThatAMigrationLeavesWithoutATimer(t *testing.T) {
 		got := u.run("check", "--local", "--machine", "signup", "--status", "active")
 		const want = "MACHINE  VERSION  STATUS  STATE                             FIT  MIGRATE  BREAK  UNSTARTED\n" +
 			"signup   1        active  unverified.awaiting_verification  0    3        0      3\n" +
-			"\nsignup/1 and 2 more of the same row migrate\n  a migration moves it to the state waiting, whose timers and children do not start: " +
-			"run settle move signup/1 waiting or settle bulk move, or send an event that reenters the state\n"
+			"\nsignup/1 and 2 more of the same row migrate\n  a migration moves it to the state waiting, whose timers and children do not start; " +
+			"run settle move signup/1 waiting, or send an event that reenters the state\n"
 		if got.out != want || got.code != command.ExitDone {
 			u.t.Errorf("expected exit code 0 and\n%s\ngot %d and\n%s", want, got.code, got.out)
 		}
