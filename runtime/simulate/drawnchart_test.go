@@ -311,9 +311,9 @@ func (d *drawer) serving(s *chartState, target string) {
 		kind, invoke.Retry.Attempts = alwaysKills, 12+d.IntN(20)
 	}
 	s.Invoke = []chartInvoke{invoke}
-	if d.services%3 == 0 && d.version == newVersion {
-		d.preceded = append(d.preceded, d.all[len(d.all)-1])
-		before := func(ctx context.Context, _ trail, call statechart.Call) (result, error) { return d.lab.serve(ctx, 0, call) }
+	if path := d.all[len(d.all)-1]; d.services%2 == 1 && d.version == newVersion && s.ID != "killer" {
+		d.preceded = append(d.preceded, path)
+		before := func(_ context.Context, _ trail, call statechart.Call) (result, error) { return result{call.Key}, nil }
 		ended := []chartOn{{Actions: []chartAction{mark("before " + name + " ended")}}}
 		s.Invoke = []chartInvoke{{Service: statechart.ServiceFunc("before "+name, before), OnDone: ended, OnError: ended}, invoke}
 	}
