@@ -153,7 +153,7 @@ func (s *simulation) countEnds(replays []*replay, ends map[string]*sfn.DescribeE
 	for _, kind := range s.plan.strains {
 		s.count(kind, 1)
 	}
-	for kind, is := range map[string]bool{countSkewed: s.plan.skewed, countTwoQueues: s.plan.queues == 2, countDeployed: s.plan.deploy > 0} {
+	for kind, is := range map[string]bool{countSkewed: s.plan.skewed, countTwoQueues: s.plan.queues == 2, countDeployed: s.plan.deploy > 0, countRolledBack: s.plan.rollBack > 0} {
 		if is {
 			s.count(kind, 1)
 		}

@@ -120,6 +120,9 @@ type drawer struct {
 	paths, all []string
 	// dropped are the services that the new version removes. In their states, the new version waits for events.
 	dropped []string
+	// preceded are the paths of the states in which the new version puts a service before the others. Their default IDs
+	// change.
+	preceded []string
 	// retreats maps the path of a state with services to a sibling state. A new version may make the instances in the
 	// first state wait in the second.
 	retreats map[string]string
@@ -308,6 +311,12 @@ func (d *drawer) serving(s *chartState, target string) {
 		kind, invoke.Retry.Attempts = alwaysKills, 12+d.IntN(20)
 	}
 	s.Invoke = []chartInvoke{invoke}
+	if path := d.all[len(d.all)-1]; d.services%2 == 1 && d.version == newVersion && s.ID != "killer" {
+		d.preceded = append(d.preceded, path)
+		before := func(_ context.Context, _ trail, call statechart.Call) (result, error) { return result{call.Key}, nil }
+		ended := []chartOn{{Actions: []chartAction{mark("before " + name + " ended")}}}
+		s.Invoke = []chartInvoke{{Service: statechart.ServiceFunc("before "+name, before), OnDone: ended, OnError: ended}, invoke}
+	}
 	if d.one(2) && d.version == newVersion {
 		d.dropped = append(d.dropped, name)
 		s.Invoke, s.Tags = nil, []string{statechart.Settled}

@@ -40,6 +40,9 @@ func (d *drawer) migrating(def *statechart.Definition[trail]) {
 		s.Services = slices.DeleteFunc(s.Services, func(i statechart.Invocation) bool { return slices.Contains(d.dropped, i.Service) })
 		return nil
 	}))
+	for _, path := range d.preceded {
+		def.Migrations[1].Changes = append(def.Migrations[1].Changes, statechart.RenameService(path, path, path+":1"))
+	}
 	for _, from := range slices.Sorted(maps.Keys(d.retreats)) {
 		if d.one(2) {
 			def.Migrations[1].Changes = append(def.Migrations[1].Changes, statechart.MoveState(from, d.retreats[from]))

@@ -159,10 +159,10 @@ type environment struct {
 	died    chan struct{}
 }
 
-// outdated reports whether an environment gets no more work because it started before the deployment was complete. A
+// outdated reports whether an environment gets no more work because it started before the last deployment was complete. A
 // deployment takes a minute, in which environments of both versions start.
 func (s *simulation) outdated(e *environment) bool {
-	return s.rolledOut(time.Minute, time.Now()) && !s.rolledOut(time.Minute, e.begun)
+	return s.deployments(time.Minute, time.Now()) > s.deployments(time.Minute, e.begun)
 }
 
 // processKey is the context key of the process's name.

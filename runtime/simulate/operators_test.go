@@ -89,7 +89,7 @@ func (s *simulation) operateOn(one *operated) {
 		NewID: func() string { sent++; return fmt.Sprint(one.By, "-", sent) },
 	}
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-		if o.Machines = s.machines; s.rolledOut(0, time.Now()) {
+		if o.Machines = s.machines; s.deployments(0, time.Now()) > 0 {
 			o.Machines = s.deployed
 		}
 		one.At, one.machines = time.Now().Truncate(time.Millisecond), o.Machines

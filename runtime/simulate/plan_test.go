@@ -24,6 +24,9 @@ type plan struct {
 	// stay hosted; otherwise instances are migrated.
 	deploy  time.Duration
 	besides bool
+	// rollBack is when the first versions are deployed again after the deployment; 0 means never. The old build cannot read
+	// instances that the new one has stored. After `outage`, the new versions are deployed again.
+	rollBack, outage time.Duration
 	// atWork deploys the new versions earlier, if an instance cannot settle because a service killed its process twice.
 	atWork    bool
 	instances []string
@@ -122,6 +125,9 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	p.hopeless = rng.IntN(4) == 0
 	if p.aim.givesUp {
 		p.queues, p.receivesMax, p.denies = 1, 4, false
+	}
+	if own := rand.New(rand.NewPCG(seed, digestOf("rollback"))); p.deploy > 0 && p.receivesMax == 0 && own.IntN(3) == 0 {
+		p.rollBack, p.outage = time.Duration(1+own.IntN(900))*time.Second, time.Duration(1+own.IntN(1800))*time.Second
 	}
 	if p.longOutboxes { // the history does not show which of dozens of equal sends the queue has given up on
 		p.receivesMax = 0

@@ -132,7 +132,7 @@ func (s *simulation) restoreOne(name string, item map[string]types.AttributeValu
 	record := s.load(name)
 	one := restored{at: now, history: len(record.History), watermark: record.Watermark, undone: map[string]bool{}, pending: map[string]bool{}}
 	machines := s.machines
-	if s.rolledOut(0, now) {
+	if s.deployments(0, now) > 0 {
 		machines = s.deployed
 	}
 	rearmed, err := durable.Rearm(machines, record, now, "")

@@ -246,11 +246,22 @@ func (s *simulation) host() {
 	s.deployAt = time.Now().Add(s.plan.deploy)
 }
 
-// rolledOut reports whether the deployment, if any, was more than a period before the given time.
-func (s *simulation) rolledOut(period time.Duration, at time.Time) bool {
+// deployments returns how many deployments were more than a period before the given time: 1 for the new versions, 2 for
+// the rollback, 3 for the new versions again.
+func (s *simulation) deployments(period time.Duration, at time.Time) (count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.plan.deploy > 0 && at.After(s.deployAt.Add(period))
+	begun := s.deployAt.Add(period)
+	for k, after := range []time.Duration{s.plan.deploy, s.plan.rollBack, s.plan.outage} {
+		if k > 0 {
+			begun = begun.Add(after)
+		}
+		if after == 0 || !at.After(begun) {
+			break
+		}
+		count++
+	}
+	return count
 }
 
 // deployAtWork deploys immediately, if the plan deploys while an instance is at work.
@@ -265,7 +276,7 @@ func (s *simulation) deployAtWork() {
 // hostedBy returns the machines of a process that starts now. During a deployment, processes of both versions start.
 func (s *simulation) hostedBy(process string) *durable.Machines {
 	rollout := time.Duration(digestOf(process)%60) * time.Second
-	if s.rolledOut(rollout, time.Now()) {
+	if s.deployments(rollout, time.Now())%2 == 1 {
 		return s.deployed
 	}
 	return s.machines

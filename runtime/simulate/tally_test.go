@@ -26,6 +26,7 @@ const (
 	countSkewed       = "skewed"
 	countTwoQueues    = "two queues"
 	countDeployed     = "deployed"
+	countRolledBack   = "rolled back"
 	countLost         = "delivery lost"
 	countUnacked      = "acknowledgement lost"
 	countBridge       = "event of EventBridge"
@@ -68,6 +69,7 @@ var faultKinds = []struct{ kind, text string }{
 	{countSkewed, "runs with clocks up to 2 s off"},
 	{countTwoQueues, "runs with two queues for one instance"},
 	{countDeployed, "runs with a deployment in the middle"},
+	{countRolledBack, "runs in which the old versions were deployed again for a while"},
 }
 
 // summary returns the counts of all runs, one line per kind: faults first, then the rest.
