@@ -163,7 +163,7 @@ func TestCheckReportsInstancesThatAMigrationLeavesWithoutATimer(t *testing.T) {
 		const want = "MACHINE  VERSION  STATUS  STATE                             FIT  MIGRATE  BREAK  UNSTARTED\n" +
 			"signup   1        active  unverified.awaiting_verification  0    3        0      3\n" +
 			"\nsignup/1 and 2 more of the same row migrate\n  a migration moves it to the state waiting, whose timers and children do not start; " +
-			"run settle move signup/1 waiting, or send an event that reenters the state\n"
+			"once this build is deployed, run settle move signup/1 waiting, which runs Entry too\n"
 		if got.out != want || got.code != command.ExitDone {
 			u.t.Errorf("expected exit code 0 and\n%s\ngot %d and\n%s", want, got.code, got.out)
 		}
@@ -229,6 +229,10 @@ func TestCheckTellsWhetherABuildCanBeRolledBack(t *testing.T) {
 		if got.code != command.ExitFailed {
 			u.t.Errorf("expected exit code 1, got %d", got.code)
 		}
+		if got := u.run("check", "--from", next, "--next", next); got.code != command.ExitUsage || !strings.Contains(got.err, "another file than --from") {
+			u.t.Errorf("expected exit code 2, got %d and %q", got.code, got.err)
+		}
+		contains(u.t, u.run("check", "--from", next).out, "signup   2 ") // The file is unchanged.
 		for name, want := range map[string]string{"none": "no such file", "nonsense": "/nonsense: line 1: expected the key \"Item\""} {
 			if err := os.WriteFile(filepath.Join(dir, "nonsense"), []byte("{}"), 0o600); err != nil {
 				u.t.Fatal(err)

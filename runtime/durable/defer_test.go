@@ -111,49 +111,6 @@ func TestADeferredEventThatWouldMakeTheItemTooLargeIsParkedAlone(t *testing.T) {
 	})
 }
 
-// till is a machine in two versions. Version 1 defers "add" in the state open, and version 2 handles it there.
-func (w *world) till(version int) durable.Machine {
-	def := statechart.Definition[basket]{ID: "till", Version: version, Initial: "open", Payloads: payloads()}
-	if version == 1 {
-		def.States = []chartState{{ID: "open", Tags: settled, Defer: []string{"add"}, On: []on{{Event: "wait", Actions: do{noted("waits")}}}}}
-		return durable.Host(statechart.Must(def), durable.MachineConfig{})
-	}
-	over := []on{{Target: "paid"}}
-	def.Migrations = []statechart.Migration{{From: 1}}
-	def.States = []chartState{
-		{ID: "open", Tags: settled, On: []on{{Event: "add", Target: "charging", Actions: do{keep}}, {Event: "cancel", Target: "gone"}}},
-		{ID: "charging", Invoke: []invoke{{Service: w.service("charge"), OnDone: over, OnError: over}}},
-		{ID: "paid", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "cancel", Actions: do{noted("refunded")}}}},
-		{ID: "gone", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}}},
-	}
-	return durable.Host(statechart.Must(def), durable.MachineConfig{})
-}
-
-// In each run, one fault hits one of the calls. The first deferred event runs a service, so the next ones wait for it. The
-// duplicate of the postponed event is skipped.
-func TestADeferredEventIsNotOvertakenAfterAMigration(t *testing.T) {
-	t.Parallel()
-	for _, call := range []string{"Load till/1 #1", "Commit till/1 #1", "Serve charge #1", "Commit till/1 #2"} {
-		for _, what := range []fault{failBefore, failAfter, dieBefore, dieAfter} {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.host(t, w.till(1))
-				w.post("till/1", event("add", "a"), event("add", "b"), event("wait", ""))
-				w.run(t)
-				w.host(t, w.till(2))
-				w.names, w.calls = nil, nil
-				w.hook = faults(map[string]fault{call: what})
-				w.post("till/1", `{"type": "cancel", "item": "", "$id": "c-1"}`, `{"type": "cancel", "item": "", "$id": "c-1"}`)
-				w.run(t)
-				w.wantLog(t, "till/1", "waits", "a", "b", "refunded")
-				w.wantState(t, "till/1", "paid")
-				w.wantParked(t)
-				w.wantSound(t)
-			})
-		}
-	}
-}
-
 func TestADelayedEventThatThisBuildCannotDecodeIsParked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

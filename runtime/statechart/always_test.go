@@ -127,6 +127,13 @@ func TestSettledStatesThatCannotRestAreFound(t *testing.T) {
 		{"assigns", func(_ *Def, _, next *S) { next.Always = []On{{Actions: Do{add(1)}}} }, "next", `is settled, but "next" has an unguarded Always transition`, fix},
 		{"assigns on entry", func(_ *Def, _, next *S) { next.Entry, next.Always = Do{add(1)}, []On{{Target: "next", Reenter: true}} },
 			"next", `is settled, but "next" has an unguarded Always transition`, fix},
+		{"raises", func(def *Def, _, next *S) {
+			def.Payloads["R"] = statechart.Internal()
+			next.On, next.Always = append(next.On, On{Event: "R"}), []On{{Actions: Do{raise("R")}}}
+		}, "next", `is settled, but "next" has an unguarded Always transition`, fix},
+		{"records history", func(_ *Def, _, next *S) {
+			*next = S{ID: "next", Initial: "x", Always: []On{{Target: "#next.h", Reenter: true}}, States: append([]S{{ID: "h", Type: statechart.ShallowHistory}}, leaves[0])}
+		}, "next.x", `is settled, but "next" has an unguarded Always transition`, fix},
 		{"to another child", within(On{Guard: yes, Target: ".y"}, On{Target: ".y"}), "next.x", `is settled, but "next" has an unguarded Always transition`, fix},
 	})
 	for name, change := range map[string]func(*Def, *S, *S){

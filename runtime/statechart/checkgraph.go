@@ -231,8 +231,8 @@ func (c *compiler) checkRests(n *node) {
 // mayRest reports whether an eventless transition may change nothing while a settled state is active: see complete. If
 // that depends on regions or history, it reports true.
 func (c *compiler) mayRest(n *node, t *transition) bool {
-	alters := func(actions []Action[erased]) bool {
-		return slices.ContainsFunc(actions, func(a Action[erased]) bool { return a.mayAlter() })
+	alters := func(actions []Action[erased]) bool { // After a raised event, eventless transitions are selected again.
+		return slices.ContainsFunc(actions, func(a Action[erased]) bool { return a.mayAlter() || a.raises != "" })
 	}
 	if alters(t.actions) {
 		return false
@@ -241,10 +241,10 @@ func (c *compiler) mayRest(n *node, t *transition) bool {
 		return true
 	}
 	leaf := c.defaultLeaf(t.targets[0])
-	if leaf.kind == parallel || leaf.kind == history {
+	if leaf.kind == parallel {
 		return true
 	}
-	if leaf != n {
+	if leaf != n && leaf.kind != history {
 		return false
 	}
 	domain := c.chart.getTransitionDomain(t, nil)

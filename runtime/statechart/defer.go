@@ -13,8 +13,7 @@ import (
 // taken. Only events from outside and events sent with SendAfter are deferred (UML 2.5.1, 14.2.3.4.4).
 //
 // Once the configuration is settled, the oldest event that is no longer deferred is replayed within the same step, then
-// the next one. Deferred events that a new version handles precede the event of the step. A replayed event that fails or
-// cannot be decoded is rolled back and becomes a ParkEvent effect.
+// the next one. A replayed event that fails or cannot be decoded is rolled back and becomes a ParkEvent effect.
 type Deferred struct {
 	Type  string
 	ID    string          // the producer's event ID, or empty
@@ -84,8 +83,8 @@ func (x *interpreter) keepEvent() error {
 	return nil
 }
 
-// withoutReserved returns the JSON form of an event without the keys that are reserved for the host. The order of the
-// keys stays: if keys differ only in case, encoding/json reads the last one.
+// withoutReserved returns the JSON form of an event without the keys that only the host reads. The order of the keys
+// stays: if keys differ only in case, encoding/json reads the last one.
 func withoutReserved(event string) (json.RawMessage, error) {
 	decoder := json.NewDecoder(strings.NewReader(event))
 	if _, err := decoder.Token(); err != nil {
@@ -102,7 +101,7 @@ func withoutReserved(event string) (json.RawMessage, error) {
 			return nil, err
 		}
 		key, _ := token.(string)
-		if strings.HasPrefix(key, "$") {
+		if key == "$id" || key == "$task" || key == "$chain" {
 			continue
 		}
 		if len(kept) > 1 {
@@ -115,25 +114,10 @@ func withoutReserved(event string) (json.RawMessage, error) {
 	return compacted.Bytes(), err
 }
 
-// catchUp replays deferred events before the event of the step. A step of the same version leaves no event for it,
-// unless a guard now holds. But another version may have deferred an event that this version handles in the same state.
-// Events that enable no transition keep waiting. If a replay leaves the chart unsettled, catchUp postpones the event of
-// the step by deferring it, so that it takes effect once the services have ended.
-func (x *interpreter) catchUp() (postponed bool, err error) {
-	event := x.event
-	x.replay(true)
-	x.event, x.raw, x.microsteps = event, event.raw, 0
-	if !x.moved || x.ended || x.atRest() || event.Type == TimerEvent {
-		return false, nil
-	}
-	return true, x.keepEvent()
-}
-
-// replay runs the macrosteps of deferred events that no longer have to wait. If onlyHandled is set, it leaves events that
-// enable no transition. Events that cannot be decoded are parked.
-func (x *interpreter) replay(onlyHandled bool) {
+// replay runs the macrosteps of deferred events that no longer have to wait. Events that cannot be decoded are parked.
+func (x *interpreter) replay() {
 	for waiting := len(x.snapshot.Deferred); waiting > 0 && !x.ended && x.atRest(); waiting-- {
-		k, event, err := x.oldestReleased(onlyHandled)
+		k, event, err := x.oldestReleased()
 		if k < 0 {
 			return
 		}
@@ -216,21 +200,15 @@ func cut(text string, bytesMax int) string {
 	return strings.ToValidUTF8(text[:bytesMax], "") + "…"
 }
 
-// withEventID returns the original JSON form of a deferred event, including the producer's ID.
+// withEventID returns the original JSON form of a deferred event, including the producer's ID. The order of the keys
+// stays: see withoutReserved.
 func withEventID(deferred Deferred) json.RawMessage {
-	if deferred.ID == "" {
+	_, keys, isObject := bytes.Cut(deferred.Event, []byte("{"))
+	if deferred.ID == "" || !isObject {
 		return deferred.Event
 	}
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(deferred.Event, &fields) != nil { // encodeEvent wrote the event, so decoding cannot fail.
-		return deferred.Event
-	}
-	fields["$id"], _ = json.Marshal(deferred.ID) // Marshalling a string cannot fail.
-	body, err := json.Marshal(fields)
-	if err != nil {
-		return deferred.Event
-	}
-	return body
+	body := append(appendText([]byte(`{"$id":`), deferred.ID), ',') // An event has at least the key "type".
+	return append(body, keys...)
 }
 
 // atRest reports whether deferred events may be replayed: the snapshot is settled, or the chart is foreign.
@@ -240,10 +218,9 @@ func (x *interpreter) atRest() bool {
 
 // oldestReleased returns the position of the first deferred event that would not be deferred again, and the event. The
 // position is -1 if no such event exists. The error says why the event cannot be decoded. Such an event is released once
-// no active state defers its type. If onlyHandled is set, the event must also enable a transition. If a guard fails and the chart handles ExecutionError, the guard counts as
-// false here, and the replay of the event raises the error. Without a handler, or if the guard panics, the event stays
-// deferred.
-func (x *interpreter) oldestReleased(onlyHandled bool) (int, Event, error) {
+// no active state defers its type. If a guard fails and the chart handles ExecutionError, the guard counts as false here,
+// and the replay of the event raises the error. Without a handler, or if the guard panics, the event stays deferred.
+func (x *interpreter) oldestReleased() (int, Event, error) {
 	at, queued := x.event.At, len(x.internalQueue)
 	for k, waiting := range x.snapshot.Deferred {
 		x.runs(replayCode, "", 0)
@@ -251,17 +228,18 @@ func (x *interpreter) oldestReleased(onlyHandled bool) (int, Event, error) {
 		event.ID, event.At = waiting.ID, at
 		x.own = event
 		x.event = &x.own
-		switch isFree := !onlyHandled && !x.defers(nil); {
-		case isFree && err != nil:
-			return k, event, x.fail(err)
-		case isFree:
-			return k, event, nil
-		case err != nil:
+		if !x.defers(nil) {
+			if err != nil {
+				err = x.fail(err)
+			}
+			return k, event, err
+		}
+		if err != nil {
 			continue
 		}
 		err = x.selectSafely()
 		x.internalQueue = x.internalQueue[:queued]
-		if err == nil && !x.defers(x.enabled) && (!onlyHandled || len(x.enabled) > 0) {
+		if err == nil && !x.defers(x.enabled) {
 			return k, event, nil
 		}
 	}

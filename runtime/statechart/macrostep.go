@@ -45,24 +45,19 @@ func (x *interpreter) start() error {
 // stepEvent applies the event. The result `handled` has the same meaning as Step.Handled.
 func (x *interpreter) stepEvent() (handled bool, err error) {
 	x.ownContext()
-	event, postponed := x.event, false
-	x.raw = event.raw
-	if len(x.snapshot.Deferred) > 0 && event.Invocation == "" {
-		postponed, err = x.catchUp()
-	}
-	before := len(x.effects)
+	x.raw = x.event.raw
 	var awaited, stale bool
 	if x.event.Invocation != "" || x.event.Type == TimerEvent {
-		awaited, stale = x.consume(event)
+		awaited, stale = x.consume(x.event)
 	}
-	if err == nil && !stale && !postponed && !x.ended {
+	if !stale {
 		err = x.macrostep()
 	}
 	if err == nil {
-		err = x.accepted(before)
+		err = x.accepted(0)
 	}
 	if err == nil && len(x.snapshot.Deferred) > 0 {
-		x.replay(false)
+		x.replay()
 	}
 	handled = x.moved || awaited
 	if err == nil && handled {

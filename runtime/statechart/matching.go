@@ -27,7 +27,7 @@ func (e eventTypes) matching(descriptor string) iter.Seq[string] {
 		}
 		from, _ := slices.BinarySearch(e, prefix+".")
 		for _, typ := range e[from:] {
-			if !strings.HasPrefix(typ, prefix+".") || !yield(typ) {
+			if !strings.HasPrefix(typ, prefix+".") || matches(descriptor, typ) && !yield(typ) {
 				return
 			}
 		}

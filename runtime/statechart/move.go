@@ -71,7 +71,7 @@ func (x *interpreter) move(t enabledTransition) error {
 		err = x.accepted(0)
 	}
 	if err == nil && len(x.snapshot.Deferred) > 0 {
-		x.replay(false)
+		x.replay()
 	}
 	if err == nil {
 		err = x.stalled()

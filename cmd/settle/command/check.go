@@ -32,7 +32,7 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 	defer stop()
 	check := compat.New(known)
 	next := &nextFile{session: s, known: known}
-	if err := next.create(c.Next); err != nil {
+	if err := next.create(c.Next, c.From); err != nil {
 		return err
 	}
 	defer next.close()
@@ -79,8 +79,9 @@ func (c *checkCommand) records(ctx context.Context, s *session) (known *durable.
 	table, stop := newBackupTable(s, c.From)
 	return known, func(yield func(instances.Record, error) bool) {
 		for record, err := range dynamostore.New(table, "").List(ctx, filter) {
-			isOther := c.Machine != "" && record.Instance.Machine != c.Machine || c.Status != anyStatus && string(record.Status) != c.Status
-			if (err != nil || !isOther) && !yield(record, cmp.Or(table.failure, err)) {
+			isOther := c.Machine != "" && record.Instance.Machine != c.Machine && record.Instance.Machine != ""
+			isOther = isOther || err == nil && c.Status != anyStatus && string(record.Status) != c.Status
+			if !isOther && !yield(record, cmp.Or(table.failure, err)) {
 				return
 			}
 		}

@@ -113,12 +113,20 @@ type nextFile struct {
 	err      error // the first error of writing
 }
 
-// create creates the file with the name. An empty name means no file.
-func (n *nextFile) create(name string) (err error) {
-	if name != "" {
-		n.failures = map[string]int{}
-		n.file, err = os.Create(name)
+// create creates the file with the name. An empty name means no file. It refuses a file that check reads.
+func (n *nextFile) create(name string, read []string) (err error) {
+	if name == "" {
+		return nil
 	}
+	if old, err := os.Stat(name); err == nil {
+		for _, other := range read {
+			if info, err := os.Stat(other); err == nil && os.SameFile(info, old) {
+				return fmt.Errorf("%w: expected --next to name another file than --from, got %s twice", errUsage, name)
+			}
+		}
+	}
+	n.failures = map[string]int{}
+	n.file, err = os.Create(name)
 	return err
 }
 

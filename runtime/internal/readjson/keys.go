@@ -24,13 +24,18 @@ type Keys struct {
 	inMap bool
 }
 
+// pointersMax bounds the pointers around a type, which may be a cycle: type A *B; type B *A.
+const pointersMax = 100
+
 // KeysOf returns the keys of a type. A type with its own JSON or text methods accepts every key, and so do interfaces.
 func KeysOf(typ reflect.Type) *Keys { return keysOf(typ, map[reflect.Type]*Keys{}) }
 
 // keysOf implements KeysOf. `known` holds the finished and begun results.
 func keysOf(typ reflect.Type, known map[reflect.Type]*Keys) *Keys {
-	for typ.Kind() == reflect.Pointer && !isOpaque(typ) && typ.Elem() != typ {
-		typ = typ.Elem()
+	for pointers := 0; typ.Kind() == reflect.Pointer && !isOpaque(typ); pointers++ {
+		if typ = typ.Elem(); pointers == pointersMax {
+			return nil
+		}
 	}
 	if k, ok := known[typ]; ok || isOpaque(typ) {
 		return k
@@ -46,8 +51,14 @@ func keysOf(typ reflect.Type, known map[reflect.Type]*Keys) *Keys {
 	case reflect.Struct:
 		k := &Keys{fields: map[string]*Keys{}}
 		known[typ] = k
-		for _, field := range fieldsOf(typ, nil) {
-			if _, ok := k.fields[field.key]; !ok {
+		fields := fieldsOf(typ, nil)
+		for i, field := range fields {
+			has := func(other keyedField) bool { return other.key == field.key }
+			isFirst := slices.IndexFunc(fields, has) == i
+			isHidden := slices.ContainsFunc(fields[i+1:], func(other keyedField) bool {
+				return has(other) && other.depth == field.depth && other.tagged == field.tagged
+			})
+			if isFirst && !isHidden { // Like encoding/json, ignore a key that two fields have with equal right.
 				k.fields[field.key] = keysOf(field.typ, known)
 				k.names = append(k.names, field.key)
 			}

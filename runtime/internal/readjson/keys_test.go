@@ -142,3 +142,24 @@ func TestCheckNeverHangsOnInvalidJSON(t *testing.T) {
 		}
 	}
 }
+
+type (
+	loopA *loopB
+	loopB *loopA
+	left  struct{ Both, Left int }
+	right struct{ Both, Right int }
+)
+
+func TestOddTypesHaveTheKeysOfEncodingJSON(t *testing.T) {
+	t.Parallel()
+	type odd struct {
+		left
+		right
+		Loop loopA
+	}
+	for document, want := range map[string]string{`{"Left":1,"Right":2,"Loop":null}`: "", `{"Both":1}`: "Both"} {
+		if got := unknown(reflect.TypeFor[odd](), document); got != want {
+			t.Errorf("%s: got the unknown key %q, want %q", document, got, want)
+		}
+	}
+}

@@ -8,10 +8,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// settle runs the services of the instance until it is settled.
+// settle runs the services of the instance until it is settled. A foreign chart may also wait without services.
 func (p *Player[C]) settle() error {
 	p.t.Helper()
-	for !p.snapshot.Settled() {
+	for len(p.snapshot.Services) > 0 && !p.snapshot.Settled() {
 		if err := p.serve(p.snapshot.Services[0].Key); err != nil {
 			return err
 		}

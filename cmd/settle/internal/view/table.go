@@ -70,7 +70,7 @@ func WriteCheck(w io.Writer, style console.Style, rows []compat.Row) error {
 		if row.Unstarted > 1 {
 			which = fmt.Sprintf("%s and %d more of the same row migrate", escaped(row.UnstartedExample), row.Unstarted-1)
 		}
-		problem := fmt.Sprintf("a migration moves it to the state %s, whose timers and children do not start; run settle move %s %[1]s, or send an event that reenters the state",
+		problem := fmt.Sprintf("a migration moves it to the state %s, whose timers and children do not start; once this build is deployed, run settle move %s %[1]s, which runs Entry too",
 			row.UnstartedState, row.UnstartedExample)
 		if err := writeProblem(w, style, row.Unstarted, which, problem); err != nil {
 			return err
