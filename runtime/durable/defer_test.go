@@ -30,7 +30,7 @@ func TestADeferredEventThatFailsIsParkedAlone(t *testing.T) {
 				}
 				w.wantState(t, "order/1", "idle")
 				w.wantLog(t, "order/1", "a", "b", "c")
-				w.wantParked(t, [2]string{`{"$id":"p-1","item":"poison","type":"refuse"}`, "action refuse: refused"})
+				w.wantParked(t, [2]string{`{"$id":"p-1","type":"refuse","item":"poison"}`, "action refuse: refused"})
 				if shown := w.load("order/1").Error; shown == nil || shown.Event != "refuse" || !strings.Contains(shown.Message, "refused") {
 					t.Errorf("%s, %v: the instance shows %+v", call, what, shown)
 				}
