@@ -169,7 +169,7 @@ func (c *compiler) checkUnsettled(n *node, by mover) {
 	for _, t := range n.def.On {
 		payload, declared := c.chart.payloads[t.Event]
 		if _, raised := slices.BinarySearch(c.events.raised, t.Event); declared && !payload.internal && !raised {
-			c.find(n, fmt.Sprintf("is unsettled, so the event %q cannot reach it", t.Event), "tag the state settled, or handle the event in a settled state")
+			c.find(n, fmt.Sprintf("is unsettled, so the event %q cannot reach it", t.Event), "handle the event in a settled state, or tag this state if it invokes no service")
 		}
 	}
 }

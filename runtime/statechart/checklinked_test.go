@@ -150,7 +150,7 @@ func TestWaitingIsChecked(t *testing.T) {
 		}, "next", "is unsettled and has a timer but no service", "tag it settled, or invoke the service that the timer limits"},
 		{"event that cannot come", func(_ *Def, _, next *S) {
 			next.Tags, next.Invoke, next.On = nil, calling, []On{{Event: "GO"}}
-		}, "next", `is unsettled, so the event "GO" cannot reach it`, "tag the state settled, or handle the event in a settled state"},
+		}, "next", `is unsettled, so the event "GO" cannot reach it`, "handle the event in a settled state, or tag this state if it invokes no service"},
 		{"no done", func(_ *Def, _, next *S) { next.Tags, next.Invoke = nil, []Invoke{service("", nil, ends)} }, "next", "invokes call without OnDone", "add a transition to OnDone"},
 		{"no error", func(_ *Def, _, next *S) { next.Tags, next.Invoke = nil, []Invoke{service("", ends, nil)} }, "next", "invokes call without OnError", "add a transition to OnError"},
 		{"one ID twice", func(_ *Def, _, next *S) {

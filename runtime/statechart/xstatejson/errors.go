@@ -24,7 +24,11 @@ type Error struct {
 // Error lists the problems, one per line.
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d problems:", e.What, len(e.Problems))
+	problems := "problems"
+	if len(e.Problems) == 1 {
+		problems = "problem"
+	}
+	fmt.Fprintf(&b, "%s: %d %s:", e.What, len(e.Problems), problems)
 	for _, p := range e.Problems {
 		b.WriteString("\n  " + prefix(p.Path) + p.Text)
 	}
