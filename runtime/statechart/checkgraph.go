@@ -229,7 +229,7 @@ func (c *compiler) checkRests(n *node) {
 }
 
 // mayRest reports whether an eventless transition may change nothing while a settled state is active: see complete. If
-// that depends on regions or history, it reports true.
+// that depends on regions, or on which states a history state has recorded, it reports true.
 func (c *compiler) mayRest(n *node, t *transition) bool {
 	alters := func(actions []Action[erased]) bool { // After a raised event, eventless transitions are selected again.
 		return slices.ContainsFunc(actions, func(a Action[erased]) bool { return a.mayAlter() || a.raises != "" })

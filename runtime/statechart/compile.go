@@ -78,7 +78,6 @@ type compiler struct {
 	enqueues bool
 	events   eventIndex
 	byEnd    map[string][]int // see endingWith
-
 }
 
 // layOut appends the state and its descendants in document order.

@@ -68,8 +68,8 @@ func (x *interpreter) keepEvent() error {
 	}
 	var body json.RawMessage
 	var err error
-	if x.raw != "" {
-		body, err = withoutReserved(x.raw)
+	if x.event.raw != "" {
+		body, err = withoutReserved(x.event.raw)
 	} else {
 		body, err = encodeEvent(x.event.Type, x.event.Payload)
 	}
@@ -121,7 +121,7 @@ func (x *interpreter) replay() {
 		if k < 0 {
 			return
 		}
-		x.own, x.raw, x.moved = event, "", true
+		x.own, x.moved = event, true
 		x.event = &x.own
 		deferred := x.snapshot.Deferred[k]
 		x.writable().Deferred = slices.Delete(slices.Clone(x.snapshot.Deferred), k, k+1)

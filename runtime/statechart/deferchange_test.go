@@ -16,7 +16,7 @@ func TestDeferredEventKeepsKeysThatTheBuildDoesNotKnow(t *testing.T) {
 	def := busyDef()
 	def.On = []On{{Event: "LATER", Actions: Do{statechart.SendAfter("", "ORDER", func(trace, Event) (time.Duration, any) { return 1, parcel{"cake"} })}}}
 	r := begin(t, def).send("LATER")
-	event, err := r.chart.Decode([]byte(`{"$id": "p-1", "$task": {"token": "t"}, "type": "ORDER", "ITEM": "x", "item": "te\u0061", "to": {"$id": 1}}`))
+	event, err := r.chart.Decode([]byte(`{"$id": "p-1", "$task": {"token": "t"}, "$chain": {"hops": 1}, "type": "ORDER", "ITEM": "x", "item": "te\u0061", "to": {"$id": 1}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ type Definition[C any] struct {
 	Exit         []Action[C]
 	On           []Transition[C]
 	// Always is evaluated after the eventless transitions of all other states. The chart must be able to rest in each
-	// settled state: one transition in Always has a guard, or changes nothing.
+	// settled state, so an unguarded transition in Always must be able to change nothing.
 	Always   []Transition[C]
 	After    []After[C]
 	Invoke   []Invoke[C] // must be empty in a chart with settled states, which otherwise could never settle

@@ -19,8 +19,6 @@ type interpreter struct {
 	changed bool
 	// event is the current event. Entry actions and eventless transitions see the event that led to them.
 	event *Event
-	// raw is the JSON form of the event that the step applies, or "".
-	raw string
 	// `own` stores an event that the chart generated. The field event then points to it.
 	own Event
 	// ended is set once the snapshot is no longer active.

@@ -45,7 +45,6 @@ func (x *interpreter) start() error {
 // stepEvent applies the event. The result `handled` has the same meaning as Step.Handled.
 func (x *interpreter) stepEvent() (handled bool, err error) {
 	x.ownContext()
-	x.raw = x.event.raw
 	var awaited, stale bool
 	if x.event.Invocation != "" || x.event.Type == TimerEvent {
 		awaited, stale = x.consume(x.event)
@@ -83,7 +82,6 @@ func (x *interpreter) stop() error {
 // can reports whether the event would have an effect: see Chart.Can.
 func (x *interpreter) can() (can bool, err error) {
 	x.ownContext()
-	x.raw = x.event.raw
 	if _, stale := x.consume(x.event); stale {
 		return false, nil
 	}
@@ -130,7 +128,7 @@ func (x *interpreter) consume(event *Event) (awaited, stale bool) {
 		if timer.Event != nil {
 			sent, err := x.chart.sent(timer.Event)
 			x.retype(sent.Type, sent.Payload)
-			if x.raw = string(timer.Event); err != nil {
+			if x.own.raw = string(timer.Event); err != nil {
 				x.park(Deferred{Event: timer.Event}, fmt.Errorf("chart %s: the delayed event %q cannot be decoded: %w", x.chart.id, sent.Type, err))
 			}
 			return true, err != nil

@@ -8,7 +8,7 @@ import (
 )
 
 // Mermaid returns a state diagram (https://mermaid.js.org/syntax/stateDiagram.html). Settled states have the class
-// settled. The given paths, as in Snapshot.State, have the class current.
+// settled. States with the given paths have the class current.
 func (c *chart) Mermaid(current ...string) string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")

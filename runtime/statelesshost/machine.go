@@ -29,7 +29,7 @@ type Machine[T any] struct {
 	chart       *statechart.Chart[T]
 	graph       *graph
 	description statechart.Description
-	// keys holds the keys of a snapshot.
+	// keys holds the keys of the stored data.
 	keys *readjson.Keys
 }
 
@@ -49,7 +49,7 @@ type hosted[T any] struct {
 func New[T any](config Config[T]) (*Machine[T], error) {
 	m := &Machine[T]{
 		config: config, index: map[stateless.State]int{}, byName: map[string]int{},
-		keys: readjson.KeysOf(reflect.TypeFor[snapshotJSON[T]]()),
+		keys: readjson.KeysOf(reflect.TypeFor[T]()),
 	}
 	c := checker[T]{m: m}
 	c.check()

@@ -3,7 +3,6 @@ package statelesshost
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -77,11 +76,13 @@ func (m *Machine[T]) Restore(snapshot json.RawMessage) (restored durable.Instanc
 	if form.Machine != m.config.ID || form.Version != m.config.Version {
 		return nil, m.unreadable("expected version %d of machine %q, got version %d of %q", m.config.Version, m.config.ID, form.Version, form.Machine)
 	}
-	var unknown *readjson.UnknownKeyError
-	if errors.As(m.keys.Check(snapshot), &unknown) && strings.HasPrefix(unknown.Key, "context.") { // The next event would erase its value.
-		unknown.Key = strings.TrimPrefix(unknown.Key, "context.")
+	var stored struct{ Context json.RawMessage }
+	if err := json.Unmarshal(snapshot, &stored); err != nil {
+		return nil, m.unreadable("%w", err)
+	}
+	if err := m.keys.Check(stored.Context); err != nil { // The next event would erase the value of the key.
 		return nil, &statechart.UnreadableError{
-			Of: "machine " + m.config.ID, Err: fmt.Errorf("context: %w", unknown),
+			Of: "machine " + m.config.ID, Err: fmt.Errorf("context: %w", err),
 			Todo: "deploy the build that stores this key, or add the key to the type of the data",
 		}
 	}

@@ -220,7 +220,7 @@ func TestRestoreRefusesInvalidSnapshots(t *testing.T) {
 		`{"machine":"m","version":1,"status":"active","value":"inner","timers":{"2.0":{"state":"inner","after":"5m0s"}},` + rest:          `timer 2.0 belongs to "inner" after "5m0s", which is not a timer of an active state in this version`,
 		`{"machine":"m","version":1,"status":"active","value":"inner","timers":{"3.0":{"state":"inner","after":"1m0s"}},` + rest:          `expected the ID of a timer that one of 2 steps derived, such as 1.0, got "3.0"`,
 		`{"machine":"m","version":1,"status":"active","value":"a","timers":{"2.0":{"state":"","after":"X","event":{"type":"X"}}},` + rest: `timer 2.0: this version cannot decode its event "X"`,
-		`{"machine":"m","version":1,"status":"active","value":"a","context":{"lines":[],"coupon":1},"tags":[],"steps":2}`:                 `context: unknown key "coupon"; deploy the build that stores this key, or add the key to the type of the data`,
+		`{"machine":"m","version":1,"status":"active","value":"a","later":1,"context":{"lines":[],"coupon":1},"tags":[],"steps":2}`:       `context: unknown key "coupon"; deploy the build that stores this key, or add the key to the type of the data`,
 		`{"machine":"m","version":1,"status":"active","value":"a","context":{"lines":1},"tags":[],"steps":2}`:                             `expected an array under "context.lines", got a number; repair it, or restore it from a backup`,
 	} {
 		if restored, err := machine.Restore([]byte(snapshot)); !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), want) || restored != nil {

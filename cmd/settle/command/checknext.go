@@ -4,103 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"os"
 	"slices"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
-	"github.com/settle-run/settle/cmd/settle/internal/itemjson"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
-
-// itemLines yields the lines of a file of settle backup. It also writes the bytes of a named file to `copied`. The name - is
-// standard input.
-func (s *session) itemLines(name string, copied io.Writer) iter.Seq2[itemjson.Line, error] {
-	if name == "-" {
-		return itemjson.Read(s.In)
-	}
-	return func(yield func(itemjson.Line, error) bool) {
-		file, err := os.Open(name)
-		if err != nil {
-			yield(itemjson.Line{}, err)
-			return
-		}
-		defer file.Close()
-		for line, err := range itemjson.Read(io.TeeReader(file, copied)) {
-			if !yield(line, err) {
-				return
-			}
-		}
-	}
-}
-
-// backupTable is a table of the items in files of settle backup. A store can only list and commit with it.
-type backupTable struct {
-	dynamostore.Client
-
-	next    func() (itemjson.Item, error, bool) // returns the items of the files one by one
-	failure error                               // the error of next
-	out     io.Writer                           // receives the line of each committed item
-}
-
-// backupTablePage is the number of items in a page of a backupTable.
-const backupTablePage = 100
-
-// newBackupTable returns a table of the items of the files. Call `stop` after the last use.
-func newBackupTable(s *session, files []string) (table *backupTable, stop func()) {
-	next, stop := iter.Pull2(func(yield func(itemjson.Item, error) bool) {
-		for _, name := range files {
-			for line, err := range s.itemLines(name, io.Discard) {
-				if err == nil && line.Err != nil {
-					err = fmt.Errorf("line %d: %w", line.Number, line.Err)
-				}
-				if err != nil {
-					yield(nil, fmt.Errorf("%w: %s: %w", errUsage, name, err))
-					return
-				}
-				if !yield(line.Item, nil) {
-					return
-				}
-			}
-		}
-	})
-	return &backupTable{next: next}, stop
-}
-
-// Scan returns the next items. It ignores the conditions of the request, but skips items that are not instances.
-func (t *backupTable) Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
-	page := &dynamodb.ScanOutput{}
-	for len(page.Items) < backupTablePage {
-		item, err, ok := t.next()
-		if err != nil {
-			t.failure = err
-			return nil, err
-		}
-		if !ok {
-			return page, nil
-		}
-		if _, isInstance := item["revision"]; isInstance {
-			page.Items = append(page.Items, item)
-		}
-	}
-	page.LastEvaluatedKey = itemjson.Item{"instance": page.Items[len(page.Items)-1]["instance"]}
-	return page, nil
-}
-
-// PutItem writes the line of the item.
-func (t *backupTable) PutItem(_ context.Context, input *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	line, err := itemjson.Marshal(input.Item)
-	if err == nil {
-		_, err = t.out.Write(append(line, '\n'))
-	}
-	return &dynamodb.PutItemOutput{}, err
-}
 
 // nextFile is the file of check --next. Without a file, its methods do nothing.
 type nextFile struct {
@@ -157,7 +70,7 @@ func (n *nextFile) close() error {
 	for _, reason := range slices.Sorted(maps.Keys(n.failures)) {
 		n.session.note("%s: %s (%s)", n.session.name(), reason, counted(n.failures[reason], "instance", "instances"))
 	}
-	n.session.note("%s in %s: run check --from with the old build", counted(n.written, "instance", "instances"), n.file.Name())
+	n.session.note("%s of instances after one more event in %s: run check --from with the old build", counted(n.written, "snapshot", "snapshots"), n.file.Name())
 	n.file = nil
 	return err
 }

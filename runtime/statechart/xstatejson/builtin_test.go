@@ -29,7 +29,8 @@ func TestEffectsMatchXState(t *testing.T) {
 	if err != nil || theirs.Error != "" {
 		t.Fatal(err, theirs.Error)
 	}
-	def, err := xstatejson.Read([]byte(strings.Replace(config, `"onDone":{"actions":{"type":"xstate.log","value":"never"}},`, "", 1)), implementations())
+	readable := strings.Replace(config, `"onDone":{"actions":{"type":"xstate.log","value":"never"}},`, "", 1)
+	def, err := xstatejson.Read([]byte(readable), implementations())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,14 +42,7 @@ func TestEffectsMatchXState(t *testing.T) {
 	if got := string(theirs.Emitted) + string(theirs.Logged) + string(theirs.Received); got != `[{"type":"SEEN","x":[1]}]["here"][{"input":{"n":1}},{"type":"HI","y":2}]` {
 		t.Errorf("XState let out %s", got)
 	}
-	chart, err := xstatejson.Foreign(def)
-	if err != nil {
-		t.Fatal(err)
-	}
-	step, err := chart.Start(statechart.Start{At: epoch})
-	if err != nil {
-		t.Fatal(err)
-	}
+	chart, step := begun(t, readable, implementations())
 	if got, want := text(step.Effects), `[{"id":"1.0","kind":"spawn","child":"1.0","machine":"listener","input":{"n":1}},{"id":"1.1","kind":"emit","event":{"type":"SEEN","x":[1]}},{"id":"1.2","kind":"log","message":"here"},{"id":"1.3","kind":"send","event":{"type":"HI","y":2},"child":"1.0","machine":"listener"}]`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -62,14 +62,7 @@ func FuzzRead(f *testing.F) {
 // FuzzReadSnapshot checks that ReadSnapshot accepts or rejects every input without a panic, and that WriteSnapshot can
 // write each accepted snapshot without services.
 func FuzzReadSnapshot(f *testing.F) {
-	def, err := xstatejson.Read([]byte(recalling), implementations())
-	if err != nil {
-		f.Fatal(err)
-	}
-	chart, err := xstatejson.Foreign(def)
-	if err != nil {
-		f.Fatal(err)
-	}
+	chart, _ := begun(f, recalling, implementations())
 	f.Add([]byte(`{"status":"active","value":{"off":{"p":{},"q":"z"}},"context":{},"historyValue":{"m.on.all":[{"id":"m.on.y.deep"}]},"timers":{"t":{"delay":1e300,"event":{"type":"xstate.after","delay":500,"stateId":"m.off"},"target":"self","startedAt":-1e300}}}`))
 	f.Fuzz(func(t *testing.T, persisted []byte) {
 		snapshot, err := xstatejson.ReadSnapshot(chart, persisted, epoch)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/statechart/xstatejson"
 )
 
 // listed starts the machine of a config on both engines. XState then receives the events.
@@ -25,18 +24,7 @@ func listed(t *testing.T, config string, events ...any) (*statechart.Chart[count
 			return nil, errors.New("not called")
 		}), nil
 	}
-	def, err := xstatejson.Read([]byte(config), impl)
-	if err != nil {
-		t.Fatal(err)
-	}
-	chart, err := xstatejson.Foreign(def)
-	if err != nil {
-		t.Fatal(err)
-	}
-	step, err := chart.Start(statechart.Start{At: epoch})
-	if err != nil {
-		t.Fatal(err)
-	}
+	chart, step := begun(t, config, impl)
 	return chart, step.Next, theirs
 }
 

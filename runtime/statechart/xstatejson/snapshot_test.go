@@ -30,6 +30,24 @@ func persistedBy(t *testing.T, ask func(any) json.RawMessage, version string, sn
 	return got
 }
 
+// begun reads a config, compiles it as XState runs it, and starts it.
+func begun(t testing.TB, config string, impl xstatejson.Implementations[counter]) (*statechart.Chart[counter], statechart.Step[counter]) {
+	t.Helper()
+	def, err := xstatejson.Read([]byte(config), impl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chart, err := xstatejson.Foreign(def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step, err := chart.Start(statechart.Start{At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chart, step
+}
+
 // TestSnapshotsMoveBetweenEngines moves an instance between this engine and both versions of XState after every event.
 func TestSnapshotsMoveBetweenEngines(t *testing.T) {
 	t.Parallel()
@@ -45,18 +63,7 @@ func TestSnapshotsMoveBetweenEngines(t *testing.T) {
 		}
 		return line
 	}
-	def, err := xstatejson.Read([]byte(recalling), implementations())
-	if err != nil {
-		t.Fatal(err)
-	}
-	chart, err := xstatejson.Foreign(def)
-	if err != nil {
-		t.Fatal(err)
-	}
-	started, err := chart.Start(statechart.Start{At: epoch})
-	if err != nil {
-		t.Fatal(err)
-	}
+	chart, started := begun(t, recalling, implementations())
 	for _, version := range []string{"xstate", "xstate-6"} {
 		ours, theirs := started.Next, persistedBy(t, ask, version, nil)
 		for _, event := range []string{"NEXT", "STOP", "NEXT", "BACK", "NEXT", "STOP", "HALF", "STOP"} {
@@ -156,20 +163,9 @@ func TestSnapshotsOfXStateAreRead(t *testing.T) {
 // TestSnapshotsAreWritten writes snapshots with every form.
 func TestSnapshotsAreWritten(t *testing.T) {
 	t.Parallel()
-	def, err := xstatejson.Read([]byte(`{"id":"m","initial":"a","states":{
+	chart, step := begun(t, `{"id":"m","initial":"a","states":{
 		"a":{"entry":[{"type":"xstate.raise","event":{"type":"E","n":1},"delay":10,"id":"r"},{"type":"xstate.raise","event":{"type":"F"},"delay":5}],"after":{"brief":"b","1000":"b"},"on":{"E":"b"}},
-		"b":{"invoke":{"src":"greet"}}}}`), withServices())
-	if err != nil {
-		t.Fatal(err)
-	}
-	chart, err := xstatejson.Foreign(def)
-	if err != nil {
-		t.Fatal(err)
-	}
-	step, err := chart.Start(statechart.Start{At: epoch})
-	if err != nil {
-		t.Fatal(err)
-	}
+		"b":{"invoke":{"src":"greet"}}}}`, withServices())
 	written, err := xstatejson.WriteSnapshot(chart, step.Next)
 	if err != nil {
 		t.Fatal(err)

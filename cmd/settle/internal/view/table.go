@@ -59,30 +59,26 @@ func WriteCheck(w io.Writer, style console.Style, rows []compat.Row) error {
 		return err
 	}
 	for _, row := range rows {
-		which := escaped(row.Example) + " breaks"
-		if row.Break > 1 {
-			which = fmt.Sprintf("%s and %d more of the same row break", escaped(row.Example), row.Break-1)
-		}
-		if err := writeProblem(w, style, row.Break, which, row.Error); err != nil {
+		if err := writeProblem(w, style, row.Break, row.Example, "break", row.Error); err != nil {
 			return err
-		}
-		which = escaped(row.UnstartedExample) + " migrates"
-		if row.Unstarted > 1 {
-			which = fmt.Sprintf("%s and %d more of the same row migrate", escaped(row.UnstartedExample), row.Unstarted-1)
 		}
 		problem := fmt.Sprintf("a migration moves it to the state %s, whose timers and children do not start; once this build is deployed, run settle move %s %[1]s, which runs Entry too",
 			row.UnstartedState, row.UnstartedExample)
-		if err := writeProblem(w, style, row.Unstarted, which, problem); err != nil {
+		if err := writeProblem(w, style, row.Unstarted, row.UnstartedExample, "migrate", problem); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writeProblem writes a problem of `count` instances, if there are any.
-func writeProblem(w io.Writer, style console.Style, count int, which, problem string) error {
+// writeProblem writes a problem that `count` instances of a row have, if there are any.
+func writeProblem(w io.Writer, style console.Style, count int, example, do, problem string) error {
 	if count == 0 {
 		return nil
+	}
+	which := escaped(example) + " " + do + "s"
+	if count > 1 {
+		which = fmt.Sprintf("%s and %d more of the same row %s", escaped(example), count-1, do)
 	}
 	_, err := fmt.Fprintf(w, "\n%s\n  %s\n", style.Warning(which), escaped(problem))
 	return err
