@@ -31,19 +31,19 @@ func persistedBy(t *testing.T, ask func(any) json.RawMessage, version string, sn
 }
 
 // begun reads a config, compiles it as XState runs it, and starts it.
-func begun(t testing.TB, config string, impl xstatejson.Implementations[counter]) (*statechart.Chart[counter], statechart.Step[counter]) {
-	t.Helper()
+func begun(tb testing.TB, config string, impl xstatejson.Implementations[counter]) (*statechart.Chart[counter], statechart.Step[counter]) {
+	tb.Helper()
 	def, err := xstatejson.Read([]byte(config), impl)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	chart, err := xstatejson.Foreign(def)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	step, err := chart.Start(statechart.Start{At: epoch})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return chart, step
 }
