@@ -216,6 +216,9 @@ func TestCheckTellsWhetherABuildCanBeRolledBack(t *testing.T) {
 		if file, table := u.run("check", "--from", stored, "--next", next).out, u.must("check", "--local"); file != table {
 			u.t.Errorf("expected the rows of the table,\n%s\ngot\n%s", table, file)
 		}
+		if file, table := u.must("check", "--from", stored, "--machine", "job", "--status", "active"), u.must("check", "--local", "--machine", "job", "--status", "active"); file != table {
+			u.t.Errorf("expected the rows of active jobs,\n%s\ngot\n%s", table, file)
+		}
 		contains(u.t, u.must("check", "--from", next),
 			"job      1        active  launching                         2    0        0\n", // After a timer and after an event.
 			"signup   1        active  unverified.registering            3    0        0\n",

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -77,11 +78,14 @@ func TestACheckCountsInstancesThatAMigrationLeavesWithoutTimers(t *testing.T) {
 		for _, id := range []string{"desk/1", "desk/2", "desk/3"} {
 			check.Add(w.load(id), nil)
 		}
+		fired := w.load("desk/3") // Its timer may have fired without leaving the state.
+		fired.Snapshot = regexp.MustCompile(`"timers":\{.*?\}\},`).ReplaceAll(fired.Snapshot, nil)
+		check.Add(fired, nil)
 		rows := check.Rows()
 		if got := rows[0]; got.Migrate != 2 || got.Unstarted != 2 || got.UnstartedExample != "desk/1" || got.UnstartedState != "timed" {
 			t.Errorf("expected two instances without the timer of timed, got %+v", got)
 		}
-		if got := rows[1]; got.Migrate != 1 || got.Unstarted != 0 {
+		if got := rows[1]; got.Migrate != 2 || got.Unstarted != 0 {
 			t.Errorf("expected the timer of desk/3 to continue, got %+v", got)
 		}
 		moved, _, err := durable.Operate(w.machines, w.load("desk/1"), instances.Operation{Kind: instances.Move, State: "timed", At: time.Now()})
