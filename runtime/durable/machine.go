@@ -71,6 +71,7 @@ type Instance interface {
 	// NextEvents returns the types of the events from outside for which an active state has a transition, sorted.
 	NextEvents() []string
 	Timers() []statechart.Timer
+	Defers() bool // whether deferred events wait
 	// Children returns the active child instances.
 	Children() []statechart.ChildRef
 	// Resolving returns the answer to a task that begins to wait under the name, or false if the task has to wait.
@@ -277,6 +278,7 @@ func (i *instance[C]) Settled() bool                        { return i.snapshot.
 func (i *instance[C]) State() []string                      { return i.snapshot.State() }
 func (i *instance[C]) NextEvents() []string                 { return i.snapshot.NextEvents() }
 func (i *instance[C]) Timers() []statechart.Timer           { return i.snapshot.Timers }
+func (i *instance[C]) Defers() bool                         { return len(i.snapshot.Deferred) > 0 }
 func (i *instance[C]) Invocations() []statechart.Invocation { return i.snapshot.Services }
 func (i *instance[C]) Children() []statechart.ChildRef      { return i.snapshot.Children }
 

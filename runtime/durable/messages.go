@@ -29,6 +29,8 @@ const (
 	childEvent      = statechart.ReservedPrefix + "child"
 	failedEvent     = statechart.ReservedPrefix + "effect.failed"
 	laneEvent       = statechart.ReservedPrefix + "lane"
+	// replayEvent is no message. It names the step of replay in the history.
+	replayEvent = statechart.ReservedPrefix + "replay"
 )
 
 // ownMessage is a message of the runtime itself. A message may be late or a duplicate, so apply checks the instance,

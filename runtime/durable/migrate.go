@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,6 +27,31 @@ func (t *turn) migrate(ctx context.Context) error {
 	t.changed()
 	name := fmt.Sprintf("migrated.%d", t.machine.Version())
 	return t.loop.send(ctx, t.draft.Record.Instance, timerEvent{statechart.TimerEvent, name, t.incarnation()}, t.derivedID(name), nil)
+}
+
+// replay takes and stores a step for deferred events that no state of this build defers. Another build deferred them, and
+// the next delivery must not overtake them. The step comes before the delivery's own step, so the two share no limit, and
+// the deferred events do not answer the delivery's task.
+//
+// The caller must be about to apply the delivery. Then no process can acknowledge it without a commit, which ends this
+// turn with a conflict. After a duplicate, nothing would wake the instance to perform the effects of the replay.
+func (t *turn) replay(ctx context.Context) (replayed bool, err error) {
+	if t.draft.Instance == nil || !t.draft.Instance.Defers() {
+		return false, nil
+	}
+	event := statechart.Event{Type: statechart.TimerEvent, At: t.loop.config.Now()}
+	if _, _, handled, _ := t.draft.Instance.Apply(event); !handled {
+		return false, nil // The delivery's own step meets an error again.
+	}
+	before := t.draft
+	if err = t.step(event); err == nil {
+		err = t.commit(ctx)
+	}
+	if errors.Is(err, ErrUnstorable) {
+		t.draft, t.broken, err = before, nil, nil // The events wait for a step that makes room.
+		return false, err
+	}
+	return err == nil, err
 }
 
 // owedTo returns the effects that a migration requires. The first commit on the new version puts them into the

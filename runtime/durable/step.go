@@ -72,14 +72,15 @@ func (t *turn) step(event statechart.Event) error {
 	return nil
 }
 
-// nameOf returns the event's type. For a timer event, it returns the name of the timer in the history.
+// nameOf returns the name of the event in the history: its type, or the delay of its timer.
 func (t *turn) nameOf(event statechart.Event) string {
-	if event.Type == statechart.TimerEvent {
-		if timer, ok := t.timer(event.Timer); ok {
-			return "after " + timer.After
-		}
+	if event.Type != statechart.TimerEvent {
+		return event.Type
 	}
-	return event.Type
+	if timer, ok := t.timer(event.Timer); ok {
+		return "after " + timer.After
+	}
+	return replayEvent
 }
 
 // addHistory appends a transition to the draft. The payload is the payload of its event, or nil.

@@ -134,7 +134,12 @@ func drawMachine(id string, seed uint64, peers []string, family, flows bool) fun
 		for try := uint64(0); ; try++ {
 			d := &drawer{Rand: rand.New(rand.NewPCG(seed, try)), lab: l, id: id, peers: peers, family: family, flows: flows, kid: id == kidMachine, version: version, retreats: map[string]string{}}
 			d.renamed = 1 + d.IntN(4)
-			chart, err := statechart.Compile(d.definition())
+			def := d.definition()
+			chart, err := statechart.Compile(def)
+			if err == nil && version == newVersion {
+				d.release(def.States)
+				chart, err = statechart.Compile(def)
+			}
 			if err == nil {
 				return observed{Machine: durable.Host(chart, durable.MachineConfig{Retention: l.plan.retention}), lab: l}
 			}

@@ -55,3 +55,13 @@ func (d *drawer) migrating(def *statechart.Definition[trail]) {
 		}
 	}
 }
+
+// release makes some states of the new version handle the events that the first version defers there.
+func (d *drawer) release(states []chartState) {
+	for i := range states {
+		if len(states[i].Defer) > 0 && d.one(2) {
+			states[i].Defer = nil
+		}
+		d.release(states[i].States)
+	}
+}

@@ -126,6 +126,9 @@ func (r *replay) consume(message accepted) error {
 		return nil // the instance that the event would start was never stored
 	}
 	if reason == nil {
+		if r.mustReplay() {
+			return differ("it overtakes deferred events")
+		}
 		reason = r.apply(event, message)
 	}
 	if reason == nil {
@@ -308,6 +311,9 @@ func (r *replay) startWith(message accepted) error {
 func (r *replay) step(event statechart.Event) error {
 	r.rearm()
 	name, from := event.Type, r.instance.State()
+	if event.Type == statechart.TimerEvent {
+		name = replayed // unless the instance has the timer
+	}
 	for _, timer := range r.instance.Timers() {
 		if event.Type == statechart.TimerEvent && timer.ID == event.Timer {
 			name = "after " + timer.After

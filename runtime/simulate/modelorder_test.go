@@ -19,6 +19,9 @@ import (
 // linearize tries the remaining messages in every order that the queues allow, until one order agrees with the history.
 // Its error shows where the longest attempt differs from the history.
 func (r *replay) linearize() (*replay, error) {
+	if err := r.replayDeferred(); err != nil {
+		return r, err
+	}
 	var choices []choice
 	if r.isOperators() {
 		choices = append(choices, choice{operated: true})

@@ -60,7 +60,8 @@ func (r *replay) mayMigrateLater() bool {
 	failed := func(message accepted) bool {
 		return strings.Contains(message.body, failing) && len(r.parked(message)) > 0
 	}
-	return r.isToMigrate() && slices.ContainsFunc(slices.Concat(r.queues...), failed)
+	defers := slices.ContainsFunc(r.record.History[r.at:], func(t instances.Transition) bool { return t.Event == replayed })
+	return r.isToMigrate() && (defers || slices.ContainsFunc(slices.Concat(r.queues...), failed))
 }
 
 // migrate migrates the instance, if it has been migrated at this point of the history.
@@ -80,4 +81,32 @@ func (r *replay) migrate() {
 	if isLast || slices.Equal(r.record.History[r.at].From, instance.State()) {
 		r.machine, r.instance = migrated, limited(instance)
 	}
+}
+
+// replayed is the name of the step in the history that replays deferred events.
+const replayed = statechart.ReservedPrefix + "replay"
+
+// mustReplay reports whether deferred events must be replayed before the next message is applied.
+func (r *replay) mustReplay() bool {
+	if r.instance == nil || !r.instance.Defers() {
+		return false
+	}
+	_, _, handled, err := r.instance.Apply(statechart.Event{Type: statechart.TimerEvent})
+	return err == nil && handled
+}
+
+// replayDeferred takes the step that replays deferred events, if it is the next one of the history.
+func (r *replay) replayDeferred() error {
+	if r.at == len(r.record.History) || r.record.History[r.at].Event != replayed {
+		return nil
+	}
+	r.unmigrated = false
+	if r.migrate(); !r.mustReplay() {
+		return differ("step %d of the history replays events, but none can be replayed", r.at)
+	}
+	r.simulation.count("steps that replay deferred events after a migration", 1)
+	if err := r.step(statechart.Event{Type: statechart.TimerEvent}); err != nil {
+		return err
+	}
+	return r.settle()
 }

@@ -229,6 +229,8 @@ func (i *instance[T]) State() []string { return []string{i.machine.states[i.at].
 // Timers implements durable.Instance.
 func (i *instance[T]) Timers() []statechart.Timer { return i.timers }
 
+func (i *instance[T]) Defers() bool { return false }
+
 // NextEvents implements durable.Instance. For each event type, stateless evaluates the guards with the payload of an
 // event that has only its type. A guard counts as met if it panics, or if its arguments cannot be built from this
 // payload.

@@ -1,0 +1,130 @@
+package durable_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// kiosk is a machine in two builds. The first defers the event tell, the second handles it with a send and a service. A
+// task that waits for Open gets an error while the service runs, and the log once the event add has opened the kiosk.
+func (w *world) kiosk(build, version int) durable.Machine {
+	shut := chartState{ID: "shut", Tags: settled, On: []on{{Event: "add", Target: "open", Actions: do{keep}}, {Event: "charge", Target: "telling"}}}
+	if build == 1 {
+		shut.Defer = []string{"tell"}
+	} else {
+		shut.On = append(shut.On, on{Event: "tell", Target: "telling", Actions: do{keep, tell}})
+	}
+	back := []on{{Target: "shut", Actions: do{answered}}}
+	def := statechart.Definition[basket]{ID: "kiosk", Version: version, Initial: "shut", Payloads: payloads(), States: []chartState{
+		shut,
+		{
+			ID: "telling", Resolve: []resolution{{Name: "Open", Error: "Kiosk.Busy"}},
+			Invoke: []invoke{{Service: w.service("charge"), Retry: statechart.RetryPolicy{Attempts: 9, Interval: time.Second}, OnDone: back, OnError: []on{{Target: "shut", Actions: do{gaveUp}}}}},
+		},
+		{ID: "open", Type: statechart.Final, Resolve: []resolution{{Name: "Open", Output: func(b basket, _ statechart.Event) any { return b.Log }}}},
+	}}
+	if version > 1 {
+		def.Migrations = []statechart.Migration{{From: 1}}
+	}
+	return durable.Host(statechart.Must(def), durable.MachineConfig{})
+}
+
+// deployKiosk lets the second build find a deferred event that the first has stored, and an event with a task behind it.
+func deployKiosk(t *testing.T, version int, hook func(call string) fault) (calls []string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, w.kiosk(1, 1))
+		w.post("kiosk/1", telling("order/9", "a"))
+		w.invoke()
+		w.host(t, w.kiosk(2, version))
+		w.names, w.calls, w.hook = nil, nil, hook
+		w.post("kiosk/1", strings.Replace(event("add", "b"), "{", `{"$task": `+w.wait("t1", "Open", 0, 0)+", ", 1))
+		w.run(t)
+		w.wantParked(t)
+		w.wantLog(t, "kiosk/1", "a", "charge ok", "b")
+		w.wantLog(t, "order/9", "a")
+		w.wantAnswer(t, "t1", `[{"outcome":"open","state":["open"],"tags":[],"output":["a","charge ok","b"]}]`)
+		w.wantSound(t)
+		var events []string
+		for _, entry := range w.load("kiosk/1").History {
+			events = append(events, entry.Event)
+		}
+		if got := strings.Join(events, " "); got != "tell settle.replay done.invoke.telling add" {
+			t.Errorf("the history is %q", got)
+		}
+		calls = w.calls
+	})
+	return calls
+}
+
+// The service runs, and the turn may die, while the delivery of the next event waits in the queue.
+func TestADeferredEventThatANewBuildHandlesIsReplayedBeforeTheNextEvent(t *testing.T) {
+	t.Parallel()
+	deployKiosk(t, 1, nil)
+	calls := deployKiosk(t, 2, nil)
+	for n := range calls {
+		for _, f := range []fault{failBefore, failAfter, dieBefore, dieAfter} {
+			called := 0
+			deployKiosk(t, 2, func(call string) fault {
+				if called++; called != n+1 || strings.HasPrefix(call, "Serve ") && (f == failBefore || f == failAfter) {
+					return none
+				}
+				return f
+			})
+			if t.Failed() {
+				t.Fatalf("with fault %v at call %d, %s", f, n+1, calls[n])
+			}
+		}
+	}
+}
+
+// After a duplicate, nothing would wake the instance if the process died between the replay and its effects.
+func TestADuplicateReplaysNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, w.kiosk(1, 1))
+		w.hook = faults(map[string]fault{"Acknowledge kiosk/1 #1": failBefore})
+		w.post("kiosk/1", telling("order/9", "a"))
+		w.invoke()
+		w.host(t, w.kiosk(2, 1))
+		w.run(t)
+		w.wantLog(t, "kiosk/1")
+		w.post("kiosk/1", event("charge", ""))
+		w.run(t)
+		w.wantLog(t, "kiosk/1", "a", "charge ok", "charge ok")
+	})
+}
+
+// The item has no room for the replay. The next event is applied all the same, and the deferred event follows it.
+func TestAReplayThatCannotBeStoredHoldsNoEventUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, w.kiosk(1, 1))
+		w.post("kiosk/1", telling("order/9", "a"))
+		w.invoke()
+		w.host(t, w.kiosk(2, 1))
+		refused := 0
+		w.refuse = func(call string) error {
+			if refused++; call == "Commit kiosk/1" && refused <= 2 { // The loop tries again without the history.
+				return durable.ErrUnstorable
+			}
+			refused--
+			return nil
+		}
+		w.post("kiosk/1", event("cancel", ""))
+		w.run(t)
+		w.wantParked(t)
+		w.wantLog(t, "kiosk/1", "a", "charge ok")
+		if ignored := w.load("kiosk/1").Ignored; ignored != 0 || refused != 2 {
+			t.Errorf("%d events ignored, %d commits refused, want 0 and 2", ignored, refused)
+		}
+	})
+}
