@@ -83,7 +83,7 @@ func runsOf(commits []Commit) (runs []Run, err error) {
 		if run == nil || last != (counted{now.Version, before}) {
 			runs = append(runs, Run{Instance: commit.Instance, Version: now.Version})
 			run = &runs[len(runs)-1]
-			if start, ok := startOf(before, events); ok {
+			if start, ok := startOf(before, commit); ok {
 				events = append(start, events...)
 			} else {
 				run.Base, events = commit.Snapshot, nil
@@ -97,16 +97,16 @@ func runsOf(commits []Commit) (runs []Run, err error) {
 	return slices.DeleteFunc(runs, func(run Run) bool { return len(run.Steps) == 0 }), nil
 }
 
-// startOf reports whether the events begin with the start of the instance. An instance without a parent starts with its
-// first event, in the same commit. The history does not show this start, so startOf returns a step for it. `before` is
-// the count of steps before the events: the start counts as one.
-func startOf(before int64, events []Event) (start []Event, ok bool) {
-	switch {
+// startOf reports whether the events of a commit begin with the start of the instance. An instance without a parent starts
+// with its first event, in the same commit. The history does not show this start, so startOf returns a step for it.
+// `before` is the count of steps before the events: the start counts as one.
+func startOf(before int64, commit Commit) (start []Event, ok bool) {
+	switch events := commit.Events; {
 	case len(events) == 0:
 		return nil, false
 	case before == 0:
 		return nil, events[0].Type == startStep
-	case before == 1 && events[0].Type != stopStep:
+	case before == 1 && commit.Parent == "" && events[0].Type != stopStep:
 		return []Event{{Type: startStep, At: events[0].At}}, true
 	default:
 		return nil, false

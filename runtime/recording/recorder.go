@@ -57,9 +57,10 @@ func New(logger *slog.Logger, config Config) (*Recorder, error) {
 	return r, nil
 }
 
-// Committed logs a commit if its instance is in the sample. Use it as durable.Observer.Committed.
+// Committed logs a commit if its instance is in the sample. Use it as durable.Observer.Committed. An instance without its
+// data, which an operator has erased, is not logged.
 func (r *Recorder) Committed(ctx context.Context, committed durable.Committed) {
-	if !r.samples(committed.Instance) {
+	if !r.samples(committed.Instance) || committed.Record.Forgotten {
 		return
 	}
 	text, err := r.line(committed)
@@ -87,6 +88,9 @@ func (r *Recorder) line(committed durable.Committed) (text json.RawMessage, err 
 		}
 	}()
 	commit := Commit{Format: format, Instance: committed.Instance, CreatedAt: committed.Record.CreatedAt, Revision: committed.Revision, Events: []Event{}}
+	if parent := committed.Record.Parent; parent != nil {
+		commit.Parent = parent.Instance
+	}
 	for i, transition := range committed.Transitions {
 		event := Event{
 			Type: transition.Event, At: committed.Events[i].At.UTC(), Timer: committed.Events[i].Timer, Key: committed.Events[i].Invocation,

@@ -45,7 +45,9 @@ type Commit struct {
 	Instance  string    `json:"instance"`
 	CreatedAt time.Time `json:"created_at"`
 	Revision  int64     `json:"revision"`
-	Events    []Event   `json:"events"`
+	// Parent is the instance that spawned this one; empty without one.
+	Parent string  `json:"parent,omitempty"`
+	Events []Event `json:"events"`
 	// Snapshot is the stored snapshot after the events.
 	Snapshot json.RawMessage `json:"snapshot"`
 }

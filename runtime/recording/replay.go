@@ -46,6 +46,9 @@ func reached(state []string, handled bool) string {
 	return list(state)
 }
 
+// RowsMax is the most differences that a Replay lists. It counts the runs with further differences.
+const RowsMax = 1000
+
 // Replay runs recorded runs on the machines of another build, and counts the runs with the same difference.
 type Replay struct {
 	machines *durable.Machines
@@ -124,6 +127,9 @@ func (r *Replay) Add(run Run) error {
 			continue
 		}
 		seen[which] = true
+		if r.rows[which] == nil && len(r.rows) == RowsMax {
+			continue
+		}
 		if r.rows[which] == nil {
 			r.rows[which] = &row
 			r.order = append(r.order, which)
