@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,19 +20,22 @@ type player struct {
 	id       instances.ID
 	machine  durable.Machine
 	instance durable.Instance
+	bytesMax int // of a snapshot
 }
 
 // newPlayer restores the base of the run. A run without a base starts with its first step.
-func newPlayer(machines *durable.Machines, run Run) (p *player, err error) {
+func newPlayer(machines *durable.Machines, run Run, snapshotBytesMax int) (p *player, err error) {
 	defer recovered(&err)
-	p = &player{machines: machines}
+	p = &player{machines: machines, bytesMax: cmp.Or(snapshotBytesMax, instances.SnapshotBytesMax)}
 	if p.id, err = instances.ParseID(run.Instance); err != nil {
 		return nil, err
 	}
 	if p.machine, err = machines.Lookup(p.id.Machine); err != nil || run.Base == nil {
 		return p, err
 	}
-	p.machine, p.instance, err = machines.Restore(instances.Record{Instance: p.id, Snapshot: run.Base})
+	if p.machine, p.instance, err = machines.Restore(instances.Record{Instance: p.id, Snapshot: run.Base}); err == nil {
+		p.instance.Limit(p.bytesMax)
+	}
 	return p, err
 }
 
@@ -62,7 +66,9 @@ func (p *player) play(event Event) (outcome Outcome, handled bool, err error) {
 		if input, err = p.machine.DecodeInput(event.Payload); err == nil {
 			next, effects, err = p.machine.Start(statechart.Start{Instance: p.id.String(), At: event.At, Input: input})
 		}
-		handled = err == nil
+		if handled = err == nil; handled {
+			next.Limit(p.bytesMax)
+		}
 	case before == nil:
 		err = fmt.Errorf("%w: expected the start of the instance as the first step, got %q", ErrFormat, event.Type)
 	case event.Type == stopStep:

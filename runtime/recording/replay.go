@@ -14,9 +14,10 @@ import (
 )
 
 // Play runs the steps on the machines, without services, and sets their outcomes. It returns an error if a step leads to
-// other states than the recorded ones.
-func (run *Run) Play(machines *durable.Machines) error {
-	p, err := newPlayer(machines, *run)
+// other states than the recorded ones. The loop's Config.SnapshotBytesMax, or 0 for its default, decides whether a
+// deferred event fits into the instance.
+func (run *Run) Play(machines *durable.Machines, snapshotBytesMax int) error {
+	p, err := newPlayer(machines, *run, snapshotBytesMax)
 	if err != nil {
 		return err
 	}
@@ -51,6 +52,9 @@ const RowsMax = 1000
 
 // Replay runs recorded runs on the machines of another build, and counts the runs with the same difference.
 type Replay struct {
+	// SnapshotBytesMax is the loop's limit: see Run.Play.
+	SnapshotBytesMax int
+
 	machines *durable.Machines
 	accepted map[difference]bool
 	rows     map[difference]*Row
@@ -174,7 +178,7 @@ func (r *Replay) IsForeign() bool { return r.runs > 0 && r.unknown == r.runs }
 // differences yields the differences of a run, in the order of its steps.
 func (r *Replay) differences(run Run) func(yield func(Row) bool) {
 	return func(yield func(Row) bool) {
-		p, err := newPlayer(r.machines, run)
+		p, err := newPlayer(r.machines, run, r.SnapshotBytesMax)
 		if err != nil {
 			yield(Row{What: "start", Expected: "a build that can read the instance", Got: r.text(err, run)})
 			return

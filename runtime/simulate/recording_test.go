@@ -40,7 +40,7 @@ func (s *simulation) checkRecording() {
 		if run.Version != firstVersion {
 			machines = s.deployed
 		}
-		if err := run.Play(machines); err != nil {
+		if err := run.Play(machines, snapshotBytesMax); err != nil {
 			s.problem("replaying %s, version %d: %v", run.Instance, run.Version, err)
 		}
 		s.count("recorded runs", 1)

@@ -65,7 +65,7 @@ func writeRuns(s *session, known *durable.Machines, runs []recording.Run) error 
 	}
 	written, steps, left := 0, 0, map[string]int{}
 	for _, run := range runs {
-		if err := run.Play(known); err != nil {
+		if err := run.Play(known, 0); err != nil {
 			left[oneLine(err)]++
 			continue
 		}
