@@ -4,15 +4,15 @@ import (
 	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
+	"math/rand/v2"
 	"strings"
+	"unicode"
 
 	"github.com/settle-run/settle/runtime/internal/plainjson"
 )
 
-// redactor replaces the values of keys that a rule names. Equal values get equal replacements of the same JSON type.
+// redactor replaces the values of keys that a rule names. Equal values get equal replacements of the same JSON type and form.
 type redactor struct {
 	key []byte
 	// rules are the ends of paths of keys: "card.number" is {"card", "number"}.
@@ -69,8 +69,8 @@ func (r redactor) walk(value any, path []string, named bool) any {
 			value[i] = r.walk(value[i], path, named)
 		}
 	case string:
-		if named && value != "" {
-			return "redacted-" + hex.EncodeToString(r.hash(value))[:16]
+		if named {
+			return r.text(value)
 		}
 	case json.Number:
 		if named && value != "0" {
@@ -86,22 +86,48 @@ func (r redactor) walk(value any, path []string, named bool) any {
 func (r redactor) number(value json.Number) json.Number {
 	whole, _, _ := strings.Cut(strings.TrimPrefix(value.String(), "-"), ".")
 	whole, _, _ = strings.Cut(strings.ToLower(whole), "e")
-	hash := binary.BigEndian.Uint64(r.hash(value.String()))
+	random := r.random(value.String())
 	digits := []byte{'1'}
 	if len(whole) == 1 {
-		digits = []byte{byte('1' + hash%9)}
+		digits = []byte{byte('1' + random.IntN(9))}
 	}
-	for len(digits) < min(len(whole), 19) {
-		digits = append(digits, byte('0'+hash%10))
-		hash /= 10
+	for len(digits) < min(len(whole), int64Digits) {
+		digits = append(digits, byte('0'+random.IntN(10)))
 	}
 	return json.Number(digits)
 }
 
-func (r redactor) hash(text string) []byte {
+// int64Digits is the number of digits of the largest int64. A number that begins with 1 and has as many digits fits.
+const int64Digits = 19
+
+// text returns a text of the same form: a digit for each digit, a letter for each letter, and all other characters
+// unchanged. So a check of the form, as of an address or a code, still passes. Letters up to f stay below g, because an ID
+// may be hexadecimal.
+func (r redactor) text(value string) string {
+	random := r.random(value)
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c >= '0' && c <= '9':
+			return '0' + random.Int32N(10)
+		case c >= 'a' && c <= 'f':
+			return 'a' + random.Int32N(6)
+		case c >= 'A' && c <= 'F':
+			return 'A' + random.Int32N(6)
+		case unicode.IsUpper(c):
+			return 'G' + random.Int32N(20)
+		case unicode.IsLetter(c):
+			return 'g' + random.Int32N(20)
+		default:
+			return c
+		}
+	}, value)
+}
+
+// random returns random numbers that depend only on the value and the key.
+func (r redactor) random(value string) *rand.Rand {
 	hash := hmac.New(sha256.New, r.key)
-	hash.Write([]byte(text))
-	return hash.Sum(nil)
+	hash.Write([]byte(value))
+	return rand.New(rand.NewChaCha8([32]byte(hash.Sum(nil))))
 }
 
 // names reports whether a rule names the end of the path. Case does not count, because encoding/json ignores it too.

@@ -77,7 +77,7 @@ func writeRuns(s *session, known *durable.Machines, runs []recording.Run) error 
 	for _, reason := range slices.Sorted(maps.Keys(left)) {
 		s.note("%s: %s left out: %s", s.name(), counted(left[reason], "run", "runs"), reason)
 	}
-	s.note("%s of instances recorded, with %s.", counted(written, "run", "runs"), counted(steps, "step", "steps"))
+	s.note("%s recorded, with %s.", counted(written, "run", "runs"), counted(steps, "step", "steps"))
 	if written == 0 {
 		return errors.New("nothing to replay: record for longer, with the build that is deployed")
 	}
@@ -99,7 +99,7 @@ func (s *session) eachIn(name string, read func(file io.Reader) error) error {
 	if name != "-" {
 		opened, err := os.Open(name)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", errNotFound, err)
 		}
 		file = opened
 	}
