@@ -41,9 +41,9 @@ func (a *Assembly) Add(commit Commit) error {
 func (a *Assembly) Instances() int { return len(a.order) }
 
 // Runs returns the runs of each instance, in the order in which the instances were added. The steps have no outcomes yet.
-// A commit continues a run if the counts of steps in the snapshots show that no step is missing between them, and if the
-// version of the chart is the same. Otherwise its snapshot is the base of another run. An instance without a step has no
-// run.
+// A commit continues a run if no step is missing between them, and if the version of the chart is the same. The counts of
+// steps in the snapshots show this. Otherwise the snapshot of the commit is the base of another run. A base without a step
+// is no run.
 func (a *Assembly) Runs() (runs []Run, err error) {
 	for _, key := range a.order {
 		commits := slices.Clone(a.byInstance[key])

@@ -70,7 +70,7 @@ func (c *replayCommand) Run(s *session) error {
 		runs, different = runs+count.Same+count.Differ, different+count.Differ
 	}
 	if err == nil && different > 0 {
-		err = fmt.Errorf("%d of %s differ on this build: change the build, or accept the differences with --accept", different, counted(runs, "run", "runs"))
+		err = fmt.Errorf("%d of %d runs differ on this build: change the build, or accept the differences with --accept", different, runs)
 	}
 	return err
 }
