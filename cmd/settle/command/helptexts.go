@@ -19,7 +19,7 @@ If this build takes another path than the consumer did, record leaves the run ou
 another build, and a guard that reads a redacted value.
 
   settle record commits.jsonl > recording
-  aws logs filter-log-events --log-group-name /aws/lambda/settle-consumer --filter-pattern '"commit recorded"' | settle record - > recording`
+  aws logs filter-log-events --log-group-name "$group" | settle record - > recording`
 
 const replayHelp = `Run replay with a new build before you deploy it. It plays the events of a recording of settle record on the machines of this
 build, without services, and compares the result of each event: the states, the status, the output, the running services,
