@@ -10,7 +10,7 @@ GO           ?= go
 NPM          ?= npm
 PKG          ?= ./...
 TEST_FLAGS   ?=
-TEST_TIMEOUT ?= 30m
+TEST_TIMEOUT ?= 1h
 FUZZTIME     ?= 30s
 
 # All go commands, including those that tests start, use the same flags, so that they share the build cache.

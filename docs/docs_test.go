@@ -77,6 +77,7 @@ var notRun = map[string]int{
 	"docs/parked-events.md":       1,
 	"docs/recovery.md":            22,
 	"docs/rename-or-delete.md":    4,
+	"docs/replay.md":              9,
 	"docs/deploy-lanes.md":        1,
 	"docs/lanes.md":               2,
 	"docs/scaling.md":             5,
@@ -97,7 +98,7 @@ var guide = []string{"docs/define-a-machine.md", "docs/test-a-machine.md", "docs
 var withStacks = guide
 
 // inClone lists the pages whose reader is in a clone of the repository. The other pages start in an empty folder.
-var inClone = []string{"README.md", "docs/charts.md", "docs/deploy.md", "docs/getting-started.md", "docs/rename-or-delete.md"}
+var inClone = []string{"README.md", "docs/charts.md", "docs/deploy.md", "docs/getting-started.md", "docs/rename-or-delete.md", "docs/replay.md"}
 
 func TestPagesDoWhatTheySay(t *testing.T) {
 	t.Parallel()

@@ -187,7 +187,7 @@ var settingPattern = regexp.MustCompile(`= "((?:SETTLE|OTEL)_[A-Z_]+)"`)
 func TestTheSettingsPageHasEachVariable(t *testing.T) {
 	t.Parallel()
 	var settings []string
-	for _, file := range []string{"runtime/host/settings.go", "machines/samples/settings.go"} {
+	for _, file := range []string{"runtime/host/settings.go", "runtime/host/record.go", "machines/samples/settings.go"} {
 		for _, found := range settingPattern.FindAllStringSubmatch(read(t, file), -1) {
 			settings = append(settings, found[1])
 		}

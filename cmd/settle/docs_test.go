@@ -53,7 +53,7 @@ func called(line string, grammar map[string][]string) (name string, flags []stri
 }
 
 // referencePages are the pages in docs with a section for each command.
-var referencePages = []string{"cli.md", "cli-instances.md", "cli-repair.md", "cli-forget.md", "cli-recovery.md", "benchmark.md"}
+var referencePages = []string{"cli.md", "cli-instances.md", "cli-repair.md", "cli-forget.md", "cli-recovery.md", "benchmark.md", "replay.md"}
 
 // reference returns the text of the pages with a section for each command.
 func reference(t *testing.T) string {

@@ -20,7 +20,7 @@ func (s *services) fireDue() (fired bool, err error) {
 	attempts := s.turn.serviceAttempts()
 	s.unstored = true
 	err = s.inChain(chainFrom(s.turn.derivedID(timer.ID)), func() error {
-		return s.turn.step(statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID, At: now})
+		return s.turn.step(statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID, At: now}, "")
 	})
 	if ended := attempts - s.turn.serviceAttempts(); err == nil && ended > 0 {
 		s.forgive(ended)

@@ -121,13 +121,14 @@ func (t *turn) applyOwn(typ string, form any) error {
 	if err != nil {
 		return fmt.Errorf("decoding %q as the chart declares it: %w", typ, err)
 	}
-	return t.applyNow(event)
+	event.At = t.loop.config.Now()
+	return t.step(event, string(body))
 }
 
-// applyNow applies an event at the current time.
+// applyNow applies an event without a message at the current time.
 func (t *turn) applyNow(event statechart.Event) error {
 	event.At = t.loop.config.Now()
-	return t.step(event)
+	return t.step(event, "")
 }
 
 // incarnationOf returns the incarnation in a message of the loop itself: the time of creation of its instance, in

@@ -44,7 +44,7 @@ func (t *turn) replay(ctx context.Context) (replayed bool, err error) {
 		return false, nil // The delivery's own step meets an error again.
 	}
 	before := t.draft
-	if err = t.step(event); err == nil {
+	if err = t.step(event, ""); err == nil {
 		err = t.commit(ctx)
 	}
 	if errors.Is(err, ErrUnstorable) {

@@ -75,17 +75,17 @@ type Retried struct {
 	Unreadable bool
 }
 
-// Committed is a commit of an instance.
+// Committed is a commit of an instance. Bodies may contain task tokens.
 type Committed struct {
 	Instance string
 	Revision int64
-	// Effects is the number of effects in the outbox.
-	Effects int
+	Effects  int // the number of effects in the outbox
 	// Transitions are the steps that this commit stored, in order.
 	Transitions []instances.Transition
-	// Payloads are the payloads of the events of Transitions, by index. Record is the stored record.
-	Payloads []any
-	Record   instances.Record
+	// Events are the events of Transitions, by index, and Bodies their messages, if any. Record is the stored record.
+	Events []statechart.Event
+	Bodies []string
+	Record instances.Record
 }
 
 // Loaded is the stored instance at the start of a turn. Unsettled and Outbox are zero if nothing is waiting.
@@ -323,10 +323,10 @@ func (t *turn) reportStored(ctx context.Context) {
 }
 
 // reportCommitted reports a commit and its events to the observer.
-func (t *turn) reportCommitted(ctx context.Context, transitions []instances.Transition, payloads []any) {
+func (t *turn) reportCommitted(ctx context.Context, transitions []instances.Transition, events []statechart.Event, bodies []string) {
 	if notify := t.loop.config.Observer.Committed; notify != nil {
 		record := t.stored.Record
-		notify(ctx, Committed{Instance: record.Instance.String(), Revision: record.Revision, Effects: len(record.Outbox), Transitions: transitions, Payloads: payloads, Record: record})
+		notify(ctx, Committed{Instance: record.Instance.String(), Revision: record.Revision, Effects: len(record.Outbox), Transitions: transitions, Events: events, Bodies: bodies, Record: record})
 	}
 	t.reportApplied(ctx)
 }

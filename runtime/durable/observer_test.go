@@ -14,6 +14,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // heard is an observer that logs the events it observes and the activities around them.
@@ -95,10 +96,12 @@ func TestAnObserverHearsOfEachStoredTransitionOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var heard []instances.Transition
-		var payloads []any
+		var events []statechart.Event
+		var bodies []string
 		revision := int64(0)
 		w.config.Observer.Committed = func(_ context.Context, c durable.Committed) {
-			heard, payloads, revision = append(heard, c.Transitions...), append(payloads, c.Payloads...), c.Revision
+			heard, events, revision = append(heard, c.Transitions...), append(events, c.Events...), c.Revision
+			bodies = append(bodies, c.Bodies...)
 			if stored := w.load("order/1"); !reflect.DeepEqual(c.Record, stored) {
 				t.Errorf("got the record %+v, want the stored one: %+v", c.Record, stored)
 			}
@@ -110,8 +113,15 @@ func TestAnObserverHearsOfEachStoredTransitionOnce(t *testing.T) {
 		if stored := w.load("order/1"); !reflect.DeepEqual(heard, stored.History) || revision != stored.Revision || len(heard) != 4 {
 			t.Errorf("got the transitions %+v up to revision %d, want the four stored ones up to revision %d: %+v", heard, revision, stored.Revision, stored.History)
 		}
-		if got, want := fmt.Sprintf("%+v", payloads), "[{Item:a To: Bytes:0} {Item: To: Bytes:0} charge ok {Item:b To: Bytes:0}]"; got != want {
-			t.Errorf("got the payloads %s, want %s", got, want)
+		var got []string
+		for _, e := range events {
+			got = append(got, fmt.Sprintf("%s %+v %s", e.Type, e.Payload, e.Invocation))
+		}
+		if want := []string{"add {Item:a To: Bytes:0} ", "charge {Item: To: Bytes:0} ", "done.invoke.charging charge ok 3.0", "add {Item:b To: Bytes:0} "}; !slices.Equal(got, want) {
+			t.Errorf("got the events %q, want %q", got, want)
+		}
+		if want := []string{event("add", "a"), event("charge", ""), "", event("add", "b")}; !slices.Equal(bodies, want) {
+			t.Errorf("got the messages %q, want %q", bodies, want)
 		}
 	})
 }

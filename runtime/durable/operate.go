@@ -143,7 +143,7 @@ func (t *turn) forget(op instances.Operation) (json.RawMessage, error) {
 func (t *turn) addOperation(op instances.Operation, from, to []string) {
 	t.addHistory(instances.Transition{
 		At: t.now(), Event: statechart.ReservedPrefix + string(op.Kind), From: from, To: to, By: op.By, Reason: cut(op.Reason, failureMessageBytesMax),
-	}, nil)
+	}, statechart.Event{}, "")
 }
 
 // endByOperator ends the waits of an instance that an operator ends, and notifies its parent.

@@ -216,7 +216,7 @@ func (t *turn) stop() error {
 	for _, effect := range effects {
 		t.ask(effect)
 	}
-	t.addHistory(instances.Transition{At: now.UTC().Truncate(timeUnit), Event: stopEvent, From: from, To: next.State()}, nil)
+	t.addHistory(instances.Transition{At: now.UTC().Truncate(timeUnit), Event: stopEvent, From: from, To: next.State()}, statechart.Event{At: now}, "")
 	return nil
 }
 

@@ -102,7 +102,7 @@ func TestADuplicateReplaysNothing(t *testing.T) {
 	})
 }
 
-// The item has no room for the replay. The next event is applied all the same, and the deferred event follows it.
+// The item has no room for the replay. The next event is still applied, and the deferred event follows it.
 func TestAReplayThatCannotBeStoredHoldsNoEventUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

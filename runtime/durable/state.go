@@ -17,9 +17,11 @@ type state struct {
 	Instance Instance // nil before the first event
 	// changes counts the changes that are worth a write. Some changes are not: see Record.Skipped.
 	changes int
-	// transitions holds the transitions since the last commit, and payloads the payloads of their events.
+	// transitions holds the transitions since the last commit, events their events, and bodies the messages of the events:
+	// see Committed.
 	transitions []instances.Transition
-	payloads    []any
+	events      []statechart.Event
+	bodies      []string
 }
 
 // timeUnit is the resolution of stored times.

@@ -33,7 +33,7 @@ func (t *turn) begin(ctx context.Context, d Delivery, child childStart) (err err
 		t.draft.Record.Parent = &parent
 		// Only a child needs this line in its history. For other instances, the transition of the first event shows the
 		// initial states.
-		t.addHistory(instances.Transition{At: t.now(), Event: event, From: []string{}, To: instance.State()}, child.input)
+		t.addHistory(instances.Transition{At: t.now(), Event: event, From: []string{}, To: instance.State()}, statechart.Event{Payload: child.input}, "")
 	}
 	// The keys of services contain this time. It is the time of the message, not of the try, so a second try has the
 	// same keys.
@@ -48,8 +48,8 @@ func (t *turn) begin(ctx context.Context, d Delivery, child childStart) (err err
 	return t.settle(ctx, d)
 }
 
-// step takes one macrostep of the chart.
-func (t *turn) step(event statechart.Event) error {
+// step takes one macrostep of the chart. The body is the message from which the event was decoded, or empty.
+func (t *turn) step(event statechart.Event, body string) error {
 	draft := &t.draft
 	from, was, name := draft.Instance.State(), draft.Instance.Status(), t.nameOf(event)
 	next, effects, handled, err := draft.Instance.Apply(event)
@@ -68,7 +68,7 @@ func (t *turn) step(event statechart.Event) error {
 	if was == statechart.Active {
 		t.endAsChild()
 	}
-	t.addHistory(instances.Transition{At: event.At.UTC().Truncate(timeUnit), Event: name, From: from, To: next.State(), Ignored: !handled}, event.Payload)
+	t.addHistory(instances.Transition{At: event.At.UTC().Truncate(timeUnit), Event: name, From: from, To: next.State(), Ignored: !handled}, event, body)
 	return nil
 }
 
@@ -83,12 +83,12 @@ func (t *turn) nameOf(event statechart.Event) string {
 	return replayEvent
 }
 
-// addHistory appends a transition to the draft. The payload is the payload of its event, or nil.
-func (t *turn) addHistory(transition instances.Transition, payload any) {
+// addHistory appends a transition to the draft, with its event and the message of the event.
+func (t *turn) addHistory(transition instances.Transition, event statechart.Event, body string) {
 	t.draft.Record.History = appended(t.draft.Record.History, transition, t.loop.config.HistoryMax)
 	t.draft.transitions = append(slices.Clip(t.draft.transitions), transition)
 	if t.loop.config.Observer.Committed != nil {
-		t.draft.payloads = append(slices.Clip(t.draft.payloads), payload)
+		t.draft.events, t.draft.bodies = append(slices.Clip(t.draft.events), event), append(slices.Clip(t.draft.bodies), body)
 	}
 	t.changed()
 }

@@ -249,7 +249,7 @@ func (t *turn) apply(ctx context.Context, d Delivery, event statechart.Event) (e
 	if own, ok := ownMessages[event.Type]; ok {
 		err = own.apply(t, ctx, d)
 	} else {
-		err = t.step(event)
+		err = t.step(event, d.Body)
 	}
 	if err == nil && token != nil {
 		err = t.answerLate(token, event)
@@ -286,10 +286,10 @@ func (t *turn) commit(ctx context.Context) error {
 	}
 	logged := without(t.draft.Record.Outbox, func(e statechart.Effect) bool { return e.Kind != statechart.LogMessage })
 	t.notes.cancels = append(t.notes.cancels, t.unneededTimers()...)
-	transitions, payloads := t.draft.transitions, t.draft.payloads
-	t.draft.Record, t.draft.transitions, t.draft.payloads = next, nil, nil
+	transitions, events, bodies := t.draft.transitions, t.draft.events, t.draft.bodies
+	t.draft.Record, t.draft.transitions, t.draft.events, t.draft.bodies = next, nil, nil, nil
 	t.stored = t.draft
-	t.reportCommitted(ctx, transitions, payloads)
+	t.reportCommitted(ctx, transitions, events, bodies)
 	t.logCommitted(ctx, transitions, logged)
 	return nil
 }

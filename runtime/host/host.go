@@ -22,6 +22,8 @@
 //	SETTLE_EVENT_BUS               the event bus for the events that charts emit           consumer; without it, they are dropped
 //	SETTLE_HISTORY_MAX             transitions stored per instance, 1 to 100               consumer; 20 by default
 //	SETTLE_HOPS_MAX                messages between instances in a row, 1 to 1000000       consumer; 1000 by default
+//	SETTLE_RECORD                  the share of the instances to record, such as 0.01      consumer; none by default
+//	SETTLE_RECORD_REDACT, SETTLE_RECORD_KEY   keys to redact, and the secret for it        consumer; none by default
 //	SETTLE_BASE_PATH               the path of a custom domain's API mapping               gateway; none by default
 //	SETTLE_SERVICE                 the name in metrics and traces; settle by default
 //	SETTLE_LOG_LEVEL               debug, info, warn or error
@@ -121,13 +123,17 @@ func newConsumer(p *Process, machines *durable.Machines) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	observer, err := p.observer()
+	if err != nil {
+		return nil, err
+	}
 	store := newStore(p)
 	loop, err := durable.New(machines, durable.Ports{
 		Store: store, Queue: p.queue(client), Timers: timers, Limiter: limits.New(store, time.Now),
 		Tokens: sfncallback.New(states), Executions: workflows, Acknowledger: sqsqueue.NewAcknowledger(client, p.Settings.QueueURL),
 		Cache: readcache.New(time.Now, readcache.HitsMin),
 	}, durable.Config{
-		Logger: p.Logger, Observer: p.Telemetry.Observer(), Emit: newEmit(p, machines), Lanes: p.Settings.Lanes, HistoryMax: p.Settings.HistoryMax, HopsMax: p.Settings.HopsMax,
+		Logger: p.Logger, Observer: observer, Emit: newEmit(p, machines), Lanes: p.Settings.Lanes, HistoryMax: p.Settings.HistoryMax, HopsMax: p.Settings.HopsMax,
 	})
 	if err != nil {
 		return nil, err

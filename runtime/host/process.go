@@ -41,6 +41,7 @@ type Process struct {
 	// Telemetry may be nil.
 	Telemetry *telemetry.Telemetry
 	attempts  aws.HTTPClient // of RuntimeAWS; nil before its first call
+	logs      io.Writer      // receives the lines of the recorder
 }
 
 // Function describes a function for Main.
@@ -111,7 +112,7 @@ func memoryMB(lookup func(name string) (string, bool), variables ...string) (int
 // returns. It writes metrics to `metrics` and all other output to `logs`.
 func Start(function Function, lookup func(name string) (string, bool), load LoadAWS, metrics, logs io.Writer) (lambda.Handler, *slog.Logger, error) {
 	env := &Env{lookup: lookup, required: function.Requires}
-	p := &Process{Env: env, Settings: readSettings(env), AWS: env.awsConfig(load)}
+	p := &Process{Env: env, Settings: readSettings(env), AWS: env.awsConfig(load), logs: logs}
 	lines := durable.LogPanics(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: p.Settings.LogLevel}), p.Settings.LogPayloads)
 	if p.Settings.TracesEndpoint != nil {
 		lines = telemetry.LogHandler(lines)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host/hosttest"
+	"github.com/settle-run/settle/runtime/recording"
 )
 
 func TestGarbageMayFillThreeQuartersOfTheMemory(t *testing.T) {
@@ -62,6 +63,9 @@ func TestSettingsAreRead(t *testing.T) {
 		"SETTLE_EVENT_BUS=arn:aws:events:eu-central-1:123456789012:event-bus/team/orders",
 		"SETTLE_HISTORY_MAX=100",
 		"SETTLE_HOPS_MAX=50",
+		"SETTLE_RECORD=0.01",
+		"SETTLE_RECORD_REDACT=email, card.number",
+		"SETTLE_RECORD_KEY=0123456789abcdef",
 		"SETTLE_BASE_PATH=/settle",
 		"SETTLE_SERVICE=orders",
 		"SETTLE_LOG_LEVEL=warn",
@@ -92,6 +96,7 @@ func TestSettingsAreRead(t *testing.T) {
 		EventBus:       "arn:aws:events:eu-central-1:123456789012:event-bus/team/orders",
 		HistoryMax:     100,
 		HopsMax:        50,
+		Recording:      recording.Config{Share: 0.01, Redact: []string{"email", "card.number"}, Key: []byte("0123456789abcdef")},
 		BasePath:       "/settle",
 		Service:        "orders",
 		LogLevel:       slog.LevelWarn,
@@ -152,6 +157,31 @@ func TestHistoryMaxIsLimited(t *testing.T) {
 		want := "reading the settings: environment variable SETTLE_HISTORY_MAX: expected a whole number from 1 to 100, or no value for the default, got " + strconv.Quote(value)
 		if err := env.err(); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestRecordingSettingsAreChecked(t *testing.T) {
+	t.Parallel()
+	const share = "SETTLE_RECORD: expected a number above 0 and at most 1, such as 0.01, got "
+	for variables, want := range map[string]string{
+		"SETTLE_RECORD=1":                            "",
+		"SETTLE_RECORD=0":                            share + `"0"`,
+		"SETTLE_RECORD=1.01":                         share + `"1.01"`,
+		"SETTLE_RECORD=NaN":                          share + `"NaN"`,
+		"SETTLE_RECORD=on":                           share + `"on"`,
+		"SETTLE_RECORD=1 SETTLE_RECORD_REDACT=email": "SETTLE_RECORD_KEY: expected a secret of at least 16 bytes with SETTLE_RECORD_REDACT, got nothing: set it",
+		"SETTLE_RECORD=1 SETTLE_RECORD_REDACT=email SETTLE_RECORD_KEY=hush":                     "SETTLE_RECORD_KEY: expected a secret of at least 16 bytes, got 4 bytes",
+		"SETTLE_RECORD=1 SETTLE_RECORD_REDACT=card..number SETTLE_RECORD_KEY=01234567890123456": `SETTLE_RECORD_REDACT: expected keys separated by commas, such as email,card.number, got "card..number"`,
+	} {
+		env := NewEnv(hosttest.Environment(strings.Fields(variables)...))
+		readSettings(env)
+		got := ""
+		if err := env.err(); err != nil {
+			_, got, _ = strings.Cut(err.Error(), "environment variable ")
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", variables, got, want)
 		}
 	}
 }

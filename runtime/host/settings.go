@@ -17,6 +17,7 @@ import (
 	"github.com/settle-run/settle/runtime/gateway"
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/lanes"
+	"github.com/settle-run/settle/runtime/recording"
 )
 
 // The environment variables of the functions. An empty variable counts as unset.
@@ -106,6 +107,7 @@ type Settings struct {
 	EventBus string
 	// HistoryMax and HopsMax are 0 for the default.
 	HistoryMax, HopsMax int
+	Recording           recording.Config // its Share is 0 if nothing is recorded
 	BasePath            string
 	// Service is never empty.
 	Service     string
@@ -140,6 +142,7 @@ func readSettings(r *Env) Settings {
 	settings.Lanes = r.lanes(Lanes)
 	settings.LaneRules = r.laneRules(LaneRules, settings.Lanes)
 	settings.HistoryMax, settings.HopsMax = r.countTo(HistoryMax, HistoryTransitionsMax), r.countTo(HopsMax, ChainHopsMax)
+	settings.Recording = r.recording()
 	if (settings.DelayQueueARN == "") != (settings.SchedulerRoleARN == "") {
 		r.Wrong(DelayQueueARN+" and "+SchedulerRoleARN, "both or neither", "one")
 	}

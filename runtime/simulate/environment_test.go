@@ -48,7 +48,7 @@ func (s *simulation) consumer(process string, now func() time.Time) lambda.Handl
 	}
 	loops := s.plan.config
 	loops.Logger, loops.Now, loops.HistoryMax, loops.SnapshotBytesMax = slog.New(traced{slog.DiscardHandler, s.director, process}), now, historyMax, snapshotBytesMax
-	loops.RetentionMin = s.plan.retention
+	loops.RetentionMin, loops.Observer.Committed = s.plan.retention, s.recorded.recorder.Committed
 	loop, err := durable.New(s.hostedBy(process), durable.Ports{
 		Store:  dynamostore.New(dynamodb.NewFromConfig(config), table),
 		Queue:  sqsqueue.New(queues, s.queueURLs[0], s.deadLetterURL),

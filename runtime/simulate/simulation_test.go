@@ -58,6 +58,7 @@ type simulation struct {
 	versions           map[string][]durable.Machine
 	deployAt           time.Time // guarded by mu
 	store              *dynamostore.Store
+	recorded           *recorded
 	plan               plan
 	ledger             ledger
 	// operations are the changes of operators, by operator. Each operator makes one.
@@ -163,6 +164,10 @@ func simulate(t *testing.T, seed uint64) *simulation {
 	s := &simulation{seed: seed, ledger: newLedger(), operations: map[string]*operated{}}
 	synctest.Test(t, func(t *testing.T) {
 		s.t = t
+		var err error
+		if s.recorded, err = newRecorded(); err != nil {
+			t.Fatal(err)
+		}
 		rng := rand.New(rand.NewPCG(seed, 1))
 		s.plan = drawPlan(rng, seed)
 		cloud := func(config awslocal.Config) *awslocal.Cloud {
@@ -212,6 +217,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 		s.director.stopFaults()
 		time.Sleep(s.plan.rest)
 		s.check()
+		s.checkRecording()
 		stop()
 		running.Wait()
 		s.director.flush()

@@ -47,9 +47,9 @@ func (x *interpreter) stepEvent() (handled bool, err error) {
 	x.ownContext()
 	var awaited, stale bool
 	if x.event.Invocation != "" || x.event.Type == TimerEvent {
-		awaited, stale = x.consume(x.event)
+		awaited, stale, err = x.consume(x.event)
 	}
-	if !stale {
+	if err == nil && !stale {
 		err = x.macrostep()
 	}
 	if err == nil {
@@ -82,8 +82,8 @@ func (x *interpreter) stop() error {
 // can reports whether the event would have an effect: see Chart.Can.
 func (x *interpreter) can() (can bool, err error) {
 	x.ownContext()
-	if _, stale := x.consume(x.event); stale {
-		return false, nil
+	if _, stale, err := x.consume(x.event); stale || err != nil {
+		return false, err
 	}
 	if err := x.selectTransitions(); err != nil {
 		return false, err
@@ -115,13 +115,13 @@ func (x *interpreter) ownContext() {
 
 // consume removes the timer, invocation or child whose end the event reports. The result `awaited` is set if the
 // snapshot waits for that end, and `stale` is set if it does not. Both are false for any other event. Both are set for
-// an event of SendAfter that this version cannot decode: consume parks it.
-func (x *interpreter) consume(event *Event) (awaited, stale bool) {
+// an event of SendAfter that this version cannot decode: consume parks it. An error fails the step.
+func (x *interpreter) consume(event *Event) (awaited, stale bool, err error) {
 	switch {
 	case event.Type == TimerEvent:
 		k := slices.IndexFunc(x.snapshot.Timers, func(t Timer) bool { return t.ID == event.Timer })
 		if k < 0 {
-			return false, true
+			return false, true, nil
 		}
 		timer := x.snapshot.Timers[k]
 		x.writable().Timers = slices.Delete(slices.Clone(x.snapshot.Timers), k, k+1)
@@ -131,20 +131,21 @@ func (x *interpreter) consume(event *Event) (awaited, stale bool) {
 			if x.own.raw = string(timer.Event); err != nil {
 				x.park(Deferred{Event: timer.Event}, fmt.Errorf("chart %s: the delayed event %q cannot be decoded: %w", x.chart.id, sent.Type, err))
 			}
-			return true, err != nil
+			return true, err != nil, nil
 		}
 		x.retype(x.chart.nodes[timer.state].timers[timer.index].event, event.Payload)
-		return true, false
+		return true, false, nil
 	case event.Invocation != "":
 		k := slices.IndexFunc(x.snapshot.Services, func(i Invocation) bool { return i.Key == event.Invocation })
 		if k < 0 {
 			ended := x.removeChild(event.Invocation)
-			return ended, !ended
+			return ended, !ended, nil
 		}
+		err = x.decodeResult(x.snapshot.Services[k])
 		x.writable().Services = slices.Delete(slices.Clone(x.snapshot.Services), k, k+1)
-		return true, false
+		return true, false, err
 	default:
-		return false, false
+		return false, false, nil
 	}
 }
 

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"time"
+
+	"github.com/settle-run/settle/runtime/internal/readjson"
 )
 
 // Service is work that the host performs while a state is active, such as an API call or a job start.
@@ -106,7 +109,7 @@ type Invocation struct {
 	state, index int
 }
 
-// Done returns the event that reports the result of an invocation.
+// Done returns the event that reports the result of an invocation: of Service.Run's type, or as JSON.
 func (i Invocation) Done(result any) Event {
 	return Event{Type: doneInvokePrefix + i.ID, Invocation: i.Key, Payload: result}
 }
@@ -115,6 +118,25 @@ func (i Invocation) Done(result any) Event {
 func (i Invocation) Failed(err error) Event {
 	return Event{Type: errorInvokePrefix + i.ID, Invocation: i.Key,
 		Payload: ServiceError{Service: i.Service, Message: err.Error(), Attempts: max(i.Attempt, 1), Permanent: IsPermanent(err)}}
+}
+
+// decodeResult decodes the result of a service in the current event, if the result is JSON and the service returns
+// another type.
+func (x *interpreter) decodeResult(i Invocation) error {
+	body, isJSON := x.event.Payload.(json.RawMessage)
+	if !isJSON || !strings.HasPrefix(x.event.Type, doneInvokePrefix) {
+		return nil
+	}
+	typ := x.chart.nodes[i.state].def.Invoke[i.index].Service.result
+	if typ == nil || typ.Kind() == reflect.Interface || typ == reflect.TypeFor[json.RawMessage]() {
+		return nil
+	}
+	result := reflect.New(typ)
+	if err := json.Unmarshal(body, result.Interface()); err != nil {
+		return fmt.Errorf("%w: the result of service %s of chart %s: %w", ErrPayload, i.Service, x.chart.id, readjson.Explain(err, body, typ))
+	}
+	x.retype(x.event.Type, result.Elem().Interface())
+	return nil
 }
 
 // Service returns the declaration of an invocation.

@@ -2,7 +2,9 @@ package statechart_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -48,6 +50,17 @@ func TestFailedServiceLeadsToItsErrorEvent(t *testing.T) {
 	equal(t, "attempts", r.step.Next.Context.N, 3)
 	equal(t, "attempts of one never counted", statechart.Invocation{}.Failed(errors.New("x")).Payload.(statechart.ServiceError).Attempts, 1)
 }
+
+func TestResultAsJSONIsDecodedAsTheTypeOfTheService(t *testing.T) {
+	t.Parallel()
+	r := begin(t, calling())
+	equal(t, "a result of the wrong type", errorText(r.chart.Step(r.step.Next, r.step.Next.Services[0].Done(json.RawMessage(`"7"`)))),
+		"wrong payload: the result of service call of chart c: expected a whole number of 64 bits, got a string")
+	r.apply(r.step.Next.Services[0].Done(json.RawMessage("7"))).is("ok", "+p -p +ok")
+	equal(t, "result", r.step.Next.Context.N, 7)
+}
+
+func errorText(_ statechart.Step[trace], err error) string { return fmt.Sprint(err) }
 
 func TestStaleResultIsIgnored(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@
 //
 //	0  done; for dev, simulate and watch: stopped by the user
 //	1  failed: AWS, a port, the demo, a step of a simulation; for check: an instance cannot run on this build; for
-//	   send --wait: the event was parked, or the instance ended in another way
+//	   replay: a run differs; for send --wait: the event was parked, or the instance ended in another way
 //	2  wrong command line
 //	3  no such instance, machine, file or parked message
 //	4  the event was refused as invalid

@@ -50,6 +50,8 @@ type devCommand struct {
 	Inspect        bool     `help:"Serve the events and snapshots of all instances in the protocol of Stately's inspector for XState, and a page with that inspector."`
 	InspectOrigins []string `name:"inspect-origin" sep:"none" placeholder:"ORIGIN" help:"Let pages of this origin, such as http://localhost:5173, connect to --inspect. May be repeated."`
 
+	Record string `placeholder:"FILE" help:"Append a log line for each commit to this file, for settle record."`
+
 	Clock string `enum:"real,virtual" default:"real" help:"real, or virtual: settle clock advance 72h then fires the timers of three days in a moment (${default})."`
 
 	// Plugins is Config.Dev.Flags.
@@ -87,6 +89,9 @@ func (c *devCommand) validate() error {
 	}
 	if c.Inspect && c.Consumer != "" {
 		return fmt.Errorf("%w: --inspect: expected no --consumer with it, because settle dev does not see the commits of the executable; without --consumer, this process runs the same machines", errUsage)
+	}
+	if c.Record != "" && c.Consumer != "" {
+		return fmt.Errorf("%w: --record: expected no --consumer with it, because settle dev does not see the commits of the executable; use --consumer-env SETTLE_RECORD=1", errUsage)
 	}
 	if len(c.ConsumerEnv) > 0 && c.Consumer == "" {
 		return fmt.Errorf("%w: --consumer-env: expected --consumer with it, got none", errUsage)
@@ -187,6 +192,11 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	if demo != nil {
 		log, committed = demo.Log(), demo.Committed
 	}
+	committed, stopRecording, err := c.recorded(committed)
+	if err != nil {
+		return err
+	}
+	defer stopRecording()
 	logger := slog.New(durable.LogPanics(log, true))
 	// The environment of the consumer's executable has the variables of the machines and the variables of
 	// --consumer-env.

@@ -15,16 +15,6 @@ AWS permissions on the table allow this change: no event and no HTTP request can
 those of the consumer. The history of the instance keeps who made the change, and why.
 --dry-run shows states, actions, effects and values, and writes nothing.`
 
-// bulkHelp is the help of all bulk commands.
-const bulkHelp = `The command first lists the instances that match the filter, by the index if the table has one, and counts them. Then it
-asks, and processes each instance once, at a bounded rate. An instance that no longer matches when its turn comes is
-skipped. An instance that fails is reported, and the others continue; the exit code is then 1.
-
-The journal records the instances and their outcomes. To continue a run that was interrupted, repeat the same command. A
-command with --reason adds the change to the history of each instance, with your reason and the stamp of the run.
-
-`
-
 // describe sets the help of the node's commands.
 func describe(node *kong.Node) {
 	for _, child := range node.Children {
@@ -335,6 +325,8 @@ instance, the exit code is 1, and settle check shows the reason. migrate reads t
 
   settle migrate --dry-run
   settle migrate --dry-run --machine signup -o json`,
+	"record": recordHelp,
+	"replay": replayHelp,
 	"export": `Writes one line of JSON for each instance: its name, revision and times, its aliases, and its snapshot, which an XState
 front end can read. Task tokens are not included.
 

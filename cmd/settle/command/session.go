@@ -69,6 +69,8 @@ type commandLine struct {
 	Rearm   rearmCommand   `cmd:"" help:"Rearm instances that were restored from a backup."`
 	Check   checkCommand   `cmd:"" help:"Check before a deployment that this build can run the stored instances."`
 	Migrate migrateCommand `cmd:"" help:"Show how this build's migrations would change the stored instances."`
+	Record  recordCommand  `cmd:"" help:"Make a recording of real instances from the consumer's log, for replay."`
+	Replay  replayCommand  `cmd:"" help:"Check before a deployment that this build behaves like the recording."`
 	Export  exportCommand  `cmd:"" help:"Write the snapshots of instances as JSON lines."`
 	Backup  backupCommand  `cmd:"" help:"Write all items of the table as JSON lines, for import."`
 	Import  importCommand  `cmd:"" help:"Write the items of a backup into a table."`

@@ -102,7 +102,7 @@ func (c *client) show(ctx context.Context, committed durable.Committed, ancestor
 	c.known[name] = actor{record.CreatedAt, record.Revision, root, view.Children}
 	last := lastEvent(record)
 	for i, transition := range committed.Transitions {
-		last = eventOf(transition.Event, committed.Payloads[i])
+		last = eventOf(transition.Event, committed.Events[i].Payload)
 		m := newMessage(eventMessage, view, root, strconv.Itoa(i), transition.At)
 		m.Event, m.SourceID = last, sourceOf(transition.Event, view.Parent, before.children)
 		if err := c.write(ctx, m); err != nil {

@@ -67,7 +67,7 @@ func commit(record instances.Record, events ...string) durable.Committed {
 	committed := durable.Committed{Instance: record.Instance.String(), Revision: record.Revision, Record: record}
 	for _, event := range events {
 		committed.Transitions = append(committed.Transitions, instances.Transition{At: epoch, Event: event})
-		committed.Payloads = append(committed.Payloads, map[string]any{"level": 3})
+		committed.Events = append(committed.Events, statechart.Event{Payload: map[string]any{"level": 3}})
 	}
 	return committed
 }
@@ -233,9 +233,11 @@ func TestEventsHaveTheirPayloadsWithoutTaskTokens(t *testing.T) {
 		inspected := newInspector(t, &store{})
 		conn := connect(t, inspected)
 		committed := commit(record("1", 1, statechart.Active), "a", "done.dusting", "c", "d", "e", "error.child.kid")
-		committed.Payloads = []any{
+		for i, payload := range []any{
 			json.RawMessage(`{"type": "b", "$id": "1", "$task": {"token": "secret"}, "key": 1}`), struct{ Dust int }{2},
 			[]int{3}, nil, func() {}, "broken",
+		} {
+			committed.Events[i].Payload = payload
 		}
 		inspected.Committed(t.Context(), committed)
 		equal(t, read(t, conn, 8)[1:7],

@@ -1,0 +1,36 @@
+package view
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/runtime/recording"
+)
+
+// WriteReplay writes the counts of a replay as a table, one row for each machine and version. Below the table it writes
+// the differences, each with an example.
+func WriteReplay(w io.Writer, style console.Style, counts []recording.Count, rows []recording.Row) error {
+	table := NewTable(style, "MACHINE", "VERSION", "SAME", "DIFFER")
+	for _, count := range counts {
+		differ := Plain(fmt.Sprint(count.Differ))
+		if count.Differ > 0 {
+			differ = Warning(fmt.Sprint(count.Differ))
+		}
+		table.Add(Bold(count.Machine), Plain(fmt.Sprint(count.Version)), Plain(fmt.Sprint(count.Same)), differ)
+	}
+	if err := table.Write(w); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		where := ""
+		if row.Event != "" {
+			where = row.Event + " in " + row.State + ": "
+		}
+		problem := fmt.Sprintf("%s%s: expected %s, got %s", where, row.What, row.Expected, row.Got)
+		if err := writeProblem(w, style, row.Runs, row.Example, "differ", problem); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+// Package recording records the steps of real instances and replays them on another build.
+//
+// The consumer writes one log line per commit of the sampled instances: see [Recorder]. [Read] reads such lines, and
+// [Assemble] makes runs of them. A [Run] has the events of one instance, and the outcome of each event on the build that
+// recorded them. A [Replay] runs them on another build, and reports the differences.
+package recording
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// format is the version of the format of log lines and recordings.
+const format = 1
+
+// Names of steps that are not events of the chart. They are in the history of an instance.
+const (
+	startStep = statechart.ReservedPrefix + "start"
+	stopStep  = statechart.ReservedPrefix + "stop"
+	// replayStep replays the deferred events that a new build handles.
+	replayStep = statechart.ReservedPrefix + "replay"
+)
+
+// Event is a recorded step of an instance.
+type Event struct {
+	// Type is the name of the event in the history: the type of an event, "after 24h0m0s" for a timer, or settle.start and
+	// settle.stop.
+	Type string    `json:"type"`
+	ID   string    `json:"id,omitempty"` // the producer's ID
+	At   time.Time `json:"at"`
+	// Body is the message of the event, without the keys that start with $. Without a message, Payload is the result of a
+	// service or child, the error of one, or the input of the instance.
+	Body    json.RawMessage `json:"body,omitempty"`
+	Payload json.RawMessage `json:"payload,omitempty"`
+	Timer   string          `json:"timer,omitempty"`      // the ID of the timer that fired
+	Key     string          `json:"invocation,omitempty"` // the key of the service or child that ended
+	// To lists the active atomic states after the event. Ignored is set if the event had no effect.
+	To      []string `json:"to"`
+	Ignored bool     `json:"ignored,omitempty"`
+}
+
+// Commit is a recorded commit of an instance: the content of one log line.
+type Commit struct {
+	Format    int       `json:"format"`
+	Instance  string    `json:"instance"`
+	CreatedAt time.Time `json:"created_at"`
+	Revision  int64     `json:"revision"`
+	// Parent is the instance that spawned this one; empty without one.
+	Parent string  `json:"parent,omitempty"`
+	Events []Event `json:"events"`
+	// Snapshot is the stored snapshot after the events.
+	Snapshot json.RawMessage `json:"snapshot"`
+}
+
+// Outcome is the result of a step on one build.
+type Outcome struct {
+	State    []string          `json:"state"`
+	Status   statechart.Status `json:"status"`
+	Output   json.RawMessage   `json:"output,omitempty"`
+	Services []string          `json:"services,omitempty"` // the running services, by ID
+	// Effects are the requested effects, except log messages. IDs are replaced by names, because an ID depends on the
+	// number of effects before it.
+	Effects []statechart.Effect `json:"effects,omitempty"`
+}
+
+// Step is an event and its outcome on the build that wrote the recording.
+type Step struct {
+	Event
+	Outcome Outcome `json:"outcome"`
+}
+
+// Run is a sequence of steps of one instance, without a gap.
+type Run struct {
+	Instance string `json:"instance"`
+	Version  int    `json:"version"` // of the chart
+	// Base is the snapshot before the first step. It is empty if the first step starts the instance.
+	Base  json.RawMessage `json:"base,omitempty"`
+	Steps []Step          `json:"steps"`
+}

@@ -1,0 +1,215 @@
+package recording
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"unicode"
+
+	"github.com/settle-run/settle/runtime/internal/plainjson"
+)
+
+// redactor replaces the values of keys that a rule names. Equal values get equal replacements of the same JSON type and form.
+type redactor struct {
+	key []byte
+	// rules are the ends of paths of keys: "card.number" is {"card", "number"}.
+	rules [][]string
+}
+
+// body returns the message of an event without the keys that start with $. The key $task holds the token of a task.
+func (r redactor) body(text string) (json.RawMessage, error) {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &keys); err != nil {
+		return nil, err
+	}
+	for key := range keys {
+		if strings.HasPrefix(key, "$") {
+			delete(keys, key)
+		}
+	}
+	for key := range keys {
+		if key == "type" { // It belongs to the runtime.
+			continue
+		}
+		var err error
+		if keys[key], err = r.value(keys[key], key); err != nil {
+			return nil, err
+		}
+	}
+	return plainjson.Marshal(keys)
+}
+
+// value redacts a value under the key.
+func (r redactor) value(text json.RawMessage, key string) (json.RawMessage, error) {
+	if len(r.rules) == 0 || len(text) == 0 {
+		return text, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber() // Numbers keep their digits.
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	return plainjson.Marshal(r.walk(value, []string{key}, false))
+}
+
+// walk redacts a value with the path of keys. `named` is set below a key that a rule names.
+func (r redactor) walk(value any, path []string, named bool) any {
+	named = named || r.names(path)
+	switch value := value.(type) {
+	case map[string]any:
+		for key := range value {
+			value[key] = r.walk(value[key], append(path, key), named)
+		}
+	case []any:
+		for i := range value {
+			value[i] = r.walk(value[i], path, named)
+		}
+	case string:
+		if named {
+			return r.text(value)
+		}
+	case json.Number:
+		if named && value != "0" {
+			return r.number(value)
+		}
+	case bool:
+		return value && !named
+	}
+	return value
+}
+
+// number returns a whole number with as many digits as the whole part of the value, so that it fits into the same type.
+func (r redactor) number(value json.Number) json.Number {
+	whole, _, _ := strings.Cut(strings.TrimPrefix(value.String(), "-"), ".")
+	whole, _, _ = strings.Cut(strings.ToLower(whole), "e")
+	random := r.random(value.String())
+	digits := []byte{'1'}
+	if len(whole) == 1 {
+		digits = []byte{byte('1' + random.IntN(9))}
+	}
+	for len(digits) < min(len(whole), int64Digits) {
+		digits = append(digits, byte('0'+random.IntN(10)))
+	}
+	return json.Number(digits)
+}
+
+// int64Digits is the number of digits of the largest int64. A number that begins with 1 and has as many digits fits.
+const int64Digits = 19
+
+// text returns a text of the same form: a digit for each digit, a letter for each letter, and all other characters
+// unchanged. So a check of the form, as of an address or a code, still passes. Letters up to f stay below g, because an ID
+// may be hexadecimal.
+func (r redactor) text(value string) string {
+	random := r.random(value)
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c >= '0' && c <= '9':
+			return '0' + random.Int32N(10)
+		case c >= 'a' && c <= 'f':
+			return 'a' + random.Int32N(6)
+		case c >= 'A' && c <= 'F':
+			return 'A' + random.Int32N(6)
+		case unicode.IsUpper(c):
+			return 'G' + random.Int32N(20)
+		case unicode.IsLetter(c):
+			return 'g' + random.Int32N(20)
+		default:
+			return c
+		}
+	}, value)
+}
+
+// random returns random numbers that depend only on the value and the key.
+func (r redactor) random(value string) *rand.Rand {
+	hash := hmac.New(sha256.New, r.key)
+	hash.Write([]byte(value))
+	return rand.New(rand.NewChaCha8([32]byte(hash.Sum(nil))))
+}
+
+// names reports whether a rule names the end of the path. Case does not count, because encoding/json ignores it too.
+func (r redactor) names(path []string) bool {
+	for _, rule := range r.rules {
+		if len(rule) > len(path) {
+			continue
+		}
+		same := true
+		for i, key := range path[len(path)-len(rule):] {
+			same = same && strings.EqualFold(key, rule[i])
+		}
+		if same {
+			return true
+		}
+	}
+	return false
+}
+
+// snapshot redacts the parts of a snapshot that belong to the chart: the context, the output, and the events that wait
+// in timers or are deferred.
+func (r redactor) snapshot(text json.RawMessage) (json.RawMessage, error) {
+	if len(r.rules) == 0 {
+		return text, nil
+	}
+	var keys, timers map[string]json.RawMessage
+	if err := json.Unmarshal(text, &keys); err != nil {
+		return nil, err
+	}
+	var err error
+	for _, key := range []string{"context", "output"} {
+		if keys[key], err = r.value(keys[key], key); err != nil {
+			return nil, err
+		}
+		if keys[key] == nil {
+			delete(keys, key)
+		}
+	}
+	if keys["timers"] != nil {
+		if err = json.Unmarshal(keys["timers"], &timers); err != nil {
+			return nil, err
+		}
+		for id := range timers {
+			if timers[id], err = r.waiting(timers[id]); err != nil {
+				return nil, err
+			}
+		}
+		if keys["timers"], err = plainjson.Marshal(timers); err != nil {
+			return nil, err
+		}
+	}
+	if keys["deferred"] != nil {
+		var deferred []json.RawMessage
+		if err = json.Unmarshal(keys["deferred"], &deferred); err != nil {
+			return nil, err
+		}
+		for i := range deferred {
+			if deferred[i], err = r.waiting(deferred[i]); err != nil {
+				return nil, err
+			}
+		}
+		if keys["deferred"], err = plainjson.Marshal(deferred); err != nil {
+			return nil, err
+		}
+	}
+	return plainjson.Marshal(keys)
+}
+
+// waiting redacts the event in a timer or in a deferred event.
+func (r redactor) waiting(text json.RawMessage) (json.RawMessage, error) {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(text, &keys); err != nil || keys["event"] == nil {
+		return text, err
+	}
+	var err error
+	if keys["event"], err = r.body(string(keys["event"])); err != nil {
+		return nil, err
+	}
+	if id := keys["id"]; id != nil {
+		if keys["id"], err = r.value(id, "$id"); err != nil {
+			return nil, err
+		}
+	}
+	return plainjson.Marshal(keys)
+}

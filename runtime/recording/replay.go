@@ -1,0 +1,274 @@
+package recording
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Play runs the steps on the machines, without services, and sets their outcomes. It returns an error if a step leads to
+// other states than the recorded ones. The loop's Config.SnapshotBytesMax, or 0 for its default, decides whether a
+// deferred event fits into the instance.
+func (run *Run) Play(machines *durable.Machines, snapshotBytesMax int) error {
+	p, err := newPlayer(machines, *run, snapshotBytesMax)
+	if err != nil {
+		return err
+	}
+	for i := range run.Steps {
+		step, from := &run.Steps[i], p.state()
+		outcome, handled, err := p.play(step.Event)
+		if err != nil {
+			return fmt.Errorf("%s in %s: %w", step.Type, list(from), err)
+		}
+		// The log has no line for the start of an instance without a parent, so the states after this start are unknown.
+		if step.To != nil && (!slices.Equal(outcome.State, step.To) || handled == step.Ignored) {
+			return fmt.Errorf("%s in %s: expected %s as recorded, got %s", step.Type, list(from), reached(step.To, !step.Ignored), reached(outcome.State, handled))
+		}
+		step.Outcome, step.To, step.Ignored = outcome, outcome.State, !handled
+	}
+	return nil
+}
+
+// list names states for a message.
+func list(state []string) string { return cmp.Or(strings.Join(state, ", "), "no state") }
+
+// reached describes the result of an event.
+func reached(state []string, handled bool) string {
+	if !handled {
+		return list(state) + " (ignored)"
+	}
+	return list(state)
+}
+
+// RowsMax is the most differences that a Replay lists. It counts the runs with further differences.
+const RowsMax = 1000
+
+// Replay runs recorded runs on the machines of another build, and counts the runs with the same difference.
+type Replay struct {
+	// SnapshotBytesMax is the loop's limit: see Run.Play.
+	SnapshotBytesMax int
+
+	machines *durable.Machines
+	accepted map[difference]bool
+	rows     map[difference]*Row
+	order    []difference
+	counts   map[countKey]*Count
+	unknown  int // runs of machines that the build does not have
+	runs     int
+}
+
+type countKey struct {
+	machine string
+	version int
+}
+
+// Count counts the runs of one machine and version.
+type Count struct {
+	Machine string `json:"machine"`
+	Version int    `json:"version"` // of the chart that was recorded
+	Same    int    `json:"same"`
+	Differ  int    `json:"differ"`
+}
+
+// Row counts the runs with the same difference. Runs that differ only in their data are in the same row: Expected and Got
+// are then the values of Example.
+type Row struct {
+	Machine string `json:"machine"`
+	Version int    `json:"version"`
+	// Event is the step with the difference, and State lists the active atomic states before it.
+	Event string `json:"event"`
+	State string `json:"state"`
+	// What names the difference: start, event, state, status, output, services or effects, and a path in its data.
+	What     string `json:"what"`
+	Expected string `json:"expected"`
+	Got      string `json:"got"`
+	Runs     int    `json:"runs"`
+	Example  string `json:"example"` // the instance of the first run
+}
+
+// difference identifies a Row. Expected and Got are empty if they are data of one instance.
+type difference struct {
+	machine                           string
+	version                           int
+	event, state, what, expected, got string
+}
+
+// NewReplay returns a replay on the machines. It does not report the differences of the rows in `accepted`.
+func NewReplay(machines *durable.Machines, accepted []Row) *Replay {
+	r := &Replay{machines: machines, accepted: map[difference]bool{}, rows: map[difference]*Row{}, counts: map[countKey]*Count{}}
+	for _, row := range accepted {
+		r.accepted[row.difference()] = true
+	}
+	return r
+}
+
+// Add runs a recorded run, and compares the outcome of each step. If the states differ, it skips the later steps.
+func (r *Replay) Add(run Run) error {
+	id, err := instances.ParseID(run.Instance)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if _, err := r.machines.Lookup(id.Machine); err != nil {
+		r.unknown++
+	}
+	r.runs++
+	key := countKey{id.Machine, run.Version}
+	if r.counts[key] == nil {
+		r.counts[key] = &Count{Machine: id.Machine, Version: run.Version}
+	}
+	count, seen := r.counts[key], map[difference]bool{}
+	for row := range r.differences(run) {
+		row.Machine, row.Version, row.Example = id.Machine, run.Version, run.Instance
+		which := row.difference()
+		if seen[which] || r.accepted[which] {
+			continue
+		}
+		seen[which] = true
+		if r.rows[which] == nil && len(r.rows) == RowsMax {
+			continue
+		}
+		if r.rows[which] == nil {
+			r.rows[which] = &row
+			r.order = append(r.order, which)
+		}
+		r.rows[which].Runs++
+	}
+	if len(seen) > 0 {
+		count.Differ++
+	} else {
+		count.Same++
+	}
+	return nil
+}
+
+// Rows returns the differences, by machine and version, the most frequent first.
+func (r *Replay) Rows() []Row {
+	rows := []Row{}
+	for _, which := range r.order {
+		rows = append(rows, *r.rows[which])
+	}
+	slices.SortStableFunc(rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Machine, b.Machine), cmp.Compare(a.Version, b.Version), cmp.Compare(b.Runs, a.Runs))
+	})
+	return rows
+}
+
+// Counts returns the counts of runs, by machine and version.
+func (r *Replay) Counts() []Count {
+	counts := []Count{}
+	byKey := func(a, b countKey) int {
+		return cmp.Or(cmp.Compare(a.machine, b.machine), cmp.Compare(a.version, b.version))
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(r.counts), byKey) {
+		counts = append(counts, *r.counts[key])
+	}
+	return counts
+}
+
+// IsForeign reports whether the build has none of the recorded machines. The recording then belongs to another project.
+func (r *Replay) IsForeign() bool { return r.runs > 0 && r.unknown == r.runs }
+
+// differences yields the differences of a run, in the order of its steps.
+func (r *Replay) differences(run Run) func(yield func(Row) bool) {
+	return func(yield func(Row) bool) {
+		p, err := newPlayer(r.machines, run, r.SnapshotBytesMax)
+		if err != nil {
+			yield(Row{What: "start", Expected: "a build that can read the instance", Got: r.text(err, run)})
+			return
+		}
+		for _, step := range run.Steps {
+			state := list(p.state())
+			outcome, handled, err := p.play(step.Event)
+			if err != nil {
+				yield(Row{Event: step.Type, State: state, What: "event", Expected: reached(step.Outcome.State, !step.Ignored), Got: r.text(err, run)})
+				return
+			}
+			for _, row := range compare(step.Outcome, outcome) {
+				if row.Event, row.State = step.Type, state; !yield(row) {
+					return
+				}
+			}
+			was, is := reached(step.Outcome.State, !step.Ignored), reached(outcome.State, handled)
+			if was != is {
+				yield(Row{Event: step.Type, State: state, What: "state", Expected: was, Got: is})
+				return
+			}
+		}
+	}
+}
+
+// text returns the error with a placeholder for the name of the instance, so that equal errors have equal texts.
+func (r *Replay) text(err error, run Run) string {
+	return strings.ReplaceAll(err.Error(), run.Instance, "the instance")
+}
+
+// compare returns the differences of two outcomes other than their states.
+func compare(was, is Outcome) (rows []Row) {
+	if !slices.Equal(was.State, is.State) {
+		return nil // The other differences follow from it.
+	}
+	if was.Status != is.Status {
+		rows = append(rows, Row{What: "status", Expected: string(was.Status), Got: string(is.Status)})
+	}
+	if path, x, y, differs := differ("output", was.Output, is.Output); differs {
+		rows = append(rows, Row{What: path, Expected: x, Got: y})
+	}
+	if !slices.Equal(was.Services, is.Services) {
+		rows = append(rows, Row{What: "services", Expected: cmp.Or(strings.Join(was.Services, ", "), "none"), Got: cmp.Or(strings.Join(is.Services, ", "), "none")})
+	}
+	return append(rows, compareEffects(was.Effects, is.Effects)...)
+}
+
+// compareEffects returns the first difference of two lists of effects.
+func compareEffects(was, is []statechart.Effect) []Row {
+	names := func(effects []statechart.Effect) string {
+		var list []string
+		for _, effect := range effects {
+			list = append(list, nameOf(effect))
+		}
+		return cmp.Or(strings.Join(list, ", "), "none")
+	}
+	if x, y := names(was), names(is); x != y {
+		return []Row{{What: "effects", Expected: x, Got: y}}
+	}
+	for i := range was {
+		x, err := json.Marshal(was[i])
+		y, err2 := json.Marshal(is[i])
+		if err != nil || err2 != nil {
+			return []Row{{What: "effects", Expected: fmt.Sprint(err), Got: fmt.Sprint(err2)}}
+		}
+		if path, x, y, differs := differ("effects."+nameOf(was[i]), x, y); differs {
+			return []Row{{What: path, Expected: x, Got: y}}
+		}
+	}
+	return nil
+}
+
+// nameOf names an effect without its data: "send SHIP", "schedule pick_up".
+func nameOf(effect statechart.Effect) string {
+	var event struct {
+		Type string `json:"type"`
+	}
+	_ = json.Unmarshal(effect.Event, &event) // An effect without an event has no type.
+	parts := []string{string(effect.Kind), event.Type, effect.Timer, effect.Child, effect.Machine}
+	if effect.Kind == statechart.StartExecution || effect.Kind == statechart.ResolveWaits {
+		parts = append(parts, effect.Name, effect.Outcome, effect.Error)
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " ")
+}
+
+// difference returns the key of the row.
+func (row Row) difference() difference {
+	d := difference{row.Machine, row.Version, row.Event, row.State, row.What, row.Expected, row.Got}
+	if strings.HasPrefix(row.What, "output") || strings.HasPrefix(row.What, "effects.") {
+		d.expected, d.got = "", "" // These are data of one instance.
+	}
+	return d
+}

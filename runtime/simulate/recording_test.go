@@ -1,0 +1,52 @@
+package simulate_test
+
+import (
+	"bytes"
+	"log/slog"
+
+	"github.com/settle-run/settle/runtime/recording"
+)
+
+// recorded is the log of a recorder that records all instances of a run.
+type recorded struct {
+	text     bytes.Buffer // the logger guards it
+	recorder *recording.Recorder
+}
+
+func newRecorded() (*recorded, error) {
+	r := &recorded{}
+	var err error
+	r.recorder, err = recording.New(slog.New(slog.NewJSONHandler(&r.text, nil)), recording.Config{Share: 1})
+	return r, err
+}
+
+// checkRecording checks that the recorded steps of each instance lead to the same states on the same machines.
+func (s *simulation) checkRecording() {
+	var assembly recording.Assembly
+	for commit, err := range recording.Read(&s.recorded.text) {
+		if err == nil {
+			err = assembly.Add(commit)
+		}
+		if err != nil {
+			s.problem("reading the recording: %v", err)
+		}
+	}
+	runs, err := assembly.Runs()
+	if err != nil {
+		s.problem("assembling the recording: %v", err)
+	}
+	for _, run := range runs {
+		machines := s.machines
+		if run.Version != firstVersion {
+			machines = s.deployed
+		}
+		if err := run.Play(machines, snapshotBytesMax); err != nil {
+			s.problem("replaying %s, version %d: %v", run.Instance, run.Version, err)
+		}
+		s.count("recorded runs", 1)
+		s.count("recorded steps", len(run.Steps))
+		if run.Base == nil {
+			s.count("recorded runs from the start", 1)
+		}
+	}
+}
