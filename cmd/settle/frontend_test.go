@@ -22,7 +22,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// pageFile matches a file that a page in docs tells its reader to write.
+// pageFile matches a file in a page of docs.
 var pageFile = regexp.MustCompile("(?s)<!-- file: (\\S+) -->\n```\\w+\n(.*?)```\n")
 
 // newFrontEnd returns a folder with the files of pages in docs and with the npm packages that they use. xstate is the
@@ -68,7 +68,7 @@ func newFrontEnd(t *testing.T, xstate string, pages ...string) string {
 	return folder
 }
 
-// startNode runs node in a front end's folder. It returns the process and what it prints.
+// startNode runs node in a front end's folder. It returns the process and its output.
 func startNode(t *testing.T, folder, gateway string, args ...string) (*exec.Cmd, screen) {
 	t.Helper()
 	printed := newScreen(t.Context())
