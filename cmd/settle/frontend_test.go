@@ -261,6 +261,34 @@ func TestADurableExecutionOfXStateContinuesAfterACrash(t *testing.T) {
 	dev.end(t)
 }
 
+// delayDriver starts a machine with a delay of an hour. It changes the deadline in the journal to the present, and runs the
+// machine again.
+const delayDriver = `import { createMachine } from 'xstate';
+import { runOnSettle } from './settlehost.ts';
+const machine = createMachine({
+  id: 'patient', initial: 'waiting',
+  states: { waiting: { after: { 3_600_000: 'late' } }, late: { type: 'final' } },
+  output: () => 'the delay has ended',
+});
+const journal = new Map<string, any>();
+const run = () => runOnSettle(machine, undefined, { gateway: 'http://127.0.0.1', executionId: '1', journal: journal as any });
+void run();
+while (![...journal.values()].some((entry) => entry.value > Date.now() + 3_000_000)) await new Promise((resolve) => setTimeout(resolve, 1));
+for (const entry of journal.values()) entry.value = Date.now();
+console.log(await run());
+process.exit();
+`
+
+func TestADelayOfADurableExecutionOfXStateKeepsItsDeadline(t *testing.T) {
+	t.Parallel()
+	folder := newFrontEnd(t, "xstate-6", "xstate-front-end.md", "xstate-durable.md")
+	if err := os.WriteFile(filepath.Join(folder, "driver.ts"), []byte(delayDriver), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, printed := startNode(t, folder, "", "--import", "tsx", "driver.ts")
+	printed.await(t, "the delay has ended")
+}
+
 func TestABrowserShowsASignUpInAnXStateFrontEnd(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
