@@ -70,8 +70,9 @@ test-race: $(NPM_INSTALLED) ## run every test under the race detector; the searc
 
 # make check runs these tests too.
 .PHONY: test-browser
-test-browser: ## test the console and the inspector in Chrome or Chromium (apt-get install chromium); make test leaves this out
+test-browser: $(NPM_INSTALLED) ## test the console, the inspector and the XState front end in Chrome or Chromium (apt-get install chromium); make test leaves this out
 	CI=true $(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./runtime/console ./cmd/settle/internal/inspector
+	CI=true $(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) -run=TestABrowser ./cmd/settle
 
 .PHONY: screenshot
 screenshot: ## take the screenshot of the console in README.md again, in Chrome or Chromium

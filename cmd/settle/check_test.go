@@ -115,7 +115,8 @@ func TestCheckReportsBreakingInstancesAndExitsWithOne(t *testing.T) {
 			"\nsignup/4 breaks\n  decoding signup/4 in table settle: unreadable item, nothing was changed: repair it, or restore it from a backup: attribute \"revision\": expected a number (N), got a string (S)\n",
 			" and 1 more of the same row break\n  unreadable snapshot of chart signup: this version has no state \"gone\"; raise Version, and add RenameState(\"gone\", ...) or MoveState(\"gone\", ...), or host version 1 too\n",
 			"\nsignup/1 breaks\n  unreadable snapshot of machine signup: stored by a newer version: expected at most version 1, the newest that this process hosts, got 2; deploy version 2 again\n")
-		if want := "settle: 5 of 6 instances cannot run on this build: add migrations, or host their versions too; repair the items of 1, or restore them from a backup\n"; got.code != command.ExitFailed || got.err != want {
+		if want := "settle: 5 of 6 instances cannot run on this build: a newer build has stored 1: keep that build, or host their versions here too; " +
+			"add migrations, or host their versions too; repair the items of 1, or restore them from a backup\n"; got.code != command.ExitFailed || got.err != want {
 			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, got.code, got.err)
 		}
 		steps := item.Item["steps"]
@@ -221,16 +222,17 @@ func TestCheckTellsWhetherABuildCanBeRolledBack(t *testing.T) {
 		}
 		contains(u.t, u.must("check", "--from", next),
 			"job      1        active  launching                         2    0        0\n", // After a timer and after an event.
-			"signup   1        active  unverified.registering            3    0        0\n",
+			"enrich   1        active  submitting                        1    0        0\n", // A new instance.
+			"signup   1        active  unverified.registering            4    0        0\n",
 			"signup   1        done    expired                           3    0        0\n")
 		old := u.config
 		u.config = movedSignUp()
 		u.run("check", "--from", stored, "--machine", "signup", "--next", next)
 		u.config = old
 		got := u.run("check", "--from", next)
-		contains(u.t, got.out, "signup   2        done    cancelled  0    0        3\n", "deploy version 2 again")
-		if got.code != command.ExitFailed {
-			u.t.Errorf("expected exit code 1, got %d", got.code)
+		contains(u.t, got.out, "signup   2        done    cancelled  0    0        4\n", "deploy version 2 again")
+		if want := "settle: 4 of 4 instances cannot run on this build: a newer build has stored them: keep that build, or host their versions here too\n"; got.code != command.ExitFailed || got.err != want {
+			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, got.code, got.err)
 		}
 		if got := u.run("check", "--from", next, "--next", next); got.code != command.ExitUsage || !strings.Contains(got.err, "another file than --from") {
 			u.t.Errorf("expected exit code 2, got %d and %q", got.code, got.err)

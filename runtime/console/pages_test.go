@@ -215,6 +215,21 @@ func TestNoPageShowsATaskToken(t *testing.T) {
 	})
 }
 
+func TestAnInstanceShowsItsDeferredEventsWithoutTheirPayloads(t *testing.T) {
+	t.Parallel()
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		w.send("order/1", place)
+		w.change("order/1", func(r *instances.Record) {
+			r.Snapshot = append([]byte(`{"deferred": [{"id": "click-7", "event": {"type": "CALL", "text": "`+secret+`"}}, {"event": {"type": "PLACE"}}],`), r.Snapshot[1:]...)
+		})
+		page := w.page("instances/order/1", 0)
+		contains(t, textOf(page), "Deferred events 2 waiting CALL click-7 PLACE")
+		if strings.Contains(page, secret) {
+			t.Errorf("expected no payload, got:\n%s", page)
+		}
+	})
+}
+
 // paths are the pages of a world with the instance order/1.
 var paths = []string{"", "machines/order", "machines/order?only=stuck", "machines/order?state=work.waiting", "instances/order/1", "instances/order/1?at=1"}
 

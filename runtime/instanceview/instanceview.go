@@ -3,6 +3,7 @@
 package instanceview
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -47,6 +48,8 @@ type Instance struct {
 	Parent   string           `json:"parent,omitempty"`
 	// Waits are the Step Functions tasks that wait for the instance, oldest first.
 	Waits []Wait `json:"waits,omitempty"`
+	// Deferred are the events that wait for a state that handles them, in order of arrival.
+	Deferred []Deferred `json:"deferred,omitempty"`
 
 	Revision  int64     `json:"revision"`
 	CreatedAt time.Time `json:"created_at"`
@@ -96,6 +99,25 @@ type Wait struct {
 	Since time.Time `json:"since"`
 	// Deadline is when the task times out, the zero time if its timeout is unknown.
 	Deadline time.Time `json:"deadline,omitzero"`
+}
+
+// Deferred describes a deferred event, without its payload.
+type Deferred struct {
+	Type string `json:"type"`
+	// ID is the producer's event ID, empty for none.
+	ID string `json:"id,omitempty"`
+}
+
+// UnmarshalJSON reads a deferred event of a view, or of a snapshot, which has the event with its payload.
+func (d *Deferred) UnmarshalJSON(text []byte) error {
+	var read struct {
+		Type  string
+		ID    string
+		Event struct{ Type string }
+	}
+	err := json.Unmarshal(text, &read)
+	d.Type, d.ID = cmp.Or(read.Type, read.Event.Type), read.ID
+	return err
 }
 
 // Parked describes a parked event, without the reason, which may quote the event. Operators find the reason in the

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/compat"
@@ -19,7 +20,7 @@ type checkCommand struct {
 	Machine string   `help:"Only instances of this machine."`
 	Status  string   `enum:"active,any" default:"any" help:"Only instances with this status: active or any."`
 	From    []string `placeholder:"FILE" help:"Check the items in these files of settle backup instead of a table. - is standard input."`
-	Next    string   `placeholder:"FILE" help:"Also write each instance to this file as this build stores it after its next event. To see whether you can roll back, run check --from FILE of the old build."`
+	Next    string   `placeholder:"FILE" help:"Also write each instance to this file as this build stores it after its next event, and new instances. To see whether you can roll back, run check --from FILE of the old build."`
 	outputFlag
 }
 
@@ -41,6 +42,9 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 			next.add(ctx, record)
 		}
 	})
+	if err == nil {
+		err = next.addNew(ctx, c.Machine)
+	}
 	if err = cmp.Or(err, next.close()); err != nil {
 		return err
 	}
@@ -53,7 +57,7 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 		err = view.WriteCheck(s.Out, s.style, check.Rows())
 	}
 	if checked, broken := check.Counts(); err == nil && broken > 0 {
-		err = fmt.Errorf("%d of %d instances cannot run on this build: %s", broken, checked, remedy(broken, check.Corrupt()))
+		err = fmt.Errorf("%d of %d instances cannot run on this build: %s", broken, checked, remedy(broken, fromNewer(known, check.Rows()), check.Corrupt()))
 	}
 	return err
 }
@@ -88,17 +92,34 @@ func (c *checkCommand) records(ctx context.Context, s *session) (known *durable.
 	}, stop, nil
 }
 
-// remedy returns advice on the broken instances. `damaged` is the number of broken instances whose items are damaged.
-func remedy(broken, damaged int) string {
-	const versions = "add migrations, or host their versions too"
-	switch damaged {
-	case 0:
-		return versions
-	case broken:
-		return "repair their items, or restore them from a backup"
-	default:
-		return fmt.Sprintf("%s; repair the items of %d, or restore them from a backup", versions, damaged)
+// fromNewer returns how many broken instances a newer version than the hosted ones has stored, as after a rollback.
+func fromNewer(known *durable.Machines, rows []compat.Row) (count int) {
+	for _, row := range rows {
+		if current, err := known.Lookup(row.Machine); err == nil && row.Version > current.Version() {
+			count += row.Break
+		}
 	}
+	return count
+}
+
+// remedy returns advice on the broken instances. `newer` of them were stored by a newer version, and the items of `damaged`
+// are damaged.
+func remedy(broken, newer, damaged int) string {
+	var advice []string
+	add := func(count int, all, some string) {
+		switch {
+		case count == broken:
+			advice = append(advice, all)
+		case count > 0:
+			advice = append(advice, some)
+		}
+	}
+	add(newer, "a newer build has stored them: keep that build, or host their versions here too",
+		fmt.Sprintf("a newer build has stored %d: keep that build, or host their versions here too", newer))
+	const versions = "add migrations, or host their versions too"
+	add(broken-newer-damaged, versions, versions)
+	add(damaged, "repair their items, or restore them from a backup", fmt.Sprintf("repair the items of %d, or restore them from a backup", damaged))
+	return strings.Join(advice, "; ")
 }
 
 type migrateCommand struct {

@@ -45,11 +45,29 @@ func (n *nextFile) create(name string, read []string) (err error) {
 
 // add writes a line for each record of nextStates.
 func (n *nextFile) add(ctx context.Context, record instances.Record) {
+	n.write(ctx, n.session.nextStates(n.known, record))
+}
+
+// addNew writes a line for each record of newStates. An empty machine means all machines.
+func (n *nextFile) addNew(ctx context.Context, machine string) error {
+	for _, id := range n.known.IDs() {
+		current, err := n.known.Lookup(id)
+		if err != nil {
+			return err
+		}
+		if machine == "" || machine == id {
+			n.write(ctx, n.session.newStates(n.known, current))
+		}
+	}
+	return nil
+}
+
+func (n *nextFile) write(ctx context.Context, records iter.Seq2[instances.Record, error]) {
 	if n.file == nil || n.err != nil {
 		return
 	}
 	store := dynamostore.New(&backupTable{out: n.file}, "")
-	for after, err := range n.session.nextStates(n.known, record) {
+	for after, err := range records {
 		if err != nil {
 			n.failures[oneLine(err)]++
 			continue
@@ -70,7 +88,7 @@ func (n *nextFile) close() error {
 	for _, reason := range slices.Sorted(maps.Keys(n.failures)) {
 		n.session.note("%s: %s (%s)", n.session.name(), reason, counted(n.failures[reason], "instance", "instances"))
 	}
-	n.session.note("%s of instances after one more event in %s: run check --from with the old build", counted(n.written, "snapshot", "snapshots"), n.file.Name())
+	n.session.note("%s in %s, of instances after one more event and of new instances: run check --from with the old build", counted(n.written, "snapshot", "snapshots"), n.file.Name())
 	n.file = nil
 	return err
 }
@@ -109,9 +127,59 @@ func (s *session) nextStates(known *durable.Machines, record instances.Record) i
 	}
 }
 
-// sample returns an event with a sample payload, or false if producers cannot send it.
+// newStates yields new instances of the machine as this build stores them after their first event, one for each event
+// that starts an instance. It calls no service. For an event that fails, or that has no valid sample, it yields an error.
+func (s *session) newStates(known *durable.Machines, machine durable.Machine) iter.Seq2[instances.Record, error] {
+	return func(yield func(instances.Record, error) bool) {
+		for _, typ := range machine.Events() {
+			if machine.TakesInput() || !machine.StartedBy(typ) {
+				continue
+			}
+			event, ok, err := s.sample(known, machine, typ)
+			if err == nil && !ok {
+				continue
+			}
+			problem := "was not tried on"
+			var after instances.Record
+			if err == nil {
+				problem = "failed on"
+				after, err = startedBy(machine, event)
+			}
+			if err != nil {
+				err = fmt.Errorf("%s %s a new instance of %s: %w", typ, problem, machine.ID(), err)
+			}
+			if !yield(after, err) {
+				return
+			}
+		}
+	}
+}
+
+// startedBy returns the record of a new instance after its first event.
+func startedBy(machine durable.Machine, event statechart.Event) (after instances.Record, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = statechart.Panicked(r)
+		}
+	}()
+	record := instances.Record{Instance: instances.ID{Machine: machine.ID(), ID: "new"}, CreatedAt: event.At}
+	instance, effects, err := machine.Start(statechart.Start{Instance: record.Instance.String(), At: event.At})
+	if err != nil {
+		return record, err
+	}
+	record.State = instance.State()
+	after, err = stepOf(record, instance, event)
+	after.Outbox = append(effects, after.Outbox...)
+	return after, err
+}
+
+// sample returns an event with a sample payload, or false if producers cannot send it. If no generated payload is valid, it
+// uses Config.Dev.Example.
 func (s *session) sample(known *durable.Machines, machine durable.Machine, typ string) (event statechart.Event, ok bool, err error) {
 	t, ok := s.tryOut(known, machine, typ)
+	if own := s.config.Dev.Example; t.refused != nil && own.Machine == machine.ID() && own.Event == typ {
+		t = own.trial()
+	}
 	if !ok || t.refused != nil {
 		return event, ok, t.refused
 	}

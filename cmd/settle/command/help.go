@@ -310,8 +310,8 @@ the results:
 If any instance breaks, the exit code is 1. Instances that are done or stopped count too, because events may still arrive
 for them. To skip them, use --status active.
 
-check writes nothing. It reads the whole table consistently, even with filters. In a large table that takes time and read
-capacity.
+check writes nothing to the table. It reads the whole table consistently, even with filters, which takes time and read
+capacity. With --next, it also tries the next event of each instance, and the first event of a new instance of each machine.
 
   settle check
   settle check --machine signup --status active`,

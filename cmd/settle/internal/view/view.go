@@ -137,6 +137,7 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	row("children", v.childrenText())
 	row("parent", escaped(v.Parent))
 	row("waits", v.waitsText(now))
+	row("deferred", v.deferredText())
 	row("workflow", v.executionsText(now))
 	b.WriteString(labelled(style, "context", indented(v.Context)))
 	b.WriteString(labelled(style, "output", indented(v.Output)))
@@ -263,6 +264,16 @@ func (v Instance) waitsText(now time.Time) string {
 			line += ", until " + at(wait.Deadline, now)
 		}
 		return line
+	})
+}
+
+// deferredText lists the deferred events. Their IDs come from producers.
+func (v Instance) deferredText() string {
+	return lines(v.Deferred, func(event instanceview.Deferred) string {
+		if event.ID == "" {
+			return escaped(event.Type)
+		}
+		return fmt.Sprintf("%s, ID %s", escaped(event.Type), escaped(event.ID))
 	})
 }
 

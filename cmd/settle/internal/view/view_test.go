@@ -57,6 +57,7 @@ func record() instances.Record {
 		Snapshot: json.RawMessage(`{"machine": "pipeline", "version": 3, "status": "active", "value": {"a": "waiting", "b": "calling"},
 			"context": {"n": 1}, "tags": ["slow"], "steps": 12, "tokens": {"main": {"token": "SECRET"}},
 			"timers": {"9.1": {"state": "a.waiting", "after": "late", "at": "2026-01-03T12:00:00Z"}, "9.0": {"state": "a", "after": "soon", "at": "2026-01-02T12:00:30Z"}},
+			"deferred": [{"id": "form\u001b-7", "event": {"type": "STOP", "code": "SECRET"}}, {"event": {"type": "GO"}}],
 			"services": {"9.2": {"id": "b.calling", "state": "b.calling", "service": "callVendor", "attempt": 2, "retry_at": "2026-01-02T12:20:00Z"}}}`),
 		Watermark: map[string]string{"arn": "1"}, RecentEvents: []string{"recent-1"},
 		Outbox: []statechart.Effect{{ID: "9.0", Kind: statechart.Schedule}},
@@ -98,6 +99,8 @@ func TestTextShowsAllFieldsOfAnInstance(t *testing.T) {
   services  callVendor in b.calling, attempt 2 failed, next at 2026-01-02 13:20:00 CET (in 20m00s)
   waits     a task for Queued since 2026-01-02 12:59:00 CET (1m00s ago), until 2026-01-02 13:04:00 CET (in 4m00s)
             a task for In\x1bProgress since 2026-01-02 12:00:00 CET (1h00m ago)
+  deferred  STOP, ID form\x1b-7
+            GO
   context   {
               "n": 1
             }
