@@ -207,6 +207,13 @@ func (f *function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return nil, errors.New("the process exited before it responded")
 }
 
+// startsBeside reports whether an environment starts although another is idle. In runs with fields, this happens during
+// deployments, so that both builds get events in turn.
+func (s *simulation) startsBeside() bool {
+	now := time.Now()
+	return s.plan.fields && s.deployments(0, now) > s.deployments(time.Minute, now) && digestOf(fmt.Sprint(s.seed, now.UnixNano()))%2 == 0
+}
+
 // acquire returns the first environment that is idle and alive, or starts one.
 func (f *function) acquire() *environment {
 	f.mu.Lock()
@@ -215,7 +222,7 @@ func (f *function) acquire() *environment {
 		gone, stuck := f.simulation.director.state(e.process)
 		return gone || stuck || f.simulation.outdated(e)
 	})
-	if len(f.idle) == 0 {
+	if len(f.idle) == 0 || f.simulation.startsBeside() {
 		return f.startProcess()
 	}
 	e := slices.MinFunc(f.idle, func(a, b *environment) int { return cmp.Compare(a.number, b.number) })
