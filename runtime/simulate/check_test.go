@@ -71,6 +71,7 @@ func (s *simulation) check() {
 	s.checkAliases(replays)
 	s.checkWorkflows(replays)
 	s.countEnds(replays, ends)
+	s.countFields()
 	s.checkExecutions(ends, tokens)
 	s.checkQueues()
 	s.checkInnocents()

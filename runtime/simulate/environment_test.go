@@ -47,9 +47,11 @@ func (s *simulation) consumer(process string, now func() time.Time) lambda.Handl
 		s.t.Error(err)
 	}
 	loops := s.plan.config
-	loops.Logger, loops.Now, loops.HistoryMax, loops.SnapshotBytesMax = slog.New(traced{slog.DiscardHandler, s.director, process}), now, historyMax, snapshotBytesMax
+	loops.Logger, loops.Now, loops.HistoryMax, loops.SnapshotBytesMax = slog.New(traced{slog.DiscardHandler, s, process}), now, historyMax, snapshotBytesMax
 	loops.RetentionMin, loops.Observer.Committed = s.plan.retention, s.recorded.recorder.Committed
-	loop, err := durable.New(s.hostedBy(process), durable.Ports{
+	machines := s.hostedBy(process)
+	s.ledger.begin(process, machines == s.deployed)
+	loop, err := durable.New(machines, durable.Ports{
 		Store:  dynamostore.New(dynamodb.NewFromConfig(config), table),
 		Queue:  sqsqueue.New(queues, s.queueURLs[0], s.deadLetterURL),
 		Timers: timers,
@@ -74,32 +76,30 @@ func (s *simulation) acknowledger(client *sqs.Client) durable.Acknowledger {
 // that the loop could not take back.
 type traced struct {
 	slog.Handler
-	director *director
-	process  string
+	simulation *simulation
+	process    string
 }
 
 // Enabled implements slog.Handler. It drops the lines of dying processes, which depend on the order in which their
 // goroutines end.
 func (h traced) Enabled(ctx context.Context, level slog.Level) bool {
-	gone, _ := h.director.state(h.process)
+	gone, _ := h.simulation.director.state(h.process)
 	return level >= slog.LevelWarn && !gone && ctx.Err() == nil
 }
 
 func (h traced) Handle(_ context.Context, r slog.Record) error {
 	if strings.HasPrefix(r.Message, "cannot take back the count of a try") {
-		h.director.mu.Lock()
-		h.director.counts[countNotTakenBack]++
-		h.director.mu.Unlock()
-	}
-	if *simulationRuns > 1 {
-		return nil
+		h.simulation.count(countNotTakenBack, 1)
 	}
 	text := h.process + " says: " + r.Message
 	r.Attrs(func(a slog.Attr) bool {
 		text += fmt.Sprintf(" %s=%v", a.Key, a.Value)
 		return true
 	})
-	h.director.addTrace("%s", text)
+	h.simulation.countUnreadable(text)
+	if *simulationRuns == 1 {
+		h.simulation.director.addTrace("%s", text)
+	}
 	return nil
 }
 
@@ -207,6 +207,13 @@ func (f *function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return nil, errors.New("the process exited before it responded")
 }
 
+// startsBeside reports whether an environment starts although another is idle. In runs with fields, this happens during
+// deployments, so that both builds get events in turn.
+func (s *simulation) startsBeside() bool {
+	now := time.Now()
+	return s.plan.fields && s.deployments(0, now) > s.deployments(time.Minute, now) && digestOf(fmt.Sprint(s.seed, now.UnixNano()))%2 == 0
+}
+
 // acquire returns the first environment that is idle and alive, or starts one.
 func (f *function) acquire() *environment {
 	f.mu.Lock()
@@ -215,7 +222,7 @@ func (f *function) acquire() *environment {
 		gone, stuck := f.simulation.director.state(e.process)
 		return gone || stuck || f.simulation.outdated(e)
 	})
-	if len(f.idle) == 0 {
+	if len(f.idle) == 0 || f.simulation.startsBeside() {
 		return f.startProcess()
 	}
 	e := slices.MinFunc(f.idle, func(a, b *environment) int { return cmp.Compare(a.number, b.number) })

@@ -43,6 +43,10 @@ type ledger struct {
 	claims map[string]bool
 	// restored holds the instances that an operator restored.
 	restored map[string]restored
+	// builds holds the build of each consumer: 0 is the one before the deployment, and 1 the one after it. `shelved` holds
+	// the instances of the machine with two builds.
+	builds  map[string]int
+	shelved map[string]shelved
 	// tenures lists for each alias the periods in which an instance had it, in order.
 	tenures map[string][]tenure
 }
@@ -118,6 +122,7 @@ func newLedger() ledger {
 	return ledger{
 		accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, abandoned: map[string]bool{}, answered: map[string]bool{},
 		parkings: map[string]bool{}, failed: map[string]bool{}, stored: map[string]stored{}, lost: map[string]bool{}, claims: map[string]bool{}, restored: map[string]restored{}, tenures: map[string][]tenure{},
+		builds: map[string]int{}, shelved: map[string]shelved{},
 	}
 }
 
@@ -133,6 +138,15 @@ func (l *ledger) accept(batch events.SQSEvent) {
 		one := acceptedOf(message)
 		one.delivered = time.Now()
 		l.accepted[group][one.sequence] = one
+	}
+}
+
+// begin records the build of a process.
+func (l *ledger) begin(process string, isDeployed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if isDeployed {
+		l.builds[process] = 1
 	}
 }
 

@@ -214,6 +214,9 @@ func (s *simulation) recordCommit(call takenCall) {
 	}
 	s.storedAt(call, name, stored{createdAt: createdAt, revision: put.Item.Revision.int(), expireAt: put.Item.ExpireAt.int(), owed: len(put.Item.Outbox.L) + put.Item.Tokens.answers(), deniedSince: put.Item.DeniedSince.time()})
 	l := &s.ledger
+	if strings.HasPrefix(name, fieldsMachine+"/") {
+		s.recordFields(call, s.load(name))
+	}
 	for _, token := range put.Item.Tokens.L {
 		if token.M.Answer != nil {
 			l.answered[token.M.Value.S] = true

@@ -100,9 +100,11 @@ func (r *replay) finish() error {
 func (r *replay) consume(message accepted) error {
 	r.began = false
 	r.migrate()
-	at := r.at
+	at, reasons := r.at, r.parked(message)
+	if err := r.switchBuild(len(reasons) > 0); err != nil {
+		return err
+	}
 	event, skip, reason := r.examine(message)
-	reasons := r.parked(message)
 	if skip || message.from != "" && r.seen[message.place()] && !r.again {
 		if len(reasons) > 0 && skip && len(r.queues) == 1 {
 			return fmt.Errorf("it was parked, but should be skipped: %s", reasons[0])
@@ -231,8 +233,8 @@ func (r *replay) examine(message accepted) (event statechart.Event, skip bool, r
 		reason = r.checkAddressee(message)
 	}
 	switch {
-	case reason != nil:
-		return event, false, reason
+	case reason != nil: // A build that can decode the event has skipped it if it is a duplicate.
+		return event, head.ID != "" && r.seen[head.ID] && len(r.parked(message)) == 0, reason
 	case event.Type == statechart.TimerEvent:
 		known := ours && slices.ContainsFunc(r.instance.Timers(), func(timer statechart.Timer) bool { return timer.ID == event.Timer })
 		return event, !known, nil
@@ -310,6 +312,9 @@ func (r *replay) startWith(message accepted) error {
 // step makes the instance take one step, which must be the next in the history.
 func (r *replay) step(event statechart.Event) error {
 	r.rearm()
+	if err := r.switchBuild(false); err != nil {
+		return err
+	}
 	name, from := event.Type, r.instance.State()
 	if event.Type == statechart.TimerEvent {
 		name = replayed // unless the instance has the timer

@@ -211,6 +211,12 @@ var mutants = []mutant{
 		`	case end == nil, !over && !endsTask(*end):`, `	case end == nil && ctx == nil:
 		return undecidedError{}
 	case end == nil:`},
+	{"unknown keys of a context erased", "a build erases no field that it does not know", "runtime/statechart/restore.go",
+		`if err := c.contexts.keys.Check(form.Context); err != nil {`, `if err := c.contexts.keys.Check(form.Context); err != nil && form.Steps < 0 {`},
+	{"deferred events stored as decoded", "a deferred event keeps the keys that a build does not know", "runtime/statechart/defer.go",
+		`	if x.event.raw != "" {`, `	if x.event.raw == "-" {`},
+	{"events of unreadable instances parked", "events wait for a build that can read their instance", "runtime/durable/failure.go",
+		`	case errors.Is(err, errAbandoned), isChartError`, `	case errors.Is(err, errAbandoned), errors.Is(err, statechart.ErrUnreadable), isChartError`},
 }
 
 // mutantStrains are the strains of all runs that look for a defect, by the defect's name. For other defects, the
@@ -229,6 +235,9 @@ var mutantStrains = map[string]string{
 	"terminated instances have migrated states":  "operators",
 	"an operator's change of any revision":       "operators",
 	"ends of moved children get lost":            "operators",
+	"unknown keys of a context erased":           "fields",
+	"deferred events stored as decoded":          "fields",
+	"events of unreadable instances parked":      "fields",
 }
 
 // simulationFailed matches a failure in the output of TestSimulation: a failed run with its first problem, or a run

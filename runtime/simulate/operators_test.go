@@ -58,7 +58,7 @@ func (s *simulation) operators() {
 		// Pause until a unique instant, because a seed cannot decide the order within one instant.
 		time.Sleep(time.Duration(rng.Int64N(int64(anyOf(rng, operatesWithin...))))/1000*1000 + 3)
 		names := slices.DeleteFunc(s.names(), func(name string) bool {
-			return realMachineOf(name) != nil || s.load(name).Revision == 0
+			return realMachineOf(name) != nil || strings.HasPrefix(name, fieldsMachine+"/") || s.load(name).Revision == 0
 		})
 		if len(names) == 0 {
 			continue

@@ -73,6 +73,10 @@ type plan struct {
 	restores bool
 	// operators means that operators stop, terminate, move, keep, unkeep and forget instances.
 	operators bool
+	// fields adds a machine with two builds of one version: see drawFields. `sent` maps the serials of its events to the
+	// events.
+	fields bool
+	sent   map[string]string
 	// retention is the retention of drawn machines; 0 means forever. ttlDelay is how long DynamoDB keeps an item after
 	// its expire_at: see awslocal.Config.
 	retention, ttlDelay time.Duration
@@ -128,6 +132,9 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	}
 	if own := rand.New(rand.NewPCG(seed, digestOf("rollback"))); p.deploy > 0 && p.receivesMax == 0 && own.IntN(3) == 0 {
 		p.rollBack, p.outage = time.Duration(1+own.IntN(900))*time.Second, time.Duration(1+own.IntN(1800))*time.Second
+	}
+	if p.fields = p.fields && !p.restores; p.fields { // a restore takes stored fields away
+		p.receivesMax = 0
 	}
 	if p.longOutboxes { // the history does not show which of dozens of equal sends the queue has given up on
 		p.receivesMax = 0

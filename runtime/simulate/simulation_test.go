@@ -169,7 +169,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 			t.Fatal(err)
 		}
 		rng := rand.New(rand.NewPCG(seed, 1))
-		s.plan = drawPlan(rng, seed)
+		s.plan = drawPlan(rng, seed).withFields(seed)
 		cloud := func(config awslocal.Config) *awslocal.Cloud {
 			config.TTLDelay = s.plan.ttlDelay
 			return awslocal.New(config)
@@ -233,10 +233,10 @@ func (s *simulation) host() {
 		old := machine(s.lab, firstVersion)
 		before = append(before, old)
 		s.versions[old.ID()] = []durable.Machine{old}
-		if changed := machine(s.lab, newVersion); s.plan.deploy > 0 && changed.Version() == newVersion {
+		if changed := machine(s.lab, newVersion); s.plan.deploy > 0 {
 			after = append(after, changed)
 			s.versions[old.ID()] = append(s.versions[old.ID()], changed)
-			if !s.plan.besides {
+			if !s.plan.besides || changed.Version() != newVersion {
 				continue
 			}
 		}

@@ -67,6 +67,9 @@ var strains = []strain{
 	{"sieges", "runs with faults that last for hours", "Amazon DynamoDB and SQS Service Level Agreements: they bound no single outage", 8, func(p *plan, _ *rand.Rand) {
 		p.sieges, p.aim = true, aim{tasks: true}
 	}},
+	{"fields", "runs in which a build stores fields that the old build of the same version does not know", "of the runtime's own: ADR 52", 8, func(p *plan, _ *rand.Rand) {
+		p.fields = true
+	}},
 	{"hung sockets", "runs in which calls are never answered", "AWS SDK for Go v2 Developer Guide, \"Timeouts\": a request has none unless it is given one", 8, func(p *plan, rng *rand.Rand) {
 		p.hangs, p.attemptTimeout = true, anyOf(rng, 0, 2*time.Second, 5*time.Second)
 	}},

@@ -2,9 +2,7 @@ package statechart
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 )
 
 // ownEvents returns the event types that the chart's actions raise, and those that they send to the chart itself.
@@ -148,116 +146,6 @@ func (c *compiler) ownDefault(h int) bool {
 	}
 	return false
 }
-
-// checkAlwaysCycles finds endless cycles of unguarded eventless transitions.
-func (c *compiler) checkAlwaysCycles() {
-	seenFrom := make([]int, len(c.chart.nodes)) // the search that first came to a state, counted from 1
-	for i := range c.chart.nodes {
-		var trail []int
-		at, ok := i, true
-		for ok && seenFrom[at] == 0 {
-			seenFrom[at] = i + 1
-			trail = append(trail, at)
-			at, ok = c.alwaysNext(at)
-		}
-		if !ok || seenFrom[at] != i+1 {
-			continue
-		}
-		cycle := trail[slices.Index(trail, at):]
-		first := slices.Min(cycle)
-		if leaf := c.defaultLeaf(at); len(cycle) == 1 && leaf.settled {
-			continue // The chart may rest there, or checkRests has found that it cannot.
-		}
-		var names []string
-		for _, k := range append(cycle, at) {
-			names = append(names, c.name(&c.chart.nodes[k]))
-		}
-		c.find(&c.chart.nodes[first], "is part of a cycle of unguarded Always transitions: "+strings.Join(names, " -> "), "guard one of the transitions")
-	}
-}
-
-// alwaysNext returns the state that unguarded eventless transitions are certain to enter after state i. It searches
-// like selectEventlessTransitions: from the default atomic descendant upwards. It reports false if the next state
-// depends on regions or guards.
-func (c *compiler) alwaysNext(i int) (int, bool) {
-	leaf := c.defaultLeaf(i)
-	if leaf.kind != atomic {
-		return 0, false
-	}
-	for at := leaf.index; at >= 0 && c.chart.nodes[at].kind != parallel; at = c.chart.nodes[at].parent {
-		for _, t := range c.chart.nodes[at].always {
-			switch {
-			case unguarded(t) && len(t.targets) == 0:
-				return leaf.index, true
-			case unguarded(t) && len(t.targets) == 1:
-				return t.targets[0], true
-			case len(t.targets) > 0:
-				return 0, false
-			}
-		}
-	}
-	return 0, false
-}
-
-// defaultLeaf follows the initial states of compound states, starting with state i.
-func (c *compiler) defaultLeaf(i int) *node {
-	leaf := &c.chart.nodes[i]
-	for leaf.kind == compound {
-		leaf = &c.chart.nodes[leaf.initial[0]]
-	}
-	return leaf
-}
-
-// checkRests finds settled states that the chart cannot rest in, because an eventless transition always follows that
-// changes something. The first unguarded transition ends the search of selectEventlessTransitions.
-func (c *compiler) checkRests(n *node) {
-	if n.kind != atomic || !n.settled {
-		return
-	}
-	for i := n.index; i >= 0; i = c.chart.nodes[i].parent {
-		at := &c.chart.nodes[i]
-		for k := range at.always {
-			if c.mayRest(n, &at.always[k]) {
-				return
-			}
-			if unguarded(at.always[k]) {
-				c.find(n, fmt.Sprintf("is settled, but %s has an unguarded Always transition", c.name(at)), "remove the tag, or guard the transition")
-				return
-			}
-		}
-	}
-}
-
-// mayRest reports whether an eventless transition may change nothing while a settled state is active: see complete. If
-// that depends on regions, or on which states a history state has recorded, it reports true.
-func (c *compiler) mayRest(n *node, t *transition) bool {
-	alters := func(actions []Action[erased]) bool { // After a raised event, eventless transitions are selected again.
-		return slices.ContainsFunc(actions, func(a Action[erased]) bool { return a.mayAlter() || a.raises != "" })
-	}
-	if alters(t.actions) {
-		return false
-	}
-	if len(t.targets) != 1 {
-		return true
-	}
-	leaf := c.defaultLeaf(t.targets[0])
-	if leaf.kind == parallel {
-		return true
-	}
-	if leaf != n && leaf.kind != history {
-		return false
-	}
-	domain := c.chart.getTransitionDomain(t, nil)
-	for i := n.index; i > domain; i = c.chart.nodes[i].parent {
-		left := &c.chart.nodes[i]
-		if left.remembers || len(left.def.Children) > 0 || alters(left.def.Exit) || alters(left.entry) {
-			return false
-		}
-	}
-	return true
-}
-
-func unguarded(t transition) bool { return t.guard.test == nil }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	keys := make([]K, 0, len(m))

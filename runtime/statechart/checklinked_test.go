@@ -195,6 +195,10 @@ func TestCyclesOfUnguardedAlwaysAreFound(t *testing.T) {
 			d.Initial, d.States[0], d.States[1].On = "b", moving("b", "#c"), []On{{Event: "GO", Target: "b"}}
 			d.On = []On{{Event: "GO", Target: ".next"}}
 		}, "", is(`the chart -> the chart`), fix},
+		{"of a region", add(S{ID: "p", Type: statechart.Parallel, States: []S{{ID: "r", Tags: settled}, {ID: "q", Initial: "x", States: []S{moving("x", "y"), moving("y", "x")}}}}),
+			"p.q.x", is(`"p.q.y" -> "p.q.x" -> "p.q.y"`), fix},
+		{"out of a region and back", add(S{ID: "p", Type: statechart.Parallel, States: []S{{ID: "r", Tags: settled}, moving("q", "#b")}}, moving("b", "p")),
+			"p", `never rests once entered: unguarded Always transitions of its regions follow each other without end, for instance in "p.r" and "p.q"`, fix},
 		{"of the parent", add(S{ID: "p", Initial: "x", Always: []On{{Target: ".y"}}, States: []S{{ID: "x", Always: []On{{Guard: no}}}, {ID: "y", Always: []On{{Guard: no}}}}}),
 			"p.y", is(`"p.y" -> "p.y"`), fix},
 	})

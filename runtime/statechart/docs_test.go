@@ -232,6 +232,7 @@ var findingsTitles = []struct{ file, title string }{
 	{"target.go", "Targets"},
 	{"checklinked.go", "Waiting, events and services"},
 	{"checkgraph.go", "The chart as a whole"},
+	{"checkalways.go", "Eventless transitions"},
 	{"checkshadowed.go", "Transitions that are never taken"},
 	{"checkchild.go", "Child instances"},
 	{"defer.go", "Deferred events"},

@@ -64,6 +64,13 @@ func TestSoundChartsPass(t *testing.T) {
 			*next = S{ID: "next", Type: statechart.Parallel, Always: []On{{Target: "back"}}, States: []S{{ID: "r1", Always: leave}, {ID: "r2"}}}
 			d.States = append(d.States, S{ID: "back", Always: []On{{Target: "next.r2"}}})
 		},
+		"a cycle in a region that an earlier region may leave": func(_ *Def, _, next *S) {
+			cycle := []S{{ID: "a", Always: []On{{Target: "b"}}}, {ID: "b", Always: []On{{Target: "a"}}}}
+			*next = S{ID: "next", Type: statechart.Parallel, States: []S{{ID: "r1", Tags: settled, Always: []On{{Guard: yes, Target: "#wait"}}}, {ID: "r2", Initial: "a", States: cycle}}}
+		},
+		"an always in a region that leaves no state": func(_ *Def, _, next *S) {
+			*next = S{ID: "next", Type: statechart.Parallel, Always: leave, States: []S{{ID: "r1"}, {ID: "r2", Initial: "a", States: []S{{ID: "a", Always: []On{{Target: "a", Actions: Do{add(1)}}}}}}}}
+		},
 		"history as default of history": func(_ *Def, wait, next *S) {
 			*next = S{ID: "next", Initial: "p", States: []S{
 				{ID: "h", Type: statechart.ShallowHistory, Target: "p.h"},
