@@ -65,7 +65,13 @@ func TestAGapBeginsAnotherRun(t *testing.T) {
 	t.Parallel()
 	c := newConsumer(t, recording.Config{})
 	c.whole()
+	c.begin("order/2")
+	c.commit(shipping)
+	c.commit(noting)
 	lines := strings.SplitAfter(c.log.String(), "\n")
+	if got := types(runs(t, lines[4]+lines[5]+lines[5])[0]); got != "settle.start SHIP NOTE" {
+		t.Errorf("got the steps %s of a line that came twice", got)
+	}
 	// The second line is lost. The third one comes first and twice.
 	found := runs(t, lines[2]+lines[2]+lines[0]+lines[3])
 	if len(found) != 2 || found[0].Base != nil || found[1].Base == nil {
@@ -109,23 +115,28 @@ func TestRedactedValuesKeepTheirFormAndTheirEquality(t *testing.T) {
 	t.Parallel()
 	c := newConsumer(t, recording.Config{Redact: []string{"EMAIL", "card.number", "card.csc", "output.number", "receipt"}, Key: []byte("a key")})
 	c.whole()
+	c.begin("order/2")
+	c.commit(strings.ReplaceAll(paying, "ada", "dad"))
 	log := c.log.String()
-	for _, secret := range []string{"ada@example.com", "4111", "123", "R1"} {
+	for _, secret := range []string{"ada@example.com", "dad@example.com", "4111", "123", "R1"} {
 		if strings.Contains(log, `"`+secret) || strings.Contains(log, ":"+secret) {
 			t.Errorf("expected no %s in the log, got %s", secret, log)
 		}
 	}
 	run := c.played()[0]
-	var body pay
+	var body, other pay
 	var result receipt
 	var output order
-	for text, into := range map[*json.RawMessage]any{&run.Steps[2].Body: &body, &run.Steps[6].Payload: &result, &run.Steps[6].Outcome.Output: &output} {
+	for text, into := range map[*json.RawMessage]any{&run.Steps[2].Body: &body, &c.played()[1].Steps[1].Body: &other, &run.Steps[6].Payload: &result, &run.Steps[6].Outcome.Output: &output} {
 		if err := json.Unmarshal(*text, into); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got := fmt.Sprint(body.Email, " ", body.Card["number"], " ", body.Card["csc"], " ", result.Number); !redactedForm.MatchString(got) {
 		t.Errorf("expected values of the same form, got %s", got)
+	}
+	if body.Email == other.Email || body.Card["number"] != other.Card["number"] {
+		t.Errorf("expected equal replacements of equal values, and others of other values, got %+v and %+v", body, other)
 	}
 	if want := (order{5, body.Email, result.Number}); output != want {
 		t.Errorf("got the output %+v, want %+v", output, want)

@@ -70,7 +70,7 @@ func orders(t *testing.T, change string) *durable.Machines {
 	case "another path":
 		states[0].On[0].Guard = statechart.When("large", func(_ order, e pay) bool { return e.Amount > 100 })
 	case "another output":
-		states[3].Output = func(c order, _ statechart.Event) any { return map[string]any{"amount": c.Amount} }
+		states[3].Output = func(c order, _ statechart.Event) any { c.Amount++; return c }
 	case "another effect":
 		states[2].Entry = append(states[2].Entry, statechart.Emit("paid", func(order, statechart.Event) any { return nil }))
 	case "another status":
