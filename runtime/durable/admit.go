@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -34,6 +35,12 @@ func (t *turn) admit(ctx context.Context, d Delivery) (event statechart.Event, v
 		v, err = own.check(t, d)
 	} else {
 		v, err = t.admitEvent(d, event, err)
+	}
+	if v == poisoned { // Another build may accept the event, and may have applied it.
+		known, unknown := t.isDuplicate(ctx, d, eventHead(json.RawMessage(d.Body)).ID)
+		if known == skipped || known == undecided {
+			v, err = known, unknown
+		}
 	}
 	if v != applicable {
 		return event, v, err

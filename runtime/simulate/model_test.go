@@ -233,8 +233,8 @@ func (r *replay) examine(message accepted) (event statechart.Event, skip bool, r
 		reason = r.checkAddressee(message)
 	}
 	switch {
-	case reason != nil: // A build that can decode the event has skipped it if it is a duplicate.
-		return event, head.ID != "" && r.seen[head.ID] && len(r.parked(message)) == 0, reason
+	case reason != nil: // Another build may have applied the event.
+		return event, head.ID != "" && r.seen[head.ID] && !r.again, reason
 	case event.Type == statechart.TimerEvent:
 		known := ours && slices.ContainsFunc(r.instance.Timers(), func(timer statechart.Timer) bool { return timer.ID == event.Timer })
 		return event, !known, nil
