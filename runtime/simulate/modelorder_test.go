@@ -19,10 +19,10 @@ import (
 // linearize tries the remaining messages in every order that the queues allow, until one order agrees with the history.
 // Its error shows where the longest attempt differs from the history.
 func (r *replay) linearize() (*replay, error) {
-	if err := r.replayDeferred(); err != nil {
-		return r, err
-	}
 	var choices []choice
+	if r.at < len(r.record.History) && r.record.History[r.at].Event == replayed {
+		choices = append(choices, choice{replayed: true})
+	}
 	if r.isOperators() {
 		choices = append(choices, choice{operated: true})
 		if r.mayMigrateLater() {
@@ -144,6 +144,8 @@ type choice struct {
 	unmigrated bool
 	// operated means that an operator changes the instance before the next message.
 	operated bool
+	// replayed means that the consumer replays deferred events before the next message. Duplicates may come before.
+	replayed bool
 }
 
 // follow makes one choice, and continues from there.
@@ -154,6 +156,12 @@ func (r *replay) follow(c choice) (_ *replay, err error) {
 			err = r.settle()
 		}
 		if err != nil {
+			return r, err
+		}
+		return r.linearize()
+	}
+	if c.replayed {
+		if err := r.replayDeferred(); err != nil {
 			return r, err
 		}
 		return r.linearize()

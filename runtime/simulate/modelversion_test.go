@@ -95,12 +95,8 @@ func (r *replay) mustReplay() bool {
 	return err == nil && handled
 }
 
-// replayDeferred takes the step that replays deferred events, if it is the next one of the history.
+// replayDeferred takes the step that replays deferred events.
 func (r *replay) replayDeferred() error {
-	if r.at == len(r.record.History) || r.record.History[r.at].Event != replayed {
-		return nil
-	}
-	r.unmigrated = false
 	if r.migrate(); !r.mustReplay() {
 		return differ("step %d of the history replays events, but none can be replayed", r.at)
 	}
