@@ -33,22 +33,34 @@ func (t *turn) migrate(ctx context.Context) error {
 // the next delivery must not overtake them. The step comes before the delivery's own step, so the two share no limit, and
 // the deferred events do not answer the delivery's task.
 //
-// The caller must be about to apply the delivery. Then no process can acknowledge it without a commit, which ends this
-// turn with a conflict. After a duplicate, nothing would wake the instance to perform the effects of the replay.
-func (t *turn) replay(ctx context.Context) (replayed bool, err error) {
+// The caller must be about to apply the delivery. Another process can acknowledge it only after a commit, and the commit
+// of this turn then fails. After a duplicate, nothing would wake the instance to perform the effects of the replay.
+//
+// Like a try, a replay is counted before the chart's code runs, because the code may kill the process. If the process
+// survives, the count does not stay.
+func (t *turn) replay(ctx context.Context, d Delivery) (replayed bool, err error) {
 	if t.draft.Instance == nil || !t.draft.Instance.Defers() {
 		return false, nil
 	}
-	event := statechart.Event{Type: statechart.TimerEvent, At: t.loop.config.Now()}
-	if _, _, handled, _ := t.draft.Instance.Apply(event); !handled {
-		return false, nil // The delivery's own step meets an error again.
+	was := attemptOf(t.draft.Record, d)
+	counted, err := t.countTry(ctx, d, false, false)
+	if err != nil {
+		return false, err
+	}
+	if d.ReceiveCount > 1 {
+		t.count(was)
+	}
+	if counted > t.loop.config.AbandonedMax {
+		return false, nil // The delivery's own try parks it.
 	}
 	before := t.draft
-	if err = t.step(event, ""); err == nil {
+	err = t.step(statechart.Event{Type: statechart.TimerEvent, At: t.loop.config.Now()}, "")
+	if replayed = err == nil && t.draft.Record.Ignored == before.Record.Ignored; replayed {
 		err = t.commit(ctx)
 	}
-	if errors.Is(err, ErrUnstorable) {
-		t.draft, t.broken, err = before, nil, nil // The events wait for a step that makes room.
+	if !replayed || errors.Is(err, ErrUnstorable) {
+		// The events wait for a step that releases them or makes room. The delivery's own step meets an error again.
+		t.draft, t.broken, err = before, nil, nil
 		return false, err
 	}
 	return err == nil, err

@@ -102,6 +102,45 @@ func TestADuplicateReplaysNothing(t *testing.T) {
 	})
 }
 
+// The deferred event kills each process that handles it. Its group must not block, and neighbours must not suffer.
+func TestADeferredEventThatKillsTheProcessIsCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		deaths, dies := 0, false
+		deadly := func(build int) durable.Machine {
+			kill := statechart.Assign("kill", func(*basket, item) { deaths, dies = deaths+1, true })
+			shut := chartState{ID: "shut", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "finish", Target: "ended"}}}
+			if build == 1 {
+				shut.Defer = []string{"tell"}
+			} else {
+				shut.On = append(shut.On, on{Event: "tell", Actions: do{kill}})
+			}
+			return durable.Host(statechart.Must(statechart.Definition[basket]{ID: "kiosk", Version: 1, Initial: "shut", Payloads: payloads(),
+				States: []chartState{shut, {ID: "ended", Type: statechart.Final}}}), durable.MachineConfig{})
+		}
+		w.host(t, deadly(1))
+		w.post("kiosk/1", telling("order/9", "a"))
+		w.invoke()
+		w.host(t, deadly(2))
+		w.hook = func(string) fault {
+			if !dies {
+				return none
+			}
+			dies = false
+			return dieBefore
+		}
+		w.post("kiosk/1", event("add", "b"))
+		w.post("order/2", event("add", "beside"))
+		w.run(t)
+		w.wantParked(t, [2]string{`"b"`, "the process died"})
+		w.wantLog(t, "order/2", "beside")
+		if deaths > 12 {
+			t.Errorf("the process died %d times, want at most 12", deaths)
+		}
+	})
+}
+
 // The item has no room for the replay. The next event is still applied, and the deferred event follows it.
 func TestAReplayThatCannotBeStoredHoldsNoEventUp(t *testing.T) {
 	t.Parallel()
