@@ -10,9 +10,9 @@ import (
 // shownBytesMax is the longest value that a difference shows.
 const shownBytesMax = 200
 
-// differ returns the path of the first difference of two JSON values, and the two values there. It compares the digits of
-// numbers, so 1 and 1.0 differ. All elements of a list have the same path.
-func differ(path string, was, is json.RawMessage) (at, x, y string, differs bool) {
+// differ returns the differences of two JSON values, each with its path. It compares the digits of numbers, so 1 and 1.0
+// differ. All elements of a list have the same path.
+func differ(path string, was, is json.RawMessage) []Row {
 	return differIn(path, decoded(was), decoded(is))
 }
 
@@ -28,7 +28,7 @@ func decoded(text json.RawMessage) (value any) {
 	return value
 }
 
-func differIn(path string, was, is any) (at, x, y string, differs bool) {
+func differIn(path string, was, is any) (rows []Row) {
 	switch a := was.(type) {
 	case map[string]any:
 		b, ok := is.(map[string]any)
@@ -38,28 +38,24 @@ func differIn(path string, was, is any) (at, x, y string, differs bool) {
 		both := maps.Clone(a)
 		maps.Copy(both, b)
 		for _, key := range slices.Sorted(maps.Keys(both)) {
-			if at, x, y, differs = differIn(path+"."+key, member(a, key), member(b, key)); differs {
-				return at, x, y, true
-			}
+			rows = append(rows, differIn(path+"."+key, member(a, key), member(b, key))...)
 		}
-		return "", "", "", false
+		return rows
 	case []any:
 		b, ok := is.([]any)
 		if !ok || len(a) != len(b) {
 			break
 		}
 		for i := range a {
-			if at, x, y, differs = differIn(path+"[]", a[i], b[i]); differs {
-				return at, x, y, true
-			}
+			rows = append(rows, differIn(path+"[]", a[i], b[i])...)
 		}
-		return "", "", "", false
+		return rows
 	default:
 		if was == is {
-			return "", "", "", false
+			return nil
 		}
 	}
-	return path, shown(was), shown(is), true
+	return []Row{{What: path, Expected: shown(was), Got: shown(is)}}
 }
 
 func member(object map[string]any, key string) any {

@@ -30,6 +30,9 @@ func Read(log io.Reader) iter.Seq2[Commit, error] {
 		for number := 1; ; number++ {
 			line, err := lines.ReadBytes('\n')
 			if len(line) > 0 {
+				if open.Len() > 0 && bytes.Contains(line, []byte(lineMessage)) && bytes.HasSuffix(bytes.TrimSpace(line), []byte("}")) {
+					open.Reset() // A whole commit is no part of the object. Another program has written the lines before.
+				}
 				switch {
 				case open.Len() > 0:
 					open.Write(line)
@@ -51,7 +54,7 @@ func Read(log io.Reader) iter.Seq2[Commit, error] {
 				}
 			}
 			switch {
-			case errors.Is(err, io.EOF) && open.Len() > 0:
+			case errors.Is(err, io.EOF) && bytes.Contains(open.Bytes(), []byte(lineMessage)):
 				yield(Commit{}, fmt.Errorf("%w: line %d: expected a complete JSON object, got one that is cut off", ErrFormat, begun))
 				return
 			case errors.Is(err, io.EOF):

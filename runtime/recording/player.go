@@ -97,10 +97,58 @@ func (p *player) play(event Event) (outcome Outcome, handled bool, err error) {
 		return Outcome{}, false, err
 	}
 	outcome = Outcome{State: next.State(), Status: next.Status(), Output: stored.Output, Effects: named(effects, before, next)}
-	for _, invocation := range next.Invocations() {
-		outcome.Services = append(outcome.Services, invocation.ID)
-	}
+	outcome.begin(event, before, next)
 	return outcome, handled, nil
+}
+
+// begin lists the services and timers that begin between two states of the instance, and the timers that end.
+func (o *Outcome) begin(event Event, before, after durable.Instance) {
+	var services []statechart.Invocation
+	var timers []statechart.Timer
+	if before != nil {
+		services, timers = before.Invocations(), before.Timers()
+	}
+	for _, invocation := range after.Invocations() {
+		if slices.ContainsFunc(services, func(i statechart.Invocation) bool { return i.Key == invocation.Key }) {
+			continue
+		}
+		name := invocation.ID
+		if invocation.Service != name {
+			name += " (" + invocation.Service + ")"
+		}
+		o.Services = append(o.Services, name)
+	}
+	has := func(timers []statechart.Timer, id string) bool {
+		return slices.ContainsFunc(timers, func(t statechart.Timer) bool { return t.ID == id })
+	}
+	for _, timer := range after.Timers() {
+		if !has(timers, timer.ID) {
+			o.Timers = append(o.Timers, Timer{timerName(timer), timer.At, timer.Event})
+		}
+	}
+	fired := event.Timer != ""
+	for _, timer := range timers {
+		if fired && "after "+timer.After == event.Type && (event.Owner == "" || event.Owner == timer.State) && !has(after.Timers(), timer.ID) {
+			fired = false
+		} else if !has(after.Timers(), timer.ID) {
+			o.Ended = append(o.Ended, timerName(timer))
+		}
+	}
+}
+
+// timerName returns the name of a timer in outcomes.
+func timerName(t statechart.Timer) string { return strings.TrimPrefix(t.State+" "+t.After, " ") }
+
+// owner returns the path of the state whose timer fires.
+func (p *player) owner(event Event) string {
+	if p.instance == nil || event.Timer == "" {
+		return ""
+	}
+	timers := p.instance.Timers()
+	if i := slices.IndexFunc(timers, func(t statechart.Timer) bool { return t.ID == event.Timer }); i >= 0 {
+		return timers[i].State
+	}
+	return ""
 }
 
 // release replays the deferred events that this build handles, as the loop does before each event.
@@ -144,9 +192,13 @@ func (p *player) event(event Event) (statechart.Event, error) {
 // timer returns the event of a timer.
 func (p *player) timer(event Event) (statechart.Event, error) {
 	timers := p.instance.Timers()
-	i := slices.IndexFunc(timers, func(t statechart.Timer) bool { return t.ID == event.Timer && "after "+t.After == event.Type })
+	named := func(t statechart.Timer) bool { return "after "+t.After == event.Type }
+	i := slices.IndexFunc(timers, func(t statechart.Timer) bool { return event.Owner != "" && t.State == event.Owner && named(t) })
 	if i < 0 {
-		i = slices.IndexFunc(timers, func(t statechart.Timer) bool { return "after "+t.After == event.Type })
+		i = slices.IndexFunc(timers, func(t statechart.Timer) bool { return t.ID == event.Timer && named(t) })
+	}
+	if i < 0 {
+		i = slices.IndexFunc(timers, named)
 	}
 	if i < 0 {
 		return statechart.Event{}, fmt.Errorf("timer %q: %w", event.Type, errUnawaited)
@@ -222,7 +274,7 @@ func named(effects []statechart.Effect, before, after durable.Instance) []statec
 		effect.ID, effect.Timer, effect.Child = "", "", ""
 		for _, other := range after.Timers() {
 			if other.ID == timer {
-				effect.Timer = strings.TrimPrefix(other.State+" "+other.After, " ")
+				effect.Timer = timerName(other)
 			}
 		}
 		for _, other := range children {

@@ -64,6 +64,9 @@ func (r *Recorder) Committed(ctx context.Context, committed durable.Committed) {
 		return
 	}
 	text, err := r.line(committed)
+	if err != nil && len(r.redactor.rules) > 0 {
+		err = fmt.Errorf("encoding the commit: an error of the type %T, whose text may contain a redacted value", err)
+	}
 	if err == nil && len(text) > LineBytesMax {
 		err = fmt.Errorf("expected at most %d bytes (LineBytesMax), got %d", LineBytesMax, len(text))
 	}

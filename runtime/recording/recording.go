@@ -35,6 +35,7 @@ type Event struct {
 	Body    json.RawMessage `json:"body,omitempty"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Timer   string          `json:"timer,omitempty"`      // the ID of the timer that fired
+	Owner   string          `json:"owner,omitempty"`      // the path of the timer's state; set in recordings
 	Key     string          `json:"invocation,omitempty"` // the key of the service or child that ended
 	// To lists the active atomic states after the event. Ignored is set if the event had no effect.
 	To      []string `json:"to"`
@@ -59,10 +60,19 @@ type Outcome struct {
 	State    []string          `json:"state"`
 	Status   statechart.Status `json:"status"`
 	Output   json.RawMessage   `json:"output,omitempty"`
-	Services []string          `json:"services,omitempty"` // the running services, by ID
+	Services []string          `json:"services,omitempty"` // the services that begin, by ID and name
+	Timers   []Timer           `json:"timers,omitempty"`   // the timers that begin
+	Ended    []string          `json:"ended,omitempty"`    // the names of the timers that end, except the one that fires
 	// Effects are the requested effects, except log messages. IDs are replaced by names, because an ID depends on the
 	// number of effects before it.
 	Effects []statechart.Effect `json:"effects,omitempty"`
+}
+
+// Timer is a timer that begins: of a state, or of a delayed event.
+type Timer struct {
+	Name  string          `json:"name"` // the path of its state, and its ID there or the type of the delayed event
+	At    time.Time       `json:"at"`
+	Event json.RawMessage `json:"event,omitempty"`
 }
 
 // Step is an event and its outcome on the build that wrote the recording.

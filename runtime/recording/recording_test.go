@@ -12,7 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/recording"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 const (
@@ -146,6 +149,35 @@ func TestRedactedValuesKeepTheirFormAndTheirEquality(t *testing.T) {
 	}
 }
 
+func TestDigitsAndMarksOfAllScriptsAreRedacted(t *testing.T) {
+	t.Parallel()
+	c := newConsumer(t, recording.Config{Redact: []string{"email"}, Key: []byte("a key")})
+	c.commit(strings.Replace(paying, "ada@example.com", "٠١٢ ि Ⅷ", 1))
+	if log := c.log.String(); strings.ContainsAny(log, "٠١٢िⅧ") || !strings.Contains(log, "PAY") {
+		t.Errorf("expected no character of the email in the log, got %s", log)
+	}
+}
+
+// unwritable is a payload whose error quotes its data.
+type unwritable struct{}
+
+func (unwritable) MarshalJSON() ([]byte, error) {
+	return nil, errors.New("cannot encode ada@example.com")
+}
+
+func TestAnErrorWithDataIsNotLoggedUnderARule(t *testing.T) {
+	t.Parallel()
+	c := newConsumer(t, recording.Config{Redact: []string{"email"}, Key: []byte("a key")})
+	c.commit(paying)
+	before := c.log.Len()
+	c.recorder.Committed(t.Context(), durable.Committed{
+		Instance: "order/1", Record: c.record, Transitions: []instances.Transition{{}}, Events: []statechart.Event{{Payload: unwritable{}}}, Bodies: []string{""},
+	})
+	if line := c.log.String()[before:]; strings.Contains(line, "ada@") || !strings.Contains(line, "commit not recorded") {
+		t.Errorf("expected a warning without data, got %s", line)
+	}
+}
+
 // TestLogsAreReadInAllTheirForms reads the forms of `aws logs tail --format json`, `aws logs filter-log-events` and an
 // export to S3.
 func TestLogsAreReadInAllTheirForms(t *testing.T) {
@@ -168,6 +200,7 @@ func TestLogsAreReadInAllTheirForms(t *testing.T) {
 		"tail":              strings.Join(tail, "\n"),
 		"filter-log-events": indented(t, `{"events": [`+strings.Join(events, ",")+`], "searchedLogStreams": []}`),
 		"export":            zipped.String(),
+		"another program":   "starting with {\n" + c.log.String() + "config {\n",
 	} {
 		if got, want := text(t, runs(t, log)), text(t, runs(t, plain)); got != want || len(want) < 100 {
 			t.Errorf("%s: got %s, want %s", name, got, want)

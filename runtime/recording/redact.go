@@ -115,8 +115,10 @@ func (r redactor) text(value string) string {
 			return 'A' + random.Int32N(6)
 		case unicode.IsUpper(c):
 			return 'G' + random.Int32N(20)
-		case unicode.IsLetter(c):
+		case unicode.IsLetter(c), unicode.IsMark(c):
 			return 'g' + random.Int32N(20)
+		case unicode.IsNumber(c):
+			return '0' + random.Int32N(10)
 		default:
 			return c
 		}

@@ -23,6 +23,7 @@ func (run *Run) Play(machines *durable.Machines, snapshotBytesMax int) error {
 	}
 	for i := range run.Steps {
 		step, from := &run.Steps[i], p.state()
+		step.Owner = p.owner(step.Event)
 		outcome, handled, err := p.play(step.Event)
 		if err != nil {
 			return fmt.Errorf("%s in %s: %w", step.Type, list(from), err)
@@ -217,17 +218,27 @@ func compare(was, is Outcome) (rows []Row) {
 	if was.Status != is.Status {
 		rows = append(rows, Row{What: "status", Expected: string(was.Status), Got: string(is.Status)})
 	}
-	if path, x, y, differs := differ("output", was.Output, is.Output); differs {
-		rows = append(rows, Row{What: path, Expected: x, Got: y})
-	}
+	rows = append(rows, differ("output", was.Output, is.Output)...)
 	if !slices.Equal(was.Services, is.Services) {
 		rows = append(rows, Row{What: "services", Expected: cmp.Or(strings.Join(was.Services, ", "), "none"), Got: cmp.Or(strings.Join(is.Services, ", "), "none")})
 	}
-	return append(rows, compareEffects(was.Effects, is.Effects)...)
+	if effects := compareEffects(was.Effects, is.Effects); len(effects) > 0 {
+		return append(rows, effects...)
+	}
+	// The effects show timers of states, but not delayed events, and no timer that ends.
+	if x, y := strings.Join(was.Ended, ", "), strings.Join(is.Ended, ", "); x != y {
+		rows = append(rows, Row{What: "ended timers", Expected: cmp.Or(x, "none"), Got: cmp.Or(y, "none")})
+	}
+	x, err := json.Marshal(was.Timers)
+	y, err2 := json.Marshal(is.Timers)
+	if err != nil || err2 != nil {
+		return append(rows, Row{What: "timers", Expected: fmt.Sprint(err), Got: fmt.Sprint(err2)})
+	}
+	return append(rows, differ("timers", x, y)...)
 }
 
-// compareEffects returns the first difference of two lists of effects.
-func compareEffects(was, is []statechart.Effect) []Row {
+// compareEffects returns the differences of two lists of effects.
+func compareEffects(was, is []statechart.Effect) (rows []Row) {
 	names := func(effects []statechart.Effect) string {
 		var list []string
 		for _, effect := range effects {
@@ -244,11 +255,9 @@ func compareEffects(was, is []statechart.Effect) []Row {
 		if err != nil || err2 != nil {
 			return []Row{{What: "effects", Expected: fmt.Sprint(err), Got: fmt.Sprint(err2)}}
 		}
-		if path, x, y, differs := differ("effects."+nameOf(was[i]), x, y); differs {
-			return []Row{{What: path, Expected: x, Got: y}}
-		}
+		rows = append(rows, differ("effects."+nameOf(was[i]), x, y)...)
 	}
-	return nil
+	return rows
 }
 
 // nameOf names an effect without its data: "send SHIP", "schedule pick_up".
@@ -267,7 +276,7 @@ func nameOf(effect statechart.Effect) string {
 // difference returns the key of the row.
 func (row Row) difference() difference {
 	d := difference{row.Machine, row.Version, row.Event, row.State, row.What, row.Expected, row.Got}
-	if strings.HasPrefix(row.What, "output") || strings.HasPrefix(row.What, "effects.") {
+	if strings.HasPrefix(row.What, "output") || strings.HasPrefix(row.What, "effects.") || strings.HasPrefix(row.What, "timers") {
 		d.expected, d.got = "", "" // These are data of one instance.
 	}
 	return d

@@ -59,7 +59,7 @@ func TestAReplayShowsEachKindOfDifference(t *testing.T) {
 			"SHIP in paid: status: expected done, got active",
 			`SHIP in paid: output: expected {"amount":5,"email":"ada@example.com","receipt":"R1"}, got nothing`,
 		},
-		"another service": {"PAY in open: services: expected charge, got charge, audit"},
+		"another service": {"PAY in open: services: expected charge, got charge, audit (charge)"},
 		"no event":        {`SHIP in paid: event: expected shipped, got undeclared event type: chart order has no event "SHIP"; it declares NOTE, PAY`},
 		"no service": {
 			"PAY in open: services: expected charge, got none",
@@ -68,6 +68,7 @@ func TestAReplayShowsEachKindOfDifference(t *testing.T) {
 		},
 		"no timer": {
 			"settle.start in no state: effects: expected schedule open expiry, got none",
+			"PAY in open: ended timers: expected open expiry, got none",
 			`after expiry in open: event: expected expired, got timer "after expiry": the instance does not wait for it`,
 			` in : start: expected a build that can read the instance, got unreadable snapshot of chart order: timer 3.0 belongs to "open" after "expiry", which is not a timer of that state in this version; raise Version, and add RenameTimer("open", "expiry", ...) or DropTimer("open", "expiry"), or host version 1 too`,
 		},

@@ -1,0 +1,95 @@
+package recording_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/recording"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// watch returns a machine with two regions that have equal timers, a delayed event, and a service. A change makes it the
+// machine of another build.
+func watch(t *testing.T, change string) *durable.Machines {
+	t.Helper()
+	amount := map[string]int{"amount": 1}
+	entry, stop := do{}, do{statechart.Cancel[order]("soon")}
+	service := "charge"
+	switch change {
+	case "another payload":
+		amount["amount"], amount["tip"] = 2, 3
+	case "no cancel":
+		stop = nil
+	case "another service":
+		service = "refund"
+	case "an effect more":
+		entry = do{statechart.Emit("hello", func(order, statechart.Event) any { return nil })}
+	}
+	region := func(id string, entry do) chartState {
+		return chartState{ID: id, Initial: "wait", States: []chartState{
+			{ID: "wait", Tags: settled, Entry: entry, After: []statechart.After[order]{{ID: "day", Delay: 24 * time.Hour, Target: "over"}}}, {ID: "over", Tags: settled},
+		}}
+	}
+	remind := do{statechart.SendAfter("soon", "REMIND", func(order, statechart.Event) (time.Duration, any) { return time.Hour, amount })}
+	run := statechart.ServiceFunc(service, func(context.Context, order, statechart.Call) (receipt, error) { return receipt{}, nil })
+	work := chartState{ID: "C", Initial: "idle", States: []chartState{
+		{ID: "idle", Tags: settled, On: []on{{Event: "GO", Target: "busy", Actions: remind}, {Event: "STOP", Target: "idle", Actions: stop}, {Event: "REMIND", Target: "idle"}}},
+		{ID: "busy", Invoke: []statechart.Invoke[order]{{ID: "charge", Service: run, OnDone: []on{{Target: "idle"}}, OnError: []on{{Target: "idle"}}}}},
+	}}
+	machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[order]{
+		ID: "order", Version: 1, Parallel: true, States: []chartState{region("A", entry), region("B", nil), work},
+		Payloads: statechart.Payloads{"GO": statechart.NoPayload(), "STOP": statechart.NoPayload(), "REMIND": statechart.PayloadOf[struct{ Amount, Tip int }]()},
+	}), durable.MachineConfig{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return machines
+}
+
+func TestAReplayShowsDifferencesOfTimersAndServices(t *testing.T) {
+	t.Parallel()
+	step := func(typ, body, timer, key string, seconds int, to ...string) recording.Step {
+		return recording.Step{Event: recording.Event{Type: typ, Body: json.RawMessage(body), Timer: timer, Key: key, At: epoch.Add(time.Duration(seconds) * time.Second), To: to}}
+	}
+	run := recording.Run{Instance: "order/1", Version: 1, Steps: []recording.Step{
+		step("settle.start", "", "", "", 0, "A.wait", "B.wait", "C.idle"),
+		step("GO", `{"type":"GO"}`, "", "", 1, "A.wait", "B.wait", "C.busy"),
+		step("done.invoke.charge", "", "", "2.1", 2, "A.wait", "B.wait", "C.idle"),
+		step("STOP", `{"type":"STOP"}`, "", "", 3, "A.wait", "B.wait", "C.idle"),
+		step("after day", "", "1.1", "", 86400, "A.wait", "B.over", "C.idle"),
+	}}
+	run.Steps[2].Payload = json.RawMessage(`{}`)
+	if err := run.Play(watch(t, ""), 0); err != nil {
+		t.Fatal(err)
+	}
+	replay := func(change string, accepted []recording.Row) (rows []recording.Row, shown []string) {
+		r := recording.NewReplay(watch(t, change), accepted)
+		if err := r.Add(run); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range r.Rows() {
+			shown = append(shown, fmt.Sprintf("%s: %s: expected %s, got %s", row.Event, row.What, row.Expected, row.Got))
+		}
+		return r.Rows(), shown
+	}
+	for change, want := range map[string][]string{
+		"":                nil,
+		"another payload": {"GO: timers[].event.amount: expected 1, got 2", "GO: timers[].event.tip: expected nothing, got 3"},
+		"no cancel":       {"STOP: ended timers: expected REMIND, got none"},
+		"another service": {"GO: services: expected charge, got charge (refund)"},
+		"an effect more":  {"settle.start: effects: expected schedule A.wait day, schedule B.wait day, got emit hello, schedule A.wait day, schedule B.wait day"},
+	} {
+		if _, got := replay(change, nil); text(t, got) != text(t, want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", change, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	rows, _ := replay("another payload", nil)
+	if _, got := replay("another payload", rows[:1]); len(got) != 1 || !strings.Contains(got[0], "tip") {
+		t.Errorf("expected only the difference that is not accepted, got %q", got)
+	}
+}
