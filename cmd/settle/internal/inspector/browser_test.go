@@ -20,9 +20,13 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// viewerPage receives messages as createBrowserReceiver of @statelyai/inspect does, and reports them to its server.
+// viewerPage receives messages as createBrowserReceiver of @statelyai/inspect does, and reports them to its server, one
+// after the other.
 const viewerPage = `<script>
-addEventListener('message', (event) => fetch('/report', { method: 'POST', body: event.data.type + ' ' + event.data.sessionId }));
+let sent = Promise.resolve();
+addEventListener('message', (event) => {
+	sent = sent.then(() => fetch('/report', { method: 'POST', body: event.data.type + ' ' + event.data.sessionId }));
+});
 setTimeout(() => parent.postMessage({ type: '@statelyai.connected' }, '*'), 200); // Messages wait until the viewer is ready.
 </script>`
 
@@ -75,7 +79,7 @@ func TestABrowserShowsTheInstancesAndRefusesOtherSites(t *testing.T) {
 			select {
 			case report := <-reports:
 				got = append(got, report)
-			case <-time.After(20 * time.Second):
+			case <-time.After(2 * time.Minute):
 				t.Fatalf("%s: expected %q, got only %q", address, want, got)
 			}
 		}
