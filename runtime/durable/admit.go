@@ -37,11 +37,7 @@ func (t *turn) admit(ctx context.Context, d Delivery) (event statechart.Event, v
 		v, err = t.admitEvent(d, event, err)
 	}
 	if v == poisoned { // Another build may accept the event, and may have applied it.
-		id := eventHead(json.RawMessage(d.Body)).ID
-		if token, err := tokenOf(d); err == nil && token != nil && id == "" {
-			id = taskIDPrefix + token.Key
-		}
-		known, unknown := t.isDuplicate(ctx, d, id)
+		known, unknown := t.isDuplicate(ctx, d, eventHead(json.RawMessage(d.Body)).ID)
 		if known == skipped || known == undecided {
 			v, err = known, unknown
 		}
