@@ -34,12 +34,13 @@ func (t *turn) migrate(ctx context.Context) error {
 // the deferred events do not answer the delivery's task.
 //
 // The caller must be about to apply the delivery. Another process can acknowledge it only after a commit, and the commit
-// of this turn then fails. After a duplicate, nothing would wake the instance to perform the effects of the replay.
+// of this turn then fails. A duplicate or a periodic message may be acknowledged without a commit. Then nothing would wake
+// the instance to perform the effects of the replay.
 //
 // Like a try, a replay is counted before the chart's code runs, because the code may kill the process. If the process
 // survives, the count does not stay.
-func (t *turn) replay(ctx context.Context, d Delivery) (replayed bool, err error) {
-	if t.draft.Instance == nil || !t.draft.Instance.Defers() {
+func (t *turn) replay(ctx context.Context, d Delivery, eventType string) (replayed bool, err error) {
+	if t.draft.Instance == nil || !t.draft.Instance.Defers() || isPeriodic(eventType) {
 		return false, nil
 	}
 	was := attemptOf(t.draft.Record, d)

@@ -84,21 +84,26 @@ func TestADeferredEventThatANewBuildHandlesIsReplayedBeforeTheNextEvent(t *testi
 	}
 }
 
-// After a duplicate, nothing would wake the instance if the process died between the replay and its effects.
-func TestADuplicateReplaysNothing(t *testing.T) {
+// After a duplicate or a heartbeat, nothing would wake the instance if the process died between the replay and its effects.
+func TestADuplicateOrAHeartbeatReplaysNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.host(t, w.kiosk(1, 1))
+		w.post("kiosk/1", `{"type": "settle.wait", "$task": `+w.wait("t1", "Open", 0, time.Hour)+"}")
+		w.invoke()
 		w.hook = faults(map[string]fault{"Acknowledge kiosk/1 #1": failBefore})
 		w.post("kiosk/1", telling("order/9", "a"))
 		w.invoke()
 		w.host(t, w.kiosk(2, 1))
-		w.run(t)
+		w.runFor(t, 5*time.Hour)
+		if w.counted("Heartbeat Open") == 0 {
+			t.Error("no heartbeat was sent")
+		}
 		w.wantLog(t, "kiosk/1")
-		w.post("kiosk/1", event("charge", ""))
+		w.post("kiosk/1", event("charge", ""), event("add", "b"))
 		w.run(t)
-		w.wantLog(t, "kiosk/1", "a", "charge ok", "charge ok")
+		w.wantLog(t, "kiosk/1", "a", "charge ok", "charge ok", "b")
 	})
 }
 
