@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"maps"
 	"os"
@@ -26,26 +27,9 @@ func (c *recordCommand) Run(s *session) error {
 		return err
 	}
 	var assembly recording.Assembly
-	progress := s.newProgress("commit read", "commits read")
-	defer progress.end()
-	for _, name := range c.Logs {
-		err := s.eachIn(name, func(file io.Reader) error {
-			for commit, err := range recording.Read(file) {
-				if err == nil {
-					err = assembly.Add(commit)
-				}
-				if err != nil {
-					return err
-				}
-				progress.add()
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+	if err := eachIn(s, c.Logs, recording.Read, s.newProgress("commit read", "commits read"), assembly.Add); err != nil {
+		return err
 	}
-	progress.end()
 	runs, err := assembly.Runs()
 	if err != nil {
 		return wrongFile(err)
@@ -92,9 +76,32 @@ func (e escaping) Write(line []byte) (int, error) {
 	return len(line), err
 }
 
-// eachIn calls `read` with the file of the name. The name - is standard input. An error in the content counts as wrong
+// eachIn adds each value that `read` yields of the files.
+func eachIn[T any](s *session, names []string, read func(io.Reader) iter.Seq2[T, error], progress *progress, add func(T) error) error {
+	defer progress.end()
+	for _, name := range names {
+		err := s.readFile(name, func(file io.Reader) error {
+			for value, err := range read(file) {
+				if err == nil {
+					err = add(value)
+				}
+				if err != nil {
+					return err
+				}
+				progress.add()
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readFile calls `read` with the file of the name. The name - is standard input. An error in the content counts as wrong
 // usage.
-func (s *session) eachIn(name string, read func(file io.Reader) error) error {
+func (s *session) readFile(name string, read func(file io.Reader) error) error {
 	file := io.NopCloser(s.In)
 	if name != "-" {
 		opened, err := os.Open(name)

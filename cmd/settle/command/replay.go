@@ -30,31 +30,14 @@ func (c *replayCommand) Run(s *session) error {
 	}
 	var accepted replayAnswer
 	if c.Accept != "" {
-		if err := s.eachIn(c.Accept, func(file io.Reader) error { return readAccepted(file, &accepted) }); err != nil {
+		if err := s.readFile(c.Accept, func(file io.Reader) error { return readAccepted(file, &accepted) }); err != nil {
 			return err
 		}
 	}
 	replay := recording.NewReplay(known, accepted.Differences)
-	progress := s.newProgress("run replayed", "runs replayed")
-	defer progress.end()
-	for _, name := range c.Recordings {
-		err := s.eachIn(name, func(file io.Reader) error {
-			for run, err := range recording.Runs(file) {
-				if err == nil {
-					err = replay.Add(run)
-				}
-				if err != nil {
-					return err
-				}
-				progress.add()
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+	if err := eachIn(s, c.Recordings, recording.Runs, s.newProgress("run replayed", "runs replayed"), replay.Add); err != nil {
+		return err
 	}
-	progress.end()
 	if replay.IsForeign() {
 		return fmt.Errorf("%w: the recording belongs to another project: expected instances of %s, got only others", errUsage, strings.Join(known.IDs(), ", "))
 	}
