@@ -149,6 +149,22 @@ func TestRedactedValuesKeepTheirFormAndTheirEquality(t *testing.T) {
 	}
 }
 
+// encoding/json reads the last of two keys that differ only in case.
+func TestTheOrderOfKeysStays(t *testing.T) {
+	t.Parallel()
+	c := newConsumer(t, recording.Config{Redact: []string{"card.number"}, Key: []byte("a key")})
+	c.commit(`{"type": "PAY", "$id": "p1", "amount": 1, "Amount": 500, "card": {"z": ["1", {}, []], "number": "9", "a": null}, "card.number": "7"}`)
+	log := c.log.String()
+	for _, want := range []string{`"amount":1,"Amount":500,"card":{"z":["1",{},[]],"number":"`, `","a":null},"card.number":"`} {
+		if !strings.Contains(log, want) {
+			t.Errorf("expected %s in the log, got %s", want, log)
+		}
+	}
+	if strings.Contains(log, `"card.number":"7"`) || strings.Contains(log, `"number":"9"`) {
+		t.Errorf("expected other numbers in the log, got %s", log)
+	}
+}
+
 func TestDigitsAndMarksOfAllScriptsAreRedacted(t *testing.T) {
 	t.Parallel()
 	c := newConsumer(t, recording.Config{Redact: []string{"email"}, Key: []byte("a key")})

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -21,25 +22,7 @@ type redactor struct {
 
 // body returns the message of an event without the keys that start with $. The key $task holds the token of a task.
 func (r redactor) body(text string) (json.RawMessage, error) {
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &keys); err != nil {
-		return nil, err
-	}
-	for key := range keys {
-		if strings.HasPrefix(key, "$") {
-			delete(keys, key)
-		}
-	}
-	for key := range keys {
-		if key == "type" { // It belongs to the runtime.
-			continue
-		}
-		var err error
-		if keys[key], err = r.value(keys[key], key); err != nil {
-			return nil, err
-		}
-	}
-	return plainjson.Marshal(keys)
+	return r.rewrite(json.RawMessage(text), nil)
 }
 
 // value redacts a value under the key.
@@ -47,39 +30,88 @@ func (r redactor) value(text json.RawMessage, key string) (json.RawMessage, erro
 	if len(r.rules) == 0 || len(text) == 0 {
 		return text, nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber() // Numbers keep their digits.
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return nil, err
-	}
-	return plainjson.Marshal(r.walk(value, []string{key}, false))
+	return r.rewrite(text, []string{key})
 }
 
-// walk redacts a value with the path of keys. `named` is set below a key that a rule names.
-func (r redactor) walk(value any, path []string, named bool) any {
-	named = named || r.names(path)
-	switch value := value.(type) {
-	case map[string]any:
-		for key := range value {
-			value[key] = r.walk(value[key], append(path, key), named)
-		}
-	case []any:
-		for i := range value {
-			value[i] = r.walk(value[i], path, named)
-		}
+// rewrite redacts a value with the path of keys. The order of the keys stays: if keys differ only in case, encoding/json
+// reads the last one.
+func (r redactor) rewrite(text json.RawMessage, path []string) (json.RawMessage, error) {
+	w := rewriter{redactor: r, decoder: json.NewDecoder(bytes.NewReader(text))}
+	w.decoder.UseNumber() // Numbers keep their digits.
+	err := w.value(path, false)
+	return w.out, err
+}
+
+// rewriter copies one JSON value and redacts it.
+type rewriter struct {
+	redactor
+	decoder *json.Decoder
+	out     []byte
+}
+
+// value copies the next value. `named` is set below a key that a rule names.
+func (w *rewriter) value(path []string, named bool) error {
+	named = named || w.names(path)
+	token, err := w.decoder.Token()
+	if err != nil {
+		return err
+	}
+	switch token := token.(type) {
+	case json.Delim:
+		return w.list(token, path, named)
 	case string:
 		if named {
-			return r.text(value)
+			return w.write(w.text(token))
 		}
 	case json.Number:
-		if named && value != "0" {
-			return r.number(value)
+		if named && token != "0" {
+			return w.write(w.number(token))
 		}
 	case bool:
-		return value && !named
+		return w.write(token && !named)
 	}
-	return value
+	return w.write(token)
+}
+
+// list copies the rest of an object or an array.
+func (w *rewriter) list(open json.Delim, path []string, named bool) error {
+	w.out = append(w.out, byte(open))
+	for begin := len(w.out); w.decoder.More(); {
+		at, below, isOfHost := len(w.out), path, false
+		if at > begin {
+			w.out = append(w.out, ',')
+		}
+		if open == '{' {
+			token, err := w.decoder.Token()
+			if err == nil {
+				err = w.write(token)
+			}
+			if err != nil {
+				return err
+			}
+			key, _ := token.(string)
+			w.out = append(w.out, ':')
+			isOfHost = len(path) == 0 && strings.HasPrefix(key, "$")
+			if len(path) > 0 || key != "type" { // The type belongs to the runtime.
+				below = append(slices.Clip(path), key)
+			}
+		}
+		if err := w.value(below, named); err != nil {
+			return err
+		}
+		if isOfHost {
+			w.out = w.out[:at]
+		}
+	}
+	w.out = append(w.out, byte(open)+2) // In ASCII, the closing bracket is two places behind.
+	_, err := w.decoder.Token()
+	return err
+}
+
+func (w *rewriter) write(value any) error {
+	text, err := plainjson.Marshal(value)
+	w.out = append(w.out, text...)
+	return err
 }
 
 // number returns a whole number with as many digits as the whole part of the value, so that it fits into the same type.
@@ -135,6 +167,9 @@ func (r redactor) random(value string) *rand.Rand {
 // names reports whether a rule names the end of the path. Case does not count, because encoding/json ignores it too.
 func (r redactor) names(path []string) bool {
 	for _, rule := range r.rules {
+		if len(path) > 0 && strings.EqualFold(path[len(path)-1], strings.Join(rule, ".")) {
+			return true // The key itself has the dots.
+		}
 		if len(rule) > len(path) {
 			continue
 		}
