@@ -34,13 +34,13 @@ func (t *turn) migrate(ctx context.Context) error {
 // the deferred events do not answer the delivery's task.
 //
 // The caller must be about to apply the delivery. Another process can acknowledge it only after a commit, and the commit
-// of this turn then fails. A duplicate or a periodic message may be acknowledged without a commit. Then nothing would wake
-// the instance to perform the effects of the replay.
+// of this turn then fails. A duplicate may be acknowledged without a commit, and so may a periodic message that takes no
+// step. After these, nothing would wake the instance to perform the effects of the replay.
 //
 // Like a try, a replay is counted before the chart's code runs, because the code may kill the process. If the process
 // survives, the count does not stay.
-func (t *turn) replay(ctx context.Context, d Delivery, eventType string) (replayed bool, err error) {
-	if t.draft.Instance == nil || !t.draft.Instance.Defers() || isPeriodic(eventType) {
+func (t *turn) replay(ctx context.Context, d Delivery, event statechart.Event) (replayed bool, err error) {
+	if t.draft.Instance == nil || !t.draft.Instance.Defers() {
 		return false, nil
 	}
 	was := attemptOf(t.draft.Record, d)
@@ -56,7 +56,12 @@ func (t *turn) replay(ctx context.Context, d Delivery, eventType string) (replay
 	}
 	before := t.draft
 	err = t.step(statechart.Event{Type: statechart.TimerEvent, At: t.loop.config.Now()}, "")
-	if replayed = err == nil && t.draft.Record.Ignored == before.Record.Ignored; replayed {
+	if replayed = err == nil && t.draft.Record.Ignored == before.Record.Ignored; replayed && isPeriodic(event.Type) {
+		after := t.draft
+		t.draft = before
+		replayed, t.draft = t.takesStep(ctx, d, event), after
+	}
+	if replayed {
 		err = t.commit(ctx)
 	}
 	if !replayed || errors.Is(err, ErrUnstorable) {
@@ -65,6 +70,13 @@ func (t *turn) replay(ctx context.Context, d Delivery, eventType string) (replay
 		return false, err
 	}
 	return err == nil, err
+}
+
+// takesStep reports whether a message of the loop itself makes the chart take a step.
+func (t *turn) takesStep(ctx context.Context, d Delivery, event statechart.Event) bool {
+	before := len(t.draft.transitions)
+	err := t.apply(ctx, d, event)
+	return err == nil && len(t.draft.transitions) > before
 }
 
 // owedTo returns the effects that a migration requires. The first commit on the new version puts them into the

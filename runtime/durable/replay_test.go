@@ -20,7 +20,9 @@ func (w *world) kiosk(build, version int) durable.Machine {
 		shut.On = append(shut.On, on{Event: "tell", Target: "telling", Actions: do{keep, tell}})
 	}
 	back := []on{{Target: "shut", Actions: do{answered}}}
-	def := statechart.Definition[basket]{ID: "kiosk", Version: version, Initial: "shut", Payloads: payloads(), States: []chartState{
+	types := payloads()
+	types[durable.TokenExpired] = statechart.PayloadOf[gone]()
+	def := statechart.Definition[basket]{ID: "kiosk", Version: version, Initial: "shut", Payloads: types, On: []on{{Event: durable.TokenExpired, Actions: do{noted("expired")}}}, States: []chartState{
 		shut,
 		{
 			ID: "telling", Resolve: []resolution{{Name: "Open", Error: "Kiosk.Busy"}},
@@ -104,6 +106,23 @@ func TestADuplicateOrAHeartbeatReplaysNothing(t *testing.T) {
 		w.post("kiosk/1", event("charge", ""), event("add", "b"))
 		w.run(t)
 		w.wantLog(t, "kiosk/1", "a", "charge ok", "charge ok", "b")
+	})
+}
+
+// The heartbeats of the task change nothing until the task has timed out.
+func TestADeferredEventIsReplayedBeforeATaskExpires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, w.kiosk(1, 1))
+		w.post("kiosk/1", `{"type": "settle.wait", "$task": `+w.wait("t1", "Open", 5*time.Hour, time.Hour)+"}", telling("order/9", "a"))
+		w.invoke()
+		w.host(t, w.kiosk(2, 1))
+		w.runFor(t, 4*time.Hour)
+		w.wantLog(t, "kiosk/1")
+		w.run(t)
+		w.wantLog(t, "kiosk/1", "a", "charge ok", "expired")
+		w.wantSound(t)
 	})
 }
 

@@ -134,7 +134,7 @@ func (t *turn) receive(ctx context.Context, d Delivery, folded bool) (done bool,
 		err := t.park(ctx, d, event.Type, err)
 		return err == nil, err
 	}
-	replayed, err := t.replay(ctx, d, event.Type)
+	replayed, err := t.replay(ctx, d, event)
 	if replayed {
 		return t.receive(ctx, d, folded)
 	} else if err == nil {

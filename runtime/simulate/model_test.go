@@ -128,10 +128,11 @@ func (r *replay) consume(message accepted) error {
 		return nil // the instance that the event would start was never stored
 	}
 	if reason == nil {
-		if r.mustReplay() {
+		must, before := r.mustReplay(), r.at
+		reason = r.apply(event, message)
+		if must && reason == nil && (r.at > before || !isPeriodic(event.Type)) {
 			return differ("it overtakes deferred events")
 		}
-		reason = r.apply(event, message)
 	}
 	if reason == nil {
 		// An event that was parked may be delivered again once its instance exists, or once a version that accepts it

@@ -95,6 +95,11 @@ func (r *replay) mustReplay() bool {
 	return err == nil && handled
 }
 
+// isPeriodic reports whether the loop repeats messages of the type. Such a message overtakes nothing if it takes no step.
+func isPeriodic(typ string) bool {
+	return typ == "settle.token" || typ == "settle.execution" || typ == "settle.child"
+}
+
 // replayDeferred takes the step that replays deferred events.
 func (r *replay) replayDeferred() error {
 	if r.migrate(); !r.mustReplay() {
