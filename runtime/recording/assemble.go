@@ -99,14 +99,15 @@ func runsOf(commits []Commit) (runs []Run, err error) {
 
 // startOf reports whether the events of a commit begin with the start of the instance. An instance without a parent starts
 // with its first event, in the same commit. The history does not show this start, so startOf returns a step for it.
-// `before` is the count of steps before the events: the start counts as one.
+// `before` is the count of steps before the events: the start counts as one. A later commit has the same count if the
+// chart ignored all earlier events.
 func startOf(before int64, commit Commit) (start []Event, ok bool) {
 	switch events := commit.Events; {
 	case len(events) == 0:
 		return nil, false
 	case before == 0:
 		return nil, events[0].Type == startStep
-	case before == 1 && commit.Parent == "" && events[0].Type != stopStep:
+	case before == 1 && commit.Revision == 1 && commit.Parent == "":
 		return []Event{{Type: startStep, At: events[0].At}}, true
 	default:
 		return nil, false

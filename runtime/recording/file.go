@@ -15,17 +15,32 @@ type header struct {
 	Format int `json:"settle_recording"`
 }
 
-// A Writer writes a recording: a line for each run, after a first line with the format.
-type Writer struct{ out io.Writer }
+// end is the last line of a recording. It shows that no run is missing.
+type end struct {
+	Runs *int `json:"settle_recording_runs"`
+}
 
-// NewWriter writes the first line of a recording.
+// A Writer writes a recording: a line for each run, between a first line with the format and a last line with the number
+// of runs.
+type Writer struct {
+	out  io.Writer
+	runs int
+}
+
+// NewWriter writes the first line of a recording. The caller must call Close.
 func NewWriter(out io.Writer) (*Writer, error) {
-	w := &Writer{out}
+	w := &Writer{out: out}
 	return w, w.line(header{format})
 }
 
 // Add writes a run.
-func (w *Writer) Add(run Run) error { return w.line(run) }
+func (w *Writer) Add(run Run) error {
+	w.runs++
+	return w.line(run)
+}
+
+// Close writes the last line. It does not close the output.
+func (w *Writer) Close() error { return w.line(end{&w.runs}) }
 
 func (w *Writer) line(value any) error {
 	text, err := plainjson.Marshal(value)
@@ -46,9 +61,6 @@ func Runs(file io.Reader) iter.Seq2[Run, error] {
 		}
 		for number := 1; ; number++ {
 			line, err := lines.ReadBytes('\n')
-			if errors.Is(err, io.EOF) && len(line) == 0 && number > 1 {
-				return
-			}
 			if err != nil && !errors.Is(err, io.EOF) {
 				yield(Run{}, fmt.Errorf("after line %d: %w", number, err))
 				return
@@ -60,9 +72,15 @@ func Runs(file io.Reader) iter.Seq2[Run, error] {
 				yield(Run{}, err)
 				return
 			}
-			var run Run
-			if err := json.Unmarshal(line, &run); err != nil {
-				yield(run, fmt.Errorf("%w: line %d: expected a complete run of an instance, got one that is cut off or damaged: %w", ErrFormat, number, err))
+			run, isLast, err := readRun(line, number-2)
+			if err == nil && isLast {
+				if _, err = lines.ReadByte(); errors.Is(err, io.EOF) {
+					return
+				}
+				err = errors.Join(err, errors.New("expected the end of the recording, got another line"))
+			}
+			if err != nil {
+				yield(run, fmt.Errorf("%w: line %d: %w", ErrFormat, number, err))
 				return
 			}
 			if !yield(run, nil) {
@@ -70,6 +88,24 @@ func Runs(file io.Reader) iter.Seq2[Run, error] {
 			}
 		}
 	}
+}
+
+// readRun reads a run, or the last line of a recording of `before` runs.
+func readRun(line []byte, before int) (run Run, isLast bool, err error) {
+	if len(line) == 0 {
+		return run, false, fmt.Errorf("expected another run, or a last line with the number of runs, got the end of the file after %d runs: the file is cut off", before)
+	}
+	var last end
+	if json.Unmarshal(line, &last) == nil && last.Runs != nil {
+		if *last.Runs != before {
+			return run, false, fmt.Errorf("expected the last line of %d runs, got that of %d runs: lines are missing", before, *last.Runs)
+		}
+		return run, true, nil
+	}
+	if err := json.Unmarshal(line, &run); err != nil {
+		return run, false, fmt.Errorf("expected a complete run of an instance, got one that is cut off or damaged: %w", err)
+	}
+	return run, false, nil
 }
 
 // readHeader checks the first line of a recording.

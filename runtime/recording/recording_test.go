@@ -86,6 +86,14 @@ func TestAGapBeginsAnotherRun(t *testing.T) {
 	if err := found[1].Play(orders(t, ""), 0); err != nil {
 		t.Error(err)
 	}
+	// An instance that ignored its first event has taken no step since its start.
+	c.begin("order/3")
+	c.commit(noting)
+	c.commit(paying)
+	lines = strings.SplitAfter(c.log.String(), "\n")
+	if got := runs(t, lines[7]); len(got) != 0 {
+		t.Errorf("expected no start in the second commit, got %s", text(t, got))
+	}
 	if got := runs(t, lines[1]); len(got) != 0 {
 		t.Errorf("expected no run without a step after its base, got %s", text(t, got))
 	}
@@ -165,6 +173,27 @@ func TestTheOrderOfKeysStays(t *testing.T) {
 	}
 }
 
+func TestRedactedNumbersFitIntoTheirTypes(t *testing.T) {
+	t.Parallel()
+	c := newConsumer(t, recording.Config{Redact: []string{"number"}, Key: []byte("a key")})
+	replaced := func(number string) string {
+		before := c.log.Len()
+		c.commit(`{"type": "PAY", "card": {"number": ` + number + `}}`)
+		return regexp.MustCompile(`"number":([^}]*)`).FindStringSubmatch(c.log.String()[before:])[1]
+	}
+	for i := range 28 {
+		var small int8
+		if got := replaced(fmt.Sprint(-100 - i)); json.Unmarshal([]byte(got), &small) != nil || small > -100 {
+			t.Errorf("expected a negative int8 of three digits for %d, got %s", -100-i, got)
+		}
+	}
+	for _, equal := range [][2]string{{"100", "1e2"}, {"-250", "-2.50E2"}, {"7.0", "7"}, {"0", "0.0"}, {"0", "-0"}, {"12.50", "12.5"}} {
+		if a, b := replaced(equal[0]), replaced(equal[1]); a != b {
+			t.Errorf("expected equal replacements of %q, got %s and %s", equal, a, b)
+		}
+	}
+}
+
 func TestDigitsAndMarksOfAllScriptsAreRedacted(t *testing.T) {
 	t.Parallel()
 	c := newConsumer(t, recording.Config{Redact: []string{"email"}, Key: []byte("a key")})
@@ -232,10 +261,10 @@ func TestWrongLogsAreRefused(t *testing.T) {
 	for log, want := range map[string]string{
 		line[:len(line)/2]: "wrong format: line 1: expected the JSON of a commit, got one that is cut off or damaged: ",
 		"\n" + strings.Replace(line, `"format":1`, `"format":2`, 1): "wrong format: line 2: expected a commit in the format 1, got the format 2: ",
-		strings.Replace(line, `"revision":2`, `"revision":"2"`, 1):  "wrong format: line 1: json: cannot unmarshal string",
+		strings.Replace(line, `"revision":1`, `"revision":"2"`, 1):  "wrong format: line 1: json: cannot unmarshal string",
 		indented(t, line)[:200]: "wrong format: line 1: expected a complete JSON object, got one that is cut off",
 		strings.Replace(line, `"instance":"order/1"`, `"instance":"1"`, 1): "wrong format: not the name of an instance: ",
-		strings.Replace(line, `"steps":2`, `"steps":"2"`, 1):               "wrong format: order/1: reading the snapshot of revision 2: ",
+		strings.Replace(line, `"steps":2`, `"steps":"2"`, 1):               "wrong format: order/1: reading the snapshot of revision 1: ",
 		"\x1f\x8b\x00": "wrong format: ",
 	} {
 		var assembly recording.Assembly

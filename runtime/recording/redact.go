@@ -5,8 +5,10 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -64,7 +66,7 @@ func (w *rewriter) value(path []string, named bool) error {
 			return w.write(w.text(token))
 		}
 	case json.Number:
-		if named && token != "0" {
+		if named {
 			return w.write(w.number(token))
 		}
 	case bool:
@@ -114,23 +116,45 @@ func (w *rewriter) write(value any) error {
 	return err
 }
 
-// number returns a whole number with as many digits as the whole part of the value, so that it fits into the same type.
+// number returns a whole number with the sign of the value and as many digits as its whole part, so that it fits into the
+// same type. Equal numbers get equal replacements, also if they are written differently, as 100 and 1e2.
 func (r redactor) number(value json.Number) json.Number {
-	whole, _, _ := strings.Cut(strings.TrimPrefix(value.String(), "-"), ".")
+	written := value.String()
+	if strings.ContainsAny(written, ".eE") {
+		if float, err := value.Float64(); err == nil && math.Abs(float) < 1<<53 {
+			written = strconv.FormatFloat(float, 'f', -1, 64)
+		}
+	}
+	if written == "0" || written == "-0" {
+		return "0"
+	}
+	random := r.random(written)
+	written, isNegative := strings.CutPrefix(written, "-")
+	whole, _, _ := strings.Cut(written, ".")
 	whole, _, _ = strings.Cut(strings.ToLower(whole), "e")
-	random := r.random(value.String())
 	digits := []byte{'1'}
-	if len(whole) == 1 {
+	switch len(whole) {
+	case 1:
 		digits = []byte{byte('1' + random.IntN(9))}
+	case int8Digits:
+		digits = append(digits, byte('0'+random.IntN(2)))
 	}
 	for len(digits) < min(len(whole), int64Digits) {
 		digits = append(digits, byte('0'+random.IntN(10)))
 	}
+	if isNegative {
+		digits = append([]byte{'-'}, digits...)
+	}
 	return json.Number(digits)
 }
 
-// int64Digits is the number of digits of the largest int64. A number that begins with 1 and has as many digits fits.
-const int64Digits = 19
+// int8Digits and int64Digits are the numbers of digits of the largest int8, 127, and the largest int64. A number with as
+// many digits fits into an int64 if it begins with 1, and into an int8 if it begins with 10 or 11. The types between them
+// have room for each number that begins with 1.
+const (
+	int8Digits  = 3
+	int64Digits = 19
+)
 
 // text returns a text of the same form: a digit for each digit, a letter for each letter, and all other characters
 // unchanged. So a check of the form, as of an address or a code, still passes. Letters up to f stay below g, because an ID

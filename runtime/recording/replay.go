@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -78,8 +79,8 @@ type Count struct {
 	Differ  int    `json:"differ"`
 }
 
-// Row counts the runs with the same difference. Runs that differ only in their data are in the same row: Expected and Got
-// are then the values of Example.
+// Row counts the runs with the same difference. Runs that differ only in their data, or in the data in an error, are in the
+// same row: Expected and Got are then those of Example.
 type Row struct {
 	Machine string `json:"machine"`
 	Version int    `json:"version"`
@@ -94,7 +95,7 @@ type Row struct {
 	Example  string `json:"example"` // the instance of the first run
 }
 
-// difference identifies a Row. Expected and Got are empty if they are data of one instance.
+// difference identifies a Row. Expected and Got are without the data of one instance.
 type difference struct {
 	machine                           string
 	version                           int
@@ -276,8 +277,17 @@ func nameOf(effect statechart.Effect) string {
 // difference returns the key of the row.
 func (row Row) difference() difference {
 	d := difference{row.Machine, row.Version, row.Event, row.State, row.What, row.Expected, row.Got}
+	if row.What == "start" || row.What == "event" {
+		d.got = WithoutData(row.Got) // This is an error.
+	}
 	if strings.HasPrefix(row.What, "output") || strings.HasPrefix(row.What, "effects.") || strings.HasPrefix(row.What, "timers") {
 		d.expected, d.got = "", "" // These are data of one instance.
 	}
 	return d
 }
+
+// data matches what differs between two errors for the same reason: quoted texts and numbers.
+var data = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\d+`)
+
+// WithoutData returns an error text without its quoted texts and numbers, so that equal errors have equal texts.
+func WithoutData(text string) string { return data.ReplaceAllString(text, "…") }

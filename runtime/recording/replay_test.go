@@ -117,17 +117,20 @@ func TestEqualDifferencesAreOneRow(t *testing.T) {
 		c.commit(strings.Replace(paying, "5", fmt.Sprint(i), 1), "done R")
 		c.commit(shipping)
 	}
-	replay := replayed(t, "another output", c.played())
-	rows := replay.Rows()
-	if len(rows) != 1 || rows[0].Runs != 100 || rows[0].Example != "order/0" {
-		t.Fatalf("expected one row with 100 runs and the first example, got %+v", rows)
-	}
-	if got := replay.Counts(); len(got) != 1 || got[0] != (recording.Count{Machine: "order", Version: 1, Differ: 100}) {
-		t.Errorf("got the counts %+v", got)
-	}
-	again := replayed(t, "another output", c.played(), rows...)
-	if got := again.Counts(); len(again.Rows()) != 0 || got[0].Same != 100 {
-		t.Errorf("expected no row after the row was accepted, got %+v and %+v", again.Rows(), got)
+	for _, change := range []string{"another output", "an error"} {
+		replay := replayed(t, change, c.played())
+		rows := replay.Rows()
+		if len(rows) != 1 || rows[0].Runs != 100 || rows[0].Example != "order/0" {
+			t.Fatalf("%s: expected one row with 100 runs and the first example, got %+v", change, rows)
+		}
+		if got := replay.Counts(); len(got) != 1 || got[0] != (recording.Count{Machine: "order", Version: 1, Differ: 100}) {
+			t.Errorf("%s: got the counts %+v", change, got)
+		}
+		rows[0].Got = strings.ReplaceAll(rows[0].Got, "0", "12") // the data of another instance
+		again := replayed(t, change, c.played(), rows...)
+		if got := again.Counts(); len(again.Rows()) != 0 || got[0].Same != 100 {
+			t.Errorf("%s: expected no row after the row was accepted, got %+v and %+v", change, again.Rows(), got)
+		}
 	}
 }
 
@@ -161,7 +164,7 @@ func TestARecordingIsReadAsItWasWritten(t *testing.T) {
 	for _, run := range found {
 		err = errors.Join(err, writer.Add(run))
 	}
-	if err != nil {
+	if err = errors.Join(err, writer.Close()); err != nil {
 		t.Fatal(err)
 	}
 	read := func(file string) (all []recording.Run, err error) {
@@ -177,12 +180,16 @@ func TestARecordingIsReadAsItWasWritten(t *testing.T) {
 	if got, err := read(whole); err != nil || text(t, got) != text(t, found) {
 		t.Errorf("got %s and %v, want %s", text(t, got), err, text(t, found))
 	}
+	lines := strings.SplitAfter(whole, "\n")
 	for wrong, want := range map[string]string{
 		"":                               "wrong format: expected a recording of settle record, got another file",
 		`{"machine": "order"}`:           "wrong format: expected a recording of settle record, got another file",
 		`{"settle_recording": 2}`:        "wrong format: expected a recording in the format 1, got the format 2: ",
-		whole[:len(whole)-20]:            "wrong format: line 2: expected a complete run of an instance, got one that is cut off or damaged: ",
-		whole + `{"instance": 7}` + "\n": "wrong format: line 3: expected a complete run of an instance, got one that is cut off or damaged: ",
+		whole[:len(whole)/2]:             "wrong format: line 2: expected a complete run of an instance, got one that is cut off or damaged: ",
+		lines[0] + `{"instance": 7}`:     "wrong format: line 2: expected a complete run of an instance, got one that is cut off or damaged: ",
+		lines[0] + lines[1]:              "wrong format: line 3: expected another run, or a last line with the number of runs, got the end of the file after 1 runs: ",
+		lines[0] + lines[2]:              "wrong format: line 2: expected the last line of 0 runs, got that of 1 runs: lines are missing",
+		whole + whole:                    "wrong format: line 3: expected the end of the recording, got another line",
 	} {
 		if _, err := read(wrong); err == nil || !errors.Is(err, recording.ErrFormat) || !strings.Contains(err.Error(), want) {
 			t.Errorf("expected %q of %.60q, got %v", want, wrong, err)

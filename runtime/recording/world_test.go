@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -71,6 +72,8 @@ func orders(t *testing.T, change string) *durable.Machines {
 		states[0].On[0].Guard = statechart.When("large", func(_ order, e pay) bool { return e.Amount > 100 })
 	case "another output":
 		states[3].Output = func(c order, _ statechart.Event) any { c.Amount++; return c }
+	case "an error":
+		states[0].On[0].Actions = do{statechart.TryAssign("keep", func(_ *order, e pay) error { return fmt.Errorf("%q is charged %d", e.Email, e.Amount) })}
 	case "another effect":
 		states[2].Entry = append(states[2].Entry, statechart.Emit("paid", func(order, statechart.Event) any { return nil }))
 	case "another status":
@@ -172,7 +175,7 @@ func (c *consumer) commit(events ...string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.record.Snapshot, c.record.Revision = snapshot, c.record.Revision+2 // Clearing the outbox counts too.
+	c.record.Snapshot, c.record.Revision = snapshot, c.record.Revision+1+min(c.record.Revision, 1) // Clearing the outbox counts too.
 	committed.Instance, committed.Revision, committed.Record = c.record.Instance.String(), c.record.Revision, c.record
 	c.recorder.Committed(c.t.Context(), committed)
 }
