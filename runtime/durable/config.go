@@ -40,8 +40,10 @@ type Config struct {
 	// MessageRetentionPeriod: a message that arrives after its instance was deleted would start a new instance.
 	// Defaults to 14 days, the SQS maximum.
 	RetentionMin time.Duration
-	// Lanes maps the name of each lane besides instances.MainLane to the ARN of its FIFO queue. All other queues are the
-	// main lane.
+	// ReceivesMax is the queue's maxReceiveCount. Below the default, 1000, SQS may move an event to the dead-letter queue
+	// before its effects are performed. Then each event with effects costs a second write.
+	ReceivesMax int
+	// Lanes maps each lane besides instances.MainLane to the ARN of its FIFO queue. All other queues are the main lane.
 	Lanes map[string]string
 	// SettlerWaitMax is how long an event waits for another queue's event to settle the instance, counted from the last
 	// write. Defaults to 15 minutes, Lambda's longest timeout.
@@ -52,8 +54,7 @@ type Config struct {
 	// them. Defaults to one hour. Set it longer than the lag of reads of Step Functions: until the history shows how a
 	// task ended, its answer counts as denied.
 	DeniedWaitMax time.Duration
-	// Backoff is the wait before a failed delivery is retried. Defaults to one second, doubled up to five minutes.
-	// Its Attempts is not used.
+	// Backoff is the wait before a delivery is retried: by default, 1 second, doubled up to 5 minutes. It ignores Attempts.
 	Backoff statechart.RetryPolicy
 	// SlowAfter is the age at which a batch acknowledges finished groups and takes a lease. Defaults to one second.
 	SlowAfter time.Duration
@@ -61,8 +62,7 @@ type Config struct {
 	Lease time.Duration
 	// ConflictsMax is how many times a turn starts again immediately after a conflict with another writer. Defaults to 3.
 	ConflictsMax int
-	// DeadlineMargin is the time before the context's deadline that the loop keeps for itself. Services must end
-	// before it. Defaults to two seconds.
+	// DeadlineMargin is the time that services must leave to the loop before the context's deadline. Defaults to two seconds.
 	DeadlineMargin time.Duration
 	// SnapshotBytesMax limits the JSON of a snapshot. Defaults to 256 KiB. An item has room for 400 KB.
 	SnapshotBytesMax int
@@ -81,8 +81,8 @@ type Config struct {
 	// RefusalsMax is how many services beyond ServicesMax are reported to the chart as failed before the instance
 	// counts as unable to settle. The reports let each parallel region settle, or try once to clean up. Defaults to 10.
 	RefusalsMax int
-	// AloneAfter is how often the process may die while an event is tried before the event runs alone. The event then runs
-	// after the rest of its batch, but before the rest at every eighth receive. Defaults to 2.
+	// AloneAfter is how often the process may die while an event is tried before the event runs alone: after the rest of
+	// its batch, but before the rest at every eighth receive. Defaults to 2.
 	AloneAfter int
 	// TimerEarlyMax is how early a timer may fire because two clocks differ. If a firing is even earlier, the loop skips
 	// it and schedules the timer again, so that the group is not locked. Defaults to 6 minutes, longer than the
@@ -133,6 +133,7 @@ func (c *Config) limits() []setting[int] {
 	return []setting[int]{
 		{&c.AttemptsMax, 3}, {&c.AbandonedMax, 10}, {&c.AloneAfter, 2}, {&c.ServicesMax, 1000}, {&c.RefusalsMax, 10}, {&c.ConflictsMax, 3},
 		{&c.SnapshotBytesMax, instances.SnapshotBytesMax}, {&c.HistoryMax, 20}, {&c.RecentEventsMax, 50}, {&c.SendersMax, 50}, {&c.FailedEffectsMax, 10}, {&c.OutboxMax, 256}, {&c.HopsMax, 1000},
+		{&c.ReceivesMax, receivesMax},
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 const (
 	// messageAgeMax is the longest time that SQS keeps a message (SQS Developer Guide, "Amazon SQS message quotas").
 	messageAgeMax = 14 * 24 * time.Hour
+	// receivesMax is the highest maxReceiveCount of a queue (Amazon SQS API Reference, SetQueueAttributes).
+	receivesMax = 1000
 	// leftEventAgeMax and leftReceivesMax limit the events whose outbox is left. The queue then keeps such an event for
 	// days, and for many receives, until its effects are performed.
 	leftEventAgeMax = 24 * time.Hour
@@ -24,9 +26,9 @@ const (
 
 // mayLeave reports whether the next commit may clear the outbox of the next record. The instance has one queue, so that a
 // later event proves that this one has left it. This turn must have applied the event. Otherwise another process may have
-// acknowledged it before.
+// acknowledged it before. With a lower maxReceiveCount, failures of reads could move the event to the dead-letter queue.
 func (t *turn) mayLeave(next instances.Record) bool {
-	if len(t.deliveries) == 0 || len(next.Outbox) == 0 || len(next.Watermark) != 1 || next.Status != statechart.Active || !t.draft.Instance.Settled() || len(owed(next.Tokens)) > 0 {
+	if t.loop.config.ReceivesMax < receivesMax || len(t.deliveries) == 0 || len(next.Outbox) == 0 || len(next.Watermark) != 1 || next.Status != statechart.Active || !t.draft.Instance.Settled() || len(owed(next.Tokens)) > 0 {
 		return false
 	}
 	if slices.ContainsFunc(next.Outbox, func(e statechart.Effect) bool { return !effectKinds[e.Kind].repeatable }) {

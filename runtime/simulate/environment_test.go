@@ -48,6 +48,9 @@ func (s *simulation) consumer(process string, now func() time.Time) lambda.Handl
 	}
 	loops := s.plan.config
 	loops.Logger, loops.Now, loops.HistoryMax, loops.SnapshotBytesMax = slog.New(traced{slog.DiscardHandler, s, process}), now, historyMax, snapshotBytesMax
+	if loops.ReceivesMax = s.plan.receivesMax; s.plan.retention > 0 {
+		loops.ReceivesMax = 1 // The queues keep messages for longer than RetentionMin. The loop would drop outboxes too early.
+	}
 	loops.RetentionMin, loops.Observer.Committed = s.plan.retention, s.recorded.recorder.Committed
 	machines := s.hostedBy(process)
 	s.ledger.begin(process, machines == s.deployed)
