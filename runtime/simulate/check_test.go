@@ -240,8 +240,9 @@ func (s *simulation) checkExecutions(ends map[string]*sfn.DescribeExecutionOutpu
 		if _, heard := tokens[arn]; heard && stopped && s.plan.receivesMax == 0 && !s.plan.denies { // In other runs, heartbeats may be given up on or denied.
 			s.problem("%s got no heartbeat for days", arn)
 		}
-		// Heartbeats are late if a clock is off, if a service blocks the instance, or under a strain.
-		if timedOut(end) && s.director.faults == 0 && len(s.plan.strains) == 0 && !s.plan.skewed && len(s.lab.tries) == 0 && took < timeout {
+		// Heartbeats are late if a clock is off, if a service blocks the instance, under a strain, or after a roll-back to a
+		// build that cannot read the instance.
+		if timedOut(end) && s.director.faults == 0 && s.plan.rollBack == 0 && len(s.plan.strains) == 0 && !s.plan.skewed && len(s.lab.tries) == 0 && took < timeout {
 			s.problem("%s timed out after %v without a fault, but may wait for %v", arn, took, timeout)
 		}
 	}

@@ -64,7 +64,8 @@ func (l *lab) serve(ctx context.Context, kind serviceKind, call statechart.Call)
 	l.tries[call.Key]++
 	try := l.tries[call.Key]
 	process, _ := ctx.Value(processKey{}).(string)
-	if l.sealed[call.Key] && l.alone && !l.director.wasFrozen(process) {
+	// With a retention of seconds, a repeat of the first event can start a deleted instance again, under the same keys.
+	if l.sealed[call.Key] && l.alone && l.plan.retention == 0 && !l.director.wasFrozen(process) {
 		l.problem("%s runs again, but another service has started since it finished", call.Key)
 	}
 	for _, key := range l.finished[call.Instance] {

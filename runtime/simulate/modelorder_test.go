@@ -43,6 +43,9 @@ func (r *replay) linearize() (*replay, error) {
 			if r.mayMigrateLater() {
 				choices = append(choices, choice{queue: i, unmigrated: true})
 			}
+			if r.instance == nil && r.machine.ID() == fieldsMachine && len(r.parked(queue[0])) > 0 {
+				choices = append(choices, choice{queue: i, late: true})
+			}
 			if abandoned {
 				choices = append(choices, choice{queue: i, abandoned: true})
 			}
@@ -140,6 +143,9 @@ type choice struct {
 	postponed bool
 	// `again` means that the message is a duplicate that the instance does not recognise.
 	again bool
+	// late means that a frozen process of the old build applied a message that the new build had parked. Without an item,
+	// no write stops that process.
+	late bool
 	// unmigrated means that the instance is migrated later.
 	unmigrated bool
 	// operated means that an operator changes the instance before the next message.
@@ -150,7 +156,7 @@ type choice struct {
 
 // follow makes one choice, and continues from there.
 func (r *replay) follow(c choice) (_ *replay, err error) {
-	r.expired, r.looked, r.taken, r.again, r.unmigrated = c.expired, c.looked, c.taken, c.again, c.unmigrated
+	r.expired, r.looked, r.taken, r.again, r.unmigrated, r.late = c.expired, c.looked, c.taken, c.again, c.unmigrated, c.late
 	if c.operated {
 		if err = r.operate(); err == nil {
 			err = r.settle()

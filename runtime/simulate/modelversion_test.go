@@ -78,9 +78,27 @@ func (r *replay) migrate() {
 	// At several steps the context may have the same Count. The names of the states at the next step show whether the
 	// migration happened before it. The record before a forget is the last one with the instance's own state.
 	isLast := r.at == len(r.record.History) || r.record.History[r.at].Event == statechart.ReservedPrefix+string(instances.Forget)
-	if isLast || slices.Equal(r.record.History[r.at].From, instance.State()) {
+	if isLast || slices.Equal(r.record.History[r.at].From, instance.State()) && !(instance.Settled() && r.isNextInside()) {
 		r.machine, r.instance = migrated, limited(instance)
 	}
+}
+
+// isNextInside reports whether only an unsettled instance can take the next step of the history: the end of a service, or
+// a timer that fires although its message is not the next one.
+func (r *replay) isNextInside() bool {
+	if r.instance.Settled() {
+		return false
+	}
+	failed := r.failed
+	event, ok := r.inside(r.record.History[r.at])
+	r.failed = failed
+	return ok && !slices.ContainsFunc(r.queues, func(queue []accepted) bool {
+		if len(queue) == 0 {
+			return false
+		}
+		sent, err := r.machine.Decode([]byte(queue[0].body))
+		return err == nil && sent.Type == statechart.TimerEvent && sent.Timer == event.Timer
+	})
 }
 
 // replayed is the name of the step in the history that replays deferred events.
