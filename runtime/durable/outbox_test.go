@@ -38,6 +38,22 @@ func TestAnEventThatWasReceivedOftenLosesNoEffects(t *testing.T) {
 	})
 }
 
+// The process commits the event and dies. DynamoDB is down until the queue gives the event up.
+func TestAQueueThatGivesUpAfterFewReceivesLosesNoEffects(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.ReceivesMax = 5
+		w.hook = faults(map[string]fault{"Send order/2 #1": dieBefore, "Load order/1 #2": failBefore, "Load order/1 #3": failBefore, "Load order/1 #4": failBefore, "Load order/1 #5": failBefore})
+		for receive := range w.config.ReceivesMax {
+			w.handle([]durable.Delivery{received("q", "order/1", "1", greeting("one"), receive+1)}, functionTimeout)
+		}
+		w.handle([]durable.Delivery{received("q", "order/1", "2", event("add", "two"), 1)}, functionTimeout)
+		w.run(t)
+		w.wantLog(t, "order/2", "one")
+	})
+}
+
 // An instance gets events from two queues in turn. Only the outbox of the first event may be left.
 func TestTwoQueuesInTurnRepeatNoEffects(t *testing.T) {
 	t.Parallel()

@@ -80,7 +80,7 @@ type Count struct {
 }
 
 // Row counts the runs with the same difference. Runs that differ only in their data, or in the data in an error, are in the
-// same row: Expected and Got are then those of Example.
+// same row. Expected and Got then belong to Example.
 type Row struct {
 	Machine string `json:"machine"`
 	Version int    `json:"version"`

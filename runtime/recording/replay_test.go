@@ -182,14 +182,14 @@ func TestARecordingIsReadAsItWasWritten(t *testing.T) {
 	}
 	lines := strings.SplitAfter(whole, "\n")
 	for wrong, want := range map[string]string{
-		"":                               "wrong format: expected a recording of settle record, got another file",
-		`{"machine": "order"}`:           "wrong format: expected a recording of settle record, got another file",
-		`{"settle_recording": 2}`:        "wrong format: expected a recording in the format 1, got the format 2: ",
-		whole[:len(whole)/2]:             "wrong format: line 2: expected a complete run of an instance, got one that is cut off or damaged: ",
-		lines[0] + `{"instance": 7}`:     "wrong format: line 2: expected a complete run of an instance, got one that is cut off or damaged: ",
-		lines[0] + lines[1]:              "wrong format: line 3: expected another run, or a last line with the number of runs, got the end of the file after 1 runs: ",
-		lines[0] + lines[2]:              "wrong format: line 2: expected the last line of 0 runs, got that of 1 runs: lines are missing",
-		whole + whole:                    "wrong format: line 3: expected the end of the recording, got another line",
+		"":                           "wrong format: expected a recording of settle record, got another file",
+		`{"machine": "order"}`:       "wrong format: expected a recording of settle record, got another file",
+		`{"settle_recording": 2}`:    "wrong format: expected a recording in the format 1, got the format 2: ",
+		whole[:len(whole)/2]:         "wrong format: line 2: expected a complete run of an instance, got one that is cut off or damaged: ",
+		lines[0] + `{"instance": 7}`: "wrong format: line 2: expected a complete run of an instance, got one that is cut off or damaged: ",
+		lines[0] + lines[1]:          "wrong format: line 3: expected another run, or a last line with the number of runs, got the end of the file after 1 runs: ",
+		lines[0] + lines[2]:          "wrong format: line 2: expected the last line of 0 runs, got that of 1 runs: lines are missing",
+		whole + whole:                "wrong format: line 3: expected the end of the recording, got another line",
 	} {
 		if _, err := read(wrong); err == nil || !errors.Is(err, recording.ErrFormat) || !strings.Contains(err.Error(), want) {
 			t.Errorf("expected %q of %.60q, got %v", want, wrong, err)

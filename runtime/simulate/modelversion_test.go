@@ -83,8 +83,8 @@ func (r *replay) migrate() {
 	}
 }
 
-// isNextInside reports whether only an unsettled instance can take the next step of the history: the end of a service, or
-// a timer that fires although its message is not the next one.
+// isNextInside reports whether only an unsettled instance can take the next step of the history. This step is the end of a
+// service, or a timer that fires although an event precedes its message.
 func (r *replay) isNextInside() bool {
 	if r.instance.Settled() {
 		return false
@@ -92,13 +92,18 @@ func (r *replay) isNextInside() bool {
 	failed := r.failed
 	event, ok := r.inside(r.record.History[r.at])
 	r.failed = failed
-	return ok && !slices.ContainsFunc(r.queues, func(queue []accepted) bool {
-		if len(queue) == 0 {
-			return false
+	for _, queue := range r.queues {
+		for _, message := range queue {
+			sent, err := r.machine.Decode([]byte(message.body))
+			if err != nil || !strings.HasPrefix(sent.Type, statechart.ReservedPrefix) {
+				break
+			}
+			if sent.Type == statechart.TimerEvent && sent.Timer == event.Timer {
+				return false
+			}
 		}
-		sent, err := r.machine.Decode([]byte(queue[0].body))
-		return err == nil && sent.Type == statechart.TimerEvent && sent.Timer == event.Timer
-	})
+	}
+	return ok
 }
 
 // replayed is the name of the step in the history that replays deferred events.
