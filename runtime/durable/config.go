@@ -81,8 +81,8 @@ type Config struct {
 	// RefusalsMax is how many services beyond ServicesMax are reported to the chart as failed before the instance
 	// counts as unable to settle. The reports let each parallel region settle, or try once to clean up. Defaults to 10.
 	RefusalsMax int
-	// AloneAfter is how often the process may die while an event is tried before the event runs alone: after the rest of
-	// its batch, but before the rest at every eighth receive. Defaults to 2.
+	// AloneAfter is how often the process may die while an event is tried. Then the event runs alone: after the rest of its
+	// batch, but before the rest at every eighth receive. Defaults to 2.
 	AloneAfter int
 	// TimerEarlyMax is how early a timer may fire because two clocks differ. If a firing is even earlier, the loop skips
 	// it and schedules the timer again, so that the group is not locked. Defaults to 6 minutes, longer than the

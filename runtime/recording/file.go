@@ -98,7 +98,7 @@ func readRun(line []byte, before int) (run Run, isLast bool, err error) {
 	var last end
 	if json.Unmarshal(line, &last) == nil && last.Runs != nil {
 		if *last.Runs != before {
-			return run, false, fmt.Errorf("expected the last line of %d runs, got that of %d runs: lines are missing", before, *last.Runs)
+			return run, false, fmt.Errorf("expected a last line with the number %d, got %d: runs are missing", before, *last.Runs)
 		}
 		return run, true, nil
 	}

@@ -52,7 +52,7 @@ func (r *replay) isToMigrate() bool {
 
 // mayMigrateLater reports whether the instance may skip an opportunity to migrate. The history does not say whether an
 // event that only the first version fails on was parked before or after the migration. Nor does it say when the task of
-// an ended instance was answered.
+// an ended instance was answered, or which of two versions took a step from states that both have.
 func (r *replay) mayMigrateLater() bool {
 	if r.instance != nil && r.instance.Status() != statechart.Active {
 		return r.isToMigrate()
@@ -61,7 +61,8 @@ func (r *replay) mayMigrateLater() bool {
 		return strings.Contains(message.body, failing) && len(r.parked(message)) > 0
 	}
 	defers := slices.ContainsFunc(r.record.History[r.at:], func(t instances.Transition) bool { return t.Event == replayed })
-	return r.isToMigrate() && (defers || slices.ContainsFunc(slices.Concat(r.queues...), failed))
+	isOpen := r.instance != nil && r.at < len(r.record.History) && slices.Equal(r.record.History[r.at].From, r.instance.State())
+	return r.isToMigrate() && (defers || isOpen || slices.ContainsFunc(slices.Concat(r.queues...), failed))
 }
 
 // migrate migrates the instance, if it has been migrated at this point of the history.
@@ -86,11 +87,12 @@ func (r *replay) migrate() {
 // isNextInside reports whether only an unsettled instance can take the next step of the history. This step is the end of a
 // service, or a timer that fires although an event precedes its message.
 func (r *replay) isNextInside() bool {
-	if r.instance.Settled() {
+	next := r.record.History[r.at]
+	if r.instance.Settled() || !slices.Equal(next.From, r.instance.State()) {
 		return false
 	}
 	failed := r.failed
-	event, ok := r.inside(r.record.History[r.at])
+	event, ok := r.inside(next)
 	r.failed = failed
 	for _, queue := range r.queues {
 		for _, message := range queue {
