@@ -116,7 +116,7 @@ func TestCheckReportsBreakingInstancesAndExitsWithOne(t *testing.T) {
 			" and 1 more of the same row break\n  unreadable snapshot of chart signup: this version has no state \"gone\"; raise Version, and add RenameState(\"gone\", ...) or MoveState(\"gone\", ...), or host version 1 too\n",
 			"\nsignup/1 breaks\n  unreadable snapshot of machine signup: stored by a newer version: expected at most version 1, the newest that this process hosts, got 2; deploy version 2 again\n")
 		if want := "settle: 5 of 6 instances cannot run on this build: a newer build has stored 1: keep that build, or host their versions here too; " +
-			"add migrations, or host their versions too; repair the items of 1, or restore them from a backup\n"; got.code != command.ExitFailed || got.err != want {
+			"host the machines of 1, which this build does not have; add migrations, or host their versions too; repair the items of 1, or restore them from a backup\n"; got.code != command.ExitFailed || got.err != want {
 			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, got.code, got.err)
 		}
 		steps := item.Item["steps"]
