@@ -137,7 +137,7 @@ func TestCLIDocumentsTheJSONOfEachCommand(t *testing.T) {
 	withClock(t, settle(), func(u user) { s.check(u, "clock", "clock advance 72h") })
 	got := user{t: t}.runWith(`{"type": "SIGN_UP", "email": "ada@example.com", "name": "Ada"}`, "simulate", "signup")
 	s.checkText(t, "simulate", strings.SplitN(got.out, "\n", 2)[1])
-	recording := `{"settle_recording": 1}` + "\n" + `{"instance": "signup/1", "steps": [{"type": "settle.start", "outcome": {"state": ["old"]}}]}`
+	recording := `{"settle_recording": 1}` + "\n" + `{"instance": "signup/1", "steps": [{"type": "settle.start", "outcome": {"state": ["old"]}}]}` + "\n" + `{"settle_recording_runs": 1}`
 	s.checkText(t, "replay", user{t: t}.runAs(command.Process{In: strings.NewReader(recording)}, "replay", "-").out)
 	if !maps.EqualFunc(s.want, s.checked, func(any, bool) bool { return true }) {
 		t.Errorf("expected the reference to show the JSON of the tested commands %v, got %v",
