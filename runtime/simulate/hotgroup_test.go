@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -264,6 +265,13 @@ func (c *crowd) flood(rate int, more func(posted int) bool) (refused int) {
 		}
 	}
 	return refused
+}
+
+// replaceable is a handler that can be replaced while it serves requests.
+type replaceable struct{ current atomic.Pointer[http.Handler] }
+
+func (r *replaceable) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	(*r.current.Load()).ServeHTTP(w, request)
 }
 
 // moveHot moves the hot instance to the lane bulk. From now on, the gateway sends its events there.

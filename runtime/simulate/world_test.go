@@ -60,7 +60,7 @@ type world struct {
 	// faults hits the calls of consumer and forwarder.
 	faults  *faults
 	store   *dynamostore.Store
-	gateway http.Handler
+	gateway *replaceable
 	effects *recorder
 	options options
 
@@ -228,7 +228,10 @@ func (w *world) startGateway() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.gateway = gateway
+	if w.gateway == nil {
+		w.gateway = &replaceable{}
+	}
+	w.gateway.current.Store(&gateway)
 }
 
 func (w *world) machines() *durable.Machines {
