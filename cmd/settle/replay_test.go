@@ -78,7 +78,7 @@ func TestARecordingOfDevShowsTheDifferencesOfAnotherBuild(t *testing.T) {
 		{stranger.run("replay", recording), command.ExitUsage, "the recording belongs to another project: expected instances of torch, got only others"},
 		{stranger.run("record", path("commits")), command.ExitFailed, "nothing to replay: record for longer, with the build that is deployed"},
 		{same.run("replay", path("commits")), command.ExitUsage, path("commits") + ": wrong format: expected a recording of settle record, got another file"},
-		{same.run("replay", write("cut", strings.Join(strings.SplitAfter(recorded.out, "\n")[:4], ""))), command.ExitUsage, path("cut") + ": wrong format: line 5: expected another run, or a last line with the number of runs, got the end of the file after 3 runs: "},
+		{same.run("replay", write("cut", strings.Join(strings.SplitAfter(recorded.out, "\n")[:4], ""))), command.ExitUsage, path("cut") + ": wrong format: line 5: expected another run, or a last line with the number of runs, got the end of the file: it is cut off"},
 		{same.run("replay", recording, "--accept", recording), command.ExitUsage, recording + ": wrong format: expected the output of settle replay -o json, got another file"},
 		{same.run("record", recording), command.ExitUsage, "expected a log with recorded commits, got none: set SETTLE_RECORD on the consumer, or use settle dev --record"},
 		{same.run("record", path("missing")), command.ExitNotFound, "missing: no such file or directory"},

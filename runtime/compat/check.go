@@ -22,7 +22,7 @@ type Check struct {
 
 	machines *durable.Machines
 	rows     map[rowKey]*Row
-	corrupt  int
+	causes   Causes
 	// declared holds the results of declares by machine and version.
 	declared map[string]map[string]bool
 }
@@ -91,12 +91,35 @@ func (c *Check) Add(record instances.Record, itemErr error) {
 			}
 		}
 	default:
-		if isCorrupt(err) {
-			c.corrupt++
-		}
+		c.count(record, version, err)
 		if row.Break++; row.Break == 1 {
 			row.Example, row.Error = nameOf(record, itemErr), err.Error()
 		}
+	}
+}
+
+// Causes counts instances that break, each under one cause. All others need a migration.
+type Causes struct {
+	// Damaged counts items that no migration and no other version can read, so a person must repair them.
+	Damaged int
+	// Unhosted counts instances of machines that the build does not have.
+	Unhosted int
+	// Newer counts instances that a newer version than the hosted ones has stored, as after a rollback.
+	Newer int
+}
+
+// count counts an instance that breaks with the error.
+func (c *Check) count(record instances.Record, version int, err error) {
+	if isCorrupt(err) {
+		c.causes.Damaged++
+		return
+	}
+	current, err := c.machines.Lookup(record.Instance.Machine)
+	switch {
+	case err != nil:
+		c.causes.Unhosted++
+	case version > current.Version():
+		c.causes.Newer++
 	}
 }
 
@@ -168,6 +191,5 @@ func (c *Check) Counts() (checked, broken int) {
 	return checked, broken
 }
 
-// Corrupt returns how many items are damaged: no migration and no other version can read them, so a person must repair
-// them.
-func (c *Check) Corrupt() int { return c.corrupt }
+// Causes returns how many instances break, by cause.
+func (c *Check) Causes() Causes { return c.causes }

@@ -111,7 +111,7 @@ func TestACheckCountsAContextWithAnUnknownKeyAsABreak(t *testing.T) {
 		check := compat.New(w.machines)
 		check.Add(record, nil)
 		const want = `unreadable snapshot of chart desk: context: unknown key "coupon"; deploy the build that stores this key, or raise Version and drop the key with MigrateContext`
-		if got := check.Rows()[0]; got.Break != 1 || got.Error != want || check.Corrupt() != 0 {
+		if got := check.Rows()[0]; got.Break != 1 || got.Error != want || check.Causes().Damaged != 0 {
 			t.Errorf("expected one break, no damaged item and %q, got %+v", want, got)
 		}
 	})

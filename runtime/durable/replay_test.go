@@ -126,6 +126,30 @@ func TestADeferredEventIsReplayedBeforeATaskExpires(t *testing.T) {
 	})
 }
 
+func TestADeferredEventIsReplayedBeforeTheEndOfAChild(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		van := durable.Host(statechart.Must(statechart.Definition[basket]{ID: "van", Version: 1, Initial: "driving", States: []chartState{
+			{ID: "driving", Tags: settled, After: []after{{Delay: time.Hour, Target: "home"}}}, {ID: "home", Type: statechart.Final},
+		}}), durable.MachineConfig{})
+		depot := func(build int) durable.Machine {
+			free, out := chartState{ID: "free", Tags: settled, On: []on{{Event: "tell", Actions: do{keep}}}}, chartState{ID: "out", Tags: settled}
+			out.Children = []statechart.Child[basket]{{ID: "van", Machine: "van", OnDone: []on{{Target: "free", Actions: do{noted("back")}}}, OnError: []on{{Target: "free"}}}}
+			if out.On = free.On; build == 1 {
+				out.On, out.Defer = nil, []string{"tell"}
+			}
+			return durable.Host(statechart.Must(statechart.Definition[basket]{ID: "depot", Version: 1, Initial: "out", Payloads: payloads(), States: []chartState{out, free}}), durable.MachineConfig{})
+		}
+		w.host(t, depot(1), van)
+		w.post("depot/1", telling("order/9", "a"))
+		w.runFor(t, time.Minute)
+		w.host(t, depot(2), van)
+		w.run(t)
+		w.wantLog(t, "depot/1", "a", "back")
+	})
+}
+
 // The deferred event kills each process that handles it. Its group must not block, and neighbours must not suffer.
 func TestADeferredEventThatKillsTheProcessIsCounted(t *testing.T) {
 	t.Parallel()

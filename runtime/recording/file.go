@@ -93,7 +93,7 @@ func Runs(file io.Reader) iter.Seq2[Run, error] {
 // readRun reads a run, or the last line of a recording of `before` runs.
 func readRun(line []byte, before int) (run Run, isLast bool, err error) {
 	if len(line) == 0 {
-		return run, false, fmt.Errorf("expected another run, or a last line with the number of runs, got the end of the file after %d runs: the file is cut off", before)
+		return run, false, errors.New("expected another run, or a last line with the number of runs, got the end of the file: it is cut off")
 	}
 	var last end
 	if json.Unmarshal(line, &last) == nil && last.Runs != nil {

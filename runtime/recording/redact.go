@@ -117,7 +117,7 @@ func (w *rewriter) write(value any) error {
 }
 
 // number returns a whole number with the sign of the value and as many digits as its whole part, so that it fits into the
-// same type. Equal numbers get equal replacements, also if they are written differently, as 100 and 1e2.
+// same type. Equal numbers below 2^53 get equal replacements, also if they are written differently, as 100 and 1e2.
 func (r redactor) number(value json.Number) json.Number {
 	written := value.String()
 	if strings.ContainsAny(written, ".eE") {

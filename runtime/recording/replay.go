@@ -278,7 +278,7 @@ func nameOf(effect statechart.Effect) string {
 func (row Row) difference() difference {
 	d := difference{row.Machine, row.Version, row.Event, row.State, row.What, row.Expected, row.Got}
 	if row.What == "start" || row.What == "event" {
-		d.got = WithoutData(row.Got) // This is an error.
+		d.got = withoutData(row.Got) // This is an error.
 	}
 	if strings.HasPrefix(row.What, "output") || strings.HasPrefix(row.What, "effects.") || strings.HasPrefix(row.What, "timers") {
 		d.expected, d.got = "", "" // These are data of one instance.
@@ -289,5 +289,5 @@ func (row Row) difference() difference {
 // data matches what differs between two errors for the same reason: quoted texts and numbers.
 var data = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\d+`)
 
-// WithoutData returns an error text without its quoted texts and numbers, so that equal errors have equal texts.
-func WithoutData(text string) string { return data.ReplaceAllString(text, "…") }
+// withoutData returns an error text without its quoted texts and numbers, so that equal errors have equal texts.
+func withoutData(text string) string { return data.ReplaceAllString(text, "…") }

@@ -187,7 +187,7 @@ func TestARecordingIsReadAsItWasWritten(t *testing.T) {
 		`{"settle_recording": 2}`:    "wrong format: expected a recording in the format 1, got the format 2: ",
 		whole[:len(whole)/2]:         "wrong format: line 2: expected a complete run of an instance, got one that is cut off or damaged: ",
 		lines[0] + `{"instance": 7}`: "wrong format: line 2: expected a complete run of an instance, got one that is cut off or damaged: ",
-		lines[0] + lines[1]:          "wrong format: line 3: expected another run, or a last line with the number of runs, got the end of the file after 1 runs: ",
+		lines[0] + lines[1]:          "wrong format: line 3: expected another run, or a last line with the number of runs, got the end of the file: it is cut off",
 		lines[0] + lines[2]:          "wrong format: line 2: expected a last line with the number 0, got 1: runs are missing",
 		whole + whole:                "wrong format: line 3: expected the end of the recording, got another line",
 	} {

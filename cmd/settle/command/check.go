@@ -57,7 +57,7 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 		err = view.WriteCheck(s.Out, s.style, check.Rows())
 	}
 	if checked, broken := check.Counts(); err == nil && broken > 0 {
-		err = fmt.Errorf("%d of %d instances cannot run on this build: %s", broken, checked, remedy(broken, causesOf(known, check.Rows(), check.Corrupt())))
+		err = fmt.Errorf("%d of %d instances cannot run on this build: %s", broken, checked, remedy(broken, check.Causes()))
 	}
 	return err
 }
@@ -92,27 +92,8 @@ func (c *checkCommand) records(ctx context.Context, s *session) (known *durable.
 	}, stop, nil
 }
 
-// causes counts broken instances by cause. All others need a migration.
-type causes struct {
-	newer    int // A newer version than the hosted ones has stored them, as after a rollback.
-	unhosted int // This build does not have their machine.
-	damaged  int // Their items are damaged.
-}
-
-func causesOf(known *durable.Machines, rows []compat.Row, damaged int) causes {
-	found := causes{damaged: damaged}
-	for _, row := range rows {
-		if current, err := known.Lookup(row.Machine); err != nil {
-			found.unhosted += row.Break
-		} else if row.Version > current.Version() {
-			found.newer += row.Break
-		}
-	}
-	return found
-}
-
 // remedy returns advice on the broken instances.
-func remedy(broken int, by causes) string {
+func remedy(broken int, by compat.Causes) string {
 	var advice []string
 	add := func(count int, all, some string) {
 		switch {
@@ -122,12 +103,12 @@ func remedy(broken int, by causes) string {
 			advice = append(advice, some)
 		}
 	}
-	add(by.newer, "a newer build has stored them: keep that build, or host their versions here too",
-		fmt.Sprintf("a newer build has stored %d: keep that build, or host their versions here too", by.newer))
-	add(by.unhosted, "host their machines, which this build does not have", fmt.Sprintf("host the machines of %d, which this build does not have", by.unhosted))
+	add(by.Newer, "a newer build has stored them: keep that build, or host their versions here too",
+		fmt.Sprintf("a newer build has stored %d: keep that build, or host their versions here too", by.Newer))
+	add(by.Unhosted, "host their machines, which this build does not have", fmt.Sprintf("host the machines of %d, which this build does not have", by.Unhosted))
 	const versions = "add migrations, or host their versions too"
-	add(broken-by.newer-by.unhosted-by.damaged, versions, versions)
-	add(by.damaged, "repair their items, or restore them from a backup", fmt.Sprintf("repair the items of %d, or restore them from a backup", by.damaged))
+	add(broken-by.Newer-by.Unhosted-by.Damaged, versions, versions)
+	add(by.Damaged, "repair their items, or restore them from a backup", fmt.Sprintf("repair the items of %d, or restore them from a backup", by.Damaged))
 	return strings.Join(advice, "; ")
 }
 

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/runtime/durable"
@@ -42,12 +40,6 @@ func (c *recordCommand) Run(s *session) error {
 	return writeRuns(s, known, runs)
 }
 
-// leftOut counts runs that are not recorded, for the same reason but for its data.
-type leftOut struct {
-	example string
-	runs    int
-}
-
 // writeRuns plays the runs on this build, and writes them with their outcomes. It leaves out a run that this build plays
 // differently than the consumer.
 func writeRuns(s *session, known *durable.Machines, runs []recording.Run) error {
@@ -55,11 +47,10 @@ func writeRuns(s *session, known *durable.Machines, runs []recording.Run) error 
 	if err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}
-	written, steps, left := 0, 0, map[string]leftOut{}
+	written, steps, left := 0, 0, map[string]int{}
 	for _, run := range runs {
 		if err := run.Play(known, 0); err != nil {
-			which := recording.WithoutData(oneLine(err))
-			left[which] = leftOut{cmp.Or(left[which].example, oneLine(err)), left[which].runs + 1}
+			left[oneLine(err)]++
 			continue
 		}
 		if err := out.Add(run); err != nil {
@@ -70,8 +61,8 @@ func writeRuns(s *session, known *durable.Machines, runs []recording.Run) error 
 	if err := out.Close(); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}
-	for _, reason := range slices.SortedFunc(maps.Values(left), func(a, b leftOut) int { return strings.Compare(a.example, b.example) }) {
-		s.note("%s: %s left out: %s", s.name(), counted(reason.runs, "run", "runs"), reason.example)
+	for _, reason := range slices.Sorted(maps.Keys(left)) {
+		s.note("%s: %s left out: %s", s.name(), counted(left[reason], "run", "runs"), reason)
 	}
 	s.note("%s recorded, with %s.", counted(written, "run", "runs"), counted(steps, "step", "steps"))
 	if written == 0 {
