@@ -46,16 +46,16 @@ type replay struct {
 	left      map[string]time.Time       // by name, when the instance stopped waiting for the child
 	// awaited has the workflows whose ends the instance awaits, and `asked` has all workflows that it has requested.
 	// The keys are suffixes of the executions' names.
-	awaited, asked                                  map[string]string
-	aliases                                         map[string]bool // the aliases that the instance has claimed and neither lost nor released
-	failures                                        map[string]bool // the effects whose failure the chart received
-	ends                                            map[string]*sfn.DescribeExecutionOutput
-	migrated                                        int  // see trail
-	began                                           bool // whether the current message started the instance
-	isStopped                                       bool // an operator is ending the instance
-	isKept                                          bool // an operator keeps the item
-	failed                                          bool // a service failed, and the reason is unknown because the loop words it
-	expired, looked, taken, again, unmigrated, late bool // see choice
+	awaited, asked                                        map[string]string
+	aliases                                               map[string]bool // the aliases that the instance has claimed and neither lost nor released
+	failures                                              map[string]bool // the effects whose failure the chart received
+	ends                                                  map[string]*sfn.DescribeExecutionOutput
+	migrated                                              int  // see trail
+	began                                                 bool // whether the current message started the instance
+	isStopped                                             bool // an operator is ending the instance
+	isKept                                                bool // an operator keeps the item
+	failed                                                bool // a service failed, and the reason is unknown because the loop words it
+	expired, looked, taken, again, unmigrated, late, busy bool // see choice
 }
 
 // finish compares the end of the history with the final state of the model.

@@ -43,6 +43,9 @@ func (r *replay) linearize() (*replay, error) {
 			if r.mayMigrateLater() {
 				choices = append(choices, choice{queue: i, unmigrated: true})
 			}
+			if r.migrated > 0 && r.machine.Version() != newVersion {
+				choices = append(choices, choice{queue: i, busy: true})
+			}
 			if r.instance == nil && r.machine.ID() == fieldsMachine && len(r.parked(queue[0])) > 0 {
 				choices = append(choices, choice{queue: i, late: true})
 			}
@@ -146,6 +149,9 @@ type choice struct {
 	// late means that a frozen process of the old build applied a message that the new build had parked. Without an item,
 	// no write stops that process.
 	late bool
+	// busy means that the old version takes steps without a message before the migration. With the new version, the
+	// instance could have waited for events in the same states.
+	busy bool
 	// unmigrated means that the instance is migrated later.
 	unmigrated bool
 	// operated means that an operator changes the instance before the next message.
@@ -156,7 +162,7 @@ type choice struct {
 
 // follow makes one choice, and continues from there.
 func (r *replay) follow(c choice) (_ *replay, err error) {
-	r.expired, r.looked, r.taken, r.again, r.unmigrated, r.late = c.expired, c.looked, c.taken, c.again, c.unmigrated, c.late
+	r.expired, r.looked, r.taken, r.again, r.unmigrated, r.late, r.busy = c.expired, c.looked, c.taken, c.again, c.unmigrated, c.late, c.busy
 	if c.operated {
 		if err = r.operate(); err == nil {
 			err = r.settle()

@@ -79,32 +79,20 @@ func (r *replay) migrate() {
 	// At several steps the context may have the same Count. The names of the states at the next step show whether the
 	// migration happened before it. The record before a forget is the last one with the instance's own state.
 	isLast := r.at == len(r.record.History) || r.record.History[r.at].Event == statechart.ReservedPrefix+string(instances.Forget)
-	if isLast || slices.Equal(r.record.History[r.at].From, instance.State()) && !(instance.Settled() && r.isNextInside()) {
+	if isLast || slices.Equal(r.record.History[r.at].From, instance.State()) && !(r.busy && instance.Settled() && r.isNextInside()) {
 		r.machine, r.instance = migrated, limited(instance)
 	}
 }
 
-// isNextInside reports whether only an unsettled instance can take the next step of the history. This step is the end of a
-// service, or a timer that fires although an event precedes its message.
+// isNextInside reports whether the instance is unsettled and can take the next step of the history without a message.
 func (r *replay) isNextInside() bool {
 	next := r.record.History[r.at]
 	if r.instance.Settled() || !slices.Equal(next.From, r.instance.State()) {
 		return false
 	}
 	failed := r.failed
-	event, ok := r.inside(next)
+	_, ok := r.inside(next)
 	r.failed = failed
-	for _, queue := range r.queues {
-		for _, message := range queue {
-			sent, err := r.machine.Decode([]byte(message.body))
-			if err != nil || !strings.HasPrefix(sent.Type, statechart.ReservedPrefix) {
-				break
-			}
-			if sent.Type == statechart.TimerEvent && sent.Timer == event.Timer {
-				return false
-			}
-		}
-	}
 	return ok
 }
 
