@@ -22,9 +22,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/settle-run/settle/infra/awslocal"
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/host"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/lanes"
 )
 
@@ -102,7 +102,7 @@ func TestExecutionPrefixMatchesInfra(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "const executionPrefix = " + strconv.Quote(durable.ExecutionPrefix); !strings.Contains(string(roles), want) {
+	if want := "const executionPrefix = " + strconv.Quote(instances.ExecutionPrefix); !strings.Contains(string(roles), want) {
 		t.Errorf("expected %s in infra/cdk/roles.go", want)
 	}
 }

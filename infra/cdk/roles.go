@@ -117,7 +117,7 @@ func (s *Settle) emitting() []awsiam.PolicyStatement {
 	return []awsiam.PolicyStatement{allow(actions("events:PutEvents"), s.EventBus.EventBusArn())}
 }
 
-// executionPrefix is the prefix of the names of executions that charts start. It equals durable.ExecutionPrefix.
+// executionPrefix is the prefix of the names of executions that charts start. It equals instances.ExecutionPrefix.
 // Importing that package would add the dependencies of the runtime's tests to this module.
 const executionPrefix = "settle-"
 

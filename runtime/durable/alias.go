@@ -9,9 +9,6 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// ErrAliasTaken is returned by Store.Claim if another instance has the alias.
-var ErrAliasTaken = errors.New("the alias belongs to another instance")
-
 // AliasTaken is the type of the event {"alias"}. A chart that declares it receives it if another instance has the alias
 // that the chart claimed.
 const AliasTaken = "alias.taken"

@@ -258,7 +258,7 @@ func TestAnOutputThatDoesNotFitIsAFailure(t *testing.T) {
 		log   string
 	}{
 		80_000:  {90_000, "lost courier: it is done, but its output of 90017 bytes does not fit into boss/1: "},
-		600_000: {durable.EventBytesMax, "is done, but its output has 262161 bytes, the limit is 262144 (EventBytesMax)"},
+		600_000: {instances.EventBytesMax, "is done, but its output has 262161 bytes, the limit is 262144 (EventBytesMax)"},
 	} {
 		inFamily(t, func(t *testing.T, w *world) {
 			w.config.SnapshotBytesMax = 600_000

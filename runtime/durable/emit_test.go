@@ -284,7 +284,7 @@ func TestALongMessageIsCutAndALargeEmitParked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, logged := newTellers(t)
-		w.post("teller/1", event("add", "a"), fmt.Sprintf(`{"type": "grind", "bytes": %d}`, messageBytesMax+1), growing(durable.EventBytesMax-26), growing(durable.EventBytesMax-25))
+		w.post("teller/1", event("add", "a"), fmt.Sprintf(`{"type": "grind", "bytes": %d}`, messageBytesMax+1), growing(instances.EventBytesMax-26), growing(instances.EventBytesMax-25))
 		w.run(t)
 		if lines := logged(); len(lines) != 3 || strings.Count(lines[2], "x") != messageBytesMax-len("…") || !strings.HasSuffix(lines[2], "x…") {
 			t.Errorf("logged %d lines, the last of %d bytes", len(lines), len(lines[len(lines)-1]))

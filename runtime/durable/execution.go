@@ -19,9 +19,6 @@ import (
 // "Service quotas"), minus room for the keys that the runtime adds.
 const inputBytesMax = 255 << 10
 
-// ErrNoExecution is returned by Executions.Describe for a deleted execution.
-var ErrNoExecution = errors.New("there is no such execution")
-
 // RefusedError is returned by Executions.Start if no retry can ever succeed.
 type RefusedError struct {
 	// Code names the error, such as "StateMachineDoesNotExist".
@@ -89,9 +86,6 @@ func originOf(input []byte) (from origin) {
 	return from
 }
 
-// ExecutionPrefix is the prefix of the names of all executions of instances.
-const ExecutionPrefix = "settle-"
-
 // executionNameBytesMax is the longest name of an execution (Step Functions API Reference, StartExecution).
 const executionNameBytesMax = 80
 
@@ -106,7 +100,7 @@ func (t *turn) executionName(effectID string) string {
 		}
 		return '-'
 	}, t.draft.Record.Instance.String())
-	return ExecutionPrefix + readable[:min(len(readable), executionNameBytesMax-len(ExecutionPrefix)-len(suffix))] + suffix
+	return instances.ExecutionPrefix + readable[:min(len(readable), executionNameBytesMax-len(instances.ExecutionPrefix)-len(suffix))] + suffix
 }
 
 // await records an execution that an effect starts, and schedules its first poll.

@@ -199,9 +199,6 @@ func (i *instance[C]) Apply(event statechart.Event) (Instance, []statechart.Effe
 	return &next, effects, handled, nil
 }
 
-// EventBytesMax limits the JSON of an event that an instance sends or emits.
-const EventBytesMax = 256 << 10
-
 // overEventBytesMax is the end of the error for an effect that exceeds EventBytesMax. The outbox stores effects, in an item
 // of at most 400 KB. An event from outside may be larger, because the item stores only the part that the chart keeps.
 const overEventBytesMax = "has %d bytes, the limit is %d (EventBytesMax): store the data elsewhere and send a reference"
@@ -213,11 +210,11 @@ var errEffect = errors.New("the effect cannot be performed")
 // their instance.
 func checkEffects(effects []statechart.Effect) error {
 	for _, effect := range effects {
-		if effect.Kind == statechart.SpawnInstance && len(effect.Input) > EventBytesMax {
-			return fmt.Errorf("%w: %s %s of machine %q: the input "+overEventBytesMax, errEffect, effect.Kind, effect.ID, effect.Machine, len(effect.Input), EventBytesMax)
+		if effect.Kind == statechart.SpawnInstance && len(effect.Input) > instances.EventBytesMax {
+			return fmt.Errorf("%w: %s %s of machine %q: the input "+overEventBytesMax, errEffect, effect.Kind, effect.ID, effect.Machine, len(effect.Input), instances.EventBytesMax)
 		}
-		if effect.Kind == statechart.EmitEvent && len(effect.Event) > EventBytesMax {
-			return fmt.Errorf("%w: %s %s: the event "+overEventBytesMax, errEffect, effect.Kind, effect.ID, len(effect.Event), EventBytesMax)
+		if effect.Kind == statechart.EmitEvent && len(effect.Event) > instances.EventBytesMax {
+			return fmt.Errorf("%w: %s %s: the event "+overEventBytesMax, errEffect, effect.Kind, effect.ID, len(effect.Event), instances.EventBytesMax)
 		}
 		if effect.Kind == statechart.StartExecution && len(effect.Input) > inputBytesMax {
 			return fmt.Errorf("%w: %s %s of the workflow %s: the input has %d bytes, the limit is %d", errEffect, effect.Kind, effect.ID, effect.Name, len(effect.Input), inputBytesMax)
@@ -228,8 +225,8 @@ func checkEffects(effects []statechart.Effect) error {
 		if _, err := instances.ParseID(effect.To); err != nil && effect.Child == "" {
 			return fmt.Errorf("%w: %s %s: %w", errEffect, effect.Kind, effect.ID, err)
 		}
-		if len(effect.Event) > EventBytesMax {
-			return fmt.Errorf("%w: %s %s to %s: the event "+overEventBytesMax, errEffect, effect.Kind, effect.ID, cmp.Or(effect.To, "a child of machine "+effect.Machine), len(effect.Event), EventBytesMax)
+		if len(effect.Event) > instances.EventBytesMax {
+			return fmt.Errorf("%w: %s %s to %s: the event "+overEventBytesMax, errEffect, effect.Kind, effect.ID, cmp.Or(effect.To, "a child of machine "+effect.Machine), len(effect.Event), instances.EventBytesMax)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
+	"github.com/settle-run/settle/runtime/tracing"
 )
 
 // Observer receives the events of a loop. Nil functions are not called and cost nothing. The loop calls the functions
@@ -33,7 +34,7 @@ type Observer struct {
 	// Performed is called for an effect after each try.
 	Performed func(ctx context.Context, performed Performed)
 	// Begin is called before an activity and returns the activity's context. `end` is called after the activity.
-	Begin func(ctx context.Context, activity Activity) (_ context.Context, end func(err error))
+	Begin func(ctx context.Context, activity tracing.Activity) (_ context.Context, end func(err error))
 }
 
 // Applied is an event that was applied and stored.
@@ -117,56 +118,10 @@ type Performed struct {
 	Err      error
 }
 
-// ActivityKind is the kind of an Activity.
-type ActivityKind string
-
-// The kinds of activities. A turn contains events and effects. An event contains services.
-const (
-	// TurnActivity is one turn of an instance. Its Trace is the trace of the first delivery.
-	TurnActivity ActivityKind = "turn"
-	// EventActivity is one event, until its instance has settled. Name is its type, Trace the trace of its delivery.
-	EventActivity ActivityKind = "event"
-	// ServiceActivity is one attempt of a service. Name is the name of the service.
-	ServiceActivity ActivityKind = "service"
-	// EffectActivity is one try of an effect. Name is its kind.
-	EffectActivity ActivityKind = "effect"
-)
-
-// Activity is work with a beginning and an end.
-type Activity struct {
-	Kind     ActivityKind
-	Instance string
-	Name     string
-	Attempt  int
-	Trace    Trace
-}
-
-// Trace is the position of a message in a distributed trace. The loop passes the trace of each delivery to Begin.
-// Queue and Timers propagate the trace of the context.
-type Trace struct {
-	// Parent is a W3C traceparent.
-	Parent string
-	// AWS is an X-Ray trace header, as in the SQS attribute AWSTraceHeader.
-	AWS string
-}
-
-type traceKey struct{}
-
-// WithTrace returns a context whose outgoing messages belong to the trace.
-func WithTrace(ctx context.Context, trace Trace) context.Context {
-	return context.WithValue(ctx, traceKey{}, trace)
-}
-
-// TraceOf returns the trace of the context, or the zero value.
-func TraceOf(ctx context.Context) Trace {
-	trace, _ := ctx.Value(traceKey{}).(Trace)
-	return trace
-}
-
 func unobserved(error) {}
 
 // begin calls Observer.Begin, if it is set.
-func (l *Loop) begin(ctx context.Context, activity Activity) (context.Context, func(error)) {
+func (l *Loop) begin(ctx context.Context, activity tracing.Activity) (context.Context, func(error)) {
 	if l.config.Observer.Begin == nil {
 		return ctx, unobserved
 	}
@@ -193,7 +148,7 @@ func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery, under co
 	if l.config.Observer.Begin == nil {
 		return l.turn(ctx, deliveries, under)
 	}
-	ctx, end := l.begin(ctx, Activity{Kind: TurnActivity, Instance: deliveries[0].Group, Trace: deliveries[0].Trace})
+	ctx, end := l.begin(ctx, tracing.Activity{Kind: tracing.Turn, Instance: deliveries[0].Group, Trace: deliveries[0].Trace})
 	err = during(end, func() error {
 		done, err = l.turn(ctx, deliveries, under)
 		return err
@@ -213,7 +168,7 @@ func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Eve
 	if t.draft.Instance != nil {
 		from, name = t.draft.Instance.State(), t.nameOf(event)
 	}
-	ctx, end := t.loop.begin(ctx, Activity{Kind: EventActivity, Instance: d.Group, Name: name, Attempt: d.ReceiveCount, Trace: d.Trace})
+	ctx, end := t.loop.begin(ctx, tracing.Activity{Kind: tracing.Event, Instance: d.Group, Name: name, Attempt: d.ReceiveCount, Trace: d.Trace})
 	var applied bool
 	err := during(end, func() (err error) {
 		applied, err = t.try(ctx, d, event, folded)
@@ -239,7 +194,7 @@ func (t *turn) observedResume(ctx context.Context, d Delivery) (parked bool, err
 		return t.resume(ctx, d)
 	}
 	begun, from := t.loop.config.Now(), t.draft.Instance.State()
-	ctx, end := t.loop.begin(ctx, Activity{Kind: EventActivity, Instance: d.Group, Name: resumeName, Attempt: d.ReceiveCount, Trace: d.Trace})
+	ctx, end := t.loop.begin(ctx, tracing.Activity{Kind: tracing.Event, Instance: d.Group, Name: resumeName, Attempt: d.ReceiveCount, Trace: d.Trace})
 	err = during(end, func() error {
 		parked, err = t.resume(ctx, d)
 		return err
@@ -257,8 +212,8 @@ func (t *turn) observedResume(ctx context.Context, d Delivery) (parked bool, err
 
 // traceEffects records the trace of the context for new effects in the outbox.
 func (t *turn) traceEffects(ctx context.Context) {
-	trace := TraceOf(ctx)
-	if trace == (Trace{}) {
+	trace := tracing.Of(ctx)
+	if trace == (tracing.Trace{}) {
 		return
 	}
 	for _, effect := range t.draft.Record.Outbox {
@@ -266,7 +221,7 @@ func (t *turn) traceEffects(ctx context.Context) {
 			continue
 		}
 		if t.notes.traces == nil {
-			t.notes.traces = map[string]Trace{}
+			t.notes.traces = map[string]tracing.Trace{}
 		}
 		t.notes.traces[effect.ID] = trace
 	}
@@ -281,7 +236,7 @@ func (t *turn) observedPerform(ctx context.Context, batch []statechart.Effect, m
 	instance, within := t.draft.Record.Instance.String(), ctx
 	ends := make([]func(error), len(batch))
 	for i, effect := range batch {
-		within, ends[i] = t.loop.begin(ctx, Activity{Kind: EffectActivity, Instance: instance, Name: string(effect.Kind), Trace: t.notes.traces[effect.ID]})
+		within, ends[i] = t.loop.begin(ctx, tracing.Activity{Kind: tracing.Effect, Instance: instance, Name: string(effect.Kind), Trace: t.notes.traces[effect.ID]})
 	}
 	var errs []error
 	_ = during(func(err error) {
@@ -383,8 +338,8 @@ func (s *services) observedAttempt(ctx context.Context, invocation statechart.In
 	if loop.config.Observer.Begin == nil {
 		return attempt(ctx, run)
 	}
-	ctx, end := loop.begin(ctx, Activity{
-		Kind: ServiceActivity, Instance: s.delivery.Group, Name: invocation.Service, Attempt: invocation.Attempt,
+	ctx, end := loop.begin(ctx, tracing.Activity{
+		Kind: tracing.Service, Instance: s.delivery.Group, Name: invocation.Service, Attempt: invocation.Attempt,
 	})
 	value, err := attempt(ctx, run)
 	end(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
+	"github.com/settle-run/settle/runtime/tracing"
 )
 
 // heard is an observer that logs the events it observes and the activities around them.
@@ -190,16 +191,16 @@ func TestEffectsAndServicesBelongToTheTraceOfTheirEvent(t *testing.T) {
 		w := newWorld(t)
 		var mu sync.Mutex
 		var begun []string
-		w.config.Observer.Begin = func(ctx context.Context, a durable.Activity) (context.Context, func(error)) {
-			if a.Trace == (durable.Trace{}) {
-				a.Trace = durable.TraceOf(ctx)
+		w.config.Observer.Begin = func(ctx context.Context, a tracing.Activity) (context.Context, func(error)) {
+			if a.Trace == (tracing.Trace{}) {
+				a.Trace = tracing.Of(ctx)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if a.Kind != durable.TurnActivity && a.Instance == "order/1" {
+			if a.Kind != tracing.Turn && a.Instance == "order/1" {
 				begun = append(begun, fmt.Sprintf("%s %s of %s", a.Kind, a.Name, a.Trace.Parent))
 			}
-			return durable.WithTrace(ctx, a.Trace), func(error) {}
+			return tracing.With(ctx, a.Trace), func(error) {}
 		}
 		w.third["charge"] = failing(0, nil)
 		w.post("order/1", telling("order/2", "a"), telling("order/3", "b"), event("charge", ""))
@@ -207,7 +208,7 @@ func TestEffectsAndServicesBelongToTheTraceOfTheirEvent(t *testing.T) {
 		batch := w.receive(batchSize)
 		w.mu.Unlock()
 		for i, trace := range []string{"red", "blue", "green"} {
-			batch[i].Trace = durable.Trace{Parent: trace}
+			batch[i].Trace = tracing.Trace{Parent: trace}
 		}
 		w.handle(batch, functionTimeout)
 		want := []string{"event tell of red", "event tell of blue", "event charge of green", "effect send of red", "effect send of blue", "event charge of green", "service charge of green"}
@@ -221,7 +222,7 @@ func TestAnActivityThatPanicsEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, h := newWorld(t), &heard{}
-		w.config.Observer.Begin = func(ctx context.Context, a durable.Activity) (context.Context, func(error)) {
+		w.config.Observer.Begin = func(ctx context.Context, a tracing.Activity) (context.Context, func(error)) {
 			return ctx, func(err error) { h.note("%s ends with %v", a.Kind, err) }
 		}
 		panics := true

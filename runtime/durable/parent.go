@@ -249,9 +249,9 @@ func (t *turn) parentMessage(effect statechart.Effect) (Message, error) {
 		return Message{}, err
 	}
 	end := childEnd{Type: childEvent, Incarnation: r.Parent.Incarnation, Child: r.Parent.Child, Status: childDone, Output: snapshot.Output}
-	if bytes := len(end.Output); bytes > EventBytesMax {
+	if bytes := len(end.Output); bytes > instances.EventBytesMax {
 		end.Status, end.Output = childFailed, nil
-		end.Message = fmt.Sprintf("%s is done, but its output has %d bytes, the limit is %d (EventBytesMax): store it elsewhere and return a reference", r.Instance, bytes, EventBytesMax)
+		end.Message = fmt.Sprintf("%s is done, but its output has %d bytes, the limit is %d (EventBytesMax): store it elsewhere and return a reference", r.Instance, bytes, instances.EventBytesMax)
 	}
 	return t.message(to, end, t.derivedID(effect.ID))
 }

@@ -11,19 +11,33 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/limits"
 	"github.com/settle-run/settle/runtime/statechart"
+	"github.com/settle-run/settle/runtime/tracing"
 )
 
-// ErrConflict is returned by Store when the stored revision is not the expected one. Another writer was faster, or an
-// earlier write of this process succeeded but its answer was lost.
-var ErrConflict = errors.New("revision conflict")
-
-// ErrUnstorable is wrapped by errors of Store.Commit that a retry cannot fix, such as *TooLargeError. The event that
-// led to the record is parked.
-var ErrUnstorable = errors.New("the record cannot be stored")
-
-// ErrUnreadable is wrapped by errors of Store.Load when the stored item does not have the format that Commit writes.
-// The loop changes nothing and retries. A person must repair the item.
-var ErrUnreadable = errors.New("unreadable item, nothing was changed: repair it, or restore it from a backup")
+// Errors of ports. After all other errors (throttling, timeouts, lost connections), the call may or may not have taken
+// effect, and the loop retries it.
+var (
+	// ErrRefused is wrapped by errors of calls that had no effect and never will, such as a malformed request.
+	ErrRefused = errors.New("a retry cannot succeed")
+	// ErrDenied is wrapped by errors of calls that had no effect and will fail until an operator acts: a permission
+	// or a queue is missing. See Config.DeniedWaitMax.
+	ErrDenied = errors.New("a retry cannot succeed until permissions or resources change")
+	// ErrConflict is returned by Store when the stored revision is not the expected one. Another writer was faster, or
+	// an earlier write of this process succeeded but its answer was lost.
+	ErrConflict = errors.New("revision conflict")
+	// ErrUnstorable is wrapped by errors of Store.Commit that a retry cannot fix, such as *TooLargeError. The loop parks
+	// the event that led to the record.
+	ErrUnstorable = errors.New("the record cannot be stored")
+	// ErrUnreadable is wrapped by errors of Store.Load when the stored item does not have the format that Commit writes.
+	// The loop changes nothing and retries. A person must repair the item.
+	ErrUnreadable = errors.New("unreadable item, nothing was changed: repair it, or restore it from a backup")
+	// ErrAliasTaken is returned by Store.Claim if another instance has the alias.
+	ErrAliasTaken = errors.New("the alias belongs to another instance")
+	// ErrExpired is returned by Tokens when a task no longer waits: it has timed out, or its execution has ended.
+	ErrExpired = errors.New("the task no longer waits")
+	// ErrNoExecution is returned by Executions.Describe for a deleted execution.
+	ErrNoExecution = errors.New("there is no such execution")
+)
 
 // TooLargeError is returned by Store.Commit if a record is too large.
 type TooLargeError struct {
@@ -37,16 +51,6 @@ func (e *TooLargeError) Error() string {
 
 // Is makes a TooLargeError an ErrUnstorable.
 func (e *TooLargeError) Is(target error) bool { return target == ErrUnstorable }
-
-// Errors of ports that do not go away with time. After all other errors (throttling, timeouts, lost connections), the
-// call may or may not have taken effect, and the loop retries it.
-var (
-	// ErrRefused is wrapped by errors of calls that had no effect and never will, such as a malformed request.
-	ErrRefused = errors.New("a retry cannot succeed")
-	// ErrDenied is wrapped by errors of calls that had no effect and will fail until an operator acts: a permission
-	// or a queue is missing. See Config.DeniedWaitMax.
-	ErrDenied = errors.New("a retry cannot succeed until permissions or resources change")
-)
 
 // Store keeps one record per instance.
 type Store interface {
@@ -167,7 +171,7 @@ type Delivery struct {
 	// ParkedFrom is the place where the message was first parked; zero if it was not redriven or the place is unknown.
 	ParkedFrom instances.Place
 	// Trace is the position of the message in a distributed trace; zero if it has none.
-	Trace Trace
+	Trace tracing.Trace
 	// Forwarding says where the message was forwarded from; zero if its sender sent it to this queue. DeduplicationID
 	// and SentAt belong to the sender's message.
 	Forwarding Forwarding

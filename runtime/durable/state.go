@@ -8,6 +8,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
+	"github.com/settle-run/settle/runtime/tracing"
 )
 
 // state is an instance, as stored or as drafted. It is a value: a change replaces slices and maps and never modifies
@@ -54,7 +55,7 @@ type notes struct {
 	// cancels holds timers that are no longer needed.
 	cancels []statechart.Timer
 	// traces holds the traces of effects, by effect ID.
-	traces map[string]Trace
+	traces map[string]tracing.Trace
 }
 
 // dirty reports whether the draft has changes to store.

@@ -27,9 +27,6 @@ const (
 	ErrorStopped = "Settle.Stopped" // an operator has ended the instance
 )
 
-// ErrExpired is returned by Tokens when a task no longer waits: it has timed out, or its execution has ended.
-var ErrExpired = errors.New("the task no longer waits")
-
 // Tokens answers Step Functions tasks, by the tokens that instances hold.
 type Tokens interface {
 	// Answer ends the wait of the task. `repeat` is set if an earlier call may have taken effect. ErrExpired then means

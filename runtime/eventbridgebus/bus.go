@@ -32,7 +32,7 @@ const (
 	// entriesMax is how many entries a PutEvents accepts (EventBridge API Reference, PutEvents).
 	entriesMax = 10
 	// requestBytesMax limits the sizes of all entries of a PutEvents together (EventBridge API Reference, PutEvents). One
-	// entry alone always fits, because durable.EventBytesMax limits its event.
+	// entry alone always fits, because instances.EventBytesMax limits its event.
 	requestBytesMax = 1 << 20
 	// detailTypeMax limits the characters of a detail type (EventBridge API Reference, PutEventsRequestEntry).
 	// EventBridge accepts a longer one, and then drops the event without an error.

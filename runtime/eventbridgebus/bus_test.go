@@ -119,7 +119,7 @@ func TestLargeEventsAreSplit(t *testing.T) {
 	var events []statechart.Effect
 	for i := range 5 {
 		const frame = `{"type":"large","x":""}`
-		events = append(events, effect(i, `{"type":"large","x":"`+strings.Repeat("x", durable.EventBytesMax-len(frame))+`"}`))
+		events = append(events, effect(i, `{"type":"large","x":"`+strings.Repeat("x", instances.EventBytesMax-len(frame))+`"}`))
 	}
 	errs := eventbridgebus.New(client, "default").Emit(t.Context(), order7, events)
 	if len(nilIndexes(errs)) != 5 || len(published()) != 5 || !slices.Equal(client.requests, []int{3, 2}) || slices.Max(client.bytes) > 1<<20 {

@@ -17,7 +17,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/infra/guard"
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/instances"
 )
@@ -122,7 +121,7 @@ func (d *deployed) checkRoles() {
 // job an event when the execution ends.
 func (d *deployed) checkEndsOfExecutions() {
 	d.t.Helper()
-	const name = durable.ExecutionPrefix + "deployed-1"
+	const name = instances.ExecutionPrefix + "deployed-1"
 	machine, err := d.states.CreateStateMachine(d.ctx, &sfn.CreateStateMachineInput{
 		Name: aws.String("ends"), RoleArn: aws.String("arn:aws:iam::000000000000:role/workflows"), Definition: aws.String(`{"StartAt":"End","States":{"End":{"Type":"Succeed"}}}`),
 	})

@@ -94,7 +94,7 @@ func TestHungCallIsRetriedWithinTheInvocation(t *testing.T) {
 		"delay":               {otherTimeout, newDelay, record(timer), "m-1"},
 		"delay, one more hop": {otherTimeout, newDelay, record(strings.Replace(timer, "1999", "2001", 1)), "m-1"},
 		"executions": {otherTimeout, newExecutions, record(`{"detail-type": "Step Functions Execution Status Change", "detail": {"executionArn": "arn", "name": "` +
-			durable.ExecutionPrefix + `1", "status": "FAILED", "inputDetails": {"included": false}}}`), "m-1"},
+			instances.ExecutionPrefix + `1", "status": "FAILED", "inputDetails": {"included": false}}}`), "m-1"},
 		"tokentask": {otherTimeout, newTokenTask, json.RawMessage(`{"instance": "lamp/1", "event": {"type": "on", "$task": {"token": "t", "state": "Wait"}}}`), "SendMessage"},
 		"gateway": {otherTimeout, func(p *Process, machines *durable.Machines) (any, error) {
 			return newGateway(p, machines, ThirdParties{})

@@ -13,8 +13,12 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// SnapshotBytesMax is the default limit of a snapshot's JSON: durable.Config.SnapshotBytesMax.
-const SnapshotBytesMax = 256 << 10
+const (
+	// SnapshotBytesMax is the default limit of a snapshot's JSON: durable.Config.SnapshotBytesMax.
+	SnapshotBytesMax = 256 << 10
+	// EventBytesMax limits the JSON of an event that an instance sends or emits.
+	EventBytesMax = 256 << 10
+)
 
 // Record is the stored state of one instance, in one item.
 type Record struct {

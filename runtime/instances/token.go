@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// ExecutionPrefix is the prefix of the names of all executions of instances.
+const ExecutionPrefix = "settle-"
+
 // Execution is a workflow execution that an instance waits for.
 type Execution struct {
 	// Name is the name that the execution is started under. It derives from the effect, so it identifies repeats.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/tracing"
 )
 
 // ErrNotDelayed is returned by Forward if Schedule did not write the body. A retry does not help: leave the message
@@ -34,7 +35,7 @@ type delayed struct {
 
 // delay returns the body for a message that is due at the given time, with the trace of ctx.
 func delay(ctx context.Context, at time.Time, message durable.Message) delayed {
-	trace := durable.TraceOf(ctx)
+	trace := tracing.Of(ctx)
 	return delayed{
 		At: at, To: message.To.String(), Body: message.Body, DeduplicationID: message.DeduplicationID, Lane: message.Lane,
 		Traceparent: trace.Parent, AWSTrace: trace.AWS,
@@ -91,7 +92,7 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 		return err
 	}
 	if message.Traceparent != "" || message.AWSTrace != "" {
-		ctx = durable.WithTrace(ctx, durable.Trace{Parent: message.Traceparent, AWS: message.AWSTrace})
+		ctx = tracing.With(ctx, tracing.Trace{Parent: message.Traceparent, AWS: message.AWSTrace})
 	}
 	if early := message.At.Sub(f.delays.now()); early > 0 {
 		if early > scheduleAgainFrom && f.scheduleAgain(ctx, message) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -60,7 +61,7 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 	if err := json.Unmarshal([]byte(body), &change); err != nil || change.DetailType != "Step Functions Execution Status Change" || change.Detail.ExecutionARN == "" {
 		return fmt.Errorf("%w: expected the detail-type \"Step Functions Execution Status Change\" and a detail with executionArn, name and status, got %d bytes of something else", ErrNotStatusChange, len(body))
 	}
-	if !isEnd(change.Detail.Status) || !strings.HasPrefix(change.Detail.Name, durable.ExecutionPrefix) {
+	if !isEnd(change.Detail.Status) || !strings.HasPrefix(change.Detail.Name, instances.ExecutionPrefix) {
 		return nil
 	}
 	end, input, err := f.complete(ctx, change)

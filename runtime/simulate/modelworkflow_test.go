@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -94,7 +94,7 @@ func (s *simulation) checkWorkflows(replays []*replay) {
 	}
 	for _, execution := range listed.Executions {
 		name := endOfName(*execution.Name)
-		if started[name] = true; !asked[name] || !strings.HasPrefix(*execution.Name, durable.ExecutionPrefix) {
+		if started[name] = true; !asked[name] || !strings.HasPrefix(*execution.Name, instances.ExecutionPrefix) {
 			s.problem("the execution %s was started without a request", *execution.Name)
 		}
 	}

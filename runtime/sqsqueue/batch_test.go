@@ -21,6 +21,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
+	"github.com/settle-run/settle/runtime/tracing"
 )
 
 // wire is an HTTP client in front of the local SQS that records the calls. If `reply` is set, the client answers
@@ -178,7 +179,7 @@ func TestABatchOverTheLimitIsSplit(t *testing.T) {
 	}{
 		{"at the limit", t.Context(), []string{half(0), half(0)}, []int{2}, 0},
 		{"a byte over it", t.Context(), []string{half(0), half(1)}, nil, 2},
-		{"over it with attributes", durable.WithTrace(t.Context(), trace), slices.Repeat([]string{part(5, 0)}, 5), []int{4}, 1},
+		{"over it with attributes", tracing.With(t.Context(), trace), slices.Repeat([]string{part(5, 0)}, 5), []int{4}, 1},
 		{"in two parts", t.Context(), []string{`{}`, half(0), half(0), `{}`}, []int{2, 2}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -286,7 +287,7 @@ func TestEachMessageOfABatchHasTheTrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
-		if errs := f.queue.SendBatch(durable.WithTrace(t.Context(), trace), messages(2, `{}`)); len(nilIndexes(errs)) != 2 {
+		if errs := f.queue.SendBatch(tracing.With(t.Context(), trace), messages(2, `{}`)); len(nilIndexes(errs)) != 2 {
 			t.Fatalf("got %v, want all sent", errs)
 		}
 		for _, message := range f.receive(f.url) {

@@ -15,6 +15,7 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/producer"
 	"github.com/settle-run/settle/runtime/sqsqueue"
+	"github.com/settle-run/settle/runtime/tracing"
 )
 
 func (f *fixture) park(delivery durable.Delivery, reason string) {
@@ -127,7 +128,7 @@ func TestTheLargestEventKeepsEveryAttribute(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	body := []byte(strings.Repeat("x", producer.EventBytesMax))
-	_, err := f.queue.Send(durable.WithTrace(t.Context(), trace), durable.Message{To: ada, Body: body, DeduplicationID: "d"})
+	_, err := f.queue.Send(tracing.With(t.Context(), trace), durable.Message{To: ada, Body: body, DeduplicationID: "d"})
 	must(t, err)
 	delivery, err := sqsqueue.Decode(f.received(f.url))
 	must(t, err)

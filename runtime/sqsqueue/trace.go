@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/tracing"
 )
 
 // AttrTraceparent is the message attribute that contains the trace of a message, in the format of W3C Trace Context. A
@@ -27,7 +27,7 @@ const (
 )
 
 // traceOf returns the trace of a message. It ignores an invalid trace, which is no reason to refuse an event.
-func traceOf(message events.SQSMessage) (trace durable.Trace) {
+func traceOf(message events.SQSMessage) (trace tracing.Trace) {
 	if parent := message.MessageAttributes[AttrTraceparent].StringValue; parent != nil && len(*parent) == traceparentBytes {
 		trace.Parent = *parent
 	}
@@ -41,7 +41,7 @@ func traceOf(message events.SQSMessage) (trace durable.Trace) {
 // or if a message with a body of bodyBytes has no room for it. A trace must not make a message longer than
 // olderMessageBytesMax if its body is not: the queue may still have that limit.
 func traceAttributes(ctx context.Context, bodyBytes int) map[string]types.MessageAttributeValue {
-	trace := durable.TraceOf(ctx)
+	trace := tracing.Of(ctx)
 	bytesMax := MessageBytesMax
 	if bodyBytes <= olderMessageBytesMax {
 		bytesMax = olderMessageBytesMax
@@ -60,7 +60,7 @@ var traceHeaderPattern = sync.OnceValue(func() *regexp.Regexp {
 
 // traceSystemAttributes is traceAttributes for X-Ray.
 func traceSystemAttributes(ctx context.Context) map[string]types.MessageSystemAttributeValue {
-	trace := durable.TraceOf(ctx)
+	trace := tracing.Of(ctx)
 	if trace.AWS == "" || !traceHeaderPattern().MatchString(trace.AWS) {
 		return nil // SQS would refuse the message
 	}

@@ -13,9 +13,10 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
+	"github.com/settle-run/settle/runtime/tracing"
 )
 
-var trace = durable.Trace{Parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", AWS: "Root=1-5759e988-bd862e3fe1be46a994272793"}
+var trace = tracing.Trace{Parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", AWS: "Root=1-5759e988-bd862e3fe1be46a994272793"}
 
 // received returns the first message of the queue, with its attributes, as Lambda passes it to a function.
 func (f *fixture) received(url string) events.SQSMessage {
@@ -38,7 +39,7 @@ func TestTheQueueAndTheDeadLetterQueueKeepTheTrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
-		_, err := f.queue.Send(durable.WithTrace(t.Context(), trace), durable.Message{To: ada, Body: []byte(`{"type":"VERIFY"}`), DeduplicationID: "d"})
+		_, err := f.queue.Send(tracing.With(t.Context(), trace), durable.Message{To: ada, Body: []byte(`{"type":"VERIFY"}`), DeduplicationID: "d"})
 		must(t, err)
 		delivery, err := sqsqueue.Decode(f.received(f.url))
 		must(t, err)
@@ -62,7 +63,7 @@ func TestAMessageWithoutATraceOrRoomForItHasNoTrace(t *testing.T) {
 		}
 		f = newFixture(t)
 		body := `{"type":"VERIFY","code":"` + strings.Repeat("1", sqsqueue.MessageBytesMax-27) + `"}`
-		_, err := f.queue.Send(durable.WithTrace(t.Context(), trace), durable.Message{To: ada, Body: []byte(body), DeduplicationID: "d-2"})
+		_, err := f.queue.Send(tracing.With(t.Context(), trace), durable.Message{To: ada, Body: []byte(body), DeduplicationID: "d-2"})
 		must(t, err)
 		if message := f.received(f.url); len(message.Body) != sqsqueue.MessageBytesMax || len(message.MessageAttributes) > 0 {
 			t.Errorf("got %d bytes with the attributes %v, want the longest message without attributes", len(message.Body), message.MessageAttributes)
@@ -76,7 +77,7 @@ func TestATraceDoesNotMakeAMessageTooLongFor256KiB(t *testing.T) {
 	_, err := f.client.SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: &f.url, Attributes: map[string]string{"MaximumMessageSize": "262144"}})
 	must(t, err)
 	body := []byte(strings.Repeat("x", 256<<10))
-	ctx := durable.WithTrace(t.Context(), trace)
+	ctx := tracing.With(t.Context(), trace)
 	_, err = f.queue.Send(ctx, durable.Message{To: ada, Body: body, DeduplicationID: "d-1"})
 	must(t, err)
 	for _, err := range f.queue.SendBatch(ctx, []durable.Message{{To: ada, Body: body, DeduplicationID: "d-2"}, {To: instances.ID{Machine: "signup", ID: "bob"}, Body: body, DeduplicationID: "d-3"}}) {
@@ -93,7 +94,7 @@ func TestATraceHeaderThatSQSWouldRefuseIsNotSent(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
-			_, err := f.queue.Send(durable.WithTrace(t.Context(), durable.Trace{AWS: header}), durable.Message{To: ada, Body: []byte(`{"type":"VERIFY"}`), DeduplicationID: "d"})
+			_, err := f.queue.Send(tracing.With(t.Context(), tracing.Trace{AWS: header}), durable.Message{To: ada, Body: []byte(`{"type":"VERIFY"}`), DeduplicationID: "d"})
 			must(t, err)
 			if got := f.received(f.url).Attributes["AWSTraceHeader"]; (got == header) != isSent || got != "" && !isSent {
 				t.Errorf("%q: got %q, want it sent: %v", header, got, isSent)
@@ -111,7 +112,7 @@ func TestAnInvalidTraceIsIgnored(t *testing.T) {
 		message.MessageAttributes[sqsqueue.AttrTraceparent] = events.SQSMessageAttribute{StringValue: aws.String(trace.Parent + "-more"), DataType: "String"}
 		message.Attributes["AWSTraceHeader"] = strings.Repeat("x", 1000)
 		delivery, err := sqsqueue.Decode(message)
-		if err != nil || delivery.Trace != (durable.Trace{}) {
+		if err != nil || delivery.Trace != (tracing.Trace{}) {
 			t.Errorf("got %+v and %v, want no trace and no error", delivery.Trace, err)
 		}
 	})

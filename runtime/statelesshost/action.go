@@ -9,12 +9,11 @@ import (
 
 	"github.com/qmuntal/stateless"
 
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-const eventBytesMax = durable.EventBytesMax
+const eventBytesMax = instances.EventBytesMax
 
 // Guards and actions of a hosted machine may call the functions below with their context, while they run. A guard
 // should only read data, because it may run several times for one event. If one of these functions returns an error,

@@ -163,7 +163,7 @@ func (s *step) drop(which func(statechart.Timer) bool) {
 func encode(typ string, payload any) (json.RawMessage, error) {
 	body, err := statechart.EncodeEvent(typ, payload)
 	if err == nil && len(body) > eventBytesMax {
-		err = fmt.Errorf("event %q has %d bytes, the limit is %d (durable.EventBytesMax)", typ, len(body), eventBytesMax)
+		err = fmt.Errorf("event %q has %d bytes, the limit is %d (instances.EventBytesMax)", typ, len(body), eventBytesMax)
 	}
 	return body, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/qmuntal/stateless"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/statechart"
 	"github.com/settle-run/settle/runtime/statelesshost"
 )
@@ -82,8 +83,8 @@ func TestAFailedStepChangesNothing(t *testing.T) {
 		"a state not listed":   {func(ctx context.Context, _ ...any) error { return statelesshost.Fire(ctx, "AWAY") }, `chart m, state "b", event "GO": trigger AWAY: the machine is in the state away, which Config.States does not list: every state is stored and shown under its name`},
 		"an invalid instance":  {func(ctx context.Context, _ ...any) error { return statelesshost.SendTo(ctx, "nobody", "E", nil) }, `chart m, state "a", event "GO": trigger GO: not the name of an instance: expected machine/id such as signup/42, got "nobody"`},
 		"an event too large": {func(ctx context.Context, _ ...any) error {
-			return statelesshost.Emit(ctx, "E", map[string]string{"x": strings.Repeat("x", durable.EventBytesMax)})
-		}, `chart m, state "a", event "GO": trigger GO: event "E" has 262163 bytes, the limit is 262144 (durable.EventBytesMax)`},
+			return statelesshost.Emit(ctx, "E", map[string]string{"x": strings.Repeat("x", instances.EventBytesMax)})
+		}, `chart m, state "a", event "GO": trigger GO: event "E" has 262163 bytes, the limit is 262144 (instances.EventBytesMax)`},
 		"too many effects": {func(ctx context.Context, _ ...any) (err error) {
 			for range statechart.EffectsMax + 1 {
 				err = errors.Join(err, statelesshost.Log(ctx, "line"))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/tracing"
 )
 
 // Observer returns the observer for a loop.
@@ -142,7 +143,7 @@ func FaultHandler(next slog.Handler) slog.Handler {
 // LogHandler returns a log handler that adds the trace ID of the context to each line within a span.
 func LogHandler(next slog.Handler) slog.Handler {
 	return handler{next, func(ctx context.Context, record slog.Record) slog.Record {
-		if trace := durable.TraceOf(ctx); len(trace.Parent) == len("00-")+32+len("-")+16+len("-01") {
+		if trace := tracing.Of(ctx); len(trace.Parent) == len("00-")+32+len("-")+16+len("-01") {
 			record = record.Clone()
 			record.AddAttrs(slog.String("trace_id", trace.Parent[3:35]))
 		}

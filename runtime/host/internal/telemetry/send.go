@@ -12,6 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/host/internal/otlp"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 	"github.com/settle-run/settle/runtime/statechart"
+	"github.com/settle-run/settle/runtime/tracing"
 )
 
 // Sender wraps the queue for a function that only forwards events. It logs each queued event and starts a span for it.
@@ -83,7 +84,7 @@ func (t *Telemetry) oneByOne(handler BatchHandler) BatchHandler {
 	return func(ctx context.Context, batch lambdaevents.SQSEvent) (lambdaevents.SQSEventResponse, error) {
 		answer := lambdaevents.SQSEventResponse{BatchItemFailures: []lambdaevents.SQSBatchItemFailure{}}
 		for _, message := range batch.Records {
-			one, err := handler(durable.WithTrace(ctx, carried(message)), lambdaevents.SQSEvent{Records: []lambdaevents.SQSMessage{message}})
+			one, err := handler(tracing.With(ctx, carried(message)), lambdaevents.SQSEvent{Records: []lambdaevents.SQSMessage{message}})
 			if err != nil {
 				t.config.Logger.WarnContext(ctx, "message failed, will be redelivered", "error", err,
 					"queue", message.EventSourceARN, "message_id", message.MessageId, "receive_count", message.Attributes["ApproximateReceiveCount"])
@@ -96,13 +97,13 @@ func (t *Telemetry) oneByOne(handler BatchHandler) BatchHandler {
 }
 
 // carried returns the trace of a message, zero if it identifies no span.
-func carried(message lambdaevents.SQSMessage) durable.Trace {
-	trace := durable.Trace{AWS: message.Attributes["AWSTraceHeader"]}
+func carried(message lambdaevents.SQSMessage) tracing.Trace {
+	trace := tracing.Trace{AWS: message.Attributes["AWSTraceHeader"]}
 	if parent := message.MessageAttributes[sqsqueue.AttrTraceparent].StringValue; parent != nil {
 		trace.Parent = *parent
 	}
 	if _, ok := placeOf(trace); !ok {
-		return durable.Trace{}
+		return tracing.Trace{}
 	}
 	return trace
 }

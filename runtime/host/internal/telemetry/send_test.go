@@ -20,6 +20,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/sqsqueue"
+	"github.com/settle-run/settle/runtime/tracing"
 )
 
 const (
@@ -29,12 +30,12 @@ const (
 
 // queue is a durable.Sender that records the trace of each message.
 type queue struct {
-	traces []durable.Trace
+	traces []tracing.Trace
 	err    error
 }
 
 func (q *queue) Send(ctx context.Context, _ durable.Message) (string, error) {
-	if trace := durable.TraceOf(ctx); trace != (durable.Trace{}) {
+	if trace := tracing.Of(ctx); trace != (tracing.Trace{}) {
 		q.traces = append(q.traces, trace)
 	}
 	return "m-1", q.err
@@ -57,7 +58,7 @@ func TestSentEventIsLoggedAndTraced(t *testing.T) {
 	tele, ctx, current := withTraces(t, &log)
 	message := durable.Message{To: instances.ID{Machine: "order", ID: "1"}, Body: []byte(`{"type":"PAY","card":"canary"}`)}
 	sent := &queue{}
-	if id, err := tele.Sender(sent).Send(durable.WithTrace(ctx, durable.Trace{Parent: traceparent}), message); id != "m-1" || err != nil {
+	if id, err := tele.Sender(sent).Send(tracing.With(ctx, tracing.Trace{Parent: traceparent}), message); id != "m-1" || err != nil {
 		t.Errorf("got %s, %v", id, err)
 	}
 	failed := &queue{err: errors.New("canary")}
@@ -128,29 +129,29 @@ func TestXRayIsUsedWithoutATraceparent(t *testing.T) {
 	tele, ctx, _ := withTraces(t, io.Discard)
 	lambdas := context.WithValue(ctx, "x-amzn-trace-id", xray) //nolint:revive,staticcheck // This is the key of aws-lambda-go.
 	const other = "00-aaaabbbbccccddddaaaabbbbccccdddd-00f067aa0ba902b7-01"
-	for trace, want := range map[durable.Trace]string{
+	for trace, want := range map[tracing.Trace]string{
 		{}: traceparent[:36], {AWS: xray}: traceparent[:36], {Parent: other}: other[:36], {Parent: other, AWS: xray}: other[:36], {Parent: "wrong", AWS: xray}: traceparent[:36],
 	} {
-		within, end := tele.begin(lambdas, durable.Activity{Kind: durable.TurnActivity, Instance: "order/1", Trace: trace})
+		within, end := tele.begin(lambdas, tracing.Activity{Kind: tracing.Turn, Instance: "order/1", Trace: trace})
 		end(nil)
-		if got := durable.TraceOf(within).Parent; !strings.HasPrefix(got, want) {
+		if got := tracing.Of(within).Parent; !strings.HasPrefix(got, want) {
 			t.Errorf("%+v: got %s, want %s", trace, got, want)
 		}
 		// The span of an event without a trace, or of the same trace, belongs to the trace of the turn's span.
-		for _, same := range []durable.Trace{{}, trace} {
-			event, end := tele.begin(within, durable.Activity{Kind: durable.EventActivity, Instance: "order/1", Trace: same})
+		for _, same := range []tracing.Trace{{}, trace} {
+			event, end := tele.begin(within, tracing.Activity{Kind: tracing.Event, Instance: "order/1", Trace: same})
 			end(nil)
-			if got := durable.TraceOf(event).Parent; !strings.HasPrefix(got, want) {
+			if got := tracing.Of(event).Parent; !strings.HasPrefix(got, want) {
 				t.Errorf("%+v: the event is in %s, want %s", same, got, want)
 			}
 		}
 		// The span of an event of another trace belongs to that trace.
 		const third = "1234567812345678aaaabbbbccccdddd"
-		event, end := tele.begin(within, durable.Activity{Kind: durable.EventActivity, Instance: "order/1", Trace: durable.Trace{
+		event, end := tele.begin(within, tracing.Activity{Kind: tracing.Event, Instance: "order/1", Trace: tracing.Trace{
 			AWS: "Root=1-12345678-12345678aaaabbbbccccdddd;Parent=00f067aa0ba902b7;Sampled=1",
 		}})
 		end(nil)
-		if got := durable.TraceOf(event).Parent; got[3:35] != third {
+		if got := tracing.Of(event).Parent; got[3:35] != third {
 			t.Errorf("%+v: the event of another trace is in %s, want %s", trace, got, third)
 		}
 	}

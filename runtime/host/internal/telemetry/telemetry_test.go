@@ -22,6 +22,7 @@ import (
 	"github.com/settle-run/settle/runtime/host/internal/emf/emftest"
 	"github.com/settle-run/settle/runtime/host/internal/otlp"
 	"github.com/settle-run/settle/runtime/instances"
+	"github.com/settle-run/settle/runtime/tracing"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -219,9 +220,9 @@ func TestUnsampledSpanIsPropagatedButNotExported(t *testing.T) {
 	ctx := context.WithValue(t.Context(), invocationKey{}, current)
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0"
 	for sampled, want := range []int{0, 1} {
-		within, end := tele.start(durable.WithTrace(ctx, durable.Trace{Parent: fmt.Sprint(parent, sampled)}), "work", otlp.Internal)
+		within, end := tele.start(tracing.With(ctx, tracing.Trace{Parent: fmt.Sprint(parent, sampled)}), "work", otlp.Internal)
 		end(errors.New("canary"))
-		if got := durable.TraceOf(within).Parent; !strings.HasPrefix(got, parent[:36]) || !strings.HasSuffix(got, fmt.Sprint("-0", sampled)) || len(current.spans) != want {
+		if got := tracing.Of(within).Parent; !strings.HasPrefix(got, parent[:36]) || !strings.HasSuffix(got, fmt.Sprint("-0", sampled)) || len(current.spans) != want {
 			t.Errorf("sampled %d: got %s and %d spans, want %d", sampled, got, len(current.spans), want)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host/internal/otlp"
+	"github.com/settle-run/settle/runtime/tracing"
 )
 
 // spansMax is the limit of spans per invocation.
@@ -21,7 +22,7 @@ const spansMax = 2000
 // start starts a span within the trace of the context, or a new trace if it has none. Messages sent with the returned
 // context are children of the span.
 func (t *Telemetry) start(ctx context.Context, name string, kind otlp.Kind, attributes ...otlp.Attribute) (context.Context, func(error)) {
-	trace := durable.TraceOf(ctx)
+	trace := tracing.Of(ctx)
 	if trace.AWS == "" {
 		// This is Lambda's X-Ray header of the invocation.
 		trace.AWS, _ = ctx.Value("x-amzn-trace-id").(string)
@@ -34,7 +35,7 @@ func (t *Telemetry) start(ctx context.Context, name string, kind otlp.Kind, attr
 		span.SpanContext = otlp.New()
 	}
 	trace.Parent = span.SpanContext.String()
-	return durable.WithTrace(ctx, trace), func(err error) {
+	return tracing.With(ctx, trace), func(err error) {
 		if !span.Sampled {
 			return
 		}
@@ -49,7 +50,7 @@ func (t *Telemetry) start(ctx context.Context, name string, kind otlp.Kind, attr
 
 // placeOf returns the span that the trace identifies: the traceparent's, or else X-Ray's if it is sampled. Lambda sets
 // an X-Ray header for every invocation. If X-Ray is off, the span in that header does not exist.
-func placeOf(trace durable.Trace) (place otlp.SpanContext, ok bool) {
+func placeOf(trace tracing.Trace) (place otlp.SpanContext, ok bool) {
 	if place, ok = otlp.Parse(trace.Parent); ok {
 		return place, true
 	}
@@ -93,20 +94,20 @@ func errorType(err error) string {
 }
 
 // begin implements durable.Observer's Begin.
-func (t *Telemetry) begin(ctx context.Context, activity durable.Activity) (context.Context, func(error)) {
+func (t *Telemetry) begin(ctx context.Context, activity tracing.Activity) (context.Context, func(error)) {
 	name, kind := string(activity.Kind), otlp.Internal
 	attributes := []otlp.Attribute{{Key: "settle.instance", Value: activity.Instance}}
 	switch activity.Kind {
-	case durable.TurnActivity, durable.EventActivity:
+	case tracing.Turn, tracing.Event:
 		kind = otlp.Consumer
-		if activity.Trace != (durable.Trace{}) && !sameTrace(activity.Trace, durable.TraceOf(ctx)) {
-			ctx = durable.WithTrace(ctx, activity.Trace)
+		if activity.Trace != (tracing.Trace{}) && !sameTrace(activity.Trace, tracing.Of(ctx)) {
+			ctx = tracing.With(ctx, activity.Trace)
 		}
-	case durable.ServiceActivity:
+	case tracing.Service:
 		kind = otlp.Client
-	case durable.EffectActivity:
-		if activity.Trace != (durable.Trace{}) {
-			ctx = durable.WithTrace(ctx, activity.Trace) // This is the trace of the event that caused the effect.
+	case tracing.Effect:
+		if activity.Trace != (tracing.Trace{}) {
+			ctx = tracing.With(ctx, activity.Trace) // This is the trace of the event that caused the effect.
 		}
 		kind = otlp.Producer
 	}
@@ -121,7 +122,7 @@ func (t *Telemetry) begin(ctx context.Context, activity durable.Activity) (conte
 
 // sameTrace reports whether a delivery's trace `a` is the trace `b` of the context. It also returns true if only `b`
 // identifies a span. Then new spans stay within the context's span.
-func sameTrace(a, b durable.Trace) bool {
+func sameTrace(a, b tracing.Trace) bool {
 	first, known := placeOf(a)
 	second, ok := placeOf(b)
 	return ok && (!known || first.TraceID == second.TraceID)
@@ -133,7 +134,7 @@ func (t *Telemetry) HTTP(handler http.Handler) http.Handler {
 		return handler
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := durable.WithTrace(r.Context(), durable.Trace{Parent: r.Header.Get("Traceparent"), AWS: r.Header.Get("X-Amzn-Trace-Id")})
+		ctx := tracing.With(r.Context(), tracing.Trace{Parent: r.Header.Get("Traceparent"), AWS: r.Header.Get("X-Amzn-Trace-Id")})
 		ctx, end := t.start(ctx, r.Method, otlp.Server, otlp.Attribute{Key: "http.request.method", Value: r.Method})
 		answer := &statusWriter{ResponseWriter: w}
 		defer func() {

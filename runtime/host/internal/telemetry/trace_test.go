@@ -14,6 +14,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/host/internal/otlp"
+	"github.com/settle-run/settle/runtime/tracing"
 )
 
 // TestSpanHasTheTypeOfItsError ends spans with wrapped errors of all types.
@@ -62,15 +63,15 @@ func TestActivityIsASpanOfItsKind(t *testing.T) {
 	t.Parallel()
 	instance := otlp.Attribute{Key: "settle.instance", Value: "order/1"}
 	for _, c := range []struct {
-		activity   durable.Activity
+		activity   tracing.Activity
 		name       string
 		kind       otlp.Kind
 		attributes []otlp.Attribute
 	}{
-		{durable.Activity{Kind: durable.TurnActivity, Instance: "order/1"}, "turn", otlp.Consumer, []otlp.Attribute{instance}},
-		{durable.Activity{Kind: durable.EventActivity, Instance: "order/1", Name: "PAY", Attempt: 2}, "event PAY", otlp.Consumer, []otlp.Attribute{instance, {Key: "settle.attempt", Value: "2"}}},
-		{durable.Activity{Kind: durable.ServiceActivity, Instance: "order/1", Name: "charge", Attempt: 1}, "service charge", otlp.Client, []otlp.Attribute{instance, {Key: "settle.attempt", Value: "1"}}},
-		{durable.Activity{Kind: durable.EffectActivity, Instance: "order/1", Name: "send"}, "effect send", otlp.Producer, []otlp.Attribute{instance}},
+		{tracing.Activity{Kind: tracing.Turn, Instance: "order/1"}, "turn", otlp.Consumer, []otlp.Attribute{instance}},
+		{tracing.Activity{Kind: tracing.Event, Instance: "order/1", Name: "PAY", Attempt: 2}, "event PAY", otlp.Consumer, []otlp.Attribute{instance, {Key: "settle.attempt", Value: "2"}}},
+		{tracing.Activity{Kind: tracing.Service, Instance: "order/1", Name: "charge", Attempt: 1}, "service charge", otlp.Client, []otlp.Attribute{instance, {Key: "settle.attempt", Value: "1"}}},
+		{tracing.Activity{Kind: tracing.Effect, Instance: "order/1", Name: "send"}, "effect send", otlp.Producer, []otlp.Attribute{instance}},
 	} {
 		tele, ctx, current := withTraces(t, io.Discard)
 		_, end := tele.Observer().Begin(ctx, c.activity)
