@@ -43,7 +43,7 @@ func (r *replay) linearize() (*replay, error) {
 			if r.mayMigrateLater() {
 				choices = append(choices, choice{queue: i, unmigrated: true})
 			}
-			if r.migrated > 0 && r.machine.Version() != newVersion {
+			if !skips && r.migrated > 0 && r.machine.Version() != newVersion {
 				choices = append(choices, choice{queue: i, busy: true})
 			}
 			if r.instance == nil && r.machine.ID() == fieldsMachine && len(r.parked(queue[0])) > 0 {
