@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// compact parses the JSON that AppendJSON writes: no spaces, plain strings. It rejects all other JSON. The caller then
-// uses encoding/json, which also reports the errors.
+// compact parses the JSON that AppendJSON writes, which has no spaces and only plain strings. It rejects all other
+// JSON. The caller then uses encoding/json, which also reports errors.
 type compact struct {
 	text []byte
 	at   int
