@@ -56,8 +56,8 @@ func TestEndlessAlwaysOfRegionsIsFound(t *testing.T) {
 	}
 }
 
-// drawRegions draws states down to three levels. Their eventless transitions change the context, so no microstep is the
-// last one only because it changes nothing.
+// drawRegions draws states down to three levels. Their eventless transitions change the context, so a macrostep never
+// ends merely because a microstep changes nothing.
 func drawRegions(rng *rand.Rand, hasGuards bool) Def {
 	var ids []string
 	var draw func(depth int) S

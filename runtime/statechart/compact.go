@@ -40,7 +40,7 @@ func (c *compact) plain() (text []byte, ok bool) {
 	return nil, false
 }
 
-// raw consumes a value of any kind without leading space. It finds only the end of the value and does not validate it.
+// raw consumes a value of any kind without leading space. It finds the value's end but does not validate the value.
 func (c *compact) raw() (json.RawMessage, bool) {
 	start, depth := c.at, 0
 	if start < len(c.text) && c.text[start] <= ' ' {

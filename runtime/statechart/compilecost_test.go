@@ -127,8 +127,8 @@ func compiledBytes(t *testing.T, def Def) float64 {
 	return float64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// BenchmarkCompile compiles charts next to a floor: a map with an entry for each of their states, transitions and
-// events.
+// BenchmarkCompile compares compiling charts with a lower bound: filling a map with an entry for each of their states,
+// transitions and events.
 func BenchmarkCompile(b *testing.B) {
 	for name, shape := range shapes {
 		for _, n := range []int{250, 1000} {

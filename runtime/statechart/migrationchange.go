@@ -77,7 +77,7 @@ func RenameState(from, to string) Change {
 
 // MoveState returns a change for a state that was removed, or that is no longer atomic. Instances in or below the state
 // `from` move to the state `to`, which may be a descendant. Timers, services and children of states that are no longer
-// active are dropped. A history state's record moves too if `to` is its parent or below that. Otherwise it is dropped.
+// active are dropped. A history state's record moves too if `to` is at or below a sibling. Otherwise it is dropped.
 func MoveState(from, to string) Change {
 	change := Change{name: fmt.Sprintf("move from state %q to %q", from, to), problem: pathsProblem(from, to)}
 	change.run = func(s *Stored) error {

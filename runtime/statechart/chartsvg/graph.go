@@ -212,7 +212,7 @@ func (b *builder) connectInitial(n *node) {
 	n.children = slices.Insert(n.children, 0, start)
 }
 
-// connectTo adds a transition to the edge between two states. The root has one node as a source and one as a target.
+// connectTo adds a transition to the edge between two states. The root is two nodes: one as a source, one as a target.
 func (b *builder) connectTo(from, to *node, t transition) {
 	if to == nil || len(b.root.children) == 0 {
 		return

@@ -49,7 +49,7 @@ const (
 	lower
 )
 
-// lift distributes the edges over the scopes. An edge between states of different containers is an edge between
+// lift distributes the edges over the scopes. An edge between states of different containers becomes one between
 // siblings in the scope of their least common ancestor. Further spans connect it with its states, through the bottom
 // border of each container around its upper end, and through the top border of each container around its lower end.
 func lift(g *graph) {

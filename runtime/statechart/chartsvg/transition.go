@@ -86,7 +86,7 @@ func (t *transition) layRows(cellsMax int) []line {
 	return rows
 }
 
-// precedes reports whether a transition of the edge is evaluated before the first one of the other edge on the same event.
+// precedes reports whether a transition of the edge is evaluated before the other edge's first one on the same event.
 func (e *edge) precedes(other *edge) bool {
 	if e.from != other.from || e == other {
 		return false

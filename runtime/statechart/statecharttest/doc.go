@@ -83,5 +83,5 @@
 //	statecharttest.RunPaths(t, chart, config, nil)
 //
 // Two states are the same if their values and contexts are equal: see [ByContext]. A chart with an unbounded counter in
-// its context has infinitely many paths, and exceeding a limit is an error. Use fewer events, a StopWhen, or [ByValue].
+// its context has infinitely many paths, so exploring it exceeds a limit. Use fewer events, a StopWhen, or [ByValue].
 package statecharttest

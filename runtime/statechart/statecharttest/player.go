@@ -25,7 +25,7 @@ type TB interface {
 
 // Config configures an instance. The zero value is usable.
 type Config struct {
-	// Instance is the name of the instance. Defaults to "chart/1", with the chart's ID.
+	// Instance is the name of the instance. Defaults to "ID/1", with the chart's ID.
 	Instance string
 	// At is the start time of the instance. Defaults to Epoch.
 	At time.Time

@@ -351,7 +351,7 @@ const (
 	several = "several"
 )
 
-// compare runs a machine on XState as it is, and then on XState with patches for the known differences.
+// compare runs a machine on unpatched XState, and then on XState with patches for the known differences.
 func compare(oracle *xstate, config []byte, events []any, ours answer) (verdict, difference string, err error) {
 	theirs, err := oracle.run(config, events, nil)
 	if err != nil {
