@@ -248,7 +248,7 @@ func TryWhen[C, E any](name string, fn func(C, E) (bool, error)) Guard[C] {
 	}}}
 }
 
-// And returns a guard that evaluates the operands in order and holds if all of them hold.
+// And returns a guard that holds if all operands, tested in order, hold.
 func And[C any](guards ...Guard[C]) Guard[C] {
 	return Guard[C]{Name: joinGuards("and", guards), of: guards, guardBody: guardBody{made: outline.And, test: func(x *interpreter) (bool, error) {
 		for i := range guards {
@@ -260,7 +260,7 @@ func And[C any](guards ...Guard[C]) Guard[C] {
 	}}}
 }
 
-// Or returns a guard that evaluates the operands in order and holds if any of them holds.
+// Or returns a guard that holds if any operand, tested in order, holds.
 func Or[C any](guards ...Guard[C]) Guard[C] {
 	return Guard[C]{Name: joinGuards("or", guards), of: guards, guardBody: guardBody{made: outline.Or, test: func(x *interpreter) (bool, error) {
 		for i := range guards {

@@ -13,7 +13,7 @@ import (
 
 // TestEndlessAlwaysOfRegionsIsFound compares the compiler with the interpreter on random charts with eventless
 // transitions in nested regions. The event to.ID enters the state ID. If the compiler finds an endless macrostep, some
-// event must lead to one. Without guards, the compiler must find it if some event leads to one.
+// event must lead to one. Without guards, the compiler must find an endless macrostep if some event leads to one.
 func TestEndlessAlwaysOfRegionsIsFound(t *testing.T) {
 	t.Parallel()
 	first, charts, found := rand.Uint64(), 5000, [2]int{}

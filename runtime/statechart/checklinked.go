@@ -135,7 +135,7 @@ func (c *compiler) checkSettled(n *node) {
 	}
 }
 
-// mover describes whether the chart can move on from a state without an event from outside.
+// mover describes how the chart can move on from a state without an event from outside.
 type mover struct {
 	// invokes is set if the state or an ancestor invokes a service. moves is set if a service, an eventless transition or
 	// an event that the chart itself makes can move the chart on from the state.

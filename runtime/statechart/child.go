@@ -57,9 +57,9 @@ func (r ChildRef) Failed(err error) Event {
 }
 
 // Spawn returns an action that starts a child instance (spawnChild in XState v5). The child runs until it ends,
-// StopChild stops it, or this instance ends. This instance then receives done.child.ID with the output
-// (json.RawMessage), or error.child.ID with a ChildError. If `input` is nil, the child gets no input. The action fails
-// if a child with the ID is already running.
+// StopChild stops it, or this instance ends. When the child ends, this instance receives done.child.ID with its output
+// (json.RawMessage), or error.child.ID with a ChildError. A nil function means no input. The action fails if a child
+// with the ID is running.
 func Spawn[C any](id, machine string, input func(C, Event) any) Action[C] {
 	made := outline.Made{By: outline.Spawn, ID: id, Machine: machine, Computed: input != nil}
 	compute := eraseFunc(input)
@@ -68,8 +68,8 @@ func Spawn[C any](id, machine string, input func(C, Event) any) Action[C] {
 	}}}
 }
 
-// StopChild returns an action that stops the running child instance with the ID, if there is one. It may be spawned or
-// invoked. No further events arrive from it.
+// StopChild returns an action that stops the spawned or invoked child instance with the ID, if it is running. No
+// further events arrive from it.
 func StopChild[C any](id string) Action[C] {
 	made := outline.Made{By: outline.StopChild, ID: id}
 	return Action[C]{Name: "stop " + id, actionBody: actionBody{child: id, made: made, run: func(x *interpreter) error { return x.stopChild(id) }}}

@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/internal/foreign"
 )
 
-// If a step exceeds a limit, it fails with an error that names the limit. Long reasons are truncated.
+// If a step exceeds a limit, its error names the limit. Long reasons are cut.
 const (
 	MicrostepsMax        = 1000    // microsteps per event
 	NestingDepthMax      = 32      // nesting depth of states, where the root has depth 0
@@ -52,10 +52,10 @@ type Definition[C any] struct {
 	Exit         []Action[C]
 	On           []Transition[C]
 	// Always is evaluated after the eventless transitions of all other states. The chart must be able to rest in each
-	// settled state, so an unguarded transition in Always must not change something every time.
+	// settled state. It cannot rest if an unguarded transition in Always changes something every time.
 	Always   []Transition[C]
 	After    []After[C]
-	Invoke   []Invoke[C] // must be empty if the chart has settled states, because a running service would keep it from settling
+	Invoke   []Invoke[C] // must be empty if the chart has settled states, which it could otherwise never settle in
 	Children []Child[C]
 	Defer    []string
 	Resolve  []Resolution[C]

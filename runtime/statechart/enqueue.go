@@ -7,7 +7,7 @@ import (
 )
 
 // EnqueueActions returns an action that decides at run time which actions to perform (enqueueActions in XState v5).
-// Prefer other constructors where they suffice, because Compile checks their events. See TryAssign for E and errors.
+// Prefer other constructors where they suffice: Compile checks their events. See TryAssign for E and errors.
 func EnqueueActions[C, E any](name string, fn func(c *C, e E, enqueue Enqueue) error) Action[C] {
 	if fn == nil {
 		return Action[C]{Name: name}
@@ -24,8 +24,8 @@ func EnqueueActions[C, E any](name string, fn func(c *C, e E, enqueue Enqueue) e
 	}}}
 }
 
-// Enqueue lets the function of EnqueueActions perform actions. Each method acts like the constructor of the same name.
-// An Enqueue is valid only while the function runs.
+// Enqueue performs actions like the constructors of the same names. It is valid only while the function of
+// EnqueueActions runs.
 type Enqueue struct{ to *interpreter }
 
 // Raise raises an event. It returns an error if the type is not declared.

@@ -97,8 +97,8 @@ var (
 type JSONError = readjson.Error
 
 // Decode decodes an event: a JSON object with the key "type", the payload's keys, and an optional "$id". It leaves At
-// zero. With ErrUndeclared and ErrPayload, the returned event still has its Type. Errors may quote an undeclared event
-// type and key names, but no values, because values may be secret.
+// zero. With ErrUndeclared and ErrPayload, the returned event has its Type. Errors may quote an undeclared event type
+// and key names, but no values, because values may be secret.
 func (c *chart) Decode(body []byte) (Event, error) {
 	event, err := c.payloads.decode(c.id, body)
 	if err == nil && c.defers && event.Type != TimerEvent {

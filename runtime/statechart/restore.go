@@ -171,8 +171,8 @@ func (c *chart) restoreValue(value json.RawMessage, state int, into *configurati
 	return nil
 }
 
-// shapeChange names the migration change for a state that was or is atomic, compound or parallel, and has another of
-// these kinds in this version. MoveState cannot split a state into regions.
+// shapeChange names the migration change for a state whose kind (atomic, compound or parallel) differs from the stored
+// version. MoveState cannot split a state into regions.
 func (c *chart) shapeChange(n *node, stored []string) string {
 	switch {
 	case n.index > 0 && n.kind == compound:

@@ -154,8 +154,8 @@ func (c *chart) nextEvents(configuration *configuration) []string {
 	return next
 }
 
-// Value returns the configuration in XState's form. This form is the active child's ID, or an object that maps
-// children's IDs to their values, in document order.
+// Value returns the configuration in XState's form: the active child's ID, or an object that maps child IDs to values
+// in document order.
 func (s Snapshot[C]) Value() json.RawMessage { return s.chart.appendValue(nil, &s.configuration, 0) }
 
 type snapshotJSON struct {
@@ -199,7 +199,7 @@ type serviceJSON struct {
 // MarshalJSON is AppendJSON, for encoding/json.
 func (s Snapshot[C]) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
 
-// AppendJSON appends the JSON form that Restore reads. It is faster than json.Marshal.
+// AppendJSON appends the JSON form that Restore reads. Marshal is slower.
 func (s Snapshot[C]) AppendJSON(b []byte) ([]byte, error) {
 	if s.chart == nil {
 		return nil, errors.New("marshalling a snapshot: expected one made by a chart, got a zero Snapshot")

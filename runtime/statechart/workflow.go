@@ -36,8 +36,8 @@ type ExecutionEnded struct {
 
 // StartWorkflow returns an action that starts exactly one execution of a workflow, a Step Functions state machine that
 // the host knows by name. The input must marshal to a JSON object without the key WorkflowKey. A nil function means an
-// empty object. When the execution ends, this instance receives one event of the type onEnd, unless the instance has
-// ended too. Declare onEnd with PayloadOf[ExecutionEnded]. Leaving a state does not stop an execution.
+// empty object. When the execution ends, this instance receives one event of the type onEnd, declared with
+// PayloadOf[ExecutionEnded], unless the instance has ended. Leaving a state does not stop an execution.
 func StartWorkflow[C any](workflow, onEnd string, input func(C, Event) any) Action[C] {
 	compute := eraseFunc(input)
 	return Action[C]{Name: "start " + workflow, actionBody: actionBody{starts: &start{workflow, onEnd}, run: func(x *interpreter) error {

@@ -60,7 +60,7 @@ type edge struct {
 	wire
 }
 
-// transition is a transition of an edge, or a transition without a target, which its state lists.
+// transition is a transition of an edge, or one without a target, which is listed in its state.
 type transition struct {
 	trigger outline.Trigger
 	// cause is the trigger in words.

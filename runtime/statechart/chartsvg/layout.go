@@ -47,9 +47,9 @@ type drawing struct {
 	width, height float64
 }
 
-// layout computes the drawing of a chart. It depends only on the chart. Each round knows from the one before where the
-// edges that leave a container lead: to their labels, and in the fourth round to their far ends. The best round counts.
-// Without such edges, all rounds are equal, so there is one. Larger charts have fewer rounds, because a round takes time.
+// layout computes the drawing of a chart. The result depends only on the chart. Each round aims the edges that leave a
+// container at their labels, or in the fourth round at their far ends, as drawn in the round before. The best round
+// counts. Without such edges, there is only one round. Larger charts have fewer rounds, because a round takes time.
 func layout(chart *outline.Chart) *drawing {
 	best := layoutRound(chart, nil, false)
 	rounds := 4

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// The cost of one violation of a goal, as an equal length of edges in pixels.
+// The cost of missing a goal once, as a length of edges in pixels.
 const (
 	crossingWeight = 160.0
 	turnWeight     = 100.0 // of a transition that is drawn left of an earlier transition on the same event

@@ -6,7 +6,7 @@ import (
 )
 
 // place assigns the x of all items. It repeats two steps. First, each item gets a desired x from its neighbours. Then
-// an isotonic regression finds the nearest x that keep the order and the distances in each rank. The time of a round
+// an isotonic regression finds the nearest x that keeps the order and the distances in each rank. The time of a round
 // grows with the square of the number of items, so a large container has fewer rounds.
 func place(s *scope) {
 	p := newPlacer(s)

@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// RunPaths finds the shortest paths of a chart, or with PathConfig.Simple the simple ones. It runs each path that no
+// RunPaths finds the shortest paths of a chart, or, with PathConfig.Simple, the simple ones. It runs each path that no
 // other path extends, in a subtest named after the path's last step:
 //
 //	launching -> queued via done.invoke.launching
