@@ -55,7 +55,7 @@ type Definition[C any] struct {
 	// settled state. It cannot rest if an unguarded transition in Always changes something every time.
 	Always   []Transition[C]
 	After    []After[C]
-	Invoke   []Invoke[C] // must be empty if the chart has settled states, which it could otherwise never settle in
+	Invoke   []Invoke[C] // must be empty if the chart has settled states: a running service would prevent settling
 	Children []Child[C]
 	Defer    []string
 	Resolve  []Resolution[C]

@@ -19,7 +19,7 @@ type Description struct {
 	InputTo, NoInputTo []string
 	OtherChildren      bool     // set if an action made by EnqueueActions may spawn children of other machines
 	Workflows          []string // the names of the workflows that the chart starts, sorted
-	WorkflowEnds       []string // the types of the events that report the end of an execution, sorted; only the host sends them
+	WorkflowEnds       []string // the event types that report ended executions, sorted; only the host sends them
 	Limits             []Limit  // the limits of the chart's services, by name
 	// Resolves holds the names under which the chart answers callers, in document order. It omits names chosen at run time.
 	Resolves []string
