@@ -10,8 +10,8 @@ import (
 )
 
 // Action is a named function that a chart runs on entry, on exit or in a transition. It changes the context or requests
-// effects, and performs no I/O. The host performs the effects once the step is stored. The payload of a sent or emitted
-// event must be nil or marshal to a JSON object.
+// effects, and performs no I/O. The host performs the effects after it has stored the step. The payload of a sent or
+// emitted event must be nil or marshal to a JSON object.
 type Action[C any] struct {
 	Name string // for errors, traces and graphs
 	// Params holds the JSON parameters of an action read from a document. Exporters write them back.
@@ -25,7 +25,7 @@ type Action[C any] struct {
 // actionBody is the engine's view of an action.
 type actionBody struct {
 	run func(*interpreter) error
-	// An action that needs only the context has `update` instead of `run`. An action that cannot fail has `assign`.
+	// Update sets `update` instead of `run`. Assign over Event sets `assign`. Neither can fail.
 	update func(erased)
 	assign func(erased, *Event)
 	// payload is the type of event payload that the action expects. If it is nil, the action accepts any event.
@@ -38,8 +38,8 @@ type actionBody struct {
 	// child is the ID of the child instance that the action refers to. `spawns` is set if the action starts that child.
 	child  string
 	spawns bool
-	// enqueues is set for EnqueueActions. Its requests are known only at run time, and its function may test active
-	// states.
+	// enqueues is set for an action made by EnqueueActions. Such an action chooses its requests at run time, and may test
+	// active states.
 	enqueues bool
 	// resolves is the answer that the action gives to waiting callers, or nil.
 	resolves *Resolution[erased]
@@ -47,7 +47,7 @@ type actionBody struct {
 	starts *start
 	// alters is set for TryAssign, whose function may change the context.
 	alters bool
-	// made names the constructor and its arguments.
+	// made records the constructor that made the action, and its arguments.
 	made outline.Made
 }
 
@@ -210,7 +210,7 @@ type guardBody struct {
 	made outline.Constructor
 }
 
-// When returns a guard that tests the context and the event. For E see Assign. The function must not change data that
+// When returns a guard that tests the context and the event. See Assign for E. The function must not change data that
 // the context refers to.
 func When[C, E any](name string, fn func(C, E) bool) Guard[C] {
 	if fn == nil {
@@ -248,7 +248,7 @@ func TryWhen[C, E any](name string, fn func(C, E) (bool, error)) Guard[C] {
 	}}}
 }
 
-// And returns a guard that holds if all operands hold, evaluated in order.
+// And returns a guard that holds if all operands, tested in order, hold.
 func And[C any](guards ...Guard[C]) Guard[C] {
 	return Guard[C]{Name: joinGuards("and", guards), of: guards, guardBody: guardBody{made: outline.And, test: func(x *interpreter) (bool, error) {
 		for i := range guards {
@@ -260,7 +260,7 @@ func And[C any](guards ...Guard[C]) Guard[C] {
 	}}}
 }
 
-// Or returns a guard that holds if any operand holds, evaluated in order.
+// Or returns a guard that holds if any operand, tested in order, holds.
 func Or[C any](guards ...Guard[C]) Guard[C] {
 	return Guard[C]{Name: joinGuards("or", guards), of: guards, guardBody: guardBody{made: outline.Or, test: func(x *interpreter) (bool, error) {
 		for i := range guards {

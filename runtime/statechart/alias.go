@@ -4,10 +4,10 @@ import "fmt"
 
 // Alias returns an action that claims another name for the instance, such as a third party's job ID: see
 // docs/charts/aliases.md. The function returns 1 to AliasBytesMax printable ASCII characters without spaces. If two
-// instances claim the same alias, the first keeps it until it ends or uses Unalias.
+// instances claim an alias, the first keeps it until that instance ends or uses Unalias.
 func Alias[C any](fn func(C, Event) string) Action[C] { return aliasAction("alias", ClaimAlias, fn) }
 
-// Unalias returns an action that releases an alias, if the instance has it. Until another instance claims the alias,
+// Unalias returns an action that releases an alias if the instance has it. Until another instance claims the alias,
 // lookups still find this instance.
 func Unalias[C any](fn func(C, Event) string) Action[C] {
 	return aliasAction("unalias", ReleaseAlias, fn)

@@ -51,7 +51,7 @@ func silent(states ...S) Def {
 		Payloads: statechart.Payloads{"GO": statechart.NoPayload(), "ADD": statechart.NoPayload(), "BACK": statechart.NoPayload()}}
 }
 
-// A parent whose eventless transitions choose the active child by guards: the idiom of a router in XState.
+// The eventless transitions of a parent choose the active child by guards, like a router in XState.
 func TestAlwaysOfAParentChoosesAChild(t *testing.T) {
 	t.Parallel()
 	high := statechart.Not(below(2))
@@ -69,7 +69,7 @@ func TestAlwaysOfAParentChoosesAChild(t *testing.T) {
 	}
 }
 
-// The queue does not count as a change: the raised event is handled, and the guards are then tested again.
+// A raised event does not count as a change. The chart handles the event, and then tests the guards again.
 func TestAlwaysThatOnlyRaisesLetsTheEventPass(t *testing.T) {
 	t.Parallel()
 	begin(t, Def{Initial: "a", States: []S{

@@ -13,7 +13,7 @@ import (
 
 // TestEndlessAlwaysOfRegionsIsFound compares the compiler with the interpreter on random charts with eventless
 // transitions in nested regions. The event to.ID enters the state ID. If the compiler finds an endless macrostep, some
-// event must lead to one. Without guards, the compiler must find it if some event leads to one.
+// event must lead to one. Without guards, the compiler must find an endless macrostep if some event leads to one.
 func TestEndlessAlwaysOfRegionsIsFound(t *testing.T) {
 	t.Parallel()
 	first, charts, found := rand.Uint64(), 5000, [2]int{}
@@ -56,8 +56,8 @@ func TestEndlessAlwaysOfRegionsIsFound(t *testing.T) {
 	}
 }
 
-// drawRegions draws states down to three levels. Their eventless transitions change the context, so no microstep is the
-// last one only because it changes nothing.
+// drawRegions draws states down to three levels. Their eventless transitions change the context, so a macrostep never
+// ends merely because a microstep changes nothing.
 func drawRegions(rng *rand.Rand, hasGuards bool) Def {
 	var ids []string
 	var draw func(depth int) S

@@ -10,7 +10,7 @@ type Chart[C any] struct {
 	clone func(C) C
 }
 
-// Must is Compile for a program's own charts. It panics with all findings.
+// Must is Compile for a program's own charts, but panics with all findings.
 func Must[C any](def Definition[C]) *Chart[C] {
 	chart, err := Compile(def)
 	if err != nil {
@@ -59,7 +59,7 @@ func inDocumentOrder[C any](states []State[C], into []*State[C]) []*State[C] {
 // Definition returns the compiled definition. Callers must not modify it.
 func (c *Chart[C]) Definition() Definition[C] { return c.definition }
 
-// CloneContext returns a copy of a context for a service, without shared data.
+// CloneContext copies a context for a service. The copy shares no data.
 func (c *Chart[C]) CloneContext(context C) C {
 	if c.clone == nil {
 		return context

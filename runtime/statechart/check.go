@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Finding is one error in a definition, or one warning.
+// Finding is one error or one warning about a definition.
 type Finding struct {
 	State        string // the path of the state, or "" for the chart itself
 	Problem, Fix string
@@ -117,7 +117,7 @@ func (c *compiler) checkShape(n *node) {
 	}
 }
 
-// checkLimit checks the limit of an invocation. All services with the same limit must declare the same figures.
+// checkLimit checks the limit of an invocation. All services with the same limit must declare the same values.
 func (c *compiler) checkLimit(n *node, invoke *Invoke[erased], id string) {
 	limit := invoke.Limit
 	if limit == (Limit{}) {
@@ -175,7 +175,7 @@ func (c *compiler) checkAfter(n *node, i int, groups afterGroups) {
 // afterGroups describes the After entries of a state by ID.
 type afterGroups struct {
 	named     map[string]int  // the first entry that sets the ID
-	ambiguous map[string]bool // two entries set delays for the ID that are computed or differ
+	ambiguous map[string]bool // two entries with the ID set delays, and these differ or are computed
 }
 
 func groupAfters(afters []After[erased]) afterGroups {

@@ -9,7 +9,7 @@ import (
 // checkAlwaysCycles finds endless cycles of unguarded eventless transitions.
 func (c *compiler) checkAlwaysCycles() {
 	found := false
-	seenFrom := make([]int, len(c.chart.nodes)) // the search that first came to a state, counted from 1
+	seenFrom := make([]int, len(c.chart.nodes)) // by state: the number of the search that reached it first, from 1
 	for i := range c.chart.nodes {
 		var trail []int
 		at, ok := i, true
@@ -61,9 +61,9 @@ func (c *compiler) alwaysNext(i int) (int, bool) {
 	return 0, false
 }
 
-// staysInRegion reports whether a transition stays within each region that its source is in, and whether it keeps the
-// other transitions of eventless microsteps from leaving these regions. Only transitions of earlier regions can preempt
-// it, but a transition that leaves no state preempts none.
+// staysInRegion reports whether a transition, once enabled, keeps the chart within each region that contains its
+// source. A transition that leaves no state fails the test, because it preempts no other one. An eventless transition
+// of an earlier region can preempt this one, so it must stay in its region too.
 func (c *compiler) staysInRegion(t *transition) bool {
 	nodes := c.chart.nodes
 	within := func(t *transition, region int) bool {
@@ -112,8 +112,8 @@ func (c *compiler) checkRegionsRest() {
 }
 
 // endless plays the eventless transitions that follow a transition, without actions. It returns the leaves of the
-// configuration after MicrostepsMax microsteps. It returns nil if the chart rests before, or if a guard, a history state,
-// or a region that was active before decides how the chart continues.
+// configuration after MicrostepsMax microsteps. It returns nil if the chart rests earlier, or if the path depends on a
+// guard, a history state, or a region that was already active.
 func (c *compiler) endless(t *transition, set *entrySet) (leaves []string) {
 	x := interpreter{chart: c.chart}
 	toHistory := func(t *transition) bool {
@@ -177,8 +177,8 @@ func (c *compiler) endless(t *transition, set *entrySet) (leaves []string) {
 	return leaves
 }
 
-// firstAlways returns the eventless transition that selectEventlessTransitions finds for a leaf, or nil. It reports false
-// if that depends on a guard.
+// firstAlways returns the eventless transition that selectEventlessTransitions finds for a leaf, or nil. It reports
+// false if the choice depends on a guard.
 func (c *compiler) firstAlways(leaf int) (*transition, bool) {
 	for i := leaf; i >= 0; i = c.chart.nodes[i].parent {
 		if always := c.chart.nodes[i].always; len(always) > 0 {
@@ -197,8 +197,8 @@ func (c *compiler) defaultLeaf(i int) *node {
 	return leaf
 }
 
-// checkRests finds settled states that the chart cannot rest in, because an eventless transition always follows that
-// changes something. The first unguarded transition ends the search of selectEventlessTransitions.
+// checkRests finds settled states that the chart cannot rest in, because an eventless transition that changes something
+// always follows. The search ends at the first unguarded transition, as in selectEventlessTransitions.
 func (c *compiler) checkRests(n *node) {
 	if n.kind != atomic || !n.settled {
 		return
@@ -217,8 +217,8 @@ func (c *compiler) checkRests(n *node) {
 	}
 }
 
-// mayRest reports whether an eventless transition may change nothing while a settled state is active: see complete. If
-// that depends on regions, or on which states a history state has recorded, it reports true.
+// mayRest reports whether an eventless transition may change nothing while a settled state is active: see the method
+// complete. If that depends on regions, or on which states a history state has recorded, it reports true.
 func (c *compiler) mayRest(n *node, t *transition) bool {
 	alters := func(actions []Action[erased]) bool { // After a raised event, eventless transitions are selected again.
 		return slices.ContainsFunc(actions, func(a Action[erased]) bool { return a.mayAlter() || a.raises != "" })

@@ -15,7 +15,7 @@ func (c *chart) childID(n *node, position int) string {
 	return c.defaultID(n, position)
 }
 
-// linkChild compiles the transitions for the end of a child.
+// linkChild compiles the transitions that a child's done and error events trigger.
 func (c *compiler) linkChild(n *node, position int) {
 	child, id := &n.def.Children[position], c.chart.childID(n, position)
 	c.chart.usesChildren = true
@@ -132,8 +132,8 @@ func (c *compiler) checkChildIDs() {
 }
 
 // checkDefaultIDs finds services of one name, and children of one machine, that a state distinguishes only by default
-// IDs. Default IDs depend on the order. If a later version adds an entry before them, a running service or child would
-// silently continue as another one.
+// IDs. Default IDs depend on the order of the entries. If a later version inserted an entry before them, a running
+// service or child would silently continue as another one.
 func (c *compiler) checkDefaultIDs() {
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]

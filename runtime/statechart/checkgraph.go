@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// ownEvents returns the event types that the chart's actions raise, and those that they send to the chart itself.
+// ownEvents returns the event types that the chart's actions raise, and the types that they send to the chart itself.
 func (c *compiler) ownEvents() (raised, sent map[string]bool) {
 	raised, sent = map[string]bool{}, map[string]bool{}
 	collect := func(actions []Action[erased]) {
@@ -89,7 +89,7 @@ func (c *compiler) checkGraph() {
 	c.warnOfUnhandled()
 }
 
-// reachable returns, by index, the states that some sequence of transitions enters, assuming that every guard can hold.
+// reachable reports, by index, which states some sequence of transitions enters, if every guard can hold.
 func (c *compiler) reachable() []bool {
 	nodes := c.chart.nodes
 	seen := make([]bool, len(nodes))

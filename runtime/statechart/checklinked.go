@@ -135,10 +135,10 @@ func (c *compiler) checkSettled(n *node) {
 	}
 }
 
-// mover describes how the chart itself can move a state.
+// mover describes how the chart can move on from a state without an event from outside.
 type mover struct {
 	// invokes is set if the state or an ancestor invokes a service. moves is set if a service, an eventless transition or
-	// an event that the chart itself makes can move the state.
+	// an event that the chart itself makes can move the chart on from the state.
 	invokes, moves bool
 }
 
@@ -156,8 +156,8 @@ func (c *compiler) mover(n *node, movers []mover) mover {
 	return m
 }
 
-// checkUnsettled checks that a service, an eventless transition or a raised event can move an unsettled atomic state.
-// The state cannot wait for queued events, because the host delivers these only to settled instances.
+// checkUnsettled checks that a service, an Always or a raised event can move the chart on from an unsettled atomic
+// state. The state cannot wait for queued events, because the host delivers these only to settled instances.
 func (c *compiler) checkUnsettled(n *node, by mover) {
 	if !by.moves {
 		c.find(n, "is unsettled, and no service or Always moves it on", "tag it settled if it waits for the outside world")
@@ -174,8 +174,8 @@ func (c *compiler) checkUnsettled(n *node, by mover) {
 	}
 }
 
-// internalEvent reports whether a descriptor matches the done and error events of states and services. With such an
-// event, one region of a parallel state can move another.
+// internalEvent reports whether a descriptor matches the done and error events of states and services. Such an event of
+// one region of a parallel state can trigger a transition in another region.
 func internalEvent(descriptor string) bool {
 	for _, prefix := range []string{doneStatePrefix, doneInvokePrefix, errorInvokePrefix} {
 		if strings.HasPrefix(descriptor, prefix) {

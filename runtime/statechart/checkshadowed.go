@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// checkShadowed finds transitions that are never taken, because an earlier transition of the same state has no guard
-// and matches every event that they match. As in SCXML and XState, the first matching transition wins. checkGraph skips
+// checkShadowed finds transitions that are never taken. An earlier transition of the same state has no guard and
+// matches every event of the later one. As in SCXML and XState, the first matching transition wins. checkGraph skips
 // this check for charts of other interpreters, which accept such transitions.
 func (c *compiler) checkShadowed(n *node) {
 	for _, transitions := range [][]transition{n.transitions, n.always} {

@@ -2,7 +2,7 @@ package statechart
 
 import "fmt"
 
-// checkSize checks the limits of a whole chart, so that neither its compilation nor one of its steps is slow.
+// checkSize checks the limits of a whole chart, so that neither compilation nor a step is slow.
 func (c *compiler) checkSize() {
 	nodes, transitions := c.chart.nodes, 0
 	for i := range nodes {
@@ -12,7 +12,7 @@ func (c *compiler) checkSize() {
 		c.find(nil, fmt.Sprintf("has %d transitions", transitions), fmt.Sprintf("use at most %d, or split it into several charts (TransitionsMax)", TransitionsMax))
 		c.tooLarge = true
 	}
-	// leaves holds the number of atomic states that can be active at once at and below each state.
+	// leaves holds, for each state, how many atomic states at or below it can be active at once.
 	leaves := make([]int, len(nodes))
 	for i := len(nodes) - 1; i >= 0; i-- {
 		n, within := &nodes[i], 0

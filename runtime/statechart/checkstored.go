@@ -9,7 +9,7 @@ import (
 )
 
 // checkStored finds context fields that the JSON form omits. Restoring a snapshot would lose them, and the chart's
-// behaviour would depend on the moment of the restore.
+// behaviour would depend on when the snapshot is restored.
 func (c *compiler) checkStored(context reflect.Type) {
 	w := storedWalk{known: map[storedType]bool{}, find: func(typ reflect.Type, field string) {
 		c.find(nil, fmt.Sprintf("has a context whose field %v.%s is not stored", typ, field),
@@ -107,8 +107,8 @@ func (w *storedWalk) collect(typ reflect.Type, outer []reflect.Type, into *[]sto
 	}
 }
 
-// hidden reports whether encoding/json encodes another field under the same key. The shallowest field wins. Among
-// equally deep fields, a field with a tag wins. If several fields remain, encoding/json encodes none of them.
+// hidden reports whether another field with the same key hides the field from encoding/json. The shallowest field wins.
+// Among equally deep fields, a field with a tag wins. If several fields remain, encoding/json encodes none of them.
 func (f *storedField) hidden(among []storedField) bool {
 	for i := range among {
 		other := &among[i]

@@ -18,7 +18,7 @@ const (
 // Child describes a child instance bound to a state (<invoke> in SCXML 6.4, an invoked actor in XState v5). The child
 // starts at the end of the step that enters the state, and stops when the state is left or the parent ends.
 type Child[C any] struct {
-	// ID names the child in done.child.ID and error.child.ID. It defaults to the state's path, or to the chart's ID.
+	// ID is as in done.child.ID and error.child.ID. It defaults to the state's path or, for the root, to the chart's ID.
 	ID      string
 	Machine string
 	// Input returns the input of the child, which must marshal to JSON. Nil means no input.
@@ -51,15 +51,15 @@ func (r ChildRef) Done(output json.RawMessage) Event {
 	return Event{Type: doneChildPrefix + r.ID, Invocation: r.Key, Payload: output}
 }
 
-// Failed returns the event that reports a failed child: it could not start, an operator ended it, or its output is too large.
+// Failed returns the event for a child that could not start, was ended by an operator, or has too large an output.
 func (r ChildRef) Failed(err error) Event {
 	return Event{Type: errorChildPrefix + r.ID, Invocation: r.Key, Payload: ChildError{Machine: r.Machine, Message: err.Error()}}
 }
 
 // Spawn returns an action that starts a child instance (spawnChild in XState v5). The child runs until it ends,
-// StopChild stops it, or this instance ends. Its end arrives as done.child.ID with its output (json.RawMessage), or as
-// error.child.ID with a ChildError. A nil function means no input. It is an error if a child with the ID is already
-// running.
+// StopChild stops it, or this instance ends. When the child ends, this instance receives done.child.ID with its output
+// (json.RawMessage), or error.child.ID with a ChildError. A nil function means no input. The action fails if a child
+// with the ID is running.
 func Spawn[C any](id, machine string, input func(C, Event) any) Action[C] {
 	made := outline.Made{By: outline.Spawn, ID: id, Machine: machine, Computed: input != nil}
 	compute := eraseFunc(input)
@@ -68,15 +68,15 @@ func Spawn[C any](id, machine string, input func(C, Event) any) Action[C] {
 	}}}
 }
 
-// StopChild returns an action that stops the child instance with the ID, spawned or invoked, if it is running. No
+// StopChild returns an action that stops the spawned or invoked child instance with the ID, if it is running. No
 // further events arrive from it.
 func StopChild[C any](id string) Action[C] {
 	made := outline.Made{By: outline.StopChild, ID: id}
 	return Action[C]{Name: "stop " + id, actionBody: actionBody{child: id, made: made, run: func(x *interpreter) error { return x.stopChild(id) }}}
 }
 
-// SendToChild returns an action that sends an event to a child instance. A nil function means no payload. It is an
-// error if the child is not running.
+// SendToChild returns an action that sends an event to a child instance. A nil function means no payload. The action
+// fails if the child is not running.
 func SendToChild[C any](id, typ string, fn func(C, Event) any) Action[C] {
 	made := outline.Made{By: outline.SendToChild, ID: id, Event: typ, Computed: fn != nil}
 	compute := eraseFunc(fn)
@@ -177,7 +177,7 @@ func (x *interpreter) stopChildren(which func(ChildRef) bool) error {
 	return nil
 }
 
-// removeChild removes the child with the key after its end, and reports whether it was running.
+// removeChild removes the ended child with the key. It reports whether the snapshot listed the child.
 func (x *interpreter) removeChild(key string) bool {
 	before := len(x.snapshot.Children)
 	x.writable().Children = slices.DeleteFunc(slices.Clone(x.snapshot.Children), func(r ChildRef) bool { return r.Key == key })

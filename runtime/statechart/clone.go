@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// contextCloner returns a function that deep-copies a context, or nil if plain assignment is a full copy. It prefers a
-// method Clone() C of C or *C.
+// contextCloner returns a function that deep-copies a context, or nil if plain assignment is a full copy. If C or *C
+// has a method Clone() C, the result calls that method.
 func contextCloner[C any]() (func(C) C, error) {
 	if reflect.TypeFor[*C]().Implements(reflect.TypeFor[interface{ Clone() C }]()) {
 		return func(c C) C { return any(&c).(interface{ Clone() C }).Clone() }, nil

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// compact parses the JSON that AppendJSON writes: no spaces, plain strings. It rejects all other JSON. The caller then
-// uses encoding/json, which also reports the errors.
+// compact parses the JSON that AppendJSON writes, which has no spaces and only plain strings. It rejects all other
+// JSON. The caller then uses encoding/json, which also reports errors.
 type compact struct {
 	text []byte
 	at   int
@@ -40,7 +40,7 @@ func (c *compact) plain() (text []byte, ok bool) {
 	return nil, false
 }
 
-// raw consumes a value of any kind without leading space. It finds only the end of the value and does not validate it.
+// raw consumes a value of any kind without leading space. It finds the value's end but does not validate the value.
 func (c *compact) raw() (json.RawMessage, bool) {
 	start, depth := c.at, 0
 	if start < len(c.text) && c.text[start] <= ' ' {

@@ -33,7 +33,7 @@ func written(tb testing.TB) *statechart.Chart[trace] {
 	return chart
 }
 
-// writtenSnapshots returns snapshots of the chart that written returns, as JSON. They have no history.
+// writtenSnapshots returns snapshots of the chart from `written`, as JSON. The snapshots have no history.
 func writtenSnapshots(tb testing.TB, chart *statechart.Chart[trace]) []string {
 	tb.Helper()
 	started, err := chart.Start(statechart.Start{At: epoch})

@@ -51,7 +51,7 @@ func (c *compiler) compile(def erasedDefinition, asForeign bool) error {
 		}
 		linked := len(c.findings) == head
 		c.check()
-		if linked { // After other findings, checkGraph might only report their consequences.
+		if linked { // If there are other findings, checkGraph might only report their consequences.
 			c.checkGraph()
 		}
 	}
@@ -71,7 +71,7 @@ func (c *compiler) compile(def erasedDefinition, asForeign bool) error {
 type compiler struct {
 	chart    *chart
 	findings []Finding
-	// tooLarge is set if a limit ended the layout, so that states are missing.
+	// tooLarge is set if a limit stopped the layout early, so some states are missing.
 	tooLarge bool
 	limits   map[string]Limit // by name
 	// enqueues is set if some action is made by EnqueueActions.

@@ -101,8 +101,8 @@ func sized() Def { return Def{ID: "c", Version: 1, Initial: "s0", Payloads: stat
 
 func event(d *Def, i int) { d.Payloads[fmt.Sprint("E", i)] = statechart.NoPayload() }
 
-// TestCompilingIsLinear compares the memory that charts allocate while they compile. A step that sorts or copies a list
-// of the chart for each state or transition makes a chart of the fourfold size allocate more than the fourfold memory.
+// TestCompilingIsLinear compares the memory that charts allocate while they compile. If compiling sorts or copies a
+// list for each state or transition, a chart four times as large allocates more than four times the memory.
 //
 //nolint:paralleltest // Other tests' allocations would be counted.
 func TestCompilingIsLinear(t *testing.T) {
@@ -127,8 +127,8 @@ func compiledBytes(t *testing.T, def Def) float64 {
 	return float64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// BenchmarkCompile compiles charts next to a floor: a map with an entry for each of their states, transitions and
-// events.
+// BenchmarkCompile compares compiling charts with a lower bound: filling a map with an entry for each of their states,
+// transitions and events.
 func BenchmarkCompile(b *testing.B) {
 	for name, shape := range shapes {
 		for _, n := range []int{250, 1000} {

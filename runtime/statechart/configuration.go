@@ -6,10 +6,10 @@ import "slices"
 const leavesInline = 7
 
 // configuration is the set of active states, represented by its leaves: the active states without an active child. A
-// state is active exactly if it is a leaf or an ancestor of one. Between microsteps the leaves are atomic and final
-// states. Within a microstep a leaf may also be a state whose children are not entered yet or were left.
+// state is active exactly if it is a leaf or an ancestor of one. Between microsteps each leaf is an atomic or final
+// state. Within a microstep, a leaf may also be a state whose children were left or are not entered yet.
 //
-// Copies share the slice that the field many points to. Clone a configuration before you change it.
+// Copies share the slice that the field `many` points to. Clone a configuration before you change it.
 type configuration struct {
 	// few holds the leaves in ascending order, and `count` is their number. Both are unused if `many` is set.
 	few   [leavesInline]uint16
@@ -47,8 +47,8 @@ func (c *configuration) clone() configuration {
 	return copied
 }
 
-// lastWithin returns the last leaf between `low` and `high` inclusive, or -1. Called with the index of a state and of
-// its last descendant, it tests whether the state is active.
+// lastWithin returns the last leaf between `low` and `high` inclusive, or -1. With the indexes of a state and of its
+// last descendant, the result shows whether the state is active.
 func (c *configuration) lastWithin(low, high int) int {
 	leaves := c.leaves()
 	if len(leaves) > leavesInline {
@@ -69,8 +69,8 @@ func (c *configuration) lastWithin(low, high int) int {
 	return -1
 }
 
-// enter adds a state. Its parent must be active, and either parallel or without another active child. The parent of the
-// root is -1.
+// enter adds a state. The state's parent must be active, and must be parallel or have no other active child. The parent
+// of the root is -1.
 func (c *configuration) enter(state, parent int) {
 	leaves := c.leaves()
 	k := len(leaves)

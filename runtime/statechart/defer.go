@@ -12,8 +12,8 @@ import (
 // that enables a transition of that state or of a descendant. If any active state defers the event, no transition is
 // taken. Only events from outside and events sent with SendAfter are deferred (UML 2.5.1, 14.2.3.4.4).
 //
-// Once the configuration is settled, the oldest event that is no longer deferred is replayed within the same step, then
-// the next one. A replayed event that fails or cannot be decoded is rolled back and becomes a ParkEvent effect.
+// Once the configuration is settled, the same step replays the oldest event that is no longer deferred, then the next
+// one. If a replayed event fails or cannot be decoded, the step rolls it back and requests a ParkEvent effect.
 type Deferred struct {
 	Type  string
 	ID    string          // the producer's event ID, or empty
@@ -83,8 +83,8 @@ func (x *interpreter) keepEvent() error {
 	return nil
 }
 
-// withoutReserved returns the JSON form of an event without the keys that only the host reads. The order of the keys
-// stays: if keys differ only in case, encoding/json reads the last one.
+// withoutReserved returns the JSON form of an event without the keys that only the host reads. It keeps the order of
+// the keys: if keys differ only in case, encoding/json reads the last one.
 func withoutReserved(event string) (json.RawMessage, error) {
 	decoder := json.NewDecoder(strings.NewReader(event))
 	if _, err := decoder.Token(); err != nil {
@@ -135,13 +135,13 @@ func (x *interpreter) replay() {
 }
 
 // park requests a ParkEvent effect. These effects do not count towards EffectsMax, because a step has at most
-// DeferredMax of them and one for a timer.
+// DeferredMax of them, plus one for a timer.
 func (x *interpreter) park(event Deferred, reason error) {
 	x.parked++
 	x.effects = append(x.effects, Effect{ID: x.nextID(), Kind: ParkEvent, Event: withEventID(event), Message: cut(reason.Error(), ReasonBytesMax)})
 }
 
-// selectSafely is selectTransitions, but returns a panic of a guard as an error.
+// selectSafely is selectTransitions, but turns a panic in a guard into an error.
 func (x *interpreter) selectSafely() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -151,8 +151,8 @@ func (x *interpreter) selectSafely() (err error) {
 	return x.selectTransitions()
 }
 
-// replayOne runs the macrostep of a deferred event. An error rolls back everything, but IDs that the macrostep used are
-// not used again.
+// replayOne runs the macrostep of a deferred event. An error rolls everything back, except that IDs used by the
+// macrostep are not reused.
 func (x *interpreter) replayOne() (err error) {
 	snapshot, effects, report := x.snapshot, slices.Clone(x.effects), x.onMicrostep
 	restore := x.chart.contexts.keep(x.context)
@@ -200,8 +200,8 @@ func cut(text string, bytesMax int) string {
 	return strings.ToValidUTF8(text[:bytesMax], "") + "…"
 }
 
-// withEventID returns the original JSON form of a deferred event, including the producer's ID. The order of the keys
-// stays: see withoutReserved.
+// withEventID returns the original JSON form of a deferred event, including the producer's ID. It keeps the order of
+// the keys: see withoutReserved.
 func withEventID(deferred Deferred) json.RawMessage {
 	_, keys, isObject := bytes.Cut(deferred.Event, []byte("{"))
 	if deferred.ID == "" || !isObject {
@@ -216,10 +216,10 @@ func (x *interpreter) atRest() bool {
 	return x.chart.foreign || x.snapshot.settled()
 }
 
-// oldestReleased returns the position of the first deferred event that would not be deferred again, and the event. The
-// position is -1 if no such event exists. The error says why the event cannot be decoded. Such an event is released once
-// no active state defers its type. If a guard fails and the chart handles ExecutionError, the guard counts as false here,
-// and the replay of the event raises the error. Without a handler, or if the guard panics, the event stays deferred.
+// oldestReleased returns the first deferred event that would not be deferred again, and its position, or -1 if no such
+// event exists. An event that cannot be decoded is released once no active state defers its type. The error then says
+// why decoding fails. If a guard fails and the chart handles ExecutionError, the guard counts as false here, and the
+// replay of the event raises the error. Without a handler, or if the guard panics, the event stays deferred.
 func (x *interpreter) oldestReleased() (int, Event, error) {
 	at, queued := x.event.At, len(x.internalQueue)
 	for k, waiting := range x.snapshot.Deferred {

@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Deferred events that another build has stored.
+// The tests in this file restore deferred events that another build has stored.
 
 func TestDeferredEventKeepsKeysThatTheBuildDoesNotKnow(t *testing.T) {
 	t.Parallel()

@@ -7,17 +7,17 @@ import (
 	"github.com/settle-run/settle/runtime/internal/foreign"
 )
 
-// A step that exceeds a limit fails and names the limit. Long reasons are cut.
+// If a step exceeds a limit, its error names the limit. Long reasons are cut.
 const (
 	MicrostepsMax        = 1000    // microsteps per event
 	NestingDepthMax      = 32      // nesting depth of states, where the root has depth 0
 	StatesMax            = 4096    // states of a chart, including the root
 	TransitionsMax       = 16384   // transitions of a chart
-	RegionsMax           = 256     // regions of a chart that can be active at once, with those inside of regions
+	RegionsMax           = 256     // regions of a chart that can be active at once, including nested regions
 	TimersMax            = 256     // timers of a snapshot
 	DeferredMax          = 64      // deferred events of a snapshot
 	ChildrenMax          = 64      // child instances at a time
-	EffectsMax           = 256     // effects of a step with its replayed deferred events; ParkEvent does not count
+	EffectsMax           = 256     // effects of a step, including the replay of deferred events; ParkEvent does not count
 	ReasonBytesMax       = 2 << 10 // the reason for parking a deferred event
 	EventNameBytesMax    = 256     // an event type, or an event ID ("$id")
 	AliasBytesMax        = 256     // an alias
@@ -32,7 +32,7 @@ type Definition[C any] struct {
 	ID string
 	// Version is stored with every snapshot, and is at least 1. Raise it if existing snapshots need a migration.
 	Version    int
-	Migrations []Migration   // lead from earlier versions to this one, in one unbroken chain of versions
+	Migrations []Migration   // lead from earlier versions to this one, as one unbroken chain
 	Payloads   Payloads      // declares every event type that the chart may receive; the host rejects others
 	Input      Payload       // declares the type of Start.Input, with PayloadOf; the zero value means no input
 	Context    func(Start) C // returns the context of a new instance; nil means the zero value of C
@@ -41,8 +41,8 @@ type Definition[C any] struct {
 	ContextParams, OutputParams json.RawMessage   // the parameters of Context and Output, like Action.Params
 	Foreign                     *foreign.Document // set by xstatejson.Foreign; leave it nil
 
-	// The remaining fields describe the root state, as State does. The root is active until the instance ends. Initial
-	// is required unless Parallel is set. With Parallel, the top-level states are regions, and all are active at once.
+	// The remaining fields describe the root state, as in State. The root is active until the instance ends. Initial is
+	// required unless Parallel is set. With Parallel, the top-level states are regions, and all are active at once.
 	Initial      string
 	Parallel     bool
 	States       []State[C]
@@ -52,10 +52,10 @@ type Definition[C any] struct {
 	Exit         []Action[C]
 	On           []Transition[C]
 	// Always is evaluated after the eventless transitions of all other states. The chart must be able to rest in each
-	// settled state, so an unguarded transition in Always must be able to change nothing.
+	// settled state. It cannot rest if an unguarded transition in Always changes something every time.
 	Always   []Transition[C]
 	After    []After[C]
-	Invoke   []Invoke[C] // must be empty in a chart with settled states, which otherwise could never settle
+	Invoke   []Invoke[C] // must be empty if the chart has settled states: a running service would prevent settling
 	Children []Child[C]
 	Defer    []string
 	Resolve  []Resolution[C]
@@ -87,7 +87,7 @@ type State[C any] struct {
 	// children are entered, and only if the state is entered by default. For a history state, they run when its default
 	// is entered, after Entry and DefaultEntry of its parent (SCXML 3.10). They run only if the parent is entered too.
 	DefaultEntry []Action[C]
-	// States holds the children in document order. States are entered and regions take their transitions in this order.
+	// States holds the children in document order: the order in which states are entered and regions take transitions.
 	States []State[C]
 	Tags   []string
 	Entry  []Action[C]
@@ -95,12 +95,12 @@ type State[C any] struct {
 	On     []Transition[C] // transitions on events; the first that matches and whose guard holds is taken
 	Always []Transition[C] // eventless transitions; each is taken as soon as its guard holds
 	After  []After[C]
-	// Invoke and Children run while the state is active: services and child instances. A settled state has no services.
+	// Invoke lists services, Children child instances. All run while the state is active. A settled state has no services.
 	Invoke   []Invoke[C]
 	Children []Child[C]
 	Defer    []string // descriptors of events to defer while the state is active: see Deferred
-	// Resolve holds answers for callers that wait for the instance. Waiting callers get them on entry, after Entry.
-	// Callers that arrive while the state is active get them at once.
+	// Resolve holds answers for callers that wait for the instance. Callers that already wait get them on entry, after
+	// Entry. Callers that arrive while the state is active get them at once.
 	Resolve []Resolution[C]
 	// OnDone is taken when a child of a compound state is final, or when all regions of a parallel state are done.
 	OnDone []Transition[C]
@@ -124,11 +124,11 @@ type Transition[C any] struct {
 	Target  string
 	Guard   Guard[C]
 	Actions []Action[C]
-	Reenter bool   // if set, a transition to its own source or to a descendant of it leaves and re-enters the source
+	Reenter bool   // if set, a transition to its source or to a descendant of its source leaves and re-enters the source
 	Doc     string // one sentence
 }
 
-// After describes a delayed transition, taken once the delay since the state's entry has passed. Elements of a state's
+// After describes a delayed transition, taken when the delay after the state's entry has passed. Elements of a state's
 // After list with the same ID share one timer, and are tried in order when the timer fires.
 type After[C any] struct {
 	// ID names the timer within its state and in stored snapshots. It defaults to Delay as text, such as "5m0s". Set an
@@ -154,16 +154,16 @@ type Invoke[C any] struct {
 	Timeout  time.Duration // the limit of one attempt; zero means the host's limit
 	Retry    RetryPolicy
 	Limit    Limit           // shared by all services that name it; the zero value means no limit
-	LimitKey func(C) string  // the key for which Limit counts, such as a tenant, at most LimitKeyBytesMax; nil means ""
+	LimitKey func(C) string  // the key that Limit applies to, such as a tenant, at most LimitKeyBytesMax; nil means ""
 	OnDone   []Transition[C] // taken with the result of the service
 	OnError  []Transition[C] // taken with a ServiceError, after a permanent error or the last attempt
 }
 
-// Limit limits the calls of services, over all instances and all consumers, for each key (Invoke.LimitKey). A call
-// that must wait uses up no attempt: see docs/charts/limits.md.
+// Limit limits service calls for each key (Invoke.LimitKey), across all instances and all consumers. A call that must
+// wait does not use up an attempt: see docs/charts/limits.md.
 type Limit struct {
 	Name        string        // identifies the limit among all machines: ASCII letters, digits, '-', '_'
-	Rate        int           // the calls that may start in any interval of the length Per; zero means any number
+	Rate        int           // how many calls may start in any interval of length Per; zero means any number
 	Per         time.Duration // zero means one second
-	Concurrency int           // the calls that may run at once, at most LimitConcurrencyMax; zero means any number
+	Concurrency int           // how many calls may run at once, at most LimitConcurrencyMax; zero means any number
 }

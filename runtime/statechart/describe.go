@@ -15,11 +15,11 @@ type Description struct {
 	Payloads      map[string]reflect.Type
 	OldestVersion int      // the lowest version whose snapshots Restore reads
 	Children      []string // the machine IDs of the chart's children, sorted
-	// InputTo and NoInputTo hold the machine IDs of children that get an input, and of children that get none.
+	// InputTo holds the machine IDs of children that get an input. NoInputTo holds the IDs of children that get none.
 	InputTo, NoInputTo []string
-	OtherChildren      bool     // set if an action of EnqueueActions may spawn children of further machines
+	OtherChildren      bool     // set if an action made by EnqueueActions may spawn children of other machines
 	Workflows          []string // the names of the workflows that the chart starts, sorted
-	WorkflowEnds       []string // the event types that report the ends of workflows, sorted; only the host sends them
+	WorkflowEnds       []string // the event types that report ended executions, sorted; only the host sends them
 	Limits             []Limit  // the limits of the chart's services, by name
 	// Resolves holds the names under which the chart answers callers, in document order. It omits names chosen at run time.
 	Resolves []string

@@ -22,19 +22,19 @@ const (
 	StopInstance  EffectKind = "stop" // stop the child instance Child, for which the parent no longer waits
 	ParkEvent     EffectKind = "park" // set aside Event, a deferred event that failed for the reason in Message
 	// ResolveWaits answers the callers that wait for the instance under Name. The answer is Outcome and Output or, if
-	// Error is set, a failure with that name and Message as its cause: see Resolution.
+	// Error is set, a failure with the name Error and the cause Message: see Resolution.
 	ResolveWaits EffectKind = "resolve"
 	ClaimAlias   EffectKind = "alias"   // give the instance the alias Name
 	ReleaseAlias EffectKind = "release" // release the alias Name
-	// StartExecution starts one execution of the workflow Name with Input. Its end arrives as Event, to which the host
-	// adds the payload: see StartWorkflow.
+	// StartExecution starts one execution of the workflow Name with Input. When the execution ends, the host adds the
+	// payload to Event and sends it: see StartWorkflow.
 	StartExecution EffectKind = "start"
 )
 
 // Effect is a request to the host, as data. Perform effects in order, and only after the step's Next is stored.
 type Effect struct {
-	// ID is derived from the snapshot: its step count and the effect's position, as in "3.0". A repeated step gives the
-	// same IDs. No two steps of an instance share an ID.
+	// ID is derived from the snapshot's step count and the effect's position, as in "3.0". A repeated step gives the same
+	// IDs. No two steps of an instance share an ID.
 	ID   string     `json:"id"`
 	Kind EffectKind `json:"kind"`
 
@@ -50,7 +50,7 @@ type Effect struct {
 	// Message is the line to log, the reason for parking, or the cause of a failure.
 	Message string `json:"message,omitempty"`
 
-	// Child is the key of a child instance (ChildRef.Key). It is the ID of the effect that spawned the child. Machine
+	// Child is the key of a child instance (ChildRef.Key). The key is the ID of the effect that spawned the child. Machine
 	// is the child's machine. Input is the JSON input of the child or execution, or nil.
 	Child   string          `json:"child,omitempty"`
 	Machine string          `json:"machine,omitempty"`

@@ -2,7 +2,7 @@ package statechart
 
 import "github.com/settle-run/settle/runtime/internal/outline"
 
-// Emit returns an action that shows an event to the host's listeners, and to no chart (emit in XState v5). A nil
+// Emit returns an action that shows an event to the host's listeners, but to no chart (emit in XState v5). A nil
 // function means no payload.
 func Emit[C any](typ string, fn func(C, Event) any) Action[C] {
 	compute := eraseFunc(fn)

@@ -24,8 +24,8 @@ func EnqueueActions[C, E any](name string, fn func(c *C, e E, enqueue Enqueue) e
 	}}}
 }
 
-// Enqueue performs actions for the function of EnqueueActions, like the constructors of the same names. It is valid only
-// while the function runs.
+// Enqueue performs actions like the constructors of the same names. It is valid only while the function of
+// EnqueueActions runs.
 type Enqueue struct{ to *interpreter }
 
 // Raise raises an event. It returns an error if the type is not declared.

@@ -104,7 +104,7 @@ func (x *interpreter) finalOutput(n *node) (json.RawMessage, error) {
 	return output, nil
 }
 
-// done ends the chart. The given output is the chart's output, unless the chart has its own Output.
+// done ends the chart. `output` becomes the chart's output, unless the definition sets Output.
 func (x *interpreter) done(output json.RawMessage) error {
 	if x.chart.output != nil {
 		x.runs(outputCode, "", 0)

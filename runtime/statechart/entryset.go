@@ -145,8 +145,8 @@ func (e *entrySet) appendTo(entry []entering) []entering {
 
 // addStateToEnter adds a state to the set, with two exceptions. It skips history states, which only stand for other
 // states. It skips states outside the domain, because the transition does not exit them. One example is the source of
-// an internal transition to itself. Another is a transition to a history state from within its parent: the states from
-// that parent down to the domain stay active. SCXML and XState would run the entry actions of such states without their
+// an internal transition to itself. In a transition to a history state from within the parent, the states from that
+// parent down to the domain stay active too. SCXML and XState would run the entry actions of such states without their
 // exit actions.
 func (e *entrySet) addStateToEnter(state int) {
 	if !e.chart.nodes[state].isHistory() && e.chart.isDescendant(state, e.domain) {
@@ -186,7 +186,7 @@ func (e *entrySet) addDescendantStatesToEnter(state int) {
 	}
 }
 
-// addAncestorStatesToEnter adds the ancestors of `state` up to the ancestor `below`, which it does not add. For each
+// addAncestorStatesToEnter adds the ancestors of `state` up to, but not including, the ancestor `below`. For each
 // parallel state among them, it also adds the missing regions. If `state` equals `below`, it adds nothing.
 func (e *entrySet) addAncestorStatesToEnter(state, below int) {
 	if state == below {

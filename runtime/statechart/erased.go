@@ -53,8 +53,8 @@ type stateList struct {
 	length int
 }
 
-// eraseStates converts a list of states. `begun` maps each list whose conversion has begun to its result. A definition
-// that contains itself stays cyclic, and the compiler rejects it because of its depth.
+// eraseStates converts a list of states. For each list whose conversion has begun, `begun` holds the result. A
+// definition that contains itself stays cyclic, and the compiler rejects it because of its depth.
 func eraseStates[C any](states []State[C], begun map[stateList][]State[erased]) []State[erased] {
 	if len(states) == 0 {
 		return nil

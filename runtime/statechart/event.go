@@ -25,9 +25,9 @@ const (
 	// TimerEvent reports a fired timer: {"type": "settle.timer", "timer": ID}.
 	TimerEvent = ReservedPrefix + "timer"
 	// ExecutionError is raised when an action or guard returns an error, or when the output of a final state cannot be
-	// encoded (SCXML 3.12.2). Its payload is the StepError. Only a transition for "error.execution" or "error.*" receives
-	// it, not "*". If no active state accepts it, the error fails the step. A panic and ErrLimit always fail the step. A
-	// failing guard of an eventless transition causes ErrEndless unless the handler leaves the state.
+	// encoded (SCXML 3.12.2). Its payload is the StepError. A transition for "error.execution" or "error.*" receives it,
+	// but one for "*" does not. If no active state accepts it, the error fails the step. A panic and ErrLimit always fail
+	// the step. A failing guard of an eventless transition causes ErrEndless unless the handler leaves the state.
 	ExecutionError = "error.execution"
 	// CommunicationError reports that a requested effect will never happen (SCXML 5.10, 6.2.4). The host sends it, once
 	// per effect, to charts that declare it with PayloadOf[CommunicationFailure].
@@ -190,8 +190,8 @@ func typeOf(body []byte) (typ string, err error) {
 	return typ, err
 }
 
-// sent decodes an event that the chart sent to itself or deferred. An error other than a missing type comes with the
-// event's type.
+// sent decodes an event that the chart sent to itself or deferred. Unless the type itself cannot be read, an error
+// still returns the event with its type.
 func (c *chart) sent(body []byte) (event Event, err error) {
 	if event.Type, err = typeOf(body); err != nil {
 		return Event{}, err

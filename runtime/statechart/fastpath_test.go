@@ -239,7 +239,7 @@ func rich(tb testing.TB) *statechart.Chart[trace] {
 	return chart
 }
 
-// walkRich steps the chart of rich in all three ways. Each byte of `choices` selects an event. walkRich writes and
+// walkRich steps the chart from `rich` in all three ways. Each byte of `choices` selects an event. walkRich writes and
 // restores each snapshot.
 func walkRich(t fataler, ways *ways, choices []byte) (steps int, wrong error) {
 	chart := ways.chart

@@ -172,7 +172,7 @@ func (r *run) refuses(event Event, target error, message string) {
 	equal(r.t, "message", err.Error(), message)
 }
 
-// is checks the active atomic states and the log since the last check.
+// is checks the active atomic states, and the log entries since the last check.
 func (r *run) is(state, log string) *run {
 	r.t.Helper()
 	if got := strings.Join(r.step.Next.State(), " "); got != state {

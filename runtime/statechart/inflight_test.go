@@ -111,7 +111,7 @@ func TestEqualServicesAndChildrenNeedIDs(t *testing.T) {
 	compile(t, def)
 }
 
-// TestMigrationThatAnErrorNamesReadsTheSnapshot changes the shape of a chart and takes the advice of the error.
+// TestMigrationThatAnErrorNamesReadsTheSnapshot changes the shape of a chart and follows the advice in the error.
 func TestMigrationThatAnErrorNamesReadsTheSnapshot(t *testing.T) {
 	t.Parallel()
 	open := S{ID: "open", Tags: settled, On: []On{{Event: "go", Target: "next"}}}

@@ -34,7 +34,7 @@ func (c *chart) checkInput(input any) error {
 	return nil
 }
 
-// typeName names a type for a message. Nil is "nothing".
+// typeName names a type for a message. It returns "nothing" for nil.
 func typeName(typ reflect.Type) string {
 	if typ == nil {
 		return "nothing"

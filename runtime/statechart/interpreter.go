@@ -11,9 +11,9 @@ type interpreter struct {
 	chart *chart
 	// context is changed in place. The Stepper keeps the previous value.
 	context erased
-	// snapshot is a copy of the stepped snapshot, without the context. The Stepper writes it back if the step succeeds.
-	// The configuration and the step count are changed directly. All other fields are changed through the method
-	// writable. Slices and maps are replaced, never changed in place.
+	// snapshot starts as a copy of the snapshot before the step, without the context. The Stepper writes it back if the
+	// step succeeds. The configuration and the step count are changed directly. All other fields are changed through the
+	// method writable. Slices and maps are replaced, never changed in place.
 	snapshot bareSnapshot
 	// changed is set if the method writable was called.
 	changed bool
@@ -156,8 +156,8 @@ func (x *interpreter) complete() error {
 	return x.invokeChildren()
 }
 
-// exitInterpreter runs the exit actions of a done or stopped chart, innermost first. The configuration stays, so that
-// the snapshot shows where the chart ended.
+// exitInterpreter runs the exit actions of a done or stopped chart, innermost first. It keeps the configuration, so
+// that the snapshot shows where the chart ended.
 func (x *interpreter) exitInterpreter() error {
 	active := x.chart.active(&x.snapshot.configuration)
 	if x.onMicrostep != nil {
@@ -190,7 +190,7 @@ func (x *interpreter) failure(event Event) (*StepError, bool) {
 }
 
 // executionError raises ExecutionError for a failure of the chart's code. It returns the failure instead if a limit was
-// exceeded, or if a chart that is not foreign has no transition for that event.
+// exceeded, or if no transition handles ExecutionError and the chart is not foreign.
 func (x *interpreter) executionError(failure *StepError) error {
 	if !x.chart.handlesErrors && !x.chart.foreign || errors.Is(failure, ErrLimit) {
 		return failure

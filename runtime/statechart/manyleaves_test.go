@@ -75,7 +75,7 @@ func TestFewLeavesAfterManyAllocateNothing(t *testing.T) {
 	}
 }
 
-// plain converts the states of a chart that logs to settled states of a chart that counts.
+// plain converts states over the context `trace` to settled states over the context `count`, without actions.
 func plain(states []S) []countState {
 	var made []countState
 	for _, s := range states {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// eventTypes is a sorted list of event types. It finds the types that a descriptor matches without a look at all types.
+// eventTypes is a sorted list of event types. It finds the types that a descriptor matches without comparing all types.
 type eventTypes []string
 
 // matching yields the types that a descriptor matches, in order.
@@ -42,8 +42,8 @@ func (e eventTypes) matchesAny(descriptor string) bool {
 	return false
 }
 
-// descriptorsOf yields the descriptors that match an event type: the type itself, "*", and its prefixes. It leaves out
-// prefixes of more than EventNameBytesMax bytes, because no event has so long a type.
+// descriptorsOf yields the descriptors that match an event type: the type itself, "*", and prefixes of the type. It
+// omits prefixes longer than EventNameBytesMax bytes, because no event has such a long type.
 func descriptorsOf(typ string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if !yield(typ) || strings.HasPrefix(typ, afterPrefix) {
@@ -61,8 +61,8 @@ func descriptorsOf(typ string) iter.Seq[string] {
 	}
 }
 
-// eventIndex answers the compiler's questions about events. The compiler asks them for each state and transition, so an
-// answer must not depend on the size of the chart.
+// eventIndex answers the compiler's questions about events. The compiler asks them for each state and transition, so
+// the cost of an answer must not depend on the size of the chart.
 type eventIndex struct {
 	// declared holds the types in Payloads. raised, sent and made hold the results of ownEvents and madeEvents.
 	declared, raised, made eventTypes
@@ -110,7 +110,7 @@ func (c *compiler) isHandled(n *node, typ string) bool {
 	return false
 }
 
-// payloadsOf returns the different payload types of the declared events that a descriptor matches.
+// payloadsOf returns the distinct payload types of the declared events that a descriptor matches.
 func (c *compiler) payloadsOf(descriptor string) []reflect.Type {
 	types, known := c.events.payloads[descriptor]
 	if known {
@@ -127,13 +127,13 @@ func (c *compiler) payloadsOf(descriptor string) []reflect.Type {
 
 // deferral describes the events that a descriptor in Defer matches.
 type deferral struct {
-	arrives bool // one of the events can be deferred
-	reaches bool // one of them can reach an unsettled state
+	arrives bool // at least one of the events can be deferred
+	reaches bool // at least one of the events can reach an unsettled state
 	// lost holds the payload fields that the JSON form omits.
 	lost []lostField
 }
 
-// lostField is a field of an event's payload that is not stored.
+// lostField is a field of an event's payload that the JSON form omits.
 type lostField struct {
 	event string
 	typ   reflect.Type
@@ -163,7 +163,7 @@ func (c *compiler) deferral(descriptor string) deferral {
 // idHolders finds states that use the same ID and can be active at the same time.
 type idHolders struct {
 	chart *chart
-	// first maps an ID and a state to the first state in document order, from that state on down, that uses the ID.
+	// first maps an ID and a state to the first state at or below that state, in document order, that uses the ID.
 	first map[heldID]int
 }
 
@@ -172,8 +172,8 @@ type heldID struct {
 	state int
 }
 
-// add records that a state uses an ID. Call it in document order. It returns the first state added before that uses the
-// ID and can be active at the same time, or nil.
+// add records that a state uses an ID. Call it in document order. It returns the first state added earlier that uses
+// the ID and can be active at the same time, or nil.
 func (h *idHolders) add(id string, state int) *node {
 	other, child := len(h.chart.nodes), -1
 	for at := state; at >= 0; at = h.chart.nodes[at].parent {

@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/internal/readjson"
 )
 
-// Migration converts stored snapshots of one version of a chart to the next. It must depend only on the snapshot,
-// because the same snapshot may be migrated many times before the result is stored.
+// Migration converts stored snapshots of one version of a chart to the next version. It must depend only on the
+// snapshot, because the same snapshot may be migrated many times before the result is stored.
 //
 // A migration does not enter or leave states, and starts nothing. If the new version adds timers or services to an
 // active state, they do not start. If a migration moves an instance, the new state's Entry and Resolve do not run.
@@ -31,16 +31,16 @@ type Change struct {
 	gives reflect.Type
 }
 
-// Stored is a snapshot of an earlier version during a migration. The result must fit the chart: see Restore.
+// Stored is a snapshot of an earlier version during a migration. After all changes, it must fit the chart: see Restore.
 type Stored struct {
 	State   []string // the paths of the active atomic and final states, sorted
 	Context json.RawMessage
-	History map[string][]string // the paths of recorded states by the path of the history state
-	// Timers may be dropped and renamed. A new timer or a changed deadline is an error, because a migration cannot
-	// schedule it.
+	History map[string][]string // maps the path of each history state to the paths of its recorded states
+	// Timers may be dropped or renamed. A new timer or a changed deadline is an error, because a migration cannot schedule
+	// it.
 	Timers   []Timer
-	Services []Invocation // may be dropped and renamed, and their attempts reset
-	Children []ChildRef   // may be dropped and renamed; the host stops dropped children
+	Services []Invocation // may be dropped or renamed, and their attempts may be reset
+	Children []ChildRef   // may be dropped or renamed; the host stops dropped children
 	Deferred []Deferred   // dropping a deferred event loses an accepted event
 	Output   json.RawMessage
 
@@ -78,7 +78,7 @@ func (c *chart) migrate(data []byte) (snapshotJSON, error) {
 }
 
 // liftShallow corrects the records of shallow history states after a migration. If the migration moved a recorded state
-// deeper, liftShallow replaces it by its ancestor that is a sibling of the history state. A migration cannot do this,
+// deeper, liftShallow replaces it with the ancestor that is a sibling of the history state. A migration cannot do this,
 // because only the chart knows which history states are shallow.
 func (c *chart) liftShallow(recorded map[string][]string) {
 	for _, path := range sortedKeys(recorded) {

@@ -33,7 +33,7 @@ func MigrateContext[Old, New any](fn func(old Old) New) Change {
 			return fmt.Errorf("the old context: %w: declare it in %v, or deploy the build that stores it", err, reflect.TypeFor[Old]())
 		}
 		migrated := fn(old)
-		context, err := json.Marshal(&migrated) // The pointer includes methods of *New.
+		context, err := json.Marshal(&migrated) // With the pointer, Marshal also uses methods of *New.
 		if err != nil {
 			return fmt.Errorf("the new context: %w", err)
 		}
@@ -43,8 +43,8 @@ func MigrateContext[Old, New any](fn func(old Old) New) Change {
 	return change
 }
 
-// RenameState returns a change for a state with a new ID or parent. Its descendants, history, timers, services and
-// children move with it. A service or child without its own ID is renamed too.
+// RenameState returns a change for a state that has a new ID or parent. Its descendants, history, timers, services and
+// children move with it. A service or child with a default ID is renamed too.
 func RenameState(from, to string) Change {
 	change := Change{name: fmt.Sprintf("rename state %q to %q", from, to), problem: pathsProblem(from, to)}
 	rename := func(path string) string {
@@ -77,7 +77,7 @@ func RenameState(from, to string) Change {
 
 // MoveState returns a change for a state that was removed, or that is no longer atomic. Instances in or below the state
 // `from` move to the state `to`, which may be a descendant. Timers, services and children of states that are no longer
-// active are dropped. A history state's record moves too if `to` is its sibling or below one. Otherwise it is dropped.
+// active are dropped. A history state's record moves too if `to` is at or below a sibling. Otherwise it is dropped.
 func MoveState(from, to string) Change {
 	change := Change{name: fmt.Sprintf("move from state %q to %q", from, to), problem: pathsProblem(from, to)}
 	change.run = func(s *Stored) error {
@@ -115,7 +115,7 @@ func ForgetHistory(path string) Change {
 	}}
 }
 
-// RenameTimer returns a change for a renamed timer: its After's ID, or else its delay as text.
+// RenameTimer returns a change for a renamed timer. A timer's name is the ID of its After, or else the delay as text.
 func RenameTimer(state, from, to string) Change {
 	return Change{name: fmt.Sprintf("rename timer %q of state %q to %q", from, state, to), run: func(s *Stored) error {
 		each(s.Timers, func(t *Timer) {
@@ -147,8 +147,8 @@ func RenameService(state, from, to string) Change {
 	}}
 }
 
-// ReplaceService returns a change for a state that invokes another service under the ID. A running invocation continues
-// as that service under its old key, which third parties may know. Its attempts count from zero.
+// ReplaceService returns a change for a state that invokes another service under the same ID. A running invocation
+// becomes that service and keeps its key, which third parties may know. Its attempts count from zero.
 func ReplaceService(state, id, service string) Change {
 	return Change{name: fmt.Sprintf("replace service %q of state %q by %q", id, state, service), run: func(s *Stored) error {
 		each(s.Services, func(i *Invocation) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Move moves an active snapshot to the state with the path, as a transition to that state would. It works in place,
-// like Step. The state's nearest active ancestor stays active. moved is false if the instance has ended.
+// Move moves an active snapshot to the state with the path, as a transition to it would. Like Step, it changes the
+// snapshot in place. The state's nearest active ancestor stays active. moved is false if the instance has ended.
 func (s *Stepper[C]) Move(snapshot *Snapshot[C], path string, at time.Time) (effects []Effect, moved bool, err error) {
 	x := &s.x
 	if snapshot.chart != x.chart {

@@ -9,8 +9,8 @@ import (
 
 // PanicError is returned when code of a chart, payload or service panics.
 type PanicError struct {
-	// Value is the panic value, which may hold data of an event. Stack names the running functions, innermost first,
-	// with file and line but without arguments. Error includes neither.
+	// Value is the panic value, which may hold data of an event. Stack names the running functions, innermost first, with
+	// file and line but without arguments. The method Error quotes neither.
 	Value any
 	Stack []string
 }
@@ -34,8 +34,8 @@ func (e *PanicError) Error() string {
 // ownPanic is the panic value of this package. It contains no event data.
 type ownPanic string
 
-// isOfGoRuntime reports whether an error type belongs to the Go runtime. Other types may also have the method
-// RuntimeError.
+// isOfGoRuntime reports whether an error type belongs to the Go runtime. The method RuntimeError is no proof, because
+// other types may have it too.
 func isOfGoRuntime(typ reflect.Type) bool {
 	if typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()

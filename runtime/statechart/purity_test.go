@@ -29,8 +29,8 @@ func onceDef[C any](action func(*C)) statechart.Definition[C] {
 			Actions: []statechart.Action[C]{statechart.Assign("change", func(c *C, _ Event) { action(c) })}}}}}}
 }
 
-// spoils steps a chart with an action that changes the context. The stepped snapshot must stay unchanged, and the next
-// one must have the change.
+// spoils steps a chart with an action that changes the context. The snapshot before the step must stay unchanged, and
+// the next snapshot must have the change.
 func spoils[C any](t *testing.T, context C, action func(*C)) {
 	t.Helper()
 	chart := once(t, action)
@@ -126,7 +126,7 @@ func TestCopyKeepsEmptyAndNilDistinct(t *testing.T) {
 	}
 }
 
-// hidden cannot be copied by reflection and needs its Clone.
+// hidden cannot be copied by reflection, so it needs its method Clone.
 type hidden struct{ numbers []int }
 
 func (h hidden) Clone() hidden                { return hidden{slices.Clone(h.numbers)} }

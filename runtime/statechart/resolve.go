@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Resolution is an answer to callers that wait for an instance under a name, such as tasks of Step Functions workflows:
-// an outcome or a failure.
+// Resolution answers callers that wait for an instance under a name, such as tasks of Step Functions workflows, with an
+// outcome or a failure.
 type Resolution[C any] struct {
 	Name    string // the name that callers wait under
 	Outcome string // the word that callers branch on; in State.Resolve it defaults to the state's ID
-	// Output returns additional data for the answer. It must marshal to JSON. Nil means none.
+	// Output returns additional data for the answer. The data must marshal to JSON. A nil function means no data.
 	Output func(C, Event) any
-	// Error, if set, makes the answer a failure with this name. Cause returns its explanation. Nil means none.
+	// Error, if set, makes the answer a failure with this name. Cause explains the failure, and may be nil.
 	Error string
 	Cause func(C, Event) string
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/internal/readjson"
 )
 
-// Restore reads a snapshot from its JSON form and migrates it from an earlier version. Deadlines stay as stored.
-// Restore enters no state and starts nothing. Every error is an *UnreadableError and wraps ErrUnreadable.
+// Restore reads a snapshot from its JSON form and migrates it if an earlier version stored it. Deadlines stay as
+// stored. Restore enters no state and starts nothing. Every error is an *UnreadableError and wraps ErrUnreadable.
 func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	var context C
 	bare, err := c.read(data, &context)
@@ -86,7 +86,7 @@ func (c *chart) restore(form snapshotJSON, compactForm bool, context erased) (ba
 		}
 		return bareSnapshot{}, c.unmatched("a MigrateContext", "context: %w", err)
 	}
-	if err := c.contexts.keys.Check(form.Context); err != nil { // The next step would erase the value of the key.
+	if err := c.contexts.keys.Check(form.Context); err != nil { // The next step would erase the value of an unknown key.
 		return bareSnapshot{}, c.refused("deploy the build that stores this key, or raise Version and drop the key with MigrateContext", "context: %w", err)
 	}
 	s.configuration.enter(0, -1)
@@ -171,8 +171,8 @@ func (c *chart) restoreValue(value json.RawMessage, state int, into *configurati
 	return nil
 }
 
-// shapeChange names the change for a state that has other kinds of children than the version that stored it. A MoveState
-// cannot split a state into regions.
+// shapeChange names the migration change for a state whose kind (atomic, compound or parallel) differs from the stored
+// version. MoveState cannot split a state into regions.
 func (c *chart) shapeChange(n *node, stored []string) string {
 	switch {
 	case n.index > 0 && n.kind == compound:
@@ -188,7 +188,7 @@ func (c *chart) shapeChange(n *node, stored []string) string {
 	}
 }
 
-// valueChildren decodes one level of a value: {"a": ...}, or "a" for {"a": {}}.
+// valueChildren decodes one level of a value: {"a": ...} or "a", which is short for {"a": {}}.
 func valueChildren(value json.RawMessage) (map[string]json.RawMessage, error) {
 	if bytes.HasPrefix(value, []byte{'"'}) {
 		var id string

@@ -32,8 +32,8 @@ func everything(tb testing.TB) *statechart.Chart[trace] {
 	return chart
 }
 
-// full returns a snapshot of the chart that everything returns. It has history and timers. With the event CALL, it also
-// has a service.
+// full returns a snapshot of the chart from `everything`. The snapshot has history and timers. With the event CALL, it
+// also has a service.
 func full(tb testing.TB, chart *statechart.Chart[trace], events ...string) statechart.Snapshot[trace] {
 	tb.Helper()
 	step, err := chart.Start(statechart.Start{Instance: "c/1", At: epoch})

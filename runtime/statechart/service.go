@@ -109,7 +109,7 @@ type Invocation struct {
 	state, index int
 }
 
-// Done returns the event that reports the result of an invocation: of Service.Run's type, or as JSON.
+// Done returns the event that reports the result of an invocation. `result` is a value that Run returned, or its JSON.
 func (i Invocation) Done(result any) Event {
 	return Event{Type: doneInvokePrefix + i.ID, Invocation: i.Key, Payload: result}
 }

@@ -121,8 +121,8 @@ func TestStepperForgetsFailedSteps(t *testing.T) {
 	}
 }
 
-// nine returns a chart with the states out and p. p has nine regions, which are more leaves than a configuration stores
-// inline.
+// nine returns a chart with the states out and p. The state p has nine regions, and so more leaves than a configuration
+// stores inline.
 func nine() Def {
 	var regions []S
 	for i := range 9 {

@@ -21,7 +21,7 @@ const (
 
 // Timer is a pending durable timer: an After, or an event sent with SendAfter.
 type Timer struct {
-	// ID is unique among all timers of the instance, past and future. A firing with an older ID is stale.
+	// ID is unique among all timers of the instance, past and future. A TimerEvent with an older ID is stale.
 	ID string
 	// State is the path of the state that started the timer, and After is the timer's ID in that state. For a sent event,
 	// State is "" and After is the event type.
@@ -131,8 +131,8 @@ func (c *chart) settled(configuration *configuration) bool {
 	return true
 }
 
-// NextEvents returns, sorted, the types of the events from outside for which an active state has a transition. It
-// ignores guards.
+// NextEvents returns the sorted types of the outside events for which an active state has a transition. It ignores
+// guards.
 func (s Snapshot[C]) NextEvents() []string {
 	if s.Status != Active {
 		return nil
@@ -154,8 +154,8 @@ func (c *chart) nextEvents(configuration *configuration) []string {
 	return next
 }
 
-// Value returns the configuration in XState's form. This is the active child's ID, or an object of children's IDs
-// and values, in document order.
+// Value returns the configuration in XState's form: the active child's ID, or an object that maps child IDs to values
+// in document order.
 func (s Snapshot[C]) Value() json.RawMessage { return s.chart.appendValue(nil, &s.configuration, 0) }
 
 type snapshotJSON struct {
@@ -199,13 +199,13 @@ type serviceJSON struct {
 // MarshalJSON is AppendJSON, for encoding/json.
 func (s Snapshot[C]) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
 
-// AppendJSON appends the JSON form that Restore reads, faster than Marshal.
+// AppendJSON appends the JSON form that Restore reads. Marshal is slower.
 func (s Snapshot[C]) AppendJSON(b []byte) ([]byte, error) {
 	if s.chart == nil {
 		return nil, errors.New("marshalling a snapshot: expected one made by a chart, got a zero Snapshot")
 	}
 	context := s.Context
-	text, err := json.Marshal(&context) // The pointer includes methods of *C.
+	text, err := json.Marshal(&context) // With the pointer, Marshal also uses methods of *C.
 	if err != nil {
 		return nil, fmt.Errorf("marshalling the context of chart %s: %w", s.chart.id, err)
 	}

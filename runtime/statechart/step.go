@@ -13,9 +13,9 @@ type Start struct {
 type Step[C any] struct {
 	Next    Snapshot[C]
 	Effects []Effect // in order; perform them only after Next is stored
-	// Handled is false if the event had no effect: it enabled no transition (not even an eventless one), was not
-	// deferred, and released no deferred event. It is also false if the instance has ended, or if the event reports a
-	// stale timer or the end of a stale service or child. Next then equals the stepped snapshot.
+	// Handled is false if the event had no effect: it enabled no transition (not even an eventless one), was not deferred,
+	// and released no deferred event. It is also false if the instance has ended, or if the event reports a stale timer or
+	// the end of a stale service or child. Next then equals the snapshot before the step.
 	Handled bool
 }
 
@@ -26,23 +26,23 @@ func (c *Chart[C]) Start(start Start) (Step[C], error) {
 }
 
 // Step takes one macrostep: it applies the event, and then eventless transitions and internal events until none is
-// left. The given snapshot stays unchanged. On an error, Next is the given snapshot: see StepError, ErrEndless,
-// ErrStalled and ErrLimit. An unsettled snapshot waits only for its timers and the ends of its services: do not step it
-// with other events.
+// left. The snapshot passed in stays unchanged. On an error, Next is that snapshot: see StepError, ErrEndless,
+// ErrStalled and ErrLimit. An unsettled snapshot waits only for its timers and services: do not step it with other
+// events.
 func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (Step[C], error) {
 	effects, handled, err := c.Stepper().Step(&snapshot, &event)
 	return Step[C]{Next: snapshot, Effects: effects, Handled: handled}, err
 }
 
 // Stop ends an active instance from outside (exitInterpreter in SCXML). Exit actions run, innermost first, and timers,
-// services and children end. Next keeps the configuration. On an error, Next is the given snapshot.
+// services and children end. Next keeps the configuration. On an error, Next is the snapshot passed in.
 func (c *Chart[C]) Stop(snapshot Snapshot[C], at time.Time) (Step[C], error) {
 	effects, handled, err := c.Stepper().Stop(&snapshot, at)
 	return Step[C]{Next: snapshot, Effects: effects, Handled: handled}, err
 }
 
-// Stopped returns the snapshot of an instance that is stopped before it starts. It is in the initial states, with a zero
-// context.
+// Stopped returns the snapshot of an instance that is stopped before it starts. The snapshot is in the initial states,
+// with a zero context.
 func (c *Chart[C]) Stopped() Snapshot[C] {
 	set := newEntrySet(&c.chart)
 	set.compute(c.chart.initial.targets, c.chart.initial.domain, nil)
@@ -59,8 +59,8 @@ func (c *Chart[C]) Stopped() Snapshot[C] {
 type Stepper[C any] struct {
 	// OnMicrostep, if set, receives every completed microstep, even if a later error rolls it back.
 	OnMicrostep func(Microstep)
-	// Accept, if set, checks whether the host can perform the effects of a macrostep. Fits, if set, checks whether it can
-	// store the snapshot after a replayed event. An error fails the replayed event or, without a replay, the step.
+	// Accept, if set, checks whether the host can perform the effects of a macrostep. Fits, if set, checks whether the
+	// host can store the snapshot after a replay. An error fails the replayed event or, without a replay, the step.
 	Accept func([]Effect) error
 	Fits   func(Snapshot[C]) error
 
@@ -151,7 +151,7 @@ func (s *Stepper[C]) Stop(snapshot *Snapshot[C], at time.Time) (effects []Effect
 	return x.effects, true, nil
 }
 
-// adopt lets the interpreter change the context of the snapshot in place, and saves its previous value.
+// adopt lets the interpreter change the context of the snapshot in place, and saves the previous context.
 func (s *Stepper[C]) adopt(snapshot *Snapshot[C], event *Event) {
 	x := &s.x
 	s.before = snapshot.Context

@@ -10,9 +10,9 @@ import (
 var (
 	ErrEndless = errors.New("the macrostep does not end") // the macrostep exceeds MicrostepsMax
 	ErrStalled = errors.New("the chart is stalled")       // the snapshot would be unsettled, and nothing could move it
-	ErrLimit   = errors.New("limit exceeded")             // a limit of the snapshot or its effects
-	// ErrUnreadable is also returned by Restore, as an UnreadableError, if the stored snapshot does not fit this chart.
-	// From a step it means that the snapshot is of another chart.
+	ErrLimit   = errors.New("limit exceeded")             // the snapshot or its effects exceed a limit
+	// ErrUnreadable is returned by Restore, as an UnreadableError, if the stored snapshot does not fit this chart. A step
+	// returns it if the snapshot belongs to another chart.
 	ErrUnreadable = errors.New("unreadable snapshot")
 )
 

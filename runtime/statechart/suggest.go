@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// suggestionsMax is the maximum number of names in a question of didYouMean.
+// suggestionsMax is the maximum number of names that didYouMean suggests.
 const suggestionsMax = 3
 
-// A suggestion needs a name of at most suggestedBytesMax bytes, and at most suggestedFindingsMax findings before it. A
-// comparison with all names of a large chart is slow.
+// The compiler suggests names only for the first suggestedFindingsMax findings, and only for a name of at most
+// suggestedBytesMax bytes. Comparing a name with all names of a large chart is slow.
 const (
 	suggestedBytesMax    = 64
 	suggestedFindingsMax = 16
@@ -46,7 +46,7 @@ func closest(name string, candidates []string) []string {
 }
 
 // editDistance returns the Levenshtein distance of two texts in bytes. Texts whose lengths differ by more than 2 are
-// never similar, so it returns only the difference for them.
+// never similar. For them, it returns only the difference of the lengths.
 func editDistance(a, b string) int {
 	if d := max(len(a)-len(b), len(b)-len(a)); d > 2 {
 		return d

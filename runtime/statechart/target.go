@@ -83,8 +83,8 @@ func (c *compiler) target(n *node, reference string) (int, string) {
 	return 0, notAState
 }
 
-// targetByID resolves a target after "#". This is a path from the root, with or without the chart's ID, or a unique
-// state ID. A path below that state may follow the ID.
+// targetByID resolves the part of a target after "#". This is a path from the root, with or without the chart's ID, or
+// a unique state ID. A path below that state may follow the ID.
 func (c *compiler) targetByID(path string) (int, string) {
 	if rest, ok := strings.CutPrefix(path, c.chart.id+"."); ok {
 		if i, ok := c.chart.byPath[rest]; ok {

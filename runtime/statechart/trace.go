@@ -2,7 +2,7 @@ package statechart
 
 // Microstep describes transitions that are taken together, or the exit actions of an instance that ends.
 type Microstep struct {
-	Event           string   // the event type; the previous one for an eventless transition, and "" for the start
+	Event           string   // the event type; for an eventless transition, the previous event's type; "" at the start
 	Transitions     []int    // indexes into Chart.Transitions, none at the start and at the end of the instance
 	Exited, Entered []string // the paths of the states left and entered, in order
 	Actions         []string // the names of the actions that began to run, in order

@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The contexts of a build and of the next one.
+// The contexts of one build and of the next build.
 type (
 	cart struct {
 		Amount int        `json:"amount"`

@@ -10,7 +10,7 @@ import (
 type UnreadableError struct {
 	Of   string // the reader of the snapshot, such as "chart signup", or ""
 	Err  error  // the cause
-	Todo string // the remedy; empty means that the snapshot is damaged, and that no version and no migration can help
+	Todo string // the remedy; empty if the snapshot is damaged, so that no version and no migration can help
 }
 
 // Remedies that several errors share.
@@ -37,8 +37,8 @@ func (c *chart) refused(todo, format string, args ...any) error {
 	return &UnreadableError{Of: "chart " + c.id, Err: fmt.Errorf(format, args...), Todo: todo}
 }
 
-// misfitError is the error for a snapshot that another version of the chart may have stored. `change` names the change of a
-// migration that could convert it. Method advise turns the error into an UnreadableError.
+// misfitError is the error for a snapshot that another version of the chart may have stored. `change` names the
+// migration change that could convert the snapshot. The method advise turns the error into an UnreadableError.
 type misfitError struct {
 	error
 	change string

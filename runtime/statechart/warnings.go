@@ -25,8 +25,8 @@ func (c *compiler) warnOfUnhandled() {
 }
 
 // warnOfDeadEnd finds a settled state that nothing leaves: neither the state nor an ancestor has a transition, a timer,
-// a service or a child. An instance in this state never ends, so its item never expires and its waiting tasks get no
-// answer.
+// a service or a child. An instance in this state never ends, so its item never expires, and tasks that wait for it get
+// no answer.
 //
 // The finding is a warning, not an error, because the instance may be a child that its parent stops. States in parallel
 // regions are exempt: another region may leave them.

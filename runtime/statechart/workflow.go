@@ -22,7 +22,7 @@ const (
 
 // ExecutionEnded is the payload of an execution's end: see StartWorkflow.
 type ExecutionEnded struct {
-	// Workflow is the name given to StartWorkflow, Name the execution's. Execution is its ARN, or empty if not started.
+	// Workflow is the workflow's name, Name the execution's name, and Execution its ARN, or empty if not started.
 	Workflow  string          `json:"workflow"`
 	Name      string          `json:"name"`
 	Execution string          `json:"execution,omitempty"`
@@ -36,8 +36,8 @@ type ExecutionEnded struct {
 
 // StartWorkflow returns an action that starts exactly one execution of a workflow, a Step Functions state machine that
 // the host knows by name. The input must marshal to a JSON object without the key WorkflowKey. A nil function means an
-// empty object. Unless this instance has ended by then, the end of the execution arrives as one event of the type
-// onEnd, declared with PayloadOf[ExecutionEnded]. Leaving a state does not stop an execution.
+// empty object. When the execution ends, this instance receives one event of the type onEnd, declared with
+// PayloadOf[ExecutionEnded], unless the instance has ended. Leaving a state does not stop an execution.
 func StartWorkflow[C any](workflow, onEnd string, input func(C, Event) any) Action[C] {
 	compute := eraseFunc(input)
 	return Action[C]{Name: "start " + workflow, actionBody: actionBody{starts: &start{workflow, onEnd}, run: func(x *interpreter) error {
@@ -74,7 +74,7 @@ func encodeInput(input any) (json.RawMessage, error) {
 	return body, nil
 }
 
-// checkStart checks the name of an action's workflow, and that the chart can receive the end of the workflow.
+// checkStart checks the name of an action's workflow, and that the chart can receive the event that reports the end.
 func (c *compiler) checkStart(n *node, place string, s *start) {
 	if problem := workflowNameProblem(s.workflow); problem != "" {
 		c.find(n, fmt.Sprintf("%s: starts the workflow %q, whose name %s", place, s.workflow, problem), "name it in ASCII letters, digits, - and _")

@@ -35,7 +35,7 @@ type seen struct {
 
 // subject is one engine in one case. It starts in the case's initial state.
 type subject struct {
-	// run applies the case's event n times. The loop is inside, so that no engine pays for calls through a function
+	// run applies the case's event n times. The loop is inside run, so that no engine pays for calls through a function
 	// value.
 	run  func(n int) error
 	seen func() seen
@@ -63,7 +63,7 @@ var cases = []benchmarkCase{
 		engines: []engine{{settle, settleFlat}, {stateless, statelessFlat}, {host, hostedFlat}, {looplab, looplabFlat}, {kit, kitFlat}},
 	},
 	{
-		// Like the case flat, but the event carries a payload of a custom type, which the action reads.
+		// Like the case "flat", but the event carries a payload of a custom type, which the action reads.
 		name: "payload", each: seen{counts: counts{Actions: 1}}, state: toggled("off", "on"),
 		engines: []engine{{settle, settlePayload}, {stateless, statelessPayload}, {host, hostedPayload}, {looplab, looplabPayload}, {kit, kitPayload}},
 	},
@@ -86,20 +86,20 @@ var cases = []benchmarkCase{
 		engines: []engine{{settle, settleRegions}, {kit, kitRegions}},
 	},
 	{
-		// Restore from JSON, apply the event of nested3, persist to JSON. The counts are stored too.
+		// Restore from JSON, apply the event of the case "nested3", persist to JSON. The counts are stored too.
 		name: "persist", each: seen{counts: nestedCounts}, state: toggled("a3", "b3"),
 		engines: []engine{{settle, settlePersist}, {stateless, statelessPersist}, {host, hostedPersist}, {kit, kitPersist}},
 	},
 	ringCase("large10", flatRing(10), looplabRing),
 	ringCase("large1000", flatRing(1000), looplabRing),
-	// The ring of large1000, with its states grouped 10 by 10 by 10.
+	// The ring of the case "large1000", with its states grouped 10 by 10 by 10.
 	ringCase("deep1000", nestedRing()),
 }
 
-// nestedCounts is the work of one event in the case nested3: seven callbacks.
+// nestedCounts is the work of one event in the case "nested3": seven callbacks.
 var nestedCounts = counts{Exits: 3, Actions: 1, Entries: 3}
 
-// guards is the number of guarded transitions in the case guards.
+// guards is the number of guarded transitions in the case "guards".
 const guards = 5
 
 // ringCase returns a case with a ring of states. The event leads from each state to the next.
@@ -176,7 +176,7 @@ func toggled(first, second string) func(int) []string {
 	}
 }
 
-// other returns the one of two states that is not `id`.
+// other returns whichever of the two states is not `id`.
 func other(id, first, second string) string {
 	if id == first {
 		return second

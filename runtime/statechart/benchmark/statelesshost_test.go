@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/statelesshost"
 )
 
-// In these cases, runtime/statelesshost hosts machines of stateless. The difference from the cost of plain stateless is
+// In these cases, runtime/statelesshost hosts machines of stateless. The extra cost compared with plain stateless is
 // the cost of the adapter. The counts are the instance's data, which the adapter copies before each event.
 
 // hostedAct returns an action that increments a count of the current instance.

@@ -5,17 +5,17 @@
 // # Elements
 //
 // A state is a group with the class state, the ID "state:PATH" and the attribute data-path. The transitions from one
-// state to another are one group with the class edge, the ID "edge:FROM>TO" and the attributes data-from and data-to.
-// In it, each transition is a group with the attribute data-event: the event as in an instance's history. The path of
-// the root is empty.
+// state to another form one group with the class edge, the ID "edge:FROM>TO" and the attributes data-from and data-to.
+// Within that group, each transition is a group with the attribute data-event: the event as in an instance's history.
+// The path of the root is empty.
 //
 // A page marks an instance with three classes: active and visited for states, taken for edges. Each group has a title
 // with the names of its actions and with the documentation.
 //
 // # Layout
 //
-// The layout is the one of Sugiyama, Tagawa and Toda (1981) for each container, from the innermost ones outwards. Its
-// phases have a file each:
+// The layout of each container follows Sugiyama, Tagawa and Toda (1981), from the innermost containers outwards. Each
+// phase has its own file:
 //
 //	graph.go  a chart becomes nodes and edges
 //	lift.go   an edge between containers becomes an edge between siblings; cycles are broken
@@ -34,7 +34,7 @@ import "github.com/settle-run/settle/runtime/statechart"
 type Options struct {
 	// Active holds the paths of the active states, as in Snapshot.State.
 	Active []string
-	// Path holds the steps of an instance, as in its history. Draw marks the states and transitions on it.
+	// Path holds the steps of an instance, as in its history. Draw marks the states and transitions on this path.
 	Path []Step
 	// Bare leaves out the style sheet, for a page that contains Style.
 	Bare bool

@@ -79,7 +79,7 @@ func TestExtremeChartsHaveNoFlaws(t *testing.T) {
 	for i := range 200 {
 		wide.States = append(wide.States, outline.State{ID: fmt.Sprintf("s%d", i), On: on("NEXT", fmt.Sprintf("s%d", (i*7+1)%200))})
 	}
-	nested := denseChart(150, 3) // It has more edges than a chart with several rounds.
+	nested := denseChart(150, 3) // It has too many edges for several rounds of layout.
 	nested.Root.States = []outline.State{{ID: "outer", Initial: "s0", States: nested.Root.States}, {ID: "other"}}
 	nested.Root.States[0].States[7].On = on("LEAVE", "other")
 	deep := outline.State{ID: "s8", On: on("UP", "s0")}
@@ -234,7 +234,7 @@ func TestAnInstancesPathIsMarked(t *testing.T) {
 		{step("done.invoke.run.active.evaluating", "run.active.evaluating", "run.active.triggering"), "run.active.evaluating>run.active.triggering"},
 		{step("after check", "run.active.job_running", "run.job_timed_out"), "run.active.job_running>run.job_timed_out"},
 		{step("CANCEL", "run.active.not_ready", "run.cancelled"), "run.active>run.cancelled"},
-		// The end of one region leads the other one to its end.
+		// When one region ends, the other one ends too.
 		{step("done.invoke.run.active.checking", "run.active.checking sla.watching.on_time", "run.succeeded sla.meeting"),
 			"run.active.checking>run.succeeded sla.watching.on_time>sla.meeting"},
 		{step("UNKNOWN", "run.new", "run.new"), ""},

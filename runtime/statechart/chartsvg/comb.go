@@ -2,7 +2,7 @@ package chartsvg
 
 import "slices"
 
-// combTeeth is the number of targets from which the transitions of the root are drawn as a comb.
+// combTeeth is the minimum number of targets for which the root's transitions are drawn as a comb.
 const combTeeth = 5
 
 const (
@@ -71,7 +71,7 @@ func (c *comb) place(g *graph, d *drawing) {
 	y = c.source.box.bottom() + combGap
 	labels := 0.0
 	for _, e := range c.edges {
-		e.label = nil // One line for each transition, so that all stand above their tooth.
+		e.label = nil // Each transition gets one line, so that its text stands above its tooth.
 		for i := range e.transitions {
 			t := &e.transitions[i]
 			t.rows = t.layRows(combCells)

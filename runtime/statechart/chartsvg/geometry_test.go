@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// flaws returns what is wrong with the places in a drawing.
+// flaws describes the geometric errors in a drawing.
 func flaws(d *drawing) []string {
 	c := &checker{drawing: d}
 	c.nodesApart()

@@ -29,10 +29,10 @@ const failedTag = "failed"
 // graph is a chart as nodes and edges, before the layout.
 type graph struct {
 	root *node
-	// nodes holds the nodes in document order, and the pseudostates before the states of their container.
+	// nodes holds the nodes in document order, with the pseudostates first in their container.
 	nodes []*node
 	edges []*edge
-	// internal are the events that only the chart raises.
+	// internal lists the events that only the chart raises.
 	internal []string
 }
 
@@ -60,7 +60,7 @@ type edge struct {
 	wire
 }
 
-// transition is a transition of an edge, or one without a target in a state.
+// transition is a transition of an edge, or one without a target, which is listed in its state.
 type transition struct {
 	trigger outline.Trigger
 	// cause is the trigger in words.
@@ -68,12 +68,12 @@ type transition struct {
 	text           run
 	guard, actions string
 	doc            string
-	others         []string // the names of its targets besides the one of the edge
+	others         []string // the names of its targets other than the edge's target
 	rows           []line   // its part of the edge's label
 	turn           int      // the place among the transitions of its state, in the order of evaluation
 }
 
-// labelHeight returns the height of the label. A gap between two transitions shows to which of them a guard belongs.
+// labelHeight returns the height of the label. A gap between two transitions shows which of them a guard belongs to.
 func (e *edge) labelHeight() float64 {
 	return float64(len(e.label))*lineHeight + float64(max(0, len(e.transitions)-1))*blockGap
 }
@@ -81,7 +81,7 @@ func (e *edge) labelHeight() float64 {
 // container reports whether other nodes are drawn within the node.
 func (n *node) container() bool { return n.kind == compound || n.kind == parallel }
 
-// within reports whether the node is the given node or a descendant of it.
+// within reports whether the node is `of` or a descendant of it.
 func (n *node) within(of *node) bool {
 	for n.depth > of.depth {
 		n = n.parent
@@ -89,7 +89,7 @@ func (n *node) within(of *node) bool {
 	return n == of
 }
 
-// childToward returns the child of an ancestor that contains the node.
+// childToward returns the child of `ancestor` that is the node or contains the node.
 func (n *node) childToward(ancestor *node) *node {
 	for n.parent != ancestor {
 		n = n.parent
@@ -160,7 +160,7 @@ func (b *builder) add(s *outline.State, parent *node, path string) *node {
 	return n
 }
 
-// historyName returns the symbol of a history state, with the ID unless it only repeats the symbol.
+// historyName returns the symbol of a history state, with the ID unless the ID only repeats the symbol.
 func historyName(symbol, id string) string {
 	if slices.Contains([]string{"h", "hist", "history"}, strings.ToLower(id)) {
 		return symbol
@@ -193,7 +193,7 @@ func (b *builder) connect(n *node) {
 	}
 }
 
-// connectInitial marks the default state of a compound state. A default that is no child is the target of an arrow.
+// connectInitial marks the default state of a compound state. If the default is not a child, an arrow leads to it.
 func (b *builder) connectInitial(n *node) {
 	if n.kind != compound || n.state.Initial == "" {
 		return
@@ -212,7 +212,7 @@ func (b *builder) connectInitial(n *node) {
 	n.children = slices.Insert(n.children, 0, start)
 }
 
-// connectTo adds a transition to the edge between two states. The root has one node as a source and one as a target.
+// connectTo adds a transition to the edge between two states. The root is two nodes: one as a source, one as a target.
 func (b *builder) connectTo(from, to *node, t transition) {
 	if to == nil || len(b.root.children) == 0 {
 		return

@@ -30,7 +30,7 @@ type shape struct {
 	box    rect
 	header float64 // the height of a container's header
 	scope  *scope  // nil except for a container
-	// ports holds, for each edge that leaves or enters a container from its inside, the x relative to its left border.
+	// ports holds the x of each edge that crosses the container's border, relative to the left border.
 	ports map[*edge]float64
 }
 
@@ -47,9 +47,9 @@ type drawing struct {
 	width, height float64
 }
 
-// layout computes the drawing of a chart. It depends only on the chart. Each round knows from the one before where the
-// edges that leave a container lead: to their labels, and in the fourth round to their far ends. The best round counts.
-// Without such edges, all rounds are equal, so there is one. Larger charts have fewer rounds, because a round takes time.
+// layout computes the drawing of a chart. The result depends only on the chart. Each round aims the edges that leave a
+// container at their labels, or in the fourth round at their far ends, as drawn in the round before. The best round
+// counts. Without such edges, there is only one round. Larger charts have fewer rounds, because a round takes time.
 func layout(chart *outline.Chart) *drawing {
 	best := layoutRound(chart, nil, false)
 	rounds := 4
@@ -98,7 +98,7 @@ func (g *graph) crossesBorders() bool {
 	})
 }
 
-// aim sets the goals of the edges that leave a container to where their labels or their far ends were in a drawing of
+// aim sets the goal of each edge that leaves a container: the place of its label or far end in an earlier drawing of
 // the same chart.
 func (g *graph) aim(before *graph, farEnds bool) {
 	drawn := map[*edge]*edge{}
@@ -127,7 +127,7 @@ func (g *graph) aim(before *graph, farEnds bool) {
 	}
 }
 
-// cost rates a drawing like orderer.cost rates an order.
+// cost rates a drawing in the same way as orderer.cost rates an order.
 func (d *drawing) cost() float64 {
 	cost := 0.0
 	for i, e := range d.edges {
@@ -152,7 +152,7 @@ func cross(a, b, c, d point) bool {
 	return within(a.X, c.X, d.X) && within(c.Y, a.Y, b.Y) || within(c.X, a.X, b.X) && within(a.Y, c.Y, d.Y)
 }
 
-// measure computes the sizes of labels and of nodes that are no containers.
+// measure computes the sizes of labels and of nodes that are not containers.
 func measure(g *graph) {
 	for _, n := range g.nodes {
 		if n.container() {
@@ -179,7 +179,7 @@ func measure(g *graph) {
 	}
 }
 
-// size returns the size of a node that is no container.
+// size returns the size of a node that is not a container.
 func (n *node) size() (width, height float64) {
 	switch n.kind {
 	case history:
@@ -297,7 +297,7 @@ func (s *scope) frame() {
 			low, high = min(low, it.x-left), max(high, it.x+right)
 		}
 	}
-	for _, span := range s.spans { // The name at the left has no line through it.
+	for _, span := range s.spans { // No line may cross the name at the left.
 		if span.first == 0 {
 			low = min(low, span.x-columnWidth/2-s.owner.headerWidth()+padding)
 		}

@@ -13,11 +13,11 @@ type scope struct {
 	ranks int
 	tops  []float64 // the y of each rank
 	tall  []float64 // the height of each rank
-	dots  []float64 // the part of it above the nodes, for the dots of default states
+	dots  []float64 // the part of the height above the nodes, for the dots of default states
 	area  rect      // the extent of the items
 }
 
-// item is a node, or the part of an edge within a scope, which is one vertical column.
+// item is a node or a span. A span is the part of an edge within one scope, drawn as a vertical column.
 type item struct {
 	node *node // nil for a span
 	edge *edge // nil for a node
@@ -37,7 +37,7 @@ type item struct {
 	// port holds the x of both ends of a span.
 	port   [2]float64
 	points []point
-	goal   *float64 // where an edge that leaves the scope leads, relative to the container; nil if unknown
+	goal   *float64 // the x to which an edge out of the scope leads, relative to the container; nil if unknown
 }
 
 // crossesBorder reports whether a span leads through the border of its container.
@@ -49,7 +49,7 @@ const (
 	lower
 )
 
-// lift distributes the edges over the scopes. An edge between states of different containers is an edge between
+// lift distributes the edges over the scopes. An edge between states of different containers becomes one between
 // siblings in the scope of their least common ancestor. Further spans connect it with its states, through the bottom
 // border of each container around its upper end, and through the top border of each container around its lower end.
 func lift(g *graph) {
@@ -123,9 +123,9 @@ func commonAncestor(a, b *node) *node {
 	return a
 }
 
-// orient makes the graph of siblings acyclic. It reverses each edge that closes a cycle in a depth-first search from the
-// initial state. The source is Gansner, Koutsofios, North and Vo 1993, "A technique for drawing directed graphs", 2.1.
-// Edges between regions point down in document order.
+// orient makes the graph of siblings acyclic. It reverses each edge that closes a cycle in a depth-first search from
+// the initial state. The method is from Gansner, Koutsofios, North and Vo 1993, "A technique for drawing directed
+// graphs", 2.1. Edges between regions point down in document order.
 func orient(s *scope, spans []*item) {
 	next := map[*item][]*item{}
 	for _, span := range spans {

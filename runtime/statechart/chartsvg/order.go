@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// The weights of the goals of the order, in pixels of edges.
+// The cost of missing a goal once, as a length of edges in pixels.
 const (
 	crossingWeight = 160.0
 	turnWeight     = 100.0 // of a transition that is drawn left of an earlier transition on the same event
@@ -16,9 +16,9 @@ const (
 const separation = 12.0
 
 // order arranges the items of a scope from left to right. There is one order for all ranks, so that each edge is one
-// straight column. The barycenter heuristic (Sugiyama et al. 1981) finds a start. Sifting (Matuszewski, Schönfeld and
-// Molitor 1999, "Using sifting for k-layer straightline crossing minimization") improves it: each item moves to its
-// best position among all others.
+// straight column. The barycenter heuristic (Sugiyama et al. 1981) finds an initial order. Sifting (Matuszewski,
+// Schönfeld and Molitor 1999, "Using sifting for k-layer straightline crossing minimization") improves it: each item
+// moves to its best position among all others.
 func order(s *scope) {
 	o := newOrderer(s)
 	best := o.barycenter()
@@ -39,12 +39,12 @@ type orderer struct {
 
 	position          []int
 	x, packed, border []float64
-	marked            []bool // segments of the group that moves
-	crossed           int    // the crossings of the order that is sifted
+	marked            []bool // segments of the moving group
+	crossed           int    // the crossings of the order being sifted
 	work              int
 }
 
-// extent is the room of an item: a thin column, and its width in the last rank.
+// extent is the room that an item takes: a thin column, and the item's width in the last rank.
 type extent struct {
 	first, last int
 	left, right float64
@@ -114,7 +114,7 @@ func (o *orderer) add(s segment) {
 	}
 }
 
-// fixedPort returns the place of a span at a container whose inside it enters, relative to the container's center.
+// fixedPort returns where a span enters the inside of a container, relative to the container's center.
 func (it *item) fixedPort(span *item) (offset float64, fixed bool) {
 	x, fixed := it.node.ports[span.edge]
 	return x - it.node.box.W/2, fixed
@@ -250,7 +250,7 @@ func (o *orderer) pack(order []int) float64 {
 		e, x := &o.extents[i], 0.0
 		column := o.border[e.first:e.last]
 		for _, b := range column {
-			if b+half > x { // The built-in max is slower, for NaN.
+			if b+half > x { // The built-in max is slower, because it handles NaN.
 				x = b + half
 			}
 		}
@@ -300,7 +300,7 @@ func (o *orderer) crossings() int {
 	return count
 }
 
-// cross reports whether two segments of a channel cross. Segments with free ports at the same node do not.
+// cross reports whether two segments of a channel cross. Segments that meet at free ports of the same node do not.
 func (o *orderer) cross(a, b *segment) bool {
 	top := o.side(a.top, b.top, a.topOffset, b.topOffset, a.topFixed && b.topFixed)
 	return top != 0 && top*o.side(a.bottom, b.bottom, a.bottomOffset, b.bottomOffset, a.bottomFixed && b.bottomFixed) < 0

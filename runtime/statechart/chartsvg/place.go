@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// place assigns the x of all items. It repeats two steps. Each item gets a desired x from its neighbours. Then an
-// isotonic regression finds the x nearest to these desires that keeps the order and the distances in each rank. Its time
+// place assigns the x of all items. It repeats two steps. First, each item gets a desired x from its neighbours. Then
+// an isotonic regression finds the nearest x that keeps the order and the distances in each rank. The time of a round
 // grows with the square of the number of items, so a large container has fewer rounds.
 func place(s *scope) {
 	p := newPlacer(s)
@@ -27,7 +27,7 @@ func place(s *scope) {
 	assignPorts(s)
 }
 
-// slack is how far a column may come closer than separation, to become straight.
+// slack is how much closer than separation a column may come to an item in order to become straight.
 const slack = 6.0
 
 // placer holds the items of a scope in their order, and the distances between them.
@@ -147,9 +147,9 @@ type block struct {
 	x, pull, at float64 // at is the sum of pull*(want-offset)
 }
 
-// solve finds x near the desires. It is the pool-adjacent-violators algorithm on a partial order, as in Dwyer, Marriott
-// and Stuckey 2005, "Fast node overlap removal". Items enter from left to right. A block that is too near to a block on
-// its left merges with it.
+// solve finds the x nearest to the desired ones. It is the pool-adjacent-violators algorithm on a partial order, as in
+// Dwyer, Marriott and Stuckey 2005, "Fast node overlap removal". Items enter from left to right. A block that is too
+// near to a block on its left merges with it.
 func (p *placer) solve() {
 	for i := range p.x {
 		p.offset[i] = 0

@@ -8,8 +8,8 @@ import (
 const (
 	portGap     = 10.0 // the least distance between two ports
 	portInset   = 10.0 // the least distance of a port to a corner
-	cornerSlack = 4.0  // how far a port may come nearer to a corner, to be straight
-	dotInset    = 26.0 // the same at the corner with the dot of the default state
+	cornerSlack = 4.0  // how much nearer to a corner a port may come to make its edge straight
+	dotInset    = 26.0 // the same as portInset, at the corner with the dot of the default state
 )
 
 // assignPorts places the ends of all spans. A free port moves along the border of its node to its column.
@@ -82,8 +82,8 @@ func (it *item) portRange(end int) (low, high float64) {
 	return low, high
 }
 
-// nearestFree returns the x nearest to the desired one that keeps portGap to all taken places. Across the whole border,
-// the widths of containers guarantee that there is one.
+// nearestFree returns the x nearest to the desired one that keeps portGap to all taken places. With the whole border as
+// bounds there always is one, because containers are wide enough.
 func nearestFree(want, low, high float64, taken []float64) (x float64, found bool) {
 	x = min(max(want, low), high)
 	candidates := []float64{x}

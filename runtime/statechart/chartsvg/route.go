@@ -5,7 +5,7 @@ import "math"
 const (
 	trackGap    = 8.0  // between two tracks of a channel
 	channelPad  = 12.0 // between a label or the bottom of a node and the first track
-	arrowPad    = 16.0 // between the last track and a node, which has room for an arrow
+	arrowPad    = 16.0 // between the last track and a node, with room for an arrowhead
 	straightPad = 20.0 // the height of a channel in which no edge turns
 )
 
@@ -13,7 +13,7 @@ const (
 // channel. Two edges may share a track if they do not meet in it.
 func route(s *scope) {
 	channels := s.turns()
-	for range s.spans { // Moving one column may bring it upon another line, but not often.
+	for range s.spans { // A moved column may land on another line, but rarely does.
 		if !s.dodge(channels) {
 			break
 		}
@@ -68,8 +68,8 @@ func (s *scope) turns() [][]*turn {
 	return channels
 }
 
-// dodge looks for two turns that would share a line in every order of their tracks, and moves the column of one aside.
-// The distance between items has room for that.
+// dodge looks for two turns that would share a line in every order of their tracks, and moves the column of one of them
+// aside. The distance between items leaves room for this.
 func (s *scope) dodge(channels [][]*turn) bool {
 	for _, turns := range channels {
 		sorted := sortTurns(bentOnly(turns))
@@ -204,7 +204,7 @@ func sortTurns(turns []*turn) []*turn {
 	return sorted
 }
 
-// costAbove rates the turn a above the turn b: one for each crossing, and much for a part that both would share.
+// costAbove returns the cost of placing turn a above turn b: 1 for each crossing, much more for a shared part.
 func costAbove(a, b *turn) int {
 	const shared = 1000
 	cost := 0

@@ -27,8 +27,8 @@ func (o *orderer) sift(order []int) {
 	}
 }
 
-// groups returns the sets of items that move together with an item: itself, and a node with the columns that lead only
-// to it.
+// groups returns the groups to move for an item: the item alone, and a node with the columns that lead only to that
+// node.
 func (o *orderer) groups(i int) [][]int {
 	groups := [][]int{{i}}
 	if o.items[i].node == nil {
@@ -89,7 +89,7 @@ func (o *orderer) siftGroup(order, try, group []int, cost float64) float64 {
 	least := 0.97 * o.length(try)
 	rate := func(p, crossings int) {
 		c := float64(crossings)*crossingWeight + o.turned()
-		if c+least > best { // The edges would have to be much shorter.
+		if c+least > best { // For a lower cost, the edges would have to be much shorter.
 			return
 		}
 		if c += o.length(try); c < best {
@@ -143,7 +143,7 @@ func (o *orderer) crossingsOf(group []int, item int) int {
 			if o.segments[a].channel != o.segments[b].channel || !o.cross(&o.segments[a], &o.segments[b]) {
 				continue
 			}
-			if count++; o.marked[b] && o.touches(a, item) { // This pair comes twice.
+			if count++; o.marked[b] && o.touches(a, item) { // This pair is visited twice.
 				if a < b {
 					count--
 				}

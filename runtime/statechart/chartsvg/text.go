@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// Text is monospace: an advance of 0.6 em a cell. So the layout needs no font.
+// Text is monospace, with an advance of 0.6 em per cell, so the layout needs no font.
 const (
 	nameSize    = 13.0
 	nameAdvance = 0.6 * nameSize
@@ -66,7 +66,7 @@ func runeCells(r rune) int {
 	return 1
 }
 
-// wrap breaks a text between words into lines of at most wrapCells, where its words allow it.
+// wrap breaks a text between words into lines of at most wrapCells, if its words are short enough.
 func wrap(text, class string) []line {
 	var lines []line
 	current := ""

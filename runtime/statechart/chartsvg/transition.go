@@ -69,8 +69,8 @@ func describe(t outline.Trigger) (cause string, label run) {
 	return cause, label
 }
 
-// layRows returns the event with its guard: in one line of at most the given cells, or else below each other. The other
-// targets are below them.
+// layRows returns the event with its guard: in one line of at most cellsMax cells, or else in lines below each other.
+// The other targets follow below.
 func (t *transition) layRows(cellsMax int) []line {
 	rows := []line{{t.text}}
 	switch guard := "[" + t.guard + "]"; {
@@ -86,7 +86,7 @@ func (t *transition) layRows(cellsMax int) []line {
 	return rows
 }
 
-// precedes reports whether a transition of the edge is evaluated before the first one of the other edge on the same event.
+// precedes reports whether a transition of the edge is evaluated before the other edge's first one on the same event.
 func (e *edge) precedes(other *edge) bool {
 	if e.from != other.from || e == other {
 		return false

@@ -63,8 +63,8 @@ func (g *graph) walk(step Step) (visited []*node, ways []hop) {
 	return append(from, to...), ways
 }
 
-// way returns the shortest way from an active state to one of the states after the event. Only the first hop is for the
-// event. It returns nil if it finds no way.
+// way returns the shortest way from an active state to one of the states after the event. Only the first hop is a
+// transition on the event. way returns nil if it finds no way.
 func (g *graph) way(from *node, to []*node, event string) []hop {
 	type visit struct {
 		hop

@@ -9,9 +9,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// attempt calls the service once. The call's context is done once the timeout has passed on the virtual clock, or the
-// instance no longer waits for the invocation. A result that arrives later does not count. As on a host, a panic is a
-// failure.
+// attempt calls the service once. The call's context ends when the timeout has passed on the virtual clock, or when the
+// instance no longer waits for the invocation. A later result does not count. As on a host, a panic is a failure.
 //
 // The result `failure` is the service's error. The result `err` is the chart's error if the chart fails on a timer that
 // fires during the call.

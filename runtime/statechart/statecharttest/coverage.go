@@ -15,7 +15,7 @@ import (
 // for use. A Coverage is safe for concurrent use and must not be copied after first use.
 type Coverage struct {
 	mu sync.Mutex
-	// chart names the chart, or is "" before the first player started.
+	// chart names the chart. It is "" until the first player starts.
 	chart  string
 	states []statechart.StateInfo
 	// items holds the states, then the transitions, each in document order.
@@ -65,8 +65,8 @@ func (c *Coverage) count(transitions bool) (covered, all int) {
 //	unverified.awaiting_verification on VERIFY
 //	(chart) on completed -> other
 //
-// A transition's name has its source, trigger, guard and targets. Further transitions with the same name get the suffix
-// " #2", " #3" and so on.
+// A transition's name consists of its source, trigger, guard and targets. Further transitions with the same name get
+// the suffix " #2", " #3" and so on.
 func (c *Coverage) Missed() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,8 +13,8 @@
 // their retry policies and timeouts. Waits between attempts advance the virtual clock.
 //
 // After every macrostep the player checks the assumptions of a host. The snapshot must survive a round trip through
-// JSON. The stepped snapshot must be unchanged. A repeated step must give the same result. The player continues from
-// the restored snapshot.
+// JSON. A step must not change the snapshot passed to it. A repeated step must give the same result. The player
+// continues from the restored snapshot.
 //
 // # Golden scripts
 //
@@ -55,7 +55,7 @@
 // # Coverage
 //
 // RunScripts returns a [Coverage]: the states that its scripts entered and the transitions that they took. Require
-// fails the test for each miss that is not allowed with a reason:
+// fails the test for each miss that you do not allow with a reason:
 //
 //	statecharttest.RunScripts(t, "testdata", newChart).Require(t,
 //		statecharttest.AllowedMiss{Name: "state overdue", Reason: "GitHub's own limit ends the job earlier"})
@@ -65,8 +65,8 @@
 // # Paths
 //
 // [ShortestPaths] and [SimplePaths] correspond to getShortestPaths and getSimplePaths in XState. They explore a chart
-// with given events, the outcomes of its services and children, and its timers. [FinalPaths] shows that every outcome
-// is reachable. [RunPaths] turns the paths into tests:
+// with the events that you configure, the outcomes of its services and children, and its timers. [FinalPaths] shows
+// that every outcome is reachable. [RunPaths] turns the paths into tests:
 //
 //	config := statecharttest.PathConfig[job.Context]{
 //		Events: []statecharttest.Event{
@@ -83,5 +83,5 @@
 //	statecharttest.RunPaths(t, chart, config, nil)
 //
 // Two states are the same if their values and contexts are equal: see [ByContext]. A chart with an unbounded counter in
-// its context has infinitely many paths, and exceeding a limit is an error. Use fewer events, a StopWhen, or [ByValue].
+// its context has infinitely many paths, so exploring it exceeds a limit. Use fewer events, a StopWhen, or [ByValue].
 package statecharttest

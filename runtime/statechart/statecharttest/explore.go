@@ -10,8 +10,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// ByValue is an Identity that compares only values. It keeps the number of paths small if the context counts without
-// bound. It misses states that need another context, because the first path to a value stands for all others.
+// ByValue is an Identity that compares only values. It keeps the number of paths small if the context has an unbounded
+// counter. It misses states that need another context, because the first path to a value stands for all others.
 func ByValue[C any](s statechart.Snapshot[C]) string { return string(s.Value()) }
 
 // ByContext is the default Identity. It compares value, context, recorded history, deferred events, and the names of
@@ -84,7 +84,7 @@ func newExplorer[C any](chart *statechart.Chart[C], config PathConfig[C]) *explo
 	return x
 }
 
-// paths converts visits to the paths that end there.
+// paths converts each visit to the path that ends at the visit.
 func (x *explorer[C]) paths(found []*visit[C], err error) ([]Path[C], error) {
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ const (
 
 var (
 	// ErrPathLimit is returned if a chart has more or longer paths than the limits allow. No paths are returned with it,
-	// because a caller could mistake some paths for all.
+	// because a caller could mistake them for all paths.
 	ErrPathLimit = errors.New("too many paths")
 	// ErrUnreached is returned by FinalPaths, together with the paths found, if a final state has no path.
 	ErrUnreached = errors.New("unreached")
@@ -52,10 +52,10 @@ type PathConfig[C any] struct {
 	Events []Event
 	// EventsIn returns additional events for a settled state, tried after Events.
 	EventsIn func(statechart.Snapshot[C]) []Event
-	// Outcomes returns the possible ends of a service. Nil means two: the end of a real call, and the failure of the last
-	// attempt, whose ServiceError.Permanent is false. Add an outcome with [statechart.Permanent] if the chart tests Permanent.
-	// The result of a called service must depend only on its input and not on the number of calls, because the
-	// exploration tries each path independently.
+	// Outcomes returns the possible ends of a service. Nil means two: the outcome of a real call, and a failed last
+	// attempt with ServiceError.Permanent false. Add an outcome with [statechart.Permanent] if the chart tests Permanent.
+	// The result of a called service must depend only on its input and not on the number of calls, because the exploration
+	// tries each path independently.
 	Outcomes func(statechart.Invocation) []Outcome
 	// ChildOutcomes returns the possible ends of a running child, tried in every settled state after the events. An
 	// Outcome's Result must marshal to JSON. Nil means that no child ends.
@@ -166,9 +166,9 @@ func SimplePaths[C any](chart *statechart.Chart[C], config PathConfig[C]) ([]Pat
 // leads to a final state if its last step enters it, even if the step then leaves it. The error wraps ErrUnreached and
 // names the final states without a path.
 //
-// FinalPaths returns one path per final state, not all of them, and no path to other states. It explores with the
-// events and outcomes of the configuration, as RunPaths does. To reach a final state to which only the end of a child
-// leads, set PathConfig.ChildOutcomes:
+// FinalPaths returns one path per final state, not all paths, and no path to other states. It explores with the events
+// and outcomes of the configuration, as RunPaths does. To reach a final state that only the end of a child leads to,
+// set PathConfig.ChildOutcomes:
 //
 //	config.ChildOutcomes = func(child statechart.ChildRef) []statecharttest.Outcome {
 //		return []statecharttest.Outcome{{Result: "paid"}, {Err: errors.New("declined")}}

@@ -10,8 +10,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// StepsMax is the maximum number of macrosteps per call of a player. A call beyond it counts as endless. Split an
-// Advance with more timers into several calls.
+// StepsMax is the maximum number of macrosteps per call of a player. A call with more macrosteps counts as endless.
+// Split an Advance that fires more timers into several calls.
 const StepsMax = 2_000
 
 // Epoch is the default start time of instances.
@@ -25,7 +25,7 @@ type TB interface {
 
 // Config configures an instance. The zero value is usable.
 type Config struct {
-	// Instance is the name of the instance. Defaults to "chart/1", with the chart's ID.
+	// Instance is the name of the instance. Defaults to "ID/1", with the chart's ID.
 	Instance string
 	// At is the start time of the instance. Defaults to Epoch.
 	At time.Time
@@ -131,7 +131,7 @@ func (p *Player[C]) Try(body string) error {
 
 // Advance lets time pass. Due timers fire in the order of their deadlines. Timers with the same deadline fire in the
 // order of their start. The instance is settled after each timer. If retries of services take longer than d, the clock
-// stops at their end.
+// stops when they end.
 func (p *Player[C]) Advance(d time.Duration) {
 	p.t.Helper()
 	if err := p.advance(d); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// RunPaths finds the shortest paths of a chart, or with PathConfig.Simple the simple ones. It runs each path that no other
-// path extends. The subtest has the name of the last step:
+// RunPaths finds the shortest paths of a chart, or, with PathConfig.Simple, the simple ones. It runs each path that no
+// other path extends, in a subtest named after the path's last step:
 //
 //	launching -> queued via done.invoke.launching
 //

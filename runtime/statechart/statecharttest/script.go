@@ -34,7 +34,7 @@ func (s *Setup) Words(name string) []string {
 	return s.words[name]
 }
 
-// Outcomes returns the outcomes of an argument: `start mail=(fail, ok)` has them under "mail". Without the argument,
+// Outcomes returns the outcomes of an argument: `start mail=(fail, ok)` lists them under "mail". Without the argument,
 // all calls succeed.
 func (s *Setup) Outcomes(name string) *Outcomes {
 	s.used[name] = true

@@ -6,8 +6,8 @@
 //	config, err := xstatejson.Write(chart)
 //
 // XState has no [statechart.Settled]. In a config for this runtime, waiting states carry the tag "settled", and
-// statechart.Compile compiles it with all checks. Compile any other config with [Foreign], where every state may
-// wait. Hosts refuse such a chart.
+// statechart.Compile compiles the config with all checks. Compile any other config with [Foreign], where every state
+// may wait. Hosts refuse such a chart.
 //
 // # What is read
 //
@@ -20,9 +20,9 @@
 // SCXML, means no transitions.
 //
 // A chart has at least one state, so a machine without states has the state "atomic". The names of states and charts
-// are parts of paths and keys. In the key of a state, each '.', '#', '/' and space becomes '_': "in progress" is the state
-// in_progress. In the ID of a machine, characters other than ASCII letters, digits, '-' and '_' become '-'. A machine
-// without id has XState's default ID in targets, "(machine)", and the chart's ID is machine.
+// are parts of paths and keys. In the key of a state, each '.', '#', '/' and space becomes '_': "in progress" is the
+// state in_progress. In the ID of a machine, characters other than ASCII letters, digits, '-' and '_' become '-'. In
+// targets, a machine without id has XState's default ID "(machine)". The ID of its chart is machine.
 //
 // For a transition, it reads target (a sibling, ".child", "#id", "#id.child", or several in an array), guard, actions,
 // reenter, description, meta (ignored). A transition may be just a target, and may be in an array. A transition without

@@ -87,8 +87,8 @@ func outputOf(e statechart.Event) string {
 	return "output " + string(output)
 }
 
-// notes returns an action that logs a line without a change of the context, so that an eventless transition with it can
-// rest. The number of such lines in a step is limited, so only machines with such transitions use it.
+// notes returns an action that logs a line without changing the context, so that a chart can rest after taking it. The
+// number of such lines in a step is limited, so only machines with such transitions use it.
 func notes(line func(statechart.Event) string) statechart.Action[counter] {
 	note := statechart.SendTo("LOG", func(_ counter, e statechart.Event) (string, any) {
 		return logTarget, map[string]string{"line": line(e)}
@@ -351,7 +351,7 @@ const (
 	several = "several"
 )
 
-// compare runs a machine on XState as it is, and then on XState with patches for the known differences.
+// compare runs a machine on unpatched XState, and then on XState with patches for the known differences.
 func compare(oracle *xstate, config []byte, events []any, ours answer) (verdict, difference string, err error) {
 	theirs, err := oracle.run(config, events, nil)
 	if err != nil {

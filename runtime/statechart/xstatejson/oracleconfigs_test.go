@@ -46,7 +46,7 @@ var sources = []source{
 	{Name: "docs of `xstate` 4.0.0-0", Files: []string{"node_modules/xstate-4/docs"}, Texts: true},
 }
 
-// extractConfigs returns the different configs of a source.
+// extractConfigs returns the distinct configs of a source.
 func extractConfigs(t *testing.T, from source) [][]byte {
 	t.Helper()
 	output, err := exec.CommandContext(t.Context(), "node", "testdata/extract.cjs", text([]source{from})).Output()

@@ -37,7 +37,7 @@ func startXState(t *testing.T) *xstate {
 	return &xstate{in: in, out: out}
 }
 
-// startNode starts a program in Node that answers lines with lines.
+// startNode starts a program in Node that answers each line with a line.
 func startNode(t *testing.T, program string) (io.WriteCloser, *bufio.Reader) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "node", program)

@@ -15,8 +15,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Implementations holds the implementations of the names in a config, like XState's setup and provide. Each is a
-// factory, called once for every use of its name.
+// Implementations holds the implementations of the names in a config, like XState's setup and provide. Each
+// implementation is a factory, which Read calls once for every use of the name.
 type Implementations[C any] struct {
 	// Actions are keyed by "type". The argument is the JSON of "params", or nil. Read sets the name and params of the
 	// returned action.
@@ -48,7 +48,7 @@ type Otherwise[C any] struct {
 const reading = "reading an XState machine"
 
 // Read reads a machine config of XState v5 in JSON. The error is an *Error with all problems found. Read does not check
-// the chart as a whole. statechart.Compile and Foreign do.
+// the whole chart. statechart.Compile and Foreign do.
 func Read[C any](data []byte, impl Implementations[C]) (statechart.Definition[C], error) {
 	config, err := parse(data)
 	if err != nil {
@@ -93,7 +93,7 @@ type stateNode struct {
 	// `at` is the JSON path. `path` is the path in the chart.
 	at, path string
 	key, id  string
-	// name is the key as the ID of a state in the chart.
+	// name is the state's ID in the chart, made from the key.
 	name     string
 	parent   *stateNode
 	children []*stateNode
@@ -226,8 +226,8 @@ func (r *reader[C]) layOut(config *value, parent *stateNode, key, at string, dep
 	return n
 }
 
-// stateName returns the ID in the chart of a state with a key. Paths and targets separate IDs with '.', '#' and spaces,
-// and names of instances with '/'. Each of these characters becomes '_'.
+// stateName converts the key of a state to the state's ID in the chart. Paths and targets separate IDs with '.', '#'
+// and spaces, and names of instances with '/'. Each of these characters becomes '_'.
 func stateName(key string) string {
 	return strings.Map(func(c rune) rune {
 		if strings.ContainsRune(".#/ ", c) || !unicode.IsPrint(c) {

@@ -155,7 +155,7 @@ func state(a string) string {
 	return `{"id":"m","initial":"a","states":{"a":` + a + `,"b":{}}}`
 }
 
-// stated returns the config of the function state in the form that Write produces.
+// stated returns the config from `state` in the form that Write produces.
 func stated(a string) string {
 	return `{"id":"m","version":"1","initial":"a","states":{"a":` + a + `,"b":{}}}`
 }

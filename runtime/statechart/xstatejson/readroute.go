@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// routeType is the event type of XState that enters a state with the key "route".
+// routeType is XState's event type for entering a state that has the key "route".
 const routeType = "xstate.route"
 
 // snapshotPrefix is the prefix of the event types under which XState reports the snapshots of an actor.
@@ -77,7 +77,7 @@ type route struct {
 	outline.Transition
 }
 
-// routeOf returns the route that a transition of the root is, and the path of the state.
+// routeOf returns the route that a transition of the root represents, and the path of its state.
 func routeOf(t *outline.Transition) (found route, to string, ok bool) {
 	if t.Event != routeType || t.Guard == nil || len(t.Targets) != 1 {
 		return route{}, "", false

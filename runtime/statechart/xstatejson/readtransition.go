@@ -128,8 +128,8 @@ func covers(descriptor, event string) bool {
 	return partial && (event == prefix || strings.HasPrefix(event, prefix+"."))
 }
 
-// descriptors reads an event descriptor and declares its event. The end of an XState actor becomes the end of a service
-// or of a child.
+// descriptors reads an event descriptor and declares its event. XState's event for the end of an actor becomes the
+// chart's event for the end of a service or of a child.
 func (r *reader[C]) descriptors(path, key string) []string {
 	for _, ends := range []struct{ theirs, service, child string }{{xstateDoneActor, doneInvoke, doneChild}, {xstateError, errorInvoke, errorChild}} {
 		id, ok := strings.CutPrefix(key, ends.theirs)

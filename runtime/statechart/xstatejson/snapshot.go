@@ -22,7 +22,7 @@ type (
 		// Event has the type afterType for a delayed transition, or else is a delayed event.
 		Event  json.RawMessage `json:"event"`
 		Target string          `json:"target"`
-		// StartedAt is in milliseconds since 1970. XState omits it if a clock of its own runs the machine.
+		// StartedAt is in milliseconds since 1970. XState omits it if the machine runs on a custom clock.
 		StartedAt *float64 `json:"startedAt,omitempty"`
 	}
 	afterEvent struct {
@@ -45,7 +45,7 @@ const (
 )
 
 // WriteSnapshot writes a snapshot as the JSON that getPersistedSnapshot of XState returns, for the machine that Write
-// writes. XState 6 continues its timers. XState 5 ignores them and the version. The error is an *Error if services,
+// writes. XState 6 resumes the timers. XState 5 ignores the timers and the version. The error is an *Error if services,
 // children or deferred events of the instance have no form in XState.
 func WriteSnapshot[C any](chart *statechart.Chart[C], snapshot statechart.Snapshot[C]) ([]byte, error) {
 	if n := len(snapshot.Services) + len(snapshot.Children) + len(snapshot.Deferred); n > 0 {
@@ -140,7 +140,7 @@ func snapshotError(what, format string, args ...any) error {
 	return &Error{What: what, Problems: []Problem{{Text: fmt.Sprintf(format, args...)}}}
 }
 
-// encoded returns a Go value as JSON with an order.
+// encoded returns a Go value as JSON with ordered keys.
 func encoded(v any) value {
 	text, _ := json.Marshal(v) // The types above can be encoded.
 	made, _ := parse(text)

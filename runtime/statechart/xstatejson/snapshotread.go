@@ -73,7 +73,7 @@ func (r *snapshotReader) problem(path, format string, args ...any) {
 	r.problems = append(r.problems, Problem{Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
-// read converts a persisted snapshot. All keys of timers and services come from the first step.
+// read converts a persisted snapshot. It derives all keys of timers and services as the first step would.
 func (r *snapshotReader) read(p *persistedSnapshot, state value) chartSnapshot {
 	form := chartSnapshot{Machine: r.outline.Root.ID, Version: r.outline.Version, Status: p.Status, Context: p.Context, Output: p.Output, Steps: 1}
 	if p.Machine.ID != "" && chartID(p.Machine.ID) != form.Machine {
@@ -142,7 +142,7 @@ func (r *snapshotReader) activate(s *outline.State, v value, path string) {
 	}
 }
 
-// path returns the path of a state with an ID that XState derived.
+// path returns the path of a state, given the ID that XState derived from the path.
 func (r *snapshotReader) path(at, id string) string {
 	machine, keys, _ := strings.Cut(id, ".")
 	var path string

@@ -141,8 +141,8 @@ func implement[C any](def statechart.Definition[C], config []byte) xstatejson.Im
 	return impl
 }
 
-// TestExampleMachinesConvertToXState writes the charts of machines/ as XState configs. XState creates machines with the
-// same states from them, and they read back into charts that statechart.Compile accepts with all checks.
+// TestExampleMachinesConvertToXState writes the charts of machines/ as XState configs. XState must create machines with
+// the same states from them. Read must turn them back into charts that statechart.Compile accepts with all checks.
 func TestExampleMachinesConvertToXState(t *testing.T) {
 	t.Parallel()
 	oracle := startXState(t)

@@ -19,7 +19,7 @@ type candidate struct {
 }
 
 // on writes the transitions on events and the invocations of a state. It returns the transitions on the state's own
-// end.
+// done event.
 //
 // A chart tries transitions in document order. XState tries the event's own type first, then prefixes from long to
 // short, then "*". If a wildcard precedes a descriptor that XState would try earlier, the function writes a copy of

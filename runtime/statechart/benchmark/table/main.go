@@ -5,9 +5,9 @@
 //
 //	go run ./table [-rounds 5] [-time 300ms]
 //
-// Each round measures every case in every engine once, so that all engines see the same noise of the machine. The table
-// shows medians of the rounds. The command fails if a benchmark fails. A missed requirement is printed but is not an
-// error, because machines are noisy.
+// Each round measures every case in every engine once, so that all engines see the same machine noise. The table shows
+// medians of the rounds. The command fails if a benchmark fails. A missed requirement is printed but is not an error,
+// because machines are noisy.
 package main
 
 import (

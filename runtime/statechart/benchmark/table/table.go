@@ -12,7 +12,7 @@ type bar struct {
 	name string
 	// peer is the engine and the case to compare with.
 	peer key
-	// ratio is the maximum of Settle's time relative to the peer's. `goal` is the target ratio, or 0 for none.
+	// ratio is the maximum ratio of Settle's time to the peer's time. `goal` is the target ratio, or 0 for none.
 	ratio, goal float64
 	// noAllocs requires that an event allocates nothing.
 	noAllocs bool
