@@ -54,7 +54,7 @@ func nest() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// phoenix is a machine that starts a child again whenever its start fails. No start succeeds.
+// phoenix is a machine that starts a child again whenever the child's start fails. No start succeeds.
 func phoenix() durable.Machine {
 	heavy := func(basket, statechart.Event) any { return errand{Item: "heavy"} }
 	return durable.Host(statechart.Must(statechart.Definition[basket]{

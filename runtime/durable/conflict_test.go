@@ -175,7 +175,7 @@ func TestAConflictInClearingTheOutboxLosesNothing(t *testing.T) {
 			return none
 		}
 		w.post("order/1", telling("order/2", "a"))
-		time.Sleep(25 * time.Hour) // The outbox of an older event is not left.
+		time.Sleep(25 * time.Hour) // The loop leaves no outbox of an older event in the item.
 		w.run(t)
 		w.wantLog(t, "order/1", "a", "in between")
 		w.wantLog(t, "order/2", "a", "in between")

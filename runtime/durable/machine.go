@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Machine is a chart as the runtime hosts it. Host makes one from a chart.
+// Machine is a chart that the runtime hosts. Host returns a Machine.
 type Machine interface {
 	ID() string
 	Version() int
@@ -311,8 +311,8 @@ func (i *instance[C]) Prepare(invocation statechart.Invocation, call statechart.
 	return work, nil
 }
 
-// limitKey calls LimitKey, which is code of the chart. It returns an error if the function panics, or if the key has more
-// than statechart.LimitKeyBytesMax.
+// limitKey calls LimitKey, which is code of the chart. It returns an error if the function panics, or if the key is
+// longer than statechart.LimitKeyBytesMax.
 func limitKey[C any](invoke statechart.Invoke[C], c C) (key string, err error) {
 	if invoke.LimitKey == nil {
 		return "", nil
