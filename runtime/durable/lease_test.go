@@ -232,8 +232,8 @@ func TestAFailedExtensionIsRetried(t *testing.T) {
 	}
 }
 
-// A process takes a lease, but receives no answer and cannot extend it. So a second process receives the delivery. The
-// first one then loses the conditional write. It does not give up the service that the second one is running, although the service has a single attempt.
+// A process takes a lease, gets no answer and cannot extend it, so a second process receives the delivery. The first loses
+// the conditional write. It must not give up the service that the second runs, although the service has one attempt.
 func TestAProcessWithoutALeaseLeavesTheServiceToItsSuccessor(t *testing.T) {
 	t.Parallel()
 	inJobWorld(t, func(t *testing.T, w *world) {
