@@ -67,7 +67,7 @@ func (t *turn) chainOf(d Delivery) instances.Chain {
 	return chain
 }
 
-// keepChain records the chain of the current message with its number of hops. The message makes the instance send.
+// keepChain records the chain of the current message, with its hops, because the message makes the instance send.
 func (t *turn) keepChain() {
 	if t.chain.Hops < hopsKeptMin {
 		return

@@ -40,7 +40,7 @@ type Config struct {
 	// MessageRetentionPeriod: a message that arrives after its instance was deleted would start a new instance.
 	// Defaults to 14 days, the SQS maximum.
 	RetentionMin time.Duration
-	// ReceivesMax is the queue's maxReceiveCount. With fewer than the default, 1000, SQS may move an event to the
+	// ReceivesMax is the queue's maxReceiveCount. If it is below the default, 1000, SQS may move an event to the
 	// dead-letter queue before its effects are performed. So each event with effects then costs a second write.
 	ReceivesMax int
 	// Lanes maps each lane besides instances.MainLane to the ARN of its FIFO queue. All other queues are the main lane.
@@ -58,7 +58,7 @@ type Config struct {
 	Backoff statechart.RetryPolicy
 	// SlowAfter is the batch age at which the loop acknowledges finished groups and takes a lease. Defaults to 1 second.
 	SlowAfter time.Duration
-	// Lease is how long the queue hides a slow batch. The loop extends it after each third of it. Defaults to 30 seconds.
+	// Lease is how long the queue hides a slow batch. The loop extends the lease every Lease/3. Defaults to 30 seconds.
 	Lease time.Duration
 	// ConflictsMax is how many times a turn starts again immediately after a conflict with another writer. Defaults to 3.
 	ConflictsMax int
@@ -82,7 +82,7 @@ type Config struct {
 	// counts as unable to settle. The reports let each parallel region settle, or try once to clean up. Defaults to 10.
 	RefusalsMax int
 	// AloneAfter is how often the process may die while it tries an event. Then the event runs alone: after the rest of
-	// its batch, but at every eighth receive before the rest. Defaults to 2.
+	// its batch, or before the rest at every eighth receive. Defaults to 2.
 	AloneAfter int
 	// TimerEarlyMax is how early a timer may fire because two clocks differ. If a firing is even earlier, the loop skips
 	// it and schedules the timer again, so that the group stays unlocked. Defaults to 6 minutes: longer than the

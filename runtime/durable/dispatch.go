@@ -151,7 +151,7 @@ func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect, me
 // takeOver raises the revision before the turn repeats effects, in two cases. First: the queue may soon give up the
 // event to which the outbox was left, so the next event must perform the outbox. Second: for a task whose execution is
 // unknown, only the record shows whether another turn has given the answer. After the write, a turn that was frozen
-// before its answer cannot mark the token as expired: see notifyExpired.
+// before it gave the answer cannot mark the token as expired: see notifyExpired.
 func (t *turn) takeOver(ctx context.Context) error {
 	isBlind := func(k instances.Token) bool { return k.Execution == "" }
 	isGivenUpSoon := t.stored.Record.IsLeft() && t.deliveries[0].ReceiveCount >= leftReceivesMax

@@ -31,7 +31,7 @@ const (
 	astray
 )
 
-// placementOf returns the placement of a delivery. If a deployment has removed that lane, every lane is home.
+// placementOf returns the placement of a delivery. If a deployment removed the instance's lane, every lane is home.
 func (t *turn) placementOf(d Delivery) placement {
 	record, lane := &t.draft.Record, t.loop.laneOf(d.Queue)
 	home := record.HomeLane()
@@ -219,7 +219,7 @@ func (t *turn) changeLane(ctx context.Context, form laneChange) error {
 	return nil
 }
 
-// againLaneChange asks for another message that ends the move, because this one cannot be applied, and passes it.
+// againLaneChange passes this message, which should end a move but cannot be applied, and asks for another.
 func (t *turn) againLaneChange(d Delivery) {
 	if t.draft.Record.Moving != nil {
 		t.askLaneChange()

@@ -59,8 +59,8 @@ func (r *ready) begin(ctx context.Context) (limited context.Context, returned fu
 }
 
 // postpone lets an attempt begin in a later turn, at the time that its limit gives. The wait is at least
-// Backoff.Interval times the receives, up to Backoff.IntervalMax. So a message reaches the queue's 1,000 receives only
-// if its call is denied each time for about three days.
+// Backoff.Interval times the number of receives, up to Backoff.IntervalMax. So a message reaches the queue's 1,000
+// receives only if its call is denied each time for about three days.
 func (s *services) postpone(invocation statechart.Invocation, err error) {
 	if s.isRunning(invocation) {
 		s.cutOff(invocation)

@@ -71,7 +71,7 @@ func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep))
 	}
 	read := *record
 	if op.Kind == instances.Move {
-		// A turn that has not committed has used the next keys: its services may still run, or it may have died.
+		// A turn may have used the next keys without a commit: its services may still run, or it may have died.
 		if read.Snapshot, err = stepcount.SkipTurn(read.Snapshot); err != nil {
 			return nil, &statechart.UnreadableError{Err: err}
 		}

@@ -18,15 +18,15 @@ const (
 	messageAgeMax = 14 * 24 * time.Hour
 	// receivesMax is the highest maxReceiveCount of a queue (Amazon SQS API Reference, SetQueueAttributes).
 	receivesMax = 1000
-	// leftEventAgeMax and leftReceivesMax limit the age and the receives of an event whose outbox is left. Days and many
-	// receives then remain in which the queue redelivers the event until its effects are performed.
+	// leftEventAgeMax and leftReceivesMax limit the age and the receives of an event whose outbox is left. The queue can
+	// then redeliver such an event for days, and many times, until its effects are performed.
 	leftEventAgeMax = 24 * time.Hour
 	leftReceivesMax = 3
 )
 
 // mayLeave reports whether the outbox of `next` may stay in the item until the next commit. The instance must have one
-// queue: a later event then proves that this one has left it. This turn must have applied the event: another process
-// may have acknowledged an older one. With a lower maxReceiveCount, failed reads could dead-letter the event.
+// queue: a later event then proves that this one has left it. This turn must have applied the event: otherwise another
+// process may have acknowledged it already. With a lower maxReceiveCount, failed reads could dead-letter the event.
 func (t *turn) mayLeave(next instances.Record) bool {
 	if t.loop.config.ReceivesMax < receivesMax || len(t.deliveries) == 0 || len(next.Outbox) == 0 || len(next.Watermark) != 1 || next.Status != statechart.Active || !t.draft.Instance.Settled() || len(owed(next.Tokens)) > 0 {
 		return false

@@ -32,11 +32,11 @@ const (
 	// requestMax is how long a request may take, including its retries after conflicts.
 	requestMax = 3 * time.Second
 	// triesMax is how often a request is tried if other processes are faster. A second try follows at once, because the
-	// answer to the first one has the stored state. Each further pair of tries follows a random wait. The longest wait
-	// starts at conflictWait and doubles with each try.
+	// answer to the first one has the stored state. A random wait precedes each further pair. The wait is at most
+	// conflictWait, doubled with each try.
 	triesMax     = 8
 	conflictWait = 10 * time.Millisecond
-	// keysMax is how many keys a process remembers, with those that no call uses.
+	// keysMax is how many keys a process may have before it forgets those that no call uses.
 	keysMax = 1000
 )
 

@@ -88,8 +88,8 @@ func (h *share) granted(limit statechart.Limit, g grant) {
 	}
 }
 
-// end ends a call that took its place after `losses` losses. `took` is the call's duration, or 0 if the call has not
-// begun. end reports whether the process should return the place to the others.
+// end ends a call that took its place when h.losses was `losses`. `took` is the call's duration, or 0 if the call has
+// not begun. end reports whether the process should return the place to the others.
 func (h *share) end(limit statechart.Limit, losses int, took time.Duration) (returns bool) {
 	if losses != h.losses {
 		return false

@@ -49,7 +49,7 @@ func reached(state []string, handled bool) string {
 	return list(state)
 }
 
-// RowsMax is how many differences a Replay lists at most. It only counts the runs with further differences.
+// RowsMax is the maximum number of differences that a Replay lists. A Replay only counts the runs with further ones.
 const RowsMax = 1000
 
 // Replay runs recorded runs on the machines of another build, and counts the runs with the same difference.
