@@ -84,7 +84,7 @@ func attempt(ctx context.Context, run func(context.Context) (any, error)) (any, 
 	}
 }
 
-// isLate reports whether the running attempt began so late that it does not count if it runs out of time.
+// isLate reports whether the running attempt began too late to count if it runs out of time.
 func (s *services) isLate(invocation statechart.Invocation) bool {
 	return s.running[invocation.Key].began.Sub(s.turn.began) > promptly
 }

@@ -31,7 +31,7 @@ const (
 	hopsKeptMin = 4
 	// chainsMax is how many chains an instance remembers.
 	chainsMax = 8
-	// viaMax is how many senders a message of a long chain names.
+	// viaMax limits Chain.Via, the last senders that a message of a long chain names.
 	viaMax = 8
 )
 

@@ -23,7 +23,7 @@ const (
 	batchMax = 10
 	// messageBytesMax limits a chart's log message. Longer messages are cut.
 	messageBytesMax = 16 << 10
-	// cancelAhead is the shortest remaining time of a timer that the loop cancels. An unneeded timer with less time
+	// cancelAhead is the shortest remaining time at which the loop still cancels a timer. An unneeded timer with less time
 	// left fires, and its firing does nothing.
 	cancelAhead = 15 * time.Minute
 )

@@ -74,7 +74,7 @@ type Instance interface {
 	Defers() bool // whether deferred events wait
 	// Children returns the active child instances.
 	Children() []statechart.ChildRef
-	// Resolving returns the answer to a task that begins to wait under the name, or false if the task has to wait.
+	// Resolving returns the answer to a task that begins to wait under the name. ok is false if the task has to wait.
 	Resolving(name string, event statechart.Event) (answer statechart.Effect, ok bool, err error)
 	// Invocations returns the services that have not ended.
 	Invocations() []statechart.Invocation

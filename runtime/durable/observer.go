@@ -93,7 +93,7 @@ type Committed struct {
 type Loaded struct {
 	Instance string
 	Revision int64
-	// Unsettled is how long an unsettled instance has taken no step.
+	// Unsettled is how long an unsettled instance has been without a step.
 	Unsettled time.Duration
 	// Outbox is how long effects, or answers to tasks, have been waiting.
 	Outbox time.Duration

@@ -118,9 +118,9 @@ type Queue interface {
 	// Park sends the delivery to the dead-letter queue, in its group, with the reason. It does not acknowledge the
 	// delivery. Parking a delivery again uses the same deduplication ID.
 	Park(ctx context.Context, delivery Delivery, reason string) error
-	// Forward sends the delivery to the same instance in the given lane, with a Forwarding that names its place. It does
-	// not acknowledge the delivery. Forwarding a delivery again uses the same deduplication ID. Without lanes, nothing
-	// calls Forward.
+	// Forward sends the delivery to the same instance in the given lane, with a Forwarding that names the delivery's
+	// place. It does not acknowledge the delivery. Forwarding a delivery again uses the same deduplication ID. Without
+	// lanes, nothing calls Forward.
 	Forward(ctx context.Context, delivery Delivery, lane string) error
 	// Delay hides the deliveries for the given time from now. It delays a retry or extends a lease.
 	Delay(ctx context.Context, deliveries []Delivery, wait time.Duration) error

@@ -26,7 +26,7 @@ type services struct {
 	delivery Delivery
 	// ctx ends all attempts: at the end of the turn, or before the deadline of the process.
 	ctx context.Context
-	// running holds the attempts that have yet to end, by the key of the invocation.
+	// running holds the attempts that have not ended, by the key of the invocation.
 	running map[string]running
 	// failed holds the errors of the invocations whose next attempt comes in a later turn.
 	failed  map[string]error
@@ -40,7 +40,7 @@ type services struct {
 	chains map[string]instances.Chain
 }
 
-// running is an attempt that has yet to end.
+// running is an attempt that has not ended.
 type running struct {
 	began time.Time
 	// cancel ends the context of the attempt; nil until the service is called.
@@ -222,7 +222,7 @@ func (s *services) hold(invocation statechart.Invocation, work Work) error {
 	return nil
 }
 
-// commit stores the draft. For a first delivery, it does not count the attempts that have yet to end, because another
+// commit stores the draft. For a first delivery, it does not count the attempts that have not ended, because another
 // group may kill the process. The stored Attempt then shows only that the event is settling the instance.
 func (s *services) commit(ctx context.Context) error {
 	s.unstored = false
