@@ -43,7 +43,7 @@ type Config struct {
 	// ReceivesMax is the queue's maxReceiveCount. If it is below the default, 1000, SQS may move an event to the
 	// dead-letter queue before its effects are performed. So each event with effects then costs a second write.
 	ReceivesMax int
-	// Lanes maps each lane besides instances.MainLane to the ARN of its FIFO queue. All other queues are the main lane.
+	// Lanes maps each lane except instances.MainLane to the ARN of its FIFO queue. All other queues are the main lane.
 	Lanes map[string]string
 	// SettlerWaitMax is how long an event waits for another queue's event to settle the instance, counted from the last
 	// write. Defaults to 15 minutes, Lambda's longest timeout.

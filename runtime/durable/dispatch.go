@@ -161,9 +161,9 @@ func (t *turn) takeOver(ctx context.Context) error {
 	return t.clear(ctx, t.left(t.stored.Record.Outbox))
 }
 
-// clear stores the remaining pending work of the record. If the record does not fit into the item, the outbox must not
-// block the instance: clear first drops the history. Next it shortens the reasons of refused executions and of failed
-// effects. Last it drops the oldest failed effects.
+// clear stores the remaining pending work of the record. The outbox must not block the instance, so clear shortens a
+// record that does not fit into the item. It first drops the history, then shortens the reasons of refused executions
+// and of failed effects, and last drops the oldest failed effects.
 func (t *turn) clear(ctx context.Context, left Left) error {
 	record := t.stored.Record
 	record.Outbox, record.Tokens = left.Outbox, left.Tokens

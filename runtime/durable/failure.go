@@ -88,8 +88,8 @@ var errAbandoned = errors.New("the process died during the attempt")
 // abandonedAdvice is the end of the message of an error that wraps errAbandoned.
 const abandonedAdvice = "; find the cause in the log, fix it, then send the event again"
 
-// retryError ends a turn. Its delivery is retried after the wait, and its group stays locked. It does not unwrap, so
-// that the loop never mistakes a service's error for its own.
+// retryError ends a turn. The delivery is retried after the wait, and the group stays locked. A retryError does not
+// unwrap, so that the loop never mistakes a service's error for its own.
 type retryError struct {
 	wait time.Duration
 	err  error

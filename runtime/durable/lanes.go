@@ -202,7 +202,7 @@ func (t *turn) sendLaneChange(ctx context.Context, effect statechart.Effect) err
 	return err
 }
 
-// changeLane ends the move with the form's number. It ignores a late copy of the message for an earlier move. The
+// changeLane ends the move that has the form's number. It ignores a late copy of the message for an earlier move. The
 // instance stays in its lane if no queue has the new lane.
 func (t *turn) changeLane(ctx context.Context, form laneChange) error {
 	record := &t.draft.Record

@@ -163,7 +163,7 @@ func (t *turn) untilTimer(event statechart.Event) (early time.Duration) {
 	return 0
 }
 
-// scheduleAgain skips a timer event that fires far too early, and schedules it again. A retry would keep its group
+// scheduleAgain skips a timer event that fires far too early, and schedules it again. A retry would keep the group
 // locked until the timer is due.
 func (t *turn) scheduleAgain(ctx context.Context, d Delivery, id string) error {
 	t.loop.config.Logger.WarnContext(ctx, "timer fired far too early, scheduled again", "instance", d.Group, "message_id", d.MessageID, "timer", id)

@@ -114,7 +114,7 @@ func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep))
 	return t.storable()
 }
 
-// forget drafts a record without the data of the instance. The record keeps the parts that recognise late messages: the
+// forget drafts a record without the data of the instance. The record keeps the parts that identify late messages: the
 // watermark, the time of creation and the parent.
 func (t *turn) forget(op instances.Operation) (json.RawMessage, error) {
 	was := t.stored.Record

@@ -40,7 +40,7 @@ func (t *turn) mayLeave(next instances.Record) bool {
 	})
 }
 
-// dropPerformed drops a left outbox if its event has left the queue. The next commit stores this.
+// dropPerformed drops an outbox left in the item if its event has left the queue. The next commit stores this.
 func (t *turn) dropPerformed() {
 	record := &t.stored.Record
 	if !record.IsLeft() {

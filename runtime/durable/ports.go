@@ -57,9 +57,9 @@ type Store interface {
 	// Load reads the record with a consistent read. If the instance has none, it returns a Record with only Instance
 	// set and Revision 0. Fails with ErrUnreadable or ErrDenied.
 	Load(ctx context.Context, id instances.ID) (instances.Record, error)
-	// Commit stores the record in one write, on condition that the stored revision is record.Revision-1, or that no
-	// record is stored if that is 0. Fails with ErrConflict or ErrUnstorable. After any other error, the record may or
-	// may not be stored.
+	// Commit stores the record in one write, on condition that the stored revision is record.Revision-1, or, if that is 0,
+	// that no record is stored. Fails with ErrConflict or ErrUnstorable. After any other error, the record may or may not
+	// be stored.
 	Commit(ctx context.Context, record instances.Record) error
 	// ClearOutbox replaces fields of the record with the fields of `left` and raises the revision by one, on condition
 	// that the stored revision equals `revision`. Fails with ErrConflict or ErrUnstorable.

@@ -22,9 +22,9 @@ import (
 
 // Store keeps the states.
 type Store interface {
-	// SwapLimit stores `next` for a key of a limit, on condition that the Write of the stored state is `previous`, or that
-	// nothing is stored if `previous` is empty. It returns the state that is stored after the call. After an error, `next`
-	// may be stored, not stored, or stored later.
+	// SwapLimit stores `next` for a key of a limit, on condition that the Write of the stored state is `previous`, or, if
+	// `previous` is empty, that nothing is stored. It returns the state that is stored after the call. After an error,
+	// `next` may be stored, not stored, or stored later.
 	SwapLimit(ctx context.Context, limit, key, previous string, next State) (stored State, err error)
 }
 

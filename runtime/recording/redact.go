@@ -35,8 +35,8 @@ func (r redactor) value(text json.RawMessage, key string) (json.RawMessage, erro
 	return r.rewrite(text, []string{key})
 }
 
-// rewrite redacts a value with the path of keys. The order of the keys stays: if keys differ only in case, encoding/json
-// reads the last one.
+// rewrite redacts a value with the path of keys. It keeps the order of the keys: if keys differ only in case,
+// encoding/json reads the last one.
 func (r redactor) rewrite(text json.RawMessage, path []string) (json.RawMessage, error) {
 	w := rewriter{redactor: r, decoder: json.NewDecoder(bytes.NewReader(text))}
 	w.decoder.UseNumber() // Numbers keep their digits.
