@@ -203,8 +203,8 @@ func TestATimerThatFiresWhileAServiceRunsBeginsAChain(t *testing.T) {
 	})
 }
 
-// worker is a machine whose message starts the service `work`. When it ends, worker sends the next message. The timer
-// may start the services `first` and `second` in sequence. When the last one ends, worker sends it too.
+// worker is a machine whose message starts the service `work`. When `work` ends, worker sends the next message. The
+// timer may start `first` and then `second`. When the last one ends, worker also sends the next message.
 func (w *world) worker(timer after) durable.Machine {
 	next := statechart.SendTo("add", func(basket, statechart.Event) (string, any) { return "worker/1", item{} })
 	calls := func(name, target string, actions ...statechart.Action[basket]) []invoke {

@@ -241,7 +241,7 @@ func (w *world) keepIt() error {
 }
 
 // After the operator's change, another process writes the record. It may be running a service, so the count stays. The
-// process writes before the loop has read the operator's change, or after that.
+// process writes either before or after the loop reads the operator's change.
 func TestACountThatAnotherProcessStoredAfterAnOperatorIsNotTakenBack(t *testing.T) {
 	t.Parallel()
 	for _, isRead := range []bool{false, true} {

@@ -25,7 +25,7 @@ const (
 )
 
 // mayLeave reports whether the outbox of `next` may stay in the item until the next commit. The instance must have one
-// queue: a later event then proves that this one has left it. This turn must have applied the event: otherwise another
+// queue: then a later event proves that this one is gone. This turn must have applied the event: otherwise another
 // process may have acknowledged it already. With a lower maxReceiveCount, failed reads could dead-letter the event.
 func (t *turn) mayLeave(next instances.Record) bool {
 	if t.loop.config.ReceivesMax < receivesMax || len(t.deliveries) == 0 || len(next.Outbox) == 0 || len(next.Watermark) != 1 || next.Status != statechart.Active || !t.draft.Instance.Settled() || len(owed(next.Tokens)) > 0 {

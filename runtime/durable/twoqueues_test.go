@@ -212,7 +212,7 @@ func TestAServiceThatAnotherQueueTakesOverIsNotRepeated(t *testing.T) {
 	}
 }
 
-// An event waits 20 minutes for the second attempt of its service, so another queue's event takes the service over.
+// An event waits 20 minutes for the second attempt of its service, so another queue's event takes over the service.
 // While this attempt runs, the first queue redelivers its event.
 func TestARetryThatAnotherQueueTakesOverIsNotRepeated(t *testing.T) {
 	t.Parallel()
