@@ -232,8 +232,8 @@ func TestAFailedExtensionIsRetried(t *testing.T) {
 	}
 }
 
-// A process takes a lease, gets no answer and cannot extend it, so a second process receives the delivery. The first loses
-// the conditional write. It must not give up the service that the second runs, although the service has one attempt.
+// A process takes a lease, gets no answer and cannot extend it, so a second process receives the delivery. The first
+// loses the conditional write. It must not give up the service that the second runs, which has one attempt.
 func TestAProcessWithoutALeaseLeavesTheServiceToItsSuccessor(t *testing.T) {
 	t.Parallel()
 	inJobWorld(t, func(t *testing.T, w *world) {
