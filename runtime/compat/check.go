@@ -98,13 +98,13 @@ func (c *Check) Add(record instances.Record, itemErr error) {
 	}
 }
 
-// Causes counts instances that break, each under one cause. All others need a migration.
+// Causes counts instances that break, each under one cause. Those that no field counts need a migration.
 type Causes struct {
 	// Damaged counts items that no migration and no other version can read, so a person must repair them.
 	Damaged int
 	// Unhosted counts instances of machines that the build does not have.
 	Unhosted int
-	// Newer counts instances that a newer version than the hosted ones has stored, as after a rollback.
+	// Newer counts instances stored by a newer version than any hosted one, for example after a rollback.
 	Newer int
 }
 

@@ -37,14 +37,14 @@ func (t *turn) claim(ctx context.Context, effect statechart.Effect) error {
 	return t.loop.send(ctx, t.draft.Record.Instance, aliasTaken{Type: aliasTakenEvent, ID: id, Alias: effect.Name, Incarnation: t.incarnation()}, id, effect.Chain)
 }
 
-// claimNow claims an alias, on condition that the stored revision has not changed. So a turn that was frozen while
-// another turn wrote the instance claims nothing.
+// claimNow claims an alias, on condition that the stored revision has not changed. If another turn wrote the instance
+// while this turn was frozen, claimNow claims nothing.
 func (t *turn) claimNow(ctx context.Context, alias string) error {
 	r := &t.stored.Record
 	return t.loop.ports.Store.Claim(ctx, alias, r.Instance, r.CreatedAt, r.Revision)
 }
 
-// applyAliasTaken reports to the chart, if it declares the event, that an alias belongs to another instance. First it
+// applyAliasTaken notifies the chart, if the chart declares the event, that another instance has the alias. First it
 // tries the claim again: since the message was sent, the other instance may have released the alias, and this instance
 // may have claimed it.
 func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {

@@ -84,7 +84,7 @@ func attempt(ctx context.Context, run func(context.Context) (any, error)) (any, 
 	}
 }
 
-// isLate reports whether the running attempt began so late that it does not count if it runs out of time.
+// isLate reports whether the running attempt began too late to count if it runs out of time.
 func (s *services) isLate(invocation statechart.Invocation) bool {
 	return s.running[invocation.Key].began.Sub(s.turn.began) > promptly
 }
@@ -136,9 +136,9 @@ func (s *services) isRunning(invocation statechart.Invocation) bool {
 	return ok
 }
 
-// settler returns the event of another queue that has yet to settle the instance. The event's services may run at this
-// moment, in another process. If several events qualify, it returns the last one in the list, which was the last to
-// begin services.
+// settler returns an event from another queue that has not settled the instance yet. The event's services may be
+// running now, in another process. If several events qualify, it returns the last one in the list, which was the last
+// to begin services.
 func (t *turn) settler(d Delivery) (last instances.Attempt, isOther bool) {
 	r := &t.draft.Record
 	for _, a := range r.Attempts {
@@ -174,11 +174,10 @@ func (t *turn) hasOtherQueue(d Delivery) bool {
 // takeBackMax limits the writes that takeBack tries.
 const takeBackMax = 5
 
-// takeBack takes back the counts of a turn whose commit failed while the process lives: failures of AWS use up neither
-// tries of events nor attempts of services. takeBack reads the instance again, because the stored state is unknown. A
-// write that timed out may still arrive: takeBack raises the revision, so that the late write conflicts. If the table
-// fails for all of takeBackMax attempts, the try counts as a death of the process: the next process cannot distinguish
-// the two.
+// takeBack takes back the counts of a turn whose commit failed although the process lives. AWS failures must not use up
+// tries of events or attempts of services. takeBack reads the instance again, because the stored state is unknown. A
+// write that timed out may still arrive, so takeBack raises the revision to make it conflict. If the table fails
+// takeBackMax times, the try counts as a death of the process: the next process cannot distinguish the two.
 func (t *turn) takeBack(ctx context.Context, deliveries []Delivery, cause error) {
 	if !slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.ReceiveCount > 1 }) {
 		return
@@ -207,8 +206,8 @@ func (t *turn) takeBack(ctx context.Context, deliveries []Delivery, cause error)
 // takeBackOnce takes back the counts of a failed turn, and returns the record that it has read. mayArrive says that a
 // write of the turn may still arrive. `lost` is the record of an earlier call whose write conflicted, or zero.
 //
-// takeBackOnce changes nothing while another process may be settling the instance, because its write would discard that
-// process's services. The other process has an event of another queue, or it has written since `lost` was read. An
+// takeBackOnce changes nothing while another process may be settling the instance: a write would discard that process's
+// services. Signs of such a process are an unsettled event from another queue, or a write since `lost` was read. An
 // operator's write does not count.
 func (l *Loop) takeBackOnce(ctx context.Context, failed *turn, deliveries []Delivery, mayArrive bool, lost instances.Record) (read instances.Record, err error) {
 	t, err := l.hydrate(ctx, failed.draft.Record.Instance, deliveries)

@@ -16,8 +16,8 @@ type limited struct{ durable.Machine }
 
 func (limited) BacklogAgeMax() time.Duration { return time.Minute }
 
-// Only a batch that is full of one instance's events shows a backlog. Its age counts from the oldest delivery that was not
-// received before, and that was sent to this queue.
+// Only a batch that is full of one instance's events shows a backlog. The age of the backlog counts from the oldest
+// delivery that was sent to this queue and was not received before.
 func TestAFullBatchShowsTheAgeOfItsBacklog(t *testing.T) {
 	t.Parallel()
 	retried := func(d *durable.Delivery) { d.ReceiveCount = 2 }

@@ -248,7 +248,7 @@ func TestFailuresOfTheTableUseUpNoTries(t *testing.T) {
 	}
 }
 
-// clockOf returns a machine that performs the action when its timer of one minute fires.
+// clockOf returns a machine that performs the action when its one-minute timer fires.
 func clockOf(ring statechart.Action[basket]) durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[basket]{
 		ID: "clock", Version: 1, Initial: "idle", Payloads: payloads(), On: []on{{Event: "add", Actions: do{keep}}},

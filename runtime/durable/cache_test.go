@@ -10,8 +10,8 @@ import (
 	"github.com/settle-run/settle/runtime/internal/readcache"
 )
 
-// Tests of copies that are stale: process a has a copy, another process applies the next event, and a receives the event
-// after it.
+// Tests of stale copies: process `a` has a copy, another process applies the next event, and then `a` receives the
+// following event.
 
 // cachingProcess returns a process with a cache.
 func (w *world) cachingProcess(t *testing.T) *process {

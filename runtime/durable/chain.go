@@ -18,9 +18,9 @@ import (
 // which begins with an event from outside or with a timer. The chain counts its messages as hops, and Config.HopsMax
 // limits them.
 //
-// It is not enough to count along one path: if each message of a chart leads to two more, a path of 20 hops belongs to
-// a million messages. So an instance counts like a Lamport clock. It adds one for each message of the chain that makes
-// it send, and continues with the message's count if that is higher. Messages that it only collects add nothing.
+// Counting along one path is not enough: if each message leads to two more, 20 hops produce a million messages. So an
+// instance counts like a Lamport clock. For each message of the chain that makes the instance send, it adds one to its
+// count, or continues with the message's count if that is higher. Messages that it only collects add nothing.
 //
 // Source: Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System", 1978.
 
@@ -31,7 +31,7 @@ const (
 	hopsKeptMin = 4
 	// chainsMax is how many chains an instance remembers.
 	chainsMax = 8
-	// viaMax is how many senders a message of a long chain names.
+	// viaMax limits Chain.Via, the last senders that a message of a long chain names.
 	viaMax = 8
 )
 
@@ -67,7 +67,7 @@ func (t *turn) chainOf(d Delivery) instances.Chain {
 	return chain
 }
 
-// keepChain records the chain of the current message, which makes the instance send, and its number of hops.
+// keepChain records the chain of the current message, with its hops, because the message makes the instance send.
 func (t *turn) keepChain() {
 	if t.chain.Hops < hopsKeptMin {
 		return

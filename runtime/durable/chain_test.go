@@ -54,7 +54,7 @@ func nest() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// phoenix is a machine that starts a child again whenever its start fails. No start succeeds.
+// phoenix is a machine that starts a child again whenever the child's start fails. No start succeeds.
 func phoenix() durable.Machine {
 	heavy := func(basket, statechart.Event) any { return errand{Item: "heavy"} }
 	return durable.Host(statechart.Must(statechart.Definition[basket]{
@@ -203,8 +203,8 @@ func TestATimerThatFiresWhileAServiceRunsBeginsAChain(t *testing.T) {
 	})
 }
 
-// worker is a machine whose message starts the service `work`. The end of this service sends the next message. The timer
-// may start the services `first` and `second`, one after the other. The end of the last one sends the next message too.
+// worker is a machine whose message starts the service `work`. When `work` ends, worker sends the next message. The
+// timer may start `first` and then `second`. When the last one ends, worker also sends the next message.
 func (w *world) worker(timer after) durable.Machine {
 	next := statechart.SendTo("add", func(basket, statechart.Event) (string, any) { return "worker/1", item{} })
 	calls := func(name, target string, actions ...statechart.Action[basket]) []invoke {

@@ -83,8 +83,8 @@ func (m *Machines) checkChildren() error {
 	return nil
 }
 
-// checkInputs compares the inputs that a machine gives its children with the inputs that they take. A child starts on
-// the current version of its machine.
+// checkInputs compares the inputs that a machine gives its children with the inputs that the children take. A child
+// starts on the current version of its machine.
 func (m *Machines) checkInputs(parent Machine) error {
 	for _, child := range parent.Describe().InputTo {
 		if !m.byID[child].current().TakesInput() {
@@ -153,7 +153,7 @@ func (t *turn) applyChildEnd(ctx context.Context, form childEnd) error {
 	if form.Status != childDone {
 		err := t.applyNow(ref.Failed(errors.New(form.Message)))
 		if err == nil && form.Status == childFailed {
-			// The child may have started after all, or a retry may still start it. This stop ends it.
+			// The child may have started after all, or a retry may still start it. This effect stops it.
 			t.owe(statechart.Effect{ID: "child." + ref.Key + ".stop", Kind: statechart.StopInstance, Child: ref.Key, Machine: ref.Machine})
 		}
 		return err

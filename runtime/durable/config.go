@@ -15,20 +15,20 @@ import (
 type Config struct {
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
-	// Logger receives a line for each transition, failure, and message of a chart (statechart.Log). Transitions have level
-	// DEBUG if Observer.Applied is set. Defaults to slog.Default.
+	// Logger receives a line for each transition, each failure and each message that a chart logs (statechart.Log).
+	// Transitions have level DEBUG if Observer.Applied is set. Defaults to slog.Default.
 	Logger *slog.Logger
-	// Observer receives the events of the loop for logs, metrics and traces. By default, nothing is called.
+	// Observer receives the events of the loop for logs, metrics and traces. The default calls nothing.
 	Observer Observer
 	// Emit publishes the events that an instance emits (statechart.Emit), at least once, after the commit that contains
 	// them. It receives one to ten effects at a time, in order. Their IDs are globally unique, and a repeat has the
 	// same ID. Emit returns an error or nil for each effect (see ErrRefused). A nil Emit drops all events.
 	Emit func(ctx context.Context, from instances.ID, events []statechart.Effect) []error
-	// AttemptsMax is how often an event is tried if the chart's own code fails on it. Then the event is parked.
+	// AttemptsMax is how often the loop tries an event on which the chart's own code fails. Then the event is parked.
 	// Defaults to 3. A service has its own RetryPolicy.
 	AttemptsMax int
-	// AbandonedMax is how often the process may die while an event is tried. Then the event is parked. Failures of
-	// AWS do not count. Defaults to 10.
+	// AbandonedMax is how often the process may die while it tries an event. Then the event is parked. Failures of AWS do
+	// not count. Defaults to 10.
 	AbandonedMax int
 	// ServicesMax is how many services may begin for each event until the instance is settled. Retries do not count.
 	// The loop does not call further services and reports them to the chart as failed. After RefusalsMax such
@@ -40,29 +40,29 @@ type Config struct {
 	// MessageRetentionPeriod: a message that arrives after its instance was deleted would start a new instance.
 	// Defaults to 14 days, the SQS maximum.
 	RetentionMin time.Duration
-	// ReceivesMax is the queue's maxReceiveCount. Below the default, 1000, SQS may move an event to the dead-letter queue
-	// before its effects are performed. Then each event with effects costs a second write.
+	// ReceivesMax is the queue's maxReceiveCount. If it is below the default, 1000, SQS may move an event to the
+	// dead-letter queue before its effects are performed. So each event with effects then costs a second write.
 	ReceivesMax int
-	// Lanes maps each lane besides instances.MainLane to the ARN of its FIFO queue. All other queues are the main lane.
+	// Lanes maps each lane except instances.MainLane to the ARN of its FIFO queue. All other queues are the main lane.
 	Lanes map[string]string
 	// SettlerWaitMax is how long an event waits for another queue's event to settle the instance, counted from the last
 	// write. Defaults to 15 minutes, Lambda's longest timeout.
 	SettlerWaitMax time.Duration
-	// DeniedWaitMax is how long the loop retries an effect that AWS denies because a permission or a resource is
-	// missing (ErrDenied). It counts from the first denial. The instance receives no event meanwhile. Then the effect
-	// becomes a FailedEffect. Messages that start or stop a child, or report its end, are retried until AWS permits
-	// them. Defaults to one hour. Set it longer than the lag of reads of Step Functions: until the history shows how a
-	// task ended, its answer counts as denied.
+	// DeniedWaitMax is how long the loop retries an effect that AWS denies because a permission or a resource is missing
+	// (ErrDenied). It counts from the first denial. The instance receives no event meanwhile. Then the effect becomes a
+	// FailedEffect. Messages that start or stop a child, or report its end, are retried until AWS permits them. Defaults
+	// to one hour. Set it longer than the read lag of Step Functions: until the history shows how a task ended, the answer
+	// to the task counts as denied.
 	DeniedWaitMax time.Duration
-	// Backoff is the wait before a delivery is retried: by default, 1 second, doubled up to 5 minutes. It ignores Attempts.
+	// Backoff is the wait before a delivery is retried: by default, 1 second, doubled up to 5 minutes. Attempts is unused.
 	Backoff statechart.RetryPolicy
-	// SlowAfter is the age at which a batch acknowledges finished groups and takes a lease. Defaults to one second.
+	// SlowAfter is the batch age at which the loop acknowledges finished groups and takes a lease. Defaults to 1 second.
 	SlowAfter time.Duration
-	// Lease is how long the queue hides a slow batch. The loop extends it every third of this time. Defaults to 30 seconds.
+	// Lease is how long the queue hides a slow batch. The loop extends the lease every Lease/3. Defaults to 30 seconds.
 	Lease time.Duration
 	// ConflictsMax is how many times a turn starts again immediately after a conflict with another writer. Defaults to 3.
 	ConflictsMax int
-	// DeadlineMargin is the time that services must leave to the loop before the context's deadline. Defaults to two seconds.
+	// DeadlineMargin is how long before the context's deadline the loop ends the services. Defaults to two seconds.
 	DeadlineMargin time.Duration
 	// SnapshotBytesMax limits the JSON of a snapshot. Defaults to 256 KiB. An item has room for 400 KB.
 	SnapshotBytesMax int
@@ -81,12 +81,12 @@ type Config struct {
 	// RefusalsMax is how many services beyond ServicesMax are reported to the chart as failed before the instance
 	// counts as unable to settle. The reports let each parallel region settle, or try once to clean up. Defaults to 10.
 	RefusalsMax int
-	// AloneAfter is how often the process may die while an event is tried. Then the event runs alone: after the rest of its
-	// batch, but before the rest at every eighth receive. Defaults to 2.
+	// AloneAfter is how often the process may die while it tries an event. Then the event runs alone: after the rest of
+	// its batch, or before the rest at every eighth receive. Defaults to 2.
 	AloneAfter int
 	// TimerEarlyMax is how early a timer may fire because two clocks differ. If a firing is even earlier, the loop skips
-	// it and schedules the timer again, so that the group is not locked. Defaults to 6 minutes, longer than the
-	// deduplication interval of SQS, in which the next firing is dropped (SQS Developer Guide, "Exactly-once processing").
+	// it and schedules the timer again, so that the group stays unlocked. Defaults to 6 minutes: longer than the
+	// deduplication interval, in which SQS drops the next firing (SQS Developer Guide, "Exactly-once processing").
 	TimerEarlyMax time.Duration
 	// HeartbeatRetryMin and HeartbeatRetryMax bound the wait before a failed heartbeat is retried. The wait doubles. They
 	// default to 10 seconds and 15 minutes.
@@ -94,8 +94,8 @@ type Config struct {
 	// PollMin and PollMax bound the wait between two polls of an execution. The wait doubles. They default to 15 minutes
 	// and a day.
 	PollMin, PollMax time.Duration
-	// PostponeMin and PostponeMax bound the wait before a message of the runtime that cannot be applied is delivered
-	// again. The wait doubles. They default to one minute and one hour.
+	// PostponeMin and PostponeMax bound the wait before the next delivery of a runtime message that cannot be applied. The
+	// wait doubles. They default to one minute and one hour.
 	PostponeMin, PostponeMax time.Duration
 	// HopsMax limits the messages between instances that follow a timer or an event from outside. Defaults to 1000.
 	HopsMax int

@@ -175,7 +175,7 @@ func TestAConflictInClearingTheOutboxLosesNothing(t *testing.T) {
 			return none
 		}
 		w.post("order/1", telling("order/2", "a"))
-		time.Sleep(25 * time.Hour) // The outbox of an older event is not left.
+		time.Sleep(25 * time.Hour) // The loop leaves no outbox of an older event in the item.
 		w.run(t)
 		w.wantLog(t, "order/1", "a", "in between")
 		w.wantLog(t, "order/2", "a", "in between")
@@ -241,7 +241,7 @@ func (w *world) keepIt() error {
 }
 
 // After the operator's change, another process writes the record. It may be running a service, so the count stays. The
-// process writes before the loop has read the operator's change, or after that.
+// process writes either before or after the loop reads the operator's change.
 func TestACountThatAnotherProcessStoredAfterAnOperatorIsNotTakenBack(t *testing.T) {
 	t.Parallel()
 	for _, isRead := range []bool{false, true} {

@@ -73,8 +73,8 @@ func TestASecondServiceCostsOneWriteMore(t *testing.T) {
 	})
 }
 
-// If an event starts a service, the loop first stores the events before it. So their effects need not wait for the
-// service.
+// If an event starts a service, the loop first stores the earlier events. So the effects of these events need not wait
+// for the service.
 func TestAServiceBehindFoldedEventsCostsOneWriteMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

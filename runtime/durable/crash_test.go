@@ -31,7 +31,7 @@ type outcome struct {
 	calls []string
 }
 
-// taking returns the latency of an instance's calls. Each instance has its own, so that the groups of a batch
+// taking returns the latency of an instance's calls. Each instance has its own latency, so that the groups of a batch
 // interleave in the same order in every run.
 func taking(id string) time.Duration {
 	d := time.Millisecond

@@ -46,10 +46,10 @@ func (t *turn) hasProgress(left Left) bool {
 	return len(left.Outbox) < len(was.Outbox) || len(owed(left.Tokens)) < len(owed(was.Tokens)) || !left.DeniedSince.Equal(was.DeniedSince)
 }
 
-// performAll performs the effects of the stored outbox until an effect fails or the loop gives up on it. An effect that
-// the loop has given up on must be stored as failed before a later send to the same receiver. Otherwise another turn
-// might perform it after the later send, and the receiver would skip it as a duplicate. `rest` holds the effects that
-// were not performed. `kept` holds effects that wait for another delivery.
+// performAll performs the effects of the stored outbox until an effect fails or the loop gives up on one. An effect
+// that the loop has given up on must be stored as failed before a later send to the same receiver. Otherwise another
+// turn might perform the effect after the later send, and the receiver would skip it as a duplicate. `rest` holds the
+// effects that were not performed. `kept` holds effects that wait for another delivery.
 func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, err error) {
 	rest = t.stored.Record.Outbox
 	for begun := false; len(rest) > 0; begun = true {
@@ -148,10 +148,10 @@ func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect, me
 	return errs
 }
 
-// takeOver raises the revision before the turn repeats effects, in two cases. The outbox was left to an event that the
-// queue may give up soon: the next event must then perform it. And for the answer to a task whose execution is unknown,
-// only the record can show whether another turn has given it. With the new revision, a turn that was frozen before it gave
-// the answer cannot mark the token as expired: see notifyExpired.
+// takeOver raises the revision before the turn repeats effects, in two cases. First: the queue may soon give up the
+// event to which the outbox was left, so the next event must perform the outbox. Second: for a task whose execution is
+// unknown, only the record shows whether another turn has given the answer. After the write, a turn that was frozen
+// before it gave the answer cannot mark the token as expired: see notifyExpired.
 func (t *turn) takeOver(ctx context.Context) error {
 	isBlind := func(k instances.Token) bool { return k.Execution == "" }
 	isGivenUpSoon := t.stored.Record.IsLeft() && t.deliveries[0].ReceiveCount >= leftReceivesMax
@@ -161,9 +161,9 @@ func (t *turn) takeOver(ctx context.Context) error {
 	return t.clear(ctx, t.left(t.stored.Record.Outbox))
 }
 
-// clear stores the remaining pending work of the record. The outbox must not block the instance. So if the record does
-// not fit into the item, clear drops its history, and then shortens the reasons of refused executions and of failed
-// effects. Then it drops the oldest failed effects.
+// clear stores the remaining pending work of the record. The outbox must not block the instance, so clear shortens a
+// record that does not fit into the item. It first drops the history, then shortens the reasons of refused executions
+// and of failed effects, and last drops the oldest failed effects.
 func (t *turn) clear(ctx context.Context, left Left) error {
 	record := t.stored.Record
 	record.Outbox, record.Tokens = left.Outbox, left.Tokens

@@ -9,8 +9,8 @@ import (
 // Timers that are due while an instance is unsettled.
 
 // fireDue fires the timer with the earliest deadline, if it is due. While the instance is unsettled, no event reaches
-// it through the queue, so its timers are served here. A later firing through the queue is stale. The attempts of
-// services that the timer ends no longer count as tries of the delivery.
+// it through the queue, so its timers are served here. A later firing through the queue is stale. If the timer ends
+// services, their attempts no longer count as tries of the delivery.
 func (s *services) fireDue() (fired bool, err error) {
 	timer, ok := s.turn.nextTimer()
 	now := s.turn.loop.config.Now()

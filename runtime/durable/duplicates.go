@@ -85,7 +85,7 @@ func askedAt(body string) int64 {
 }
 
 // remember records the keys that identify duplicates of an applied delivery: its event ID or its place, and its
-// sender's last send. For an event without an ID, it records the place if the event was parked before or is
+// sender's last send. For an event without an ID, remember records the place if the event was parked before or is
 // redelivered, or if the instance was not stored before the event (isUnstored).
 func (t *turn) remember(d Delivery, event statechart.Event, isUnstored bool) {
 	switch {
@@ -145,7 +145,7 @@ func (t *turn) spillSends(ctx context.Context) error {
 }
 
 // sendsKeptFor is how long the store keeps the last sends that do not fit into a record. A sender may repeat a send
-// until the event that led to it has left the queue: at most 14 days (SQS Developer Guide, "Amazon SQS message
+// until the event that led to the send has left the queue: at most 14 days (SQS Developer Guide, "Amazon SQS message
 // quotas").
 const sendsKeptFor = 30 * 24 * time.Hour
 

@@ -23,7 +23,7 @@ const (
 	batchMax = 10
 	// messageBytesMax limits a chart's log message. Longer messages are cut.
 	messageBytesMax = 16 << 10
-	// cancelAhead is the shortest remaining time of a timer that the loop cancels. An unneeded timer with less time
+	// cancelAhead is the shortest remaining time at which the loop still cancels a timer. An unneeded timer with less time
 	// left fires, and its firing does nothing.
 	cancelAhead = 15 * time.Minute
 )
@@ -32,8 +32,8 @@ const (
 const (
 	// heartbeat schedules the first heartbeat of a task, or the check for its timeout. Name is the token's key.
 	heartbeat statechart.EffectKind = "heartbeat"
-	// poll schedules the first poll of an execution, because EventBridge delivers the event about the end of an
-	// execution on a best-effort basis only. Name is the name of the execution.
+	// poll schedules the first poll of an execution. EventBridge reports the end of an execution only on a best-effort
+	// basis. Name is the name of the execution.
 	poll statechart.EffectKind = "poll"
 	// refuseChild reports to the instance that a child cannot be spawned. Message is the reason.
 	refuseChild statechart.EffectKind = "refuse"
@@ -62,8 +62,8 @@ type effectKind struct {
 	unneeded func(t *turn, effect statechart.Effect) bool
 	// reports is set if performing the effect may send a message to the instance itself.
 	reports bool
-	// repeatable is set if repeats have no effect within the retention of instances and messages: the receiver recognises
-	// them, or the timer is set again. Then the next commit may clear the effect.
+	// repeatable is set if a repeat is harmless within the retention of instances and messages: the receiver recognises
+	// it, or it only sets a timer again. Then the next commit may clear the effect.
 	repeatable bool
 }
 
@@ -101,7 +101,7 @@ func (e unknownEffectError) Error() string {
 func (e unknownEffectError) Is(target error) bool { return target == ErrUnreadable }
 
 // message builds a message of the runtime to the instance itself, its parent or a child. It goes to the lane of this
-// instance, which the family shares unless an operator has moved a member.
+// instance. The whole family shares the lane unless an operator has moved a member.
 func (t *turn) message(to instances.ID, form any, id string) (Message, error) {
 	body, err := json.Marshal(form)
 	return Message{To: to, Body: body, DeduplicationID: shortened(id), Lane: t.ownLane()}, err
@@ -129,7 +129,7 @@ func (t *turn) sendMessage(effect statechart.Effect) (Message, error) {
 	body, err := withKeys(effect.Event, map[string]any{"$id": id, askedKey: effect.At.UnixMilli()})
 	message := Message{To: to, Body: body, DeduplicationID: shortened(id)}
 	if parent := t.draft.Record.Parent; parent != nil && parent.Instance == to.String() {
-		message.Lane = t.ownLane() // The end of the child must not overtake it.
+		message.Lane = t.ownLane() // The end of the child must not overtake this message.
 	}
 	return message, err
 }
@@ -181,8 +181,8 @@ func (t *turn) cancelTimers(ctx context.Context) {
 	}
 }
 
-// emitError is an error of Config.Emit, reduced to its text and its class. So the loop does not mistake an error of
-// the host for an error of another port.
+// emitError is an error of Config.Emit, reduced to its text and its class. This keeps the loop from mistaking an error
+// of the host for an error of another port.
 type emitError struct {
 	text  string
 	class error // ErrRefused, ErrDenied or nil

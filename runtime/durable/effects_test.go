@@ -98,7 +98,7 @@ func TestASendThatIsRepeatedAfterTheQueueForgotItIsAppliedOnce(t *testing.T) {
 		w := newWorld(t)
 		w.hook = faults(map[string]fault{"Send order/2 #1": dieAfter})
 		w.post("order/1", telling("order/2", "a"))
-		w.run(t) // The redelivery comes after 6 minutes. The queue remembers IDs for 5.
+		w.run(t) // The redelivery comes after 6 minutes. The queue remembers IDs for 5 minutes.
 		if w.sequence != 3 {
 			t.Errorf("%d messages were sent, want the repeat to be the third", w.sequence)
 		}

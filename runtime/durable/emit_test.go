@@ -91,8 +91,8 @@ func (w *world) emit(ctx context.Context, from instances.ID, events []statechart
 	return errs
 }
 
-// refuseEmit returns the error that w.refuse gives for an emitted event. The call's name is "Emit" and the ID of the
-// effect.
+// refuseEmit returns the error that w.refuse gives for an emitted event. The call's name consists of "Emit" and the
+// effect's ID.
 func (w *world) refuseEmit(event statechart.Effect) error {
 	if w.refuse == nil {
 		return nil

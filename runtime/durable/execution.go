@@ -34,10 +34,10 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Executions starts executions of workflows.
 type Executions interface {
-	// Start starts the execution with the input, at most 256 KiB, and returns its ARN. It also succeeds if an earlier
-	// call started the execution under this name. Fails with a *RefusedError if this call started nothing and no retry
-	// can. It returns an ARN even then, because an earlier call may have started the execution. After any other error,
-	// the execution may or may not have started.
+	// Start starts the execution with the input, at most 256 KiB, and returns its ARN. It also succeeds if an earlier call
+	// started the execution under this name. Fails with a *RefusedError if this call did not start it and no retry can. It
+	// returns an ARN even then, because an earlier call may have started the execution. After any other error, the
+	// execution may or may not have started.
 	Start(ctx context.Context, execution instances.Execution, input json.RawMessage) (arn string, err error)
 	// Describe returns how the execution with the ARN has ended: Status, Output, Error and Cause. It returns nil
 	// while the execution runs. Fails with ErrNoExecution, ErrRefused or ErrDenied.
@@ -176,8 +176,8 @@ func (t *turn) applyEnded(ctx context.Context, form ended) error {
 	return err
 }
 
-// applyEndEvent applies the event of an end and forgets the execution. If the result cannot be stored, the draft stays as
-// it was, and the error wraps ErrUnstorable.
+// applyEndEvent applies the event that reports an end, and forgets the execution. If the result cannot be stored, the
+// draft stays as it was, and the error wraps ErrUnstorable.
 func (t *turn) applyEndEvent(typ string, end statechart.ExecutionEnded) error {
 	return t.storably(func() error {
 		t.draft.Record.Executions = without(t.draft.Record.Executions, func(e instances.Execution) bool { return e.Name == end.Name })

@@ -331,7 +331,7 @@ func TestAnExecutionThatStartsLateIsNotLost(t *testing.T) {
 	})
 }
 
-// The waits between polls double, up to PollMax. Neither a long PollMin nor a forged count may overflow.
+// The waits between polls double, up to PollMax. Neither a long PollMin nor a forged count may cause an overflow.
 func TestNoCountOfPollsOverflows(t *testing.T) {
 	t.Parallel()
 	for _, count := range []int{0, -2, math.MinInt, math.MaxInt} {

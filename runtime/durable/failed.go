@@ -42,8 +42,8 @@ func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err e
 
 // isPermanent reports whether the loop gives up on an effect after the error: at once if AWS refuses it, or after
 // DeniedWaitMax if AWS denies it. The loop never gives up on parking or forwarding, because the event would be lost. It
-// gives up on a message that starts or stops a child, or reports its end, only if AWS refuses the message. Otherwise a
-// parent would wait for its child forever, or a child would run without a parent.
+// gives up on a message that starts or stops a child, or reports its end, only if AWS refuses the message. Giving up on
+// a denied one would leave a parent that waits forever, or a child without a parent.
 func (t *turn) isPermanent(kind statechart.EffectKind, err error) bool {
 	switch {
 	case slices.Contains(neverGivenUp, kind):
@@ -156,8 +156,8 @@ func (t *turn) setReport(id string, report instances.Report) {
 	t.draft.Record.FailedEffects = replaced(t.draft.Record.FailedEffects, func(f *instances.FailedEffect) bool { return f.ID == id }, func(f *instances.FailedEffect) { f.Report = report })
 }
 
-// applyFailed reports a failed effect to the chart, unless the chart has received it already. It reports a failed start
-// of a child as the end of the child.
+// applyFailed reports a failed effect to the chart, unless the chart has already received the report. It reports a
+// failed start of a child as the end of the child.
 func (t *turn) applyFailed(ctx context.Context, form failing) error {
 	failed, ok := find(t.draft.Record.FailedEffects, func(f *instances.FailedEffect) bool { return f.ID == form.Effect })
 	if !ok || failed.Report != instances.ReportSent && failed.Report != instances.ReportUnsent {

@@ -82,14 +82,14 @@ func isChartError(err error) bool {
 		errors.Is(err, statechart.ErrStalled) || errors.Is(err, statechart.ErrLimit) || errors.Is(err, statechart.ErrPayload)
 }
 
-// errAbandoned is wrapped by the error of a delivery whose tries ended too often with the death of the process.
+// errAbandoned is wrapped by the error of a delivery if the process has died too often while it tried the delivery.
 var errAbandoned = errors.New("the process died during the attempt")
 
 // abandonedAdvice is the end of the message of an error that wraps errAbandoned.
 const abandonedAdvice = "; find the cause in the log, fix it, then send the event again"
 
-// retryError ends a turn. Its delivery is retried after the wait, and its group stays locked. It does not unwrap, so
-// that the loop never mistakes a service's error for its own.
+// retryError ends a turn. The delivery is retried after the wait, and the group stays locked. A retryError does not
+// unwrap, so that the loop never mistakes a service's error for its own.
 type retryError struct {
 	wait time.Duration
 	err  error
@@ -150,7 +150,7 @@ func (t *turn) count(attempt instances.Attempt) {
 	t.changed()
 }
 
-// countTry counts a try before user code runs for a redelivered event, and stores the count. If the process dies, the
+// countTry counts a try of a redelivered event and stores the count before user code runs. If the process dies, the
 // count stays. `counted` includes this try. The first delivery is not counted and costs no write, unless the chart's
 // code fails: see account. An event that starts its instance is counted only after AttemptsMax receives, because no
 // instance is stored if the chart fails on it. If `lazy` is set, the commit before the services start writes the count.
@@ -238,15 +238,15 @@ func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, reason error) (wh
 	case v != skipped:
 	case isStuck && event.Type == startEvent: // The start message created this child, which cannot settle.
 	case isStuck && event.Type == statechart.TimerEvent && incarnationOf(d.Body) == 0:
-		event = statechart.Event{} // An operator sent this event to resume the instance. Parking it shows the reason.
+		event = statechart.Event{} // An operator sent this event to resume the instance. Parking the event shows the reason.
 	case !t.isApplied(d):
 		return nil, nil // The next event reports the reason.
 	}
 	return t.giveUpEvent(ctx, d, event, reason)
 }
 
-// giveUpEvent parks an event, or postpones a message of the runtime that must not be parked. If the draft turns out
-// unstorable, the caller must park the event with the reason `why`. If `why` is nil, the caller parks nothing.
+// giveUpEvent parks an event, or postpones a message of the runtime that must not be parked. If the draft cannot be
+// stored, the caller must park the event with the reason `why`. If `why` is nil, the caller parks nothing.
 func (t *turn) giveUpEvent(ctx context.Context, d Delivery, event statechart.Event, reason error) (why, err error) {
 	if t.stopStuck(d) {
 		return reason, nil

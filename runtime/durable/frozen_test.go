@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// frozenBefore returns a hook that freezes the process before its nth call of this name, until `run` returns. No process
-// takes a lease, because a frozen process cannot.
+// frozenBefore returns a hook that freezes the process before its nth call of this name, until `run` returns. No
+// process takes a lease, because a frozen process cannot take one.
 func (w *world) frozenBefore(name string, nth int, run func()) func(call string) fault {
 	w.config.SlowAfter = time.Hour
 	calls := 0

@@ -187,7 +187,7 @@ func TestAnEndWhoseOutputDoesNotFitIntoTheItemComesWithoutIt(t *testing.T) {
 	}
 	for name, deaths := range map[string]map[string]fault{
 		"child": nil,
-		// The process dies before it writes the end, at the first delivery and at the second. The third one must run alone.
+		// The process dies before it writes the end, at the first and second deliveries. The third must run alone.
 		"child, after deaths of the process": {"Commit boss/1 #1": dieBefore, "Commit boss/1 #3": dieBefore},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,8 +26,8 @@ func (t *turn) nextHeartbeat(token instances.Token, last int) (count int, at tim
 		}
 	}
 	if token.TimeoutSeconds > 0 {
-		// A second after the timeout, Step Functions has timed the task out too. If that time has passed, check the
-		// task again a little later.
+		// A second after the timeout, Step Functions has timed out the task too. If that second is over, check the task again
+		// a little later.
 		over := token.EnteredAt.Add(time.Duration(token.TimeoutSeconds)*time.Second + time.Second)
 		if !over.After(now) {
 			over = now.Add(t.loop.config.HeartbeatRetryMin)

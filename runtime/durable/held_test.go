@@ -202,7 +202,7 @@ func TestWhatCannotBeReadIsToldOf(t *testing.T) {
 				w := newWorld(t)
 				w.hook = faults(map[string]fault{"Send order/9 #1": failBefore})
 				w.post("order/1", telling("order/9", "ball"))
-				time.Sleep(25 * time.Hour) // The outbox of an older event is not left.
+				time.Sleep(25 * time.Hour) // The loop leaves no outbox of an older event in the item.
 				w.invoke()
 				h := w.tellingOfRetries()
 				var log bytes.Buffer

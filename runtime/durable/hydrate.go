@@ -45,11 +45,11 @@ func (l *Loop) restore(ctx context.Context, record instances.Record, deliveries 
 	return t, nil
 }
 
-// errUnproved ends a turn over a copy of the item that may be stale. The turn starts again with a read.
+// errUnproved ends a turn that works on a cached copy, which may be stale. The turn starts again with a read.
 var errUnproved = errors.New("the cached copy is not proved by a write")
 
-// fromCache returns a turn over the copy of the item that this process has stored. It returns false if the item must be
-// read: there is no copy, or the deliveries have come before.
+// fromCache returns a turn that works on a cached copy of the item. It returns false if the item must be read: there is
+// no copy, or a delivery was received before.
 func (l *Loop) fromCache(ctx context.Context, id instances.ID, deliveries []Delivery) (*turn, bool) {
 	isRepeat := func(d Delivery) bool { return d.ReceiveCount > 1 }
 	if l.ports.Cache == nil || slices.ContainsFunc(deliveries, isRepeat) {
@@ -67,23 +67,23 @@ func (l *Loop) fromCache(ctx context.Context, id instances.ID, deliveries []Deli
 	return t, true
 }
 
-// isUnproved reports whether the turn is over a copy and has written nothing yet. A write proves the copy, because it
-// succeeds only if the stored revision is the revision of the copy. Until then, the turn may not skip or retry a delivery,
-// and it may not call a service.
+// isUnproved reports whether the turn works on a cached copy and has written nothing yet. A write proves the copy,
+// because it succeeds only if the stored revision is the revision of the copy. Until then, the turn must not skip or
+// retry a delivery, and it must not call a service.
 func (t *turn) isUnproved() bool {
 	return t.isCopy && t.stored.Record.Revision == t.loaded.Record.Revision
 }
 
-// needWrite turns the result of a delivery over an unproved copy into errUnproved, unless a write follows. `before` is the
-// draft before the delivery.
+// needWrite replaces the result of a delivery with errUnproved if the copy is unproved and no write follows. `before`
+// is the draft before the delivery.
 func (t *turn) needWrite(before state, done *bool, err *error) {
 	if t.isUnproved() && t.broken == nil && (*err != nil || t.draft.changes == before.changes) {
 		t.draft, *done, *err = before, false, errUnproved
 	}
 }
 
-// keepCopy puts the stored record into the cache after a turn that ended with err. It keeps only instances for which the
-// next turn has nothing to do but to apply its deliveries.
+// keepCopy puts the stored record into the cache after a turn that ended with err. It keeps only instances whose next
+// turn has nothing to do but apply its deliveries.
 func (t *turn) keepCopy(err error) {
 	record := t.stored.Record
 	if t.loop.ports.Cache == nil || err != nil || t.broken != nil || record.Status != statechart.Active || record.Moving != nil || !t.stored.Instance.Settled() {

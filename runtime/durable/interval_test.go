@@ -27,8 +27,8 @@ func (w *world) charger(service string, retry statechart.RetryPolicy, timers []a
 	}), durable.MachineConfig{})
 }
 
-// wantCallsAt makes the service fail at each call. It returns a function that compares the times of the calls with the
-// given ones, counted from now.
+// wantCallsAt makes the service fail at each call. It returns a function that compares the times of the calls, counted
+// from now, with `want`.
 func (w *world) wantCallsAt(t *testing.T, service string, want ...time.Duration) (check func()) {
 	t.Helper()
 	var at []time.Duration
@@ -74,7 +74,7 @@ func TestAnotherQueueDoesNotShortenTheIntervalOfARetry(t *testing.T) {
 	})
 }
 
-// The event also sends a message. Another queue's delivery must not perform this effect while the service runs: its
+// The event also sends a message. Another queue's delivery must not perform this effect while the service runs: the
 // write would discard the service.
 func TestARunningServiceIsNotRepeatedForTheEffectsOfItsEvent(t *testing.T) {
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestARunningServiceIsNotRepeatedForTheEffectsOfItsEvent(t *testing.T) {
 }
 
 // AWS is slow until the service begins. The service's client then fails at the deadline of the invocation with an error
-// of its own, as drivers of databases do.
+// of its own, as database drivers do.
 func TestAServiceThatBeganLateLosesNoAttemptToTheDeadlineOfItsClient(t *testing.T) {
 	t.Parallel()
 	for range 20 { // The client's error and the end of the context come at the same time, in any order.

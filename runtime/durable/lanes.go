@@ -12,12 +12,12 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// A lane is a FIFO queue with a consumer of its own. Each instance has one lane, whose consumer applies its events. The
-// consumer forwards a delivery from another lane. The turn first stores this decision as an effect, as for a parking. So
-// no stale process forwards an event that another process has applied.
+// A lane is a FIFO queue with a consumer of its own. Each instance has one lane, whose consumer applies its events. A
+// consumer forwards a delivery whose instance has another lane. As for parking, the turn first stores this decision as
+// an effect. So a stale process cannot forward an event that another process has applied.
 //
 // A move to another lane ends with a message that passes through the old lane, behind everything that was sent there
-// before. Until then, the new lane holds its messages. So every sender that keeps its route keeps its order.
+// before. Until then, the new lane holds its messages. So the messages of a sender that keeps its route stay in order.
 
 // placement is where a delivery is, in relation to the lane of its instance.
 type placement int
@@ -31,7 +31,7 @@ const (
 	astray
 )
 
-// placementOf returns the placement of a delivery. If a deployment has removed the instance's lane, every lane is home.
+// placementOf returns the placement of a delivery. If a deployment removed the instance's lane, every lane is home.
 func (t *turn) placementOf(d Delivery) placement {
 	record, lane := &t.draft.Record, t.loop.laneOf(d.Queue)
 	home := record.HomeLane()
@@ -73,8 +73,8 @@ func (l *Loop) hasLane(lane string) bool {
 	return lane == instances.MainLane || l.config.Lanes[lane] != ""
 }
 
-// ownLane returns the lane of the instance for a message. It returns "" without lanes, or if a deployment has removed the
-// lane.
+// ownLane returns the instance's lane for Message.Lane. It returns "" if there are no lanes, or if a deployment has
+// removed the lane.
 func (t *turn) ownLane() string {
 	if lane := t.draft.Record.HomeLane(); len(t.loop.config.Lanes) > 0 && t.loop.hasLane(lane) {
 		return lane
@@ -103,8 +103,8 @@ func (t *turn) forward(d Delivery) error {
 	return nil
 }
 
-// isLaneChange reports whether the delivery ends a move. Only the lane of the instance may apply it. It may arrive elsewhere
-// after a redrive. In the new lane it would wait for itself.
+// isLaneChange reports whether the delivery ends a move. Only the instance's own lane may apply such a message. After a
+// redrive, it may arrive elsewhere. In the new lane, it would wait for itself.
 func isLaneChange(d Delivery) bool { return eventHead(json.RawMessage(d.Body)).Type == laneEvent }
 
 // forwardDelivery forwards a delivery after the commit that stored this decision.
@@ -131,8 +131,8 @@ func (t *turn) isForwarded(d Delivery) bool {
 	return from != (instances.Place{}) && instances.CompareSequence(from.SequenceNumber, t.draft.Record.Forwarded[from.Queue]) <= 0
 }
 
-// earlyWaitMax is the longest wait of a message for the end of a move. The queue must not reach its maxReceiveCount, 1000,
-// while the old lane works off its messages, and SQS keeps a message for 14 days at most.
+// earlyWaitMax is the longest wait of a message for the end of a move. A message must not reach the maxReceiveCount,
+// 1000, while the old lane works off its messages. SQS keeps a message for at most 14 days.
 const earlyWaitMax = 20 * time.Minute
 
 // holdEarly returns the error that holds a delivery until the move to its lane ends. The wait doubles. So after the end of
@@ -145,8 +145,8 @@ func (t *turn) holdEarly(d Delivery) error {
 	}
 }
 
-// beginLaneMove drafts the beginning of a move. It refuses a move while another one is under way. Messages that wait in
-// the other lane would have to go to a third lane, where later messages may be already.
+// beginLaneMove drafts the start of a move. It refuses a move while another is under way: messages that wait in the
+// second lane would have to go to a third, which may already hold later messages.
 func (t *turn) beginLaneMove(op instances.Operation) error {
 	record := &t.draft.Record
 	if !instances.IsLane(op.Lane) {
@@ -154,7 +154,7 @@ func (t *turn) beginLaneMove(op instances.Operation) error {
 	}
 	switch {
 	case record.Moving != nil && record.Moving.Lane == op.Lane:
-		t.askLaneChange() // The first message may be lost. The repeat of a command may ask for another.
+		t.askLaneChange() // The first message may be lost, so a repeated command asks for another.
 	case record.Moving != nil:
 		return fmt.Errorf("%w: it is moving to the lane %s: wait until the lane %s has applied its events", instances.ErrInUse, record.Moving.Lane, record.HomeLane())
 	case op.Lane != record.HomeLane():
@@ -177,8 +177,8 @@ type laneChange struct {
 	Number      int64  `json:"number"`
 }
 
-// sendLaneChange sends the message that ends the move to the present lane of the instance. It waits for messages that are
-// still to be forwarded there, so that they arrive before it.
+// sendLaneChange sends the message that ends the move. The message goes to the instance's present lane, after all
+// messages that are still to be forwarded there.
 func (t *turn) sendLaneChange(ctx context.Context, effect statechart.Effect) error {
 	moving := t.stored.Record.Moving
 	if moving == nil {
@@ -202,8 +202,8 @@ func (t *turn) sendLaneChange(ctx context.Context, effect statechart.Effect) err
 	return err
 }
 
-// changeLane ends the move with the number. It ignores a late copy of the message for an earlier move. The instance stays in
-// its lane if no queue has the new lane.
+// changeLane ends the move that has the form's number. It ignores a late copy of the message for an earlier move. The
+// instance stays in its lane if no queue has the new lane.
 func (t *turn) changeLane(ctx context.Context, form laneChange) error {
 	record := &t.draft.Record
 	moving := record.Moving
@@ -219,7 +219,7 @@ func (t *turn) changeLane(ctx context.Context, form laneChange) error {
 	return nil
 }
 
-// againLaneChange asks for another message that ends the move, and passes a delivery of this one that cannot be applied.
+// againLaneChange passes this message, which should end a move but cannot be applied, and asks for another.
 func (t *turn) againLaneChange(d Delivery) {
 	if t.draft.Record.Moving != nil {
 		t.askLaneChange()

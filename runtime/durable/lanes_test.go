@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// Package explore plays the schedules of lanes. These tests are for schedules that are too long for it.
+// Package explore covers short schedules of lanes. These tests cover schedules that are too long for it.
 
 // Forward only records the call.
 func (p *process) Forward(ctx context.Context, d durable.Delivery, lane string) error {
@@ -38,7 +38,7 @@ func inLanes(t *testing.T) *world {
 }
 
 // TestTheEndOfAMoveFollowsForwardedMessages begins a move while a message is still to be forwarded to the old lane. The
-// message that ends the move waits for it.
+// message that ends the move waits for the forwarded one.
 func TestTheEndOfAMoveFollowsForwardedMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

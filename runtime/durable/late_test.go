@@ -13,8 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// late is a machine that is in its answering state from the start. Computing the answer panics once the log has an
-// entry.
+// late is a machine that is in its answering state from the start. Computing the answer panics if the log has an entry.
 func late() durable.Machine {
 	output := func(b basket, _ statechart.Event) any {
 		if len(b.Log) > 0 {

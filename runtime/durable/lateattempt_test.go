@@ -20,7 +20,7 @@ func timingOut(ctx context.Context, _ statechart.Call) (string, error) {
 	return "", errors.New("read tcp: i/o timeout")
 }
 
-// The service begins promptly, so the deadline is its own fault. Otherwise it would be retried without end.
+// The service begins promptly, so this attempt counts. Otherwise the service would be retried without end.
 func TestAServiceThatBeganPromptlyLosesAnAttemptToTheDeadlineOfItsClient(t *testing.T) {
 	t.Parallel()
 	for range 20 { // The client's error and the end of the context come at the same time, in any order.

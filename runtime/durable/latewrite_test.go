@@ -113,7 +113,7 @@ func (w *world) duo() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// hasty calls a service with one attempt as it starts.
+// hasty is a machine that calls a service with one attempt when it starts.
 func (w *world) hasty() durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[basket]{
 		ID: "hasty", Version: 1, Initial: "booting", Payloads: payloads(),

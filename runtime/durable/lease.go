@@ -18,7 +18,7 @@ type lease struct {
 	// held are the deliveries that are neither acknowledged nor delayed. Only supervise uses it.
 	held []Delivery
 	// released takes deliveries out of the lease before their retry is delayed. It is unbuffered, and supervise does not
-	// receive from it during an extension. So no extension follows the delay and replaces the backoff.
+	// receive from it during an extension. So an extension cannot follow the delay and replace the backoff.
 	released chan []Delivery
 	// until is the end of the lease in Unix nanoseconds, or 0 before the lease begins.
 	until atomic.Int64
@@ -115,7 +115,7 @@ func (l *Loop) extend(ctx context.Context, held *lease) bool {
 	return true
 }
 
-// limited makes a call of supervise for at most Config.AcknowledgeMax. It stops at the margin before the deadline.
+// limited runs a call for at most Config.AcknowledgeMax. It ends the call at the margin before the deadline.
 func (l *Loop) limited(ctx context.Context, call func(context.Context) error) error {
 	limited, cancel := l.withMargin(ctx)
 	defer cancel()

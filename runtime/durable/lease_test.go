@@ -65,7 +65,7 @@ func (w *world) free() (bodies []string) {
 	return bodies
 }
 
-// A service of ten minutes runs in a batch with another instance's service. The process dies after the given time. Until
+// A ten-minute service runs in a batch with another instance's service. The process dies after the given time. Until
 // then, no other consumer receives the deliveries. At most 30 seconds later, another consumer receives all of them,
 // including the one that was applied before the service began.
 func TestADeadProcessFreesItsGroupsWithinTheLease(t *testing.T) {
@@ -142,7 +142,7 @@ func (q slowQueue) Delay(ctx context.Context, deliveries []durable.Delivery, wai
 	return q.process.Delay(ctx, deliveries, wait)
 }
 
-// Of the groups of a batch, order/2 is acknowledged early, order/1 fails at the given time and waits for a minute, and
+// A batch has three groups: order/2 is acknowledged early, order/1 fails at the given time and waits for a minute, and
 // job/1 runs a service. An extension of the lease begins at 13 s and takes effect at 15 s.
 func TestAnExtensionDoesNotReplaceTheBackoff(t *testing.T) {
 	t.Parallel()
@@ -232,8 +232,8 @@ func TestAFailedExtensionIsRetried(t *testing.T) {
 	}
 }
 
-// A process takes a lease, but receives no answer and cannot extend it. So a second process receives the delivery. The
-// first one then loses the conditional write. It does not give up the service that the second one is running, although the service has a single attempt.
+// A process takes a lease, gets no answer and cannot extend it, so a second process receives the delivery. The first
+// loses the conditional write. It must not give up the service that the second runs, which has one attempt.
 func TestAProcessWithoutALeaseLeavesTheServiceToItsSuccessor(t *testing.T) {
 	t.Parallel()
 	inJobWorld(t, func(t *testing.T, w *world) {

@@ -16,12 +16,12 @@ import (
 type ready struct {
 	invocation statechart.Invocation
 	work       Work
-	// permit is nil if the service has no limit, and once the attempt has begun.
+	// permit is nil if the service has no limit or the attempt has begun.
 	permit *limits.Permit
 }
 
 // reserve reserves the calls of services with limits. It returns the attempts that may begin, and postpones the others.
-// It takes the others out of the counts.
+// It removes the postponed attempts from the counts.
 func (s *services) reserve(next []ready, counts *instances.Attempt) (reserved []ready) {
 	for _, r := range next {
 		if r.work.Limit != (statechart.Limit{}) {
@@ -58,9 +58,9 @@ func (r *ready) begin(ctx context.Context) (limited context.Context, returned fu
 	return permit.Start(ctx)
 }
 
-// postpone lets an attempt begin in a later turn: when its limit says, but not before one Backoff.Interval for each
-// receive, up to Backoff.IntervalMax. So a message reaches the queue's 1,000 receives only if its call is denied each
-// time for about three days.
+// postpone lets an attempt begin in a later turn, at the time that its limit gives. The wait is at least
+// Backoff.Interval times the number of receives, up to Backoff.IntervalMax. So a message reaches the queue's 1,000
+// receives only if its call is denied each time for about three days.
 func (s *services) postpone(invocation statechart.Invocation, err error) {
 	if s.isRunning(invocation) {
 		s.cutOff(invocation)

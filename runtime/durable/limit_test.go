@@ -18,7 +18,7 @@ import (
 // limitStates holds the states of limits by name and key.
 type limitStates struct{ limits map[string]limits.State }
 
-// limiter returns a limiter for the process. It is new, as after a cold start.
+// limiter returns a new limiter for the process, as after a cold start.
 func (p *process) limiter() *limits.Limiter { return limits.New(p, time.Now) }
 
 func (p *process) SwapLimit(ctx context.Context, limit, key, previous string, next limits.State) (stored limits.State, err error) {
@@ -36,8 +36,8 @@ func (p *process) SwapLimit(ctx context.Context, limit, key, previous string, ne
 	return stored, err
 }
 
-// client is a machine that calls the service "call" under the limit, for the tenant in its first log entry, or
-// else for the tenant "". On "both", it calls "left" beside it.
+// client is a machine that calls the service "call" under the limit, for the tenant in its first log entry, or else for
+// the tenant "". On "both", it also calls "left", in parallel.
 func (w *world) client(limit statechart.Limit, attempts int) durable.Machine {
 	call := invoke{
 		Service: w.service("call"), Timeout: 40 * time.Second, Retry: statechart.RetryPolicy{Attempts: attempts}, Limit: limit,

@@ -13,7 +13,7 @@ import (
 // panicValueBytesMax limits the panic value in a log line.
 const panicValueBytesMax = 1 << 10
 
-// LogPanics returns a handler for Config.Logger. It adds the stack trace of a statechart.PanicError in a log line as
+// LogPanics returns a handler for Config.Logger. It adds the stack trace to a log line with a statechart.PanicError, as
 // "stack". If `values` is true, it adds the panic value as "panic", which may contain event data.
 func LogPanics(next slog.Handler, values bool) slog.Handler { return panicLog{next, values} }
 

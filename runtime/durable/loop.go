@@ -87,7 +87,7 @@ type conditions struct {
 }
 
 // firstEvery is the interval, in receives, at which a group that may kill the process runs before the rest of its
-// batch. At other receives it runs after the rest, which may leave too little time for its service again and again.
+// batch. At other receives it runs after the rest, which may repeatedly leave too little time for the group's service.
 const firstEvery = 8
 
 // Handle processes one batch of deliveries: groups concurrently, the deliveries of a group in order. Groups that may

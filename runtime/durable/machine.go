@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Machine is a chart as the runtime hosts it. Host makes one from a chart.
+// Machine is a chart that the runtime hosts. Host returns a Machine.
 type Machine interface {
 	ID() string
 	Version() int
@@ -74,7 +74,7 @@ type Instance interface {
 	Defers() bool // whether deferred events wait
 	// Children returns the active child instances.
 	Children() []statechart.ChildRef
-	// Resolving returns the answer to a task that begins to wait under the name, or false if the task has to wait.
+	// Resolving returns the answer to a task that begins to wait under the name. ok is false if the task has to wait.
 	Resolving(name string, event statechart.Event) (answer statechart.Effect, ok bool, err error)
 	// Invocations returns the services that have not ended.
 	Invocations() []statechart.Invocation
@@ -311,8 +311,8 @@ func (i *instance[C]) Prepare(invocation statechart.Invocation, call statechart.
 	return work, nil
 }
 
-// limitKey calls LimitKey, which is code of the chart. It returns an error if the function panics, or if the key has more
-// than statechart.LimitKeyBytesMax.
+// limitKey calls LimitKey, which is code of the chart. It returns an error if the function panics, or if the key is
+// longer than statechart.LimitKeyBytesMax.
 func limitKey[C any](invoke statechart.Invoke[C], c C) (key string, err error) {
 	if invoke.LimitKey == nil {
 		return "", nil

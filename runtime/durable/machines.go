@@ -29,7 +29,7 @@ type Machines struct {
 
 // NewMachines returns the set of the given machines. It fails if two machines have the same ID and version, or if a
 // machine spawns children of a machine outside the set. It also fails if a machine needs an input and no machine spawns
-// it. In current versions, a child must get an input exactly if its machine takes one. NewMachines also fails if a
+// it. In current versions, a child must get an input if and only if its machine takes one. NewMachines also fails if a
 // machine has a reserved ID: alias, idempotency, limits or sends. It fails if two machines declare a limit of the same
 // name differently. It calls Check on the current version of each machine.
 func NewMachines(machines ...Machine) (*Machines, error) {
@@ -109,8 +109,8 @@ func (m *Machines) Lookup(id string) (Machine, error) {
 func (m *Machines) Versions(id string) []Machine { return slices.Clone(m.byID[id]) }
 
 // Restore returns a stored instance and the machine that runs it: the version that stored the instance. If that version
-// is not hosted, the machine is the lowest higher version that migrates from it. Restore stores nothing. Its errors
-// wrap ErrUnknownMachine or the errors of Machine.Restore.
+// is not hosted, the machine is the lowest of the higher versions that migrate from it. Restore stores nothing. Its
+// errors wrap ErrUnknownMachine or the errors of Machine.Restore.
 func (m *Machines) Restore(record instances.Record) (Machine, Instance, error) {
 	if _, err := m.Lookup(record.Instance.Machine); err != nil {
 		return nil, nil, err

@@ -74,7 +74,7 @@ func (f *forgetful) Schedule(context.Context, time.Time, durable.Message) error 
 
 func (f *forgetful) Cancel(context.Context, string) error { return nil }
 
-// alarm is a chart that waits for a timer of a year.
+// alarm is a chart that waits for a one-year timer.
 func alarm() durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[struct{}]{
 		ID: "alarm", Version: 1, Initial: "idle", Payloads: statechart.Payloads{"SET": statechart.NoPayload()},

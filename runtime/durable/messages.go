@@ -29,7 +29,7 @@ const (
 	childEvent      = statechart.ReservedPrefix + "child"
 	failedEvent     = statechart.ReservedPrefix + "effect.failed"
 	laneEvent       = statechart.ReservedPrefix + "lane"
-	// replayEvent is no message. It names the step of replay in the history.
+	// replayEvent is not a message. In the history, it names the step that replay takes.
 	replayEvent = statechart.ReservedPrefix + "replay"
 )
 
@@ -153,7 +153,7 @@ func eventHead(body json.RawMessage) (head struct{ Type, ID string }) {
 }
 
 // untilTimer returns the time left until the event's timer is due. It is zero or negative if the timer is due, and zero
-// if the instance has no such timer or the event is no timer. The sender's clock may be ahead of this process.
+// if the instance has no such timer or the event is no timer event. The sender's clock may be ahead of this process.
 func (t *turn) untilTimer(event statechart.Event) (early time.Duration) {
 	if event.Type == statechart.TimerEvent {
 		if timer, ok := t.timer(event.Timer); ok {
@@ -163,7 +163,7 @@ func (t *turn) untilTimer(event statechart.Event) (early time.Duration) {
 	return 0
 }
 
-// scheduleAgain skips a timer event that fires far too early, and schedules it again. A retry would keep its group
+// scheduleAgain skips a timer event that fires far too early, and schedules it again. A retry would keep the group
 // locked until the timer is due.
 func (t *turn) scheduleAgain(ctx context.Context, d Delivery, id string) error {
 	t.loop.config.Logger.WarnContext(ctx, "timer fired far too early, scheduled again", "instance", d.Group, "message_id", d.MessageID, "timer", id)

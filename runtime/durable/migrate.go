@@ -33,12 +33,12 @@ func (t *turn) migrate(ctx context.Context) error {
 // the next delivery must not overtake them. The step comes before the delivery's own step, so the two share no limit, and
 // the deferred events do not answer the delivery's task.
 //
-// The caller must be about to apply the delivery. Another process can acknowledge it only after a commit, and the commit
-// of this turn then fails. A duplicate may be acknowledged without a commit, and so may a periodic message that takes no
-// step. After these, nothing would wake the instance to perform the effects of the replay.
+// The caller must be about to apply the delivery. If another process acknowledges the delivery, it has committed first,
+// and the commit of this turn fails. But a duplicate, or a periodic message that takes no step, may be acknowledged
+// without a commit. Then nothing would wake the instance to perform the effects of the replay.
 //
 // Like a try, a replay is counted before the chart's code runs, because the code may kill the process. If the process
-// survives, the count does not stay.
+// survives, replay takes the count back.
 func (t *turn) replay(ctx context.Context, d Delivery, event statechart.Event) (replayed bool, err error) {
 	if t.draft.Instance == nil || !t.draft.Instance.Defers() {
 		return false, nil
@@ -65,7 +65,7 @@ func (t *turn) replay(ctx context.Context, d Delivery, event statechart.Event) (
 		err = t.commit(ctx)
 	}
 	if !replayed || errors.Is(err, ErrUnstorable) {
-		// The events wait for a step that releases them or makes room. The delivery's own step meets an error again.
+		// The events wait for a step that releases them or makes room. The delivery's own step meets the error again.
 		t.draft, t.broken, err = before, nil, nil
 		return false, err
 	}

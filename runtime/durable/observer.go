@@ -29,7 +29,7 @@ type Observer struct {
 	Skipped func(ctx context.Context, delivery Delivery)
 	// Loaded is called when a turn has loaded its instance, and again if a cached copy of it proves stale.
 	Loaded func(ctx context.Context, loaded Loaded)
-	// Held is called for each task with a timeout that still waits when a turn ends.
+	// Held is called when a turn ends, for each task that has a timeout and still waits.
 	Held func(ctx context.Context, held Held)
 	// Performed is called for an effect after each try.
 	Performed func(ctx context.Context, performed Performed)
@@ -53,7 +53,7 @@ type Applied struct {
 	Duration time.Duration
 	// Settled is false if a service will be retried. A later delivery is then reported with Resumed.
 	Settled bool
-	// Resumed is set if the delivery settled an instance that an earlier one left unsettled. Event is then "resume".
+	// Resumed is set if the delivery settled an instance that an earlier delivery left unsettled. Event is then "resume".
 	Resumed bool
 }
 
@@ -93,7 +93,7 @@ type Committed struct {
 type Loaded struct {
 	Instance string
 	Revision int64
-	// Unsettled is how long an unsettled instance has taken no step.
+	// Unsettled is how long an unsettled instance has been without a step.
 	Unsettled time.Duration
 	// Outbox is how long effects, or answers to tasks, have been waiting.
 	Outbox time.Duration

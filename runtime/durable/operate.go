@@ -71,7 +71,7 @@ func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep))
 	}
 	read := *record
 	if op.Kind == instances.Move {
-		// A turn whose services run, or died, before its commit has used the next keys.
+		// A turn may have used the next keys without a commit: its services may still run, or it may have died.
 		if read.Snapshot, err = stepcount.SkipTurn(read.Snapshot); err != nil {
 			return nil, &statechart.UnreadableError{Err: err}
 		}
@@ -114,7 +114,7 @@ func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep))
 	return t.storable()
 }
 
-// forget drafts a record without the data of the instance. The record keeps the parts that recognise late messages: the
+// forget drafts a record without the data of the instance. The record keeps the parts that identify late messages: the
 // watermark, the time of creation and the parent.
 func (t *turn) forget(op instances.Operation) (json.RawMessage, error) {
 	was := t.stored.Record

@@ -15,8 +15,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// An event has used up either its tries, because its service kills the process, or the services that one event may
-// call. Then an operator moves the instance into a state with another service.
+// Either an event has used up its tries, because its service kills the process, or it has called as many services as it
+// may. Then an operator moves the instance into a state with another service.
 func TestAMoveGivesTheNextServiceItsTries(t *testing.T) {
 	t.Parallel()
 	calls := 0

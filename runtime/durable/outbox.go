@@ -8,25 +8,25 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// An outbox whose effects may be repeated costs no write of its own: the loop leaves it in the item, and the next commit
-// clears it. SQS delivers the messages of a group in order, in one batch or one after the other (SQS Developer Guide,
-// "FIFO queue delivery logic"). The loop acknowledges an event after it has performed the event's effects. So a later event
-// at the front of a batch proves that the outbox is performed.
+// An outbox whose effects may be repeated costs no write of its own: the loop leaves it in the item, and the next
+// commit clears it. SQS delivers the messages of a group in order, in one batch or one after the other (SQS Developer
+// Guide, "FIFO queue delivery logic"). The loop acknowledges an event after it has performed the event's effects. So a
+// later event at the front of a batch proves that the outbox was performed.
 
 const (
 	// messageAgeMax is the longest time that SQS keeps a message (SQS Developer Guide, "Amazon SQS message quotas").
 	messageAgeMax = 14 * 24 * time.Hour
 	// receivesMax is the highest maxReceiveCount of a queue (Amazon SQS API Reference, SetQueueAttributes).
 	receivesMax = 1000
-	// leftEventAgeMax and leftReceivesMax limit the events whose outbox is left. The queue then keeps such an event for
-	// days, and for many receives, until its effects are performed.
+	// leftEventAgeMax and leftReceivesMax limit the age and the receives of an event whose outbox is left. The queue can
+	// then redeliver such an event for days, and many times, until its effects are performed.
 	leftEventAgeMax = 24 * time.Hour
 	leftReceivesMax = 3
 )
 
-// mayLeave reports whether the next commit may clear the outbox of the next record. The instance has one queue, so that a
-// later event proves that this one has left it. This turn must have applied the event. Otherwise another process may have
-// acknowledged it before. With a lower maxReceiveCount, failures of reads could move the event to the dead-letter queue.
+// mayLeave reports whether the outbox of `next` may stay in the item until the next commit. The instance must have one
+// queue: then a later event proves that this one is gone. This turn must have applied the event: otherwise another
+// process may have acknowledged it already. With a lower maxReceiveCount, failed reads could dead-letter the event.
 func (t *turn) mayLeave(next instances.Record) bool {
 	if t.loop.config.ReceivesMax < receivesMax || len(t.deliveries) == 0 || len(next.Outbox) == 0 || len(next.Watermark) != 1 || next.Status != statechart.Active || !t.draft.Instance.Settled() || len(owed(next.Tokens)) > 0 {
 		return false
@@ -40,7 +40,7 @@ func (t *turn) mayLeave(next instances.Record) bool {
 	})
 }
 
-// dropPerformed drops an outbox that was left from the turn if its event has left the queue. The next commit stores this.
+// dropPerformed drops an outbox left in the item if its event has left the queue. The next commit stores this.
 func (t *turn) dropPerformed() {
 	record := &t.stored.Record
 	if !record.IsLeft() {
@@ -58,9 +58,9 @@ func (t *turn) dropPerformed() {
 	}
 }
 
-// leaves reports whether a dispatch that ended with err writes nothing. It drops a performed outbox from the turn, and leaves
-// it in the item. After repeats, a write stops the other process that may perform the same outbox. But nothing is
-// written if they fail: another process may have acknowledged the event, and then no message would perform the rest.
+// leaves reports whether a dispatch that ended with err writes nothing. It drops a performed outbox from the turn, but
+// not from the item. After repeats, a write stops another process that may perform the same outbox. If a repeat fails,
+// nothing is written: another process may have acknowledged the event, and no message would perform the rest.
 func (t *turn) leaves(left Left, err error) bool {
 	switch {
 	case !t.stored.Record.IsLeft() || t.gaveUp():

@@ -25,7 +25,7 @@ func TestAnEventThatExpiresAfterItsCommitLosesNoEffects(t *testing.T) {
 	})
 }
 
-// The queue gives the event up after this receive, so nothing repeats its effects.
+// The queue gives up the event after this receive, so nothing repeats its effects.
 func TestAnEventThatWasReceivedOftenLosesNoEffects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestAnEventThatWasReceivedOftenLosesNoEffects(t *testing.T) {
 	})
 }
 
-// The process commits the event and dies. DynamoDB is down until the queue gives the event up.
+// The process commits the event and dies. DynamoDB is down until the queue gives up the event.
 func TestAQueueThatGivesUpAfterFewReceivesLosesNoEffects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

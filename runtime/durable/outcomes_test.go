@@ -185,8 +185,8 @@ func TestTransitionsAreInTheLogOfWhoHearsOfNoEvents(t *testing.T) {
 	}
 }
 
-// The observed duration counts from the last step. A retry that writes the item is no step, and neither is an ignored
-// event.
+// The observed duration counts from the last step. A retry that writes the item is not a step, and neither is an
+// ignored event.
 func TestAnInstanceIsUnsettledSinceItsLastStep(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -109,10 +109,10 @@ func (t *turn) checkBegins(typ string) error {
 // readChildStart reads the message that stores a child. It returns the zero value if the message stores nothing: the
 // input is wrong and the parent was notified, or the machine cannot store a stopped child.
 //
-// A stop message stores the child as stopped, and so does a start message that the parent no longer waits for. A
-// process that was frozen while the parent still waited can then no longer store the child as active. The stop message
-// does this because the start message may have failed or may be in the dead-letter queue. For a start message, the loop
-// looks into the parent's item: the message may arrive after the child has ended and its item has expired.
+// A stop message stores the child as stopped, and so does a start message of a child that the parent no longer awaits.
+// After that, a process that was frozen cannot store the child as active. The stop message does this because the start
+// message may have failed or may be in the dead-letter queue. For a start message, the loop looks into the parent's
+// item: the message may arrive after the child has ended and its item has expired.
 func (t *turn) readChildStart(ctx context.Context, d Delivery) (start childStart, err error) {
 	form, err := readToChild(d.Body)
 	if err != nil {

@@ -83,9 +83,9 @@ func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error)
 	return len(deliveries), nil
 }
 
-// parkUnstorable reads the instance again and parks an event whose outcome cannot be stored. It postpones a timer event.
-// Everything that the turn stored before it failed stays, and its effects are performed. If the event reports the end
-// of an execution or a child, parkUnstorable first tries to apply it without the output.
+// parkUnstorable reads the instance again and parks an event whose outcome cannot be stored. It postpones a timer
+// event. Everything that the turn stored before the failure stays stored, and the stored effects are performed. If the
+// event reports the end of an execution or a child, parkUnstorable first tries to apply it without the output.
 func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, under conditions, reason error) (done int, err error) {
 	id, err := l.address(d.Group)
 	if err != nil {
@@ -145,8 +145,8 @@ const retriesKey = "$retries"
 // SQS would drop the message as a duplicate.
 func againID(d Delivery) string { return "again/" + keyOf(d.place()) }
 
-// postpone schedules a message of the runtime again, so that the events behind it proceed. It parks only a message that
-// it cannot read, because nothing else would send a parked message again.
+// postpone schedules a message of the runtime again, so that the events behind it proceed. It never parks a message
+// that it can read, because nothing would send the parked message again.
 func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reason error) error {
 	var form struct {
 		Retries int `json:"$retries"`

@@ -57,25 +57,25 @@ type Store interface {
 	// Load reads the record with a consistent read. If the instance has none, it returns a Record with only Instance
 	// set and Revision 0. Fails with ErrUnreadable or ErrDenied.
 	Load(ctx context.Context, id instances.ID) (instances.Record, error)
-	// Commit stores the record in one write, on condition that the stored revision is record.Revision-1, or that no
-	// record is stored if that is 0. Fails with ErrConflict or ErrUnstorable. After any other error, the record may or
-	// may not be stored.
+	// Commit stores the record in one write, on condition that the stored revision is record.Revision-1, or, if that is 0,
+	// that no record is stored. Fails with ErrConflict or ErrUnstorable. After any other error, the record may or may not
+	// be stored.
 	Commit(ctx context.Context, record instances.Record) error
 	// ClearOutbox replaces fields of the record with the fields of `left` and raises the revision by one, on condition
-	// that the stored revision is the given one. Fails with ErrConflict or ErrUnstorable.
+	// that the stored revision equals `revision`. Fails with ErrConflict or ErrUnstorable.
 	ClearOutbox(ctx context.Context, id instances.ID, revision int64, left Left) error
-	// KeepSends stores last sends that do not fit into the record of their receiver, until expireAt. It does not
-	// replace a stored send that comes after the given one (LastSend.After).
+	// KeepSends stores last sends that do not fit into the record of their receiver, until expireAt. It does not replace a
+	// stored send with an earlier one (LastSend.After).
 	KeepSends(ctx context.Context, receiver instances.ID, queue string, sends []instances.LastSend, expireAt time.Time) error
 	// LastSend returns the last send of a sender that KeepSends has stored, or false.
 	LastSend(ctx context.Context, receiver instances.ID, queue, sender string) (instances.LastSend, bool, error)
-	// Claim gives the alias to the instance that was created at the given time, on condition that the stored revision
-	// of the instance is the given one. It changes nothing if the instance has the alias already. Fails with
-	// ErrAliasTaken or ErrConflict.
+	// Claim gives the alias to the instance that was created at `createdAt`, on condition that the stored revision of the
+	// instance equals `revision`. It changes nothing if the instance has the alias already. Fails with ErrAliasTaken or
+	// ErrConflict.
 	Claim(ctx context.Context, alias string, id instances.ID, createdAt time.Time, revision int64) error
-	// Release allows others to claim the alias, if the instance has it and the record of the instance does not list it.
-	// Until another instance claims the alias, it still leads to this one. The store may delete the alias at expireAt,
-	// or never if that is zero. expireAt is set only for an instance that has ended and so claims nothing more.
+	// Release allows others to claim the alias, if the instance has it and its record does not list it. Until another
+	// instance claims the alias, the alias still leads to this one. The store may delete the alias at expireAt, or never
+	// if expireAt is zero. expireAt is set only for an instance that has ended and so claims nothing more.
 	Release(ctx context.Context, alias string, id instances.ID, createdAt, expireAt time.Time) error
 }
 
@@ -118,9 +118,9 @@ type Queue interface {
 	// Park sends the delivery to the dead-letter queue, in its group, with the reason. It does not acknowledge the
 	// delivery. Parking a delivery again uses the same deduplication ID.
 	Park(ctx context.Context, delivery Delivery, reason string) error
-	// Forward sends the delivery to the same instance in the given lane, with a Forwarding that names its place. It does
-	// not acknowledge the delivery. Forwarding a delivery again uses the same deduplication ID. Without lanes, nothing
-	// calls Forward.
+	// Forward sends the delivery to the same instance in the given lane, with a Forwarding that names the delivery's
+	// place. It does not acknowledge the delivery. Forwarding a delivery again uses the same deduplication ID. Without
+	// lanes, nothing calls Forward.
 	Forward(ctx context.Context, delivery Delivery, lane string) error
 	// Delay hides the deliveries for the given time from now. It delays a retry or extends a lease.
 	Delay(ctx context.Context, deliveries []Delivery, wait time.Duration) error
@@ -196,7 +196,7 @@ type Cache interface {
 	Get(id instances.ID) (instances.Record, bool)
 	// Put keeps a copy of a record that was just stored.
 	Put(record instances.Record)
-	// Loaded drops the copy of an instance that was just read, and compares the two.
+	// Loaded compares the copy of an instance with the record that was just read, and drops the copy.
 	Loaded(record instances.Record)
 }
 

@@ -15,13 +15,13 @@ import (
 // Rearm prepares the record of an instance that was restored from a backup. Store the result as the next revision.
 // It makes these changes:
 //
-//   - It raises the count of steps to the time in microseconds, so every ID that derives from it is new.
+//   - It raises the count of steps to the time in microseconds, so every ID that derives from the count is new.
 //   - It adds effects that ask again for the instance's timers, aliases, tasks and executions, or notify its parent.
 //   - If newQueue, the ARN of a queue that replaces lost ones, is set, it drops positions in earlier queues.
 //
-// Rearm returns the record of an ended instance unchanged if there is no parent to notify, no position to drop and no move
-// to end.
-// Rearm migrates nothing, and fails as Machines.Restore does. Call it after each restore, with a later now.
+// Rearm returns the record of an ended instance unchanged if there is no parent to notify, no position to drop and no
+// move to end. Rearm migrates nothing, and fails as Machines.Restore does. Call it after each restore, each time with a
+// later now.
 func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue string) (instances.Record, error) {
 	_, instance, err := machines.Restore(record)
 	if err != nil {
@@ -94,7 +94,7 @@ func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue 
 
 // onNewQueue returns the record without the watermarks of earlier queues. The sequence numbers of a new queue start
 // over, even if the queue has the name of a lost one. The last sends move to the new queue, because a sender repeats a
-// pending send there. The decisions to park events end with their queue.
+// pending send there. Pending decisions to park events are dropped with their queue.
 func onNewQueue(record instances.Record, queue string) instances.Record {
 	record.Watermark, record.Attempts = nil, nil
 	record.Lane, record.Moving, record.Forwarded = "", nil, nil

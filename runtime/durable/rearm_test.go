@@ -50,7 +50,7 @@ func greeting(text string) string {
 	return fmt.Sprintf(`{"type": "tell", "item": %q, "to": "order/2"}`, text)
 }
 
-// Without rearming, the restored sender would give its next sends the IDs of its sends after the backup. The receiver
+// Without rearming, the restored sender would reuse the IDs of the sends that it made after the backup. The receiver
 // would skip them as duplicates.
 func TestTheSendsOfARestoredInstanceAreAppliedOnceItIsRearmed(t *testing.T) {
 	t.Parallel()

@@ -10,8 +10,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// kiosk is a machine in two builds. The first defers the event tell, the second handles it with a send and a service. A
-// task that waits for Open gets an error while the service runs, and the log once the event add has opened the kiosk.
+// kiosk is a machine in two builds. The first defers `tell`, the second handles it with a send and a service. A task
+// that waits for Open gets an error while the service runs. It gets the log after `add` has opened the kiosk.
 func (w *world) kiosk(build, version int) durable.Machine {
 	shut := chartState{ID: "shut", Tags: settled, On: []on{{Event: "add", Target: "open", Actions: do{keep}}, {Event: "charge", Target: "telling"}}}
 	if build == 1 {

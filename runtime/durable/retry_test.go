@@ -301,7 +301,7 @@ func TestASuspectThatFindsNoTimeIsRetriedWithBackoff(t *testing.T) {
 	})
 }
 
-// The table is so slow that it never leaves the service as much time as its timeout.
+// The table is so slow that the service never has as much time left as its timeout.
 func TestAServiceThatFindsTooLittleTimeIsRetriedWithBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

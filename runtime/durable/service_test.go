@@ -306,7 +306,7 @@ func TestAServiceLosesNoAttemptToASlowTable(t *testing.T) {
 	})
 }
 
-// Another writer is faster than the commit after the service, so that the service runs again.
+// Another writer is faster than the commit after the service, so the service runs again.
 func TestAServiceLosesNoAttemptToAnotherWriter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -26,7 +26,7 @@ type services struct {
 	delivery Delivery
 	// ctx ends all attempts: at the end of the turn, or before the deadline of the process.
 	ctx context.Context
-	// running holds the attempts that have yet to end, by the key of the invocation.
+	// running holds the attempts that have not ended, by the key of the invocation.
 	running map[string]running
 	// failed holds the errors of the invocations whose next attempt comes in a later turn.
 	failed  map[string]error
@@ -40,7 +40,7 @@ type services struct {
 	chains map[string]instances.Chain
 }
 
-// running is an attempt that has yet to end.
+// running is an attempt that has not ended.
 type running struct {
 	began time.Time
 	// cancel ends the context of the attempt; nil until the service is called.
@@ -58,8 +58,8 @@ type result struct {
 }
 
 // settle runs the services of the instance and applies their results until the instance is settled. It stores the end
-// of a service before the next event is applied, because that event may turn out unstorable. If an attempt fails and
-// will be retried, settle returns a retryError once no other service runs.
+// of a service before the next event is applied, because the outcome of that event may not be storable. If an attempt
+// fails and will be retried, settle returns a retryError once no other service runs.
 func (t *turn) settle(ctx context.Context, d Delivery) error {
 	if t.draft.Instance.Settled() {
 		return nil
@@ -118,9 +118,9 @@ func (l *Loop) withMargin(ctx context.Context) (context.Context, context.CancelF
 // start begins the attempts of the invocations that are not running yet. `moved` reports that the chart took a step
 // instead, because an invocation had no attempt left or exceeded Config.ServicesMax.
 //
-// start first stores the end of an earlier service, so that this service never runs again. For a redelivery, it then
-// stores the count of the next attempt, so that a service that kills the process uses up its attempts. These are two
-// writes: if one write did both and failed, the end could be lost, or the count could include an attempt that never
+// start first stores the end of an earlier service, so that the earlier service never runs again. For a redelivery, it
+// then stores the count of the next attempt, so that a service that kills the process uses up its attempts. These are
+// two writes: if one write did both and failed, the end could be lost, or the count could include an attempt that never
 // begins. A new instance is stored before its first attempt is counted: takeBack can correct only an instance that
 // exists. No service begins in an instance that cannot be stored. If another queue feeds the instance too, start also
 // writes at a first delivery: the consumer of that queue must see that this event is settling the instance.
@@ -222,7 +222,7 @@ func (s *services) hold(invocation statechart.Invocation, work Work) error {
 	return nil
 }
 
-// commit stores the draft. For a first delivery, it does not count the attempts that have yet to end, because another
+// commit stores the draft. For a first delivery, it does not count the attempts that have not ended, because another
 // group may kill the process. The stored Attempt then shows only that the event is settling the instance.
 func (s *services) commit(ctx context.Context) error {
 	s.unstored = false
@@ -326,8 +326,8 @@ func (s *services) take(r result) error {
 	return nil
 }
 
-// retry returns the error that ends the turn if an attempt will be retried, else nil. Its wait ends when the first retry
-// is due, or the next timer: timers of an unsettled instance are served only during a turn.
+// retry returns the error that ends the turn if an attempt will be retried, else nil. The wait ends when the first
+// retry or the next timer is due: timers of an unsettled instance are served only during a turn.
 func (s *services) retry() error {
 	var retry *retryError
 	now := s.turn.loop.config.Now()

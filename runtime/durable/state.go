@@ -42,7 +42,7 @@ type turn struct {
 	conditions
 	// broken is the error of a commit that failed. The stored state is then unknown, so nothing more is stored.
 	broken error
-	// repeats is set while effects are performed that an earlier turn may have performed already.
+	// repeats is set while the turn performs effects that an earlier turn may have performed already.
 	repeats bool
 	notes   notes
 	// chain is the chain of the delivery that is being processed.

@@ -199,7 +199,7 @@ func (t *turn) logCommitted(ctx context.Context, transitions []instances.Transit
 	}
 }
 
-// logSkipped logs why a delivery is skipped. A skipped delivery never loses an event. Redeliveries, late timers and
+// logSkipped logs why a delivery is skipped. Skipping a delivery never loses an event. Redeliveries, late timers and
 // late messages of the runtime are normal, so they appear only in a debug log.
 func (t *turn) logSkipped(ctx context.Context, d Delivery, event statechart.Event) {
 	level, reason := slog.LevelInfo, "duplicate skipped, an event with its ID was already applied"
@@ -229,7 +229,7 @@ func isAppliedIn(r instances.Record, d Delivery) bool {
 	return d.SequenceNumber != "" && instances.CompareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0
 }
 
-// advanced returns a copy of the watermarks in which the place's queue is at least at the place.
+// advanced returns a copy of the watermarks, with the watermark of the place's queue at the place or beyond.
 func advanced(watermarks map[string]string, place instances.Place) map[string]string {
 	if instances.CompareSequence(place.SequenceNumber, watermarks[place.Queue]) <= 0 {
 		return watermarks

@@ -17,7 +17,7 @@ const answerBytesMax = 256 << 10
 
 // The errors of the runtime itself, as workflows and charts receive them.
 const (
-	// ErrorOutputTooLarge fails a task whose answer is longer than 256 KiB. It is also the error in the end of an
+	// ErrorOutputTooLarge fails a task whose answer is longer than 256 KiB. The chart receives the same error for an
 	// execution whose output does not fit into its instance.
 	ErrorOutputTooLarge = "Settle.OutputTooLarge"
 	// ErrorParked fails a task whose event was parked.
@@ -109,7 +109,7 @@ func (t *turn) answerAll(answer *instances.Answer, concerned func(*instances.Tok
 	t.changed()
 }
 
-// answerLate answers a token that arrived after the chart had reached the outcome for it.
+// answerLate answers a token that arrived after the chart had reached the token's outcome.
 func (t *turn) answerLate(token *instances.Token, event statechart.Event) error {
 	held, ok := t.token(token.Key)
 	if !ok || !waits(held) {
@@ -211,8 +211,8 @@ type expired struct {
 	Incarnation int64  `json:"$incarnation,omitempty"`
 }
 
-// applyExpired reports to the chart that a task no longer waits, if the chart declares this event. The item shows whether
-// the chart has received the event, because a stuck outbox may send it again after SQS has forgotten its ID.
+// applyExpired reports to the chart that a task no longer waits, if the chart declares this event. A stuck outbox may
+// send the message again after SQS has forgotten its ID, so the item shows whether the chart has received the event.
 func (t *turn) applyExpired(_ context.Context, form expired) error {
 	if form.Token != "" {
 		token, ok := t.token(form.Token)

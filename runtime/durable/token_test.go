@@ -196,7 +196,7 @@ func TestAnOutputThatIsTooLargeFailsTheTask(t *testing.T) {
 	})
 }
 
-// Escapes for HTML would make the output too long.
+// HTML escapes would make the output too long.
 func TestAnOutputIsAsLongAsItsAuthorWroteIt(t *testing.T) {
 	t.Parallel()
 	output := json.RawMessage(`"` + strings.Repeat("<", 250<<10) + `"`)

@@ -124,7 +124,7 @@ func TestARecordTooFullForTheReasonStillLetsItsGroupGoOn(t *testing.T) {
 	})
 }
 
-// The store refuses to store the reason, as above. The message is still parked for its chain.
+// The store refuses to store the reason, as above. The message is still parked because of its chain.
 func TestAMessageOfACycleIsParkedForItsChainThoughItsRecordIsTooFull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

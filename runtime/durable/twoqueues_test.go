@@ -121,8 +121,8 @@ func TestADeniedSendBehindADeniedParkingIsGivenUp(t *testing.T) {
 	})
 }
 
-// The parking of an event, which AWS denies, and a message are in one outbox. Two hours later, another queue delivers
-// an event, and AWS denies the message once.
+// One outbox holds the parking of an event, which AWS denies, and a message. Two hours later, another queue delivers an
+// event, and AWS denies the message once.
 func TestADeniedParkingDoesNotCountForTheSendBehindIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestAServiceThatAnotherQueueTakesOverIsNotRepeated(t *testing.T) {
 	}
 }
 
-// An event waits 20 minutes for the second attempt of its service, so another queue's event takes the service over.
+// An event waits 20 minutes for the second attempt of its service, so another queue's event takes over the service.
 // While this attempt runs, the first queue redelivers its event.
 func TestARetryThatAnotherQueueTakesOverIsNotRepeated(t *testing.T) {
 	t.Parallel()
@@ -237,7 +237,7 @@ func TestARetryThatAnotherQueueTakesOverIsNotRepeated(t *testing.T) {
 	}
 }
 
-// The process of an event dies. Another queue's event takes its service over. The service fails and is called again.
+// The process of an event dies. Another queue's event takes over its service. The service fails and is called again.
 func TestAnEventThatTakesAServiceOverDoesNotWaitForItsOwnRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -44,10 +44,10 @@ type Record struct {
 
 	// Watermark maps a queue's ARN to the sequence number of the last event that was applied or parked.
 	Watermark map[string]string
-	// Lane is the lane of the instance. Its consumer applies the instance's events. Empty means MainLane.
+	// Lane is the lane of the instance. The lane's consumer applies the instance's events. Empty means MainLane.
 	Lane   string
 	Moving *LaneMove // the move to another lane that is under way; nil without one
-	// Forwarded is the Watermark of events that were forwarded from a queue to another lane. See durable.Forwarding.
+	// Forwarded is like Watermark, for events that were forwarded from a queue to another lane. See durable.Forwarding.
 	Forwarded map[string]string
 	// RecentEvents identifies the last applied events, oldest first. See durable.Remembers.
 	// Invariant: len(RecentEvents) <= durable.Config.RecentEventsMax.
@@ -67,10 +67,10 @@ type Record struct {
 	DeniedSince time.Time
 	// Outbox holds the effects that may not have been performed yet. Perform them in order, after the record is stored.
 	Outbox []statechart.Effect
-	// OutboxRevision equals Revision if the last applied event performs Outbox before it leaves its queue. The next event of
-	// the queue then clears Outbox.
+	// OutboxRevision equals Revision if the loop performs Outbox before the last applied event leaves its queue. The next
+	// event of the queue then clears Outbox.
 	OutboxRevision int64
-	// Tokens holds each task, in order of arrival, until the loop has answered it or the chart has received its expiry.
+	// Tokens holds each task, in order of arrival, until the loop has answered it or the chart knows that it expired.
 	Tokens []Token
 	// Executions holds the workflow executions that the instance waits for, in the order of their requests.
 	Executions []Execution
@@ -110,12 +110,12 @@ type LaneMove struct {
 }
 
 // Owes reports whether the record has effects, or answers to Step Functions tasks, that may not have been performed
-// yet. The next delivery to the instance performs them first. An outbox that its event performs does not count.
+// yet. The next delivery to the instance performs them first. If IsLeft is true, Outbox does not count.
 func (r Record) Owes() bool {
 	return len(r.Outbox) > 0 && !r.IsLeft() || slices.ContainsFunc(r.Tokens, func(token Token) bool { return token.Answer != nil })
 }
 
-// IsLeft reports whether the last applied event performs Outbox: see OutboxRevision.
+// IsLeft reports whether the loop performs Outbox before the last applied event leaves its queue: see OutboxRevision.
 func (r Record) IsLeft() bool { return r.OutboxRevision != 0 && r.OutboxRevision == r.Revision }
 
 // Version returns the version of the machine that stored the snapshot. It fails with a *statechart.UnreadableError.
@@ -162,7 +162,7 @@ type Failure struct {
 	Message string    `json:"message"`
 }
 
-// Parent identifies a child by its parent instance and its key there.
+// Parent identifies a child by its parent instance and the child's key.
 type Parent struct {
 	// Instance is the parent's name. Incarnation distinguishes the parent from an earlier instance of that name. It
 	// is the time of creation, in milliseconds since 1970.
@@ -187,7 +187,7 @@ type FailedEffect struct {
 	// Report says whether the chart has received the failure. If the chart does not declare
 	// statechart.CommunicationError, Report is empty, except for an effect that starts a child.
 	Report Report          `json:"report,omitempty"`
-	Chain  json.RawMessage `json:"chain,omitempty"` // of the effect, for the report
+	Chain  json.RawMessage `json:"chain,omitempty"` // the chain of the effect, for the report
 }
 
 // Chain counts the messages since a timer or an event from outside.

@@ -19,7 +19,7 @@ type Execution struct {
 	// Event is the type of the event that reports the end to the chart.
 	Event     string    `json:"event"`
 	StartedAt time.Time `json:"started_at"` // when the chart requested the execution
-	// ARN is the execution's ARN, empty until the loop knows that the execution has started or may have started.
+	// ARN is the execution's ARN, empty until durable.Executions.Start has returned it.
 	ARN string `json:"arn,omitempty"`
 	// Refused is set if the execution cannot be started. If ARN is set too, an earlier call may have started it.
 	Refused *Refusal `json:"refused,omitempty"`
@@ -61,8 +61,8 @@ type Token struct {
 	// TimeoutSeconds and HeartbeatSeconds are the settings of the task's state; zero means none.
 	TimeoutSeconds   int `json:"timeout_seconds,omitempty"`
 	HeartbeatSeconds int `json:"heartbeat_seconds,omitempty"`
-	// Answer is the answer to the task, nil while the task has to wait. The loop stores an answer before it gives the
-	// answer.
+	// Answer is the answer to the task, nil while the task has to wait. The loop stores an answer before it sends the
+	// answer to Step Functions.
 	Answer *Answer `json:"answer,omitempty"`
 	// Expired says that the task no longer waits. The chart has yet to receive the message about this.
 	Expired bool `json:"expired,omitempty"`

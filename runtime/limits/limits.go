@@ -1,10 +1,10 @@
-// Package limits keeps the calls of services within a rate and a concurrency, over all processes.
+// Package limits keeps the calls of services within a rate and a concurrency, across all processes.
 //
-// The state of one key of a limit is one item in a [Store]. A process leases calls from it in blocks, so that most calls
-// of a busy process need no request. A place of a running call is a lease that is renewed while the call runs. The
-// places of a dead process are free again after 30 seconds.
+// Each key of a limit has one item in a [Store] with its state. A process leases calls from the item in blocks, so that
+// most calls of a busy process need no request. Each running call holds a place: a lease that is renewed while the call
+// runs. The places of a dead process are free again after 30 seconds.
 //
-// The algorithm is a pure function, State.step. Its comment has the promises, which depend on the clocks of the
+// The algorithm is a pure function, State.step. Its comment states the guarantees, which depend on the clocks of the
 // processes.
 package limits
 
@@ -22,21 +22,21 @@ import (
 
 // Store keeps the states.
 type Store interface {
-	// SwapLimit stores the state of a key of a limit, on condition that the stored state is the one with the write
-	// `previous`, or that nothing is stored if `previous` is empty. It returns the state that is stored after the call.
-	// After an error, the state may or may not be stored, even later.
+	// SwapLimit stores `next` for a key of a limit, on condition that the Write of the stored state is `previous`, or, if
+	// `previous` is empty, that nothing is stored. It returns the state that is stored after the call. After an error,
+	// `next` may be stored, not stored, or stored later.
 	SwapLimit(ctx context.Context, limit, key, previous string, next State) (stored State, err error)
 }
 
 const (
-	// requestMax is how long a request may take, with its repetitions after conflicts.
+	// requestMax is how long a request may take, including its retries after conflicts.
 	requestMax = 3 * time.Second
 	// triesMax is how often a request is tried if other processes are faster. A second try follows at once, because the
-	// answer to the first one has the stored state. Before each further pair there is a random wait, up to conflictWait,
-	// which doubles with each try.
+	// answer to the first one has the stored state. A random wait precedes each further pair. The wait is at most
+	// conflictWait, doubled with each try.
 	triesMax     = 8
 	conflictWait = 10 * time.Millisecond
-	// keysMax is how many keys a process remembers after their last call.
+	// keysMax is how many keys a process may have before it forgets those that no call uses.
 	keysMax = 1000
 )
 
@@ -65,7 +65,7 @@ var (
 	errLost      = errors.New("the lease could not be renewed in time, and the call was cancelled")
 )
 
-// Limiter is the part of a process in all limits. It is safe for concurrent use.
+// Limiter holds the part that one process has in all limits. It is safe for concurrent use.
 type Limiter struct {
 	store Store
 	now   func() time.Time
@@ -78,8 +78,8 @@ type Limiter struct {
 
 type keyID struct{ limit, key string }
 
-// New returns the limiter of a process. One process should have one, because idle places are cached in it. now is the
-// clock.
+// New returns the limiter of a process. A process should have only one, because the limiter caches idle places. now is
+// the clock.
 func New(store Store, now func() time.Time) *Limiter {
 	return &Limiter{store: store, now: now, owner: cryptorand.Text()[:13], keys: map[keyID]*key{}}
 }
@@ -92,7 +92,7 @@ type key struct {
 	// users counts the calls that wait or run. The mutex of the limiter guards it.
 	users int
 
-	// lock is taken by a send. It guards the fields below, also during requests. A mutex would ignore contexts.
+	// A send takes the lock, which guards the fields below, even during requests. A mutex cannot wait with a context.
 	lock    chan struct{}
 	share   share
 	seen    State         // the last known state
@@ -112,7 +112,7 @@ type Permit struct {
 	isReleased bool
 }
 
-// Acquire reserves one call. It does not wait for a free call. It returns a *WaitError if the call must wait, also if the
+// Acquire reserves one call. It does not wait for a free call. It returns a *WaitError if the call must wait or the
 // store fails. The caller must call Start or Release.
 func (l *Limiter) Acquire(ctx context.Context, limit statechart.Limit, keyOfLimit string) (*Permit, error) {
 	k := l.use(limit, keyOfLimit)
@@ -124,7 +124,7 @@ func (l *Limiter) Acquire(ctx context.Context, limit statechart.Limit, keyOfLimi
 	return permit, nil
 }
 
-// use returns the key and counts a user.
+// use returns the key and counts one more user of it.
 func (l *Limiter) use(limit statechart.Limit, name string) *key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,7 +187,7 @@ func (k *key) acquire(ctx context.Context) (*Permit, error) {
 
 func (k *key) unlock() { <-k.lock }
 
-// request leases calls for the given number of waiting ones, or only renews the lease if that is 0. It returns when a
+// request leases calls for `waiting` calls, or only renews the lease if `waiting` is 0. returnAt is the time at which a
 // denied call should ask again. The caller holds the lock.
 func (k *key) request(ctx context.Context, waiting int) (returnAt time.Time, err error) {
 	l := k.limiter
@@ -215,7 +215,7 @@ func (k *key) request(ctx context.Context, waiting int) (returnAt time.Time, err
 	return time.Time{}, errConflicts
 }
 
-// time returns the clock without its monotonic reading, which stops while a process is frozen.
+// time returns the current time without its monotonic reading, which stops while a process is frozen.
 func (l *Limiter) time() time.Time { return l.now().Round(0).UTC() }
 
 func (l *Limiter) nextWrite() string {

@@ -19,7 +19,7 @@ type memory struct {
 	state    State
 	requests int
 	isDown   bool
-	// hangs is how long a request takes while the store is down. It ignores its context.
+	// hangs is how long a request takes while the store is down. The request ignores its context.
 	hangs time.Duration
 	// loses is set if writes take effect but return an error.
 	loses bool
@@ -242,7 +242,7 @@ func TestACallWaitsWhileTheStoreFails(t *testing.T) {
 	})
 }
 
-// TestMostCallsOfABusyProcessNeedNoRequest measures the table of docs/charts/limits.md.
+// TestMostCallsOfABusyProcessNeedNoRequest measures the numbers in the table of docs/charts/limits.md.
 func TestMostCallsOfABusyProcessNeedNoRequest(t *testing.T) {
 	t.Parallel()
 	const calls = 1000

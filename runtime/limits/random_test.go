@@ -205,7 +205,7 @@ func (r *run) act(p *process) {
 	}
 }
 
-// reserve is the end of key.acquire.
+// reserve plays the last part of key.acquire.
 func (r *run) reserve(p *process) bool {
 	if !p.share.take(r.limit, r.now) {
 		return false
@@ -214,7 +214,7 @@ func (r *run) reserve(p *process) bool {
 	return true
 }
 
-// request is key.request, with a random fate of the write.
+// request plays key.request, with a random outcome of the write.
 func (r *run) request(p *process, waiting int) {
 	next, granted := p.seen.step(r.limit, p.share.request(r.limit, p.name, r.now, waiting, p.took))
 	p.share.sending(granted)
@@ -232,7 +232,7 @@ func (r *run) request(p *process, waiting int) {
 	}
 }
 
-// start is Permit.Start. Calls of services take from no time to a minute: see end.
+// start plays Permit.Start. A call of a service takes up to a minute: see end.
 func (r *run) start(p *process) {
 	if len(p.reserved) == 0 {
 		return

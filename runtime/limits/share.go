@@ -15,11 +15,11 @@ const (
 	loseBefore = lease / 6
 	// windowLeast is the shortest time for which starts are reserved.
 	windowLeast = 100 * time.Millisecond
-	// windowMax limits the time that slow requests lead to.
+	// windowMax is the longest time for which starts are reserved, even if requests are slow.
 	windowMax = 5 * time.Second
 )
 
-// share is the part of a limit that a process has leased for one key. It is a value: its methods take the time.
+// share is the part of a limit that a process has leased for one key. It reads no clock: its methods take the time.
 type share struct {
 	// starts counts the calls that may still start until startUntil.
 	starts     int
@@ -31,7 +31,7 @@ type share struct {
 	// ended counts the calls that have ended since the last request, and took is the sum of their durations.
 	ended int
 	took  time.Duration
-	// losses counts the leases that ended under running calls. A call of an earlier lease holds no place.
+	// losses counts the leases that ended while calls ran. A call of an earlier lease holds no place.
 	losses int
 }
 
@@ -51,7 +51,7 @@ func (h *share) lacksStart(limit statechart.Limit, now time.Time) bool {
 	return limit.Rate > 0 && (h.starts == 0 || now.After(h.startUntil))
 }
 
-// lacksPlace also reports true if the lease is so old that the call could lose it before a renewal.
+// lacksPlace also reports true if the lease is so old that the call could lose its place before a renewal.
 func (h *share) lacksPlace(limit statechart.Limit, now time.Time) bool {
 	return limit.Concurrency > 0 && (h.running >= h.places || h.placesUntil.Sub(now) <= lease/2)
 }
@@ -73,11 +73,11 @@ func (h *share) request(limit statechart.Limit, owner string, now time.Time, wai
 	return r
 }
 
-// sending gives up the places that the request returns. It comes before the request, because a request may take effect
-// although its answer is lost.
+// sending gives up the places that the request returns. It runs before the request, because a request may take effect
+// even if its answer is lost.
 func (h *share) sending(g grant) { h.places = min(h.places, g.places) }
 
-// granted applies the answer to a request that is stored.
+// granted applies the answer to a request whose state is stored.
 func (h *share) granted(limit statechart.Limit, g grant) {
 	h.ended, h.took = 0, 0
 	if g.starts > 0 {
@@ -88,8 +88,8 @@ func (h *share) granted(limit statechart.Limit, g grant) {
 	}
 }
 
-// end ends a call that holds a place since the given number of losses. `took` is its duration, or 0 if it has not begun.
-// end reports whether the process should return the place to the others.
+// end ends a call that took its place when h.losses was `losses`. `took` is the call's duration, or 0 if the call has
+// not begun. end reports whether the process should return the place to the others.
 func (h *share) end(limit statechart.Limit, losses int, took time.Duration) (returns bool) {
 	if losses != h.losses {
 		return false

@@ -18,11 +18,10 @@ type Lease struct {
 // State is the stored state of one key of a limit. It is a value: a step returns a new one. The zero value is the state
 // of a key that no call uses.
 type State struct {
-	// Write identifies the write that stored the state. No two writes have the same one. Empty means that nothing is
-	// stored.
+	// Write identifies the write that stored the state. It is unique. Empty means that nothing is stored.
 	Write string
-	// Starts holds the calls that count against the rate, in the order of Until. Each of them starts at or before Until.
-	// It counts until Until plus the period.
+	// Starts holds the calls that count against the rate, in the order of Until. Each call starts at or before its Until,
+	// and counts until one period after its Until.
 	Starts []Lease
 	// Holders holds the calls that count against the concurrency: one lease for each process.
 	Holders []Lease
@@ -30,13 +29,13 @@ type State struct {
 	ReturnAt time.Time
 	// CallTime is the moving average of the duration of calls. It only decides when waiting calls return.
 	CallTime time.Duration
-	// ExpireAt is the time from which the state equals the zero value, plus an hour for differences of clocks.
+	// ExpireAt is the time from which the state equals the zero value, plus an hour for clock skew.
 	ExpireAt time.Time
 }
 
 const (
-	// startsMax limits State.Starts, so that an item stays small. Beyond it, the two neighbours with the smallest gap
-	// become one, which counts until the later time.
+	// startsMax limits State.Starts, so that an item stays small. Beyond it, the two neighbouring leases with the smallest
+	// gap are merged, and the result counts until the later time.
 	startsMax = 32
 	// spareMax limits the calls that a process reserves in advance.
 	spareMax = 100
@@ -55,7 +54,7 @@ const (
 type request struct {
 	owner string
 	now   time.Time
-	// starts and places are the calls that lack a start, and those that lack a place.
+	// starts counts the calls that lack a start, and places the calls that lack a place.
 	starts, places int
 	// running counts the calls that hold a place of the owner.
 	running int
@@ -70,7 +69,7 @@ type grant struct {
 	// starts counts the calls that may start from now until startUntil.
 	starts     int
 	startUntil time.Time
-	// places counts the calls of the owner that may run until placesUntil, with those that run already.
+	// places counts the calls of the owner that may run until placesUntil, including those that already run.
 	places      int
 	placesUntil time.Time
 	// isScarce is set if less than half of the concurrency is free. The process then returns a place after each call.
@@ -90,8 +89,8 @@ func period(limit statechart.Limit) time.Duration {
 // step takes one request. Two promises hold for all requests of all owners, if their clocks agree:
 //
 //   - In any half-open interval as long as the period, at most limit.Rate calls start. Proof: look at the last granted
-//     lease with a start in the interval. Every other lease with a start in the interval was granted before. It ends
-//     later than one period before this grant, so Starts contained it, and the sum of all is at most the rate.
+//     lease with a start in the interval. Every other such lease was granted before. Its Until plus the period is
+//     later than this grant, so Starts still contained it. So the sum of all these leases is at most the rate.
 //   - At any time, the leases in Holders allow at most limit.Concurrency calls.
 func (s State) step(limit statechart.Limit, r request) (State, grant) {
 	next := State{ReturnAt: s.ReturnAt, CallTime: s.CallTime}
@@ -140,8 +139,8 @@ func (s State) step(limit statechart.Limit, r request) (State, grant) {
 // processes do not starve others.
 func spareOf(limit, free int) int { return min(max(0, (free-limit/2)/4), spareMax) }
 
-// returnAt returns when the next waiting call should ask again. The times of several calls are spread out. They reserve
-// nothing.
+// returnAt returns the time at which the next waiting call should ask again. The times of several calls are spread out.
+// They reserve nothing.
 func (s State) returnAt(limit statechart.Limit, r request, noStarts bool) time.Time {
 	at, every := r.now, time.Duration(0)
 	if limit.Rate > 0 {

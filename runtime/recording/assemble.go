@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// Assembly collects commits and makes runs of them. It keeps all commits in memory.
+// Assembly collects commits and assembles them into runs. It keeps all commits in memory.
 type Assembly struct {
 	byInstance map[instanceKey][]Commit
 	order      []instanceKey
@@ -40,10 +40,10 @@ func (a *Assembly) Add(commit Commit) error {
 // Instances returns the number of instances.
 func (a *Assembly) Instances() int { return len(a.order) }
 
-// Runs returns the runs of each instance, in the order in which the instances were added. The steps have no outcomes yet.
-// A commit continues a run if no step is missing between them, and if the version of the chart is the same. The counts of
-// steps in the snapshots show this. Otherwise the snapshot of the commit is the base of another run. A base without a step
-// is no run.
+// Runs returns the runs of each instance, in the order in which the instances were added. The steps have no outcomes
+// yet. A commit continues a run if no step is missing between the two, and if the version of the chart is the same. The
+// step counts in the snapshots show missing steps. Otherwise the snapshot of the commit is the base of another run. A
+// base without steps is not a run.
 func (a *Assembly) Runs() (runs []Run, err error) {
 	for _, key := range a.order {
 		commits := slices.Clone(a.byInstance[key])
@@ -64,7 +64,7 @@ type counted struct {
 	Steps   int64 `json:"steps"`
 }
 
-// runsOf makes runs of the commits of one instance, in the order of their revisions.
+// runsOf assembles the commits of one instance into runs, in the order of their revisions.
 func runsOf(commits []Commit) (runs []Run, err error) {
 	var run *Run
 	var last counted

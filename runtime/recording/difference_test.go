@@ -13,8 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// watch returns a machine with two regions that have equal timers, a delayed event, and a service. A change makes it the
-// machine of another build.
+// watch returns a machine with two regions that have equal timers, a delayed event, and a service. A change turns it
+// into the machine of another build.
 func watch(t *testing.T, change string) *durable.Machines {
 	t.Helper()
 	amount := map[string]int{"amount": 1}

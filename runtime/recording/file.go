@@ -90,7 +90,7 @@ func Runs(file io.Reader) iter.Seq2[Run, error] {
 	}
 }
 
-// readRun reads a run, or the last line of a recording of `before` runs.
+// readRun reads a run, or the last line of a recording that has `before` runs.
 func readRun(line []byte, before int) (run Run, isLast bool, err error) {
 	if len(line) == 0 {
 		return run, false, errors.New("expected another run, or a last line with the number of runs, got the end of the file: it is cut off")

@@ -16,8 +16,8 @@ import (
 var ErrFormat = errors.New("wrong format")
 
 // Read yields the commits in a log. It skips all other lines. It reads JSON lines, lines that begin with a time or the
-// name of a stream, pretty-printed objects, the output of `aws logs filter-log-events`, and all of them compressed with
-// gzip.
+// name of a stream, pretty-printed objects, and the output of `aws logs filter-log-events`. Each of them may be
+// compressed with gzip.
 func Read(log io.Reader) iter.Seq2[Commit, error] {
 	return func(yield func(Commit, error) bool) {
 		lines, err := unzipped(log)
@@ -31,7 +31,7 @@ func Read(log io.Reader) iter.Seq2[Commit, error] {
 			line, err := lines.ReadBytes('\n')
 			if len(line) > 0 {
 				if open.Len() > 0 && bytes.Contains(line, []byte(lineMessage)) && bytes.HasSuffix(bytes.TrimSpace(line), []byte("}")) {
-					open.Reset() // A whole commit is no part of the object. Another program has written the lines before.
+					open.Reset() // A whole commit is not part of the object. Another program has written the earlier lines.
 				}
 				switch {
 				case open.Len() > 0:
@@ -80,8 +80,8 @@ func unzipped(file io.Reader) (*bufio.Reader, error) {
 	return bufio.NewReader(text), nil
 }
 
-// isOpening reports whether the line begins a pretty-printed object: it ends with the brace. isClosing reports whether it
-// ends one.
+// isOpening reports whether the line begins a pretty-printed object: it ends with the brace. isClosing reports whether
+// the line ends such an object.
 func isOpening(line []byte) bool {
 	line = bytes.TrimSpace(line)
 	return bytes.IndexByte(line, '{') == len(line)-1 && len(line) > 0

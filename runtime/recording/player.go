@@ -170,7 +170,7 @@ var errUnawaited = errors.New("the instance does not wait for it")
 // event returns the event for the chart. It finds timers, services and children by their names, because a key
 // depends on the number of effects before it.
 func (p *player) event(event Event) (statechart.Event, error) {
-	if event.Type == replayStep { // The event of no timer only replays deferred events.
+	if event.Type == replayStep { // A timer event without a timer only replays deferred events.
 		return statechart.Event{Type: statechart.TimerEvent, At: event.At}, nil
 	}
 	if event.Timer != "" {

@@ -20,10 +20,10 @@ const LineBytesMax = 250 << 10
 
 // Config configures a Recorder.
 type Config struct {
-	// Share is the share of the instances that are recorded, above 0 and at most 1. The name of an instance decides, so all
-	// processes record the same instances.
+	// Share is the share of the instances that are recorded, above 0 and at most 1. The choice depends on the name of the
+	// instance, so all processes record the same instances.
 	Share float64
-	// Redact lists the keys whose values are replaced, at any depth. "card.number" is the key number below the key card.
+	// Redact lists the keys whose values are replaced, at any depth. "card.number" is the key number below card.
 	Redact []string
 	// Key is the secret key of the hashes that replace the values. Required with Redact.
 	Key []byte
@@ -57,8 +57,8 @@ func New(logger *slog.Logger, config Config) (*Recorder, error) {
 	return r, nil
 }
 
-// Committed logs a commit if its instance is in the sample. Use it as durable.Observer.Committed. An instance without its
-// data, which an operator has erased, is not logged.
+// Committed logs a commit if its instance is in the sample. Use it as durable.Observer.Committed. An instance whose
+// data an operator has erased is not logged.
 func (r *Recorder) Committed(ctx context.Context, committed durable.Committed) {
 	if !r.samples(committed.Instance) || committed.Record.Forgotten {
 		return
@@ -123,7 +123,7 @@ func (r *Recorder) line(committed durable.Committed) (text json.RawMessage, err 
 	return plainjson.Marshal(commit)
 }
 
-// id redacts the ID of an event, which rules name $id.
+// id redacts the ID of an event. Rules refer to it as $id.
 func (r *Recorder) id(id string) (string, error) {
 	text, err := plainjson.Marshal(id)
 	if err == nil {
@@ -135,8 +135,8 @@ func (r *Recorder) id(id string) (string, error) {
 	return id, err
 }
 
-// payload encodes the payload of an event without a message. Rules name an input `input`, the error of a service or child
-// `error`, and a result `output`.
+// payload encodes the payload of an event without a message. Rules refer to an input as `input`, to the error of a
+// service or child as `error`, and to a result as `output`.
 func (r *Recorder) payload(typ string, payload any) (json.RawMessage, error) {
 	if payload == nil {
 		return nil, nil

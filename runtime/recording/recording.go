@@ -1,8 +1,8 @@
 // Package recording records the steps of real instances and replays them on another build.
 //
 // The consumer writes one log line per commit of the sampled instances: see [Recorder]. [Read] reads such lines, and
-// [Assemble] makes runs of them. A [Run] has the events of one instance, and the outcome of each event on the build that
-// recorded them. A [Replay] runs them on another build, and reports the differences.
+// [Assemble] turns them into runs. A [Run] has the events of one instance, and the outcome of each event on the build
+// that recorded them. A [Replay] plays the runs on another build, and reports the differences.
 package recording
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// format is the version of the format of log lines and recordings.
+// format is the format version of log lines and recordings.
 const format = 1
 
 // Names of steps that are not events of the chart. They are in the history of an instance.
@@ -30,8 +30,8 @@ type Event struct {
 	Type string    `json:"type"`
 	ID   string    `json:"id,omitempty"` // the producer's ID
 	At   time.Time `json:"at"`
-	// Body is the message of the event, without the keys that start with $. Without a message, Payload is the result of a
-	// service or child, the error of one, or the input of the instance.
+	// Body is the message of the event, without the keys that start with $. Without a message, Payload is the result or
+	// the error of a service or child, or the input of the instance.
 	Body    json.RawMessage `json:"body,omitempty"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Timer   string          `json:"timer,omitempty"`      // the ID of the timer that fired
@@ -84,7 +84,7 @@ type Step struct {
 // Run is a sequence of steps of one instance, without a gap.
 type Run struct {
 	Instance string `json:"instance"`
-	Version  int    `json:"version"` // of the chart
+	Version  int    `json:"version"` // the version of the chart
 	// Base is the snapshot before the first step. It is empty if the first step starts the instance.
 	Base  json.RawMessage `json:"base,omitempty"`
 	Steps []Step          `json:"steps"`

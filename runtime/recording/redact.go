@@ -18,7 +18,7 @@ import (
 // redactor replaces the values of keys that a rule names. Equal values get equal replacements of the same JSON type and form.
 type redactor struct {
 	key []byte
-	// rules are the ends of paths of keys: "card.number" is {"card", "number"}.
+	// rules holds the ends of key paths: "card.number" is {"card", "number"}.
 	rules [][]string
 }
 
@@ -35,8 +35,8 @@ func (r redactor) value(text json.RawMessage, key string) (json.RawMessage, erro
 	return r.rewrite(text, []string{key})
 }
 
-// rewrite redacts a value with the path of keys. The order of the keys stays: if keys differ only in case, encoding/json
-// reads the last one.
+// rewrite redacts a value with the path of keys. It keeps the order of the keys: if keys differ only in case,
+// encoding/json reads the last one.
 func (r redactor) rewrite(text json.RawMessage, path []string) (json.RawMessage, error) {
 	w := rewriter{redactor: r, decoder: json.NewDecoder(bytes.NewReader(text))}
 	w.decoder.UseNumber() // Numbers keep their digits.
@@ -105,7 +105,7 @@ func (w *rewriter) list(open json.Delim, path []string, named bool) error {
 			w.out = w.out[:at]
 		}
 	}
-	w.out = append(w.out, byte(open)+2) // In ASCII, the closing bracket is two places behind.
+	w.out = append(w.out, byte(open)+2) // In ASCII, the closing bracket is two places after the opening one.
 	_, err := w.decoder.Token()
 	return err
 }
@@ -116,8 +116,8 @@ func (w *rewriter) write(value any) error {
 	return err
 }
 
-// number returns a whole number with the sign of the value and as many digits as its whole part, so that it fits into the
-// same type. Equal numbers below 2^53 get equal replacements, also if they are written differently, as 100 and 1e2.
+// number returns a whole number with the sign of the value and as many digits as its whole part, so that it fits into
+// the same type. Equal numbers below 2^53 get equal replacements, even if they are written differently: 100 and 1e2.
 func (r redactor) number(value json.Number) json.Number {
 	written := value.String()
 	if strings.ContainsAny(written, ".eE") {
@@ -148,17 +148,17 @@ func (r redactor) number(value json.Number) json.Number {
 	return json.Number(digits)
 }
 
-// int8Digits and int64Digits are the numbers of digits of the largest int8, 127, and the largest int64. A number with as
-// many digits fits into an int64 if it begins with 1, and into an int8 if it begins with 10 or 11. The types between them
-// have room for each number that begins with 1.
+// int8Digits and int64Digits are the numbers of digits of the largest int8, 127, and the largest int64. A number with
+// as many digits fits into an int64 if it begins with 1, and into an int8 if it begins with 10 or 11. The types between
+// them can hold any number that begins with 1.
 const (
 	int8Digits  = 3
 	int64Digits = 19
 )
 
 // text returns a text of the same form: a digit for each digit, a letter for each letter, and all other characters
-// unchanged. So a check of the form, as of an address or a code, still passes. Letters up to f stay below g, because an ID
-// may be hexadecimal.
+// unchanged. So a format check, for example of an address or a code, still passes. Letters up to f stay in that range,
+// because an ID may be hexadecimal.
 func (r redactor) text(value string) string {
 	random := r.random(value)
 	return strings.Map(func(c rune) rune {
@@ -192,7 +192,7 @@ func (r redactor) random(value string) *rand.Rand {
 func (r redactor) names(path []string) bool {
 	for _, rule := range r.rules {
 		if len(path) > 0 && strings.EqualFold(path[len(path)-1], strings.Join(rule, ".")) {
-			return true // The key itself has the dots.
+			return true // The key itself contains the dots.
 		}
 		if len(rule) > len(path) {
 			continue

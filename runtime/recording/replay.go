@@ -14,9 +14,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Play runs the steps on the machines, without services, and sets their outcomes. It returns an error if a step leads to
-// other states than the recorded ones. The loop's Config.SnapshotBytesMax, or 0 for its default, decides whether a
-// deferred event fits into the instance.
+// Play runs the steps on the machines, without services, and sets their outcomes. It returns an error if a step leads
+// to other states than the recorded ones. Pass the loop's Config.SnapshotBytesMax, or 0 for its default: it decides
+// whether a deferred event fits into the instance.
 func (run *Run) Play(machines *durable.Machines, snapshotBytesMax int) error {
 	p, err := newPlayer(machines, *run, snapshotBytesMax)
 	if err != nil {
@@ -49,7 +49,7 @@ func reached(state []string, handled bool) string {
 	return list(state)
 }
 
-// RowsMax is the most differences that a Replay lists. It counts the runs with further differences.
+// RowsMax is the maximum number of differences that a Replay lists. A Replay only counts the runs with further ones.
 const RowsMax = 1000
 
 // Replay runs recorded runs on the machines of another build, and counts the runs with the same difference.
@@ -74,7 +74,7 @@ type countKey struct {
 // Count counts the runs of one machine and version.
 type Count struct {
 	Machine string `json:"machine"`
-	Version int    `json:"version"` // of the chart that was recorded
+	Version int    `json:"version"` // the version of the chart that was recorded
 	Same    int    `json:"same"`
 	Differ  int    `json:"differ"`
 }
@@ -211,10 +211,10 @@ func (r *Replay) text(err error, run Run) string {
 	return strings.ReplaceAll(err.Error(), run.Instance, "the instance")
 }
 
-// compare returns the differences of two outcomes other than their states.
+// compare returns the differences between two outcomes, except in their states.
 func compare(was, is Outcome) (rows []Row) {
 	if !slices.Equal(was.State, is.State) {
-		return nil // The other differences follow from it.
+		return nil // The other differences follow from this one.
 	}
 	if was.Status != is.Status {
 		rows = append(rows, Row{What: "status", Expected: string(was.Status), Got: string(is.Status)})
@@ -226,7 +226,7 @@ func compare(was, is Outcome) (rows []Row) {
 	if effects := compareEffects(was.Effects, is.Effects); len(effects) > 0 {
 		return append(rows, effects...)
 	}
-	// The effects show timers of states, but not delayed events, and no timer that ends.
+	// The effects show timers of states, but neither delayed events nor timers that end.
 	if x, y := strings.Join(was.Ended, ", "), strings.Join(is.Ended, ", "); x != y {
 		rows = append(rows, Row{What: "ended timers", Expected: cmp.Or(x, "none"), Got: cmp.Or(y, "none")})
 	}

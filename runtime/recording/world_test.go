@@ -40,7 +40,7 @@ type receipt struct {
 
 var settled = []string{statechart.Settled}
 
-// orders returns the machine order. A change makes it the machine of another build.
+// orders returns the machine order. A change turns it into the machine of another build.
 func orders(t *testing.T, change string) *durable.Machines {
 	t.Helper()
 	charge := statechart.ServiceFunc("charge", func(context.Context, order, statechart.Call) (receipt, error) { return receipt{}, nil })

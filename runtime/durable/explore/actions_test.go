@@ -149,8 +149,8 @@ func (w *world) expects(id string) bool {
 	return slices.ContainsFunc(w.messages, func(m message) bool { return m.Group == id })
 }
 
-// inDebt reports whether any instance may still perform effects: it owes them, or the queue still has an event whose redelivery
-// repeats its outbox.
+// inDebt reports whether any instance may still perform effects: it owes them, or the queue still has an event whose
+// redelivery repeats the instance's outbox.
 func (w *world) inDebt() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(w.records)), func(id string) bool {
 		record := w.record(id)
@@ -250,7 +250,7 @@ func (w *world) taskActions() (actions []action) {
 	return actions
 }
 
-// executionActions returns the ends of executions. EventBridge reports an end never, once or twice.
+// executionActions returns the possible ends of executions. EventBridge may report an end zero, one or two times.
 func (w *world) executionActions() (actions []action) {
 	for _, arn := range slices.Sorted(maps.Keys(w.executions)) {
 		e := w.executions[arn]

@@ -55,8 +55,8 @@ type scenario struct {
 	// text lists the events that are queued at the start, see parsePosts.
 	text  string
 	posts []post
-	// operators lists the commands that operators may run, see parseCommands. They run one of them, unless left.Commands
-	// is higher.
+	// operators lists the commands that operators may run, see parseCommands. Operators run one of these commands, unless
+	// left.Commands is higher.
 	operators string
 	commands  []command
 	// limit is the maximum number of tries, 2 by default. `recent` is the maximum number of recent events, 8 by
@@ -70,8 +70,8 @@ type scenario struct {
 	// hosts.
 	tasks    map[string]task
 	versions string
-	// `early` makes the loop acknowledge early. `refused` makes Step Functions refuse to start executions.
-	// lanes makes the two queues lanes. Without it, both feed the same instances.
+	// `early` makes the loop acknowledge early. `refused` makes Step Functions refuse to start executions. `lanes` turns
+	// the two queues into lanes. Without `lanes`, both queues feed the same instances.
 	early, refused, lanes bool
 	// isOneLane is set if all events and all instances belong to one lane.
 	isOneLane bool
@@ -92,8 +92,8 @@ type post struct {
 }
 
 // parsePosts reads events. "x/a tell a1 x/b; 2:x/a add q1" sends x/a the event "tell", with the item a1 and the
-// receiver x/b. It then sends x/a the event "add" through the second queue. With "later" before it, an event is sent once
-// the instance exists.
+// receiver x/b. It then sends x/a the event "add" through the second queue. An event after the word "later" is sent
+// once the instance exists.
 func parsePosts(text string) (posts []post) {
 	hasEnded := map[string]bool{}
 	for line := range strings.SplitSeq(text, ";") {

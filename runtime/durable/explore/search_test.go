@@ -99,7 +99,7 @@ func (x *search) from(start *world) bool {
 	return true
 }
 
-// add adds the successor of a world to the worlds to expand, if it is new or if the new path to it is shorter.
+// add queues the successor of a world for expansion, if the successor is new or the new path to it is shorter.
 func (x *search) add(w *world, parent int32, s step, depth int) {
 	key, faults := w.key(), x.faults-w.left.Faults
 	id, known := x.seen[key]
