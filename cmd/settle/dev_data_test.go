@@ -28,10 +28,10 @@ import (
 	"github.com/settle-run/settle/machines/signup"
 )
 
-// With this environment variable, the test program runs as settle, so that tests can kill it.
+// If this environment variable is set, the test program runs as settle, so that tests can kill it.
 const actAsSettle = "SETTLE_TEST_ACT_AS_SETTLE"
 
-// actOnTerminal is the variable's value for a process that reads its input itself.
+// actOnTerminal is the variable's value for a process whose command reads standard input.
 const actOnTerminal = "terminal"
 
 // actOnLamps is the variable's value for a process that uses the machine lamp.
@@ -263,8 +263,7 @@ func (m *mortal) round(ctx context.Context, number int) error {
 	if err := m.play(ctx, fmt.Sprintf("job/run-%d-job-2", number), at(fmt.Sprintf(`{"type": "queued", "run_id": %d, "job_id": 2, "labels": ["self-hosted"]}`, number), "")); err != nil {
 		return err
 	}
-	// A runner has only a second to pick up a queued job, which is too short on a busy machine. So this job starts in
-	// progress.
+	// A second to pick up a queued job is too short on a busy machine, so this job starts in progress.
 	if err := m.play(ctx, fmt.Sprintf("job/run-%d-job-1", number),
 		job("in_progress", "in_progress"),
 		at(fmt.Sprintf(`{"type": "completed", "conclusion": "success", %s}`, ids), "success")); err != nil {

@@ -48,7 +48,7 @@ func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 	return loaded, nil
 }
 
-// explain replaces the error with advice if the stack of --local refused the connection.
+// explain replaces the error with advice if --local is set and the stack refused the connection.
 func (f awsFlags) explain(s *session, err error) error {
 	if f.Local && errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("cannot connect to %s: start it with %s dev", s.Endpoint, s.name())
