@@ -143,9 +143,9 @@ func (m *mortal) note(line string, ready func()) {
 	}
 }
 
-// mailed returns the code that the instance expects, once its mail is printed. It compares the codes with the stored
-// hash, because a mail may be printed after the instance has reached the next state, and a kill may cause a second
-// mail.
+// mailed waits for the mail to the instance's user and returns the code that the instance expects. It compares codes
+// with the stored hash: a mail may be printed after the instance has reached the next state, and a kill may cause a
+// second mail.
 func (m *mortal) mailed(ctx context.Context, instance, address string) (string, error) {
 	answer, err := m.request(ctx, http.MethodGet, "/instances/"+instance, "", http.StatusOK)
 	if err != nil {

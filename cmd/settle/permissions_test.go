@@ -229,8 +229,8 @@ func operated(t *testing.T, test func(u user, file string)) {
 	})
 }
 
-// commandLines lists, for each row, command lines that together need all of its permissions. FILE is a backup. MESSAGE
-// is a parked message. A line that starts with "noindex" runs as if the table had no index.
+// commandLines lists, for each row, command lines that together need all permissions of the row. FILE is a backup.
+// MESSAGE is a parked message. A line that starts with "noindex" runs as if the table had no index.
 var commandLines = map[string][]string{
 	"get": {"get person/1", "get --alias ada"}, "history": {"history person/1"}, "graph": {"graph person/1"},
 	"list": {"list", "list --consistent", "noindex list"}, "watch": {"watch person/2", "watch --machine person", "noindex watch --machine person"},

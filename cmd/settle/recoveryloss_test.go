@@ -85,8 +85,8 @@ func countedBy(t *testing.T, record instances.Record) []string {
 	return snapshot.Context.Counted
 }
 
-// withDrill runs a complete drill. Without -short, it also runs a small drill for each step. Each small drill skips
-// this step and must fail.
+// withDrill runs a complete drill. Without -short, it also runs a small drill for each step. Each small drill skips its
+// step and must fail.
 func withDrill(t *testing.T, steps []string, run func(*drill) []string) {
 	t.Helper()
 	claims, small := 200, 24

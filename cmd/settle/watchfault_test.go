@@ -27,8 +27,8 @@ func (u user) outage() (process command.Process, on *atomic.Bool) {
 	}, nil), on
 }
 
-// TestWatchSurvivesAnOutage makes AWS fail for minutes. After the outage, watch must print all its transitions without
-// duplicates.
+// TestWatchSurvivesAnOutage makes AWS fail for minutes. After the outage, watch must print all missed transitions,
+// without duplicates.
 func TestWatchSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	for _, watched := range [][]string{{"work/1"}, {"--machine", "work"}} {

@@ -39,7 +39,7 @@ const (
 	consumers = 3
 	// functionTimeout is long enough for a batch. A killed consumer's messages become visible again after at most six
 	// times functionTimeout. An event is parked only if ten batches with this event end with a killed consumer
-	// (durable.Config.AbandonedMax), for example because each exceeds functionTimeout.
+	// (durable.Config.AbandonedMax), for example because each batch exceeds functionTimeout.
 	functionTimeout = 20 * time.Second
 )
 

@@ -74,7 +74,7 @@ func (f tableFlags) store(ctx context.Context, s *session) (*dynamostore.Store, 
 type reads struct {
 	// items counts the items that DynamoDB evaluated, including ones that the filter dropped.
 	items atomic.Int64
-	// halves is the consumed capacity in halves of a read unit, the smallest amount that DynamoDB charges.
+	// halves is the consumed capacity in half read units, the smallest amount that DynamoDB charges.
 	halves atomic.Int64
 }
 

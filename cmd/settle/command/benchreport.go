@@ -56,7 +56,7 @@ type measured struct {
 
 // benchComputed has upper bounds, because the command cannot count the consumer's turns, reads and invocations.
 type benchComputed struct {
-	// Turns is the lower of the numbers of writes and events. Each turn applies at least one event and writes.
+	// Turns is the number of writes, or of events if that is lower: each turn writes and applies at least one event.
 	Turns int64 `json:"turns_max"`
 	// FIFORequests assumes that each turn needs its own receive and delete.
 	FIFORequests      float64 `json:"fifo_requests_per_event_max"`

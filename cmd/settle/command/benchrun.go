@@ -122,8 +122,8 @@ func (m *measurement) batches() iter.Seq2[[]*benchTarget, error] {
 	}
 }
 
-// sendBatch sends an event to each of the instances. Unlike a batch of sqsqueue.Queue, this one may have several events
-// for one instance: the events are equal, so their order does not matter.
+// sendBatch sends an event to each of the instances. Unlike sqsqueue.Queue, it may put several events for one instance
+// into a batch: the events are equal, so their order does not matter.
 func (m *measurement) sendBatch(ctx context.Context, batch []*benchTarget) error {
 	var entries []types.SendMessageBatchRequestEntry
 	for i, t := range batch {

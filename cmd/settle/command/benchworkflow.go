@@ -22,7 +22,7 @@ import (
 
 // Limits of the workflows.
 const (
-	// benchExecutionsMax is how many executions of each workflow a benchmark starts. Their histories fit into the quota of
+	// benchExecutionsMax is the maximum number of executions of each workflow. Their histories fit into the quota of
 	// GetExecutionHistory.
 	benchExecutionsMax = 100
 	// callbackSecondsMax is the timeout of the callback. It ends the executions that a killed run left.

@@ -70,7 +70,7 @@ type bulkCommand struct {
 }
 
 type (
-	// bulkOperationCommand changes the instances. Its name is the kind of the change: stop, terminate, keep or unkeep.
+	// bulkOperationCommand changes the instances. Its name on the command line is the kind of change.
 	bulkOperationCommand struct {
 		bulkFlags
 		reasonFlag
@@ -94,8 +94,8 @@ type (
 	}
 )
 
-// run lists the instances with the status and processes each of them. An empty status means any status. The command is
-// the action and its arguments.
+// run lists the instances with the status and processes each of them. An empty status means any status. `command` is
+// the action with its arguments.
 func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Status, command []string, action func(o *operator, stamp int64) bulkAction) error {
 	if c.Machine == "" {
 		return fmt.Errorf("%w: expected --machine", errUsage)

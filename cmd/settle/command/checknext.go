@@ -190,7 +190,7 @@ func (s *session) sample(known *durable.Machines, machine durable.Machine, typ s
 	return event, true, nil
 }
 
-// stepOf applies the event and returns the record of the instance after it.
+// stepOf applies the event and returns the resulting record of the instance.
 func stepOf(record instances.Record, instance durable.Instance, event statechart.Event) (after instances.Record, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -108,7 +108,7 @@ func (s *session) readClock(ctx context.Context) (awslocal.ClockState, error) {
 }
 
 // followClock sets Now to the clock of settle dev, so that ages and deadlines agree with it. If the endpoint has no
-// virtual clock, Now stays as it is. The command itself reports a problem with the endpoint.
+// virtual clock, Now stays as it is, and the command itself reports any problem with the endpoint.
 func (s *session) followClock(ctx context.Context) {
 	state, err := s.readClock(ctx)
 	if err != nil || state.Clock != clockVirtual {

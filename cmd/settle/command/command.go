@@ -144,7 +144,7 @@ type Process struct {
 	Endpoint string
 	// HTTP is the client for Endpoint. Nil means the network.
 	HTTP aws.HTTPClient
-	// User is the name of the local user. The histories of dev's instances record it for changes that the user makes.
+	// User is the name of the local user. The histories of dev's instances record this name for the user's changes.
 	User string
 	// Open opens a file or an address in the browser. Nil means the desktop's own command.
 	Open func(target string) error

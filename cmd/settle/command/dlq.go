@@ -168,8 +168,8 @@ func queueName(queue string) string {
 // queueOfARN returns the name of the queue with the ARN.
 func queueOfARN(arn string) string { return arn[strings.LastIndexByte(arn, ':')+1:] }
 
-// checkQueue refuses a live queue as dead-letter queue: receiving from a live queue delays its events, and dropping
-// them loses them. It compares names only. That is enough, because SQS requires a dead-letter queue to be in the
+// checkQueue refuses a live queue as dead-letter queue: receiving from a live queue delays its events, and dropping its
+// events loses them. It compares names only. That is enough, because SQS requires a dead-letter queue to be in the
 // account and Region of its queue, where no two queues have the same name.
 func (f dlqFlags) checkQueue() error {
 	switch name := queueName(f.DeadLetterQueue); {

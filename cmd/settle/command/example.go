@@ -34,7 +34,7 @@ type trial struct {
 // payload.
 func (s *session) trial() (trial, error) { return s.trialOf("") }
 
-// trialOf is trial for one machine, or for all if the ID is empty. It prefers events that the initial state handles.
+// trialOf is like trial, but for one machine if `only` is set. It prefers events that the initial state handles.
 func (s *session) trialOf(only string) (trial, error) {
 	if own := s.config.Dev.Example; own.Machine != "" && (only == "" || only == own.Machine) {
 		return own.trial(), nil

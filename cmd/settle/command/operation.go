@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// operationCommand changes one instance. Its name is the kind of the change: stop, terminate, keep or unkeep.
+// operationCommand changes one instance. The command's name is the kind of change: stop, terminate, keep or unkeep.
 type operationCommand struct {
 	tableFlags
 	Queue    string `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue (${default})."`

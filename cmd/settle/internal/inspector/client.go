@@ -25,11 +25,11 @@ type client struct {
 	// drop ends the connection with a reason.
 	drop context.CancelCauseFunc
 	send func(ctx context.Context, message []byte) error
-	// known holds the instances that were sent, by name. Only follow uses it.
+	// known holds the instances that have been sent, by name. Only follow uses it.
 	known map[string]actor
 }
 
-// actor is an instance that was sent.
+// actor is an instance that has been sent to the client.
 type actor struct {
 	createdAt time.Time // distinguishes the instance from earlier ones with its name
 	revision  int64     // of the last snapshot
@@ -74,9 +74,9 @@ func (c *client) sendExisting(ctx context.Context) error {
 	return nil
 }
 
-// show sends the events of a commit and the snapshot that the commit stored, unless that snapshot or a later one was
-// sent. If the instance was not sent yet, show first sends its actor. A commit without transitions only introduces the
-// instance. show returns the name of the oldest ancestor.
+// show sends the events of a commit and the snapshot that the commit stored, unless that snapshot or a later one has
+// been sent. If the instance has not been sent yet, show first sends its actor. A commit without transitions only
+// introduces the instance. show returns the name of the oldest ancestor.
 func (c *client) show(ctx context.Context, committed durable.Committed, ancestors int) (root string, err error) {
 	record, name := committed.Record, committed.Record.Instance.String()
 	before, known := c.known[name]
@@ -117,7 +117,7 @@ func (c *client) show(ctx context.Context, committed durable.Committed, ancestor
 	return root, c.write(ctx, m)
 }
 
-// rootOf returns the name of the oldest ancestor. It sends the ancestors that were not sent yet.
+// rootOf returns the name of the oldest ancestor. It sends the ancestors that have not been sent yet.
 func (c *client) rootOf(ctx context.Context, view instanceview.Instance, ancestors int) (string, error) {
 	if view.Parent == "" {
 		return view.Name, nil

@@ -25,7 +25,7 @@ import (
 // reminded is the context of an invoice.
 type reminded struct{ Reminders int }
 
-// invoices returns a machine that calls `remind` three times, at intervals of one day after BILL.
+// invoices returns a machine that calls `remind` one, two and three days after BILL.
 func invoices(remind func(ctx context.Context, call statechart.Call) error) durable.Machine {
 	type (
 		on    = statechart.Transition[reminded]

@@ -15,9 +15,9 @@ import (
 // shutdownTimeout is how long close waits for requests in flight.
 const shutdownTimeout = 5 * time.Second
 
-// The gateway's timeouts keep a stalled client from holding its connection forever. In order, they limit the time to
-// read the headers, to read the whole request, to create and write the response (the timeout of a function), and to
-// wait for the next request.
+// The gateway's timeouts keep a stalled client from holding its connection forever. In order, they limit reading the
+// headers, reading the whole request, creating and writing the response (the timeout of a function), and waiting for
+// the next request.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second

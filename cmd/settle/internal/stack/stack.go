@@ -81,8 +81,8 @@ type Config struct {
 	// visibility timeout depends on it in the same way as in the template.
 	FunctionTimeout time.Duration
 	// Role, unless nil, is called for each function that runs in this process, before the function's clients are created.
-	// It may change the clients' settings. `function` is the name of the function's folder in functions/. Tests use it to
-	// enforce the function's IAM role.
+	// It may change the clients' settings. `function` is the name of the function's folder in functions/. Tests use Role
+	// to enforce the function's IAM role.
 	Role func(function string, settings *aws.Config)
 	// Now is the clock of all parts. Defaults to time.Now.
 	Now func() time.Time
@@ -329,7 +329,7 @@ const (
 )
 
 // visibilityTimeout returns the visibility timeout of the queues, as infra/cdk computes it. AWS advises six times the
-// function's timeout. For a timeout above the default, it is the timeout plus five times the default.
+// function's timeout. For a longer timeout than the default, the result is the timeout plus five times the default.
 func visibilityTimeout(functionTimeout time.Duration) time.Duration {
 	return min(6*functionTimeout, functionTimeout+5*functionTimeoutDefault)
 }

@@ -77,7 +77,7 @@ func (p *player) signUp() {
 	p.showEnd(end{instance, "active"})
 }
 
-// calledBack plays two calls to a third party, which finds a result in the first and nothing in the second.
+// calledBack plays two jobs for a third party: the first finds a result, and the second finds nothing.
 func (p *player) calledBack() {
 	p.title("A third party that calls back, once",
 		"It gets a callback address for this instance only. While it works, nothing runs: the instance is",

@@ -28,7 +28,7 @@ import (
 type Config struct {
 	// Addr is the loopback address on which both servers listen. If it is empty, they do not listen.
 	Addr string
-	// PickUpTimeout is how long a job waits for a runner before it launches another one. Defaults to a second, the
+	// PickUpTimeout is how long a job waits for a runner before the next runner is launched. Defaults to a second, the
 	// shortest timer delay in SQS.
 	PickUpTimeout time.Duration
 	// UploadWindow is how long the files of a month are accepted. Defaults to 5 seconds.

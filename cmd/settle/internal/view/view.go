@@ -35,7 +35,7 @@ type Instance struct {
 	Problem string `json:"problem,omitempty"`
 	// Kept is true if an operator keeps the instance beyond its retention.
 	Kept bool `json:"kept,omitempty"`
-	// Lane is the instance's lane, or empty for the main lane. MovingTo is the lane that a move leads to, if any.
+	// Lane is the instance's lane, or empty for the main lane. MovingTo is the target of a pending move, if any.
 	Lane     string `json:"lane,omitempty"`
 	MovingTo string `json:"moving_to,omitempty"`
 	// Skipped counts the duplicates and stale timers that were skipped.

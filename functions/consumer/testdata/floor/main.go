@@ -1,6 +1,6 @@
-// Command floor is a Lambda function that makes recorded AWS calls with the bare SDK. Tests compare its CPU time with
-// the consumer's. For each message of a batch, it makes the calls that the consumer made for a message with the same
-// ID. Like the consumer, it makes the calls of different messages concurrently.
+// Command floor is a Lambda function that makes recorded AWS calls with the bare SDK. Tests compare the CPU times of
+// this function and the consumer. For each message of a batch, it makes the calls that the consumer made for a message
+// with the same ID. Like the consumer, it makes the calls of different messages concurrently.
 package main
 
 import (
