@@ -70,7 +70,7 @@ type bulkCommand struct {
 }
 
 type (
-	// bulkOperationCommand changes the instances. Its name on the command line is the kind of change.
+	// bulkOperationCommand changes the instances. Its name is the kind of change: stop, terminate, keep or unkeep.
 	bulkOperationCommand struct {
 		bulkFlags
 		reasonFlag
