@@ -50,11 +50,11 @@ type Settings struct {
 	PipelineRetention time.Duration
 
 	Upload upload.Config
-	// UploadRetention is how long a month is kept after its window closed. Defaults to upload.Retention.
+	// UploadRetention is how long a month is kept after its window closes. Defaults to upload.Retention.
 	UploadRetention time.Duration
 }
 
-// All returns the machines. If a chart or a setting is not valid, All panics, so the error shows before the first
+// All returns the machines. If a chart or a setting is not valid, All panics, so the error appears before the first
 // event.
 func All(services Services, settings Settings) []durable.Machine {
 	return []durable.Machine{

@@ -17,7 +17,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/load"
 )
 
-// benchRole is the role of the workflows. The local AWS accepts any.
+// benchRole is the role of the workflows. The local AWS accepts any role.
 const benchRole = "arn:aws:iam::000000000000:role/any"
 
 // measured is a part of the report of settle bench.
@@ -69,7 +69,7 @@ func TestBenchCountsAddUp(t *testing.T) {
 			measured
 			instances, requests int
 		}{{report.Paced, 60, 60}, {report.One, 1, 6}, {report.Many, 6, 6}} {
-			// A sign-up ignores each SIGN_UP but the first. A turn writes once.
+			// A sign-up ignores every SIGN_UP after the first. Each turn writes once.
 			turns := c.Writes
 			if c.Events != 60 || c.Instances != c.instances || c.Ignored != 60-c.instances || c.SendRequests != c.requests ||
 				turns < c.instances || turns > 60 || c.Computed.Turns < turns || c.WriteUnits < 1 || c.Computed.Dollars <= 0 {
@@ -85,7 +85,7 @@ func TestBenchCountsAddUp(t *testing.T) {
 	})
 }
 
-// In virtual time, a commit takes no time. So the latency is the time that the sender lost.
+// In virtual time, commits take no time, so the measured latency is only the sender's delay.
 func TestBenchMeasuresFromTheScheduledTime(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
@@ -160,7 +160,7 @@ func TestBenchMeasuresWorkflowsAndDeletesThem(t *testing.T) {
 	})
 }
 
-// Ctrl-C arrives before an operation, for the nth time. The events in the queue must not start instances later.
+// Ctrl-C arrives before the nth call of an operation. The events in the queue must not start instances later.
 func TestBenchCleansUpAfterCtrlC(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -187,7 +187,7 @@ func TestBenchCleansUpAfterCtrlC(t *testing.T) {
 			}, nil)
 			got := u.runUntil(ctx, process, "bench", "--local", "--events", "20", "--instances", "3", "--step-functions", benchRole)
 			time.Sleep(time.Second)
-			found := u.resources() // A workflow stays in the list while it has executions, which would wait for their callbacks.
+			found := u.resources() // A workflow stays listed while it has executions that wait for callbacks.
 			time.Sleep(time.Hour)
 			if left := u.active("signup/"); got.code != command.ExitInterrupted || got.err == "" || len(left) > 0 || len(found) != before {
 				u.t.Errorf("%+v: expected exit code 130 and nothing left, got %d, %s, %v and %v", c, got.code, got.err, left, found)
@@ -196,7 +196,7 @@ func TestBenchCleansUpAfterCtrlC(t *testing.T) {
 	}
 }
 
-// The service of each event takes two seconds, so the instances start after Ctrl-C.
+// Each event calls a service that takes two seconds, so some instances start after Ctrl-C.
 func TestBenchEndsInstancesThatStartAfterCtrlC(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 2 * time.Second}, func(u user) {
@@ -227,7 +227,7 @@ func TestBenchCleansAKilledRun(t *testing.T) {
 	})
 }
 
-// A consumer without the machine leaves the events in the queue.
+// A consumer that does not host the machine leaves the events in the queue.
 func TestBenchGivesUpIfNoInstanceChanges(t *testing.T) {
 	t.Parallel()
 	withMachines(t, persons(), func(u user) {

@@ -40,7 +40,7 @@ func TestBulkChangesTheInstancesThatMatch(t *testing.T) {
 		}
 		contains(u.t, u.must("history", "--local", "signup/3"), "settle.stop", "by local user alice: a test (bulk ")
 
-		// No instance is older than an hour. The chart's context has no key colour, so the second move fails for both
+		// No instance is older than an hour. The chart's context has no key `colour`, so the second move fails for both
 		// instances.
 		contains(u.t, u.must("bulk", "move", "--local", "--machine", "signup", "--state", "unverified", "--older-than", "1h", "cancelled", "--yes", "--journal", journal), "0 instances: ")
 		got := u.run("bulk", "move", "--local", "--machine", "signup", "--set", "colour=red", "--yes", "--journal", journal, "-o", "json")
@@ -55,7 +55,7 @@ func TestBulkChangesTheInstancesThatMatch(t *testing.T) {
 	})
 }
 
-// bulkSetUp starts instances of work for a bulk command: stuck instances for resume, kept ones for unkeep.
+// bulkSetUp starts instances of work for a bulk command: stuck instances for resume, kept instances for unkeep.
 func (u user) bulkSetUp(w *work, action string, count int) {
 	u.t.Helper()
 	w.broken.Store(action == "resume")
@@ -108,14 +108,14 @@ func TestBulkCommandsChangeOnlyTheInstancesInTheState(t *testing.T) {
 	}
 }
 
-// The network fails again and again, each time after some calls of the command. The test repeats the command, which
-// continues the run.
+// The network fails repeatedly, each time after a few calls of the command. The test then runs the command again to
+// continue the run.
 func TestAnInterruptedBulkRunProcessesEachInstanceOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		action, argument string
 		count            int
-		// `once` is the entry that each history must have once.
+		// `once` is the entry that each history must contain exactly once.
 		once string
 	}{
 		{"move", "unverified.registering", 30, "settle.move"},
@@ -156,7 +156,7 @@ func TestAnInterruptedBulkRunProcessesEachInstanceOnce(t *testing.T) {
 	}
 }
 
-// interrupt repeats a bulk command, and cuts the network after some calls of each process, until the run is complete. It
+// interrupt repeats a bulk command until the run is complete. It cuts the network after some calls of each process, and
 // returns the number of interruptions.
 func (u user) interrupt(count int, args []string) (interrupted int) {
 	u.t.Helper()
@@ -177,7 +177,7 @@ func (u user) interrupt(count int, args []string) (interrupted int) {
 			break
 		}
 		contains(u.t, last.err, "the network is down")
-		budget += 2 // With a constant budget, each run could fail while it lists the instances.
+		budget += 2 // With a constant budget, each process could fail while it lists the instances.
 		time.Sleep(time.Minute)
 	}
 	contains(u.t, last.out, fmt.Sprintf("%d instances: %d changed, 0 skipped, 0 failed.\n", count, count))
@@ -185,7 +185,7 @@ func (u user) interrupt(count int, args []string) (interrupted int) {
 	return interrupted
 }
 
-// The first process dies after it sent a write. DynamoDB stores the write only after the next process has read the
+// The first process sends a write and dies. DynamoDB stores the write only after the next process has read the
 // instance.
 func TestABulkRunRecognisesALateWriteOfItsFormerProcess(t *testing.T) {
 	t.Parallel()
@@ -285,7 +285,7 @@ func TestConditionsOnTheContext(t *testing.T) {
 	})
 }
 
-// A wrong state or event would fail for each instance, so the command refuses it before it lists them.
+// A wrong state or event would fail for every instance, so the command refuses it before listing the instances.
 func TestBulkCommandsRefuseAChangeThatNoInstanceCanMake(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
@@ -319,7 +319,7 @@ func TestBulkCommandsCountOnlyTheInstancesThatTheyCanChange(t *testing.T) {
 	})
 }
 
-// These commands write no entry to the history, so nothing could keep the reason.
+// These commands write no history entry, so the reason would be lost.
 func TestBulkCommandsWithoutAnEntryInTheHistoryRefuseAReason(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"send CANCEL", "resume", "rearm"} {

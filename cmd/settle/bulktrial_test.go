@@ -79,7 +79,7 @@ func (e *emitted) Handle(_ context.Context, line slog.Record) error {
 }
 
 // bulkTrial runs settle bulk stop in child processes, against a stack in this process. It is also the transport of the
-// proxy that the child processes call. At random calls, it kills the process.
+// proxy that the child processes call. It kills the child process at random calls.
 type bulkTrial struct {
 	t        *testing.T
 	stack    *stack.Stack
@@ -91,9 +91,9 @@ type bulkTrial struct {
 
 	mu     sync.Mutex
 	random *rand.Rand
-	// moments has a number for each kill: that many calls are served before the kill. The first number counts calls
-	// from the start of the list. The others are sorted, and count calls from the first write, because later processes
-	// continue the run without a list.
+	// moments holds, for each kill, the number of calls served before it. The first number counts calls from the start of
+	// the list. The others are sorted and count calls from the first write, because later processes continue the run
+	// without listing instances.
 	moments        []int
 	calls, counted int
 	isWriting      bool
@@ -191,7 +191,7 @@ func (b *bulkTrial) fill(count int) {
 	writers.Wait()
 }
 
-// RoundTrip implements http.RoundTripper. Unless the request is lost, it serves the call even if the calling process
+// RoundTrip implements http.RoundTripper. It serves every call whose request is not lost, even if the calling process
 // has died.
 func (b *bulkTrial) RoundTrip(r *http.Request) (*http.Response, error) {
 	b.serving.Add(1)

@@ -142,7 +142,7 @@ func TestCheckReportsBreakingInstancesAndExitsWithOne(t *testing.T) {
 // added is the context of movedSignUp.
 type added struct{ Added int }
 
-// movedSignUp returns the command of a new build: it has another chart for sign-ups, and a migration to that chart.
+// movedSignUp returns the command of a new build, which has another chart for sign-ups and a migration to that chart.
 func movedSignUp(after ...statechart.After[added]) command.Config {
 	type state = statechart.State[added]
 	moved := durable.Host(statechart.Must(statechart.Definition[added]{

@@ -19,7 +19,7 @@ func TestCompletionOffersCommandsFlagsAndMachines(t *testing.T) {
 	t.Parallel()
 	u := user{t: t}
 	for _, c := range []struct {
-		line string // words, the last one up to the cursor
+		line string // the words up to the cursor
 		want string
 	}{
 		{"ex|", "export"},
@@ -59,7 +59,7 @@ func TestCompletionOffersCommandsFlagsAndMachines(t *testing.T) {
 	}
 }
 
-// inBash runs a bash script with this program as settle in PATH, and returns its output.
+// inBash runs a bash script, with this program in PATH under the name settle, and returns the output.
 func inBash(t *testing.T, script string, args ...string) (string, error) {
 	t.Helper()
 	program, err := os.Executable()
@@ -111,8 +111,8 @@ func TestBashCompletes(t *testing.T) {
 func TestCompletionScriptsCallThisProgram(t *testing.T) {
 	t.Parallel()
 	u := user{t: t}
-	// zsh loads the script from $fpath on the first completion request, and the script must answer that request itself.
-	// When the script is sourced, it must only register the completion function.
+	// When zsh loads the script from $fpath on the first completion request, the script must answer that request itself.
+	// When a user sources the script, it must only register the completion function.
 	contains(t, u.must("completion", "zsh"), "#compdef settle\n", `"$program" __complete "${(@Q)words[2,CURRENT]}"`,
 		"if [[ $funcstack[1] == _settle ]]; then\n\t_settle \"$@\"", "else\n\tcompdef _settle settle\nfi\n")
 	contains(t, u.must("completion", "fish"), "set -l last (commandline -ct)\n\tsettle __complete (commandline -opc)[2..-1] \"$last\"", "complete -c settle -f -a '(__settle_complete)'\n", "from simulate import dev' -F\n")

@@ -26,7 +26,7 @@ import (
 )
 
 // dunning is a command with a machine whose chain of three one-day timers ends in the state `lost`. The machine's
-// service reports the time of its clock to the channel `noted`.
+// service sends its clock's time to the channel `noted`.
 func dunning(noted chan<- time.Time) command.Config {
 	type none struct{}
 	type on = statechart.Transition[none]
@@ -99,7 +99,7 @@ func TestDevPassesThreeDaysInOneCommand(t *testing.T) {
 
 	advanced := make(chan answer, 1)
 	go func() { advanced <- dev.ask(t, "clock", "advance", "73h") }()
-	// The lines have the date of the clock. dev waits until the test reads them.
+	// The lines show the date of the virtual clock. dev waits until the test reads them.
 	dev.screen.await(t, "billed → reminded")
 	dev.screen.await(t, "reminded → warned")
 	ended := dev.screen.await(t, "noting → lost")

@@ -28,10 +28,10 @@ import (
 	"github.com/settle-run/settle/machines/signup"
 )
 
-// With this environment variable, the test program runs as settle, so that tests can kill it.
+// If this environment variable is set, the test program runs as settle, so that tests can kill it.
 const actAsSettle = "SETTLE_TEST_ACT_AS_SETTLE"
 
-// actOnTerminal is the variable's value for a process that reads its input itself.
+// actOnTerminal is the variable's value for a process whose command reads standard input.
 const actOnTerminal = "terminal"
 
 // actOnLamps is the variable's value for a process that uses the machine lamp.
@@ -143,9 +143,9 @@ func (m *mortal) note(line string, ready func()) {
 	}
 }
 
-// mailed returns the code that the instance expects, once its mail is printed. It compares the codes with the stored
-// hash, because a mail may be printed after the instance has reached the next state, and a kill may cause a second
-// mail.
+// mailed waits for the mail to the instance's user and returns the code that the instance expects. It compares codes
+// with the stored hash: a mail may be printed after the instance has reached the next state, and a kill may cause a
+// second mail.
 func (m *mortal) mailed(ctx context.Context, instance, address string) (string, error) {
 	answer, err := m.request(ctx, http.MethodGet, "/instances/"+instance, "", http.StatusOK)
 	if err != nil {
@@ -263,8 +263,7 @@ func (m *mortal) round(ctx context.Context, number int) error {
 	if err := m.play(ctx, fmt.Sprintf("job/run-%d-job-2", number), at(fmt.Sprintf(`{"type": "queued", "run_id": %d, "job_id": 2, "labels": ["self-hosted"]}`, number), "")); err != nil {
 		return err
 	}
-	// A runner has only a second to pick up a queued job, which is too short on a busy machine. So this job starts in
-	// progress.
+	// A second to pick up a queued job is too short on a busy machine, so this job starts in progress.
 	if err := m.play(ctx, fmt.Sprintf("job/run-%d-job-1", number),
 		job("in_progress", "in_progress"),
 		at(fmt.Sprintf(`{"type": "completed", "conclusion": "success", %s}`, ids), "success")); err != nil {

@@ -26,7 +26,7 @@ func TestDevPlaysTheDemo(t *testing.T) {
 	}
 	dev.screen.await(t, "watch "+dev.gateway+"/console/instances/job/run-1001-job-1")
 	dev.screen.await(t, "All scenes have been played. They begin again with new instances.")
-	// The same ends as those that settle demo prints.
+	// settle demo prints the same final states.
 	for name, state := range map[string]string{
 		"job/run-1001-job-1": "success", "job/run-1002-job-2": "not_picked_up", "signup/ada": "active", "enrich/demo-7": "succeeded", "enrich/demo-8": "failed",
 	} {

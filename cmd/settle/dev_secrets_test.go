@@ -147,7 +147,7 @@ func TestDevAcceptsPreviousSecrets(t *testing.T) {
 	}
 }
 
-// firstWord is an output that calls a function at each write.
+// firstWord is a writer that calls a function at each write.
 type firstWord func()
 
 func (f firstWord) Write(p []byte) (int, error) {

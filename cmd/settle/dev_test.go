@@ -140,7 +140,7 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 	}
 }
 
-// A web page that binds its own name to 127.0.0.1 must not reach dev. A container may, if the user allows its name.
+// A web page must not reach dev by binding its own name to 127.0.0.1. A container may, if the user allows its name.
 func TestDevRejectsOtherHosts(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t, "--allow-host", "host.docker.internal", "--allow-host", "laptop.lan")

@@ -135,7 +135,7 @@ func TestRedriveDoesNotSendMessagesWhoseVisibilityTimeoutIsEnding(t *testing.T) 
 		// 30 seconds after this sleep, e4 reappears. Another consumer could then receive e4 before the redrive deletes
 		// it.
 		270 * time.Second: {[]string{"e4", "e6"}, " was not sent: its visibility timeout is about to end, as after a sleep of this machine; run the command again"},
-		// At the end of this sleep, e2 itself has reappeared, so its deletion fails.
+		// By the end of this sleep, e2 itself has reappeared, so deleting it fails.
 		400 * time.Second: {[]string{"e2", "e4", "e6"}, ", but is still parked: "},
 	} {
 		withParked(t, func(u user) {
@@ -191,7 +191,7 @@ func TestInterruptedDropStops(t *testing.T) {
 	})
 }
 
-// seenBack is an output that checks at each write whether all messages of the queue are visible.
+// seenBack is a writer that checks at each write whether all messages of the queue are visible.
 type seenBack struct {
 	u        user
 	inFlight []string

@@ -29,8 +29,8 @@ type parkedEvent struct {
 	Body           map[string]any
 }
 
-// tried is long enough for all attempts at an instance's events. Each failed attempt also increments the receive count
-// of the later events, which makes their backoff longer.
+// tried is long enough for all attempts at an instance's events. Each failed attempt also raises the receive count of
+// the later events, which lengthens their backoff.
 const tried = 24 * time.Hour
 
 // parked lists the dead-letter queue.

@@ -14,7 +14,7 @@ func (u user) grammar() map[string][]string {
 	u.t.Helper()
 	all := map[string][]string{}
 	for _, name := range u.completions() {
-		if name == "clock" { // A line without a command of the group calls settle clock show.
+		if name == "clock" { // "settle clock" without a subcommand means settle clock show.
 			all[name] = u.completions(name, "show", "--")
 		}
 		if below := u.completions(name, ""); name == "dlq" || name == "bulk" || name == "clock" {
@@ -85,7 +85,7 @@ func TestCLIDocumentsAllCommandsAndOnlyTheirFlags(t *testing.T) {
 	inText := regexp.MustCompile("`(--[a-z-]+)`")
 	for name, flags := range grammar {
 		section, ok := sections[name]
-		if group, _, _ := strings.Cut(name, " "); !ok && (group == "bulk" || group == "clock") { // The commands of the group share a section.
+		if group, _, _ := strings.Cut(name, " "); !ok && (group == "bulk" || group == "clock") { // All commands of the group share a section.
 			section, ok = sections[group]
 			name = group
 		}

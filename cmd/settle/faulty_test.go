@@ -46,7 +46,7 @@ func (u user) faultily(before, after func(operation, body string) error) command
 	return command.Process{StdoutTTY: true, HTTP: faulty{u.stack.AWS().HTTPClient, before, after}}
 }
 
-// withoutIndex answers queries as a table without an index does.
+// withoutIndex answers queries like a table without an index.
 type withoutIndex struct{ aws.HTTPClient }
 
 // Do implements aws.HTTPClient.

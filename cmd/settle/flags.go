@@ -20,7 +20,7 @@ import (
 	"github.com/settle-run/settle/runtime/gateway"
 )
 
-// example is the event that settle dev suggests to send.
+// example is the event that settle dev suggests sending.
 var example = command.Example{
 	Machine: "signup", Event: "SIGN_UP", Payload: [][2]string{{"email", "ada@example.com"}, {"name", "Ada"}},
 	Next: "Then send VERIFY with code= and the code. It is printed below instead of being mailed.",
@@ -81,7 +81,7 @@ type hosted struct {
 	demo tour.Config
 }
 
-// machines returns the machines. The callback addresses of enrich lead to the gateway.
+// machines returns the machines. The callback addresses of enrich point to the gateway.
 func (h *hosted) machines(environment command.Environment) []durable.Machine {
 	settings := machines.Settings{
 		Job:    job.Config{PickUpTimeout: h.flags.JobPickUpTimeout, LaunchesMax: h.flags.JobLaunchesMax, TimeLimit: h.flags.JobTimeLimit},
@@ -115,7 +115,7 @@ func (h *hosted) prepare(generate func(name string) (string, error)) (command.Ga
 			return command.Gateway{}, err
 		}
 	}
-	// The base address is set once the gateway listens.
+	// The base address is a placeholder until the gateway listens.
 	h.callbacks = enrich.Callbacks{Base: "http://127.0.0.1", Key: []byte(key), PreviousKey: []byte(h.flags.EnrichCallbackKeyPrevious)}
 	if err := h.callbacks.Validate(); err != nil {
 		return command.Gateway{}, fmt.Errorf("--enrich-callback-key and --enrich-callback-key-previous: %w", err)
@@ -127,7 +127,7 @@ func (h *hosted) prepare(generate func(name string) (string, error)) (command.Ga
 	secrets := gateway.Secrets{Current: []byte(secret), Previous: []byte(h.flags.GitHubSecretPrevious)}
 	return command.Gateway{
 		Webhooks: map[string]gateway.Webhook{webhook.Name: webhook.GitHub(secrets)}, Note: "POST /webhooks/github, signed with the secret " + shown,
-		// Verify must use the same keys as the addresses.
+		// Verify must use the same keys as the callback addresses.
 		Callbacks: map[string]gateway.Callback{enrich.ProviderName: {Machine: "enrich", Verify: h.callbacks.Verify, Read: enrich.ReadCallback}},
 	}, nil
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// persons hosts three machines: a person starts a clerk, and the clerk starts a scribe. Each keeps a name: the person
-// gets it from the event KNOW, the clerk and the scribe get it from their parents.
+// persons hosts three machines: a person starts a clerk, and the clerk starts a scribe. Each keeps a name. The person
+// gets it from the event KNOW, the clerk and the scribe from their parents.
 func persons() command.Config {
 	type (
 		state = statechart.State[count]
@@ -61,8 +61,8 @@ func persons() command.Config {
 	}}
 }
 
-// live starts a person with the given name. The person starts a clerk, which starts a scribe. Then live leaves data
-// with the name in all other places of the stack.
+// live starts a person with the given name. The person starts a clerk, which starts a scribe. Then live puts the name
+// into all other places of the stack.
 func (u user) live(instance, name string) {
 	u.t.Helper()
 	u.must("send", "--local", "--id", "know-"+name, instance, "KNOW", "what="+name, "--wait", "settled")
@@ -157,7 +157,7 @@ func TestAForgottenInstanceLeavesOnlyEmptyItems(t *testing.T) {
 		contains(u.t, u.must("get", "--local", "person/1"), "status    stopped\n", "ignored   1 so far")
 		u.wantTraces("late", 0)
 
-		time.Sleep(16 * 24 * time.Hour) // DynamoDB deletes an expired item a while later.
+		time.Sleep(16 * 24 * time.Hour) // DynamoDB deletes an item some time after it expires.
 		left := slices.Collect(maps.Keys(u.items()))
 		if slices.ContainsFunc(left, func(key string) bool { return strings.Contains(key, "person/1") || strings.Contains(key, "person-1") }) {
 			u.t.Errorf("expected only items of person/2, got %v", left)
@@ -202,8 +202,8 @@ func TestAChildInUsePreventsForgetting(t *testing.T) {
 	})
 }
 
-// One AWS call of the command fails, before or after it takes effect. All later calls fail too. Then the command runs
-// again.
+// One AWS call of the command fails, either before or after it takes effect, and all later calls fail. Then the command
+// runs again.
 func TestAnInterruptedForgetIsCompletedByTheNextOne(t *testing.T) {
 	t.Parallel()
 	play := func(nth int64, after bool) (calls int64) {
@@ -311,7 +311,7 @@ func TestBulkForgetsEndedInstances(t *testing.T) {
 	})
 }
 
-// The command keeps the names and the belongings of one batch in memory. A scan names the instances that it looks for.
+// The command holds the names and belongings of only one batch in memory. The filter of each scan names the instances.
 func TestBulkForgetHoldsOneBatchInMemory(t *testing.T) {
 	t.Parallel()
 	withMachines(t, persons(), func(u user) {

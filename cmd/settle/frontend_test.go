@@ -25,7 +25,7 @@ import (
 // pageFile matches a file in a page of docs.
 var pageFile = regexp.MustCompile("(?s)<!-- file: (\\S+) -->\n```\\w+\n(.*?)```\n")
 
-// newFrontEnd returns a folder with the files of pages in docs and with the npm packages that they use. xstate is the
+// newFrontEnd returns a folder with the files of pages in docs and the npm packages that these files use. xstate is the
 // package in testdata/npm that the files import as xstate.
 func newFrontEnd(t *testing.T, xstate string, pages ...string) string {
 	t.Helper()
@@ -52,7 +52,7 @@ func newFrontEnd(t *testing.T, xstate string, pages ...string) string {
 			t.Fatal(err)
 		}
 	}
-	// Vite writes into node_modules, so each front end has a folder of its own.
+	// Vite writes into node_modules, so each front end has its own folder.
 	if err := os.Mkdir(filepath.Join(folder, "node_modules"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestFilesOfXStateFrontEndsHaveTheRightTypes(t *testing.T) {
 	}
 }
 
-// frontEndDriver calls the functions of settle.ts. It prints their results, and the times that they want to wait.
+// frontEndDriver calls the functions of settle.ts. It prints their results and the delays that they request.
 const frontEndDriver = `import { follow, send } from './settle.ts';
 const gateway = process.env.GATEWAY!;
 const timer = setTimeout;
@@ -208,7 +208,7 @@ TypeError`
 	}
 }
 
-// The process dies after it has sent its event, before its journal has the event. The second process sends the event again.
+// The first process sends its event and dies before it journals the event. The second process sends the event again.
 func TestADurableExecutionOfXStateContinuesAfterACrash(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t)
@@ -236,7 +236,7 @@ func TestADurableExecutionOfXStateContinuesAfterACrash(t *testing.T) {
 	if len(left) != len(lines)-1 {
 		t.Fatalf("expected the effect 0:1 in the journal, got %s", text)
 	}
-	if err := os.WriteFile(journal, []byte(strings.Join(left, "\n")+"\n"+`["9:`), 0o600); err != nil { // A crash stored a part of a line.
+	if err := os.WriteFile(journal, []byte(strings.Join(left, "\n")+"\n"+`["9:`), 0o600); err != nil { // A crash left an incomplete line.
 		t.Fatal(err)
 	}
 	_, printed = enrol("ada@example.com")

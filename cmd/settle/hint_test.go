@@ -42,7 +42,7 @@ func TestHintsRepeatTheStackFlags(t *testing.T) {
 	})
 }
 
-// TestHintOfAnInterruptedSendNamesTheTable stops a command after SQS has accepted its event.
+// TestHintOfAnInterruptedSendNamesTheTable stops a send after SQS has accepted its event.
 func TestHintOfAnInterruptedSendNamesTheTable(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {

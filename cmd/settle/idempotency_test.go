@@ -38,8 +38,8 @@ func (u user) postWithKey(key, event string) (status int, body string) {
 // signUp is an event that starts signup/42.
 const signUp = `{"type": "SIGN_UP", "email": "ada@example.com", "name": "Ada"}`
 
-// The gateway responds with 409 to a key with another body and queues nothing, both within SQS's deduplication period
-// and later. The same event under the key is applied once, however its JSON is written.
+// If a key is reused with another body, the gateway responds with 409 and queues nothing, within SQS's deduplication
+// period and later. The same event under the key is applied once, however its JSON is written.
 func TestGatewayRefusesAKeyUsedForAnotherEvent(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {

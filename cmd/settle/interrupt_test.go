@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// silent returns an input that delivers no data, and a function that closes it.
+// silent returns an input that delivers no data, and a function that closes the input.
 func silent() (*io.PipeReader, func()) {
 	r, w := io.Pipe()
 	return r, func() { _ = w.Close() } // A pipe's Close returns no error.

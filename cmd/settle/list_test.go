@@ -19,7 +19,7 @@ type listed struct {
 	Cursor    string
 }
 
-// list runs a list command and returns the listed names. Standard error may only say how to continue.
+// list runs a list command and returns the listed names. Standard error may only say how to get the next page.
 func (u user) list(flags ...string) ([]string, listed) {
 	u.t.Helper()
 	got := u.run(append([]string{"list", "--local", "-o", "json"}, flags...)...)

@@ -6,7 +6,7 @@
 // # Where the instances are
 //
 // Commands that call AWS use the account, Region and credentials that the AWS CLI would use, from the AWS_* variables,
-// profiles and roles. With --local they use the stack of settle dev with made-up credentials, at AWS_ENDPOINT_URL if
+// profiles and roles. With --local, they use made-up credentials and the stack of settle dev, at AWS_ENDPOINT_URL if
 // that is set.
 //
 // The commands and their exit codes are documented in package command, which also builds this command for your own
@@ -56,7 +56,7 @@ func playTour(addr string) func(context.Context, io.Writer) error {
 	}
 }
 
-// styleOf returns the style of a writer, which may be a terminal.
+// styleOf returns the style for a writer, which may be a terminal.
 func styleOf(out io.Writer) console.Style {
 	return console.NewStyle(console.HasColor(out), console.Columns(out))
 }

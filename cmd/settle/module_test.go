@@ -107,7 +107,7 @@ func TestOtherModuleBuildsItsOwnCommand(t *testing.T) {
 		t.Helper()
 		var out bytes.Buffer
 		call := exec.CommandContext(t.Context(), program, args...)
-		call.Dir = filepath.Dir(program) // This folder contains a folder with the name of the machine.
+		call.Dir = filepath.Dir(program) // This folder contains a folder named like the machine.
 		call.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+aws)
 		call.Stdout, call.Stderr = &out, &out
 		if err := call.Run(); err != nil {

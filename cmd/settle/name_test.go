@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// calledBy runs a command line of a program with another name.
+// calledBy runs a command line as a program with another name.
 func (u user) calledBy(program string, args ...string) answer {
 	var out, errOut bytes.Buffer
 	code := command.Run(u.t.Context(), settle(), command.Process{Out: &out, Err: &errOut, StdoutTTY: true, Program: program, Endpoint: "http://127.0.0.1:1"}, args)
@@ -80,8 +80,8 @@ func TestHelpFitsATerminalOf100Columns(t *testing.T) {
 	}
 }
 
-// bash completes file names if a completion has no candidates and allows file names. Only the completions of commands
-// that take files allow them.
+// bash completes file names if a completion has no candidates and allows file names. Completions allow file names only
+// for commands that take files.
 func TestBashCompletesFilesForCommandsThatTakeFiles(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{"settle simulate zzz": "default", "settle dev --data zzz": "default", "settle dlq show zzz": "", "settle get zzz": ""} {

@@ -31,7 +31,7 @@ func accounts(migrations ...statechart.Migration) command.Config {
 	}}
 }
 
-// 2^53 + 1 is the first integer that a float64 cannot hold. It would become its neighbour 2^53.
+// 2^53 + 1 is the first integer that a float64 cannot hold. Rounding turns it into 2^53.
 func TestLargeIntegersKeepTheirValue(t *testing.T) {
 	t.Parallel()
 	withMachines(t, accounts(), func(u user) {
@@ -54,7 +54,7 @@ func TestLargeIntegersKeepTheirValue(t *testing.T) {
 				u.t.Errorf("%s: expected %q, got %+v", condition, want, got)
 			}
 		}
-		// The change is to the neighbour, so a rounded comparison would show none.
+		// The new number is the neighbour of the old one, so a rounded comparison would show no change.
 		contains(u.t, u.must("move", "--local", "account/2", "--set", "number:=9007199254740993"), "change    context.number: 9007199254740992 → 9007199254740993\n")
 		contains(u.t, u.must("get", "--local", "account/2"), `"number": 9007199254740993`)
 		contains(u.t, u.must("move", "--local", "account/1", "--patch", `{"number": 9007199254740995}`, "-o", "json"), `"after": 9007199254740995`)
@@ -62,7 +62,7 @@ func TestLargeIntegersKeepTheirValue(t *testing.T) {
 	})
 }
 
-// A float64 and an int64 cannot hold these values. A rounded comparison would accept the first two.
+// Neither a float64 nor an int64 can hold these values. A rounded comparison would accept the first two.
 func TestAMoveRefusesANumberThatTheMachineWouldChange(t *testing.T) {
 	t.Parallel()
 	withMachines(t, accounts(), func(u user) {
@@ -91,7 +91,7 @@ func TestAMoveRefusesANumberThatTheMachineWouldChange(t *testing.T) {
 	})
 }
 
-// The next version counts the rate in percent. A patch of the stored context would undo this migration.
+// The next version stores the rate in percent. Patching the context as stored would undo this migration.
 func TestAMovePatchesTheMigratedContext(t *testing.T) {
 	t.Parallel()
 	withMachines(t, accounts(), func(u user) {

@@ -46,7 +46,7 @@ func TestAnOperatorStopsAnInstance(t *testing.T) {
 	}
 }
 
-// The stack of these tests has one lane. So the consumer ends each move without a change of the lane.
+// The stack of these tests has one lane, so the consumer ends each move without changing the lane.
 func TestAnOperatorMovesInstancesToALane(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
@@ -83,7 +83,7 @@ func TestAnOperatorMovesAnInstance(t *testing.T) {
 		}
 		contains(u.t, u.run("move", "--local", "signup/1", "unverified.registering", "--revision", "77").err, "expected signup/1 at revision 77, it is at revision ")
 		u.must("move", "--local", "signup/1", "unverified.registering", "--set", "email=eve@example.com", "--reason", "wrong address")
-		time.Sleep(time.Minute) // A consumer runs the service of the new state.
+		time.Sleep(time.Minute) // Meanwhile, a consumer runs the service of the new state.
 		contains(u.t, u.must("get", "--local", "signup/1"), "state     unverified.awaiting_verification\n", `"email": "eve@example.com"`, "wrong address")
 		for line, want := range map[string]string{
 			"move --local signup/1":                                 "expected a state, --set or --patch, got none",
@@ -158,8 +158,8 @@ func TestAnEventIsSentByAlias(t *testing.T) {
 	})
 }
 
-// Each operation fails at each AWS call once, before or after the call takes effect. All later calls fail too, as if the
-// process had died. Then the command runs again. The end is the same as without a failure.
+// Each operation fails once at each AWS call, before or after the call takes effect. All later calls fail too, as if
+// the process had died. Then the command runs again. The result is the same as without a failure.
 func TestAnInterruptedOperationIsCompletedByTheNextOne(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -169,8 +169,8 @@ func TestAnInterruptedOperationIsCompletedByTheNextOne(t *testing.T) {
 		{kind: "stop"}, {kind: "terminate"}, {kind: "move", argument: "running"}, {kind: "keep"}, {kind: "unkeep", isKept: true},
 	} {
 		withMachines(t, relay(), func(u user) {
-			// `do` changes an instance with a process that fails after some calls, and returns whether it failed, and
-			// the end.
+			// `do` changes an instance with a process that fails after some calls. It returns whether the process failed, and
+			// the final state.
 			do := func(calls int, after bool) (failed bool, end string) {
 				id := fmt.Sprintf("relay/%d-%v", calls, after)
 				u.must("send", "--local", id, "KNOW", "what=alias-"+id, "--wait", "settled")
@@ -231,7 +231,7 @@ func TestAnInterruptedOperationIsCompletedByTheNextOne(t *testing.T) {
 	}
 }
 
-// fill gives an instance so much history that its item has no room for 50 more bytes.
+// fill gives an instance so much history that the item has no room for 50 more bytes.
 func (u user) fill(instance string) {
 	store, record := dynamostore.New(dynamodb.NewFromConfig(u.stack.AWS()), stack.Table), u.record(instance)
 	for bytes := 1 << 18; bytes >= 50; bytes /= 2 {
@@ -246,7 +246,7 @@ func (u user) fill(instance string) {
 	}
 }
 
-// The item is full. It has room for the end of the instance only if the command drops the earlier history.
+// The item is full. The end of the instance fits only if the command drops the earlier history.
 func TestAnInstanceWithAFullItemCanBeEnded(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"stop", "terminate"} {

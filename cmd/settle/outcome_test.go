@@ -38,7 +38,7 @@ func TestSendReportsWhyAnEventThatStartsNoInstanceWasParked(t *testing.T) {
 	})
 }
 
-// forbidding denies an operation of SQS as AWS does, and counts the calls.
+// forbidding denies an SQS operation as AWS does, and counts the calls.
 type forbidding struct {
 	aws.HTTPClient
 	operation string

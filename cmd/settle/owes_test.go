@@ -54,8 +54,8 @@ func TestResumePerformsCommittedEffects(t *testing.T) {
 	}
 }
 
-// A backup may contain an instance that has ended but has not performed its last effects. bulk rearm lets it perform them.
-// It leaves out ended instances without effects.
+// A backup may contain an instance that has ended but has not performed its last effects. bulk rearm makes a consumer
+// perform them. It skips ended instances without effects.
 func TestBulkRearmPerformsTheEffectsOfEndedInstances(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {

@@ -43,7 +43,7 @@ var (
 	codes = regexp.MustCompile("`([^`]+)`")
 	// granted matches an action, or the resource of the actions before it.
 	granted = regexp.MustCompile("`(?:(dynamodb|sqs):)?([A-Z][A-Za-z]+)`| on (?:its (index)|the (table|FIFO queue|dead-letter queue)s?)")
-	// conditional matches the flag on which a sentence depends.
+	// conditional matches the flag to which a sentence applies.
 	conditional = regexp.MustCompile("^(?:With|For) `(--[a-z-]+)`")
 	// referred matches a reference to the permissions of another command.
 	referred = regexp.MustCompile("the permissions of (?:its command and of )?`([a-z]+)`")
@@ -99,7 +99,7 @@ func operatorPermissions(t *testing.T) map[string]set {
 	return table
 }
 
-// document adds the permissions of a sentence about a command to the table.
+// document reads a sentence about a command, and adds the permissions in the sentence to the table.
 func document(table map[string]set, name, sentence string) {
 	listed := permissionsIn(sentence)
 	for _, other := range referred.FindAllStringSubmatch(sentence, -1) {
@@ -117,8 +117,8 @@ func document(table map[string]set, name, sentence string) {
 	}
 }
 
-// operatorRole is an HTTP client that denies all calls for which `allowed` has no permission. It records the permissions
-// that the calls need.
+// operatorRole is an HTTP client that denies each call whose permissions are not in `allowed`. It records the
+// permissions that the calls need.
 type operatorRole struct {
 	to      aws.HTTPClient
 	allowed set
@@ -206,9 +206,9 @@ func (r *operatorRole) Do(request *http.Request) (*http.Response, error) {
 	return r.to.Do(request)
 }
 
-// operated is the state of the stack before each command line: person/1 is active, person/2 is stopped, and both have
-// children, aliases and parked messages. The chart of machine work is broken, so work/2 and work/3 are unsettled. An
-// operator keeps work/3.
+// operated sets up the stack before each command line: person/1 is active, person/2 is stopped, and both have children,
+// aliases and parked messages. The chart of machine work is broken, so work/2 and work/3 are unsettled. An operator
+// keeps work/3.
 func operated(t *testing.T, test func(u user, file string)) {
 	t.Helper()
 	w := &work{}
@@ -229,8 +229,8 @@ func operated(t *testing.T, test func(u user, file string)) {
 	})
 }
 
-// commandLines are the command lines that together need the permissions of a row. FILE is a backup, and MESSAGE a
-// parked message. A line that starts with "noindex" runs as if the table had no index.
+// commandLines lists, for each row, command lines that together need all permissions of the row. FILE is a backup.
+// MESSAGE is a parked message. A line that starts with "noindex" runs as if the table had no index.
 var commandLines = map[string][]string{
 	"get": {"get person/1", "get --alias ada"}, "history": {"history person/1"}, "graph": {"graph person/1"},
 	"list": {"list", "list --consistent", "noindex list"}, "watch": {"watch person/2", "watch --machine person", "noindex watch --machine person"},
@@ -255,7 +255,7 @@ var commandLines = map[string][]string{
 	"bulk --dry-run": {"bulk stop --machine person --dry-run", "bulk forget --machine person --dry-run", "bulk rearm --machine work --dry-run"},
 }
 
-// run runs a command line under the role. It ends a command that would never end.
+// run runs a command line under the role. It stops a command that would never end.
 func (r *operatorRole) run(u user, line, file string) {
 	u.t.Helper()
 	if rest, isWithout := strings.CutPrefix(line, "noindex "); isWithout {
@@ -273,15 +273,15 @@ func (r *operatorRole) run(u user, line, file string) {
 	ctx, stop := context.WithTimeoutCause(u.t.Context(), time.Minute, errors.New("the test ends the command"))
 	defer stop()
 	got := u.runUntil(ctx, command.Process{StdoutTTY: true, HTTP: r}, args...)
-	// The chart of work cannot apply its events, so a wait for it fails.
+	// The chart of work cannot apply events, so waiting for them fails.
 	isParked := strings.Contains(line, " work/") && strings.Contains(line, "--wait") && strings.Contains(got.err, "the event was parked: ")
 	if got.code != command.ExitDone && !isParked {
 		u.t.Errorf("settle %s: exit code %d, %s", line, got.code, got.err)
 	}
 }
 
-// TestCommandsNeedTheDocumentedPermissions runs the commands with the permissions that docs/security.md names. The
-// commands of a row use exactly these.
+// TestCommandsNeedTheDocumentedPermissions runs the commands with the permissions listed in docs/security.md. Together,
+// the commands of a row must use exactly these permissions.
 func TestCommandsNeedTheDocumentedPermissions(t *testing.T) {
 	t.Parallel()
 	table := operatorPermissions(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// relay is a machine that sends COUNT to work/1 for each PASS, and has a timer of an hour. RUN starts its child, which is
-// done after FINISH.
+// relay is a machine that sends COUNT to work/1 for each PASS, and has a one-hour timer. RUN starts its child. FINISH
+// ends the child.
 func relay() command.Config {
 	type none struct{}
 	type (
@@ -54,7 +54,7 @@ func relay() command.Config {
 	}}
 }
 
-// backup returns the table's items.
+// backup returns all items of the table.
 func (u user) backup() []map[string]types.AttributeValue {
 	u.t.Helper()
 	name := stack.Table
@@ -166,7 +166,7 @@ func TestBulkRearmContinuesAfterEachInterruption(t *testing.T) {
 	})
 }
 
-// The instance ends after the backup, and so releases its alias. The alias item is not restored.
+// The instance ends after the backup, which releases its alias. The alias item is not restored.
 func TestRearmRestoresAliases(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {
@@ -220,7 +220,7 @@ func TestRearmReportsUnreadableItemsAndContinues(t *testing.T) {
 	})
 }
 
-// If a run ends between a commit and its message, the next run sends the message, because the instance still has
+// If a run stops after a commit but before the wake message, the next run sends it, because the instance still has
 // effects to perform.
 func TestRearmContinuesAnInterruptedRun(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,7 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// drill creates claims in a stack, loses a part of the stack, and recovers it with the commands of docs/recovery.md.
+// drill creates claims in a stack, loses a part of the stack, and recovers with the commands of docs/recovery.md.
 type drill struct {
 	t *testing.T
 	// folder has the data of the stack's AWS.
@@ -40,14 +40,14 @@ type drill struct {
 	cloud *awslocal.Cloud
 	// blocked stops the consumer's calls that contain the text. Nil blocks none.
 	blocked atomic.Pointer[string]
-	// `without` is the step of the recovery that this drill leaves out.
+	// `without` is the step of the recovery that this drill skips.
 	without string
 	// claims is the number of claims. `from` is the number of the first claim that gets notes.
 	claims, from int
 }
 
-// All claims start within an hour, and each runs for a bit longer than an hour. So at the time of the loss, each state
-// has some claims.
+// All claims start within an hour, and each runs for slightly more than an hour. So at the time of the loss, there are
+// claims in each state.
 const (
 	drillLoad = time.Hour
 	// drillEnd is enough time for all claims to end after the recovery.
@@ -90,7 +90,7 @@ func (d *drill) start() {
 	}
 }
 
-// stop stops the stack, and opens its AWS again without the functions.
+// stop stops the stack and reopens its AWS without the functions.
 func (d *drill) stop() {
 	d.t.Helper()
 	d.close()
@@ -132,7 +132,7 @@ func (d *drill) run(ctx context.Context, args ...string) answer {
 	return answer{out.String(), errOut.String(), code}
 }
 
-// must runs a command line of the recovery, unless this drill leaves it out. It returns the output of the command.
+// must runs a command line of the recovery and returns its output, unless this drill skips the step.
 func (d *drill) must(args ...string) string {
 	d.t.Helper()
 	if d.without != "" && strings.HasPrefix(strings.Join(args, " "), d.without) {
@@ -230,7 +230,7 @@ func (d *drill) createTable() {
 	}
 }
 
-// createQueue creates the FIFO queue again after its deletion.
+// createQueue recreates the deleted FIFO queue.
 func (d *drill) createQueue() {
 	d.t.Helper()
 	client, queue := sqs.NewFromConfig(d.aws()), stack.Queue
@@ -247,7 +247,7 @@ func (d *drill) createQueue() {
 	}
 }
 
-// deleteSchedules deletes all schedules, as the deletion of their group does.
+// deleteSchedules deletes all schedules, as AWS does when their group is deleted.
 func (d *drill) deleteSchedules() {
 	d.t.Helper()
 	client, deleted := scheduler.NewFromConfig(d.aws()), 0
@@ -282,8 +282,8 @@ func (d *drill) moveParents(rearmed string) {
 	}
 }
 
-// problems returns the differences between the stack and the model, hours after the recovery. `each` is how often the
-// tally must have counted each note, by the first part of the note's name.
+// problems waits some hours and returns the differences between the stack and the model. `each` is how often the tally
+// must have counted each note, by the first part of the note's name.
 func (d *drill) problems(each map[string]int) (problems []string) {
 	d.t.Helper()
 	time.Sleep(drillEnd)

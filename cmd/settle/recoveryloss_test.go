@@ -85,8 +85,8 @@ func countedBy(t *testing.T, record instances.Record) []string {
 	return snapshot.Context.Counted
 }
 
-// withDrill runs a complete drill. Without -short, it also runs a small drill for each step. Each small drill leaves
-// out its step, and must fail.
+// withDrill runs a complete drill. Without -short, it also runs a small drill for each step. Each small drill skips its
+// step and must fail.
 func withDrill(t *testing.T, steps []string, run func(*drill) []string) {
 	t.Helper()
 	claims, small := 200, 24
@@ -135,7 +135,7 @@ func TestRecoveryOfTheTable(t *testing.T) {
 	})
 }
 
-// The FIFO queue is lost with events, timers that have fired, and starts and ends of children and executions.
+// The FIFO queue is lost. It holds events, fired timers, and the starts and ends of children and executions.
 func TestRecoveryOfTheQueue(t *testing.T) {
 	t.Parallel()
 	withDrill(t, []string{"rearm", "--new-queue", "move"}, func(d *drill) []string {
@@ -159,7 +159,7 @@ func TestRecoveryOfTheQueue(t *testing.T) {
 	})
 }
 
-// The schedule group is lost with all timers of more than fifteen minutes. The consumer keeps running.
+// The schedule group is lost, with all timers longer than fifteen minutes. The consumer keeps running.
 func TestRecoveryOfTheScheduleGroup(t *testing.T) {
 	t.Parallel()
 	withDrill(t, []string{"rearm"}, func(d *drill) []string {
@@ -172,16 +172,16 @@ func TestRecoveryOfTheScheduleGroup(t *testing.T) {
 	})
 }
 
-// recentEvents is how many IDs of events an instance remembers (durable.Config.RecentEventsMax).
+// recentEvents is how many event IDs an instance remembers (durable.Config.RecentEventsMax).
 const recentEvents = 50
 
-// The Region is lost. A new stack imports a backup of the lost Region. The first import is interrupted. Tasks and
+// The Region is lost. A new stack imports a backup of the lost Region, and the first import is interrupted. Tasks and
 // executions are not recovered.
 func TestRecoveryOfTheRegion(t *testing.T) {
 	t.Parallel()
 	withDrill(t, []string{"import", "rearm", "--new-queue"}, func(d *drill) []string {
 		clearing := "#revision = :next"
-		d.blocked.Store(&clearing) // Receivers apply sends that their senders still have in the outbox.
+		d.blocked.Store(&clearing) // Receivers apply sends that are still in the senders' outboxes.
 		d.note("torn", d.from)
 		time.Sleep(time.Minute)
 		for n := range recentEvents { // After these events, the tally no longer remembers the IDs of the earlier sends.

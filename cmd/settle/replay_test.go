@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// switches returns the command of a machine. Another build switches the lamp to another state.
+// switches returns the command of a build whose machine switches to `target`. Another build uses another target.
 func switches(id, target string) command.Config {
 	type lamp struct{}
 	settled := []string{statechart.Settled}

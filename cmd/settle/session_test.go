@@ -19,13 +19,13 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// user runs command lines against a stack in process.
+// user runs command lines against an in-process stack.
 type user struct {
 	t     *testing.T
 	stack *stack.Stack
 	// log is the log of the stack's functions.
 	log *syncBuffer
-	// config describes the command. If it has no machines, user runs the command of this module.
+	// config describes the command. If config has no machines, user runs the command of this module.
 	config command.Config
 }
 
@@ -41,7 +41,7 @@ func withStack(t *testing.T, test func(user)) {
 	withMachines(t, settle(), test)
 }
 
-// withMachines runs the test as withStack does, but with the command and the machines of config.
+// withMachines is withStack for the command and the machines of `config`.
 func withMachines(t *testing.T, config command.Config, test func(user)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -169,7 +169,7 @@ type screen struct {
 }
 
 // timeUp returns a channel that closes ten seconds before `go test` ends the test program, so that the test can still
-// report its output. No shorter limit fits every machine.
+// report its output. Any shorter limit would be too short for some machines.
 func timeUp(t *testing.T) <-chan struct{} {
 	t.Helper()
 	deadline, ok := t.Deadline()

@@ -20,7 +20,7 @@ import (
 )
 
 // shape returns a value reduced to its keys and the kinds of their values. The elements of a list are merged. Values
-// made by a chart or a producer become "anything".
+// from a chart or a producer become "anything".
 func shape(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

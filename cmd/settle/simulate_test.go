@@ -16,10 +16,10 @@ import (
 	"github.com/settle-run/settle/runtime/producer"
 )
 
-// TestSimulateScripts runs the scripts in testdata/simulate and compares their output. `go test -rewrite` updates them.
+// TestSimulateScripts runs and checks the scripts in testdata/simulate. `go test -rewrite` updates their output.
 //
-// The command "file NAME" writes its input to a file. "settle ARGUMENTS" runs a command line with the input as standard
-// input. Arguments that name such a file are replaced by its path.
+// The command "file NAME" writes its input to a file. "settle ARGUMENTS" runs a command line, and passes the input as
+// standard input. An argument that names such a file is replaced by the file's path.
 func TestSimulateScripts(t *testing.T) {
 	t.Parallel()
 	scripts, err := filepath.Glob("testdata/simulate/*.txt")
@@ -134,7 +134,7 @@ func TestEveryMachineIsExportedToXStateAndSimulated(t *testing.T) {
 		if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// If a chart computes a delay, its XState config has only the delay's name.
+		// If a chart computes a delay, the XState config has only the delay's name.
 		simulate := func(what string) string { return u.must(append([]string{"simulate", what}, delays[id]...)...) }
 		if fromFile, byID := simulate(path), simulate(id); fromFile != byID || !strings.Contains(byID, `"tags":["settled"]`) {
 			t.Errorf("expected %s to start settled, from its file as by its ID, got\n%s%s", id, fromFile, byID)

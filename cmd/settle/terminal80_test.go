@@ -18,13 +18,13 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 )
 
-// typing is an input that the test types once a text appears.
+// typing is text that the test types after the text `seen` appears.
 type typing struct{ seen, typed string }
 
 // ctrlC is the character that the key Ctrl-C sends. The terminal converts it to SIGINT.
 const ctrlC = "\x03"
 
-// atTerminal runs a process on a terminal of 80 columns and 24 lines, and returns what appears there and the exit code.
+// atTerminal runs a process on an 80 by 24 terminal. It returns the text that appears there and the exit code.
 func atTerminal(t *testing.T, process *exec.Cmd, steps ...typing) (seen string, code int) {
 	t.Helper()
 	terminal, err := pty.StartWithSize(process, &pty.Winsize{Rows: 24, Cols: 80})
@@ -190,7 +190,7 @@ func TestDumbTerminalGetsNoEscapeSequences(t *testing.T) {
 	}
 }
 
-// withoutCredentials returns a process of settle list that has no credentials for AWS.
+// withoutCredentials returns a process of settle list without AWS credentials.
 func withoutCredentials(t *testing.T, environment ...string) *exec.Cmd {
 	t.Helper()
 	process := asSettle(t, actOnTerminal, "", "list")

@@ -12,8 +12,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// onTerminal runs a command line as a process on a pseudo-terminal, and returns what appears there. `typed` is its
-// input.
+// onTerminal runs a command line as a process on a pseudo-terminal, and returns the text that appears there. `typed` is
+// the input.
 func onTerminal(t *testing.T, endpoint, typed string, args ...string) string {
 	t.Helper()
 	return seenOnTerminal(t, asSettle(t, actOnTerminal, endpoint, args...), typed)
@@ -50,7 +50,7 @@ func inPipe(t *testing.T, endpoint string, args ...string) string {
 	return string(out)
 }
 
-// asSettle returns a process of the command. See TestMain.
+// asSettle returns a process that runs the command. See TestMain.
 func asSettle(t *testing.T, how, endpoint string, args ...string) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
@@ -104,7 +104,7 @@ func TestTerminalGetsColorAndTablesAndPipeGetsJSON(t *testing.T) {
 	}
 	plain := asSettle(t, actOnTerminal, dev.aws, "list", "--local")
 	plain.Env = append(plain.Env, "NO_COLOR=1")
-	progress := regexp.MustCompile("\r[^\r]*\x1b\\[K") // On a slow machine, progress appears.
+	progress := regexp.MustCompile("\r[^\r]*\x1b\\[K") // On a slow machine, the output contains progress.
 	if seen := progress.ReplaceAllString(seenOnTerminal(t, plain, ""), ""); !strings.HasPrefix(seen, "INSTANCE   STATE  ") || strings.Contains(seen, "\x1b[") {
 		t.Errorf("with NO_COLOR: expected a table without color, got %q", seen)
 	}

@@ -16,8 +16,7 @@ func TestSendWaitsForTheResultOfTheEvent(t *testing.T) {
 		if waited := time.Since(begun); waited < 10*time.Second || waited > 13*time.Second {
 			u.t.Errorf("expected to wait 10 s for the work, got %v", waited)
 		}
-		// The instance is settled and has the tag `rested` before the event. Even so, send waits until the event is
-		// applied.
+		// The instance is settled and has the tag `rested` before the event. send must still wait until the event is applied.
 		for _, wait := range []string{"settled", "rested"} {
 			begun = time.Now()
 			contains(u.t, u.must("send", "--local", "work/1", "START", "--wait", wait), "work/1 is in ready, settled")

@@ -27,8 +27,8 @@ func (u user) outage() (process command.Process, on *atomic.Bool) {
 	}, nil), on
 }
 
-// TestWatchSurvivesAnOutage makes AWS fail for minutes. Later output must have all transitions of that time, without
-// duplicates.
+// TestWatchSurvivesAnOutage makes AWS fail for minutes. After the outage, watch must print all missed transitions,
+// without duplicates.
 func TestWatchSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	for _, watched := range [][]string{{"work/1"}, {"--machine", "work"}} {
@@ -85,7 +85,7 @@ func (c denying) Do(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(strings.NewReader(refusal)), Request: r}, nil
 }
 
-// TestWatchEndsOnAPermanentError covers a watch whose first read fails, and one that loses its permission.
+// TestWatchEndsOnAPermanentError covers a watch whose first read fails, and a watch that loses its permission.
 func TestWatchEndsOnAPermanentError(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {

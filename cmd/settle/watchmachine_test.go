@@ -64,7 +64,7 @@ func TestWatchShowsTheTransitionsOfAllInstancesOfAMachine(t *testing.T) {
 			if got.out != want || got.code != command.ExitDone {
 				u.t.Errorf("%s: expected\n%s\ngot exit code %d and\n%s", name, want, got.code, got.out)
 			}
-			// A look costs half a unit for each of the 16 shards of active instances, and one unit for the instance.
+			// A look costs half a read unit for each of the 16 shards of active instances, and one unit for the instance.
 			contains(u.t, got.err, "Each look reads the index by_state and these instances: 9 read units now, or about 16200 an hour at one look every 2s.\n", "Used ", " read units in 13s.\n")
 		})
 	}
@@ -74,7 +74,7 @@ func TestWatchWithoutAnIndexReadsTheTableLessOften(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")
-		// Queries fail as on a table without an index.
+		// Queries fail as if the table had no index.
 		looks := 0
 		process := u.faultily(func(operation, _ string) error {
 			if operation == "Scan" {

@@ -12,8 +12,8 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// TestWatchEndsAtTheNextReadOnceItsOutputIsClosed counts the AWS calls after the reader has gone, because each one
-// costs.
+// TestWatchEndsAtTheNextReadOnceItsOutputIsClosed counts the AWS calls after the reader has gone, because each call
+// costs money.
 func TestWatchEndsAtTheNextReadOnceItsOutputIsClosed(t *testing.T) {
 	t.Parallel()
 	for _, watched := range []string{"work/1", "--machine work", "--machine work --every 1m"} {

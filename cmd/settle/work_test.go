@@ -15,7 +15,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// work is a machine whose chart can fail: an instance works for a while and is then ready.
+// work is a machine whose chart can fail. An instance works for a while and is then ready.
 type work struct {
 	// toil is how long the work takes.
 	toil time.Duration

@@ -25,8 +25,8 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// TestBootstrapStoresAnEvent runs the deployed executable as Lambda does. Only the environment configures it, it calls
-// AWS over a socket, and it has the permissions of its role.
+// TestBootstrapStoresAnEvent runs the deployed executable as Lambda does: only the environment configures it, it calls
+// AWS over a socket, and it has its role's permissions.
 func TestBootstrapStoresAnEvent(t *testing.T) {
 	t.Parallel()
 	path := buildConsumer(t)
@@ -105,7 +105,7 @@ func buildConsumer(t *testing.T) string {
 	return path
 }
 
-// awaitQueued waits until the store has the instance in the state queued, with its effects performed.
+// awaitQueued waits until the stored instance is in the state `queued` and its effects are performed.
 func awaitQueued(t *testing.T, store *dynamostore.Store, id instances.ID, roles *guard.Roles, failures <-chan error) {
 	t.Helper()
 	for {

@@ -56,9 +56,9 @@ var signUp = []string{
 	`{"type":"VERIFY","code":"%s"}`,
 }
 
-// sample is the CPU time of one run, and the calls that it made.
+// sample is the CPU time of one run, with the calls that the run made.
 type sample struct {
-	cpu   time.Duration // user and system time an event, without the start of the process
+	cpu   time.Duration // user and system time per event, without the start of the process
 	calls *recorder
 }
 
@@ -68,10 +68,10 @@ type program struct {
 	env        []string
 }
 
-// TestConsumerMakesTheCallsOfTheFloor measures the CPU time of the consumer beside testdata/floor, a program that makes
-// the same AWS calls with the bare SDK. It runs the floor with Go's defaults, and with the settings of the runtime that
-// package host derives from the memory of the function. The programs run in turns, as processes of their own. The test
-// prints the CPU times, and fails if the calls differ.
+// TestConsumerMakesTheCallsOfTheFloor compares the CPU time of the consumer with testdata/floor, a program that makes
+// the same AWS calls with the bare SDK. It runs the floor with Go's defaults, and with the Go runtime settings that
+// package host derives from the function's memory. The programs take turns, each in its own process. The test prints
+// the CPU times, and fails if the calls differ.
 //
 //nolint:paralleltest // It measures.
 func TestConsumerMakesTheCallsOfTheFloor(t *testing.T) {
@@ -126,8 +126,8 @@ func spread[T float64 | time.Duration](of []T, format func(T) string) string {
 	return fmt.Sprintf("**%s** (%s to %s)", format(sorted[len(sorted)/2]), format(sorted[0]), format(sorted[len(sorted)-1]))
 }
 
-// measure passes the events of all sign-ups to the program, and returns its CPU time. The events of a batch belong to
-// different instances.
+// measure passes the events of all sign-ups to the program, and returns the program's CPU time. Each event of a batch
+// belongs to a different instance.
 func measure(t *testing.T, program program, batch int) sample {
 	t.Helper()
 	cloud := awslocal.New(awslocal.Config{})
@@ -155,7 +155,7 @@ func measure(t *testing.T, program program, batch int) sample {
 					}
 					records[j] = messageOf(id, round, body)
 				}
-				calls.message = records[0].MessageId // Only batches of one are recorded by message.
+				calls.message = records[0].MessageId // Calls are recorded by message only for batches of one.
 				invoke(t, function, records)
 			}
 		}
@@ -163,7 +163,7 @@ func measure(t *testing.T, program program, batch int) sample {
 	return sample{cpu: (used - start) / time.Duration(*cpuInstances*len(signUp)), calls: calls}
 }
 
-// createStack creates the queues and the table, and returns the variables of the template.
+// createStack creates the queues and the table, and returns the environment variables that the template sets.
 func createStack(t *testing.T, config aws.Config) []string {
 	t.Helper()
 	queues := sqs.NewFromConfig(config)
@@ -192,7 +192,7 @@ func queueARN(name string) string {
 	return "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":" + name
 }
 
-// cpuTime starts a process, uses it and kills it. It returns the user and system time of the process.
+// cpuTime starts a process, uses it and kills it. It returns the process's user and system time.
 func cpuTime(t *testing.T, deployed awslocal.BootstrapConfig, use func(awslocal.Invoker)) time.Duration {
 	t.Helper()
 	bootstrap, err := awslocal.NewBootstrap(deployed)
@@ -248,7 +248,7 @@ func messageOf(id instances.ID, round int, body string) events.SQSMessage {
 	}
 }
 
-// mailedCode returns the code of the last mail: the code whose hash is in the record.
+// mailedCode returns the code of the last mail. It finds the code whose hash is in the record.
 func mailedCode(t *testing.T, store *dynamostore.Store, id instances.ID) string {
 	t.Helper()
 	record, err := store.Load(t.Context(), id)

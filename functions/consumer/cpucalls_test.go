@@ -40,7 +40,7 @@ type recorder struct {
 	cloud *awslocal.Cloud
 
 	mu sync.Mutex
-	// message is the ID of the message in process.
+	// message is the ID of the message that is being processed.
 	message   string
 	byMessage map[string][]call
 	totals    totals
@@ -64,8 +64,8 @@ func (r *recorder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.cloud.ServeHTTP(w, request)
 }
 
-// callOf returns the call that a request makes. Operations of EventBridge Scheduler have a part of their input in the
-// address. Their method and path name the operation.
+// callOf returns the call that a request makes. For EventBridge Scheduler, the method and path name the operation, and
+// the path and query contain a part of the input.
 func callOf(request *http.Request, body []byte) call {
 	if _, operation, ok := strings.Cut(request.Header.Get("X-Amz-Target"), "."); ok {
 		return call{operation, body}
@@ -87,8 +87,8 @@ func callOf(request *http.Request, body []byte) call {
 	return call{operation, text}
 }
 
-// tolerance limits how far the calls of an operation and their bytes may differ between two runs. Some times have fewer
-// digits than others, and the cache of a process saves a few reads more or less.
+// tolerance limits how much an operation's number of calls and bytes may differ between two runs. Some timestamps have
+// fewer digits than others, and the number of reads that a process's cache saves varies slightly.
 const tolerance = 0.01
 
 // want checks the calls of a program.
@@ -105,7 +105,7 @@ func (r *recorder) want(t *testing.T, program string, want totals) {
 	}
 }
 
-// writeTable replaces the table with the given name in a page.
+// writeTable replaces the named table in a page.
 func writeTable(t *testing.T, path, name, table string) {
 	t.Helper()
 	page, err := os.ReadFile(path)

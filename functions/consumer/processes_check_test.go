@@ -61,7 +61,7 @@ func (m *model) compare(ctx context.Context, store *dynamostore.Store) (differen
 	return differences
 }
 
-// readAll returns all records. It repeats a read whose connection breaks, as on a machine under heavy load.
+// readAll returns all records. It repeats a read if the connection breaks, as can happen on a machine under heavy load.
 func readAll(ctx context.Context, store *dynamostore.Store) (records []instances.Record, err error) {
 	for range 5 {
 		records, err = nil, nil
@@ -106,7 +106,7 @@ func leftOver(record instances.Record) string {
 	return ""
 }
 
-// handOf returns the parent of a child and the order that the child was started with.
+// handOf returns the parent of a child and the order that started the child.
 func handOf(record instances.Record) (string, error) {
 	var snapshot struct {
 		Context order

@@ -11,9 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
-// TestAKilledConsumerFreesItsInstanceWithinTheLease kills a consumer in a service of ten minutes. Another consumer calls
-// the service again, long before the visibility timeout of the queue, which is more than 18 minutes. Tests in virtual time
-// check the 30 seconds of the lease. Here the time depends on the machine, so the test only logs it.
+// TestAKilledConsumerFreesItsInstanceWithinTheLease kills a consumer during a ten-minute service. Another consumer
+// calls the service again, long before the queue's visibility timeout of more than 18 minutes. Tests in virtual time
+// check the 30 seconds of the lease. Here, the time depends on the machine, so the test only logs it.
 func TestAKilledConsumerFreesItsInstanceWithinTheLease(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

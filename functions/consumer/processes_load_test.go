@@ -28,15 +28,15 @@ const (
 	backlogMax = 500
 )
 
-// sending is one event of a producer, with its sequence number in the queue.
+// sending is one event of a producer, with the event's sequence number in the queue.
 type sending struct {
 	order
 	event, instance string
 	sequence        string // decimal digits of fixed length, set once the queue has accepted the event
 }
 
-// eventID returns the $id of the event. Every other producer sends its events without an $id, so only the queue's
-// deduplication recognises its retries.
+// eventID returns the $id of the event. Half of the producers send no $id, so only the queue's deduplication recognises
+// their retries.
 func (s sending) eventID() string {
 	if s.Producer%2 == 0 {
 		return ""
@@ -182,9 +182,9 @@ func pause(ctx context.Context, d time.Duration) {
 // events.
 type model struct {
 	accounts map[string]*account
-	// hands counts the children that must have started, by parent and order.
+	// hands counts the expected children, by parent and order.
 	hands map[string]int
-	// payments are the events that must have called the service, by instance and ID.
+	// payments are the events that must have called the service, by instance and event ID.
 	payments map[string]bool
 }
 

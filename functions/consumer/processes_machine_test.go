@@ -40,7 +40,7 @@ func consume(address string) {
 	}
 	fmt.Fprintf(report, "%d\n", os.Getpid())
 	test := bufio.NewReader(report)
-	if _, err := test.ReadString('\n'); err != nil { // The test answers once it has a handle on this process.
+	if _, err := test.ReadString('\n'); err != nil { // The test answers when it has a handle on this process.
 		os.Exit(1)
 	}
 	go func() {
@@ -64,7 +64,7 @@ type (
 	// order is the payload of every event that producers send.
 	order struct {
 		Producer int   `json:"producer"`
-		Serial   int   `json:"serial"` // the order's number in the sequence of its producer
+		Serial   int   `json:"serial"` // the order's number in its producer's sequence
 		Amount   int64 `json:"amount"`
 	}
 	payment struct {
@@ -76,7 +76,7 @@ type (
 		Sum   int64 `json:"sum"`
 	}
 	// account is the context of the machine under load. Digest depends on the order of the events that the machine does
-	// not defer. No field depends on when timers, children, services and other instances answer.
+	// not defer. No field depends on when timers fire or when children, services and other instances answer.
 	account struct {
 		Digest string `json:"digest"`
 		Added  tally  `json:"added"`
@@ -114,7 +114,7 @@ const (
 	add   = "ADD"   // adds the amount
 	tell  = "TELL"  // sends TOLD to another instance
 	later = "LATER" // sends NOW to itself after a delay
-	wind  = "WIND"  // starts a timer; defers later WIND events until it fires
+	wind  = "WIND"  // starts a timer; defers later WIND events until the timer fires
 	hire  = "HIRE"  // starts a child and adds its output; defers later HIRE events until the child ends
 	pay   = "PAY"   // calls a service
 )

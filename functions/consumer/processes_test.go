@@ -38,8 +38,8 @@ const (
 	// consumers is the number of consumer processes behind the queue.
 	consumers = 3
 	// functionTimeout is long enough for a batch. A killed consumer's messages become visible again after at most six
-	// times functionTimeout. An event is parked only if consumers are killed in ten batches that contain it, for example
-	// because a batch exceeds functionTimeout (durable.Config.AbandonedMax).
+	// times functionTimeout. An event is parked only if ten batches with this event end with a killed consumer
+	// (durable.Config.AbandonedMax), for example because each batch exceeds functionTimeout.
 	functionTimeout = 20 * time.Second
 )
 
@@ -56,7 +56,7 @@ type local struct {
 	// alive lists the consumers in the order in which they started, including those that outlived their settle dev.
 	alive    []*os.Process
 	started  int            // number of consumers started
-	payments map[string]int // lines reported by services
+	payments map[string]int // counts of the lines that services reported
 	lives    sync.WaitGroup
 
 	devKills, consumerKills int
@@ -168,7 +168,7 @@ func (l *local) takeReports(reports net.Listener) {
 				l.t.Errorf("expected a process ID, got %q", lines.Text())
 				return
 			}
-			// The process waits for the answer, so the ID still belongs to it and the handle stays valid.
+			// The process waits for the answer, so its ID is not reused and the handle stays valid.
 			process, err := os.FindProcess(pid)
 			if err != nil || !l.join(process) {
 				return
@@ -197,7 +197,7 @@ func (l *local) join(process *os.Process) bool {
 	return !l.over
 }
 
-// kill kills one process as soon as it can: settle dev if `victim` is 0, otherwise a random consumer.
+// kill kills one process as soon as possible: settle dev if `victim` is 0, otherwise a random consumer.
 func (l *local) kill(ctx context.Context, random *rand.Rand, victim int) {
 	for ; ctx.Err() == nil; pause(ctx, time.Millisecond) {
 		l.mu.Lock()
@@ -222,9 +222,8 @@ func (l *local) kill(ctx context.Context, random *rand.Rand, victim int) {
 	}
 }
 
-// killAll kills processes at random moments of the load. `kills` is their number. The last one is settle dev. Its
-// restart makes messages in flight visible again, so the final check does not wait for the messages of a killed
-// consumer.
+// killAll kills `kills` processes at random moments of the load, settle dev last. The restart of settle dev makes
+// messages in flight visible again, so the final check does not wait for the messages of a killed consumer.
 func (l *local) killAll(ctx context.Context, random *rand.Rand, load *load, kills, events int) {
 	moments := make([]int64, kills)
 	for i := range moments {
@@ -245,7 +244,7 @@ func (l *local) killAll(ctx context.Context, random *rand.Rand, load *load, kill
 }
 
 // TestProcessesAreKilledUnderLoad runs settle dev --data with three consumer processes. It kills the four processes at
-// random while producers send events. In the end every instance must equal the sequential model.
+// random while producers send events. At the end, every instance must match the sequential model.
 func TestProcessesAreKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	instances, events, kills := number(t, processesInstances, neighbours, 50), number(t, processesEvents, 1, 1000), number(t, processesKills, 0, 5)
@@ -328,7 +327,7 @@ func (l *local) check(ctx context.Context, load *load) {
 	}
 }
 
-// awaitRest waits until it has seen all queues empty twice in a row, because a message may be on its way between two
+// awaitRest waits until it has seen all queues empty twice in a row, because a message may be moving between two
 // queues. Messages still queued shortly before the deadline of go test count as lost.
 func (l *local) awaitRest(ctx context.Context) error {
 	client := sqs.NewFromConfig(l.config)

@@ -1,6 +1,6 @@
 // Command objects is the Lambda function behind an EventBridge rule for S3's event "Object Created". It sends uploads
-// of sales and warehouse files to the FIFO queue, each to the instance of its month. A rule cannot do this without a
-// function, because it sends all events to one message group. The function parks events about other files.
+// of sales and warehouse files to the FIFO queue, each to the instance of its month. A rule alone cannot do this,
+// because it sends all events to one message group. The function parks events about other files.
 package main
 
 import (
@@ -31,7 +31,7 @@ const parkedGroup = machine + "/unnamed"
 func newHandler(p *host.Process, _ *durable.Machines) (any, error) {
 	queue := p.Queue()
 	sender := p.Telemetry.Sender(queue)
-	// After an error, Lambda invokes the function again, because EventBridge invokes it asynchronously.
+	// EventBridge invokes the function asynchronously, so Lambda invokes it again after an error.
 	return func(ctx context.Context, created json.RawMessage) error {
 		id, event, err := upload.FromObjectCreated(created)
 		if errors.Is(err, upload.ErrObjectCreated) {

@@ -1,5 +1,5 @@
-// Package demo has services without side effects for the machines: they log the call instead. Replace them before
-// real users arrive: anyone with access to the log can read signup's codes.
+// Package demo has services without side effects for the machines. They only log each call. Replace them before real
+// users arrive: anyone with access to the log can read signup's codes.
 //
 // The results are derived from the idempotency key, so a repeated call returns the same result.
 package demo
@@ -45,7 +45,7 @@ func (r Runners) Launch(ctx context.Context, request job.Request) (job.Runner, e
 // Mailer implements signup.Mailer.
 type Mailer struct{ Logger *slog.Logger }
 
-// SendVerification logs the mail and its code of six digits.
+// SendVerification logs the mail and its six-digit code.
 func (m Mailer) SendVerification(ctx context.Context, verification signup.Verification) (code string, err error) {
 	code = Code(verification.IdempotencyKey)
 	m.Logger.InfoContext(ctx, "demo: a mail would be sent now", "to", verification.Email, "code", code)

@@ -9,7 +9,7 @@ import (
 )
 
 // Plant implements the services of pipeline. The data is ready at the second evaluation, and a job succeeds at the
-// third check. The counts restart with the process.
+// third check. The counts restart when the process restarts.
 type Plant struct {
 	Logger *slog.Logger
 

@@ -29,7 +29,7 @@ type Callbacks struct {
 	Key []byte
 	// PreviousKey is the former Key during a rotation, and empty at other times. Verify accepts addresses signed with
 	// either key, and Address signs with both. So the consumer and the gateway may start and end a rotation in any order.
-	// Without PreviousKey, addresses of the former key are invalid.
+	// Without PreviousKey, addresses signed with only the former key are invalid.
 	PreviousKey []byte
 }
 
@@ -53,7 +53,7 @@ const signatures = "."
 
 // Address returns the address for callbacks to an instance "enrich/ID" until the deadline:
 // Base/webhooks/enricher/ID/SECONDS/KEY. It truncates the deadline to whole seconds. During a rotation, KEY is
-// SIGNATURE.SIGNATURE: a gateway with only one of the two keys accepts it.
+// SIGNATURE.SIGNATURE, so a gateway with only one of the two keys accepts the address.
 func (c Callbacks) Address(instance string, deadline time.Time) string {
 	_, id, _ := strings.Cut(instance, "/")
 	until := strconv.FormatInt(deadline.Unix(), 10)
@@ -83,8 +83,8 @@ func (c Callbacks) Verify(instance, until, key string) (deadline time.Time, ok b
 	return time.Unix(seconds, 0), err == nil
 }
 
-// sign returns the HMAC of an address. No part contains a line break, so the signed texts of two addresses always
-// differ.
+// sign returns the HMAC of an address. No part contains a line break, so different addresses always have different
+// signed texts.
 func sign(key []byte, instance, until string) string {
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "settle callback 1\n%s\n%s\n%s", ProviderName, instance, until)
@@ -104,8 +104,8 @@ const DataBytesMax = 96 << 10
 const unknownFailure = "the third party gave no reason"
 
 // ReadCallback decodes the body of a callback, {"jobId", "success", "data", "error"}. It returns the instance's alias
-// and the event to send to it. The event is SUCCEEDED if success is true and there is data of at most DataBytesMax,
-// else FAILED. It ignores other keys. Errors wrap ErrCallback.
+// and the event to send to it. The event is SUCCEEDED if success is true and there is data of at most DataBytesMax.
+// Otherwise, it is FAILED. Other keys are ignored. Errors wrap ErrCallback.
 func ReadCallback(body []byte) (alias string, event json.RawMessage, err error) {
 	var callback struct {
 		JobID   string          `json:"jobId"`
@@ -157,8 +157,7 @@ func readBody(body []byte, into any) error {
 // bodyExample is an example of a callback's body.
 const bodyExample = `{"jobId": "7", "success": true, "data": {}}`
 
-// textOf returns the text of a failure. This is the third party's string, or its JSON if that is not a string, or a
-// default.
+// textOf returns the text of a failure: the third party's string, the JSON text of any other value, or a default.
 func textOf(value json.RawMessage, success bool) string {
 	var text string
 	switch {

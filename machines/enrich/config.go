@@ -11,8 +11,8 @@ import (
 type Config struct {
 	// Wait is how long callbacks are accepted, counted from ENRICH. Defaults to 30 minutes.
 	Wait time.Duration
-	// Grace is how long after Wait the chart gives up. A callback that the gateway accepts at the last moment must
-	// reach the instance within this time. Defaults to 1 minute.
+	// Grace is the time from the end of Wait until the chart gives up. A callback that the gateway accepts at the last
+	// moment must reach the instance within this time. Defaults to 1 minute.
 	Grace time.Duration
 	// SubmitTimeout limits one attempt to submit. Defaults to 30 seconds.
 	SubmitTimeout time.Duration

@@ -1,5 +1,5 @@
 // Package enrich asks a third party to enrich a subject, such as a company known only by a web page, and waits for the
-// callback. While it waits, nothing runs.
+// callback. During the wait, nothing runs.
 //
 // The third party gets a callback address for this instance alone. The address cannot be guessed, and is valid until
 // the wait ends: see [Callbacks]. The third party's job ID becomes an alias of the instance, [Alias], so that the
@@ -33,7 +33,7 @@ var StartedBy = []string{"ENRICH"}
 // state in enrich.asl.json.
 const WaitEnrich = "Enrich"
 
-// The errors with which a waiting task fails.
+// A waiting task fails with one of these errors.
 const (
 	// ErrorFailed means that the third party reported a failure. The cause is its text.
 	ErrorFailed = "Enrich.Failed"
@@ -53,9 +53,9 @@ type Context struct {
 	Reference string `json:"reference,omitempty"`
 	// Deadline is the end of the wait, in whole seconds.
 	Deadline time.Time `json:"deadline,omitzero"`
-	// JobID is the third party's ID for the job; empty until it accepted the job.
+	// JobID is the third party's ID for the job. It is empty until the third party has accepted the job.
 	JobID string `json:"job_id,omitempty"`
-	// Data is the third party's result; nil unless it succeeded.
+	// Data is the third party's result. It is nil unless the third party succeeded.
 	Data json.RawMessage `json:"data,omitempty"`
 	// Cause explains why there is no Data.
 	Cause string `json:"cause,omitempty"`
@@ -87,7 +87,7 @@ type (
 	resolution = statechart.Resolution[Context]
 )
 
-// New returns the chart. If the config is not valid, New panics, so the error shows before the first event.
+// New returns the chart. If the config is not valid, New panics, so the error appears before the first event.
 func New(provider Provider, callbacks Callbacks, config Config) *statechart.Chart[Context] {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -145,7 +145,7 @@ var (
 	claimJobID  = statechart.Alias(func(c Context, _ statechart.Event) string { return Alias(c.JobID) })
 )
 
-// setDeadline starts the wait at the event, so that attempts to submit do not extend it.
+// setDeadline starts the wait at the event, so that attempts to submit do not extend the wait.
 func setDeadline(wait time.Duration) statechart.Action[Context] {
 	return statechart.Assign("setDeadline", func(c *Context, e statechart.Event) { c.Deadline = e.At.Add(wait).UTC().Truncate(time.Second) })
 }
@@ -154,7 +154,7 @@ func expiry(grace time.Duration) func(Context, statechart.Event) time.Time {
 	return func(c Context, _ statechart.Event) time.Time { return c.Deadline.Add(grace) }
 }
 
-// without returns a final state without data. In this state, the waiting task fails with the error.
+// without returns a final state without data. When the chart enters this state, the waiting task fails with the error.
 func without(outcome, taskError string) state {
 	cause := func(c Context, _ statechart.Event) string { return c.Cause }
 	return state{ID: outcome, Type: statechart.Final, Tags: []string{Failed}, Output: output(outcome),

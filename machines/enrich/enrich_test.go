@@ -219,8 +219,8 @@ func TestOnlyCreatedAddressesAreValid(t *testing.T) {
 }
 
 // TestACallbackIsAcceptedThroughoutARotation rotates the key from O to N. During each deployment, even one that is
-// rolled back, the consumer and the gateway may each have the keys from before or after it. The wait between the
-// deployments is as long as callbacks are accepted, so no address from before the rotation is valid at the end.
+// rolled back, the consumer and the gateway may each have the old or the new keys. The time between deployments is as
+// long as callbacks are accepted, so no address from before the rotation is valid at the end.
 func TestACallbackIsAcceptedThroughoutARotation(t *testing.T) {
 	t.Parallel()
 	with := func(key, previous string) enrich.Callbacks {

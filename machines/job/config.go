@@ -11,8 +11,8 @@ import (
 
 // Config tunes the chart. The zero value is useful. A change does not affect timers that are already running.
 type Config struct {
-	// Labels selects the jobs to launch runners for: a job must have all of them. As on GitHub, case does not matter.
-	// The chart follows other jobs without a launch. Defaults to "self-hosted".
+	// Labels selects the jobs that get runners: a job must have all of these labels. As on GitHub, case does not matter.
+	// The chart follows other jobs without launching runners. Defaults to "self-hosted".
 	Labels []string
 	// PickUpTimeout is how long a launched runner may take to pick up the job, before another one is launched.
 	// Defaults to 5 minutes.

@@ -1,7 +1,7 @@
 // Package job follows a GitHub workflow job from its first webhook to its conclusion, and launches a self-hosted
 // runner for it.
 //
-// A runner is launched when a job with all of [Config].Labels is queued. Another one is launched if no runner picks up
+// A runner is launched when a job with all of [Config].Labels is queued. Another runner is launched if none picks up
 // the job in time, or on RELAUNCH. A job with other labels gets no runner. GitHub may deliver webhooks late, twice and
 // in any order, so a job only moves forward: waiting, queued, in progress, completed. Webhooks about an earlier phase
 // are ignored.
@@ -24,8 +24,8 @@ const Failed = "failed"
 // Retention is how long an instance is kept after its job ended. A later webhook starts a new instance.
 const Retention = 15 * 24 * time.Hour
 
-// StartedBy names the events that may start an instance: any webhook may arrive first, or a workflow that waits for
-// the job.
+// StartedBy names the events that may start an instance. The first event may be any webhook, or may come from a
+// workflow that waits for the job.
 var StartedBy = []string{"waiting", "queued", "in_progress", "completed", "settle.wait"}
 
 // Context is the data of an instance.
@@ -34,7 +34,7 @@ type Context struct {
 	Job WorkflowJob `json:"job"`
 	// Launches counts the runners launched for the job. Invariant: Launches <= Config.LaunchesMax.
 	Launches int `json:"launches"`
-	// Runner is the last runner launched. GitHub may assign the job to another one: see Job.RunnerName.
+	// Runner is the last runner launched. GitHub may assign the job to another runner: see Job.RunnerName.
 	Runner Runner `json:"runner,omitzero"`
 }
 
@@ -52,8 +52,8 @@ type Output struct {
 
 // The names under which Step Functions tasks wait for an instance.
 const (
-	// WaitQueued is answered once a runner has the job, with the outcome "in_progress", or when the job has ended
-	// without a runner.
+	// WaitQueued is answered when a runner has the job (with the outcome "in_progress"), or when the job has ended without
+	// a runner.
 	WaitQueued = "Queued"
 	// WaitInProgress is answered when the job has ended, with the final state as the outcome.
 	WaitInProgress = "InProgress"
@@ -69,7 +69,7 @@ type (
 	resolution = statechart.Resolution[Context]
 )
 
-// New returns the chart. If the config is not valid, New panics, so the error shows before the first event.
+// New returns the chart. If the config is not valid, New panics, so the error appears before the first event.
 func New(runners RunnerLauncher, config Config) *statechart.Chart[Context] {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {

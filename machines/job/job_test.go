@@ -139,7 +139,7 @@ func TestEveryWebhookMayStartAnInstanceButRELAUNCHMayNot(t *testing.T) {
 	for _, typ := range job.StartedBy {
 		started[typ] = true
 	}
-	events := append(chart.Events(), "settle.wait") // a workflow may be first, too
+	events := append(chart.Events(), "settle.wait") // a workflow may also be first
 	events = slices.DeleteFunc(events, func(typ string) bool { return typ == "RELAUNCH" })
 	for _, typ := range events {
 		if !started[typ] {

@@ -13,7 +13,7 @@ import (
 // phases are the events of a job in chronological order.
 var phases = []string{"waiting", "queued", "in_progress", "completed"}
 
-// deliveries draws a sequence of a job's webhooks: some of them, in any order, some of them several times.
+// deliveries draws a sequence of a job's webhooks: a subset in any order, with some of them repeated.
 func deliveries(t *rapid.T) []string {
 	subset := rapid.SliceOfNDistinct(rapid.SampledFrom(phases), 1, len(phases), rapid.ID).Draw(t, "sent")
 	repeats := rapid.SliceOfN(rapid.SampledFrom(subset), 0, 6).Draw(t, "repeated")

@@ -40,7 +40,7 @@ type webhook struct {
 	} `json:"installation"`
 }
 
-// FromWebhook maps GitHub's unmodified workflow_job webhook to the ID of the instance and the event to send to it.
+// FromWebhook maps GitHub's unmodified workflow_job webhook to an instance ID and the event to send to this instance.
 // The event has no $id, because the payload contains no ID of the webhook. Errors wrap ErrWebhook.
 func FromWebhook(payload []byte) (instanceID string, event json.RawMessage, err error) {
 	var hook webhook

@@ -17,13 +17,13 @@ type Config struct {
 	JobCheckInterval time.Duration
 	// JobTimeLimit is how long the run waits for the job, unless START sets it. Defaults to 24 hours.
 	JobTimeLimit time.Duration
-	// TriggerRetry is the retry policy for failed attempts to start the job. Its waits are timers, so they may be
-	// long. Defaults to 5 attempts: 30, 60, 120 and 240 seconds apart.
+	// TriggerRetry is the retry policy for failed attempts to start the job. The waits are timers, so they may be long.
+	// Defaults to 5 attempts: 30, 60, 120 and 240 seconds apart.
 	TriggerRetry statechart.RetryPolicy
 	// ServiceTimeout limits one call of a service. Defaults to 10 seconds.
 	ServiceTimeout time.Duration
-	// ServiceRetry is the retry policy for failed calls of the other services. Its waits delay the instance's next
-	// event. Defaults to 4 attempts: 2, 4 and 8 seconds apart.
+	// ServiceRetry is the retry policy for failed calls of the other services. The waits delay the instance's next event.
+	// Defaults to 4 attempts: 2, 4 and 8 seconds apart.
 	ServiceRetry statechart.RetryPolicy
 }
 

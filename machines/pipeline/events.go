@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	// Deadlines need the database of time zones, which not every system has.
+	// Deadlines need the time zone database, which some systems lack.
 	_ "time/tzdata"
 )
 
@@ -94,7 +94,7 @@ func (s Start) Validate() error {
 	return err
 }
 
-// times returns the due times of the warning and the breach for a slot of the date.
+// times returns the due times of the warning and the breach for a slot on the date.
 func (s SLA) times(date string) (warningAt, breachAt time.Time, err error) {
 	breachAt, err = time.Parse(time.RFC3339, s.Deadline)
 	if err != nil {

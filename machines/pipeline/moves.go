@@ -6,8 +6,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// keepStart stores START's configuration and computes the due times from it. A later change of the config does not
-// move them.
+// keepStart stores START's configuration and computes the due times from it. Later changes of the Config do not move
+// these times.
 func keepStart(config Config) statechart.Action[Context] {
 	return statechart.TryAssign("keepStart", func(c *Context, e statechart.Event) error {
 		start := e.Payload.(Start)
@@ -96,12 +96,12 @@ func backoff(retry statechart.RetryPolicy) func(Context, statechart.Event) time.
 	}
 }
 
-// nextEvaluation is one interval from now, but not after the window ends.
+// nextEvaluation returns the time one interval from now, or the end of the window if that is earlier.
 func nextEvaluation(c Context, e statechart.Event) time.Time {
 	return earlier(e.At.Add(seconds(c.Config.EvaluationIntervalSeconds)), c.WindowEndsAt)
 }
 
-// nextCheck is one interval from now, but not after the job's time limit.
+// nextCheck returns the time one interval from now, or the end of the job's time limit if that is earlier.
 func nextCheck(c Context, e statechart.Event) time.Time {
 	return earlier(e.At.Add(seconds(c.Config.JobCheckIntervalSeconds)), c.JobTimeIsUpAt)
 }

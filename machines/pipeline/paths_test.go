@@ -18,7 +18,7 @@ import (
 // triggerAttemptsMax limits the attempts to start the job on each path.
 const triggerAttemptsMax = 2
 
-// broken is a jobs service that cannot start jobs now.
+// broken is a jobs service that temporarily cannot start jobs.
 type broken struct{ pipeline.Jobs }
 
 func (broken) Trigger(context.Context, pipeline.TriggerRequest) (pipeline.Job, error) {
@@ -105,8 +105,8 @@ func TestOnEveryPathTheOutputMatchesBothRegionsAndNoTimerIsLeft(t *testing.T) {
 	statecharttest.RunPaths(t, chart, config, nil)
 }
 
-// TestEverySettledStateOfTheWorkAcceptsCancel shows that no wait of the work delays the next event: every state that
-// waits is settled, and accepts CANCEL.
+// TestEverySettledStateOfTheWorkAcceptsCancel shows that waiting never delays the next event: every state of the work
+// that waits is settled and accepts CANCEL.
 func TestEverySettledStateOfTheWorkAcceptsCancel(t *testing.T) {
 	t.Parallel()
 	chart, config := paths()

@@ -1,18 +1,18 @@
-// Package pipeline runs a data pipeline for one date: it waits for the data, starts the job, and follows it to its
-// end. It also watches the deadline.
+// Package pipeline runs a data pipeline for one date: it waits for the data, starts the job, and follows the job until
+// the job ends. It also watches the deadline.
 //
 // # Two regions
 //
 // The region `run` does the work, and the region `sla` watches the deadline. An alert is sent when it is due,
-// regardless of the state of the work. An alert that cannot be sent only increments a count. With the defaults, its
-// attempts delay the next step of the work by less than a minute. When the work ends, the region `sla` leaves its
-// state, which also cancels the state's timer. The instance is done when both regions are done.
+// regardless of the state of the work. An alert that cannot be sent only increments a count. With the defaults, the
+// attempts to send it delay the next step of the work by less than a minute. When the work ends, the region `sla`
+// leaves its state, which also cancels the state's timer. The instance is done when both regions are done.
 //
 // # Properties
 //
-// Between two evaluations, two checks of the job and two attempts to start it, the instance waits in a settled state:
-// nothing runs, and every event is handled. The chart itself repeats failed attempts to start the job. A retry policy
-// of the service would delay the instance's next event, such as CANCEL, by up to 4 minutes at a time.
+// Between evaluations, between checks of the job, and between attempts to start the job, the instance waits in a
+// settled state: nothing runs, and every event is handled. The chart itself repeats failed attempts to start the job. A
+// retry policy of the service would delay the instance's next event, such as CANCEL, by up to 4 minutes at a time.
 //
 // All attempts to start the job have one idempotency key, so an attempt with a lost response starts no second job.
 //
@@ -44,7 +44,7 @@ const WaitPipeline = "Pipeline"
 
 // Context is the data of an instance.
 type Context struct {
-	// Run distinguishes this run from others of the same name.
+	// Run distinguishes this run from others with the same name.
 	Run string `json:"run"`
 	Slot
 	// Config is START's configuration, with the defaults at that time.
@@ -104,7 +104,7 @@ type (
 	resolution = statechart.Resolution[Context]
 )
 
-// New returns the chart. If the config is not valid, New panics, so the error shows before the first event.
+// New returns the chart. If the config is not valid, New panics, so the error appears before the first event.
 func New(services Services, config Config) *statechart.Chart[Context] {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -262,7 +262,7 @@ func outcome(id string, tags ...string) state {
 		Resolve: []resolution{{Name: WaitPipeline, Output: func(c Context, _ statechart.Event) any { return c.output() }}}}
 }
 
-// output returns the output.
+// output returns the instance's output.
 func (c Context) output() Output {
 	return Output{
 		Outcome: c.Outcome, SLA: c.SLA, Evaluations: c.Evaluations, TriggerAttempts: c.TriggerAttempts, JobID: c.Job.ID,

@@ -11,7 +11,7 @@ import (
 // Services are the services that the chart calls. All are required.
 //
 // A call is cancelled after Config.ServiceTimeout. A failed call is retried, unless its error is marked with
-// statechart.Permanent. The policy is Config.TriggerRetry for starting a job, else Config.ServiceRetry.
+// statechart.Permanent. The retry policy is Config.TriggerRetry for starting a job, otherwise Config.ServiceRetry.
 type Services struct {
 	Data   Data
 	Jobs   Jobs
@@ -62,7 +62,7 @@ type Job struct {
 // JobStatus is the status of a job.
 type JobStatus string
 
-// The final statuses of a job. Any other status means that it is running.
+// The final statuses of a job. Any other status means that the job is running.
 const (
 	JobSucceeded JobStatus = "success"
 	JobFailed    JobStatus = "fail"

@@ -29,7 +29,7 @@ const (
 	// party.
 	EnrichCallbackBase = "SETTLE_ENRICH_CALLBACK_BASE"
 	EnrichCallbackKey  = "SETTLE_ENRICH_CALLBACK_KEY"
-	// EnrichCallbackKeyPrevious is the former key, while the key is rotated.
+	// EnrichCallbackKeyPrevious is the former key during a rotation.
 	EnrichCallbackKeyPrevious = "SETTLE_ENRICH_CALLBACK_KEY_PREVIOUS"
 	// EnrichWait and EnrichGrace set the fields Wait and Grace of enrich.Config.
 	EnrichWait  = "SETTLE_ENRICH_WAIT"
@@ -39,7 +39,7 @@ const (
 
 	// GitHubWebhookSecret is the secret that GitHub signs its webhooks with.
 	GitHubWebhookSecret = "SETTLE_GITHUB_WEBHOOK_SECRET"
-	// GitHubWebhookSecretPrevious is the former secret, while the secret is rotated.
+	// GitHubWebhookSecretPrevious is the former secret during a rotation.
 	GitHubWebhookSecretPrevious = "SETTLE_GITHUB_WEBHOOK_SECRET_PREVIOUS"
 
 	// SignupCodeKey and SignupDeadline set the fields CodeKey and Deadline of signup.Config. The consumer requires the

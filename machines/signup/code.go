@@ -15,7 +15,7 @@ func hashCode(key []byte, instance, code string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// matchesHash reports whether the code has the hash, in constant time. No code has the empty hash.
+// matchesHash reports, in constant time, whether the code has the hash. No code has the empty hash.
 func matchesHash(key []byte, instance, code, hash string) bool {
 	return hmac.Equal([]byte(hashCode(key, instance, code)), []byte(hash))
 }

@@ -13,12 +13,12 @@ const CodeKeyBytesMin = 16
 // Config tunes the chart. The zero value is useful, but see CodeKey. A change does not affect timers that are already
 // running.
 type Config struct {
-	// CodeKey is the secret key for the hash of a code: CodeKeyBytesMin random bytes or more, or none. Without it,
-	// anyone with access to a snapshot can find a short code by trying all of them. Six digits take less than a second.
-	// Set it if codes are short and other people see snapshots. A new key invalidates all codes in use, and their users
-	// must request new ones.
+	// CodeKey is the secret key for the hash of a code: CodeKeyBytesMin random bytes or more, or none. Without a key,
+	// anyone with access to a snapshot can find a short code by trying all codes. Six digits take less than a second. Set
+	// a key if codes are short and other people see snapshots. A new key invalidates all codes in use, and users must
+	// request new codes.
 	CodeKey []byte
-	// Deadline is the time that the user has from SIGN_UP until the right code. Defaults to 24 hours.
+	// Deadline is how long after SIGN_UP the user can send the right code. Defaults to 24 hours.
 	Deadline time.Duration
 	// WrongCodesMax is the number of wrong codes that ends the sign-up. Defaults to 5.
 	WrongCodesMax int

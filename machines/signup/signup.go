@@ -1,4 +1,4 @@
-// Package signup registers a user: it mails a code, waits until the user sends it back, and then creates the account.
+// Package signup registers a user: it mails a code, waits until the user sends the code back, and creates the account.
 //
 // # Properties
 //
@@ -13,8 +13,8 @@
 //
 // RESEND and CHANGE_ADDRESS are ignored once their limit is reached. The last code stays valid.
 //
-// A mail that cannot be sent ends the sign-up, even if it is not the first one, because it invalidates the previous
-// code.
+// A mail that cannot be sent ends the sign-up, even if it is not the first mail, because each mail invalidates the
+// previous code.
 //
 // The context contains no code, only a hash: see [Config.CodeKey].
 package signup
@@ -25,7 +25,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Failed is the tag of the final states for a permanent failure of a service, which is not the user's fault.
+// Failed is the tag of the final states for permanent service failures, which are not the user's fault.
 const Failed = "failed"
 
 // Retention is how long a finished instance is kept, with the user's name and address.
@@ -48,7 +48,7 @@ type Context struct {
 	Resends int `json:"resends"`
 	// Invariant: AddressChanges <= Config.AddressChangesMax.
 	AddressChanges int `json:"address_changes"`
-	// AccountID is the ID of the new account; empty until there is one.
+	// AccountID is the ID of the new account. It is empty until the account exists.
 	AccountID string `json:"account_id,omitempty"`
 }
 
@@ -67,7 +67,7 @@ type (
 	do     = []statechart.Action[Context]
 )
 
-// New returns the chart. If the config is not valid, New panics, so the error shows before the first event.
+// New returns the chart. If the config is not valid, New panics, so the error appears before the first event.
 func New(mailer Mailer, accounts Accounts, config Config) *statechart.Chart[Context] {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {

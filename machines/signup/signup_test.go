@@ -17,8 +17,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
-// mailbox is a fake mailer. The n-th mail has the digit n four times as code, so 1111 for the first. A mail is sent
-// even if its call fails, as if the response was lost.
+// mailbox is a fake mailer. The code of the n-th mail is the digit n four times: 1111 for the first mail. A mail is
+// sent even if its call fails, as if the response was lost.
 type mailbox struct {
 	outcomes *statecharttest.Outcomes
 	mails    []signup.Verification

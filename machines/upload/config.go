@@ -9,8 +9,8 @@ import (
 
 // Config tunes the chart. The zero value is useful. A change does not affect timers that are already running.
 type Config struct {
-	// Window is how long the files of a month are accepted, including corrections. It starts with the first file, or
-	// with the first workflow that waits for one. Defaults to 14 days.
+	// Window is how long the files of a month are accepted, including corrections. The window starts with the first file,
+	// or with the first workflow that waits for a file. Defaults to 14 days.
 	Window time.Duration
 	// ProcessTimeout limits one attempt to process a file. The Lambda function that runs the services needs a longer
 	// timeout. Defaults to 30 seconds.

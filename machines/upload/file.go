@@ -36,13 +36,13 @@ type File struct {
 // WarehouseFile is the payload of the event warehouse_uploaded.
 type WarehouseFile struct{ File }
 
-// Validate checks that it is a warehouse file. Like all Validate methods, it quotes no input in its errors.
+// Validate checks that the file is a warehouse file. Like all Validate methods, it quotes no input in its errors.
 func (f WarehouseFile) Validate() error { return f.validate(kindWarehouse) }
 
 // SalesFile is the payload of the event sales_uploaded.
 type SalesFile struct{ File }
 
-// Validate checks that it is a sales file.
+// Validate checks that the file is a sales file.
 func (f SalesFile) Validate() error { return f.validate(kindSales) }
 
 func (f File) validate(kind string) error {
@@ -79,9 +79,9 @@ func parseKey(key string) (kind, correlation string, err error) {
 	return parts[1], parts[2], nil
 }
 
-// follows reports whether the file is newer than another one, which may be zero. For one key, the sequencers decide
-// (Amazon S3 User Guide, "Event message structure": pad the shorter with zeros on the right, then compare as text).
-// For different keys, the times decide, and then the names. So the same file wins in any order of events.
+// follows reports whether the file is newer than `other`, which may be zero. For the same key, the sequencers decide
+// (Amazon S3 User Guide, "Event message structure": pad the shorter with zeros on the right, then compare as text). For
+// different keys, the times decide, and then the names. So the same file wins in any order of events.
 func (f File) follows(other File) bool {
 	if f.Bucket == other.Bucket && f.Key == other.Key {
 		width := max(len(f.Sequencer), len(other.Sequencer))

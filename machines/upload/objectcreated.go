@@ -33,8 +33,8 @@ type objectCreated struct {
 	} `json:"detail"`
 }
 
-// FromObjectCreated maps S3's event "Object Created", unmodified from EventBridge, to the ID of the instance and the
-// event to send to it. All events about one upload have the same $id, which may serve as deduplication ID. Errors
+// FromObjectCreated maps S3's event "Object Created", unmodified from EventBridge, to an instance ID and the event to
+// send to this instance. All events about one upload have the same $id, which may serve as deduplication ID. Errors
 // wrap ErrObjectCreated.
 func FromObjectCreated(payload []byte) (instanceID string, event json.RawMessage, err error) {
 	var created objectCreated

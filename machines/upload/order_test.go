@@ -45,7 +45,7 @@ func orders(deliveries []delivery, each func([]delivery)) {
 	extend()
 }
 
-// last returns the content of the newest upload of a kind, or "" without uploads.
+// last returns the content of the newest upload of a kind, or "" if there is no upload.
 func last(deliveries []delivery, kind string) string {
 	var newest delivery
 	for _, d := range deliveries {
@@ -105,7 +105,7 @@ func TestInEveryOrderTheSalesFileIsProcessedOnceAfterTheWarehouseFile(t *testing
 	for name, c := range map[string]struct {
 		deliveries []delivery
 		orders     int
-		// requests is the number of requests in every order; 0 if it depends on the order.
+		// requests is the number of requests in every order, or 0 if the number depends on the order.
 		requests int
 	}{
 		"each file once":                    {[]delivery{w1, s1}, 2, 2},

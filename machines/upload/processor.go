@@ -6,12 +6,12 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Processor processes the files. Both methods return when the work is done. For work that is too long for a Lambda
-// function, start it in a service and wait for it in a settled state.
+// Processor processes the files. Both methods return when the work is done. If the work takes too long for a Lambda
+// function, start it in a service and wait for its end in a settled state.
 //
 // A failed attempt is retried under Config.ProcessRetry, unless its error is marked with statechart.Permanent. Mark the
-// error for an unreadable file, because a retry fails too. The file's team can upload another one. Calls with the same
-// IdempotencyKey are attempts at one task and must produce one dataset.
+// error for an unreadable file, because a retry would fail too. The file's team can upload another file. Calls with the
+// same IdempotencyKey are attempts at one task and must produce one dataset.
 type Processor interface {
 	// ProcessWarehouse cleans a warehouse file and joins it with the shipping data.
 	ProcessWarehouse(ctx context.Context, request WarehouseRequest) (Dataset, error)

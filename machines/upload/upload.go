@@ -1,15 +1,15 @@
-// Package upload correlates two files of one month. Two teams upload them, each to its own bucket and at any time: the
-// sales file is processed once the warehouse file has been processed.
+// Package upload correlates two files of one month. Two teams upload the files, each to its own bucket and at any time.
+// The sales file is processed after the warehouse file has been processed.
 //
 // The chart is an aggregator, one of the enterprise integration patterns. The correlation ID is the month in the file
 // name: one instance follows one month. The message store is the instance's item. The completeness condition is one
-// guard on one transition: a sales file in the state `held` is processed once the warehouse file has been processed.
+// guard on one transition: a sales file in the state `held` is processed after the warehouse file has been processed.
 // The two files may come in either order.
 //
 // S3 and EventBridge deliver at least once and in any order. S3's sequencer distinguishes a file from the file that it
-// replaces, and the ETag identifies a copy: events without new content do nothing. Until the window closes, a file
-// may be uploaded again, because it could not be processed or because it was wrong. The new file is processed. After
-// a new warehouse file, the sales file is processed again.
+// replaces, and the ETag identifies a copy, so events without new content do nothing. Until the window closes, a team
+// may upload a file again if it was wrong or could not be processed. The chart processes the new file. After a new
+// warehouse file, it processes the sales file again.
 //
 // Every outcome is a separate final state. An outcome has the tag [Failed] unless both files were processed.
 package upload
@@ -23,12 +23,12 @@ import (
 // Failed is the tag of the final states that mean failure: a file is missing, or was not processed.
 const Failed = "failed"
 
-// Retention is how long an instance is kept after its window closed. A file of the same month is ignored during that
+// Retention is how long an instance is kept after its window closes. A file of the same month is ignored during that
 // time. A later file opens a new window.
 const Retention = 90 * 24 * time.Hour
 
-// StartedBy names the events that may start an instance: either file may arrive first, or a workflow that waits for
-// one.
+// StartedBy names the events that may start an instance. The first event may be about either file, or may come from a
+// workflow that waits for a file.
 var StartedBy = []string{"sales_uploaded", "warehouse_uploaded", "settle.wait"}
 
 // Context is the data of an instance.
@@ -59,7 +59,7 @@ type Output struct {
 	Sales     Upload `json:"sales,omitzero"`
 }
 
-// The names under which Step Functions tasks wait for an instance. The output is the file's Upload.
+// The names under which Step Functions tasks wait for an instance. The output of each task is the file's Upload.
 const (
 	// WaitWarehouse is answered with "processed" or "failed" for the warehouse file, or with "missing" if the window
 	// closes first.
@@ -79,7 +79,7 @@ type (
 	resolution = statechart.Resolution[Context]
 )
 
-// New returns the chart. If the config is not valid, New panics, so the error shows before the first event.
+// New returns the chart. If the config is not valid, New panics, so the error appears before the first event.
 func New(processor Processor, config Config) *statechart.Chart[Context] {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {

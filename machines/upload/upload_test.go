@@ -17,8 +17,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart/statecharttest"
 )
 
-// processor is a fake that records its requests. A dataset's location names the files that it was made from. The
-// content "bad" cannot be processed.
+// processor is a fake that records its requests. A dataset's location names its source files. A file with the content
+// "bad" cannot be processed.
 type processor struct {
 	warehouse, sales *statecharttest.Outcomes
 	requests         []string
@@ -152,7 +152,7 @@ func TestInvalidConfigPanicsBeforeTheFirstEvent(t *testing.T) {
 
 func TestEveryDeclaredEventMayStartAnInstance(t *testing.T) {
 	t.Parallel()
-	want := append(upload.New(newProcessor(), upload.Config{}).Events(), "settle.wait") // a workflow may be first, too
+	want := append(upload.New(newProcessor(), upload.Config{}).Events(), "settle.wait") // a workflow may also be first
 	if diff := cmp.Diff(want, upload.StartedBy); diff != "" {
 		t.Errorf("StartedBy (-events of the chart +got):\n%s", diff)
 	}

@@ -48,7 +48,7 @@ func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 	return loaded, nil
 }
 
-// explain replaces the error with advice if the stack of --local refused the connection.
+// explain replaces the error with advice if --local is set and the stack refused the connection.
 func (f awsFlags) explain(s *session, err error) error {
 	if f.Local && errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("cannot connect to %s: start it with %s dev", s.Endpoint, s.name())
@@ -74,7 +74,7 @@ func (f tableFlags) store(ctx context.Context, s *session) (*dynamostore.Store, 
 type reads struct {
 	// items counts the items that DynamoDB evaluated, including ones that the filter dropped.
 	items atomic.Int64
-	// halves is the consumed capacity in halves of a read unit, the smallest amount that DynamoDB charges.
+	// halves is the consumed capacity in half read units, the smallest amount that DynamoDB charges.
 	halves atomic.Int64
 }
 

@@ -21,7 +21,7 @@ type backupCommand struct {
 // backupPageMax is the most items that one request reads.
 const backupPageMax = 500
 
-// itemTriesMax is how often a request of backup or import is tried. Throttling is expected at a high rate.
+// itemTriesMax limits the attempts at a request of backup or import. At a high rate, throttling is expected.
 const itemTriesMax = 10
 
 // items returns a client that reads and writes whole items, and counts the reads.

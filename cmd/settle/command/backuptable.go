@@ -13,8 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// itemLines yields the lines of a file of settle backup. It also writes the bytes of a named file to `copied`. The name - is
-// standard input.
+// itemLines yields the lines of a file that settle backup wrote. The name "-" means standard input. The bytes of any
+// other file also go to `copied`.
 func (s *session) itemLines(name string, copied io.Writer) iter.Seq2[itemjson.Line, error] {
 	if name == "-" {
 		return itemjson.Read(s.In)
@@ -34,7 +34,7 @@ func (s *session) itemLines(name string, copied io.Writer) iter.Seq2[itemjson.Li
 	}
 }
 
-// backupTable is a table of the items in files of settle backup. A store can only list and commit with it.
+// backupTable is a table of the items in backup files. A store can only list and commit with this table.
 type backupTable struct {
 	dynamostore.Client
 

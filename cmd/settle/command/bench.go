@@ -27,7 +27,7 @@ const (
 	benchRateMax   = 1000
 	benchEventsMax = 10_000
 	benchPacedMax  = time.Hour // the time to send the events at the rate
-	// benchEventBytesMax is the size limit of the event. Ten of them are one billed request: 64 KB.
+	// benchEventBytesMax is the size limit of the event. Ten events of this size fit into one billed request of 64 KB.
 	benchEventBytesMax = 6 << 10
 	// benchIdleMax is how long a benchmark waits while no instance changes.
 	benchIdleMax = time.Minute
@@ -109,7 +109,7 @@ type bench struct {
 	flags *benchCommand
 	// run is the name of the benchmark.
 	run string
-	// event is the event that each measurement sends, to machine `machine`. Its instance is a placeholder.
+	// event is the event that each measurement sends to `machine`. The event's instance is a placeholder.
 	event   producer.Event
 	machine string
 
@@ -210,7 +210,7 @@ func (b *bench) chooseEvent(s *session) error {
 	}
 }
 
-// cleanRun ends the instances of a killed run.
+// cleanRun ends the instances that a killed run left.
 func (b *bench) cleanRun(ctx context.Context) error {
 	progress := b.session.newProgress("instance ended", "instances ended")
 	defer progress.end()
@@ -271,7 +271,7 @@ func (m *putMeter) PutItem(ctx context.Context, input *dynamodb.PutItemInput, op
 	return output, err
 }
 
-// take returns the count since the last take.
+// take returns the count since the last call of take.
 func (m *putMeter) take() putCount {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -38,7 +38,7 @@ type measured struct {
 	Events    int   `json:"events"`
 	Instances int   `json:"instances"`
 	Ignored   int64 `json:"ignored_events"`
-	// Seconds is the time from the first event in the queue to the last commit. Both clocks are AWS's.
+	// Seconds is the time from the first event in the queue to the last commit. Both timestamps are from AWS.
 	Seconds float64 `json:"seconds"`
 	// EventsPerSecond is 0 if the measurement took less than a millisecond, as in virtual time.
 	EventsPerSecond float64 `json:"events_per_second"`
@@ -46,19 +46,19 @@ type measured struct {
 	Writes         int64   `json:"writes"`
 	EventsPerWrite float64 `json:"events_per_write"`
 	SendRequests   int     `json:"send_requests"`
-	// ReadUnits is measured at the reads of the benchmark. WriteUnits and IndexUnits are measured at the writes that end
-	// the instances. Ending an instance changes the index, but clearing an outbox does not.
+	// ReadUnits is measured on the benchmark's reads. WriteUnits and IndexUnits are measured on the writes that end the
+	// instances. Ending an instance changes the index, but clearing an outbox does not.
 	ReadUnits  float64       `json:"read_units_per_read"`
 	WriteUnits float64       `json:"write_units_per_write"`
 	IndexUnits float64       `json:"index_write_units_per_turn"`
 	Computed   benchComputed `json:"computed"`
 }
 
-// benchComputed has upper bounds. Nothing outside the consumer counts its turns, reads and invocations.
+// benchComputed has upper bounds, because the command cannot count the consumer's turns, reads and invocations.
 type benchComputed struct {
-	// Turns is the number of writes, or of events if that is lower: a turn writes and applies at least one event.
+	// Turns is the number of writes, or of events if that is lower: each turn writes and applies at least one event.
 	Turns int64 `json:"turns_max"`
-	// FIFORequests assumes that each turn takes a receive and a delete of its own.
+	// FIFORequests assumes that each turn needs its own receive and delete.
 	FIFORequests      float64 `json:"fifo_requests_per_event_max"`
 	Reads             float64 `json:"reads_per_event_max"`
 	Invocations       float64 `json:"invocations_per_event_max"`
@@ -128,12 +128,12 @@ func (r *pacedReport) add(m *measurement) {
 	first, last := m.targets[0].scheduled, m.targets[0].sent
 	ahead := [2]time.Duration{math.MinInt64, math.MaxInt64}
 	for _, t := range m.targets {
-		// The commit has whole milliseconds.
+		// The commit's timestamp is in whole milliseconds.
 		latencies = append(latencies, t.record.UpdatedAt.Sub(t.scheduled.Truncate(time.Millisecond)))
 		if t.sent.After(last) {
 			last = t.sent
 		}
-		// SQS has set CreatedAt, in whole milliseconds, between `sent` and `queued`.
+		// SQS set CreatedAt between `sent` and `queued`, in whole milliseconds.
 		ahead[0] = max(ahead[0], t.record.CreatedAt.Sub(t.queued))
 		ahead[1] = min(ahead[1], t.record.CreatedAt.Add(time.Millisecond).Sub(t.sent))
 	}
@@ -143,7 +143,7 @@ func (r *pacedReport) add(m *measurement) {
 	r.SentPerSecond = rounded(float64(len(m.targets))/(last.Sub(first)+interval).Seconds(), 1)
 }
 
-// lagWarned is the sender's lag from which the report warns.
+// lagWarned is the smallest sender lag that the report warns about.
 const lagWarned = 100 * time.Millisecond
 
 // write prints the report as text.
@@ -199,7 +199,7 @@ func (b *bench) priceMax() float64 {
 	c := b.flags
 	turn := 2*prices.MillionFIFORequests + prices.MillionReadUnits + prices.MillionConsumerInvocations
 	event := prices.MillionFIFORequests + turn + plannedWrites*plannedWriteUnits*prices.MillionWriteUnits
-	// The end of an instance takes a read and a write of the command, and a turn that clears the outbox.
+	// To end an instance, the command reads and writes once, and the consumer clears the outbox in a turn.
 	instance := prices.MillionFIFORequests + turn + 2*plannedWriteUnits*prices.MillionWriteUnits + (1+plannedPolls)*prices.MillionReadUnits
 	sum := 3*event*float64(c.Events) + instance*float64(c.Events+1+c.Instances)
 	if c.StepFunctions != "" {

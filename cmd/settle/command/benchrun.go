@@ -28,19 +28,19 @@ type measurement struct {
 	targets []*benchTarget
 	// requests counts the requests that sent the events.
 	requests int
-	// lags is how late each event of a paced measurement was sent.
+	// lags records how late each event of a paced measurement was sent.
 	lags []time.Duration
 }
 
 // benchTarget is an instance of a measurement.
 type benchTarget struct {
 	id instances.ID
-	// scheduled is when its event was due. sent and queued are the times before and after the request. They are zero if
-	// the measurement is not paced.
+	// scheduled is when the instance's event was due. sent and queued are the times before and after the request. All
+	// three are zero if the measurement is not paced.
 	scheduled, sent, queued time.Time
 
 	mu sync.Mutex
-	// last is the largest sequence number of its events. It is empty if no event was sent.
+	// last is the largest sequence number of the instance's events. It is empty if no event was sent.
 	last string
 	// record is the instance as last read.
 	record instances.Record
@@ -55,7 +55,7 @@ func (b *bench) newMeasurement(name string, count int) *measurement {
 	return m
 }
 
-// queue records that the queue has an event of the instance.
+// queue records the sequence number of an event that is now in the queue.
 func (t *benchTarget) queue(sequence string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,8 +70,8 @@ func (t *benchTarget) isApplied(queue string) bool {
 	return applied >= 0 && !t.record.Owes()
 }
 
-// sendPaced sends one event to each instance at the rate. Each event starts its instance, so the time of the instance's
-// last write is the commit of this event.
+// sendPaced sends one event to each instance at the rate. Each event starts its instance, so the instance's last write
+// is the commit of this event.
 func (m *measurement) sendPaced(ctx context.Context) error {
 	sending, stop := graceful(ctx)
 	defer stop()
@@ -94,7 +94,7 @@ func (m *measurement) sendPaced(ctx context.Context) error {
 	return cmp.Or(cmp.Or(failed...), err)
 }
 
-// sendAtOnce sends the events of the benchmark to the instances in turn, in batches, as fast as it can.
+// sendAtOnce sends the benchmark's events as fast as it can, in batches, taking the instances in turn.
 func (m *measurement) sendAtOnce(ctx context.Context) error {
 	sending, stop := graceful(ctx)
 	defer stop()
@@ -122,8 +122,8 @@ func (m *measurement) batches() iter.Seq2[[]*benchTarget, error] {
 	}
 }
 
-// sendBatch sends an event to each of the instances. Unlike sqsqueue.Queue's batches, this one may have several events of
-// one instance, because they are equal. Their order does not matter.
+// sendBatch sends an event to each of the instances. Unlike sqsqueue.Queue, it may put several events for one instance
+// into a batch: the events are equal, so their order does not matter.
 func (m *measurement) sendBatch(ctx context.Context, batch []*benchTarget) error {
 	var entries []types.SendMessageBatchRequestEntry
 	for i, t := range batch {
@@ -150,7 +150,7 @@ func (m *measurement) sendBatch(ctx context.Context, batch []*benchTarget) error
 	return nil
 }
 
-// await reads the instances until all have applied their events. It fails with errTimeUp if none changes for
+// await reads the instances until all have applied their events. It fails with errTimeUp if no instance changes for
 // benchIdleMax.
 func (m *measurement) await(ctx context.Context) error {
 	task := m.session.newTask("waiting for the instances")
@@ -199,8 +199,8 @@ func (m *measurement) writes() (sum int64) {
 	return sum
 }
 
-// clean terminates the instances. If the measurement was interrupted, clean first waits until they have applied the queued
-// events. Otherwise these events would start instances later.
+// clean terminates the instances. If the measurement was interrupted, clean first waits until the queued events are
+// applied. Otherwise these events would start instances later.
 func (m *measurement) clean(ctx context.Context, interrupted bool) error {
 	cleaning, stop := graceful(ctx)
 	defer stop()

@@ -22,10 +22,10 @@ import (
 
 // Limits of the workflows.
 const (
-	// benchExecutionsMax is how many executions of each workflow a benchmark starts. The histories of as many fit
-	// into the quota of GetExecutionHistory.
+	// benchExecutionsMax is the maximum number of executions of each workflow. Their histories fit into the quota of
+	// GetExecutionHistory.
 	benchExecutionsMax = 100
-	// callbackSecondsMax ends the executions of a killed run.
+	// callbackSecondsMax is the timeout of the callback. It ends the executions that a killed run left.
 	callbackSecondsMax = 300
 )
 
@@ -60,14 +60,14 @@ const benchOutcome = `{"outcome": "verified"}`
 // workflowReport is the result of a workflow.
 type workflowReport struct {
 	Type types.StateMachineType `json:"type"`
-	// Unsupported is the error of an endpoint that has no workflows of this type. The other fields are then zero.
+	// Unsupported is the error of an endpoint without workflows of this type. The other fields are then zero.
 	Unsupported string       `json:"unsupported,omitempty"`
 	Executions  int          `json:"executions,omitempty"`
 	StartToEnd  load.Summary `json:"start_to_end,omitzero"`
 	SenderLag   load.Summary `json:"sender_lag,omitzero"`
 	// Transitions counts the start of an execution and the states that it enters. It is 0 for Express workflows.
 	Transitions int `json:"transitions_per_execution,omitempty"`
-	// BilledGigabyteSeconds is what Express reports for an execution.
+	// BilledGigabyteSeconds is the usage that Express reports for an execution.
 	BilledGigabyteSeconds float64          `json:"billed_gigabyte_seconds_per_execution,omitempty"`
 	Computed              workflowComputed `json:"computed,omitzero"`
 }
@@ -104,7 +104,7 @@ func (b *bench) workflowsPriceMax() float64 {
 	return float64(b.executions()) * (standard + express)
 }
 
-// expressGigabyteSecondsMin is the least that Express bills for an execution: 64 MB for 100 ms.
+// expressGigabyteSecondsMin is the minimum that Express bills for an execution: 64 MB for 100 ms.
 const expressGigabyteSecondsMin = 0.0064
 
 // measureWorkflows measures both types, and deletes all resources that it creates.
@@ -156,7 +156,7 @@ func (w *workflows) measure(ctx context.Context, typ types.StateMachineType, def
 		return report, fmt.Errorf("creating the workflow %s: %w", name, err)
 	}
 	defer func() {
-		for arn := range w.open { // An execution that has ended meanwhile cannot be stopped.
+		for arn := range w.open { // Stopping fails if the execution has just ended.
 			_, _ = w.states.StopExecution(calling, &sfn.StopExecutionInput{ExecutionArn: aws.String(arn)})
 		}
 		if _, failed := w.states.DeleteStateMachine(calling, &sfn.DeleteStateMachineInput{StateMachineArn: created.StateMachineArn}); failed != nil {
@@ -193,8 +193,8 @@ func (w *workflows) measure(ctx context.Context, typ types.StateMachineType, def
 	return report, nil
 }
 
-// runStandard starts an execution and reads its history until it has ended. The start is a call with `calling`, because an
-// execution whose ARN is lost could not be stopped.
+// runStandard starts an execution and reads its history until it has ended. StartExecution gets the context `calling`,
+// so that Ctrl-C cannot lose the ARN needed to stop the execution.
 func (w *workflows) runStandard(ctx, calling context.Context, machine string) error {
 	started, err := w.states.StartExecution(calling, &sfn.StartExecutionInput{StateMachineArn: &machine})
 	if err != nil {
@@ -213,7 +213,7 @@ func (w *workflows) runStandard(ctx, calling context.Context, machine string) er
 			return fmt.Errorf("reading the history of %s: %w", arn, err)
 		}
 		first, last := history.Events[0], history.Events[len(history.Events)-1]
-		switch last.Type { // All other events are followed by further ones.
+		switch last.Type { // After any other event, the history continues.
 		case types.HistoryEventTypeExecutionSucceeded:
 			transitions := int64(1) // the start
 			for _, event := range history.Events {
@@ -250,7 +250,7 @@ func (w *workflows) runExpress(ctx, _ context.Context, machine string) error {
 	return nil
 }
 
-// answer receives the tokens and completes their tasks until ctx ends. Calls in flight end with `calling`.
+// answer receives the tokens and completes their tasks until ctx ends. Calls in flight may last until `calling` ends.
 func (w *workflows) answer(ctx, calling context.Context) {
 	var answers sync.WaitGroup
 	defer answers.Wait()

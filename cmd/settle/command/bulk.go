@@ -70,7 +70,7 @@ type bulkCommand struct {
 }
 
 type (
-	// bulkOperationCommand changes the instances. Its name is the kind of the change: stop, terminate, keep or unkeep.
+	// bulkOperationCommand changes the instances. Its name is the kind of change: stop, terminate, keep or unkeep.
 	bulkOperationCommand struct {
 		bulkFlags
 		reasonFlag
@@ -94,8 +94,8 @@ type (
 	}
 )
 
-// run lists the instances with the status and processes each of them. An empty status means any status. The command is
-// the action and its arguments.
+// run lists the instances with the status and processes each of them. An empty status means any status. `command` is
+// the action with its arguments.
 func (c *bulkFlags) run(ctx context.Context, s *session, status statechart.Status, command []string, action func(o *operator, stamp int64) bulkAction) error {
 	if c.Machine == "" {
 		return fmt.Errorf("%w: expected --machine", errUsage)
@@ -238,11 +238,11 @@ func (c *bulkFlags) duration(count int) time.Duration {
 	return time.Duration(count) * time.Second / time.Duration(c.Rate)
 }
 
-// measuredMin is the number of finished instances from which their speed is measured.
+// measuredMin is the number of finished instances needed to measure the speed.
 const measuredMin = 2 * workersMax
 
-// left returns the remaining time of a process that has finished some of its instances. It is based on --rate, or on
-// the measured speed if that is lower.
+// left returns the remaining time of a process that has finished some of its instances. It uses --rate, or the measured
+// speed if that is lower.
 func (c *bulkFlags) left(count, finished int, elapsed time.Duration) time.Duration {
 	left := c.duration(count - finished)
 	if finished < measuredMin {
@@ -283,7 +283,7 @@ func (c *bulkFlags) processBatch(ctx context.Context, o *operator, j *journal, b
 	ticker := time.NewTicker(time.Second / time.Duration(c.Rate))
 	defer ticker.Stop()
 	begun, open := o.session.Now(), j.listed-j.counts[outcomeChanged]-j.counts[outcomeSkipped]-j.counts[outcomeFailed]
-	var finished atomic.Int64 // finished counts the instances of this batch that are finished.
+	var finished atomic.Int64 // counts the finished instances of this batch
 	paced := func(yield func(chosen, error) bool) {
 		for _, next := range batch {
 			left := c.left(open, int(finished.Load()), o.session.Now().Sub(begun))
@@ -319,8 +319,8 @@ func (c *bulkFlags) processOne(ctx context.Context, o *operator, j *journal, nex
 	}
 }
 
-// apply processes an instance. It reads the instance again after each conflict: the other writer may be a former process
-// of this run, whose last write arrives late.
+// apply processes an instance. It reads the instance again after each conflict, because an earlier process of this run
+// may have caused it with a late write.
 func (c *bulkFlags) apply(ctx context.Context, o *operator, instance string, action bulkAction) (result outcome, err error) {
 	id, err := instances.ParseID(instance)
 	if err != nil {
@@ -334,7 +334,7 @@ func (c *bulkFlags) apply(ctx context.Context, o *operator, instance string, act
 	}
 }
 
-// try processes an instance, unless an earlier try has done so or the instance no longer matches.
+// try processes an instance, unless an earlier attempt did so or the instance no longer matches.
 func (c *bulkFlags) try(ctx context.Context, o *operator, id instances.ID, action bulkAction) (outcome, error) {
 	record, err := o.store.Load(ctx, id)
 	switch {

@@ -17,7 +17,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// batchDefault is how many instances a bulk run holds in memory at most, unless the action sets another number.
+// batchDefault is the maximum number of instances that a bulk run holds in memory, unless the action sets another.
 const batchDefault = 10_000
 
 // bulkAction is the action of a bulk command on one instance.
@@ -26,10 +26,10 @@ type bulkAction struct {
 	prepare func(context.Context, []chosen) error
 	// batch is the maximum size of a batch; 0 means batchDefault.
 	batch int
-	// isDone reports whether the run has already processed the instance, in an earlier process that died before it
-	// wrote the outcome.
+	// isDone reports whether an earlier process of the run has processed the instance, but died before it wrote the
+	// outcome.
 	isDone func(instances.Record) bool
-	// finish, if set, completes an instance that isDone reports. By default, the run only wakes the instance.
+	// finish, if set, completes an instance for which isDone is true. By default, the run only wakes the instance.
 	finish func(context.Context, instances.Record) error
 	// apply returns durable.ErrConflict if the instance has changed since the record was read.
 	apply func(context.Context, instances.Record) error
@@ -69,7 +69,7 @@ func (c *bulkSendCommand) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// Run resumes each instance that is stuck. The run has done its part for an instance that is no longer stuck.
+// Run resumes each instance that is stuck. An instance that is no longer stuck counts as done.
 func (c *bulkResumeCommand) Run(ctx context.Context, s *session) error {
 	known, err := s.machines()
 	if err != nil {

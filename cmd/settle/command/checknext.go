@@ -21,7 +21,7 @@ type nextFile struct {
 	known   *durable.Machines
 	file    *os.File
 	written int
-	// failures counts the events that were not tried or failed, by reason.
+	// failures counts, by reason, the events that failed or were not tried.
 	failures map[string]int
 	err      error // the first error of writing
 }
@@ -79,7 +79,7 @@ func (n *nextFile) write(ctx context.Context, records iter.Seq2[instances.Record
 	}
 }
 
-// close closes the file and notes which events are missing in it.
+// close closes the file and prints a note about the events missing from it.
 func (n *nextFile) close() error {
 	if n.file == nil {
 		return nil
@@ -93,9 +93,9 @@ func (n *nextFile) close() error {
 	return err
 }
 
-// nextStates yields the instance as this build stores it after one more event. It tries each event from outside that an
-// active state handles, with a sample payload, and each timer. It calls no service. For an event that fails, or that has
-// no valid sample, it yields an error.
+// nextStates yields the instance as this build would store it after one more event. It tries each timer, and each
+// external event that an active state handles, with a sample payload. It calls no service. For an event that fails or
+// has no valid sample, it yields an error.
 func (s *session) nextStates(known *durable.Machines, record instances.Record) iter.Seq2[instances.Record, error] {
 	return func(yield func(instances.Record, error) bool) {
 		machine, instance, err := known.Restore(record)
@@ -127,8 +127,8 @@ func (s *session) nextStates(known *durable.Machines, record instances.Record) i
 	}
 }
 
-// newStates yields new instances of the machine as this build stores them after their first event, one for each event
-// that starts an instance. It calls no service. For an event that fails, or that has no valid sample, it yields an error.
+// newStates yields a new instance for each event that starts one, as this build would store it after that event. It
+// calls no service. For an event that fails or has no valid sample, it yields an error.
 func (s *session) newStates(known *durable.Machines, machine durable.Machine) iter.Seq2[instances.Record, error] {
 	return func(yield func(instances.Record, error) bool) {
 		for _, typ := range machine.Events() {
@@ -190,7 +190,7 @@ func (s *session) sample(known *durable.Machines, machine durable.Machine, typ s
 	return event, true, nil
 }
 
-// stepOf returns the record of the instance after the event.
+// stepOf applies the event and returns the resulting record of the instance.
 func stepOf(record instances.Record, instance durable.Instance, event statechart.Event) (after instances.Record, err error) {
 	defer func() {
 		if r := recover(); r != nil {

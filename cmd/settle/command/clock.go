@@ -107,8 +107,8 @@ func (s *session) readClock(ctx context.Context) (awslocal.ClockState, error) {
 	return s.callClock(ctx, http.MethodGet, nil)
 }
 
-// followClock makes Now the clock of settle dev, so that ages and deadlines agree with it. If the endpoint has no such
-// clock, nothing changes: the command itself then reports a problem with the endpoint.
+// followClock sets Now to the clock of settle dev, so that ages and deadlines agree with it. If the endpoint has no
+// virtual clock, Now stays as it is, and the command itself reports any problem with the endpoint.
 func (s *session) followClock(ctx context.Context) {
 	state, err := s.readClock(ctx)
 	if err != nil || state.Clock != clockVirtual {

@@ -75,7 +75,7 @@ type Dev struct {
 	Prepare func(generate func(name string) (string, error)) (Gateway, error)
 	// ConsumerEnv returns environment variables for --consumer, as KEY=value. gatewayURL is the gateway's address.
 	ConsumerEnv func(gatewayURL string) []string
-	// Example is the event that dev suggests to send. Defaults to an event that starts an instance of one of the machines.
+	// Example is the event that dev suggests sending. Defaults to an event that starts an instance of one of the machines.
 	// dev generates the payload from its type, and prints placeholders if the machine rejects the generated values.
 	Example Example
 	// Demo returns the demonstration that dev plays on its stack, or nil for none. It is called after Prepare. The
@@ -91,7 +91,7 @@ type Demo interface {
 	Committed(ctx context.Context, committed durable.Committed)
 	// Loop sends events to the stack until ctx ends.
 	Loop(ctx context.Context, running *stack.Stack)
-	// Page is the page that --open shows, below the address of the console.
+	// Page is the path that --open shows, relative to the address of the console.
 	Page() string
 }
 
@@ -117,7 +117,7 @@ type Example struct {
 // Command is an additional command.
 type Command struct {
 	Name string
-	// Summary is its line in the list of commands. Help is the text of --help below the summary.
+	// Summary is the command's line in the list of commands. Help is the text of --help below the summary.
 	Summary, Help string
 	Run           func(ctx context.Context, out io.Writer) error
 }
@@ -129,13 +129,13 @@ type Process struct {
 	// StdinTTY, StdoutTTY and StderrTTY report whether In, Out and Err are terminals. On a terminal, Out gets tables
 	// instead of JSON, and Err shows progress.
 	StdinTTY, StdoutTTY, StderrTTY bool
-	// Color reports whether Out understands escape sequences. Plain reports that Err does not understand them: progress
-	// is then shown as separate lines.
+	// Color reports whether Out understands escape sequences. Plain reports that Err does not understand them, so progress
+	// is shown as separate lines.
 	Color, Plain bool
-	// StdoutClosed reports whether the reader of Out has closed it, so that a long-running command can end. Nil means
-	// that this is unknown until a write fails.
+	// StdoutClosed reports whether the reader of Out has closed it, so that a long-running command can end. If nil, a
+	// command learns this only when a write fails.
 	StdoutClosed func() bool
-	// Columns is the width of the terminal. 0 means unknown: nothing is folded.
+	// Columns is the width of the terminal. If it is 0 (unknown), nothing is folded.
 	Columns int
 	// Program is the path by which the user called the command. dev prints commands that begin with it. Usage,
 	// errors, hints and completion scripts use its last element.
@@ -144,9 +144,9 @@ type Process struct {
 	Endpoint string
 	// HTTP is the client for Endpoint. Nil means the network.
 	HTTP aws.HTTPClient
-	// User is the name of the local user. The history of dev's instances records it for changes by this user.
+	// User is the name of the local user. The histories of dev's instances record this name for the user's changes.
 	User string
-	// Open opens a file or an address in the browser. Nil means the desktop's own command for that.
+	// Open opens a file or an address in the browser. Nil means the desktop's own command.
 	Open func(target string) error
 	// Now is the clock for ages and deadlines. Its zone is used to print times. Defaults to time.Now.
 	Now func() time.Time

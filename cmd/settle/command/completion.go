@@ -15,13 +15,13 @@ type completionCommand struct {
 	Shell string `arg:"" name:"bash|zsh|fish" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
 }
 
-// completeWord is the first argument when the scripts call the program to ask for candidates. It is not a command of
-// the grammar, because the words after it must not be parsed.
+// completeWord is the first argument when the scripts ask the program for candidates. It is not a command of the
+// grammar, because the words after it must not be parsed.
 const completeWord = "__complete"
 
 // completionScripts call this program with the words up to the cursor. No space follows a candidate that ends with a
-// slash or an equals sign. For commands that accept files, the scripts complete file names too. {name} is replaced by
-// the program's name, {function} by the name of a shell function.
+// slash or an equals sign. For commands that accept files, the scripts complete file names too. {name} stands for the
+// program's name, {function} for the name of a shell function.
 var completionScripts = map[string]string{
 	"bash": `# bash completion for {name}
 {function}() {
@@ -79,7 +79,7 @@ func (c *completionCommand) Run(s *session) error {
 // partialLine is what the user has typed so far.
 type partialLine struct {
 	node *kong.Node
-	// arguments are the arguments before the cursor. `flags` has the values of the flags given so far.
+	// arguments are the arguments before the cursor. `flags` has the values of the flags before the cursor.
 	arguments []string
 	flags     map[string]string
 	// open is the flag whose value is at the cursor.
@@ -87,8 +87,8 @@ type partialLine struct {
 }
 
 // complete prints the candidates for the last word, one a line. It does not use the completion libraries for kong
-// (kongplete, kong-completion). They add a space after the slash of a machine, and run zsh through its emulation of
-// bash.
+// (kongplete, kong-completion), because they add a space after the slash of a machine and run zsh through its bash
+// emulation.
 func (s *session) complete(ctx context.Context, words []string) error {
 	parser, _, err := s.parser(ctx)
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 	devAWSPort  = "7389"
 )
 
-// functionTimeoutLeast is the default of the loop's Config.DeadlineMargin, plus three seconds for services.
+// functionTimeoutLeast is the default DeadlineMargin of the loop's Config, plus three seconds for services.
 const functionTimeoutLeast = 5 * time.Second
 
 type devCommand struct {
@@ -152,7 +152,7 @@ func serve(ctx context.Context, running *stack.Stack, demo Demo) error {
 	return err
 }
 
-// open opens the console, if the user wants it, at the page of the demonstration.
+// open opens the console at the page of the demonstration, if --open is set.
 func (c *devCommand) open(s *session, running *stack.Stack, demo Demo) {
 	if !c.Open {
 		return
@@ -241,7 +241,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 
 func loopback(port uint16) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
 
-// printWelcome prints the addresses of the stack, and commands to paste, or the page on which to watch the demonstration.
+// printWelcome prints the addresses of the stack, and commands to paste or the page that shows the demonstration.
 func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gateway, demo Demo) error {
 	settle := s.programToPaste()
 	if running.AWSURL() != localEndpoint {

@@ -31,7 +31,7 @@ type dlqFlags struct {
 }
 
 // read calls `do` with a reader of the queue and the queue's attributes, and then returns the reader's messages to the
-// queue. A queue that cannot be a dead-letter queue is refused before anything is received. `do` must not write to
+// queue. It refuses a queue that cannot be a dead-letter queue before it receives anything. `do` must not write to
 // standard output: a write to a closed output ends the process before the messages are returned.
 func (f dlqFlags) read(ctx context.Context, s *session, progress *progress, do func(client *sqs.Client, r *deadletter.Reader, has deadletter.Content) error) error {
 	defer progress.end()
@@ -168,9 +168,9 @@ func queueName(queue string) string {
 // queueOfARN returns the name of the queue with the ARN.
 func queueOfARN(arn string) string { return arn[strings.LastIndexByte(arn, ':')+1:] }
 
-// checkQueue refuses a live queue as dead-letter queue: receiving from it delays its events, and dropping loses them.
-// It compares names only. That is enough, because SQS requires a dead-letter queue to be in the account and Region of
-// its queue, where no two queues have the same name.
+// checkQueue refuses a live queue as dead-letter queue: receiving from a live queue delays its events, and dropping its
+// events loses them. It compares names only. That is enough, because SQS requires a dead-letter queue to be in the
+// account and Region of its queue, where no two queues have the same name.
 func (f dlqFlags) checkQueue() error {
 	switch name := queueName(f.DeadLetterQueue); {
 	case name == queueName(f.Queue):

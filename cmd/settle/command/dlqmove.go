@@ -22,7 +22,7 @@ type choiceFlags struct {
 
 // choice is the selection of parked events by choiceFlags.
 type choice struct {
-	// name describes the selection in questions and answers.
+	// name describes the selection in prompts and results.
 	name   string
 	chosen func(*deadletter.Message) bool
 	// `named` are the given message IDs, and `unseen` are the IDs among them whose messages were not received yet.
@@ -127,7 +127,7 @@ func (f outputFlag) answerPartly(s *session, answer any, unchanged bool, said st
 	return errors.Join(err, f.answer(s, answer, func() error { return s.printf("%s", said) }))
 }
 
-// noteOthers prints a note if nothing was moved because other readers have received the messages.
+// noteOthers prints a note if nothing was moved and other readers hold messages in flight.
 func noteOthers(ctx context.Context, s *session, r *deadletter.Reader, moved int) error {
 	if moved > 0 {
 		return nil

@@ -57,7 +57,7 @@ var exitCodes = []struct {
 	{statechart.ErrPayload, ExitRefused},
 }
 
-// refusal is the error of a machine that cannot have the new context of a move. It counts as errRefused.
+// refusal is the error of a machine that rejects the new context of a move. It counts as errRefused.
 type refusal struct{ error }
 
 func (r refusal) Unwrap() error        { return r.error }
@@ -89,7 +89,7 @@ func brief(err error) string {
 		code, message := refusal.ErrorCode(), strings.TrimSpace(refusal.ErrorMessage())
 		switch {
 		case code == "" || code == unknown:
-			continue // The response is not from AWS. The error has only the status and the operation, so keep its whole text.
+			continue // The response is not from AWS, and the error has only its status and the operation. Keep the whole text.
 		case message == "" || message == unknown:
 			text = strings.ReplaceAll(text, call.Error(), code)
 		default:

@@ -20,7 +20,7 @@ import (
 // awsVariables are the settings that the aws CLI requires before any call.
 const awsVariables = "AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=us-east-1"
 
-// trial is an event that dev suggests to send. If machine is empty, there is no suggestion.
+// trial is an event that dev suggests sending. If machine is empty, there is no suggestion.
 type trial struct {
 	machine, event string
 	payload        []payload.Field
@@ -34,7 +34,7 @@ type trial struct {
 // payload.
 func (s *session) trial() (trial, error) { return s.trialOf("") }
 
-// trialOf works like trial, but for one machine if the ID is not empty. Events that the initial state handles come first.
+// trialOf is like trial, but for one machine if `only` is set. It prefers events that the initial state handles.
 func (s *session) trialOf(only string) (trial, error) {
 	if own := s.config.Dev.Example; own.Machine != "" && (only == "" || only == own.Machine) {
 		return own.trial(), nil
@@ -85,8 +85,8 @@ func (s *session) trialOf(only string) (trial, error) {
 	return trial{}, nil
 }
 
-// tryOut generates a payload for the event. It includes optional fields only if the machine refuses the payload without
-// them. It returns false if producers cannot send the event.
+// tryOut generates a payload for the event. It adds optional fields only if the machine refuses a payload without them.
+// It returns false if producers cannot send the event.
 func (s *session) tryOut(known *durable.Machines, machine durable.Machine, event string) (trial, bool) {
 	var found trial
 	for _, optional := range []bool{false, true} {
@@ -170,7 +170,7 @@ func (t trial) arguments() string {
 	if plain {
 		return pairs.String()
 	}
-	text, _ := json.Marshal(object) // Every value is JSON here: if one is `place`, all are, and `plain` is true.
+	text, _ := json.Marshal(object) // Every value is JSON here: if one value is `place`, all are, and `plain` is true.
 	return " --json " + shellescape.Quote(string(text))
 }
 

@@ -64,8 +64,8 @@ func (f *forgetting) find(ctx context.Context, ids []instances.ID) error {
 }
 
 // family returns the instance and its descendants, children before their parents. erase replaces their items in this
-// order, so the instance's own item is the last to expire. If a run is interrupted, the next run still finds the
-// instance, and erases the rest.
+// order, so the instance's own item expires last. After an interrupted run, the next run still finds the instance and
+// erases the rest.
 func (f *forgetting) family(id instances.ID) []instances.ID {
 	var family []instances.ID
 	seen := map[instances.ID]bool{}
@@ -86,8 +86,8 @@ func (f *forgetting) family(id instances.ID) []instances.ID {
 	return family
 }
 
-// left returns the stored record of an instance, and the record that remains after the erasure. They are equal if an
-// earlier run has erased the instance and no event has arrived since. It fails with errNotFound or instances.ErrInUse.
+// left returns the stored record of an instance, and the record that remains after the erasure. Both are equal if an
+// earlier run erased the instance and no event has arrived since. left fails with errNotFound or ErrInUse.
 func (f *forgetting) left(ctx context.Context, id instances.ID, op instances.Operation) (stored, left instances.Record, err error) {
 	stored, err = f.store.Load(ctx, id)
 	switch {
@@ -133,7 +133,7 @@ func (f *forgetting) check(ctx context.Context, id instances.ID, op instances.Op
 		switch {
 		case errors.Is(err, instances.ErrInUse):
 			refused = append(refused, err)
-		case errors.Is(err, errNotFound) && member != id: // The descendant has expired meanwhile.
+		case errors.Is(err, errNotFound) && member != id: // The descendant has expired since it was found.
 		case err != nil:
 			return shown, err
 		}
@@ -160,7 +160,7 @@ func (f *forgetting) check(ctx context.Context, id instances.ID, op instances.Op
 	return shown, nil
 }
 
-// parked deletes the messages of the family in the dead-letter queues, or only counts them. A count is too low if a FIFO
+// parked deletes or only counts the messages of the family in the dead-letter queues. The count is too low if a FIFO
 // queue does not offer all messages at once.
 func (f *forgetting) parked(ctx context.Context, family []instances.ID, countOnly bool) (count int, err error) {
 	names := map[string]bool{}
@@ -207,8 +207,8 @@ func (f *forgetting) parked(ctx context.Context, family []instances.ID, countOnl
 	return count, nil
 }
 
-// erase deletes the belongings of the family, and then replaces the item of each member by an empty one. It does not
-// write an item that is already empty.
+// erase deletes the belongings of the family, and then replaces each member's item with an empty one. It does not
+// rewrite an item that is already empty.
 func (f *forgetting) erase(ctx context.Context, id instances.ID, op instances.Operation) error {
 	progress := f.session.newTask("erasing " + id.String())
 	defer progress.end()
@@ -235,8 +235,8 @@ func (f *forgetting) erase(ctx context.Context, id instances.ID, op instances.Op
 	return nil
 }
 
-// prepare replaces the belongings in memory by the belongings of a batch of a bulk run. It also deletes the messages of
-// the batch in the dead-letter queues, except for instances that check refuses.
+// prepare loads the belongings of the next batch of a bulk run into memory, in place of the previous batch's. It also
+// deletes the batch's messages in the dead-letter queues, except for instances that check refuses.
 func (f *forgetting) prepare(ctx context.Context, batch []chosen, op instances.Operation) error {
 	var ids, all []instances.ID
 	for _, next := range batch {

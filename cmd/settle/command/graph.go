@@ -79,7 +79,7 @@ func (c *graphCommand) Run(ctx context.Context, s *session) error {
 }
 
 // lookup returns the machine that the argument names. If the argument names an instance, lookup returns the instance's
-// machine, and the instance's states and history for the diagram to mark.
+// machine. It also returns the instance's states and history, which the diagram marks.
 func (c *graphCommand) lookup(ctx context.Context, s *session, known *durable.Machines) (machine durable.Machine, marks chartsvg.Options, err error) {
 	if !strings.Contains(c.Machine, "/") {
 		machine, err = known.Lookup(c.Machine)
@@ -100,7 +100,7 @@ func (c *graphCommand) lookup(ctx context.Context, s *session, known *durable.Ma
 	return machine, marks, nil
 }
 
-// writeSVG draws the chart of a machine.
+// writeSVG returns a drawing of the machine's chart.
 func (s *session) writeSVG(machine durable.Machine, marks chartsvg.Options) ([]byte, error) {
 	chart := machine.Outline()
 	if chart == nil {
@@ -110,7 +110,7 @@ func (s *session) writeSVG(machine durable.Machine, marks chartsvg.Options) ([]b
 	return chartsvg.Draw(chart, marks), nil
 }
 
-// open draws the chart into a temporary file, opens the file in the browser and prints its path.
+// open draws the chart into a temporary file, opens the file in the browser and prints the file's path.
 func (c *graphCommand) open(s *session, machine durable.Machine, marks chartsvg.Options) error {
 	drawing, err := s.writeSVG(machine, marks)
 	if err != nil {
@@ -130,7 +130,7 @@ func (c *graphCommand) open(s *session, machine durable.Machine, marks chartsvg.
 	return s.printf("%s\n", file.Name())
 }
 
-// show opens a file or an address with the program that the desktop has for it.
+// show opens a file or an address with the desktop's default program.
 func (s *session) show(target string) error {
 	if s.Open != nil {
 		return s.Open(target)

@@ -36,7 +36,7 @@ type importReport struct {
 	Written int64 `json:"written"`
 	// Present counts the items that the table already has with the same attributes.
 	Present int64 `json:"present"`
-	// Different counts the items that the table has with other attributes. Overwritten counts the replaced ones among them.
+	// Different counts the items that the table has with other attributes. Overwritten counts those that were replaced.
 	Different   int64 `json:"different"`
 	Overwritten int64 `json:"overwritten"`
 	// Unreadable counts the lines without an item.
@@ -225,7 +225,7 @@ func (r *importing) put(ctx context.Context, item itemjson.Item) (stored itemjso
 	return nil, err
 }
 
-// overwrite replaces the stored item. It does not replace an instance that was written since it was read. The SDK may
+// overwrite replaces the stored item. It does not replace an instance that changed after import read it. The SDK may
 // repeat a request, and the first request may arrive late, after the instance has changed again.
 func (r *importing) overwrite(ctx context.Context, item, stored itemjson.Item) (isDone bool, err error) {
 	input := &dynamodb.PutItemInput{TableName: &r.Table, Item: item}

@@ -14,22 +14,22 @@ import (
 )
 
 // journal is the file of a bulk run: JSON lines with the run, the chosen instances, and the outcome of each. An
-// interrupted run continues from its journal. In memory, a journal keeps only counts, and the numbers of the instances
-// that were finished out of order.
+// interrupted run continues from its journal. In memory, a journal keeps only counts and the numbers of instances that
+// finished out of order.
 type journal struct {
 	path string
 	// run describes the run. Only the same command on the same table may continue it.
 	run bulkRun
-	// listed is how many instances were chosen. It is -1 while the list is incomplete.
+	// listed is the number of chosen instances. It is -1 while the list is incomplete.
 	listed int
-	// begun is set once instances may have been changed.
+	// begun is set before the first change of an instance.
 	begun  bool
 	counts map[outcome]int
 
 	mu   sync.Mutex
 	file *os.File
-	// done is the number of instances at the start of the list that all have an outcome. `ahead` holds the numbers of
-	// later instances with an outcome.
+	// The first `done` instances of the list have an outcome. `ahead` holds the numbers of later instances with an
+	// outcome.
 	done  int
 	ahead map[int]bool
 }
@@ -64,11 +64,11 @@ type journalLine struct {
 	Error    string  `json:"error,omitempty"`
 }
 
-// errOtherRun is returned by openJournal if the journal belongs to another run that is not complete.
+// errOtherRun is returned by openJournal if the journal belongs to another, incomplete run.
 var errOtherRun = errors.New("the journal belongs to another run")
 
 // openJournal creates the journal of a run, or opens the journal of a run to continue. If isNew is true, the instances
-// must be listed first. With errOtherRun, the journal is closed, and has only the other run.
+// must be listed first. With errOtherRun, the returned journal is closed and describes the other run.
 func openJournal(path string, run bulkRun) (j *journal, isNew bool, err error) {
 	j = &journal{path: path, run: run, listed: -1, counts: map[outcome]int{}, ahead: map[int]bool{}}
 	if j.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {

@@ -147,7 +147,7 @@ func (c *listCommand) findInTable(ctx context.Context, store *dynamostore.Store,
 	slices.SortFunc(found.Instances, func(a, b view.Instance) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// note prints on standard error how to continue and, on a terminal, how the instances were found.
+// note prints on standard error how to get the next page and, on a terminal, how the instances were found.
 func (c *listCommand) note(s *session, found *listing) {
 	switch {
 	case found.Cursor != "":
@@ -186,15 +186,15 @@ func (f placeFlags) filter(s *session, known *durable.Machines) (dynamostore.Fil
 	if err := checkState(known, f.Machine, f.State); err != nil {
 		return filter, err
 	}
-	// A tag that no version of the machine has is a typo too, if the tags are known.
+	// If the tags are known, a tag that no version of the machine has is a typo too.
 	if tags, listed := s.tags(f.Machine); f.Tag != "" && listed && !slices.Contains(tags, f.Tag) {
 		return filter, fmt.Errorf("%w: machine %s has no tag %q: expected one of %s", errNotFound, f.Machine, f.Tag, strings.Join(tags, ", "))
 	}
 	return filter, nil
 }
 
-// checkState returns an error if no version of the machine has the state, which is then a typo. It accepts an empty state,
-// and every state if the states are unknown.
+// checkState returns an error if no version of the machine has the state, because the state is then a typo. It accepts
+// an empty state. If the states are unknown, it accepts every state.
 func checkState(known *durable.Machines, machine, state string) error {
 	states := statesOf(known.Versions(machine))
 	if state == "" || len(states) == 0 || slices.Contains(states, state) {
@@ -203,7 +203,7 @@ func checkState(known *durable.Machines, machine, state string) error {
 	return fmt.Errorf("%w: machine %s has no state %q: expected one of %s", errNotFound, machine, state, strings.Join(states, ", "))
 }
 
-// unknownPlace returns the given state or tag that no hosted machine has. It returns "" if a machine was given, if
+// unknownPlace returns the value of --state or --tag if no hosted machine has it. It returns "" if --machine is set, if
 // every value is known, or if a machine does not list its states and tags. An unknown value is no error: the table may
 // have instances of machines that are not hosted here.
 func (f placeFlags) unknownPlace(s *session, known *durable.Machines) string {

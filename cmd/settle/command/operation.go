@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// operationCommand changes one instance. Its name is the kind of the change: stop, terminate, keep or unkeep.
+// operationCommand changes one instance. The command's name is the kind of change: stop, terminate, keep or unkeep.
 type operationCommand struct {
 	tableFlags
 	Queue    string `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue (${default})."`
@@ -51,7 +51,7 @@ func (f laneFlag) check() error {
 	return nil
 }
 
-// Run moves the instance to another lane. With an alias, the first argument is the lane.
+// Run moves the instance to another lane. If --alias is set, the first argument is the lane.
 func (c *laneCommand) Run(ctx context.Context, s *session) error {
 	if c.Alias != "" && c.To == "" {
 		c.Instance, c.To = "", c.Instance
@@ -74,7 +74,7 @@ func (c *operationCommand) Run(ctx context.Context, s *session, line *kong.Conte
 	return c.operate(ctx, s, instances.Operation{Kind: instances.OperationKind(line.Selected().Name)}, nil)
 }
 
-// Run moves the instance. With an alias, the first argument is the new state.
+// Run moves the instance. If --alias is set, the first argument is the new state.
 func (c *moveCommand) Run(ctx context.Context, s *session) error {
 	if c.Alias != "" && c.Place == "" {
 		c.Instance, c.Place = "", c.Instance
@@ -121,7 +121,7 @@ func (c *moveFlags) patches(ctx context.Context, s *session) (patches []any, err
 	return patches, nil
 }
 
-// changeArguments returns the arguments that describe the move. If --patch is set, its value is the first of the patches.
+// changeArguments returns the arguments that describe the move. If --patch is set, its value is the first patch.
 func (c *moveFlags) changeArguments(patches []any) []string {
 	var given []string
 	if c.Place != "" {

@@ -46,7 +46,7 @@ func (o *operator) note(format string, args ...any) {
 	o.session.note(format, args...)
 }
 
-// newOperator creates the clients, and determines the operator's identity for the history.
+// newOperator creates the clients and looks up the operator's identity for the history.
 func newOperator(ctx context.Context, s *session, table tableFlags, queue string, dryRun bool) (*operator, error) {
 	o, err := connect(ctx, s, table, queue, dryRun)
 	if err == nil {
@@ -91,7 +91,7 @@ func connect(ctx context.Context, s *session, table tableFlags, queue string, dr
 	return o, err
 }
 
-// rateMax is the largest --rate. It is more than a process achieves.
+// rateMax is the largest --rate. No process reaches it.
 const rateMax = 1_000_000
 
 // checkRate checks --rate.
@@ -153,7 +153,7 @@ func readable(records iter.Seq2[instances.Record, error], fail func(*dynamostore
 }
 
 // change computes the change, commits it, and wakes the instance. In a dry run, change writes and sends nothing. If
-// revision is not 0, it changes only that revision.
+// `revision` is not 0, it changes only this revision of the instance.
 func (o *operator) change(ctx context.Context, id instances.ID, op instances.Operation, patches []any, revision int64) (shown view.Operation, err error) {
 	change, err := o.changer().Change(ctx, id, revision, func(before instances.Record) (instances.Operation, error) {
 		if before.Revision == 0 {
@@ -163,7 +163,7 @@ func (o *operator) change(ctx context.Context, id instances.ID, op instances.Ope
 		if op.Context = context; err != nil || context == nil {
 			return op, err
 		}
-		// Without a state, the change fails only because of the values. What else fails is the state's entry.
+		// Try the values alone. If they are valid, the change can fail only at the entry of the new state.
 		values := op
 		values.State = ""
 		if _, _, err := durable.Operate(o.machines, before, values); err != nil {
@@ -184,7 +184,7 @@ func (o *operator) change(ctx context.Context, id instances.ID, op instances.Ope
 	return shown, err
 }
 
-// changer returns the part of the operator that changes instances.
+// changer returns an operations.Operator with the machines and clients of o.
 func (o *operator) changer() *operations.Operator {
 	changer := &operations.Operator{Machines: o.machines, Store: o.store, NewID: rand.Text}
 	if o.queue != nil {
@@ -193,8 +193,8 @@ func (o *operator) changer() *operations.Operator {
 	return changer
 }
 
-// isOfRun reports whether the entry of a history was made by the bulk run of the operation. The reason contains the
-// run's stamp. The operator's name may differ, because an assumed role has a new session name in each process.
+// isOfRun reports whether the operation's bulk run wrote the history entry. The reason contains the run's stamp. The
+// operator's name may differ, because an assumed role has a new session name in each process.
 func isOfRun(t instances.Transition, op instances.Operation) bool {
 	return t.Reason == op.Reason && t.Event == statechart.ReservedPrefix+string(op.Kind)
 }
@@ -222,7 +222,7 @@ func patched(machines *durable.Machines, record instances.Record, patches []any)
 	return json.Marshal(snapshot.Context)
 }
 
-// wake sends a message that lets a consumer settle the instance and perform its effects, if anything is left to do.
+// wake sends a message so that a consumer settles the instance and performs its effects, if anything is left to do.
 func (o *operator) wake(ctx context.Context, record instances.Record) (messageID string, err error) {
 	return o.changer().Wake(ctx, record)
 }

@@ -25,7 +25,7 @@ type rearming struct {
 	// stamp is the start of the run, in microseconds since 1970. An instance whose step count is at least the stamp counts
 	// as rearmed.
 	stamp int64
-	// If `family` is set, the run also rearms the finished children of each instance. Otherwise, the records of the run
+	// If `family` is set, the run also rearms the finished children of each instance. Otherwise, the run's records already
 	// include these children.
 	family bool
 	// newQueue is the ARN of the queue that replaces all earlier queues, which are lost. If it is empty, the earlier
@@ -36,10 +36,10 @@ type rearming struct {
 	found view.Rearms
 }
 
-// rearmConflictsMax is how often rearm tries an instance while other writers change it.
+// rearmConflictsMax is the number of attempts to rearm an instance while other writers change it.
 const rearmConflictsMax = 10
 
-// all rearms the records, with progress. It counts items that fail, and returns the first error that affects all
+// all rearms the records and shows progress. It counts failed items, and returns the first error that affects all
 // instances.
 func (r *rearming) all(ctx context.Context, records iter.Seq2[instances.Record, error]) error {
 	r.progress = r.session.newProgress("instance done", "instances done")
@@ -80,8 +80,8 @@ func (r *rearming) isDone(record instances.Record) bool {
 	return json.Unmarshal(record.Snapshot, &stored) == nil && stored.Steps >= r.stamp
 }
 
-// try rearms the instance of a record once. Its error wraps durable.ErrConflict if the instance has changed since the
-// record was read.
+// try makes one attempt to rearm the record's instance. Its error wraps durable.ErrConflict if the instance has changed
+// since the record was read.
 func (r *rearming) try(ctx context.Context, record instances.Record) error {
 	_, instance, err := r.machines.Restore(record)
 	if err != nil {
@@ -144,8 +144,8 @@ func (r *rearming) fail(name string, err error) error {
 	return nil
 }
 
-// children reports missing children, for which a restored parent would wait forever. If `family` is set, it rearms the
-// children that have ended, so that they notify the parent again.
+// children reports missing children, because a restored parent would wait for them forever. If `family` is set, it
+// rearms the children that have ended, so that they notify the parent again.
 func (r *rearming) children(ctx context.Context, parent instances.Record, instance durable.Instance) error {
 	for _, ref := range instance.Children() {
 		isAskedFor := func(e statechart.Effect) bool { return e.Kind == statechart.SpawnInstance && e.Child == ref.Key }

@@ -40,8 +40,8 @@ func (c *recordCommand) Run(s *session) error {
 	return writeRuns(s, known, runs)
 }
 
-// writeRuns plays the runs on this build, and writes them with their outcomes. It leaves out a run that this build plays
-// differently than the consumer.
+// writeRuns plays the runs on this build and writes them with their outcomes. It omits a run whose replay differs from
+// the consumer's commits.
 func writeRuns(s *session, known *durable.Machines, runs []recording.Run) error {
 	out, err := recording.NewWriter(escaping{s.Out})
 	if err != nil {
@@ -79,7 +79,7 @@ func (e escaping) Write(line []byte) (int, error) {
 	return len(line), err
 }
 
-// eachIn adds each value that `read` yields of the files.
+// eachIn reads each file with `read`, and passes each value to `add`.
 func eachIn[T any](s *session, names []string, read func(io.Reader) iter.Seq2[T, error], progress *progress, add func(T) error) error {
 	defer progress.end()
 	for _, name := range names {
@@ -102,7 +102,7 @@ func eachIn[T any](s *session, names []string, read func(io.Reader) iter.Seq2[T,
 	return nil
 }
 
-// readFile calls `read` with the file of the name. The name - is standard input. An error in the content counts as wrong
+// readFile calls `read` with the named file. The name "-" means standard input. An error in the content counts as wrong
 // usage.
 func (s *session) readFile(name string, read func(file io.Reader) error) error {
 	file := io.NopCloser(s.In)
@@ -128,8 +128,8 @@ func wrongFile(err error) error {
 	return err
 }
 
-// recorded returns a function that calls `committed` and appends the commit to the file of dev --record. Without the flag
-// it returns `committed`. Call `stop` after the last commit.
+// recorded returns a function that calls `committed` and appends the commit to the file of dev --record. Without
+// --record, it returns `committed`. Call `stop` after the last commit.
 func (c *devCommand) recorded(committed func(context.Context, durable.Committed)) (both func(context.Context, durable.Committed), stop func(), err error) {
 	if c.Record == "" {
 		return committed, func() {}, nil

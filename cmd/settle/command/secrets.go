@@ -21,13 +21,13 @@ const secretBytesMin = 16
 
 // secrets are the generated secrets of dev.
 type secrets struct {
-	// folder is the data folder that keeps the secrets. If it is empty, the secrets end with the process.
+	// folder is the data folder that keeps the secrets. If it is empty, the secrets are lost when the process ends.
 	folder string
 	// byName has all known secrets. It is nil until get is called.
 	byName map[string]string
-	// made are the names of secrets that are not in the folder yet.
+	// made are the names of new secrets that are not in the folder yet.
 	made []string
-	// failed is the error of reading the folder.
+	// failed is the error from reading the folder.
 	failed error
 }
 
@@ -73,7 +73,7 @@ func (s *secrets) read() (map[string]string, error) {
 	return known, nil
 }
 
-// keep adds the generated secrets to the folder, which this process must own. It replaces the file atomically.
+// keep adds the generated secrets to the folder, which this process must own. It replaces the secrets file atomically.
 func (s *secrets) keep() error {
 	if s.folder == "" || len(s.made) == 0 {
 		return nil

@@ -30,7 +30,7 @@ type sendCommand struct {
 	outputFlag
 }
 
-// Run validates the event, sends it, and waits if asked to.
+// Run validates the event, sends it, and waits if --wait is set.
 func (c *sendCommand) Run(ctx context.Context, s *session) error {
 	if c.Alias != "" {
 		if err := c.resolve(ctx, s); err != nil {
@@ -136,7 +136,7 @@ func (c *sendCommand) body(ctx context.Context, s *session) (json.RawMessage, er
 	return eventBody(payload, c.Event, c.ID)
 }
 
-// eventBody adds the type to the payload, and the ID if it is not empty.
+// eventBody adds the type to the payload. It also adds the ID, unless that is empty.
 func eventBody(payload map[string]json.RawMessage, typ, id string) (body json.RawMessage, err error) {
 	for key, value := range map[string]string{"type": typ, "$id": id} {
 		if _, twice := payload[key]; twice {
@@ -202,8 +202,8 @@ func pairs(arguments []string) (map[string]json.RawMessage, error) {
 	return payload, nil
 }
 
-// withHint adds a hint to an error about a string in the payload: the notation for values of other types. It adds no
-// hint for a nested string, which the user has already written as JSON.
+// withHint adds a hint to an error about a string in the payload: how to write values of other types. A nested string
+// gets no hint, because the user has already written it as JSON.
 func withHint(err error) error {
 	var mismatch *statechart.JSONError
 	if errors.Is(err, statechart.ErrPayload) && errors.As(err, &mismatch) && mismatch.Key != "" && !strings.ContainsAny(mismatch.Key, ".[") && (mismatch.Got == "a string" || mismatch.Got == "an empty string") {
@@ -212,8 +212,8 @@ func withHint(err error) error {
 	return err
 }
 
-// noteIgnoredKeys warns about keys that no hosted version of the machine decodes into the event's payload, because they
-// may be misspelled. If a version accepts any key, there is no warning.
+// noteIgnoredKeys warns about keys that may be misspelled: no hosted version of the machine decodes them into the
+// event's payload. If a version accepts any key, there is no warning.
 func (s *session) noteIgnoredKeys(machineID, event string, body json.RawMessage) {
 	var keys, ignored []string
 	declared := 0

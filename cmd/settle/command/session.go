@@ -27,7 +27,7 @@ import (
 type session struct {
 	Process
 	config Config
-	// raw is Out without progress handling. Use it where the type of the writer matters, for example to detect a terminal.
+	// raw is Out without progress handling. Use it if the writer's type matters, for example to detect a terminal.
 	raw    io.Writer
 	screen *screen
 	// read counts the reads of tables.
@@ -36,7 +36,7 @@ type session struct {
 	machineNow func() time.Time
 	// style marks text for Out.
 	style console.Style
-	// grammar is the grammar of all commands. `given` has the values of stackFlags on the command line. See hint.
+	// grammar is the grammar of all commands. `given` has the stackFlags given on the command line. See hint.
 	grammar *kong.Node
 	given   map[string]string
 }
@@ -89,7 +89,7 @@ JSON elsewhere. Use -o text or -o json to choose.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 timed out,
 6 event ID used for another event, 130 interrupted.`
 
-// parser returns the kong parser, and the exit code that kong sets after a help text.
+// parser returns the kong parser, and a pointer to the exit code that kong sets after a help text.
 func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, err error) {
 	exited = new(int)
 	*exited = -1
@@ -114,7 +114,7 @@ func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, e
 	return parser, exited, nil
 }
 
-// help prints the help. The help texts call the program settle. In their examples, help replaces settle with the
+// help prints the help. The help texts call the program "settle". In the examples, help replaces this with the
 // program's own name.
 func (s *session) help(options kong.HelpOptions, ctx *kong.Context) error {
 	var text bytes.Buffer
@@ -196,7 +196,7 @@ func (s *session) run(ctx context.Context, args []string) int {
 	return ExitDone
 }
 
-// name returns the name by which the program was called. Commands of other modules have names of their own.
+// name returns the name by which the program was called. A command of another module has its own name.
 func (s *session) name() string {
 	name := strings.TrimSuffix(filepath.Base(s.Program), ".exe")
 	if !nameable.MatchString(name) {
@@ -218,7 +218,7 @@ func (s *session) breakLine() {
 // kongDuration matches kong's message about a duration that time.ParseDuration refuses.
 var kongDuration = regexp.MustCompile(`expected duration but got ("[^"]*"): .*`)
 
-// usageText returns a better text for kong's error about the command line.
+// usageText rewrites kong's error about the command line.
 func usageText(err error, args []string) string {
 	text := strings.ReplaceAll(err.Error(), ` value but got "EOL" (<EOL>)`, ", got no value") // EOL is kong's name for the end of the command
 	text = kongDuration.ReplaceAllString(text, "expected a duration such as 72h, got $1")
@@ -270,7 +270,7 @@ func (s *session) printf(format string, args ...any) error {
 }
 
 // machines returns the machines for lookups. Their services never run. If a chart has mistakes, Config.Machines panics
-// with a message that lists the mistakes. This message becomes the error.
+// with a list of the mistakes, and machines returns this list as the error.
 func (s *session) machines() (machines *durable.Machines, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -334,8 +334,8 @@ var (
 // stackFlags are the flags that choose a stack and its parts.
 var stackFlags = []string{"local", "table", "queue", "dead-letter-queue"}
 
-// remember stores the grammar, and the stackFlags given on the command line. Flags from environment variables are left
-// out, because they also apply to the next command.
+// remember stores the grammar, and the stackFlags given on the command line. It omits flags from environment variables,
+// because those also apply to the next command.
 func (s *session) remember(line *kong.Context) {
 	s.grammar, s.given = line.Model.Node, map[string]string{}
 	for _, element := range line.Path {
@@ -351,7 +351,7 @@ func (s *session) remember(line *kong.Context) {
 }
 
 // hint returns a command line to paste, such as "settle dlq list --local --instance signup/42". It repeats the given
-// stackFlags that the suggested command also has, and then appends args.
+// stackFlags that the suggested command accepts, and then appends args.
 func (s *session) hint(command string, args ...string) string {
 	words := append([]string{s.name()}, strings.Fields(command)...)
 	for _, name := range stackFlags {
@@ -367,7 +367,7 @@ func (s *session) hint(command string, args ...string) string {
 	return strings.Join(words, " ")
 }
 
-// takes reports whether the command that `words` names has the flag.
+// takes reports whether the command named by `words` has the flag.
 func takes(node *kong.Node, words []string, flag string) bool {
 	for _, word := range words {
 		k := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })

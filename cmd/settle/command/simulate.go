@@ -55,8 +55,8 @@ func (c *simulateCommand) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// machine returns the config to simulate. A path is a file. Any other argument is a machine, or a file if no machine has
-// this ID.
+// machine returns the config to simulate. If the argument is a path, it names a file. Otherwise, it names a machine, or
+// a file if no machine has this ID.
 func (c *simulateCommand) machine(s *session) ([]byte, error) {
 	if isPath(c.File) {
 		return c.read()

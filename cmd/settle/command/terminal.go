@@ -21,7 +21,7 @@ import (
 type screen struct {
 	mu  sync.Mutex
 	err io.Writer
-	// columns is the width, or 0 if unknown. `plain` means that the terminal does not understand escape sequences.
+	// columns is the width, or 0 if unknown. `plain` is set if the terminal does not understand escape sequences.
 	columns int
 	plain   bool
 	// shown is set while the last line is progress.
@@ -251,7 +251,7 @@ func until[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	}
 }
 
-// readInput reads standard input, up to one byte more than an event may have.
+// readInput reads standard input, at most one byte more than the size limit of an event.
 func (s *session) readInput(ctx context.Context) ([]byte, error) {
 	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.In, producer.EventBytesMax+1)) })
 }

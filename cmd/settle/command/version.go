@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 )
 
-// settleModule is the path of this module. A command built for other machines has it as a dependency.
+// settleModule is the path of this module. A command built for other machines depends on this module.
 const settleModule = "github.com/settle-run/settle"
 
 type versionCommand struct{}

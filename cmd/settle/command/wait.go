@@ -121,7 +121,7 @@ func (w *waiter) send(ctx context.Context, table tableFlags, event producer.Even
 	return err
 }
 
-// reserve reserves the event's ID. If the table cannot be written, it warns and continues: the queue and the instance
+// reserve reserves the event's ID. If it cannot write the table, it warns and continues: the queue and the instance
 // still recognise a duplicate by the ID.
 func (w *waiter) reserve(ctx context.Context, event producer.Event) error {
 	err := w.Reserve(ctx, event)
@@ -139,8 +139,8 @@ func (w *waiter) reserve(ctx context.Context, event producer.Event) error {
 	}
 }
 
-// await polls until the instance meets the condition of --wait. If the sent event has a type, the instance must have
-// applied the event first. `ignored` reports whether the event is known to have been ignored.
+// await polls until the instance meets the condition of --wait. If the sent event has a type, the instance must first
+// have applied the event. `ignored` reports whether the event is known to have been ignored.
 func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool, err error) {
 	ctx, stop := context.WithTimeoutCause(outer, w.flags.timeout(), errTimeUp)
 	defer stop()
@@ -172,7 +172,7 @@ func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool
 		return shown, outcome.Ignored, err
 	case errors.As(err, &parked):
 		err = w.parked(parked)
-	case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // Keep this error: it explains the end of the wait.
+	case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // Keep this error: it explains why the wait ended.
 	case outer.Err() != nil:
 		err = fmt.Errorf("%w while waiting for %s: the event was sent, as message %s; %s", errInterrupted, until, w.sent.MessageID, where)
 	case ctx.Err() != nil:

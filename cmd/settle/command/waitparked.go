@@ -15,15 +15,15 @@ import (
 )
 
 // An instance that does not exist cannot show why its first event was parked: the reason is only in the dead-letter
-// queue. A look into that queue hides its messages from other readers for a moment. So looks are rare, and only happen
+// queue. Each look into that queue briefly hides its messages from other readers. So the command looks rarely, and only
 // while the instance does not exist.
 const (
-	// lookFirst is the time from the send to the first look. Each look doubles the time from the send to the next look.
-	// Two looks are at most lookEvery apart.
+	// lookFirst is the time from the send to the first look. The time from the send doubles with each further look, but
+	// two looks are at most lookEvery apart.
 	lookFirst = 400 * time.Millisecond
 	lookEvery = 30 * time.Second
-	// lookTakes is the longest duration of a look, including SQS's long poll of a second. If less time is left, there
-	// is no look.
+	// lookTakes is the longest duration of a look, including SQS's long poll of a second. If less time is left, the
+	// command does not look.
 	lookTakes = 2 * time.Second
 	// lookMessagesMax is how many messages a look receives at most.
 	lookMessagesMax = 100
@@ -47,7 +47,7 @@ func (w *waiter) parked(err *producer.ParkedError) error {
 	return fmt.Errorf("%w; see %s", err, w.hintParked("--instance", w.sent.Message.To.String()))
 }
 
-// hintParked returns the command that lists the parked events. If --queue was given, it includes the dead-letter queue.
+// hintParked returns the command that lists the parked events, with the dead-letter queue if --queue was given.
 func (w *waiter) hintParked(args ...string) string {
 	if w.session.given["queue"] != "" && w.deadLetterQueue != "" {
 		args = append([]string{"--dead-letter-queue", w.deadLetterQueue}, args...)
@@ -90,7 +90,7 @@ func (w *waiter) findParked(ctx context.Context, reader *deadletter.Reader) (*de
 	for seen := 0; seen < lookMessagesMax; {
 		batch, err := reader.Next(ctx)
 		if err == nil && len(batch) == 0 && isGroupSeen && !isGroupBack {
-			// Earlier messages of the group may have filled the batch, and lock this message while they are in flight.
+			// Earlier messages of the group may have filled the batch. While they are in flight, SQS withholds this message.
 			isGroupBack = true
 			if err = reader.PutBack(ctx, isOfInstance); err == nil {
 				continue

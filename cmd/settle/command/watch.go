@@ -35,8 +35,8 @@ const watchEveryLeast = 100 * time.Millisecond
 type watched struct {
 	Instance string `json:"instance"`
 	instances.Transition
-	// Revision is the revision of the item when the transition was read. The transition was stored with this revision or
-	// an earlier one.
+	// Revision is the item's revision at the time of the read. The transition was stored with this revision or an earlier
+	// one.
 	Revision int64 `json:"revision"`
 }
 
@@ -138,7 +138,7 @@ func (w *watch) one(ctx context.Context, id instances.ID) error {
 }
 
 // pause waits for the next read. It returns errUnread if standard output is closed. Without this check, the command
-// would poll until the next transition, because only a write ends the process.
+// would poll until the next transition, because only a failed write ends it.
 func (w *watch) pause(ctx context.Context, d time.Duration) error {
 	err := smithytime.SleepWithContext(ctx, d)
 	if err == nil && w.session.StdoutClosed() {

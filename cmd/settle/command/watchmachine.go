@@ -20,7 +20,7 @@ const (
 	// watchByIndex and watchByTable are the intervals of watch --machine, with and without the index.
 	watchByIndex = 2 * time.Second
 	watchByTable = 10 * time.Second
-	// watchInstancesMax is how many instances watch --machine follows at most.
+	// watchInstancesMax is the maximum number of instances that watch --machine follows.
 	watchInstancesMax = 1000
 )
 
@@ -30,7 +30,7 @@ type machineWatch struct {
 	filter dynamostore.Filter
 	// byTable is set if the table has no index.
 	byTable bool
-	// seen has the active instances as last read. `listed` has the instances that the last look found.
+	// seen has the active instances as last read. `listed` has the instances found by the last look.
 	seen   map[instances.ID]instances.Record
 	listed map[instances.ID]bool
 	// unreadable has the instances whose items could not be read, to report each of them once.
@@ -132,7 +132,7 @@ func (c *machineWatch) look(ctx context.Context, first *progress) error {
 	return c.printLook(fresh, over)
 }
 
-// printLook prints transitions. The end of an instance follows its last transition.
+// printLook prints transitions. It prints the end of an instance after the instance's last transition.
 func (c *machineWatch) printLook(fresh []watched, over []instances.Record) error {
 	slices.SortStableFunc(fresh, func(a, b watched) int { return a.At.Compare(b.At) })
 	slices.SortFunc(over, func(a, b instances.Record) int { return strings.Compare(a.Instance.String(), b.Instance.String()) })
@@ -159,7 +159,7 @@ func (c *machineWatch) printLook(fresh []watched, over []instances.Record) error
 	return nil
 }
 
-// list reads the instances from the index, or from the table if it has no index.
+// list reads the instances from the index, or from the table if there is no index.
 func (c *machineWatch) list(ctx context.Context, first *progress) ([]instances.Record, error) {
 	report := func(item *dynamostore.ItemError) {
 		if !c.unreadable[item.Instance] {
@@ -182,8 +182,8 @@ func (c *machineWatch) list(ctx context.Context, first *progress) ([]instances.R
 	return records, nil
 }
 
-// listed yields the instances as Store.List does. It reads the index, unless byTable is set. If the table has no index,
-// it sets byTable and reads the table.
+// listed yields the instances as Store.List does. It reads the index, unless byTable is set. If there is no index, it
+// sets byTable and reads the table.
 func listed(ctx context.Context, store *dynamostore.Store, filter dynamostore.Filter, byTable *bool) iter.Seq2[instances.Record, error] {
 	return func(yield func(instances.Record, error) bool) {
 		if !*byTable {

@@ -20,7 +20,7 @@ const Name = "github"
 // offline, and then forge events.
 const SecretBytesMin = 16
 
-// answer is the answer to a webhook that queues no event.
+// answer is the response body for a webhook that queues no event.
 type answer struct {
 	// Status is "pong" or "ignored".
 	Status string `json:"status"`
@@ -55,8 +55,8 @@ func read(header http.Header, body []byte) (gateway.WebhookEvent, error) {
 }
 
 // payloadOf returns the JSON of a webhook. GitHub sends it as the body or, if the webhook has the content type
-// application/x-www-form-urlencoded, as the form field payload. The body decides, because the signature does not cover
-// the header Content-Type.
+// application/x-www-form-urlencoded, as the form field payload. payloadOf decides by the body, because the signature
+// does not cover the header Content-Type.
 func payloadOf(body []byte) ([]byte, error) {
 	if !bytes.HasPrefix(body, []byte("payload=")) {
 		return body, nil

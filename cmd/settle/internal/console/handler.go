@@ -23,14 +23,14 @@ const (
 	columnMax      = 40
 )
 
-// Handler prints a loop's work for people: transitions in columns and, as a slog.Handler, log records with message and
-// attributes. It prints each transition or record as a line, folded at the style's width, in one write. It is safe for
+// Handler prints a loop's work for people: transitions in columns and, as a slog.Handler, log records with their
+// attributes. It prints each transition or record in one write, as a line folded at the style's width. It is safe for
 // concurrent use.
 type Handler struct {
 	slog.Handler
 	out   *output
 	brief bool
-	// `now` and `format` are the clock and the format of the times of transitions.
+	// `now` is the clock for the times of transitions, and `format` is the format of these times.
 	now    func() time.Time
 	format string
 }
@@ -44,8 +44,8 @@ type output struct {
 	instances, events int // current widths of the columns
 }
 
-// timeFormat is the format of the time at the beginning of each line, and dateFormat is the format for a virtual clock,
-// which may pass days between two lines.
+// timeFormat is the format of the time at the beginning of each line. dateFormat is for a virtual clock, which can
+// advance days between two lines.
 const (
 	timeFormat = "15:04:05.000 "
 	dateFormat = "01-02 " + timeFormat
@@ -56,7 +56,7 @@ func NewHandler(out io.Writer, style Style, indent string) *Handler {
 	return newHandler(out, style, indent, timeFormat)
 }
 
-// NewVirtualHandler is like NewHandler, but each line has the time and the date of a virtual clock.
+// NewVirtualHandler is like NewHandler, but each line starts with the date and time of a virtual clock.
 func NewVirtualHandler(out io.Writer, style Style, indent string, now func() time.Time) *Handler {
 	h := newHandler(out, style, indent, dateFormat)
 	h.Handler, h.now = clockHandler{h.Handler, now}, now
@@ -98,7 +98,7 @@ func (h clockHandler) WithGroup(name string) slog.Handler {
 	return clockHandler{h.Handler.WithGroup(name), h.now}
 }
 
-// Brief returns a handler that leaves out the revision of a transition and describes its change with BriefChange.
+// Brief returns a handler that omits the revision of a transition and describes the change with BriefChange.
 func (h *Handler) Brief() *Handler {
 	derived := *h
 	derived.brief = true
@@ -109,7 +109,7 @@ func (h *Handler) Brief() *Handler {
 func (h *Handler) Committed(_ context.Context, committed durable.Committed) {
 	at := h.out.style.Dim(h.now().Local().Format(h.format)) + " "
 	for _, t := range committed.Transitions {
-		_, _ = h.out.Write([]byte(at + h.transition(committed, t) + "\n")) // As for a logger, there is no other place to report a failure.
+		_, _ = h.out.Write([]byte(at + h.transition(committed, t) + "\n")) // As in a logger, a failure cannot be reported anywhere else.
 	}
 }
 
@@ -138,8 +138,8 @@ func (h *Handler) transition(c durable.Committed, t instances.Transition) string
 	return line + Change(style, t.From, t.To, t.Ignored) + "  " + style.Dim(fmt.Sprintf("(revision %d)", c.Revision))
 }
 
-// EventName shortens the event at the end of a service, done.invoke.ID or error.invoke.ID, if the state with that ID
-// was left. The output shows that state next to the event.
+// EventName shortens done.invoke.ID and error.invoke.ID, the events at the end of a service, if the transition left the
+// state with that ID. The output shows that state next to the event.
 func EventName(event string, from []string) string {
 	for _, prefix := range []string{"done.invoke", "error.invoke"} {
 		if id, ok := strings.CutPrefix(event, prefix+"."); ok && slices.Contains(from, id) {
@@ -164,8 +164,8 @@ func Change(style Style, from, to []string, ignored bool) string {
 	}
 }
 
-// BriefChange describes a change as Change does, but leaves out redundant parts: unchanged parallel states, and the
-// common parent of siblings.
+// BriefChange describes a change as Change does, but omits redundant parts: unchanged parallel states, and the common
+// parent of siblings.
 func BriefChange(style Style, from, to []string, ignored bool) string {
 	if ignored || slices.Equal(from, to) {
 		return Change(style, from, to, ignored)

@@ -54,7 +54,7 @@ func (s Style) mark(code, text string) string {
 
 const (
 	// hangMax is the rightmost column at which Fold aligns folded fields with the second field. If the second field starts
-	// to the right of it, Fold indents them by hangDefault.
+	// further to the right, Fold indents folded fields by hangDefault.
 	hangMax = 20
 	// hangDefault is added to the indentation of the line.
 	hangDefault = 3
@@ -63,13 +63,13 @@ const (
 // gaps matches the spaces between two fields of a line.
 var gaps = regexp.MustCompile(`\S {2,}\S`)
 
-// joined matches the end of a text that must not be the end of a line.
+// joined matches an end of text after which Fold must not break the line.
 var joined = regexp.MustCompile(`(→|(^| |\x1b\[\d+m)by)$`)
 
 // Fold breaks the lines of a text that are wider than `columns`. It breaks a line at a space, but not after an arrow or
-// the word by. Escape sequences have no width. Fields are two or more spaces apart. A field that continues on a new line
-// is aligned below its own start. A new line that starts with another field is aligned below the second field. A word
-// that does not fit there starts further to the left. If columns is 0, nothing is folded.
+// the word "by". Escape sequences have no width. Fields are two or more spaces apart. A field that continues on a new
+// line is aligned below its own start. A new line that starts with another field is aligned below the second field. A
+// word that does not fit at its column starts further to the left. If columns is 0, nothing is folded.
 func Fold(text string, columns int) string {
 	if columns <= 0 {
 		return text
@@ -123,7 +123,7 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Columns returns the width of the terminal out. It returns 0 if out is not a terminal or its width is unknown.
+// Columns returns the width of the terminal `out`. It returns 0 if `out` is not a terminal or the width is unknown.
 func Columns(out io.Writer) int {
 	file, ok := out.(*os.File)
 	if !ok {
@@ -133,13 +133,13 @@ func Columns(out io.Writer) int {
 	return columns
 }
 
-// Obeys reports whether out is a terminal that understands escape sequences. That is the case unless TERM is dumb.
+// Obeys reports whether `out` is a terminal that understands escape sequences: any terminal does, unless TERM is dumb.
 func Obeys(out io.Writer) bool { return IsTerminal(out) && os.Getenv("TERM") != "dumb" }
 
-// HasColor reports whether to write colors to out. It respects NO_COLOR (https://no-color.org).
+// HasColor reports whether to write colors to `out`. It respects NO_COLOR (https://no-color.org).
 func HasColor(out io.Writer) bool { return Obeys(out) && os.Getenv("NO_COLOR") == "" }
 
-// Escape escapes all non-printable characters except line feeds, in Go's notation, such as \x1b. A terminal then does
+// Escape escapes all non-printable characters except line feeds in Go's notation, such as \x1b, so that a terminal does
 // not interpret them.
 func Escape(text string) string {
 	return escape(text, func(r rune) bool { return r == '\n' }, func(r rune, invalid string) string {
@@ -161,8 +161,8 @@ func EscapeJSON(text string) string {
 	})
 }
 
-// escape replaces non-printable characters, unless `keep` returns true for the character. For a byte that is not valid
-// UTF-8, it passes the byte to `replace` as `invalid`.
+// escape replaces non-printable characters, unless `keep` returns true for the character. It passes a byte that is not
+// valid UTF-8 to `replace` as `invalid`.
 func escape(text string, keep func(rune) bool, replace func(r rune, invalid string) string) string {
 	var b strings.Builder
 	for rest := text; rest != ""; {
@@ -183,7 +183,7 @@ func escape(text string, keep func(rune) bool, replace func(r rune, invalid stri
 // marks matches the escape sequences of Style.
 var marks = regexp.MustCompile("\x1b\\[[0-9]*m")
 
-// Width returns how many columns a text takes on a terminal. Escape sequences take none.
+// Width returns how many columns a text takes on a terminal. Escape sequences take no columns.
 func Width(text string) int {
 	if strings.Contains(text, "\x1b") {
 		text = marks.ReplaceAllString(text, "")

@@ -4,5 +4,5 @@ package console
 
 import "os"
 
-// IsUnread returns false. On this system, only a write shows that the other end is closed.
+// IsUnread returns false. On this system, only a failed write shows that the other end is closed.
 func IsUnread(*os.File) bool { return false }

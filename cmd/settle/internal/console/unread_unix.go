@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsUnread reports whether a file is a pipe, a socket or a terminal whose other end is closed, so that a write would
-// fail. It writes nothing and does not block.
+// IsUnread reports whether a write to the file would fail because the file is a pipe, a socket or a terminal whose
+// other end is closed. It writes nothing and does not block.
 func IsUnread(file *os.File) bool {
 	raw, err := file.SyscallConn()
 	if err != nil {
@@ -17,7 +17,7 @@ func IsUnread(file *os.File) bool {
 	}
 	closed := false
 	err = raw.Control(func(fd uintptr) {
-		// For a pipe without a reader, Linux reports POLLERR, other systems POLLHUP (poll(2)). Darwin reports only
+		// For a pipe without a reader, Linux reports POLLERR, and other systems report POLLHUP (poll(2)). Darwin reports only
 		// requested events.
 		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 		n, failed := unix.Poll(fds, 0)

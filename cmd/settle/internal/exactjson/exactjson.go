@@ -1,4 +1,4 @@
-// Package exactjson decodes and compares JSON without rounding its numbers. A float64 has no value for every integer
+// Package exactjson decodes and compares JSON without rounding its numbers. A float64 cannot represent every integer
 // above 2^53.
 package exactjson
 
@@ -45,8 +45,8 @@ func Equal(a, b any) bool {
 	}
 }
 
-// Compare compares two numbers exactly, as cmp.Compare does. Its cost depends on the length of the texts alone: it never
-// writes out 1e999999999.
+// Compare compares two numbers exactly, as cmp.Compare does. Its cost depends only on the length of the texts: it never
+// expands 1e999999999.
 func Compare(a, b json.Number) int {
 	x, y := parse(a), parse(b)
 	if x.sign != y.sign || x.sign == 0 {

@@ -20,8 +20,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// viewerPage receives messages as createBrowserReceiver of @statelyai/inspect does, and reports them to its server, one
-// after the other.
+// viewerPage receives messages like createBrowserReceiver of @statelyai/inspect, and reports them one by one to its
+// server.
 const viewerPage = `<script>
 let sent = Promise.resolve();
 addEventListener('message', (event) => {

@@ -18,20 +18,20 @@ import (
 // ancestorsMax limits how far the client follows the parents of an instance.
 const ancestorsMax = 32
 
-// client follows the instances for one connection.
+// client sends the instances and their changes to one connection.
 type client struct {
 	config  *Config
 	commits chan durable.Committed
-	// drop ends the connection for a reason.
+	// drop ends the connection with a reason.
 	drop context.CancelCauseFunc
 	send func(ctx context.Context, message []byte) error
-	// known holds the instances that the client has received, by name. Only follow uses it.
+	// known holds the instances that have been sent, by name. Only follow uses it.
 	known map[string]actor
 }
 
-// actor is an instance that the client knows.
+// actor is an instance that has been sent to the client.
 type actor struct {
-	createdAt time.Time // distinguishes the instance from earlier ones of its name
+	createdAt time.Time // distinguishes the instance from earlier ones with its name
 	revision  int64     // of the last snapshot
 	root      string
 	children  map[string]instanceview.Child // by ID
@@ -74,13 +74,13 @@ func (c *client) sendExisting(ctx context.Context) error {
 	return nil
 }
 
-// show sends the events of a commit and the snapshot that it stored, unless the client has received that snapshot or a
-// later one. Before them it sends the actor, if the client does not know the instance. A commit without transitions only
+// show sends the events of a commit and the snapshot that the commit stored, unless that snapshot or a later one has
+// been sent. If the instance has not been sent yet, show first sends its actor. A commit without transitions only
 // introduces the instance. show returns the name of the oldest ancestor.
 func (c *client) show(ctx context.Context, committed durable.Committed, ancestors int) (root string, err error) {
 	record, name := committed.Record, committed.Record.Instance.String()
 	before, known := c.known[name]
-	known = known && !record.CreatedAt.After(before.createdAt) // Otherwise it is a new instance of the same name.
+	known = known && !record.CreatedAt.After(before.createdAt) // Otherwise, it is a new instance with the same name.
 	if known && (record.CreatedAt.Before(before.createdAt) || record.Revision <= before.revision) {
 		return before.root, nil
 	}
@@ -117,7 +117,7 @@ func (c *client) show(ctx context.Context, committed durable.Committed, ancestor
 	return root, c.write(ctx, m)
 }
 
-// rootOf returns the name of the oldest ancestor. It sends the ancestors that the client does not know.
+// rootOf returns the name of the oldest ancestor. It sends the ancestors that have not been sent yet.
 func (c *client) rootOf(ctx context.Context, view instanceview.Instance, ancestors int) (string, error) {
 	if view.Parent == "" {
 		return view.Name, nil

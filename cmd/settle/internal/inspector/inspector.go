@@ -25,11 +25,11 @@ import (
 
 // Limits of an inspector.
 const (
-	// clientsMax limits the clients that are connected at once.
+	// clientsMax is the maximum number of connected clients.
 	clientsMax = 16
-	// waitingMax is how many commits may wait for a client. The inspector drops a client that is further behind.
+	// waitingMax is how many commits may wait for a client. The inspector drops a client that falls further behind.
 	waitingMax = 1000
-	// existingMax is how many instances a new client receives. The others follow with their next commit.
+	// existingMax is how many instances a new client receives. Every other instance follows with its next commit.
 	existingMax = 200
 	// writeMax is how long a client may take to accept a message.
 	writeMax = 10 * time.Second
@@ -48,8 +48,8 @@ type Store interface {
 type Config struct {
 	Machines *durable.Machines
 	Store    Store
-	// Origins are the origins, such as http://localhost:5173, whose pages may connect. Clients without an origin, such
-	// as Node.js, and the inspector's own page always may.
+	// Origins are the origins, such as http://localhost:5173, whose pages may connect. The inspector's own page and
+	// clients without an origin, such as Node.js, may always connect.
 	Origins []string
 	// Viewer is the inspector that the page shows. Defaults to Viewer.
 	Viewer string
@@ -108,11 +108,11 @@ func (i *Inspector) Committed(_ context.Context, committed durable.Committed) {
 var (
 	// errSlow is the reason to drop a client that is behind. A WebSocket limits the reason to 123 bytes.
 	errSlow = fmt.Errorf("too slow: more than %d commits waited for this client; connect again", waitingMax)
-	// errGone says that the client has left.
+	// errGone is the reason if the client has left.
 	errGone = errors.New("the client has left")
 )
 
-// ServeHTTP serves the protocol to WebSocket clients, and the page to others. The server must check the host of the
+// ServeHTTP serves the protocol to WebSocket clients, and the page to others. The caller must check the host of the
 // request.
 func (i *Inspector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Upgrade") == "" {
@@ -122,7 +122,7 @@ func (i *Inspector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, drop := context.WithCancelCause(r.Context())
 	defer drop(nil)
 	c := &client{config: &i.config, commits: make(chan durable.Committed, waitingMax), drop: drop, known: map[string]actor{}}
-	// The client is added before it reads the existing instances, so it misses no commit.
+	// Add the client before reading the existing instances, so that it misses no commit.
 	if !i.add(c) {
 		http.Error(w, fmt.Sprintf("expected at most %d clients: close some", clientsMax), http.StatusServiceUnavailable)
 		return
@@ -133,8 +133,8 @@ func (i *Inspector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.config.Logger.Warn("inspector refused a client", "error", err, "fix", "to allow a page, name its origin with --inspect-origin")
 		return
 	}
-	defer func() { _ = conn.CloseNow() }() // It returns an error if the connection is already closed.
-	// If ctx ended the reading, the client would not receive the reason of Close.
+	defer func() { _ = conn.CloseNow() }() // CloseNow returns an error if the connection is already closed.
+	// If the end of ctx stopped the reading, the client would not receive the reason that Close sends.
 	gone := conn.CloseRead(context.WithoutCancel(ctx))
 	defer context.AfterFunc(gone, func() { drop(errGone) })()
 	c.send = func(ctx context.Context, message []byte) error {

@@ -23,10 +23,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// epoch is when the instances of the tests are created.
+// epoch is the creation time of the tests' instances.
 var epoch = time.UnixMilli(1_000)
 
-// store is a Store of records. After it has listed them, it calls listed.
+// store is a Store of records. After it has listed all records, it calls `listed`.
 type store struct {
 	records []instances.Record
 	listed  func()
@@ -134,7 +134,7 @@ func connect(t *testing.T, inspected *inspector.Inspector) *websocket.Conn {
 	return conn
 }
 
-// read returns the next messages, without the keys that are the same in all or that no test here is about.
+// read returns the next messages, without the keys that are the same in all messages or irrelevant to these tests.
 func read(t *testing.T, conn *websocket.Conn, n int) []string {
 	t.Helper()
 	var lines []string
@@ -168,7 +168,7 @@ func equal(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// The instances change while the client connects. It receives each commit once, in order.
+// The instances change while the client connects. The client receives each commit once, in order.
 func TestALateClientReceivesTheInstancesAndThenTheLaterCommits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -263,7 +263,7 @@ func TestANewClientReceives200InstancesActiveOnesFirst(t *testing.T) {
 	})
 }
 
-// The client does not read, and the connection has no buffer. The commits must not wait for it.
+// The client does not read, and the connection has no buffer. The commits must not wait for the client.
 func TestASlowClientIsDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -320,7 +320,7 @@ func TestTooManyClientsAreRefused(t *testing.T) {
 	})
 }
 
-// ask sends a request, to open a WebSocket if upgrade is not empty.
+// ask sends a request. If `upgrade` is not empty, the request opens a WebSocket.
 func ask(t *testing.T, handler http.Handler, method, upgrade, origin string) (status int, body string) {
 	t.Helper()
 	r := httptest.NewRequest(method, "http://127.0.0.1:7388/inspect", nil)

@@ -27,7 +27,7 @@ const (
 // message is a StatelyInspectionEvent of @statelyai/inspect.
 type message struct {
 	Type string `json:"type"`
-	// SessionID is the name of the instance, and RootID the name of its oldest ancestor.
+	// SessionID is the name of the instance. RootID is the name of its oldest ancestor.
 	SessionID string `json:"sessionId"`
 	RootID    string `json:"rootId"`
 	ID        string `json:"id"`
@@ -39,7 +39,7 @@ type message struct {
 	Name       string `json:"name,omitempty"`
 	Definition string `json:"definition,omitempty"`
 	ParentID   string `json:"parentId,omitempty"`
-	// An event has Event, and SourceID if its source is known. A snapshot has Snapshot and the Event that led to it.
+	// An event has Event, and SourceID if the sender is known. A snapshot has Snapshot and the Event that led to it.
 	Event    json.RawMessage `json:"event,omitempty"`
 	SourceID string          `json:"sourceId,omitempty"`
 	Snapshot *snapshot       `json:"snapshot,omitempty"`
@@ -72,7 +72,7 @@ func snapshotOf(view instanceview.Instance) *snapshot {
 	return s
 }
 
-// newMessage returns a message of the given type. `part` distinguishes the messages of a revision.
+// newMessage returns a message of the given type. `part` distinguishes the messages about one revision.
 func newMessage(kind string, view instanceview.Instance, root, part string, at time.Time) message {
 	return message{
 		Type: kind, SessionID: view.Name, RootID: root, Version: protocolVersion,
@@ -94,9 +94,8 @@ func definition(machines *durable.Machines, record instances.Record) string {
 	return string(object(map[string]any{"id": record.Instance.Machine}))
 }
 
-// eventOf returns the event with its payload, in the form of XState: the keys of the payload are beside the type. The
-// result of a service or a child is in `output`, and its failure in `error`. Keys with `$` are left out, because $task
-// has a task token.
+// eventOf returns the event in XState's form: the keys of the payload are next to the type. The result of a service or
+// child is in `output`, and its failure in `error`. Keys with `$` are omitted, because $task has a task token.
 func eventOf(typ string, payload any) json.RawMessage {
 	event := map[string]any{}
 	text, err := json.Marshal(payload)
@@ -108,7 +107,7 @@ func eventOf(typ string, payload any) json.RawMessage {
 		event["error"] = json.RawMessage(text)
 	default:
 		var keys map[string]json.RawMessage
-		_ = json.Unmarshal(text, &keys) // A payload that is no object has no keys.
+		_ = json.Unmarshal(text, &keys) // A payload that is not an object has no keys.
 		for key, value := range keys {
 			if !strings.HasPrefix(key, "$") {
 				event[key] = value
@@ -119,8 +118,8 @@ func eventOf(typ string, payload any) json.RawMessage {
 	return object(event)
 }
 
-// lastEvent returns the last event of the history, without its payload, which is not stored. Without a history, it
-// returns XState's event of the start.
+// lastEvent returns the last event of the history, without the payload, which is not stored. If the history is empty,
+// it returns XState's start event.
 func lastEvent(record instances.Record) json.RawMessage {
 	if n := len(record.History); n > 0 {
 		return eventOf(record.History[n-1].Event, nil)

@@ -1,5 +1,5 @@
-// Package itemjson reads and writes items of DynamoDB as lines of JSON, in the form of DynamoDB's exports to S3
-// (Amazon DynamoDB Developer Guide, "DynamoDB table export output format", DYNAMODB_JSON).
+// Package itemjson reads and writes DynamoDB items as lines of JSON, in the format of DynamoDB's exports to S3 (Amazon
+// DynamoDB Developer Guide, "DynamoDB table export output format", DYNAMODB_JSON).
 package itemjson
 
 import (
@@ -36,8 +36,8 @@ func Marshal(item Item) ([]byte, error) {
 	return slices.Concat([]byte(`{"Item":`), attributes, []byte("}")), nil
 }
 
-// Unmarshal reads a line. It rejects a line that Marshal would not write again with the same values, because package
-// attributevalue ignores unknown and missing values.
+// Unmarshal reads a line. Because package attributevalue ignores unknown and missing values, Unmarshal rejects a line
+// whose values Marshal would write differently.
 func Unmarshal(line []byte) (Item, error) {
 	var form map[string]json.RawMessage
 	if err := json.Unmarshal(line, &form); err != nil {
@@ -64,15 +64,15 @@ func Unmarshal(line []byte) (Item, error) {
 
 // Line is a line of a file.
 type Line struct {
-	// Number counts from 1.
+	// Number is the line number, from 1.
 	Number int
 	Item   Item
-	// Err is set if the line has no item. The next line may have one.
+	// Err is set if the line has no item. Later lines may have items.
 	Err error
 }
 
-// Read yields the lines of a file, which may be compressed with gzip. Empty lines are skipped. An error of the file itself
-// ends the sequence.
+// Read yields the lines of a file, which may be compressed with gzip. Empty lines are skipped. An error from reading
+// the file ends the sequence.
 func Read(file io.Reader) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		buffered := bufio.NewReader(file)

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// InFlightMax is how many calls of Pace run at a time.
+// InFlightMax is how many calls Pace runs at a time.
 const InFlightMax = 256
 
-// Pace calls `send` n times, perSecond times a second, and waits until all calls have returned. It starts each call at
-// its scheduled time, whether or not earlier calls have returned: an open-loop load. A closed loop would send less while
-// the system is slow, and so leave out the worst samples (coordinated omission). For the same reason, measure from the
+// Pace calls `send` n times, perSecond times a second, and waits until all calls have returned. Pace starts each call
+// at its scheduled time, whether or not earlier calls have returned (an open-loop load). A closed loop would send less
+// while the system is slow, and so miss the worst samples (coordinated omission). For the same reason, measure from the
 // scheduled time.
 //
-// A call starts late if InFlightMax calls run or the process has no time. Pace returns how late each call started, in
-// order of the calls. If ctx ends, Pace starts no further calls and returns the cause.
+// A call starts late if InFlightMax calls are running or the process gets no CPU time. Pace returns how late each call
+// started, in order of the calls. If ctx ends, Pace starts no further calls and returns the cause.
 func Pace(ctx context.Context, now func() time.Time, n, perSecond int, send func(i int, scheduled time.Time)) (lags []time.Duration, err error) {
 	slots := make(chan struct{}, InFlightMax)
 	var calls sync.WaitGroup

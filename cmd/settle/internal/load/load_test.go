@@ -88,7 +88,7 @@ func TestPaceStopsWithTheContext(t *testing.T) {
 				stop(stopped)
 			}
 			time.Sleep(time.Millisecond)
-			returned++ // The calls do not overlap.
+			returned++ // Calls of the function do not overlap.
 		})
 		if !errors.Is(err, stopped) || len(lags) != 4 || returned != 4 {
 			t.Errorf("expected 4 complete calls and the cause, got %d, %d and %v", len(lags), returned, err)

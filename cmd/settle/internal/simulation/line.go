@@ -94,7 +94,7 @@ func (s *Simulation) event(given line) (statechart.Event, error) {
 	return event, nil
 }
 
-// endPrefix is a prefix of event types that end services or children.
+// endPrefix is a prefix of the types of events that end services or children.
 type endPrefix struct {
 	text                   string
 	failed, service, child bool
@@ -138,7 +138,7 @@ func (s *Simulation) end(given line, id string, prefix endPrefix) (statechart.Ev
 	return statechart.Event{}, fmt.Errorf("%w: expected the ID of a running service or child (%s), got %q", ErrRefused, list(running), id)
 }
 
-// actorID returns the ID that XState assigns to an invocation without an ID: its position and the ID of the state.
+// actorID returns the ID that XState gives to an invocation without an ID, from its position and the state's ID.
 func (s *Simulation) actorID(path, id string, child bool) string {
 	root, prefix := s.chart.Definition(), s.chart.ID()
 	states, services := root.States, root.Invoke

@@ -52,7 +52,7 @@ func compile(machine []byte, config Config) (*statechart.Chart[data], error) {
 	return xstatejson.Foreign(def)
 }
 
-// standIns returns stand-ins for the implementations that a config names, and adds the names to `found`.
+// standIns returns stand-ins for the implementations that a config refers to, and adds the names to `found`.
 func standIns(config Config, found *names) xstatejson.Otherwise[data] {
 	return xstatejson.Otherwise[data]{
 		Action: func(name string, _ json.RawMessage) (statechart.Action[data], error) {
@@ -75,7 +75,7 @@ func standIns(config Config, found *names) xstatejson.Otherwise[data] {
 	}
 }
 
-// constants adds to `found` the named delays whose length is in the config itself.
+// constants adds the named delays with a length in the config itself to `found`.
 func constants(after []statechart.After[data], states []state, found *names) {
 	for i := range after {
 		if after[i].ID != "" {
@@ -87,7 +87,7 @@ func constants(after []statechart.After[data], states []state, found *names) {
 	}
 }
 
-// check compares the names in a machine with Config.
+// check compares the names in a machine with the names in Config.
 func (n *names) check(config Config) error {
 	for _, given := range []struct {
 		what  string

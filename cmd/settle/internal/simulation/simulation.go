@@ -1,5 +1,5 @@
-// Package simulation runs an XState v5 machine config in virtual time, without the code that the config names. Actions
-// do nothing. The user sets guards and delays, and ends services and child instances.
+// Package simulation runs an XState v5 machine config in virtual time, without the code that the config refers to.
+// Actions do nothing. The user sets guards and delays, and ends services and child instances.
 package simulation
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// FiringsMax limits how many timers may fire in one advance of the clock. Without the limit, a cycle of timers that
-// have no delay would never end.
+// FiringsMax limits how many timers may fire in one advance of the clock. Without the limit, a cycle of timers without
+// a delay would never end.
 const FiringsMax = 10_000
 
 // ErrRefused is returned by Send for an event that the machine would never receive.
@@ -23,11 +23,11 @@ var ErrRefused = errors.New("event refused")
 type Config struct {
 	// Guards are the results of guards by name. Defaults to true for each guard.
 	Guards map[string]bool
-	// Delays are the named delays. A delay in meta.settle.after needs no entry.
+	// Delays are the named delays. A delay that meta.settle.after defines needs no entry.
 	Delays map[string]Duration
 	// Start is the initial virtual time. Defaults to Epoch.
 	Start time.Time
-	// Clock is the time that passes after the start and after each event. Defaults to none.
+	// Clock is the time that passes after the start and after each event. Defaults to 0.
 	Clock Duration
 	// Input is the instance's input as JSON. Nil means none.
 	Input json.RawMessage
@@ -99,7 +99,7 @@ func (s *Simulation) Start() error {
 	return s.advance(s.config.Clock)
 }
 
-// Send takes a line of the input: an event, the end of a service or a child, or an advance of the clock.
+// Send handles a line of the input: an event, the end of a service or child, or an advance of the clock.
 func (s *Simulation) Send(line []byte) error {
 	given, err := parseLine(line)
 	if err != nil {
@@ -118,8 +118,8 @@ func (s *Simulation) Send(line []byte) error {
 	return s.advance(s.config.Clock)
 }
 
-// advance advances the clock. Timers fire in the order of their deadlines, and timers of one deadline in the order in
-// which they were started.
+// advance advances the clock. Timers fire in the order of their deadlines. Timers with the same deadline fire in the
+// order in which they were started.
 func (s *Simulation) advance(by Duration) error {
 	if by == 0 {
 		return nil
@@ -211,10 +211,10 @@ type Step struct {
 type Timer struct {
 	ID string    `json:"id"`
 	At time.Time `json:"at"`
-	// State and After identify the timer of a state. State is empty for the machine's root.
+	// State and After identify a state's timer. State is empty for the machine's root.
 	State string `json:"state"`
 	After string `json:"after,omitempty"`
-	// Event is the sent event, Send its ID.
+	// Event is the event that the machine sends, and Send is the ID of this send.
 	Event json.RawMessage `json:"event,omitempty"`
 	Send  string          `json:"send,omitempty"`
 }

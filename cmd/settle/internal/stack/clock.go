@@ -7,14 +7,14 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 )
 
-// clocked is a function in this process whose deadline is a time of the virtual clock. The consumer subtracts the time
-// of its clock from the deadline to find out how much time an invocation has left.
+// clocked is a function in this process whose deadline is a time of the virtual clock. To find out how much time an
+// invocation has left, the consumer subtracts its clock's time from the deadline.
 type clocked struct {
 	awslocal.Invoker
 	clock *awslocal.Clock
 }
 
-// onClock returns the function with deadlines of Config.Clock, if there is one.
+// onClock returns the function. If Config.Clock is set, the function's deadlines are times of that clock.
 func (s *Stack) onClock(start function) function {
 	if s.config.Clock == nil {
 		return start
@@ -27,7 +27,7 @@ func (f clocked) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return f.Invoker.Invoke(clockContext{ctx, f.clock}, payload)
 }
 
-// clockContext shows its deadline as a time of the clock. It still ends at the deadline of the real clock.
+// clockContext reports its deadline as a time of the virtual clock, but it ends at the deadline of the real clock.
 type clockContext struct {
 	context.Context
 	clock *awslocal.Clock

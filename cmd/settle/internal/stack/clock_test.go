@@ -25,7 +25,7 @@ import (
 // reminded is the context of an invoice.
 type reminded struct{ Reminders int }
 
-// invoices returns a machine that calls remind a day after BILL, and again after each further day, three times in all.
+// invoices returns a machine that calls `remind` one, two and three days after BILL.
 func invoices(remind func(ctx context.Context, call statechart.Call) error) durable.Machine {
 	type (
 		on    = statechart.Transition[reminded]
@@ -55,7 +55,7 @@ func invoices(remind func(ctx context.Context, call statechart.Call) error) dura
 	}), durable.MachineConfig{})
 }
 
-// startOnClock starts a stack with a virtual clock that hosts the machine and writes its log to log.
+// startOnClock starts a stack with a virtual clock. The stack hosts the machine and writes its log to `log`.
 func startOnClock(t *testing.T, machine durable.Machine, log io.Writer) (*Stack, *awslocal.Clock) {
 	t.Helper()
 	clock := awslocal.NewClock(nil)
@@ -68,7 +68,7 @@ func startOnClock(t *testing.T, machine durable.Machine, log io.Writer) (*Stack,
 	return s, clock
 }
 
-// wantHistory compares the transitions of an instance and their times since began.
+// wantHistory compares the transitions of an instance, with their times since `began`.
 func wantHistory(t *testing.T, s *Stack, machine, id string, began time.Time, want ...string) {
 	t.Helper()
 	record, err := s.Load(t.Context(), instances.ID{Machine: machine, ID: id})
@@ -110,7 +110,7 @@ func TestClockPassesThreeDaysOfTimersAndRetries(t *testing.T) {
 	})
 }
 
-// Three one-day timers in a row fire in one call of 72 hours, although the first one is set between two seconds.
+// Three one-day timers in a row fire in one call of 72 hours, although the first starts at a fraction of a second.
 func TestClockPassesAChainOfTimersExactly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestClockPassesTheWaitOfAWorkflowInStep(t *testing.T) {
 	})
 }
 
-// The consumer starts a second service of an invocation only if the invocation has time left by the consumer's clock.
+// The consumer starts a second service in an invocation only if its clock shows that the invocation has time left.
 func TestServicesHaveTimeOnAnAdvancedClock(t *testing.T) {
 	t.Parallel()
 	type none struct{}
@@ -211,7 +211,7 @@ func TestClockExcludesTheConsumersProcesses(t *testing.T) {
 	}
 }
 
-// The stack stops while an advance waits for a service. The timers after that stay in the data folder.
+// The stack stops while an advance waits for a service. Later timers stay in the data folder.
 func TestCloseEndsAnAdvance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -49,8 +49,8 @@ func (s *Stack) withConsole(api http.Handler, queues queueURLs) (http.Handler, e
 	}), nil
 }
 
-// untilClosed returns a handler whose requests end when the stack closes. Otherwise the streams of open pages would delay
-// the stack.
+// untilClosed returns a handler whose requests end when the stack closes. Otherwise, the streams of open pages would
+// delay Close.
 func (s *Stack) untilClosed(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())

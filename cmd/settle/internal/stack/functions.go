@@ -28,7 +28,7 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// functionTimeoutDefault is the default timeout of functions, as for the consumer in infra/template.yaml.
+// functionTimeoutDefault is the default timeout of functions. It equals the consumer's timeout in infra/template.yaml.
 const functionTimeoutDefault = 45 * time.Second
 
 // newGateway returns the handler that the gateway function serves.
@@ -48,7 +48,7 @@ func inProcess(handler any) function {
 	return func() awslocal.Invoker { return lambda.NewHandler(handler) }
 }
 
-// timers returns the delay queue and the timers of a function, which use its AWS settings.
+// timers returns the delay queue and the timers of a function. Both use the function's AWS settings.
 func (s *Stack) timers(settings aws.Config, queues queueURLs) (*schedule.DelayQueue, *schedule.Timers, error) {
 	delays := schedule.NewDelayQueue(sqs.NewFromConfig(settings), queues.delay, s.config.Now)
 	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(settings), schedule.SchedulerConfig{
@@ -97,7 +97,7 @@ func (s *Stack) poll(queues queueURLs) error {
 	return nil
 }
 
-// tokenTask returns the function TokenTask. An invocation waits until the stack has started, because an execution in
+// tokenTask returns the function TokenTask. Each invocation waits until the stack has started, because an execution in
 // the data folder may invoke the function before the queue exists.
 func (s *Stack) tokenTask() awslocal.Invoker {
 	return lambda.NewHandler(func(ctx context.Context, task sqsqueue.Task) error {
@@ -116,7 +116,7 @@ func arn(service, name string) string {
 	return "arn:aws:" + service + ":" + awslocal.Region + ":" + awslocal.Account + ":" + name
 }
 
-// schedulerRole is the role with which Scheduler sends to the delay queue.
+// schedulerRole is the role that Scheduler uses to send to the delay queue.
 const schedulerRole = "settle-scheduler"
 
 // consumerInProcess returns the consumer, the function that applies events. It runs in this process.
@@ -145,8 +145,8 @@ func (s *Stack) consumerInProcess(queues queueURLs) (function, error) {
 	return s.onClock(inProcess(sqsqueue.Handler(loop))), nil
 }
 
-// consumerProcesses returns the consumer as a function that runs in processes of Config.Consumer. They read their
-// settings from environment variables, as on AWS.
+// consumerProcesses returns the consumer as a function that runs in processes of Config.Consumer. The processes read
+// their settings from environment variables, as on AWS.
 func (s *Stack) consumerProcesses(queueURLs) (function, error) {
 	if s.aws == nil {
 		return nil, errors.New("the consumer's processes need an AWS endpoint that listens: set Config.AWSAddr")
@@ -180,8 +180,8 @@ func (s *Stack) consumerProcesses(queueURLs) (function, error) {
 	return bootstrap.Start, nil
 }
 
-// workflows returns the ARNs of the workflows that the machines start, by name. The user creates a state machine with
-// the name of each workflow.
+// workflows returns the ARNs of the workflows that the machines start, by name. For each workflow, the user creates a
+// state machine with the same name.
 func (s *Stack) workflows() map[string]string {
 	arns := map[string]string{}
 	for _, workflow := range s.machines.Workflows() {

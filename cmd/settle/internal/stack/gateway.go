@@ -15,9 +15,9 @@ import (
 // shutdownTimeout is how long close waits for requests in flight.
 const shutdownTimeout = 5 * time.Second
 
-// The gateway's timeouts keep a stalled client from holding its connection forever. They limit the time to read the
-// headers, to read the whole request, and to create and write the response (the timeout of a function). The last one
-// limits the wait for the next request.
+// The gateway's timeouts keep a stalled client from holding its connection forever. In order, they limit reading the
+// headers, reading the whole request, creating and writing the response (the timeout of a function), and waiting for
+// the next request.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
@@ -28,8 +28,8 @@ const (
 // apiServer serves the API on a port or, without an address, in process.
 type apiServer struct {
 	listener net.Listener // nil without an address
-	handler  http.Handler // nil until it serves
-	server   *http.Server // nil without an address, and until it serves
+	handler  http.Handler // nil until serve is called
+	server   *http.Server // nil without an address, and until serve is called
 	url      string
 	client   *http.Client
 	served   chan struct{} // closed when the server has stopped
@@ -61,8 +61,8 @@ func (g *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return recorder.Result(), nil
 }
 
-// serve serves the handler until `close` is called. A web page must not reach a developer's machine, neither from
-// another origin nor by binding its own host name to a loopback address. So a port serves only the hosts of this
+// serve serves the handler until `close` is called. A web page must not reach a developer's machine, either from
+// another origin or by binding its own host name to a loopback address. So a port accepts only the host names of this
 // machine and allowHosts.
 func (g *apiServer) serve(handler http.Handler, allowHosts []string, fail func(error)) {
 	g.handler = http.NewCrossOriginProtection().Handler(handler)

@@ -27,7 +27,7 @@ func attributesOf(t *testing.T, s *Stack, queue string) map[string]string {
 
 // TestVisibilityTimeoutIsShorterThanTheDeduplicationPeriod compares the default visibility timeout with the template
 // and with the five minutes in which SQS drops duplicates (SQS Developer Guide, "Using the Amazon SQS message
-// deduplication ID"). If a consumer dies after a send, the retry must send again within these minutes.
+// deduplication ID"). If a consumer dies after a send, the retry must repeat the send within these minutes.
 func TestVisibilityTimeoutIsShorterThanTheDeduplicationPeriod(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/settle-run/settle/infra/guard"
 )
 
-// byRoles returns a Config.Role that enforces the roles of infra/template.yaml. Calls beyond them are denied and fail
-// the test. Resources have the names that the template gives them, unless Values has another name.
+// byRoles returns a Config.Role that enforces the roles of infra/template.yaml. Calls that the roles do not allow are
+// denied and fail the test. Resources have their names from the template, unless Values has another name.
 func byRoles(t *testing.T, config Config) Config {
 	t.Helper()
 	roles, err := guard.NewRoles(infra.Stack{

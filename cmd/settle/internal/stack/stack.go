@@ -1,6 +1,6 @@
 // Package stack runs Settle on this machine in one process: the AWS endpoint with queues and table, the consumer and
-// the delay forwarder behind Lambda's poller, and the gateway. The same handlers as on AWS get the same events over the
-// same wire protocols.
+// the delay forwarder behind Lambda's poller, and the gateway. The handlers are the same as on AWS, and get the same
+// events over the same wire protocols.
 //
 // A stack listens on loopback ports or not at all. Without ports, clients reach it in process, and inside a
 // testing/synctest bubble it runs in virtual time.
@@ -51,13 +51,12 @@ const (
 
 // Config tunes a stack. A stack with the zero value does not listen, and clients reach it in process.
 type Config struct {
-	// AWSAddr is the loopback address of the AWS endpoint, such as "127.0.0.1:7389". Port 0 picks a free one. Empty
-	// means in process only.
+	// AWSAddr is the loopback address of the AWS endpoint, such as "127.0.0.1:7389". Port 0 picks a free port. If empty,
+	// the endpoint is reachable only in process.
 	AWSAddr string
 	// HTTPAddr is the address of the gateway, in the same form.
 	HTTPAddr string
-	// AllowHosts are the hosts, besides localhost and the loopback addresses, under which both addresses accept
-	// requests.
+	// AllowHosts are the hosts, besides localhost and loopback addresses, that both servers accept in requests.
 	AllowHosts []string
 	// Data is the folder for queues and tables. A later stack with the same folder continues from its data. Without a
 	// folder, the data is lost when the stack stops.
@@ -66,8 +65,8 @@ type Config struct {
 	Webhooks map[string]gateway.Webhook
 	// Callbacks are the third parties that call the gateway back, by name.
 	Callbacks map[string]gateway.Callback
-	// Consumer is the executable to run behind the queue, as Lambda does on AWS. It requires AWSAddr. Empty means that
-	// the consumer runs in this process.
+	// Consumer is the executable to run behind the queue, as Lambda does on AWS. It requires AWSAddr. If empty, the
+	// consumer runs in this process.
 	Consumer string
 	// ConsumerEnv returns additional environment variables for Consumer, as KEY=value. gatewayURL is the gateway's
 	// address. The returned variables override the stack's own. Nil means none.
@@ -78,29 +77,28 @@ type Config struct {
 	// Concurrency is how many batches the consumer handles at once. Each process of Consumer handles one batch.
 	// Defaults to 5, the number that Lambda starts with.
 	Concurrency int
-	// FunctionTimeout is the timeout of an invocation, 1 second to 15 minutes. Defaults to 45 seconds. The visibility
-	// timeout of the queues depends on it as in the template.
+	// FunctionTimeout is the timeout of an invocation, 1 second to 15 minutes. Defaults to 45 seconds. The queues'
+	// visibility timeout depends on it in the same way as in the template.
 	FunctionTimeout time.Duration
-	// Role, unless nil, is called for each function that runs in this process, before the function's clients are
-	// created. It may change their settings. `function` is the name of the function's folder in functions/. Tests use
-	// it to enforce the function's IAM role.
+	// Role, unless nil, is called for each function that runs in this process, before the function's clients are created.
+	// It may change the clients' settings. `function` is the name of the function's folder in functions/. Tests use Role
+	// to enforce the function's IAM role.
 	Role func(function string, settings *aws.Config)
 	// Now is the clock of all parts. Defaults to time.Now.
 	Now func() time.Time
-	// Clock, if not nil, is a virtual clock that replaces Now. It excludes Consumer, because the processes of Consumer
-	// would not see it.
+	// Clock, if not nil, is a virtual clock that replaces Now. It cannot be combined with Consumer, whose processes would
+	// not see the clock.
 	Clock *awslocal.Clock
 	// Logger receives the log of the functions. Defaults to slog.Default.
 	Logger *slog.Logger
-	// Operator is the identity that the history keeps for changes in the console. Empty means that the console changes no
+	// Operator is the identity that the history records for changes in the console. If empty, the console changes no
 	// instances.
 	Operator string
-	// Inspect serves the inspector. It excludes Consumer, because the stack does not see the commits of its processes.
+	// Inspect serves the inspector. It cannot be combined with Consumer, whose commits the stack does not see.
 	Inspect bool
 	// InspectOrigins are the origins, such as http://localhost:5173, whose pages may connect to the inspector.
 	InspectOrigins []string
-	// Committed is called for each commit of the consumer in this process. Nil means that the stack logs the
-	// transitions.
+	// Committed is called for each commit of the consumer in this process. If nil, the stack logs the transitions.
 	Committed func(ctx context.Context, committed durable.Committed)
 }
 
@@ -132,7 +130,7 @@ type Stack struct {
 	store    *dynamostore.Store
 	consumer *awslocal.Bootstrap // nil if the consumer runs in this process
 
-	// closing ends when Close begins.
+	// closing is cancelled when Close begins.
 	closing     context.Context
 	endPages    context.CancelFunc
 	stopPolling context.CancelFunc
@@ -155,8 +153,8 @@ func (s *Stack) logPublished(event json.RawMessage) {
 	s.config.Logger.Info("event published", "source", published.Source, "event", published.DetailType, "detail", string(published.Detail))
 }
 
-// Machines returns the machines that a stack hosts. gatewayURL is the gateway's address as HTTPURL returns it, for
-// callback addresses.
+// Machines returns the machines that a stack hosts. gatewayURL is the address that HTTPURL returns. Machines need it
+// for callback addresses.
 type Machines func(gatewayURL string) []durable.Machine
 
 // Start starts a stack that hosts the machines. It returns once the stack accepts events. ctx limits only the start.
@@ -259,7 +257,7 @@ func (s *Stack) QueueURL() string { return s.urlOf(Queue) }
 // urlOf returns the URL of a queue as clients of the AWS endpoint see it.
 func (s *Stack) urlOf(queue string) string { return s.AWSURL() + "/" + awslocal.Account + "/" + queue }
 
-// RoleARN returns the ARN of a role. The local AWS accepts any.
+// RoleARN returns the ARN of a role. The local AWS accepts any role.
 func (s *Stack) RoleARN(name string) string {
 	return "arn:aws:iam::" + awslocal.Account + ":role/" + name
 }
@@ -326,12 +324,12 @@ const (
 	// retention is the longest message retention that SQS allows.
 	retention = 14 * 24 * time.Hour
 	// receivesMax is the largest maxReceiveCount that SQS allows. The redrive policy is the last resort: the runtime
-	// decides what to park, and messages that cannot be forwarded wait for an outage to end.
+	// decides what to park, and a message that cannot be forwarded waits until the outage ends.
 	receivesMax = 1000
 )
 
 // visibilityTimeout returns the visibility timeout of the queues, as infra/cdk computes it. AWS advises six times the
-// function's timeout. The part beyond one timeout does not grow with a timeout longer than the default.
+// function's timeout. For a longer timeout than the default, the result is the timeout plus five times the default.
 func visibilityTimeout(functionTimeout time.Duration) time.Duration {
 	return min(6*functionTimeout, functionTimeout+5*functionTimeoutDefault)
 }
@@ -339,7 +337,7 @@ func visibilityTimeout(functionTimeout time.Duration) time.Duration {
 // queueURLs are the URLs of the queues for clients in this process.
 type queueURLs struct{ fifo, deadLetter, delay, delayDeadLetter, executions, executionsDeadLetter string }
 
-// createQueues creates the queues, the dead-letter queues first. Existing queues of a data folder get the current
+// createQueues creates the queues, dead-letter queues first. Queues that already exist in a data folder get the current
 // attributes.
 func createQueues(ctx context.Context, client *sqs.Client, visibilityTimeout time.Duration) (urls queueURLs, err error) {
 	fifo := map[string]string{string(types.QueueAttributeNameFifoQueue): "true"}

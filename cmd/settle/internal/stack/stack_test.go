@@ -65,8 +65,7 @@ func TestTimersReachTheInstanceThroughTheDelayQueue(t *testing.T) {
 		s := start(t, Config{})
 		defer stop(t, s)
 		send(t, s, "job/run-1-job-2", "1", `{"type": "queued", "run_id": 1, "job_id": 2, "labels": ["self-hosted"]}`)
-		// Each of two runners gets 20 minutes to pick up the job. A timer of 20 minutes passes through the delay queue
-		// twice.
+		// Each of two runners gets 20 minutes to pick up the job. A 20-minute timer passes through the delay queue twice.
 		time.Sleep(40*time.Minute - time.Second)
 		synctest.Wait()
 		if got := stateOf(t, s, "run-1-job-2"); got != "queued" {

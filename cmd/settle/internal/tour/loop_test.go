@@ -11,7 +11,7 @@ import (
 )
 
 // TestLoopPlaysAgainWithNewInstances plays two rounds on one stack. In the first round, the test cancels the sign-up,
-// as a user of the console can.
+// as a console user could.
 func TestLoopPlaysAgainWithNewInstances(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -77,7 +77,7 @@ func (p *player) signUp() {
 	p.showEnd(end{instance, "active"})
 }
 
-// calledBack plays a third party that finds a result, and then a third party that finds nothing.
+// calledBack plays two jobs for a third party: the first finds a result, and the second finds nothing.
 func (p *player) calledBack() {
 	p.title("A third party that calls back, once",
 		"It gets a callback address for this instance only. While it works, nothing runs: the instance is",
@@ -99,8 +99,8 @@ func (p *player) calledBack() {
 	p.showEnd(end{missed, "failed"}, p.ended("enrich", arn, "Enrich → NothingFound"))
 }
 
-// ask starts the workflow and waits until the instance waits for the third party. It returns the third party's job and
-// the callback address, which a service logs.
+// ask starts the workflow and returns when the instance waits for the third party. It returns the third party's job ID
+// and the callback address, both from the log of a service.
 func (p *player) ask(instance, subject string) (execution, jobID, address string) {
 	execution = p.startWorkflow("enrich", instance, map[string]any{"subject": subject, "reference": strings.TrimPrefix(instance, "enrich/")})
 	p.await(instance, "waiting")
@@ -121,7 +121,7 @@ func (p *player) findByAlias(instance, jobID string) {
 	}
 }
 
-// pipelineRun is a run of a pipeline for today, started by a workflow that waits for it.
+// pipelineRun is today's run of a pipeline. A workflow starts the run and waits for it.
 type pipelineRun struct{ instance, execution string }
 
 func (p *player) runPipeline(name string, config pipeline.RunConfig) pipelineRun {
@@ -133,7 +133,7 @@ func (p *player) runPipeline(name string, config pipeline.RunConfig) pipelineRun
 	})}
 }
 
-// endRun waits until the run has reached the states, and its execution the final state. Then it prints the run.
+// endRun waits until the run is in `states` and its execution ends in `state`. Then it prints the run.
 func (p *player) endRun(run pipelineRun, states, state string) {
 	p.await(run.instance, states)
 	ended := p.ended("pipeline", run.execution, "Pipeline → Outcome → "+state)
@@ -197,7 +197,7 @@ func (p *player) uploaded() {
 		"The sales file needs the warehouse file of its month. S3 may report a file twice, and a file may",
 		fmt.Sprintf("be corrected while the window is open: %s here, 14 days outside this demo.", console.Span(p.config.UploadWindow)))
 	now := time.Now().UTC()
-	month := time.Date(now.Year(), now.Month()+1-time.Month(p.round), 1, 0, 0, 0, 0, time.UTC).Format("2006_01") // Each round has a month of its own.
+	month := time.Date(now.Year(), now.Month()+1-time.Month(p.round), 1, 0, 0, 0, 0, time.UTC).Format("2006_01") // Each round has its own month.
 	instance := "upload/" + month
 	warehouse := p.startWorkflow("upload-warehouse", instance, nil)
 	p.taskWaits(instance, upload.WaitWarehouse)

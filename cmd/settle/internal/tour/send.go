@@ -50,17 +50,17 @@ func (p *player) callBack(address string, body map[string]any, want int) {
 	p.request(http.MethodPost, path, fmt.Sprintf(`{"success": %v, ...}`, body["success"]), http.Header{}, p.json(body), want)
 }
 
-// callbackKey matches the key at the end of a callback address. Its group is the part of the key that may be shown.
+// callbackKey matches the key at the end of a callback address. The group matches the part that may be shown.
 var callbackKey = regexp.MustCompile(`(/[\w-]{6})[\w-]{26,}$`)
 
 // shortened returns an address without most of its callback key, because the key authorizes a callback.
 func shortened(address string) string { return callbackKey.ReplaceAllString(address, "$1...") }
 
-// answerBytesMax limits the part of a response that is read.
+// answerBytesMax is how much of a response is read.
 const answerBytesMax = 64 << 10
 
 // request makes a request. It prints the request and the response's status before any transition that the request
-// causes. The output shows `text` instead of the body.
+// causes. It prints `text` instead of the body.
 func (p *player) request(method, path, text string, header http.Header, body []byte, want int) (answer []byte) {
 	var code int
 	var status string
@@ -95,8 +95,8 @@ func (p *player) json(value any) []byte {
 	return text
 }
 
-// objectCreated builds the event that EventBridge sends for a new file. It queues the resulting event for the machine
-// upload, as functions/objects does. Calls with the same sequencer in one round have the same deduplication ID.
+// objectCreated builds the event that EventBridge sends for a new file. Like functions/objects, it queues the resulting
+// event for the machine upload. Calls with the same sequencer in one round have the same deduplication ID.
 func (p *player) objectCreated(kind, month, etag, sequencer, note string) {
 	sequencer = fmt.Sprintf("%02x%s", p.round-1, sequencer)
 	bucket, key := kind+"-uploads", kind+"_"+month+".csv"

@@ -23,7 +23,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// end is the expected end of an instance: its status is done, and it is in the states, which are separated by commas.
+// end is the expected end of an instance: its status is done, and it is in the comma-separated states.
 type end struct{ instance, states string }
 
 // check compares the record with the expected end.
@@ -101,9 +101,9 @@ const (
 	depthMax = 10
 )
 
-// itemText formats an item, with one attribute a line: its name, its DynamoDB type, and its value as JSON. The
-// attributes named in `first` come before the others, which are sorted by name. The types inside lists and maps are
-// left out, because JSON implies them: a string is an S, a number is an N.
+// itemText formats an item, one attribute a line: its name, its DynamoDB type, and its value as JSON. The attributes
+// named in `first` come before the others, which are sorted by name. Types inside lists and maps are omitted, because
+// JSON implies them: a string is an S, a number is an N.
 func itemText(item map[string]types.AttributeValue, indent string, first ...string) string {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(item)), func(name string) bool { return slices.Contains(first, name) })
 	first = slices.DeleteFunc(slices.Clone(first), func(name string) bool { return item[name] == nil })
@@ -123,7 +123,7 @@ func itemText(item map[string]types.AttributeValue, indent string, first ...stri
 	return b.String()
 }
 
-// plain returns the type of an attribute, and its value in the types of ojg.
+// plain returns the type of an attribute, and its value in a form that ojg can format.
 func plain(attribute types.AttributeValue) (typ string, value any) {
 	typ = strings.TrimPrefix(fmt.Sprintf("%T", attribute), "*types.AttributeValueMember")
 	switch v := attribute.(type) {

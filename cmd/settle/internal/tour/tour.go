@@ -1,6 +1,6 @@
 // Package tour demonstrates Settle to new users. It plays five machines and their workflows end to end, and prints each
-// transition as it happens. Each scene ends with the path of the execution and the history of the instance. [Play] plays
-// the scenes once on a stack of their own. [Tour.Loop] repeats them on the stack of the caller.
+// transition as it happens. Each scene ends with the path of the execution and the history of the instance. [Play]
+// plays the scenes once on its own stack. [Tour.Loop] repeats them on the caller's stack.
 package tour
 
 import (
@@ -26,10 +26,10 @@ import (
 
 // Config tunes a tour. With the zero value, the tour runs in process and does not listen.
 type Config struct {
-	// Addr is the loopback address on which each of the two servers listens. If it is empty, they do not listen.
+	// Addr is the loopback address on which both servers listen. If it is empty, they do not listen.
 	Addr string
-	// PickUpTimeout is how long a job waits for a runner before the next one is launched. Defaults to a second, the
-	// shortest delay of a timer in SQS.
+	// PickUpTimeout is how long a job waits for a runner before the next runner is launched. Defaults to a second, the
+	// shortest timer delay in SQS.
 	PickUpTimeout time.Duration
 	// UploadWindow is how long the files of a month are accepted. Defaults to 5 seconds.
 	UploadWindow time.Duration
@@ -41,7 +41,7 @@ type Config struct {
 	Pause time.Duration
 	// Secret signs the webhooks of GitHub. Play generates it.
 	Secret string
-	// Style marks the output. Lines are folded at its width, but at 100 columns at most.
+	// Style marks the output. Lines are folded at the style's width or at 100 columns, whichever is smaller.
 	Style console.Style
 }
 
@@ -58,8 +58,8 @@ type Host func(logger *slog.Logger, settings machines.Settings) []durable.Machin
 // errTimeLimit is the cause of a tour that timed out.
 var errTimeLimit = errors.New("the time limit is reached")
 
-// Play plays the tour and writes it to `out`. Its error says which instance did not end as expected, or what the tour
-// waited for at the time limit.
+// Play plays the tour and writes it to `out`. The error says which instance did not end as expected, or what the tour
+// was waiting for at the time limit.
 func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 	config.Secret = rand.Text()
 	t := New(out, config)
@@ -115,7 +115,7 @@ func (t *Tour) Committed(ctx context.Context, committed durable.Committed) {
 	t.seen.committed(ctx, committed)
 }
 
-// Page is the page of the console on which the first scenes are best watched.
+// Page is the best page of the console for watching the first scenes.
 func (t *Tour) Page() string { return "machines/job" }
 
 // limited returns a context that ends after the time limit.
@@ -141,7 +141,7 @@ func (t *Tour) Loop(ctx context.Context, running *stack.Stack) {
 		}
 		p.say("\n%s", t.config.Style.Bold("All scenes have been played. They begin again with new instances. Ctrl-C stops."))
 		t.seen.forget()
-		_ = try(func() { p.pause(pausesBetween * t.config.Pause) }) // It fails only if ctx ends.
+		_ = try(func() { p.pause(pausesBetween * t.config.Pause) }) // pause fails only if ctx ends.
 	}
 }
 
@@ -160,9 +160,9 @@ type player struct {
 	*Tour
 	ctx   context.Context
 	stack *stack.Stack
-	// round is the number of the play on this stack, from 1.
+	// round is the number of the round on this stack, from 1.
 	round int
-	// pages are the instances whose page has been printed. Nil means that no page is printed.
+	// pages are the instances whose page's address has been printed. If nil, no address is printed.
 	pages map[string]bool
 	// ends are the instances that have ended as expected.
 	ends []end
@@ -201,7 +201,7 @@ func (p *player) scenes() []func() {
 	return []func(){p.pickedUp, p.neverPickedUp, p.signUp, p.calledBack, p.inTime, p.late, p.moreEnds, p.uploaded}
 }
 
-// again returns a name that no other round uses.
+// again returns a variant of the name that no other round uses.
 func (p *player) again(name string) string {
 	if p.round == 1 {
 		return name
@@ -209,7 +209,7 @@ func (p *player) again(name string) string {
 	return fmt.Sprintf("%s-%d", name, p.round)
 }
 
-// failure is the value with which check panics, to end the tour.
+// failure is the value that check panics with, to end the tour.
 type failure struct{ error }
 
 // try calls `play`. If check ends `play` with an error, try returns the error.

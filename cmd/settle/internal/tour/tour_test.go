@@ -30,7 +30,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// host returns all machines. A mailer or launcher that is not nil replaces the simulated service.
+// host returns all machines. A non-nil mailer or launcher replaces the simulated service.
 func host(mailer signup.Mailer, runners job.RunnerLauncher) Host {
 	return func(logger *slog.Logger, settings machines.Settings) []durable.Machine {
 		services := demo.Services(logger)
@@ -46,13 +46,13 @@ func host(mailer signup.Mailer, runners job.RunnerLauncher) Host {
 
 var update = flag.Bool("update", false, "rewrite testdata/tour.txt")
 
-// TestMain sets the zone of the printed times.
+// TestMain sets the time zone of the printed times.
 func TestMain(m *testing.M) {
 	time.Local = time.UTC
 	os.Exit(m.Run())
 }
 
-// The parts of the output that differ between tours: times (except minutes and seconds), IDs derived from times, codes,
+// These parts of the output differ between tours: times (except minutes and seconds), IDs derived from times, codes,
 // and keys.
 var differing = []struct {
 	is *regexp.Regexp
@@ -84,7 +84,7 @@ func playWhole(t *testing.T) string {
 	for _, d := range differing {
 		text = d.is.ReplaceAllString(text, d.as)
 	}
-	// One run is late from the start. Its alert and its first evaluation end in any order.
+	// One run is late from the start. Its alert and its first evaluation may end in either order.
 	before, after, _ := strings.Cut(text, "history of pipeline/plans-01\n")
 	for _, either := range []string{"sla.breaching → breached", "run.active.evaluating → not_ready"} {
 		after = strings.Replace(after, either, "ONE OF TWO", 1)
@@ -134,8 +134,8 @@ func TestEachSceneEndsWithItsStateAndPath(t *testing.T) {
 		scene    int
 		instance string
 		state    string
-		// `path` is the end of the text before the history. The text after `path` contains `history`, which is the last
-		// line of the history, and `end`.
+		// `path` ends the text before the history. After it, the text contains `history`, the last line of the history, and
+		// `end`.
 		path, history, end string
 	}{
 		{1, "job/run-1001-job-1", "success", "Queued → PickedUp? → InProgress → Outcome → Succeeded ", "completed in_progress → success", `SUCCEEDED {"outcome": "success", "output": {"conclusion": "success", "launches": 1`},
@@ -196,7 +196,7 @@ func TestTourThatTimesOutSaysWhatItWaitedFor(t *testing.T) {
 	})
 }
 
-// forgetful mails one code and reports another one.
+// forgetful is a mailer that mails one code and logs another.
 type forgetful struct{ demo.Mailer }
 
 func (f forgetful) SendVerification(ctx context.Context, v signup.Verification) (string, error) {

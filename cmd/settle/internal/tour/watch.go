@@ -31,7 +31,7 @@ type page struct {
 	held    string
 }
 
-// Write writes whole lines, folded. Between hold and release, it keeps them.
+// Write folds and writes whole lines. Between hold and release, it collects them instead.
 func (p *page) Write(text []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,7 +50,7 @@ func (p *page) hold() {
 	p.holding = true
 }
 
-// release writes the line of the story, and then the text that was written since hold.
+// release writes the line of the story, and then the text collected since hold.
 func (p *page) release(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,8 +64,7 @@ func (p *player) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.out, format+"\n", args...) // The tour continues if the reader has left.
 }
 
-// lead calls `do`, and prints the line that `do` returns. The line precedes all transitions and log records that `do`
-// causes.
+// lead calls `do` and prints the line that `do` returns, before all transitions and log records that `do` causes.
 func (p *player) lead(do func() string) {
 	p.pause(p.config.Pause)
 	p.out.hold()
@@ -74,7 +73,7 @@ func (p *player) lead(do func() string) {
 	line = "   " + do() + "\n"
 }
 
-// pause waits, so that a person can see the state.
+// pause waits, so that a viewer can see the state.
 func (p *player) pause(d time.Duration) {
 	if d <= 0 {
 		return
@@ -102,7 +101,7 @@ func (p *player) title(title string, lines ...string) {
 	p.say("   %s\n", strings.Join(lines, "\n   "))
 }
 
-// seen prints the transitions of the stack, and records them for await. It also records the attributes of the log.
+// seen prints the stack's transitions and records them for await. It also records the attributes of log records.
 type seen struct {
 	console *console.Handler
 	// quiet suppresses all output except warnings and errors.
@@ -194,8 +193,8 @@ func (s *seen) forget() {
 	clear(s.states)
 }
 
-// await waits for a transition to all of the states, which are separated by commas. It ignores the instance's
-// transitions up to the transition at which the previous call returned.
+// await waits for a transition to all of the comma-separated states. It ignores the instance's transitions up to the
+// one at which the previous call returned.
 func (p *player) await(instance, states string) {
 	for s := p.seen; ; {
 		s.mu.Lock()

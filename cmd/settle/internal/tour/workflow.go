@@ -42,7 +42,7 @@ func (p *player) startWorkflow(name, instance string, input map[string]any) (exe
 // pollInterval is the polling interval for executions and instances.
 const pollInterval = 20 * time.Millisecond
 
-// poll calls `done` until it returns true. If the tour reaches its time limit first, the error contains `what`.
+// poll calls `done` until `done` returns true. If the tour reaches its time limit first, the error contains `what`.
 func (p *player) poll(what string, done func() bool) {
 	for !done() {
 		select {
@@ -62,14 +62,14 @@ func (p *player) load(instance string) instances.Record {
 	return record
 }
 
-// taskWaits returns once the instance holds the task's token. Without this wait, the order of the story would vary.
+// taskWaits waits until the instance holds the task's token. Without this wait, the order of the output would vary.
 func (p *player) taskWaits(instance, name string) {
 	p.poll(instance+" to hold the token of the task "+name, func() bool {
 		return slices.ContainsFunc(p.load(instance).Tokens, func(k instances.Token) bool { return k.Name == name })
 	})
 }
 
-// performed returns once the instance owes no effects. Effects are performed after the commit, and so after the
+// performed waits until the instance owes no effects. The consumer performs effects after the commit, and so after the
 // transitions are printed.
 func (p *player) performed(instance string) {
 	p.poll(instance+" to perform its effects", func() bool {

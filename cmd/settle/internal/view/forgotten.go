@@ -14,12 +14,12 @@ type Forgotten struct {
 	By       string `json:"by"`
 	Reason   string `json:"reason,omitempty"`
 	DryRun   bool   `json:"dry_run,omitempty"`
-	// Revision is the revision of the empty item, and ExpireAt the time after which DynamoDB deletes it.
+	// Revision is the revision of the empty item. DynamoDB deletes the item after ExpireAt.
 	Revision int64     `json:"revision"`
 	ExpireAt time.Time `json:"expire_at"`
-	// Children are the names of all descendants. They are forgotten too.
+	// Children are the names of all descendants, which are forgotten too.
 	Children []string `json:"children"`
-	// Aliases, EventIDs and Sends count the deleted items, Parked the messages deleted from dead-letter queues.
+	// Aliases, EventIDs and Sends count deleted items. Parked counts messages deleted from dead-letter queues.
 	Aliases  int `json:"aliases"`
 	EventIDs int `json:"event_ids"`
 	Sends    int `json:"sends"`
@@ -55,7 +55,7 @@ func Copies() []Copy {
 	}
 }
 
-// CopiesText returns the copies as text, one a line. It returns "" without copies.
+// CopiesText returns the copies as text, one a line. It returns "" if there are no copies.
 func CopiesText(style console.Style, copies []Copy) string {
 	if len(copies) == 0 {
 		return ""

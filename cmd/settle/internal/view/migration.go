@@ -35,10 +35,10 @@ type MigrationRow struct {
 	To      int      `json:"to"`
 	State   []string `json:"state"`
 	Count   int      `json:"count"`
-	// Example is the first of these instances. Changes has the first changes of its snapshot.
+	// Example is the first of these instances. Changes has the first changes of the example's snapshot.
 	Example string   `json:"example"`
 	Changes []Change `json:"changes"`
-	// More is how many changes of the example are left out.
+	// More is the number of further changes of the example, which Changes omits.
 	More int `json:"more,omitempty"`
 }
 
@@ -80,7 +80,7 @@ func (m *Migrations) Add(record instances.Record, from, to int, migrated json.Ra
 	return nil
 }
 
-// compare appends the differences, ordered by key. Lists are compared as a whole.
+// compare appends the differences to `changes`, ordered by key. It compares each list as a whole.
 func compare(changes []Change, path string, before, after any) []Change {
 	old, wasObject := before.(map[string]any)
 	young, isObject := after.(map[string]any)

@@ -18,18 +18,17 @@ type Operation struct {
 	By       string                  `json:"by"`
 	Reason   string                  `json:"reason,omitempty"`
 	DryRun   bool                    `json:"dry_run,omitempty"`
-	// Revision is the revision that the change starts from. The commit stores the next one.
+	// Revision is the revision that the change starts from. The commit stores the next revision.
 	Revision int64             `json:"revision"`
 	State    []string          `json:"state"`
 	Status   statechart.Status `json:"status"`
-	// Left and Entered are the paths of states, and Actions the names of the chart's actions, in order.
+	// Left and Entered are the paths of states. Actions are the names of the chart's actions, in order.
 	Left    []string `json:"left,omitempty"`
 	Entered []string `json:"entered,omitempty"`
 	Actions []string `json:"actions,omitempty"`
 	// Effects describes what a consumer will do because of the change.
 	Effects []string `json:"effects,omitempty"`
-	// Changes are the differences of the snapshot, and the difference of the attribute kept, which is not in the
-	// snapshot.
+	// Changes are the changes of the snapshot and of the item's attribute `kept`, which is not in the snapshot.
 	Changes []Change `json:"changes,omitempty"`
 	// MessageID is the message that wakes the instance. It is empty if nothing is left to do.
 	MessageID string `json:"message_id,omitempty"`

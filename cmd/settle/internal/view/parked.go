@@ -28,7 +28,7 @@ func WithEvent(m *deadletter.Message) ParkedEvent {
 	return p
 }
 
-// givenUp is printed if there is no reason.
+// givenUp is printed if no reason was recorded.
 const givenUp = "none recorded: SQS moved it after too many receives"
 
 // reasonRunesMax is the length at which a table truncates a reason.

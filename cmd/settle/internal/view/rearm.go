@@ -13,9 +13,9 @@ import (
 // of the rearmed instances.
 type RearmRow struct {
 	Machine string `json:"machine"`
-	// Rearmed counts instances that were rearmed or, in a dry run, would be.
+	// Rearmed counts instances that were rearmed. In a dry run, it counts instances that would be rearmed.
 	Rearmed int `json:"rearmed"`
-	// Already counts instances that were not rearmed, because this run or a later run had already rearmed them.
+	// Already counts instances that this run or a later run had already rearmed.
 	Already int `json:"already"`
 	// Ended counts instances that have ended and have nothing left to do. The run does not change them.
 	Ended  int `json:"ended"`

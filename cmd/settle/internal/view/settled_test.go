@@ -44,7 +44,7 @@ func TestSettledFollowsTheEngineNotTheTags(t *testing.T) {
 		Instance: instances.ID{Machine: "order", ID: "1"}, Revision: 2, State: instance.State(), Status: instance.Status(), Snapshot: snapshot,
 		CreatedAt: noon, UpdatedAt: noon,
 	}
-	half := record() // The snapshot of this record is unreadable: the instance has the tag `settled`, but its state is not settled and no service runs.
+	half := record() // The snapshot of this record is unreadable. The instance has the tag `settled`, but the state is not settled and no service runs.
 	half.Snapshot = json.RawMessage(strings.Replace(strings.Replace(string(half.Snapshot), `"tags": ["slow"]`, `"tags": ["settled"]`, 1), `"services": {"9.2"`, `"none": {"9.2"`, 1))
 	hosted, err := durable.NewMachines(machine, pipeline())
 	if err != nil {

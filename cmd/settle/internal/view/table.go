@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// WriteTable writes instances as a table, one a row. Times are relative to now.
+// WriteTable writes instances as a table, one instance a row. Times are relative to `now`.
 func WriteTable(w io.Writer, style console.Style, instances []Instance, now time.Time) error {
 	table := NewTable(style, "INSTANCE", "STATE", "STATUS", "SINCE", "NEXT TIMER")
 	for _, v := range instances {
@@ -31,10 +31,10 @@ func WriteTable(w io.Writer, style console.Style, instances []Instance, now time
 }
 
 // WriteCheck writes the counts of a check as a table, one row for each machine, version, status and state. Below the
-// table it writes an example of each row that breaks.
+// table, it writes an example for each row with broken instances.
 func WriteCheck(w io.Writer, style console.Style, rows []compat.Row) error {
 	header := []string{"MACHINE", "VERSION", "STATUS", "STATE", "FIT", "MIGRATE", "BREAK"}
-	// Most deployments have no such instances, and a narrow terminal has no room for the column.
+	// Show the column only if needed: most deployments have no such instances, and a narrow terminal has no room for it.
 	isUnstarted := func(row compat.Row) bool { return row.Unstarted > 0 }
 	hasUnstarted := slices.ContainsFunc(rows, isUnstarted)
 	if hasUnstarted {
@@ -71,7 +71,7 @@ func WriteCheck(w io.Writer, style console.Style, rows []compat.Row) error {
 	return nil
 }
 
-// writeProblem writes a problem that `count` instances of a row have, if there are any.
+// writeProblem writes a problem that `count` instances of a row have. If `count` is 0, it writes nothing.
 func writeProblem(w io.Writer, style console.Style, count int, example, do, problem string) error {
 	if count == 0 {
 		return nil
@@ -84,7 +84,7 @@ func writeProblem(w io.Writer, style console.Style, count int, example, do, prob
 	return err
 }
 
-// WriteHistory writes transitions, one a line, with times in the zone.
+// WriteHistory writes transitions, one a line, with times in the given time zone.
 func WriteHistory(w io.Writer, style console.Style, history []instances.Transition, zone *time.Location) error {
 	if len(history) == 0 {
 		return nil
@@ -141,7 +141,7 @@ type Table struct {
 }
 
 const (
-	// besideMin is the minimum width for folding the last column in place. With less room, it gets lines of its own.
+	// besideMin is the minimum width for folding the last column in place. A narrower column gets its own lines.
 	besideMin = 24
 	// belowIndent is the indentation of a row's continuation lines.
 	belowIndent = 4
@@ -153,7 +153,7 @@ type Cell struct {
 	mark func(console.Style, string) string
 }
 
-// Plain returns a cell without a style. In all cells, control characters are escaped.
+// Plain returns a cell without a style. Like every cell, it escapes control characters.
 func Plain(text string) Cell {
 	return Cell{strings.ReplaceAll(escaped(text), "\n", " "), func(_ console.Style, text string) string { return text }}
 }
@@ -176,7 +176,7 @@ func NewTable(style console.Style, header ...string) *Table {
 	return t
 }
 
-// Add adds a row. It must have one cell for each column.
+// Add adds a row. The row must have one cell for each column.
 func (t *Table) Add(cells ...Cell) { t.rows = append(t.rows, cells) }
 
 // Write writes the table. Column widths do not count escape sequences.
@@ -219,7 +219,7 @@ func (t *Table) Write(w io.Writer) error {
 }
 
 // writeLine writes the cells of a row after an indentation of `at` columns. Set `folded` if the last cell is in the
-// table's last column. writeLine then folds this cell to the width of the terminal, if the width is known.
+// table's last column. If the terminal's width is known, writeLine then folds this cell to fit.
 func (t *Table) writeLine(b *strings.Builder, cells []Cell, widths []int, at int, folded bool) {
 	b.WriteString(strings.Repeat(" ", at))
 	for i, c := range cells[:len(cells)-1] {

@@ -1,4 +1,4 @@
-// Package view prints instances for operators. It leaves out the runtime's bookkeeping and secrets.
+// Package view prints instances for operators. It omits secrets and the runtime's bookkeeping.
 package view
 
 import (
@@ -20,22 +20,22 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Instance is the operator's view of an instance. It has the keys of the gateway's view, and adds data for operators,
-// such as the failed effects and the reason why an event was parked.
+// Instance is the operator's view of an instance. To the keys of the gateway's view, it adds data for operators, such
+// as the failed effects and the reason why an event was parked.
 type Instance struct {
 	instanceview.Instance
 	// Parked replaces the gateway's field and adds the reason.
 	Parked *Parked `json:"parked,omitempty"`
-	// Failed are the effects that will never be performed, the latest last.
+	// Failed are the effects that will never be performed, the most recent last.
 	Failed []Failed `json:"failed_effects,omitempty"`
 	// Executions are the executions that the instance waits for, in the order in which it requested them.
 	Executions []Execution `json:"executions,omitempty"`
 	// Problem is the reason why these machines cannot read the instance, or empty. A consumer with the same machines
-	// applies no event to it.
+	// cannot apply events to the instance.
 	Problem string `json:"problem,omitempty"`
-	// Kept says that an operator keeps the instance beyond its retention.
+	// Kept is true if an operator keeps the instance beyond its retention.
 	Kept bool `json:"kept,omitempty"`
-	// Lane is the lane of the instance, empty for the main lane. MovingTo is the lane to which it is moving, if any.
+	// Lane is the instance's lane, or empty for the main lane. MovingTo is the target of a pending move, if any.
 	Lane     string `json:"lane,omitempty"`
 	MovingTo string `json:"moving_to,omitempty"`
 	// Skipped counts the duplicates and stale timers that were skipped.
@@ -48,7 +48,7 @@ type Failed struct {
 	Target  string                `json:"target,omitempty"`
 	At      time.Time             `json:"at"`
 	Message string                `json:"message"`
-	// Data is the content of the effect, unless it is longer than 2 KiB. DataBytes is its length.
+	// Data is the content of the effect, unless it is longer than 2 KiB. DataBytes is the content's length.
 	Data      json.RawMessage  `json:"data,omitempty"`
 	DataBytes int              `json:"data_bytes,omitempty"`
 	Report    instances.Report `json:"report,omitempty"`
@@ -117,10 +117,10 @@ func (v Instance) services() []instanceview.Service {
 	})
 }
 
-// timeFormat has seconds and the zone.
+// timeFormat includes seconds and the time zone.
 const timeFormat = "2006-01-02 15:04:05 MST"
 
-// WriteText writes the instance as text. Times are in the zone of `now`, and also relative to `now`.
+// WriteText writes the instance as text. It shows times in the time zone of `now` and relative to `now`.
 func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", style.Bold(escaped(v.Name)))
@@ -305,7 +305,7 @@ func (v Instance) parkedText(now time.Time) string {
 	return fmt.Sprintf("%s%s: %s", what, ago(v.Parked.At, now), escaped(v.Parked.Message))
 }
 
-// failedText lists the permanently failed effects. Targets and reasons may contain text of a producer.
+// failedText lists the permanently failed effects. Targets and reasons may contain text from a producer.
 func (v Instance) failedText(now time.Time) string {
 	return lines(v.Failed, func(f Failed) string {
 		what := escaped(string(f.Kind))
@@ -337,7 +337,7 @@ func historyText(style console.Style, history []instances.Transition, zone *time
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// at returns a time and its distance from now.
+// at returns a time, with its distance from `now`.
 func at(t, now time.Time) string {
 	return fmt.Sprintf("%s (%s)", t.In(now.Location()).Format(timeFormat), ago(t, now))
 }

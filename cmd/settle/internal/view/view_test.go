@@ -17,7 +17,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// pipelines returns the machines that host the instance of the function record.
+// pipelines returns the machines that host the instance returned by the function record.
 func pipelines(t *testing.T) *durable.Machines {
 	t.Helper()
 	machines, err := durable.NewMachines(pipeline())

@@ -1,6 +1,6 @@
-// Command floor is a Lambda function that makes recorded AWS calls with the bare SDK. Tests compare the CPU time of the
-// consumer with it. For each message of a batch, it makes the calls that the consumer made for a message with the same
-// ID. Like the consumer, it makes the calls of different messages concurrently.
+// Command floor is a Lambda function that makes recorded AWS calls with the bare SDK. Tests compare the CPU times of
+// this function and the consumer. For each message of a batch, it makes the calls that the consumer made for a message
+// with the same ID. Like the consumer, it makes the calls of different messages concurrently.
 package main
 
 import (
@@ -113,7 +113,7 @@ func plain[In, Out, Options any](c call, operation func(context.Context, *In, ..
 	return func(ctx context.Context) error { _, err := operation(ctx, in); return err }, err
 }
 
-// item is plain for operations of DynamoDB. `set` sets the attribute values of the input.
+// item is like plain, but for DynamoDB operations. `set` sets the attribute values of the input.
 func item[In, Out any](c call, operation func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), set func(in *In, tree map[string]any)) (attempt, error) {
 	var tree map[string]any
 	if err := json.Unmarshal(c.Input, &tree); err != nil {
@@ -135,7 +135,7 @@ func item[In, Out any](c call, operation func(context.Context, *In, ...func(*dyn
 	return func(ctx context.Context) error { _, err := operation(ctx, in); return err }, err
 }
 
-// attributes returns the attribute values of a decoded JSON object; nil without one.
+// attributes returns the attribute values of a decoded JSON object. If `tree` is not an object, it returns nil.
 func attributes(tree any) map[string]types.AttributeValue {
 	fields, ok := tree.(map[string]any)
 	if !ok {
@@ -148,7 +148,7 @@ func attributes(tree any) map[string]types.AttributeValue {
 	return values
 }
 
-// attribute returns a decoded attribute value, of the types that the store writes.
+// attribute decodes an attribute value. It supports the types that the store writes.
 func attribute(tree any) types.AttributeValue {
 	for kind, value := range tree.(map[string]any) {
 		switch kind {
