@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// soakLedger combines what the consumers of a FIFO queue know. The messages of each group are numbered from 0 in
+// soakLedger combines the knowledge of all consumers of a FIFO queue. The messages of each group are numbered from 0 in
 // sending order. The ledger reports deliveries that no correct queue could have made. It accepts everything that a slow
 // consumer or a lost answer can explain.
 //
