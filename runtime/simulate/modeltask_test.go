@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The part of the sequential model about waiting tasks.
+// This file adds waiting tasks to the sequential model.
 
 // wait is the model's state of a waiting task.
 type wait struct {

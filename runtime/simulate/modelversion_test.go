@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The part of the sequential model about versions.
+// This file adds versions to the sequential model.
 
 // versionOf is the part of a snapshot about its version and migration.
 type versionOf struct {
