@@ -162,8 +162,8 @@ type environment struct {
 	died    chan struct{}
 }
 
-// outdated reports whether an environment gets no more work because it started before the last deployment was complete. A
-// deployment takes a minute, in which environments of both versions start.
+// outdated reports whether an environment gets no more work because it started before the last deployment was complete.
+// A deployment takes a minute. In that minute, environments of both versions start.
 func (s *simulation) outdated(e *environment) bool {
 	return s.deployments(time.Minute, time.Now()) > s.deployments(time.Minute, e.begun)
 }

@@ -24,9 +24,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// One instance receives hotEvents events, and applies hotApplied of them a second. Meanwhile, hotOthers other instances get 20
-// events a second. SQS looks for their events in the first hotScan messages. With -short, hotScale divides the numbers of
-// messages and the times.
+// One instance receives hotEvents events, and applies hotApplied of them a second. Meanwhile, hotOthers other instances
+// together get 20 events a second. SQS looks for their events in the first hotScan messages. With -short, hotScale
+// divides the numbers of messages and the times.
 const (
 	hotEvents  = 200_000
 	hotScan    = 120_000
@@ -248,8 +248,8 @@ func (c *crowd) sendToOthers(ended chan struct{}) {
 	}
 }
 
-// flood posts events to the hot instance at a rate until `more` returns false, and ignores refusals. It returns the number of
-// refused requests.
+// flood posts events to the hot instance at a rate until `more` returns false, and ignores refusals. It returns the
+// number of refused requests.
 func (c *crowd) flood(rate int, more func(posted int) bool) (refused int) {
 	c.t.Helper()
 	for posted := 0; more(posted); {

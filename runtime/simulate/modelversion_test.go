@@ -108,7 +108,7 @@ func (r *replay) mustReplay() bool {
 	return err == nil && handled
 }
 
-// isPeriodic reports whether the loop repeats messages of the type. Such a message overtakes nothing if it takes no step.
+// isPeriodic reports whether the loop repeats messages of the type. A message that takes no step overtakes nothing.
 func isPeriodic(typ string) bool {
 	return typ == "settle.token" || typ == "settle.execution" || typ == "settle.child"
 }

@@ -189,8 +189,8 @@ func (r *replay) operate() (err error) {
 	return nil
 }
 
-// recalled returns the record that the model compares with an instance. For a forgotten instance, it is the record before
-// the forget, with the whole history.
+// recalled returns the record that the model compares with an instance. For a forgotten instance, this is the record
+// before the forget, with the whole history.
 func (s *simulation) recalled(stored instances.Record) instances.Record {
 	if !stored.Forgotten {
 		return stored
