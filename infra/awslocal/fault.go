@@ -24,7 +24,8 @@ type Call struct {
 	// Number counts the calls of a Cloud from 1, in the order of the calls to Fault.
 	Number uint64
 	// Client is the name passed to Cloud.Client. For unnamed clients and clients that use a socket, it is the
-	// application ID in the SDK's User-Agent, from aws.Config.AppID or the environment variable AWS_SDK_UA_APP_ID.
+	// application ID in the SDK's User-Agent. The SDK reads the ID from aws.Config.AppID or the environment variable
+	// AWS_SDK_UA_APP_ID.
 	Client string
 	// Service is "sqs", "dynamodb", "scheduler", "states" or "events".
 	Service string
